@@ -20,6 +20,7 @@ from octofold_game.model import PRECISIONS, Rule
 from octofold_export.description.description import (
     NUMBER_LAYOUTS,
     ONE_HOT_LAYOUTS,
+    Above,
     AnswerKind,
     Answers,
     CellOrder,
@@ -33,7 +34,7 @@ from octofold_export.graph.views import VIEWS
 from octofold_export.publishing.contest import FIRST_GAMES
 from octofold_export.publishing.versions import check_name
 
-_SOURCES = ("checkpoint", "ntuple", "module", "torchscript", "exported_program", "onnx")
+_SOURCES = ("checkpoint", "ntuple", "module", "torchscript", "exported_program", "onnx", "sb3")
 _FIELDS = (
     *(f"reads.{field}" for field in Reads.__struct_fields__),
     *(f"answers.{field}" for field in Answers.__struct_fields__),
@@ -45,8 +46,9 @@ _OF_A_NEW_VERSION = ("symmetries", "rule", "views-output", "judge", "accept", "n
 """Flags that --extend would ignore: it keeps the graphs, and a published description was checked already."""
 _OF_AN_EXPORT = ("extend", "precisions", "boards")
 """Flags that --extend reads, but --record-strength would ignore, too."""
-_SYMMETRIES = 8
-"""Default of --symmetries."""
+_OF_A_MODULE = ("weights", "encoder")
+_AUTO = "auto"
+"""Of --symmetries."""
 
 _PERCENT = re.compile(r"[0-9]{1,2}(\.[0-9]{1,6})?%")
 _MEGABYTES = re.compile(r"[0-9]{1,6}(\.[0-9]{1,6})?")
@@ -98,12 +100,17 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     if parsed.extend and parsed.version is None:
         parser.error("--extend needs --version")
     _check_task(parser, parsed)
-    if parsed.symmetries is None:
-        parsed.symmetries = _SYMMETRIES
+    if parsed.symmetries == _AUTO:
+        if parsed.checkpoint is not None or parsed.ntuple is not None:
+            parser.error("--symmetries auto is for networks that octofold-train did not make")
+        parsed.symmetries = None
     if parsed.sign_password_file is not None and parsed.sign is None:
         parser.error("--sign-password-file needs --sign")
-    if parsed.weights is not None and parsed.module is None:
-        parser.error(f"--weights {parsed.weights} needs --module package.module:callable")
+    for flag in _OF_A_MODULE:
+        if (value := vars(parsed)[flag]) is not None and parsed.module is None:
+            parser.error(f"--{flag} {value} needs --module package.module:callable")
+    if parsed.state is not None and parsed.weights is None:
+        parser.error("--state needs --weights")
     if parsed.max_megabytes is not None and parsed.ntuple is None:
         parser.error("--max-megabytes needs --ntuple")
     fields = {name: value for name, value in vars(parsed).items() if name in _FIELDS and value is not None}
@@ -175,6 +182,12 @@ def _add_sources(parser: argparse.ArgumentParser) -> None:
         "--onnx", type=Path, metavar="FILE", help="ONNX file; its tensors may be in files beside it"
     )
     source.add_argument(
+        "--sb3",
+        type=Path,
+        metavar="FILE.zip",
+        help="model of Stable-Baselines3 with an MlpPolicy; for another network, use --module and --weights",
+    )
+    source.add_argument(
         "--record-strength",
         type=Path,
         metavar="RESULT.json",
@@ -191,7 +204,17 @@ def _add_sources(parser: argparse.ArgumentParser) -> None:
         "--weights",
         type=Path,
         metavar="FILE",
-        help="state dict of --module: .safetensors, or a file of torch.save (tensors only)",
+        help="weights of --module: .safetensors, a checkpoint of torch.save, or a .zip of Stable-Baselines3",
+    )
+    group.add_argument(
+        "--state",
+        metavar="NAME",
+        help="weights to take, if the file has several sets that fit, such as policy_net and target_net",
+    )
+    group.add_argument(
+        "--encoder",
+        metavar="PACKAGE.MODULE:FUNCTION",
+        help="PyTorch function that makes the input of --module from exponents [N, 16], if no --input fits",
     )
 
 
@@ -237,6 +260,13 @@ def _add_reads(group: argparse._ArgumentGroup) -> None:
         help="divisor of the numbers (default: 1)",
     )
     group.add_argument(
+        "--above",
+        dest="reads.above",
+        choices=get_args(Above),
+        help="what happens to tiles above the last one-hot plane: their boards are refused, or they are "
+        "read as the largest tile that has a plane (default: refused)",
+    )
+    group.add_argument(
         "--largest-exponent",
         type=int,
         metavar="E",
@@ -266,7 +296,13 @@ def _add_answers(group: argparse._ArgumentGroup) -> None:
         dest="answers.scale",
         type=float,
         metavar="POINTS",
-        help="points of the game for a value of 1; required for values",
+        help="points of the game for a value of 1; required for afterstate_value, changes no move elsewhere",
+    )
+    group.add_argument(
+        "--value",
+        dest="answers.value",
+        metavar="NAME",
+        help="output with one number, the value of the board (default: the only further output of this kind)",
     )
 
 
@@ -307,10 +343,11 @@ def _add_choices(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument(
         "--symmetries",
-        type=int,
-        choices=list(VIEWS),
-        help="number of views of the board that the network sees: all, the rotations, the half turn, or "
-        f"only the board itself (default: {_SYMMETRIES})",
+        type=_symmetries,
+        metavar="VIEWS",
+        help="number of views of the board that the network sees: 8 (all), 4 (the rotations), 2 (the half "
+        "turn), 1 (the board itself), or auto: the fewest that lose nothing in games (default: 8 for what "
+        "octofold-train made, otherwise auto)",
     )
     group.add_argument(
         "--precisions",
@@ -362,6 +399,12 @@ def _add_contest(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="maximum number of games of each version with --no-worse-than (default: %(default)s)",
     )
+
+
+def _symmetries(text: str) -> int | str:
+    if text == _AUTO or (text.isdecimal() and int(text) in VIEWS):
+        return text if text == _AUTO else int(text)
+    raise argparse.ArgumentTypeError(f"invalid choice: {text[:40]} (choose from {_AUTO}, 8, 4, 2, 1)")
 
 
 def _margin(text: str) -> str:

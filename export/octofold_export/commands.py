@@ -6,6 +6,7 @@ import argparse
 import os
 import sys
 from collections.abc import Callable
+from contextlib import redirect_stdout
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,6 +27,7 @@ from octofold_export.sources.described import (
     from_exported_program,
     from_module,
     from_onnx,
+    from_sb3,
     from_torchscript,
 )
 from octofold_export.sources.ntuple import from_ntuple
@@ -39,7 +41,19 @@ MAX_PASSWORD_BYTES = 1024
 
 
 def run(parsed: argparse.Namespace) -> int:
-    """Do what the flags ask for, and return the exit code of `octofold_export.cli.main`."""
+    """Do what the flags ask for, and return the exit code of `octofold_export.cli.main`.
+
+    Standard output has the folder alone. What the user's code and libraries print goes to standard error.
+    """
+    with redirect_stdout(sys.stderr):
+        code, folder = _run(parsed)
+    if folder is not None:
+        print(folder)
+    return code
+
+
+def _run(parsed: argparse.Namespace) -> tuple[int, Path | None]:
+    """The exit code, and the folder of the version if there is one."""
     try:
         key = _signing_key(parsed)
         if parsed.record_strength is not None:
@@ -54,15 +68,14 @@ def run(parsed: argparse.Namespace) -> int:
             folder = export(_source(parsed), _options(parsed, key), _report)
     except KeyboardInterrupt:
         print("octofold-export: interrupted; nothing was published", file=sys.stderr)
-        return 130
+        return 130, None
     except ExportError as error:
         print(f"octofold-export: {error}", file=sys.stderr)
-        return 3 if isinstance(error, NotShown) else 1
+        return 3 if isinstance(error, NotShown) else 1, None
     except (OSError, MemoryError) as error:  # such as a full folder for temporary files
         print(f"octofold-export: {error or 'out of memory'}; nothing was published", file=sys.stderr)
-        return 1
-    print(folder)
-    return 0
+        return 1, None
+    return 0, folder
 
 
 def _report(line: str) -> None:
@@ -78,12 +91,15 @@ def _source(parsed: argparse.Namespace) -> Callable[[], Source]:
     if parsed.checkpoint is not None:
         return partial(from_checkpoint, parsed.checkpoint)
     if parsed.module is not None:
-        return partial(from_module, parsed.module, parsed.weights, _hints(parsed, parsed.weights))
+        hints = _hints(parsed, parsed.weights)
+        return partial(from_module, parsed.module, parsed.weights, hints, parsed.state, parsed.encoder)
     if parsed.torchscript is not None:
         return partial(from_torchscript, parsed.torchscript, _hints(parsed, parsed.torchscript))
     if parsed.exported_program is not None:
         file = parsed.exported_program
         return partial(from_exported_program, file, _hints(parsed, file))
+    if parsed.sb3 is not None:
+        return partial(from_sb3, parsed.sb3, _hints(parsed, parsed.sb3))
     return partial(from_onnx, parsed.onnx, _hints(parsed, parsed.onnx))
 
 

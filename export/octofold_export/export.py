@@ -5,8 +5,10 @@ Everything is built in memory; the first file is written after the last check ha
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from importlib.metadata import version as installed_version
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,6 +23,7 @@ from octofold_game.model import (
     CARD_FORMAT,
     PRECISIONS,
     SIGNATURE_FILE,
+    Alternatives,
     Card,
     CheckedBoards,
     Evidence,
@@ -28,6 +31,7 @@ from octofold_game.model import (
     Precision,
     Rule,
 )
+from octofold_players.heuristic_expectimax import HeuristicExpectimaxPlayer
 
 from octofold_export.checks.gates import (
     SINGLE_BOARDS,
@@ -43,10 +47,13 @@ from octofold_export.checks.recording import Report, play_boards, positions, rea
 from octofold_export.checks.reference import Reference, plain_head, reference_answers
 from octofold_export.checks.runner import FoldedGraph
 from octofold_export.checks.sense import summary, weigh
+from octofold_export.checks.spreads import measured_spread
 from octofold_export.checks.stages import stages
+from octofold_export.checks.views_match import Way, choose_way
 from octofold_export.errors import ExportError, GateError
 from octofold_export.graph.folding import fold
-from octofold_export.graph.heads import Evaluator, head
+from octofold_export.graph.heads import Evaluator, Spread, head
+from octofold_export.graph.views import VIEWS
 from octofold_export.publishing.contest import Contest, hold
 from octofold_export.publishing.files import Agreement, version_files, with_contest
 from octofold_export.publishing.triton import config
@@ -66,6 +73,8 @@ _CALIBRATION_BOARDS = 2_048  # or a quarter of a smaller recording
 _MEASURED_BOARDS = 10_240
 _JUDGED_BOARDS = 4_096
 _SEED = 1
+_OUR_SYMMETRIES = 8
+"""Our own networks learn from turned and mirrored boards."""
 
 
 @dataclass(frozen=True)
@@ -78,8 +87,8 @@ class ExportOptions:
     "None: one more than the newest"
     rule: Rule | None = None
     "None: the one that suits the network"
-    symmetries: int = 8
-    "views of the board, a key of `views.VIEWS`"
+    symmetries: int | None = None
+    "views of the board, a key of `views.VIEWS`; None: 8 for our own networks, otherwise chosen by games"
     precisions: frozenset[Precision] | None = None
     "fp32 and others; None: int8 as well if the network has such a form"
     with_views: bool = False
@@ -103,11 +112,22 @@ class Plan:
     source: Source
     options: ExportOptions
     rule: Rule
+    symmetries: int
+    spread: Spread | None = None
+    "None: that of our own networks"
+    alternatives: Alternatives | None = None
+    "what other views scored in the match that chose these"
 
     def graph(self, evaluator: Evaluator) -> onnx.ModelProto:
         """Fold a form of the network into a graph."""
-        made = head(self.source.description, evaluator)
-        return fold(made, self.rule, self.options.symmetries, with_views=self.options.with_views)
+        answers = self.source.description.answers
+        return fold(
+            head(self.source.description, evaluator, self.spread),
+            self.rule,
+            self.symmetries,
+            with_views=self.options.with_views,
+            value_scale=None if answers.value is None else answers.points,
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,16 +161,19 @@ def export(load: Callable[[], Source], options: ExportOptions, report: Report) -
     check_name(options.name)
     check_place(options.models, options.name, options.version)
     source = load()
-    plan = Plan(source, options, options.rule or source.rule)
-    if options.symmetries < source.fewest_symmetries:
-        raise ExportError(f"the network needs all {source.fewest_symmetries} symmetries")
+    for note in source.notes:
+        report(note)
     wanted = wanted_precisions(source, options)
+    plan, evidence = _strangers_plan(source, options, report) if source.described_by_user else (None, None)
+    if plan is None:
+        plan = Plan(source, options, options.rule or source.rule, options.symmetries or _OUR_SYMMETRIES)
+    if plan.symmetries < source.fewest_symmetries:
+        raise ExportError(f"the network needs all {source.fewest_symmetries} symmetries")
 
     graph = plan.graph(source.fp32)
     player = FoldedGraph(graph, source.tensors)
     boards = boards_for(plan, player, report)
-    evidence = _weighed(plan, boards, report) if source.described_by_user else None
-    reference = check_exact(plan, player, boards, report)
+    reference, equal = check_exact(plan, player, boards, report)
     made = Made({"fp32": graph})
     for precision in PRECISIONS:
         if precision in wanted and precision != "fp32":
@@ -158,7 +181,7 @@ def export(load: Callable[[], Source], options: ExportOptions, report: Report) -
 
     card = replace(_card(plan), evidence=evidence, not_published=made.refused)
     calibration = len(boards.calibration) if "int8" in wanted else 0
-    card = with_checks(card, reference, boards, options, calibration)
+    card = with_checks(card, equal, reference, boards, options, calibration)
     return _publish(plan, card, made, report)
 
 
@@ -185,7 +208,10 @@ def _publish(plan: Plan, card: Card, made: Made, report: Report) -> Path:
 
 def _card(plan: Plan) -> Card:
     """Make the card of a version before its graphs are checked."""
-    source, options = plan.source, plan.options
+    source, options, spread = plan.source, plan.options, plan.spread
+    answers = source.description.answers
+    of_values = not answers.kind.startswith("policy")
+    unit = None if answers.value is None else "points" if answers.scale else "the network's own"
     return Card(
         format=CARD_FORMAT,
         name=options.name,
@@ -195,7 +221,11 @@ def _card(plan: Plan) -> Card:
         weights=source.weights,
         checkpoint_sha256=source.checkpoint_sha256,
         decision_rule=plan.rule,
-        symmetries=options.symmetries,
+        symmetries=plan.symmetries,
+        temperature=spread.temperature if spread and of_values else None,
+        tie=spread.tie if spread else None,
+        value_unit=unit,
+        alternatives=plan.alternatives,
         largest_exponent=source.description.largest_exponent,
         precisions={},
         exporter=installed_version("octofold"),
@@ -203,15 +233,20 @@ def _card(plan: Plan) -> Card:
 
 
 def with_checks(
-    card: Card, reference: Reference, boards: Boards, options: ExportOptions, calibration: int
+    card: Card, equal: float, reference: Reference, boards: Boards, options: ExportOptions, calibration: int
 ) -> Card:
-    """Add the boards of the checks, and the number of those on which int8 was calibrated, to the card."""
+    """Add the checks to the card: the share of `equal` moves, and the number of boards for int8."""
     checked = CheckedBoards(
         source="recorded" if options.boards else "own games",
         measured=len(boards.measured),
         calibration=calibration,
     )
-    parity = Parity(precision="fp32", boards=len(reference.boards), one_by_one=SINGLE_BOARDS)
+    parity = Parity(
+        precision="fp32",
+        boards=len(reference.boards),
+        one_by_one=SINGLE_BOARDS,
+        equal_moves=round(equal, 5),
+    )
     return replace(card, parity=parity, boards=checked)
 
 
@@ -242,40 +277,88 @@ def boards_for(plan: Plan, player: FoldedGraph, report: Report) -> Boards:
     return Boards(*np.split(boards, [min(_CALIBRATION_BOARDS, len(boards) // 4)]))
 
 
-def _weighed(plan: Plan, boards: Boards, report: Report) -> Evidence:
+def _strangers_plan(source: Source, options: ExportOptions, report: Report) -> tuple[Plan, Evidence]:
+    """Measure the spread of a network, check its description, and choose its views.
+
+    Raises:
+        GateError: the description makes no sense, and the user has not accepted it.
+    """
+    description = source.description
+    if options.boards is not None:
+        boards = read_boards(options.boards, description.largest_exponent)[:_JUDGED_BOARDS]
+    else:
+        boards = play_boards(
+            HeuristicExpectimaxPlayer(depth=1), _JUDGED_BOARDS, description.largest_exponent, _SEED, _silent
+        )
+    spread = measured_spread(description, source.evaluate, boards)
+    evidence = _weighed(source, options, boards, report)
+    plan = Plan(source, options, options.rule or source.rule, options.symmetries or 1, spread)
+    if options.symmetries is not None:
+        return plan, evidence
+    rules: tuple[Rule, ...] = ("vote", "mean") if options.rule is None else (options.rule,)
+    ways = [Way(views, rule) for views in sorted(VIEWS) for rule in (rules if views > 1 else (plan.rule,))]
+
+    def player(way: Way) -> FoldedGraph:
+        asked = dataclasses.replace(plan, symmetries=way.symmetries, rule=way.rule)
+        return FoldedGraph(asked.graph(source.fp32), source.tensors)
+
+    report(
+        "playing games with 1, 2, 4 and 8 views of each board, by vote and by mean; --symmetries sets them"
+    )
+    ways.sort(key=lambda way: (way.symmetries != 1, -way.symmetries))  # the most telling ones first
+    way, alternatives = choose_way(
+        ((way, partial(player, way)) for way in ways), description.largest_exponent, report
+    )
+    return (
+        dataclasses.replace(plan, symmetries=way.symmetries, rule=way.rule, alternatives=alternatives),
+        evidence,
+    )
+
+
+def _silent(_line: str) -> None:
+    pass
+
+
+def _weighed(source: Source, options: ExportOptions, boards: NDArray[np.uint8], report: Report) -> Evidence:
     """Check that the description makes sense.
 
     Raises:
-        GateError: it does not, and the user has not accepted it; the message contains the evidence.
+        GateError: another one makes more, and the user has not accepted it; the message has the evidence.
     """
-    options, source = plan.options, plan.source
     judge = read_judge(options.judge) if options.judge else find_judge(options.models)
-    evidence = weigh(source.description, source.evaluate, boards.measured[:_JUDGED_BOARDS], judge)
-    if evidence.problem is None:
-        report(f"description: {summary(evidence)}")
-    elif options.accept:
-        report(f"description: accepted although {evidence.problem}: {summary(evidence)}")
-    else:
-        views = options.symmetries
-        turned = f"a network with {views} views must have learned from turned and mirrored boards; "
+    assert source.reread is not None
+    evidence = weigh(source.description, source.reread, boards, judge)
+    if evidence.problem is not None and not options.accept:
         raise GateError(
-            f"the description seems wrong: {evidence.problem}; the network {summary(evidence)}; "
-            f"{turned if views > 1 else ''}--accept publishes it anyway"
+            f"the description seems wrong: {evidence.problem}; the network {summary(evidence)}; change the "
+            "flags, or publish it as described with --accept"
         )
+    accepted = f"accepted although {evidence.problem}: " if evidence.problem else ""
+    report(f"description: {accepted}{summary(evidence)}")
+    if evidence.warning is not None:
+        report(f"warning: {evidence.warning}")
     return evidence
 
 
-def check_exact(plan: Plan, player: FoldedGraph, boards: Boards, report: Report) -> Reference:
-    """Check the float32 graph on some boards, and return the network's answers on them."""
-    source, checked = plan.source, sample(boards.measured)
-    plain = plain_head(source.description, source.evaluate)
-    reference = reference_answers(plain, checked, plan.rule, plan.options.symmetries)
-    check_parity(player, reference)
-    check_equivariance(player, reference, plan.options.symmetries)
+def check_exact(plan: Plan, player: FoldedGraph, boards: Boards, report: Report) -> tuple[Reference, float]:
+    """Check the float32 graph on some boards.
+
+    Returns the network's answers on them, and the share of equal moves.
+    """
+    source = plan.source
+    checked = sample(boards.measured, source.description.largest_exponent)
+    plain = plain_head(source.description, source.evaluate, plan.spread)
+    reference = reference_answers(plain, checked, plan.rule, plan.symmetries, source.evaluate_value)
+    equal = check_parity(player, reference)
+    check_equivariance(player, reference, plan.symmetries)
     if source.action_values is not None and plan.rule == "mean":
         check_moves(player, boards.measured, source.action_values(boards.measured))
-    report(f"fp32: answers as the network does on {len(checked)} boards")
-    return reference
+    rest = "" if equal == 1 else "; rounding errors decide the others"
+    report(
+        f"fp32: answers as the network does, with {equal:.2%} equal moves on {len(checked):,} boards of "
+        f"games and random ones{rest}"
+    )
+    return reference, equal
 
 
 def reduce(
@@ -291,7 +374,7 @@ def reduce(
     try:
         graph = plan.graph(_reduced(plan, precision, player, boards.calibration))
         reduced = FoldedGraph(graph)
-        check_equivariance(reduced, reference.for_reduced_precision(), plan.options.symmetries)
+        check_equivariance(reduced, reference.for_reduced_precision(), plan.symmetries)
         agreement = agreement_with(player, precision, reduced, plan, boards)
     except ExportError as error:
         made.refused[precision] = str(error)
@@ -332,4 +415,4 @@ def _reduced(plan: Plan, precision: Precision, player: FoldedGraph, boards: NDAr
         answers = FoldedGraph(plan.graph(evaluator)).answer(boards)
         return float(np.abs(answers.probabilities - expected).mean())
 
-    return source.int8(positions(source.description, boards, plan.options.symmetries), error)
+    return source.int8(positions(source.description, boards, plan.symmetries), error)

@@ -28,6 +28,7 @@ from octofold_export.export import (
     wanted_precisions,
     with_checks,
 )
+from octofold_export.graph.heads import Spread
 from octofold_export.publishing.card_files import change_card, read_published
 from octofold_export.publishing.files import graph_file, with_agreement, write_metadata
 from octofold_export.publishing.signing import check_file, check_signable
@@ -56,12 +57,10 @@ def extend(load: Callable[[], Source], options: ExportOptions, report: Report) -
     wanted = wanted_precisions(source, options) if options.precisions else frozenset()
     rule = card.decision_rule or source.rule
     player = _published(folder, card, "fp32", source)
-    options = dataclasses.replace(
-        options, rule=rule, symmetries=card.symmetries, with_views=player.with_views
-    )
-    plan = Plan(source, options, rule)
+    options = dataclasses.replace(options, with_views=player.with_views)
+    plan = Plan(source, options, rule, card.symmetries, _spread(card))
     boards = boards_for(plan, player, report)
-    reference = check_exact(plan, player, boards, report)
+    reference, equal = check_exact(plan, player, boards, report)
 
     made = Made({})
     for precision in PRECISIONS:
@@ -85,11 +84,16 @@ def extend(load: Callable[[], Source], options: ExportOptions, report: Report) -
         calibration = 0 if current.boards is None else current.boards.calibration
         if "int8" in made.graphs:
             calibration = len(boards.calibration)
-        return with_checks(_extended(current, made, contents), reference, boards, options, calibration)
+        return with_checks(_extended(current, made, contents), equal, reference, boards, options, calibration)
 
     graphs = {GRAPH_FILES[precision]: content for precision, content in contents.items()}
     change_card(folder, extended, options.sign, graphs)
     return folder
+
+
+def _spread(card: Card) -> Spread | None:
+    """The spread that the version was made with; older versions have that of our own networks."""
+    return None if card.tie is None else Spread(card.temperature or 1.0, card.tie)
 
 
 def _published(folder: Path, card: Card, precision: Precision, source: Source) -> FoldedGraph:

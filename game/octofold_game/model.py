@@ -54,6 +54,9 @@ OUTPUTS = (MOVE, PROBABILITIES, VOTES, LEGAL)
 VIEWS = Tensor("views", np.dtype(np.float32), (-1, 4))
 """`[N, V, 4]`, behind the others if the graph has it: each view's probabilities of the board's own moves."""
 
+VALUE = Tensor("value", np.dtype(np.float32), ())
+"""`[N]`, behind the others if the graph has it: the mean of a value head over the views."""
+
 TEMPERATURE = 300.0
 """Points that make a move e times as probable as another, unless the card says otherwise."""
 
@@ -164,6 +167,8 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     """By other readings of the same numbers, the best first."""
     problem: str | None
     """What is wrong, in one line; None: the description makes sense."""
+    warning: str | None = None
+    """What the user should know about a description that makes sense."""
 
 
 class Parity(msgspec.Struct, frozen=True, kw_only=True):
@@ -173,6 +178,8 @@ class Parity(msgspec.Struct, frozen=True, kw_only=True):
     boards: Count
     """In a batch."""
     one_by_one: Count
+    equal_moves: float | None = None
+    """Share of the boards on which the moves are equal. Rounding errors decide the others."""
 
 
 class CheckedBoards(msgspec.Struct, frozen=True, kw_only=True):
@@ -269,7 +276,11 @@ class Card(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     checkpoint_sha256: str = ""
     """Of the trained weights."""
     temperature: float | None = None
-    """Older cards of value networks: so many points make a move e times as probable."""
+    """Of a network that values moves: a value higher by this much makes a move e times as probable."""
+    tie: float | None = None
+    """Moves whose worth differs by less count as equal: probabilities, or values as in `temperature`."""
+    value_unit: str | None = None
+    """Of the output `value`; None: the graph has none."""
     compact_tables: CompactTablesPlaces | None = None
     decision_rule: Rule | None = None
     symmetries: Count = 0

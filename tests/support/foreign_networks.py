@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -111,3 +113,134 @@ class AfterstateValue(nn.Module):
         x = functional.relu(self.second(functional.relu(self.first(planes))))
         values: Tensor = self.out(x.flatten(1))
         return values.squeeze(1)
+
+
+class ViewedCNN(nn.Module):
+    """Flattens planes by `view`, as half of all tutorials do, which needs contiguous inputs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(16, 8, 2)
+        self.out = nn.Linear(72, 4)
+
+    def forward(self, planes: Tensor) -> Tensor:
+        logits: Tensor = self.out(functional.relu(self.conv(planes)).view(planes.size(0), -1))
+        return logits
+
+
+class Squeezed(nn.Module):
+    """Drops a batch of one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.out = nn.Linear(16, 4)
+
+    def forward(self, numbers: Tensor) -> Tensor:
+        logits: Tensor = self.out(numbers)
+        return logits.unsqueeze(1).squeeze()
+
+
+class IntegerBatch(nn.Module):
+    """Attention that turns the batch size into a number."""
+
+    def __init__(self, width: int = 8) -> None:
+        super().__init__()
+        self.cell = nn.Embedding(18, width)
+        self.all = nn.Linear(width, 3 * width)
+        self.out = nn.Linear(16 * width, 4)
+
+    def forward(self, exponents: Tensor) -> Tensor:
+        batch = int(exponents.shape[0])
+        query, key, value = self.all(self.cell(exponents)).view(batch, 16, 3, 2, -1).permute(2, 0, 3, 1, 4)
+        mixed = torch.softmax(query @ key.transpose(-1, -2), dim=-1) @ value
+        logits: Tensor = self.out(mixed.transpose(1, 2).reshape(batch, -1))
+        return logits
+
+
+class OneBoardOnly(nn.Module):
+    """Flattens the batch away."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.out = nn.Sequential(nn.Linear(16, 8), nn.Tanh(), nn.Linear(8, 4))
+
+    def forward(self, numbers: Tensor) -> Tensor:
+        logits: Tensor = self.out(numbers.flatten())
+        return logits
+
+
+@dataclass
+class Answer:
+    """Two heads."""
+
+    policy: Tensor
+    value: Tensor
+
+
+class DataclassAnswer(nn.Module):
+    """Answers with a dataclass; the value has the shape [N]."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.policy = nn.Linear(16, 4)
+        self.value = nn.Linear(16, 1)
+
+    def forward(self, numbers: Tensor) -> Answer:
+        return Answer(self.policy(numbers), self.value(numbers).squeeze(-1))
+
+
+class ListAnswer(nn.Module):
+    """Answers with a list of tensors, the policy last."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.policy = nn.Linear(16, 4)
+        self.value = nn.Linear(16, 1)
+
+    def forward(self, numbers: Tensor) -> list[Tensor]:
+        return [self.value(numbers), self.policy(numbers)]
+
+
+class Recurrent(nn.Module):
+    """Reads the four rows of one-hot cells one after the other."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rows = nn.GRU(64, 12, batch_first=True)
+        self.out = nn.Linear(12, 4)
+
+    def forward(self, cells: Tensor) -> Tensor:
+        states, _ = self.rows(cells.flatten(2))
+        logits: Tensor = self.out(states[:, -1])
+        return logits
+
+
+class OfThreeNumbersACell(nn.Module):
+    """Reads 48 numbers: the value, the row and the column of each cell."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.out = nn.Sequential(nn.Linear(48, 16), nn.ReLU(), nn.Linear(16, 4))
+
+    def forward(self, numbers: Tensor) -> Tensor:
+        logits: Tensor = self.out(numbers)
+        return logits
+
+
+def value_row_column(exponents: Tensor) -> Tensor:
+    """The encoder of `OfThreeNumbersACell`: exponents `[N, 16]` to `[N, 48]`."""
+    places = torch.arange(16)
+    cells = [exponents / 11, (places // 4).expand_as(exponents) / 3, (places % 4).expand_as(exponents) / 3]
+    return torch.stack(cells, dim=2).float().flatten(1)
+
+
+class DecidesByNumbers(nn.Module):
+    """Has two branches, chosen by the numbers on the board."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.out = nn.Linear(16, 4)
+
+    def forward(self, numbers: Tensor) -> Tensor:
+        logits: Tensor = self.out(numbers)
+        return logits if numbers.sum() > 100 else -logits

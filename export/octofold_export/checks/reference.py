@@ -12,7 +12,7 @@ from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from octofold_game.model import TEMPERATURE, Rule
+from octofold_game.model import Rule
 from octofold_game.rules import afterstates, legal_moves
 from octofold_game.symmetries import CELLS, MOVES
 
@@ -21,10 +21,12 @@ from octofold_export.description.description import Answers, Description
 from octofold_export.description.encoding import encode
 from octofold_export.description.inference import Network, NetworkError
 from octofold_export.errors import ExportError
-from octofold_export.graph.heads import SMALLEST_PROBABILITY
+from octofold_export.graph.heads import POINTS, PROBABILITIES, SMALLEST_PROBABILITY, Spread
 from octofold_export.graph.views import VIEWS
 
 _REDUCED_MARGIN = 0.1  # of probabilities; less may be one step of 8 bits
+_UNDECIDED = 1e-4  # of probabilities, or of the spread of values: some hundred rounding errors
+_ROUNDING = 32 * float(np.finfo(np.float32).eps)  # relative to the largest score of a board
 
 Numbers = NDArray[np.float64]
 Evaluate = Callable[[NDArray[np.uint8]], Numbers]
@@ -34,10 +36,9 @@ Evaluate = Callable[[NDArray[np.uint8]], Numbers]
 class PlainHead(Protocol):
     """A head of the graph, in numpy."""
 
-    temperature: float
-    "what scores are divided by before the softmax"
-    tolerance: float
-    "by how much probabilities may differ, and with which margin of worth a choice is certain"
+    @property
+    def spread(self) -> Spread:
+        """How far apart the scores are."""
 
     def scores(self, boards: NDArray[np.uint8], symmetry: int) -> Numbers:
         """The scores `[N, 4]` of the board's own moves on one view, for boards `[N, 16]`."""
@@ -48,14 +49,14 @@ class PlainHead(Protocol):
         ...
 
 
-def plain_head(description: Description, evaluate: Evaluate) -> PlainHead:
+def plain_head(description: Description, evaluate: Evaluate, spread: Spread | None = None) -> PlainHead:
     """The counterpart of `heads.head` in numpy."""
     answers = description.answers
     if answers.kind == "afterstate_value":
-        return PlainValue(evaluate, description.largest_exponent, answers.scale)
+        return PlainValue(evaluate, description.largest_exponent, answers.points, spread or POINTS)
     if answers.kind == "action_values":
-        return PlainActionValues(evaluate, answers)
-    return PlainPolicy(evaluate, answers)
+        return PlainActionValues(evaluate, answers, spread or POINTS)
+    return PlainPolicy(evaluate, answers, spread or PROBABILITIES)
 
 
 @dataclass(frozen=True)
@@ -64,8 +65,7 @@ class PlainPolicy:
 
     evaluate: Evaluate
     answers: Answers
-    temperature = 1.0
-    tolerance = 1e-4  # float32 sums in another order differ by about 1e-6
+    spread: Spread = PROBABILITIES
 
     def scores(self, boards: NDArray[np.uint8], symmetry: int) -> Numbers:
         """The scores `[N, 4]` of the board's moves on one view, for boards `[N, 16]`."""
@@ -87,17 +87,16 @@ class PlainActionValues:
 
     evaluate: Evaluate
     answers: Answers
-    temperature = TEMPERATURE
-    tolerance = 1e-3
+    spread: Spread = POINTS
 
     def scores(self, boards: NDArray[np.uint8], symmetry: int) -> Numbers:
         """The scores `[N, 4]` of the board's moves on one view, for boards `[N, 16]`."""
-        return self.answers.scale * _by_move(self.evaluate, self.answers, boards, symmetry)
+        return _by_move(self.evaluate, self.answers, boards, symmetry)
 
     def merge(self, scores: Numbers) -> tuple[Numbers, Numbers]:
         """The probabilities and the mean scores `[N, 4]` of all views' scores `[V, N, 4]`."""
-        mean: Numbers = scores.mean(axis=0) / self.temperature
-        return softmax(mean), mean
+        mean: Numbers = scores.mean(axis=0)
+        return softmax(mean / self.spread.temperature), mean
 
 
 @dataclass(frozen=True)
@@ -107,8 +106,7 @@ class PlainValue:
     evaluate: Evaluate
     largest_exponent: int
     scale: float = 1.0
-    temperature = TEMPERATURE
-    tolerance = 1e-3  # about a point: float32 represents 100,000 points to some tenths
+    spread: Spread = POINTS
 
     def scores(self, boards: NDArray[np.uint8], symmetry: int) -> Numbers:
         """The scores `[N, 4]` of the board's moves on one view, for boards `[N, 16]`."""
@@ -120,56 +118,72 @@ class PlainValue:
 
     def merge(self, scores: Numbers) -> tuple[Numbers, Numbers]:
         """The probabilities and the mean scores `[N, 4]` of all views' scores `[V, N, 4]`."""
-        mean: Numbers = scores.mean(axis=0) / self.temperature
-        return softmax(mean), mean
+        mean: Numbers = scores.mean(axis=0)
+        return softmax(mean / self.spread.temperature), mean
 
 
 @dataclass(frozen=True)
 class Reference:
-    """Answers for N boards, and masks of those that rounding cannot change."""
+    """Answers for N boards, and how much rounding errors may change them."""
 
     boards: NDArray[np.uint8]
     answers: Outputs
     margins: Numbers
     "[N]: the smallest lead among all choices on the way (each view's vote, the winner)"
-    tolerance: float
-    "of probabilities"
-    needed_margin: float
-    "a smaller lead does not decide a choice"
+    undecided: Numbers
+    """[N]: a choice with a smaller lead is left to rounding errors, which grow with the largest number of the
+    board. Both are relative to the spread of the answers."""
 
-    @property
-    def decided(self) -> NDArray[np.bool_]:
-        """`[N]`: rounding cannot change the votes and the move."""
-        return self.margins > self.needed_margin
+    def first(self, count: int) -> Reference:
+        """The answers for the first boards."""
+        answers = self.answers.first(count)
+        return Reference(self.boards[:count], answers, self.margins[:count], self.undecided[:count])
 
     def for_reduced_precision(self) -> Reference:
         """The same answers; moves that are nearly equal in float32 may be exactly equal now."""
-        return replace(self, needed_margin=_REDUCED_MARGIN)
+        return replace(self, undecided=np.maximum(self.undecided, _REDUCED_MARGIN))
 
 
-def reference_answers(head: PlainHead, boards: NDArray[np.uint8], rule: Rule, symmetries: int) -> Reference:
-    """The answers of `head` for boards `[N, 16]`."""
+def reference_answers(
+    head: PlainHead,
+    boards: NDArray[np.uint8],
+    rule: Rule,
+    symmetries: int,
+    evaluate_value: Evaluate | None = None,
+) -> Reference:
+    """The answers of `head`, and of a value head, for boards `[N, 16]`."""
     legal = legal_moves(boards)
     over: NDArray[np.bool_] = np.logical_not(legal.any(axis=1))
     scores = np.stack([head.scores(boards, symmetry) for symmetry in VIEWS[symmetries]])
     scores = np.where(legal, scores, -np.inf)
     favourites = scores.argmax(axis=2)  # [V, N]
     votes = (favourites[:, :, None] == np.arange(4)).sum(axis=0).astype(np.uint8) * ~over[:, None]
-    views = softmax(scores / head.temperature)
-    margins = _margin(views, legal).min(axis=0)
+    relative = scores / head.spread.temperature
+    views = softmax(relative)
     probabilities, worth = head.merge(scores)
     if rule == "vote":
         worth = np.where(votes == votes.max(axis=1, keepdims=True), worth, -np.inf)
-    margins = np.where(over, np.inf, np.minimum(margins, _margin(worth, legal)))
-    move = np.where(over, -1, worth.argmax(axis=1)).astype(np.int8)
+    # A mean of probabilities is a number of its own; one of scores is compared as the scores are.
+    unit = 1.0 if isinstance(head, PlainPolicy) else head.spread.temperature
+    margins = _margin(worth, legal) / unit
+    if rule == "vote":
+        margins = np.minimum(margins, _margin(relative, legal).min(axis=0))
+    equal = worth >= worth.max(axis=1, keepdims=True) - head.spread.tie
+    move = np.where(over, -1, equal.argmax(axis=1)).astype(np.int8)
+    value = None
+    if evaluate_value is not None:
+        seen = [evaluate_value(boards[:, CELLS[symmetry]]) for symmetry in VIEWS[symmetries]]
+        value = np.mean(seen, axis=0)[:, 0].astype(np.float32)
     by_board = views.swapaxes(0, 1).astype(np.float32)
-    answers = Outputs(move, probabilities.astype(np.float32), votes, legal, by_board)
-    return Reference(boards, answers, margins, head.tolerance, head.tolerance)
+    answers = Outputs(move, probabilities.astype(np.float32), votes, legal, by_board, value)
+    largest = np.abs(np.where(np.isfinite(relative), relative, 0)).max(axis=(0, 2))
+    undecided = _UNDECIDED + 2 * head.spread.tie / unit + _ROUNDING * largest
+    return Reference(boards, answers, np.where(over, np.inf, margins), undecided)
 
 
-def network_evaluation(network: Network, description: Description) -> Evaluate:
-    """Make an evaluator of `network`, with inputs and outputs as in `description`."""
-    reads, output = description.reads, description.answers.output
+def network_evaluation(network: Network, description: Description, output: str | None = None) -> Evaluate:
+    """Make an evaluator of `network`, with inputs and outputs as in `description`, or another `output`."""
+    reads, output = description.reads, output or description.answers.output
 
     def evaluate(views: NDArray[np.uint8]) -> Numbers:
         try:

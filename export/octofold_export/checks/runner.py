@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 import onnxruntime
 from numpy.typing import NDArray
-from octofold_game.model import BOARDS, VIEWS
+from octofold_game.model import BOARDS, VALUE, VIEWS
 
 from octofold_export.errors import ExportError, first_line
 
@@ -28,13 +28,14 @@ class Outputs:
     legal: NDArray[np.bool_]
     views: NDArray[np.float32] | None = None
     "None if the graph was not asked for them"
+    value: NDArray[np.float32] | None = None
 
     def first(self, count: int) -> Outputs:
         """The outputs of the first boards."""
         views = None if self.views is None else self.views[:count]
-        return Outputs(
-            self.move[:count], self.probabilities[:count], self.votes[:count], self.legal[:count], views
-        )
+        value = None if self.value is None else self.value[:count]
+        always = self.move[:count], self.probabilities[:count], self.votes[:count], self.legal[:count]
+        return Outputs(*always, views, value)
 
 
 class FoldedGraph:
@@ -67,6 +68,11 @@ class FoldedGraph:
     def with_views(self) -> bool:
         """Whether the graph has the output `views`."""
         return VIEWS.name in self._names
+
+    @property
+    def with_value(self) -> bool:
+        """Whether the graph has the output `value`."""
+        return VALUE.name in self._names
 
     def answer(self, boards: NDArray[np.uint8], batch: int = _BATCH) -> Outputs:
         """Outputs for boards `[N, 16]`, computed `batch` at a time.

@@ -23,15 +23,19 @@ def stages(own: NDArray[np.uint8], largest_exponent: int, seed: int) -> dict[str
 
     Late boards contain a 16384 and a 32768 in random cells; a network without these tiles has none.
     """
-    random = np.random.default_rng(seed)
     largest = own.max(axis=1)
     found = {
         f"own games, {name}": own[(low <= largest) & (largest <= high)] for name, (low, high) in _OWN.items()
     }
     if largest_exponent >= 15:
-        found["late boards: a 16384 and a 32768"] = _late(random)
-    found["random boards"] = _playable(_random(random, largest_exponent))
+        found["late boards: a 16384 and a 32768"] = _late(np.random.default_rng(seed))
+    found["random boards"] = random_boards(largest_exponent, seed + 1)
     return {name: boards for name, boards in found.items() if len(boards) >= _FEWEST}
+
+
+def random_boards(largest_exponent: int, seed: int) -> NDArray[np.uint8]:
+    """Boards `[M, 16]` of random tiles, with at least two legal moves."""
+    return _playable(_random(np.random.default_rng(seed), largest_exponent))
 
 
 def _random(random: np.random.Generator, largest_exponent: int) -> NDArray[np.uint8]:

@@ -12,12 +12,13 @@ from typing import Literal
 import msgspec
 from octofold_game.rules import LARGEST_EXPONENT
 
-InputKind = Literal["one_hot", "exponents", "tiles", "log2"]
+InputKind = Literal["one_hot", "exponents", "tiles", "log2", "log2_plus_1"]
 Layout = Literal[
     "channels_first", "channels_last", "tokens", "flat", "flat_planes", "square", "plane", "plane_last"
 ]
 CellOrder = Literal["rows", "columns"]
 ElementType = Literal["float32", "float64", "float16", "int64", "int32", "uint8", "bool"]
+Above = Literal["refused", "clamped"]
 AnswerKind = Literal["policy_logits", "policy_probabilities", "action_values", "afterstate_value"]
 Action = Literal["up", "right", "down", "left"]
 
@@ -31,7 +32,8 @@ class Reads(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 
     kind: InputKind
     """`one_hot`: a plane for each exponent. `exponents`: 0 for an empty cell, 1 for the tile 2.
-    `tiles`: 0, 2, 4, 8. `log2`: the logarithm of the tile, 0 for an empty cell; in floats."""
+    `tiles`: 0, 2, 4, 8. `log2`: the logarithm of the tile, 0 for an empty cell; in floats. `log2_plus_1`: the
+    logarithm of 1 + tile; in floats."""
     layout: Layout
     """One-hot, with P planes: `channels_first` [N, P, 4, 4], `channels_last` [N, 4, 4, P], `tokens`
     [N, 16, P], `flat` [N, 16 P] cell after cell, `flat_planes` [N, P 16] plane after plane. Numbers: `flat`
@@ -45,6 +47,9 @@ class Reads(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     """`columns`: the network reads the left column from top to bottom first"""
     divide_by: float = 1.0
     """the divisor of the numbers"""
+    above: Above = "refused"
+    """for one-hot cells: a board with an exponent above the last plane is refused, or the exponent is
+    `clamped`: it is read as that of the last plane"""
 
     def __post_init__(self) -> None:
         """Check the fields.
@@ -64,8 +69,10 @@ class Reads(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
             raise ValueError(f"divide_by is {self.divide_by}, it must be a number above 0")
         if self.divide_by != 1 and (one_hot or not self.type.startswith("float")):
             raise ValueError("divide_by is for numbers in floats")
-        if self.kind == "log2" and not self.type.startswith("float"):
-            raise ValueError("log2 is read in floats")
+        if self.kind.startswith("log2") and not self.type.startswith("float"):
+            raise ValueError(f"{self.kind} is read in floats")
+        if self.above != "refused" and not one_hot:
+            raise ValueError("above is for one-hot cells")
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -105,8 +112,11 @@ class Answers(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     """name of the output; None if there is only one"""
     actions: tuple[Action, Action, Action, Action] = ACTIONS
     """the order of the four numbers"""
-    scale: float = 1.0
-    """for values: the number of points in the game for 1"""
+    scale: float | None = None
+    """the number of points in the game for a value of 1. An afterstate's value needs it, because the move's
+    reward is added. Elsewhere it changes no move."""
+    value: str | None = None
+    """name of a further output: one number, the value of the board; None: the network has none"""
 
     def __post_init__(self) -> None:
         """Check the fields.
@@ -118,13 +128,18 @@ class Answers(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
             raise ValueError(
                 f"actions are {', '.join(self.actions)}; each of {', '.join(ACTIONS)} is needed once"
             )
-        if not (math.isfinite(self.scale) and self.scale > 0):
+        if self.scale is not None and not (math.isfinite(self.scale) and self.scale > 0):
             raise ValueError(f"scale is {self.scale}, it must be a number above 0")
 
     @property
     def width(self) -> int:
         """The number of outputs for one board."""
         return 1 if self.kind == "afterstate_value" else 4
+
+    @property
+    def points(self) -> float:
+        """The number of points for a value of 1, or 1."""
+        return 1.0 if self.scale is None else self.scale
 
     @property
     def columns(self) -> tuple[int, ...]:
@@ -146,6 +161,8 @@ class Description(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
         Raises:
             ValueError: fields contradict each other.
         """
-        largest = min(self.reads.largest_plane or LARGEST_EXPONENT, LARGEST_EXPONENT)
+        clamped = self.reads.above == "clamped"
+        planes = LARGEST_EXPONENT if clamped else self.reads.largest_plane or LARGEST_EXPONENT
+        largest = min(planes, LARGEST_EXPONENT)
         if not 2 <= self.largest_exponent <= largest:
             raise ValueError(f"largest_exponent is {self.largest_exponent}, allowed are 2 to {largest}")

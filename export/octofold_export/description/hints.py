@@ -23,6 +23,7 @@ import msgspec
 from octofold_game.structures import StructureError, structured
 
 from octofold_export.description.description import (
+    Above,
     Action,
     AnswerKind,
     CellOrder,
@@ -45,6 +46,7 @@ class ReadsHints(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     empty_plane: bool | None = None
     cells: CellOrder | None = None
     divide_by: float | None = None
+    above: Above | None = None
 
 
 class AnswersHints(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -54,6 +56,7 @@ class AnswersHints(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     output: str | None = None
     actions: tuple[Action, Action, Action, Action] | None = None
     scale: float | None = None
+    value: str | None = None
 
 
 class Hints(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -28,14 +28,18 @@ from octofold_export.description.encoding import encode
 from octofold_export.description.hints import AnswersHints, Hints, ReadsHints, given
 from octofold_export.errors import ExportError
 
-_KINDS: tuple[InputKind, ...] = ("one_hot", "exponents", "tiles", "log2")
-_USUAL_PLANES = range(10, 21)  # tried if neither the user nor the network gives a number
+_KINDS: tuple[InputKind, ...] = ("one_hot", "exponents", "tiles", "log2", "log2_plus_1")
+_USUAL_PLANES = range(10, 33)  # tried if neither the user nor the network gives a number
 _SHOWN_REASONS = 2  # different ones, why the network takes no input
 _BOARDS = np.random.default_rng(4).integers(0, 8, (3, 16)).astype(np.uint8)
 
 
 class NetworkError(OctofoldError):
     """The network does not accept an input."""
+
+
+class NoBatchError(ExportError):
+    """The network takes a single board only."""
 
 
 class Network(Protocol):
@@ -64,7 +68,7 @@ def complete(hints: Hints, network: Network) -> Description:
         ExportError: the hints contradict the network, or leave more than one reading.
     """
     reads = _reads(hints.reads, network)
-    answers = _answers(hints.answers, network.run(encode(reads, _BOARDS)))
+    answers = _answers(hints.answers, by_board(network.run(encode(reads, _BOARDS)), len(_BOARDS)))
     largest = _largest(reads, network) if hints.largest_exponent is None else hints.largest_exponent
     try:
         description = Description(reads=reads, answers=answers, largest_exponent=largest)
@@ -86,12 +90,14 @@ def _reads(hints: ReadsHints, network: Network) -> Reads:
         except NetworkError as error:
             refused.setdefault(_name(reads), str(error))
             continue
-        if any(len(output) == len(_BOARDS) for output in outputs.values() if output.ndim):
+        if by_board(outputs, len(_BOARDS)):
             # The same numbers in the same order are one reading, regardless of the shape.
             readings.setdefault((reads.kind, reads.planes, reads.by_plane), reads)
         else:
             shapes = ", ".join(str(list(output.shape)) for output in outputs.values())
-            answered = f"{len(_BOARDS)} boards are answered with the shapes {shapes}"
+            answered = (
+                f"its outputs for {len(_BOARDS)} boards have the shapes {shapes}, not a row for each board"
+            )
             refused.setdefault(_name(reads), answered)
     if len(readings) == 1:
         return next(iter(readings.values()))
@@ -102,14 +108,14 @@ def _reads(hints: ReadsHints, network: Network) -> Reads:
         )
     declared = "" if network.shape is None else f" (it declares {_declared(network)})"
     described = ", ".join(f"{name} {value}" for name, value in given(hints).items())
-    if len(refused) == 1:
+    if len(refused) == 1 and not _takes_one(hints, network):
         raise ExportError(
             f"the network does not take {described or 'boards'}{declared}: {refused.popitem()[1]}"
         )
-    raise ExportError(
-        f"the network takes no input that fits {described or 'a board'}{declared}"
-        f"{_takes_one(hints, network) or _tried(refused)}"
-    )
+    nothing = f"the network takes no input that fits {described or 'a board'}{declared}"
+    if single := _takes_one(hints, network):
+        raise NoBatchError(nothing + single)
+    raise ExportError(nothing + _tried(refused))
 
 
 def _takes_one(hints: ReadsHints, network: Network) -> str:
@@ -119,7 +125,10 @@ def _takes_one(hints: ReadsHints, network: Network) -> str:
             network.run(encode(reads, _BOARDS[:1]))
         except NetworkError:
             continue
-        return f": it takes a single board ({_name(reads)}), but no batch; export it with a free batch size"
+        return (
+            f": it takes a single board ({_name(reads)}), but no batch of {len(_BOARDS)}; use x.shape[0] as "
+            "the batch size in its forward, or export the file with a free batch size"
+        )
     return ""
 
 
@@ -184,8 +193,8 @@ def _fits(shape: tuple[int, ...], declared: Sequence[int | None] | None) -> bool
 
 
 def _answers(hints: AnswersHints, outputs: dict[str, NDArray[Any]]) -> Answers:
-    name, output = _output(hints.output, outputs)
-    width = int(np.prod(output.shape[1:])) if len(output) == len(_BOARDS) else -1
+    name, output = _output(hints.output, outputs, hints.value)
+    width = _width(output)
     kind = hints.kind
     if kind is None and width == 1:
         kind = "afterstate_value"
@@ -195,13 +204,17 @@ def _answers(hints: AnswersHints, outputs: dict[str, NDArray[Any]]) -> Answers:
         raise ExportError(
             "four numbers a board may be policy_logits or action_values; say which with --answer"
         )
-    fields = {**given(hints), "output": name if len(outputs) > 1 else None, "kind": kind}
-    if kind in ("action_values", "afterstate_value") and hints.scale is None:
-        raise ExportError(f"{kind} need --scale: how many points of the game 1 stands for")
     needed = 1 if kind == "afterstate_value" else 4
     if width != needed or kind is None:
         what = f"{kind} is {needed}" if kind else "a player needs 4, or 1 for an afterstate's value"
         raise ExportError(f"output {name!r} has the shape {_shape(output)}: {what} numbers a board")
+    if kind == "afterstate_value" and hints.scale is None:
+        raise ExportError(
+            "afterstate_value needs --scale: how many points of the game 1 stands for, because the reward "
+            "of the move is added"
+        )
+    value = None if kind == "afterstate_value" else _value(hints.value, name, outputs)
+    fields = {**given(hints), "output": name if len(outputs) > 1 else None, "kind": kind, "value": value}
     try:
         answers = Answers(**fields)
     except ValueError as error:
@@ -211,15 +224,47 @@ def _answers(hints: AnswersHints, outputs: dict[str, NDArray[Any]]) -> Answers:
     return answers
 
 
-def _output(name: str | None, outputs: dict[str, NDArray[Any]]) -> tuple[str, NDArray[Any]]:
-    listed = ", ".join(f"{key!r} {_shape(value)}" for key, value in outputs.items())
-    if name is None and len(outputs) > 1:
-        raise ExportError(f"the network has {len(outputs)} outputs ({listed}); name one with --output")
+def _output(
+    name: str | None, outputs: dict[str, NDArray[Any]], value: str | None
+) -> tuple[str, NDArray[Any]]:
+    """The named output, the only one, or the only one with four numbers a board."""
+    listed = ", ".join(f"{key!r} {_shape(output)}" for key, output in outputs.items())
     if name is None:
-        return next(iter(outputs.items()))
+        others = {key: output for key, output in outputs.items() if key != value}
+        fours = {key: output for key, output in others.items() if _width(output) == 4}
+        likely = fours if len(others) > 1 else others
+        if len(likely) != 1:
+            raise ExportError(f"the network has {len(outputs)} outputs ({listed}); name one with --output")
+        return next(iter(likely.items()))
     if name not in outputs:
         raise ExportError(f"the network has no output {name!r}; it has {listed}")
     return name, outputs[name]
+
+
+def _value(name: str | None, answer: str, outputs: dict[str, NDArray[Any]]) -> str | None:
+    """The output of a value head: the named one, or the only further one with one number a board."""
+    ones = [key for key, output in outputs.items() if _width(output) == 1 and key != answer]
+    if name is None:
+        return ones[0] if len(ones) == 1 else None
+    if name not in ones:
+        listed = f"; those with one number a board: {', '.join(map(repr, ones))}" if ones else ""
+        raise ExportError(f"the network has no value head {name!r}{listed}")
+    return name
+
+
+def by_board(outputs: dict[str, NDArray[Any]], boards: int) -> dict[str, NDArray[Any]]:
+    """The outputs `[boards, ...]`. Of a single board, they may lack the batch dimension."""
+    rows = {}
+    for name, output in outputs.items():
+        if output.ndim and len(output) == boards:
+            rows[name] = output
+        elif boards == 1:
+            rows[name] = output[None]
+    return rows
+
+
+def _width(output: NDArray[Any]) -> int:
+    return int(np.prod(output.shape[1:]))
 
 
 def is_distribution(output: NDArray[Any]) -> bool:
@@ -230,6 +275,8 @@ def is_distribution(output: NDArray[Any]) -> bool:
 
 def _largest(reads: Reads, network: Network) -> int:
     """The largest exponent that the planes can represent or that the network accepts."""
+    if reads.largest_plane is not None and reads.above == "clamped":
+        return LARGEST_EXPONENT
     if reads.largest_plane is not None:
         return min(reads.largest_plane, LARGEST_EXPONENT)
     for exponent in range(LARGEST_EXPONENT, 2, -1):

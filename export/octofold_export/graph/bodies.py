@@ -1,9 +1,10 @@
 """The body of a network, as the evaluator of a folded graph.
 
     cells [N, P] --views--> [N * V, 16] --encode--> input --body--> output --> [N * V, 1, numbers]
+                                                              `---> value head --> VIEW_VALUES [N * V]
 
-A body is an ONNX model with one input, one output and a free batch size. Its nodes are copied into the graph
-under a prefix.
+A body is an ONNX model with one input, a free batch size, and one output or, with a value head, two. Its
+nodes are copied into the graph under a prefix.
 """
 
 from __future__ import annotations
@@ -19,6 +20,9 @@ from octofold_export.description.description import Description
 from octofold_export.description.encoding import COLUMNS_FIRST
 from octofold_export.graph.builder import GraphBuilder
 from octofold_export.graph.encodings import encode
+
+VIEW_VALUES = "view_values"
+"""The tensor `[N * V] float32` of a value head, in the graph of a network that has one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,8 +42,13 @@ class DescribedBody:
             by_view = graph.add("Gather", [cells, index], "views_of_cells", axis=1)  # [N, V, 16]
             rows = graph.add("Reshape", [by_view, graph.integers(-1, 16)], "view_rows")
         encoded = encode(graph, rows, reads, self.description.largest_exponent)
-        answer = graph.graft(self.body, encoded, "body")
-        (output,) = self.body.graph.output
-        if output.type.tensor_type.elem_type != TensorProto.FLOAT:
-            answer = graph.add("Cast", [answer], "answer_float", to=TensorProto.FLOAT)
-        return graph.add("Reshape", [answer, graph.integers(-1, 1, answers.width)], "answer")
+        answer, *value = graph.graft(self.body, encoded, "body")
+        if value:
+            graph.add("Reshape", [_float(graph, value[0], "value"), graph.integers(-1)], VIEW_VALUES)
+        return graph.add(
+            "Reshape", [_float(graph, answer, "answer"), graph.integers(-1, 1, answers.width)], "answer"
+        )
+
+
+def _float(graph: GraphBuilder, tensor: str, name: str) -> str:
+    return graph.add("Cast", [tensor], f"{name}_float", to=TensorProto.FLOAT)

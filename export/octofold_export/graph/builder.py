@@ -70,9 +70,10 @@ class GraphBuilder:
         self._nodes.append(helper.make_node(operator, inputs, [output], name=output, **attributes))
         return output
 
-    def graft(self, body: onnx.ModelProto, source: str, prefix: str) -> str:
-        """Append all nodes of `body`, a model with one input and one output; `source` becomes its input.
+    def graft(self, body: onnx.ModelProto, source: str, prefix: str) -> Sequence[str]:
+        """Append all nodes of `body`, a model with one input, and return its outputs.
 
+        `source` becomes its input.
         Its names get the `prefix`. Its opset must be `OPSET` or newer and becomes the opset of the model.
         """
         for opset in body.opset_import:
@@ -85,13 +86,13 @@ class GraphBuilder:
         # Graphs inside nodes read these constants; `compose` knows their new names only after those graphs.
         constants = {tensor.name: f"{prefix}/{tensor.name}" for tensor in grafted.initializer}
         compose.add_prefix_graph(grafted, f"{prefix}/", inplace=True, name_map=constants)
-        (given,), (result,) = grafted.input, grafted.output
+        (given,) = grafted.input
         self._claim(f"{prefix}/")
         for tensor in grafted.initializer:
             self._constants[tensor.name] = tensor
         self.add("Identity", [source], given.name)
         self._nodes.extend(grafted.node)
-        return str(result.name)
+        return [output.name for output in grafted.output]
 
     def any(self, conditions: str, axis: int, output: str) -> str:
         """Append the logical or along an axis; onnxruntime has no reduction of bool for GPUs."""

@@ -23,8 +23,8 @@ def decide(graph: GraphBuilder, scores: str, merged: Merged, legal: str, rule: R
     """Make the outputs from masked scores `[N, V, 4]`, their merged form and `legal` `[N, 4]`.
 
     The votes of a move are the views in which it is the best legal move. Rule `vote` plays the move with the
-    most votes, and breaks ties by worth. Rule `mean` plays the move with the largest worth. Moves of equal
-    worth are ordered up, right, down, left.
+    most votes, and breaks ties by worth. Rule `mean` plays the move with the largest worth. Moves that are
+    worth less than a `tie` less than the best are equal to it, and ordered up, right, down, left.
     """
     zero_if_illegal = graph.add("Cast", [legal], "legal_float", to=TensorProto.FLOAT)
     graph.add("Mul", [merged.probabilities, zero_if_illegal], PROBABILITIES.name)
@@ -46,7 +46,12 @@ def decide(graph: GraphBuilder, scores: str, merged: Merged, legal: str, rule: R
         leads = graph.add("Equal", [valid, most], "leads")
         loser = graph.constant("loser", np.array(-np.inf, np.float32))
         worth = graph.add("Where", [leads, worth, loser], "leaders_worth")
-    best = graph.add("ArgMax", [worth], "best", axis=1, keepdims=0)
+    largest = graph.add("ReduceMax", [worth, graph.integers(1)], "largest_worth", keepdims=1)
+    tie = graph.constant("tie", np.array(merged.tie, np.float32))
+    worse = graph.add("Greater", [largest, graph.add("Add", [worth, tie], "worth_at_most")], "worse")
+    no, yes = (graph.constant(name, np.array(name == "yes", np.float32)) for name in ("no", "yes"))
+    as_good = graph.add("Where", [worse, no, yes], "as_good")
+    best = graph.add("ArgMax", [as_good], "best", axis=1, keepdims=0)
     running = graph.any(legal, 1, "running")
     over = graph.constant("over", np.array(-1))
     played = graph.add("Where", [running, best, over], "played")

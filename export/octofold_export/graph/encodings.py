@@ -6,6 +6,7 @@ import numpy as np
 from onnx import helper
 
 from octofold_export.description.description import Reads
+from octofold_export.description.encoding import numbers
 from octofold_export.graph.builder import GraphBuilder
 
 EXPONENT_CODES = 256
@@ -20,13 +21,12 @@ def encode(graph: GraphBuilder, cells: str, reads: Reads, largest_exponent: int)
     """
     exponents = np.minimum(np.arange(EXPONENT_CODES), largest_exponent)
     if reads.planes is None:
-        numbers = exponents.astype(np.float64)
-        if reads.kind == "tiles":
-            numbers = np.where(exponents > 0, 2.0**numbers, 0)
-        codes = numbers / reads.divide_by
+        codes = numbers(reads, exponents)
     else:
+        if reads.largest_plane is not None and reads.above == "clamped":
+            exponents = np.minimum(exponents, reads.largest_plane)
         first = 0 if reads.empty_plane else 1
-        codes = exponents[:, None] == np.arange(first, first + reads.planes)
+        codes = (exponents[:, None] == np.arange(first, first + reads.planes)).astype(np.float64)
     table = graph.constant("codes", codes.astype(helper.tensor_dtype_to_np_dtype(element_type(reads))))
     encoded = graph.add("Gather", [table, cells], "encoded", axis=0)  # [M, 16] or [M, 16, P]
     if reads.by_plane:

@@ -9,11 +9,13 @@ networks, rules and precisions share this assembly.
 
 from __future__ import annotations
 
+import numpy as np
 import onnx
 from octofold_game import model
 from onnx import TensorProto
 from onnx.helper import make_tensor_value_info, np_dtype_to_tensor_dtype
 
+from octofold_export.graph.bodies import VIEW_VALUES
 from octofold_export.graph.builder import GraphBuilder
 from octofold_export.graph.decision import decide, mask
 from octofold_export.graph.heads import Head
@@ -21,11 +23,19 @@ from octofold_export.graph.legality import legality
 from octofold_export.graph.views import VIEWS
 
 
-def fold(head: Head, rule: model.Rule, symmetries: int, *, with_views: bool = False) -> onnx.ModelProto:
+def fold(
+    head: Head,
+    rule: model.Rule,
+    symmetries: int,
+    *,
+    with_views: bool = False,
+    value_scale: float | None = None,
+) -> onnx.ModelProto:
     """Make the graph that answers boards `[N, 16] uint8` of exponents, for any N.
 
-    The outputs are those of `octofold_game.model`; `with_views` adds `views`. `symmetries` is the number of
-    views, a key of `views.VIEWS`.
+    The outputs are those of `octofold_game.model`. `with_views` adds `views`, and `value_scale` adds `value`,
+    multiplied by it, which needs a network with a value head. `symmetries` is the number of views, a key of
+    `views.VIEWS`.
     """
     graph = GraphBuilder()
     cells = graph.add("Cast", [model.BOARDS.name], "cells", to=TensorProto.INT32)
@@ -33,7 +43,14 @@ def fold(head: Head, rule: model.Rule, symmetries: int, *, with_views: bool = Fa
     scores = mask(graph, head.scores(graph, cells, VIEWS[symmetries]), legal)
     merged = head.merge(graph, scores, with_views=with_views)
     decide(graph, scores, merged, legal, rule)
-    outputs = [value_info(tensor, symmetries) for tensor in (*model.OUTPUTS, *[model.VIEWS] * with_views)]
+    tensors = [*model.OUTPUTS, *[model.VIEWS] * with_views]
+    if value_scale is not None:
+        by_board = graph.add("Reshape", [VIEW_VALUES, graph.integers(-1, symmetries)], "values_of_views")
+        mean = graph.add("ReduceMean", [by_board, graph.integers(1)], "mean_value", keepdims=0)
+        scale = graph.constant("value_scale", np.array(value_scale, np.float32))
+        graph.add("Mul", [mean, scale], model.VALUE.name)
+        tensors.append(model.VALUE)
+    outputs = [value_info(tensor, symmetries) for tensor in tensors]
     return graph.model(inputs=[value_info(model.BOARDS, symmetries)], outputs=outputs, name="octofold")
 
 

@@ -22,9 +22,27 @@ from octofold_export.graph.builder import GraphBuilder
 SMALLEST_PROBABILITY = 1e-12
 """Lower limit for a network's probabilities, so that each has a logarithm."""
 
-_PROBABILITY_STEPS = 1 << 16  # resolution of worth, per unit of probability
-_POINT_STEPS = 1 << 6  # per point
 _CANONICAL = (0, 1, 2, 3)
+
+
+class Spread(NamedTuple):
+    """How far the answers of a network for the moves of a board are apart.
+
+    Networks differ in this by many orders of magnitude: points of the game, or rewards divided by thousands.
+    """
+
+    temperature: float
+    "a score that is larger by this much makes a move e times as probable; 1 for a policy"
+    tie: float
+    """Moves whose worth differs by less are equal. It is a few rounding errors. Otherwise, two moves that are
+    worth the same, as on a symmetric board, would be told apart by rounding errors, which depend on the other
+    boards in the batch."""
+
+
+PROBABILITIES = Spread(temperature=1.0, tie=2.0**-16)
+"""Of a policy, if it was not measured."""
+POINTS = Spread(temperature=TEMPERATURE, tie=2.0**-6)
+"""Of values in points, if it was not measured."""
 
 
 class Evaluator(Protocol):
@@ -44,9 +62,9 @@ class Merged(NamedTuple):
     probabilities: str
     "[N, 4]: of the moves; their sum is 1"
     worth: str
-    """[N, 4]: over all views; the move of larger worth is better. Worth is rounded, so that moves which
-    differ only by rounding errors are equal. On a symmetric board, for example, two moves are worth the same,
-    and the choice between them must not depend on the other boards in the batch."""
+    "[N, 4]: over all views; the move of larger worth is better"
+    tie: float
+    "see `Spread.tie`"
     views: str | None
     "[N, V, 4]: the probabilities of each view; None unless asked for"
 
@@ -67,14 +85,15 @@ class Head(Protocol):
         ...
 
 
-def head(description: Description, evaluator: Evaluator) -> Head:
-    """Make the head for an `evaluator` with the output of `description`."""
+def head(description: Description, evaluator: Evaluator, spread: Spread | None = None) -> Head:
+    """Make the head for an `evaluator` with the output of `description`; `spread` None: not measured."""
     answers = description.answers
     if answers.kind == "afterstate_value":
-        return ValueHead(evaluator, description.largest_exponent, answers.scale)
+        return ValueHead(evaluator, description.largest_exponent, answers.points, spread or POINTS)
     if answers.kind == "action_values":
-        return ActionValueHead(evaluator, answers.columns, answers.scale)
-    return PolicyHead(evaluator, answers.columns, answers.kind == "policy_probabilities")
+        return ActionValueHead(evaluator, answers.columns, spread or POINTS)
+    probabilities = answers.kind == "policy_probabilities"
+    return PolicyHead(evaluator, answers.columns, probabilities, spread or PROBABILITIES)
 
 
 @dataclass(frozen=True)
@@ -86,6 +105,7 @@ class PolicyHead:
     "where the numbers of up, right, down and left lie"
     probabilities: bool = False
     "instead of logits"
+    spread: Spread = PROBABILITIES
 
     def scores(self, graph: GraphBuilder, cells: str, views: Sequence[int]) -> str:
         """Add the scores of the moves on each view; see `Head.scores`."""
@@ -99,25 +119,25 @@ class PolicyHead:
         """Add the mean over the views; see `Head.merge`."""
         softmax = graph.add("Softmax", [scores], "view_probabilities", axis=2)
         mean = graph.add("ReduceMean", [softmax, graph.integers(1)], "mean_probabilities", keepdims=0)
-        return Merged(mean, _round(graph, mean, _PROBABILITY_STEPS), softmax if with_views else None)
+        return Merged(mean, mean, self.spread.tie, softmax if with_views else None)
 
 
 @dataclass(frozen=True)
 class ActionValueHead:
-    """The values of four actions, `scale` points for 1, from an evaluator with four outputs."""
+    """The values of four actions in the network's own unit, from an evaluator with four outputs."""
 
     evaluator: Evaluator
     columns: tuple[int, ...] = _CANONICAL
     "where the numbers of up, right, down and left lie"
-    scale: float = 1.0
+    spread: Spread = POINTS
 
     def scores(self, graph: GraphBuilder, cells: str, views: Sequence[int]) -> str:
         """Add the scores of the moves on each view; see `Head.scores`."""
-        return _in_points(graph, _by_move(graph, self.evaluator, cells, views, self.columns), self.scale)
+        return _by_move(graph, self.evaluator, cells, views, self.columns)
 
     def merge(self, graph: GraphBuilder, scores: str, *, with_views: bool) -> Merged:
         """Add the mean over the views; see `Head.merge`."""
-        return _merge_values(graph, scores, with_views=with_views)
+        return _merge_values(graph, scores, self.spread, with_views=with_views)
 
 
 @dataclass(frozen=True)
@@ -130,6 +150,7 @@ class ValueHead:
     evaluator: Evaluator
     largest_exponent: int
     scale: float = 1.0
+    spread: Spread = POINTS
 
     def scores(self, graph: GraphBuilder, cells: str, views: Sequence[int]) -> str:
         """Add the scores of the moves on each view; see `Head.scores`."""
@@ -146,7 +167,7 @@ class ValueHead:
 
     def merge(self, graph: GraphBuilder, scores: str, *, with_views: bool) -> Merged:
         """Add the mean over the views; see `Head.merge`."""
-        return _merge_values(graph, scores, with_views=with_views)
+        return _merge_values(graph, scores, self.spread, with_views=with_views)
 
 
 def _by_move(
@@ -167,23 +188,14 @@ def _in_points(graph: GraphBuilder, values: str, scale: float) -> str:
     return graph.add("Mul", [values, graph.constant("scale", np.array(scale, np.float32))], "points")
 
 
-def _merge_values(graph: GraphBuilder, scores: str, *, with_views: bool) -> Merged:
-    """Merge the views: worth is their mean, and probability is its softmax at `TEMPERATURE`."""
-    temperature = graph.constant("temperature", np.array(TEMPERATURE, np.float32))
+def _merge_values(graph: GraphBuilder, scores: str, spread: Spread, *, with_views: bool) -> Merged:
+    """Merge the views: worth is their mean, and probability is its softmax at the temperature."""
+    temperature = graph.constant("temperature", np.array(spread.temperature, np.float32))
 
     def softmax(values: str, axis: int, name: str) -> str:
         tempered = graph.add("Div", [values, temperature], f"{name}_tempered")
         return graph.add("Softmax", [tempered], name, axis=axis)
 
     mean = graph.add("ReduceMean", [scores, graph.integers(1)], "mean_values", keepdims=0)
-    return Merged(
-        softmax(mean, 1, "mean_probabilities"),
-        _round(graph, mean, _POINT_STEPS),
-        softmax(scores, 2, "view_probabilities") if with_views else None,
-    )
-
-
-def _round(graph: GraphBuilder, worth: str, steps: int) -> str:
-    """Round to multiples of 1 / `steps`."""
-    scaled = graph.add("Mul", [worth, graph.constant("steps_in_1", np.array(steps, np.float32))], "scaled")
-    return graph.add("Round", [scaled], "rounded")
+    views = softmax(scores, 2, "view_probabilities") if with_views else None
+    return Merged(softmax(mean, 1, "mean_probabilities"), mean, spread.tie, views)

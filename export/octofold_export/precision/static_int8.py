@@ -63,10 +63,10 @@ def quantized_bodies(body: onnx.ModelProto, inputs: NDArray[Any]) -> Iterator[on
         ExportError: the body has no products.
     """
     products = [node.name for node in body.graph.node if node.op_type in _PRODUCTS]
-    if len(products) < 2:
+    if len(products) <= len(body.graph.output):
         raise ExportError("the network has no hidden products to quantize")
     for choice in _CHOICES:
-        yield _quantized(body, inputs, choice, products[-1:])
+        yield _quantized(body, inputs, choice, products[-len(body.graph.output) :])
 
 
 def named(body: onnx.ModelProto) -> onnx.ModelProto:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import msgspec
-from octofold_game.model import TEMPERATURE, Card, Strength
+from octofold_game.model import TEMPERATURE, Card, Parity, Strength
 
 from octofold_export.description.description import Description
 from octofold_export.publishing.front_matter import front_matter
@@ -67,16 +67,22 @@ def _described(card: Card) -> Iterator[str]:
     reads, answers = description.reads, description.answers
     planes = f", {reads.planes} planes" if reads.planes else ""
     yield f"- Reads {reads.kind.replace('_', '-')} cells ({reads.layout}{planes}, {reads.type})."
-    points = f"; 1 is {answers.scale:,g} points" if answers.scale != 1 else ""
+    points = f"; 1 is {answers.points:,g} points" if answers.points != 1 else ""
+    temperature = card.temperature or TEMPERATURE
     if answers.kind == "afterstate_value":
-        yield f"- A move is worth its reward plus the value of its afterstate{points}; {_e(TEMPERATURE)}."
+        yield f"- A move is worth its reward plus the value of its afterstate{points}; {_e(temperature)}."
     elif answers.kind == "action_values":
-        yield f"- Answers with the value of each action{points}; {_e(TEMPERATURE)}."
+        unit = "points are" if card.tie is None else "of its own unit is"
+        factor = f"{temperature:g} {unit} a factor of e"
+        yield f"- Answers with the value of each action{points}; {factor}."
     else:
         yield f"- Answers with {answers.kind.replace('_', ' ')} of {', '.join(answers.actions)}."
+    if card.value_unit is not None:
+        yield f"- The output `value` is the value of the board; its unit: {card.value_unit}."
     if card.evidence is not None:
         evidence = card.evidence
         doubt = f" Accepted although {evidence.problem}." if evidence.problem else ""
+        doubt += f" Note: {evidence.warning}." if evidence.warning else ""
         yield (
             f"- Agrees with {evidence.judge} on {evidence.agreement:.1%} of {evidence.boards:,} boards, "
             f"where chance is {evidence.chance:.1%}.{doubt}"
@@ -104,12 +110,16 @@ def _checked(card: Card) -> Iterator[str]:
     if card.parity is not None:
         yield (
             f"- {card.parity.precision} answers as the trained network does on {card.parity.boards:,} boards "
-            f"in a batch and on {card.parity.one_by_one:,} one by one."
+            f"in a batch and on {card.parity.one_by_one:,} one by one{_equal(card.parity)}."
         )
     if card.boards is not None and len(card.precisions) > 1:
         boards = card.boards
         calibration = f"; quantized on {boards.calibration:,} others" if boards.calibration else ""
         yield (f"- Reduced precisions measured on {boards.measured:,} boards ({boards.source}){calibration}.")
+
+
+def _equal(parity: Parity) -> str:
+    return "" if parity.equal_moves is None else f"; {parity.equal_moves:.2%} of the moves are equal"
 
 
 def _precisions(card: Card) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Makes a body from an ONNX model: one input, one output, a free batch size and folded constants.
+"""Makes a body from an ONNX model: one input, the outputs in use, a free batch size and folded constants.
 
 These steps change only the format. The gates check that the body still answers like the network.
 """
@@ -43,8 +43,8 @@ def new_session(model: onnx.ModelProto, optimized: Path | None = None) -> onnxru
     )
 
 
-def prepare(model: onnx.ModelProto, output: str, example: NDArray[Any]) -> onnx.ModelProto:
-    """Make the body of `model` for one `output`; `example` `[3, ...]` is an input.
+def prepare(model: onnx.ModelProto, outputs: Sequence[str], example: NDArray[Any]) -> onnx.ModelProto:
+    """Make the body of `model` for some `outputs`, in their order; `example` `[3, ...]` is an input.
 
     Raises:
         ExportError: the batch size is fixed, the answers are random or not finite, or the opset cannot be
@@ -56,8 +56,8 @@ def prepare(model: onnx.ModelProto, output: str, example: NDArray[Any]) -> onnx.
         else onnx.ModelProto.FromString(model.SerializeToString())
     )
     body.ir_version = max(body.ir_version, _LOWEST_IR_VERSION)
-    (kept,) = (value for value in body.graph.output if value.name == output)
-    _keep(body.graph, kept)
+    by_name = {value.name: value for value in body.graph.output}
+    _keep(body.graph, [by_name[name] for name in outputs])
     _free_batch(body, example)
     body = _modern(body)
     body = _folded(body)
@@ -65,9 +65,9 @@ def prepare(model: onnx.ModelProto, output: str, example: NDArray[Any]) -> onnx.
     return body
 
 
-def _keep(graph: onnx.GraphProto, output: onnx.ValueInfoProto) -> None:
-    """Remove the parts that `output` does not need."""
-    needed, nodes = {output.name}, []
+def _keep(graph: onnx.GraphProto, outputs: Sequence[onnx.ValueInfoProto]) -> None:
+    """Remove the parts that `outputs` do not need."""
+    needed, nodes = {output.name for output in outputs}, []
     for node in reversed(graph.node):
         if needed.isdisjoint(node.output):
             continue
@@ -79,7 +79,7 @@ def _keep(graph: onnx.GraphProto, output: onnx.ValueInfoProto) -> None:
     _replace(graph.node, nodes[::-1])
     _replace(graph.initializer, initializers)
     _replace(graph.input, inputs)
-    _replace(graph.output, [output])
+    _replace(graph.output, outputs)
     del graph.value_info[:]
 
 
@@ -101,18 +101,16 @@ def reads(node: onnx.NodeProto) -> Iterable[str]:
 
 def _free_batch(body: onnx.ModelProto, example: NDArray[Any]) -> None:
     """Give input and output a free batch size, also in constant shapes that begin with the batch size."""
-    (given,), (result,) = body.graph.input, body.graph.output
+    (given,) = body.graph.input
     declared = given.type.tensor_type.shape.dim
     size = declared[0].dim_value if declared else 0
-    for value, shape in ((given, example.shape), (result, None)):
-        dims = value.type.tensor_type.shape.dim
-        if shape is not None:
-            del dims[:]
-            for length in shape:
-                dims.add(dim_value=length)
-        if dims:
-            dims[0].Clear()
-            dims[0].dim_param = _BATCH
+    del declared[:]
+    for length in example.shape:
+        declared.add(dim_value=length)
+    declared[0].Clear()
+    declared[0].dim_param = _BATCH
+    for result in body.graph.output:  # a `squeeze` drops a batch of one, so the number of dimensions is open
+        result.type.tensor_type.ClearField("shape")
     if not size:
         return
     constants = {tensor.name: tensor for tensor in body.graph.initializer}
@@ -167,8 +165,11 @@ def _check_answers(body: onnx.ModelProto, example: NDArray[Any]) -> None:
     (given,) = session.get_inputs()
 
     def run(inputs: NDArray[Any]) -> NDArray[Any]:
-        answers: NDArray[Any] = session.run(None, {given.name: inputs})[0]
-        return answers
+        """The outputs side by side, `[rows, numbers]`."""
+        answers = session.run(None, {given.name: inputs})
+        if any(answer.size % len(inputs) for answer in answers):
+            raise ValueError("its outputs are not a row for each board")
+        return np.concatenate([answer.reshape(len(inputs), -1) for answer in answers], axis=1)
 
     try:
         together, again = run(example), run(example)
@@ -182,7 +183,8 @@ def _check_answers(body: onnx.ModelProto, example: NDArray[Any]) -> None:
             "the graph answers the same boards differently each time; remove its random operators, such as "
             "a dropout that is always on"
         )
-    fixed = "its output does not grow with the batch" if len(together) != len(example) else ""
+    same_width = all(each.shape[1:] == together.shape[1:] for each in alone)
+    fixed = "" if same_width else "its output does not grow with the batch"
     if not fixed and not np.allclose(np.concatenate(alone), together, rtol=1e-3, atol=1e-3):
         fixed = "boards of a batch change each other's answers"
     if fixed:

@@ -71,13 +71,13 @@ def _as_it_is(checkpoint: Checkpoint, network: TorchNetwork) -> Source:
                 "kind": interface.answers if "head" not in architecture else "afterstate_value",
                 "output": interface.output,
                 "actions": interface.actions,
-                "scale": architecture.get("value_scale", 1.0),
+                "scale": architecture.get("value_scale"),
             },
         },
         Hints,
     )
     source = described_source(network, hints, architecture, checkpoint.sha256)
-    return replace(source, described_by_user=False)
+    return replace(source, reread=None)
 
 
 def one_hot_description(exponents: int, value_scale: float | None = None) -> Description:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -10,24 +12,28 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 
-from octofold_export.checks.reference import network_evaluation
+from octofold_export.checks.reference import Evaluate, network_evaluation
 from octofold_export.description.description import Description
 from octofold_export.description.encoding import encode
-from octofold_export.description.hints import Hints
-from octofold_export.description.inference import Network, complete
+from octofold_export.description.hints import AnswersHints, Hints, ReadsHints, merged
+from octofold_export.description.inference import Network, NoBatchError, complete
 from octofold_export.errors import ExportError, first_line
 from octofold_export.graph.bodies import DescribedBody
 from octofold_export.graph.heads import Evaluator
 from octofold_export.precision.half_body import check_range, half_body
 from octofold_export.precision.static_int8 import named, quantized_bodies
 from octofold_export.sources.channels import widened
+from octofold_export.sources.module_file import read_module
 from octofold_export.sources.onnx_file import read_onnx
+from octofold_export.sources.sb3 import read_sb3
 from octofold_export.sources.source import Boards, Quantize, Source
-from octofold_export.sources.torch_network import read_exported_program, read_module, read_torchscript
+from octofold_export.sources.torch_network import TorchNetwork, read_exported_program, read_torchscript
 
 _EXAMPLES = np.random.default_rng(2).integers(0, 8, (3, 16)).astype(np.uint8)
 
 
+_EXPONENTS = ReadsHints(kind="exponents", layout="flat", type="int64")
+"""What an encoder is given."""
 _WIDE_BOARDS = 256  # with tiles of all sizes
 
 
@@ -42,8 +48,8 @@ class TrainedNetwork(Network, Protocol):
     def operators(self) -> str:
         """A readable summary of its parts."""
 
-    def body(self, output: str, example: NDArray[Any]) -> onnx.ModelProto:
-        """Make an ONNX model with one input, one output and a free batch size.
+    def body(self, outputs: Sequence[str], example: NDArray[Any]) -> onnx.ModelProto:
+        """Make an ONNX model with one input, the `outputs` in their order, and a free batch size.
 
         `example` `[3, ...]` is an input.
 
@@ -52,14 +58,40 @@ class TrainedNetwork(Network, Protocol):
         """
 
 
-def from_module(place: str, weights: Path | None, hints: Hints) -> Source:
-    """Load the module that `package.module:callable` makes.
+def from_module(
+    place: str, weights: Path | None, hints: Hints, state: str | None = None, encoder: str | None = None
+) -> Source:
+    """Load the module that `package.module:callable` makes, and a `state` of its weights.
+
+    With an `encoder`, the network reads exponents, of which the user's function makes the module's input.
 
     Raises:
         ExportError: it cannot be used.
     """
-    network, digest = read_module(place, weights)
-    return described_source(network, hints, {"kind": "torch module", "module": place}, digest)
+    network, digest, notes = read_module(place, weights, state, encoder)
+    architecture = {"kind": "torch module", "module": place}
+    if encoder is not None:
+        architecture["encoder"] = encoder
+        hints = merged(Hints(reads=_EXPONENTS), hints)
+    try:
+        source = described_source(network, hints, architecture, digest)
+    except NoBatchError:
+        source = described_source(network.one_by_one(), hints, architecture, digest)
+    return replace(source, notes=notes)
+
+
+def from_sb3(file: Path, hints: Hints) -> Source:
+    """Load a standard policy of Stable-Baselines3.
+
+    Raises:
+        ExportError: it cannot be used.
+    """
+    module, kind, digest, note = read_sb3(file)
+    known = AnswersHints(kind="action_values" if kind == "action_values" else "policy_logits")
+    network = TorchNetwork(module, str(file))
+    architecture = {"kind": "Stable-Baselines3", "file": file.name}
+    source = described_source(network, merged(hints, Hints(answers=known)), architecture, digest)
+    return replace(source, notes=(note,))
 
 
 def from_torchscript(file: Path, hints: Hints) -> Source:
@@ -102,8 +134,10 @@ def described_source(
     """
     description = complete(hints, network)
     example = encode(description.reads, np.minimum(_EXAMPLES, description.largest_exponent))
-    output = description.answers.output or next(iter(network.run(example)))
-    body = named(widened(network.body(output, example)))
+    answers = description.answers
+    output = answers.output or next(iter(network.run(example)))
+    heads = [output] if answers.value is None else [output, answers.value]
+    body = named(widened(network.body(heads, example)))
 
     boards = np.random.default_rng(3).integers(0, description.largest_exponent + 1, (_WIDE_BOARDS, 16))
 
@@ -117,14 +151,23 @@ def described_source(
     return Source(
         description=description,
         evaluate=network_evaluation(network, description),
+        evaluate_value=_value(network, description),
         fp32=evaluator(body),
         fp16=half,
         int8=_quantize(body, description, evaluator),
         architecture={**architecture, "operators": network.operators},
         weights=network.weights,
         checkpoint_sha256=digest,
-        described_by_user=True,
+        reread=partial(network_evaluation, network),
     )
+
+
+def _value(network: Network, description: Description) -> Evaluate | None:
+    answers = description.answers
+    if answers.value is None:
+        return None
+    evaluate = network_evaluation(network, description, answers.value)
+    return lambda views: answers.points * evaluate(views)
 
 
 def _quantize(

@@ -13,15 +13,14 @@ import onnx
 from google.protobuf.message import DecodeError
 from numpy.typing import NDArray
 from octofold_game.files import open_regular, read_regular
-from onnx import TensorProto, external_data_helper, helper, numpy_helper
+from onnx import TensorProto, helper, numpy_helper
 
 from octofold_export.description.description import ElementType
 from octofold_export.description.inference import NetworkError
 from octofold_export.errors import ExportError, first_line
 from octofold_export.sources.body import new_session, prepare
+from octofold_export.sources.file_kinds import MOST_BYTES, check_size, kind_of
 
-MOST_BYTES = 2**31 - 2**24
-"""Maximum size of a network's weights; a model file must be smaller than 2 GiB."""
 _BLOCK = 1 << 20
 
 
@@ -77,9 +76,9 @@ class OnnxNetwork:
         outputs: Sequence[NDArray[Any]] = self._session.run(None, {self._input: inputs})
         return outputs
 
-    def body(self, output: str, example: NDArray[Any]) -> onnx.ModelProto:
+    def body(self, outputs: Sequence[str], example: NDArray[Any]) -> onnx.ModelProto:
         """Make a body, as `described.TrainedNetwork`."""
-        return prepare(self.model, output, example)
+        return prepare(self.model, outputs, example)
 
     @property
     def weights(self) -> int:
@@ -116,26 +115,14 @@ def read_onnx(file: Path) -> tuple[OnnxNetwork, str]:
             with open_regular(path, MOST_BYTES) as opened:
                 while block := opened.read(_BLOCK):
                     digest.update(block)
-        external_data_helper.load_external_data_for_model(model, str(file.parent))
+        _load_external(file, model)
     except OSError as error:
         raise ExportError(f"{error.filename or file}: {error.strerror}") from error
     except DecodeError as error:
-        raise ExportError(f"{file}: not an ONNX file") from error
-    except (ValueError, onnx.checker.ValidationError) as error:
-        raise ExportError(f"{file}: {first_line(error)}") from error
+        raise ExportError(f"{file}: not an ONNX file{_instead(content)}") from error
     if not model.graph.node:
         raise ExportError(f"{file}: not an ONNX file, or its graph is empty")
     return OnnxNetwork(model, str(file)), digest.hexdigest()
-
-
-def check_size(file: Path, size: int) -> None:
-    """Check the size.
-
-    Raises:
-        ExportError: a published model cannot contain this much.
-    """
-    if size > MOST_BYTES:
-        raise ExportError(f"{file}: {size / 1e9:.1f} GB of weights; a model file holds less than 2 GiB")
 
 
 def _size(file: Path) -> int:
@@ -168,12 +155,46 @@ def _external_files(file: Path, model: onnx.ModelProto) -> dict[Path, int]:
         if tensor.data_location == TensorProto.EXTERNAL:
             entries = {entry.key: entry.value for entry in tensor.external_data}
             location = entries.get("location", "")
-            path = file.parent / location
-            if not location or not path.resolve().is_relative_to(file.parent.resolve()):
+            # Links are followed, as model hubs keep their files; a path in the file leads nowhere else.
+            if not location or Path(location).is_absolute() or ".." in Path(location).parts:
                 raise ExportError(f"{file}: {tensor.name!r} lies outside the model's folder, in {location!r}")
+            path = file.parent / location
             length = entries.get("length", "")
             found[path] = found.get(path, 0) + (int(length) if length.isdecimal() else _size(path))
     return found
+
+
+def _load_external(file: Path, model: onnx.ModelProto) -> None:
+    """Read the external tensors of a model, whose files were checked, into it.
+
+    Raises:
+        ExportError: a file is too short for a tensor.
+    """
+    for tensor in _tensors(model.graph):
+        if tensor.data_location != TensorProto.EXTERNAL:
+            continue
+        entries = {entry.key: entry.value for entry in tensor.external_data}
+        offset, length = (entries.get(key, "") for key in ("offset", "length"))
+        with open_regular(file.parent / entries["location"], MOST_BYTES) as opened:
+            opened.seek(int(offset) if offset.isdecimal() else 0)
+            tensor.raw_data = opened.read(int(length) if length.isdecimal() else -1)
+        wanted = int(np.prod(tensor.dims)) * helper.tensor_dtype_to_np_dtype(tensor.data_type).itemsize
+        if len(tensor.raw_data) != wanted:
+            found = f"{len(tensor.raw_data)} bytes of {entries['location']!r}, but needs {wanted}"
+            raise ExportError(f"{file}: {tensor.name!r} has {found}")
+        tensor.data_location = TensorProto.DEFAULT
+        del tensor.external_data[:]
+
+
+def _instead(content: bytes) -> str:
+    """What a file is that was given to the wrong flag."""
+    kind = kind_of(content)
+    if kind in ("torch", "safetensors", "SB3"):
+        return "; it seems to hold weights of PyTorch: use --module package.module:callable with --weights"
+    flags = {"TorchScript": "--torchscript", "exported program": "--exported-program"}
+    if kind == "Keras":
+        return "; it is a Keras file, which docs/export.md converts"
+    return f"; use {flags[kind]}" if kind in flags else ""
 
 
 def _is_float(tensor: onnx.TensorProto) -> bool:

@@ -27,6 +27,10 @@ class Source:
     "what the network reads and what its answers mean"
     evaluate: Evaluate
     "the network itself: what every form must answer like"
+    evaluate_value: Evaluate | None = None
+    "the network's value of a board `[N, 1]`, in the unit of the output `value`; None: it has no value head"
+    notes: tuple[str, ...] = ()
+    "what was taken where there was a choice, a line each"
     fp32: Evaluator
     "the network in a graph, in float32"
     fp16: Callable[[], Evaluator] | None = None
@@ -46,8 +50,13 @@ class Source:
     "finds compact tables in the file of the float32 graph; None: it has none"
     action_values: Callable[[Boards], NDArray[np.float32]] | None = None
     "[N, 4], -inf where illegal: by the player itself, where there is a faster one than `evaluate`"
-    described_by_user: bool = False
-    "the description may be wrong, so it is held against a sensible player"
+    reread: Callable[[Description], Evaluate] | None = None
+    "the network itself as another description reads it, if its user described it and may be wrong"
+
+    @property
+    def described_by_user(self) -> bool:
+        """Whether the description may be wrong, so that it is held against a sensible player."""
+        return self.reread is not None
 
     @property
     def rule(self) -> Rule:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
-import importlib
 import io
-import pickle
-import sys
 import warnings
-import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -25,10 +22,15 @@ from octofold_export.errors import ExportError, first_line
 from octofold_export.graph.builder import OPSET
 from octofold_export.quiet import quiet
 from octofold_export.sources.body import prepare
-from octofold_export.sources.onnx_file import OnnxNetwork, check_size
+from octofold_export.sources.file_kinds import kind_of
+from octofold_export.sources.onnx_file import OnnxNetwork
+from octofold_export.sources.weight_files import is_lazy, read_file
 
-_STATE_KEYS = ("state_dict", "model_state_dict", "model")
-"""Keys under which training scripts usually store the state dict."""
+Encoder = Callable[[Tensor], Tensor]
+"""Takes exponents `[N, 16] int64` and returns the network's input."""
+
+_WITHOUT_KERNELS = (torch.bfloat16, torch.float16)
+"""Types that are for training on GPUs; onnxruntime has few operators for them on CPUs."""
 
 
 class TorchNetwork:
@@ -37,19 +39,33 @@ class TorchNetwork:
     shape: Sequence[int | None] | None = None
     type: ElementType | None = None
 
-    def __init__(self, module: nn.Module, name: str) -> None:
-        """Check the weights.
+    def __init__(self, module: nn.Module, name: str, encoder: Encoder | None = None) -> None:
+        """Check the weights, and bring modules of 16 bits to float32.
+
+        Args:
+            module: takes a batch and returns numbers for each board.
+            name: what messages call it.
+            encoder: makes the input of the module; None: the description says how.
 
         Raises:
-            ExportError: a weight is not a finite number.
+            ExportError: a weight is not a finite number, or there are none yet.
         """
-        self.module = module.eval()
-        self._name = name
+        kinds = set()
         for parameter, values in (*module.named_parameters(), *module.named_buffers()):
+            if values.is_meta or is_lazy(values):
+                raise ExportError(f"{name}: {parameter!r} has no values yet; give its file with --weights")
             # An infinite buffer may be a mask.
             wrong = ~torch.isfinite(values) if isinstance(values, nn.Parameter) else torch.isnan(values)
             if bool(wrong.any()):
                 raise ExportError(f"{name}: {parameter!r} holds weights that are not finite numbers")
+            kinds.add(values.dtype)
+        module = module.eval()
+        if not kinds.isdisjoint(_WITHOUT_KERNELS):
+            module = module.float()
+        elif torch.float64 in kinds and encoder is None:
+            self.type = "float64"
+        self.module: nn.Module = module if encoder is None else _Encoded(encoder, module)
+        self._name = name
 
     @property
     def weights(self) -> int:
@@ -68,48 +84,66 @@ class TorchNetwork:
         try:
             with torch.inference_mode(), warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                outputs = _named(self.module(torch.from_numpy(inputs)))
+                outputs = named_tensors(self.module(torch.from_numpy(inputs)))
         except Exception as error:  # the user's code may raise any exception
-            raise NetworkError(_said(error)) from error
+            raise NetworkError(said(error)) from error
         return {name: tensor.float().numpy() for name, tensor in outputs.items()}
 
-    def body(self, output: str, example: NDArray[Any]) -> onnx.ModelProto:
+    def one_by_one(self) -> TorchNetwork:
+        """The same network, given one board at a time, for one that takes no batch."""
+        single = TorchNetwork(_OneByOne(self.module), self._name)
+        single.type = self.type
+        return single
+
+    def body(self, outputs: Sequence[str], example: NDArray[Any]) -> onnx.ModelProto:
         """Make a body, as `described.TrainedNetwork`."""
         inputs = torch.from_numpy(example)
         if isinstance(self.module, torch.jit.ScriptModule):
             names = [f"output_{name}" for name in self.run(example)]
             model = _script_to_onnx(self.module, inputs, names, self._name)
-            return prepare(model, f"output_{output}", example)
-        model = _module_to_onnx(_Selected(self.module, output), inputs, self._name)
-        return prepare(model, model.graph.output[0].name, example)
+            return prepare(model, [f"output_{name}" for name in outputs], example)
+        return _module_to_body(_Selected(self.module, outputs), inputs, example, self._name)
 
 
 class _Selected(nn.Module):
-    """One of the outputs of a module."""
+    """Some of the outputs of a module."""
 
-    def __init__(self, module: nn.Module, output: str) -> None:
+    def __init__(self, module: nn.Module, outputs: Sequence[str]) -> None:
         super().__init__()
         self.module = module
-        self.output = output
+        self.outputs = outputs
 
-    def forward(self, inputs: Tensor) -> Tensor:
-        return _named(self.module(inputs))[self.output]
+    def forward(self, inputs: Tensor) -> tuple[Tensor, ...]:
+        named = named_tensors(self.module(inputs))
+        return tuple(named[name] for name in self.outputs)
 
 
-def read_module(place: str, weights: Path | None) -> tuple[TorchNetwork, str]:
-    """Call `package.module:callable` and load `weights`; return the network and the SHA-256 of its weights.
+class _OneByOne(nn.Module):
+    """A module on each board of a batch by itself, as a batch of one."""
 
-    Raises:
-        ExportError: the callable cannot be imported or does not return a module, or the weights do not fit.
-    """
-    module = _call(place)
-    if weights is None:
-        return TorchNetwork(module, place), _digest(module.state_dict())
-    state, digest = _read_state(weights)
-    state = _without_prefix(state, module.state_dict())
-    _check_state(weights, module, state)
-    module.load_state_dict(state)
-    return TorchNetwork(module, place), digest
+    def __init__(self, module: nn.Module) -> None:
+        super().__init__()
+        self.module = module
+
+    def forward(self, inputs: Tensor) -> dict[str, Tensor]:
+        def single(board: Tensor) -> dict[str, Tensor]:
+            answer = named_tensors(self.module(board[None]))
+            return {name: numbers.reshape(-1) for name, numbers in answer.items()}
+
+        answers: dict[str, Tensor] = torch.vmap(single)(inputs)
+        return answers
+
+
+class _Encoded(nn.Module):
+    """A module behind the user's own encoder."""
+
+    def __init__(self, encoder: Encoder, module: nn.Module) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.module = module
+
+    def forward(self, exponents: Tensor) -> Any:
+        return self.module(self.encoder(exponents))
 
 
 def read_torchscript(file: Path) -> tuple[TorchNetwork, str]:
@@ -118,14 +152,23 @@ def read_torchscript(file: Path) -> tuple[TorchNetwork, str]:
     Raises:
         ExportError: the file cannot be read.
     """
-    content = _read(file)
+    content = read_file(file)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the format is deprecated, but its files are supported
             module = torch.jit.load(io.BytesIO(content), map_location="cpu")
     except RuntimeError as error:
-        raise ExportError(f"{file}: not a TorchScript file ({first_line(error)})") from error
+        raise ExportError(f"{file}: not a TorchScript file ({_instead(content, error)})") from error
     return TorchNetwork(module, str(file)), hashlib.sha256(content).hexdigest()
+
+
+def _instead(content: bytes, error: BaseException) -> str:
+    """What a file is that was given to the wrong flag, or the reader's reason."""
+    kind = kind_of(content)
+    if kind in ("torch", "safetensors", "SB3"):
+        return "it seems to hold weights alone: use --module package.module:callable with --weights"
+    flags = {"TorchScript": "--torchscript", "exported program": "--exported-program", "ONNX": "--onnx"}
+    return f"use {flags[kind]}" if kind in flags else first_line(error)
 
 
 class ExportedNetwork(OnnxNetwork):
@@ -159,12 +202,12 @@ def read_exported_program(file: Path) -> tuple[ExportedNetwork, str]:
     Raises:
         ExportError: the file cannot be read.
     """
-    content = _read(file)
+    content = read_file(file)
     try:
         with quiet():
             program = torch.export.load(io.BytesIO(content))
     except Exception as error:  # a file may be wrong in any way
-        raise ExportError(f"{file}: not an exported program ({first_line(error)})") from error
+        raise ExportError(f"{file}: not an exported program ({_instead(content, error)})") from error
     try:
         with quiet():
             exported = torch.onnx.export(program, dynamo=True, opset_version=OPSET, verbose=False)
@@ -175,135 +218,80 @@ def read_exported_program(file: Path) -> tuple[ExportedNetwork, str]:
     return network, hashlib.sha256(content).hexdigest()
 
 
-def _named(answer: Any) -> dict[str, Tensor]:
-    """The outputs by name: the keys of a dictionary, the positions in a tuple, or `output`."""
+def named_tensors(answer: Any) -> dict[str, Tensor]:
+    """The outputs by name: `output`, or the keys, fields and positions on the way to each tensor.
+
+    Raises:
+        TypeError: there are none.
+    """
     if isinstance(answer, Tensor):
         return {"output": answer}
-    if isinstance(answer, Mapping):
-        return {str(key): value for key, value in answer.items() if isinstance(value, Tensor)}
-    if hasattr(answer, "_asdict"):
-        return _named(answer._asdict())
-    if not isinstance(answer, Sequence):
+    found = dict(_tensors(answer))
+    if not found:
         raise TypeError(f"it returns a {type(answer).__name__}, not tensors")
-    return {str(place): value for place, value in enumerate(answer) if isinstance(value, Tensor)}
+    return found
 
 
-def _said(error: BaseException) -> str:
+def _tensors(answer: Any) -> Iterator[tuple[str, Tensor]]:
+    if dataclasses.is_dataclass(answer) and not isinstance(answer, type):
+        answer = {field.name: getattr(answer, field.name) for field in dataclasses.fields(answer)}
+    elif hasattr(answer, "_asdict"):
+        answer = answer._asdict()
+    elif isinstance(answer, Sequence) and not isinstance(answer, str):
+        answer = dict(enumerate(answer))
+    for key, value in answer.items() if isinstance(answer, Mapping) else ():
+        if isinstance(value, Tensor):
+            yield str(key), value
+        else:
+            yield from ((f"{key}.{name}", inner) for name, inner in _tensors(value))
+
+
+def said(error: BaseException) -> str:
+    """An exception of the user's code, in one line."""
     return f"{type(error).__name__}: {first_line(error)}"
 
 
-def _call(place: str) -> nn.Module:
-    package, colon, name = place.partition(":")
-    if not (colon and package and name):
-        raise ExportError(f"--module must be package.module:callable, got {place!r}")
-    if (folder := str(Path.cwd())) not in sys.path:  # as `python -m` does
-        sys.path.insert(0, folder)
-    try:
-        imported = importlib.import_module(package)
-    except (Exception, SystemExit) as error:  # the user's code may raise any exception, or be a script
-        raise ExportError(f"{package} cannot be imported: {_said(error)}") from error
-    try:
-        made = getattr(imported, name)
-    except AttributeError as error:
-        raise ExportError(f"{package} has no {name!r}") from error
-    try:
-        module = made if isinstance(made, nn.Module) else made()
-    except (Exception, SystemExit) as error:
-        raise ExportError(f"{place}() fails: {_said(error)}") from error
-    if not isinstance(module, nn.Module):
-        raise ExportError(f"{place}() returns a {type(module).__name__}, not a torch.nn.Module")
-    return module
+def _module_to_body(module: nn.Module, inputs: Tensor, example: NDArray[Any], name: str) -> onnx.ModelProto:
+    """Convert a module, in a batch if it works for any batch size, otherwise board by board.
 
-
-def _read(file: Path) -> bytes:
-    try:
-        check_size(file, file.stat().st_size)
-        content = file.read_bytes()
-    except OSError as error:
-        raise ExportError(f"{file}: {error.strerror}") from error
-    try:  # torch writes zip files without compression; others may unpack to any size
-        with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            check_size(file, sum(entry.file_size for entry in archive.infolist()))
-    except zipfile.BadZipFile:
-        pass  # not torch's format, which the readers find out
-    return content
-
-
-def _read_state(file: Path) -> tuple[dict[str, Tensor], str]:
-    content = _read(file)
-    try:
-        if file.suffix == ".safetensors":
-            import safetensors.torch
-
-            state: Any = safetensors.torch.load(content)
-        else:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # about old pickles
-                state = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
-    except pickle.UnpicklingError as error:
-        raise ExportError(f"{file}: not a file of tensors alone; save the state dict by itself") from error
-    except Exception as error:  # a damaged file's errors have no class in common
-        raise ExportError(f"{file}: not a file of weights ({first_line(error)})") from error
-    digest = hashlib.sha256(content).hexdigest()
-    if _is_state(state):
-        return dict(state), digest
-    parts = {str(key): part for key, part in state.items()} if isinstance(state, Mapping) else {}
-    states = [key for key, part in parts.items() if _is_state(part)]
-    usual = [key for key in _STATE_KEYS if key in states]
-    if usual or len(states) == 1:
-        return dict(parts[(usual or states)[0]]), digest
-    found = f"; the file has {', '.join(map(repr, parts))}" if parts else ""
-    raise ExportError(f"{file}: not a state dict, which maps names to tensors{found}")
-
-
-def _is_state(value: Any) -> bool:
-    return (
-        isinstance(value, Mapping) and len(value) > 0 and all(isinstance(at, Tensor) for at in value.values())
-    )
-
-
-def _without_prefix(state: dict[str, Tensor], expected: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Remove a prefix that all names of `state` have before the expected ones.
-
-    DataParallel, torch.compile and Lightning save a network as a part of a module of their own.
+    `int(x.shape[0])` in a module fixes the batch size of the conversion. By `vmap`, the module sees batches
+    of one only.
     """
-    shared = [name for name in state if name.endswith(next(iter(expected), ""))]
-    for name in shared:
-        prefix = name.removesuffix(next(iter(expected), ""))
-        if prefix.endswith(".") and state.keys() == {prefix + each for each in expected}:
-            return {each: state[prefix + each] for each in expected}
-    return state
+    try:
+        return _prepared(_module_to_onnx(module, inputs, name), example)
+    except ExportError as error:
+        first = error
+    if not _answers_single_boards(module, inputs):
+        raise first
+    try:
+        return _prepared(_module_to_onnx(_InARow(module), inputs, name), example)
+    except ExportError:
+        raise first from None
 
 
-def _check_state(file: Path, module: nn.Module, state: Mapping[str, Tensor]) -> None:
-    """Check that the weights fit the module.
-
-    Raises:
-        ExportError: they do not fit; the message names the first difference.
-    """
-    expected = module.state_dict()
-    for name, values in expected.items():
-        if name not in state:
-            listed = ", ".join(map(repr, list(state)[:3]))
-            raise ExportError(
-                f"{file}: {name!r} is missing; the module needs {len(expected)} tensors, the file has "
-                f"{len(state)} ({listed}{', ...' if len(state) > 3 else ''})"
-            )
-        if state[name].shape != values.shape:
-            found, wanted = list(state[name].shape), list(values.shape)
-            raise ExportError(f"{file}: {name!r} has the shape {found}, the module needs {wanted}")
-    for name in state:
-        if name not in expected:
-            raise ExportError(f"{file}: {name!r} is no part of the module")
+def _answers_single_boards(module: nn.Module, inputs: Tensor) -> bool:
+    """Whether a board gets the same answer alone as in a batch."""
+    with torch.inference_mode():
+        for number, together in enumerate(module(inputs)):
+            alone = torch.cat([module(board[None])[number].reshape(1, -1) for board in inputs])
+            if not torch.allclose(alone, together.reshape(len(inputs), -1), rtol=1e-3, atol=1e-3):
+                return False
+    return True
 
 
-def _digest(state: Mapping[str, Tensor]) -> str:
-    digest = hashlib.sha256()
-    for name, values in state.items():
-        digest.update(name.encode())
-        content = values.detach().cpu().contiguous().reshape(-1).view(torch.uint8)
-        digest.update(content.numpy().data)
-    return digest.hexdigest()
+class _InARow(nn.Module):
+    """`_OneByOne` with a tuple of outputs."""
+
+    def __init__(self, module: nn.Module) -> None:
+        super().__init__()
+        self.single = _OneByOne(module)
+
+    def forward(self, inputs: Tensor) -> tuple[Tensor, ...]:
+        return tuple(self.single(inputs).values())
+
+
+def _prepared(model: onnx.ModelProto, example: NDArray[Any]) -> onnx.ModelProto:
+    return prepare(model, [output.name for output in model.graph.output], example)
 
 
 def _module_to_onnx(module: nn.Module, inputs: Tensor, name: str) -> onnx.ModelProto:
@@ -318,12 +306,20 @@ def _module_to_onnx(module: nn.Module, inputs: Tensor, name: str) -> onnx.ModelP
                 verbose=False,
             )
     except Exception as error:  # the exporter's errors have no class in common
-        cause = error.__cause__ or error
-        raise ExportError(
-            f"{name}: torch.onnx cannot export it with a free batch size: {first_line(cause)}"
-        ) from error
+        raise ExportError(f"{name}: {_why_not(error.__cause__ or error)}") from error
     assert exported is not None
     return exported.model_proto
+
+
+def _why_not(error: BaseException) -> str:
+    """Why torch cannot convert a module, and what to change."""
+    text = str(error)
+    if "data-dependent" in text or "data_dependent" in text:
+        return (
+            "its forward decides by the numbers on the board, such as `if x.sum() > 0`, which a graph "
+            "cannot; use torch.where there"
+        )
+    return f"torch.onnx cannot export it with a free batch size: {first_line(error)}"
 
 
 def _script_to_onnx(

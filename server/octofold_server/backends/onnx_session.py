@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import onnxruntime
-from octofold_game.model import BOARDS, OUTPUTS, VIEWS, Tensor
+from octofold_game.model import BOARDS, OUTPUTS, VALUE, VIEWS, Tensor
 
 from octofold_server.backends.backend import BackendError, Layout, Tensors
 from octofold_server.backends.cuda import THIS_MACHINE, preload
@@ -122,7 +122,7 @@ def _check_contract(session: onnxruntime.InferenceSession) -> None:
         contract = _signatures(tensors)
         found = {argument.name: (argument.type, list(argument.shape[1:])) for argument in arguments}
         if kind == "output":
-            for optional in (VIEWS.name, APPENDED_VIEWS):  # calls do not use them
+            for optional in (VIEWS.name, VALUE.name, APPENDED_VIEWS):  # calls do not use them
                 found.pop(optional, None)
         for name in (*contract, *found):
             if found.get(name) != contract.get(name):

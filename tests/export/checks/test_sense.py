@@ -6,17 +6,18 @@ from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 from numpy.typing import NDArray
 from octofold_export.checks.judges import find_judge, read_judge
 from octofold_export.checks.reference import Evaluate
-from octofold_export.checks.sense import weigh
-from octofold_export.description.description import ACTIONS, Action, Answers, Description, Reads
+from octofold_export.checks.sense import Reread, weigh
+from octofold_export.description.description import ACTIONS, Action, AnswerKind, Answers, Description, Reads
+from octofold_export.description.encoding import encode
 from octofold_export.errors import ExportError
 from octofold_game.rules import legal_moves
+from octofold_players.heuristic_expectimax import HeuristicExpectimaxPlayer
 from support.lessons import Lessons, afterstate_lessons
 from support.shipped import newest
-
-READS = Reads(kind="exponents", layout="flat")
 
 
 def linear_value(lessons: Lessons) -> Evaluate:
@@ -46,58 +47,89 @@ class ByTheBook:
         return np.array([self.moves[board.tobytes()] for board in boards], np.int8)
 
 
-def described(**answers: Any) -> Description:
-    return Description(reads=READS, answers=Answers(**answers), largest_exponent=15)
+def described(kind: AnswerKind, divide_by: float = 1.0, **answers: Any) -> Description:
+    reads = Reads(kind="exponents", layout="flat", divide_by=divide_by)
+    return Description(reads=reads, answers=Answers(kind=kind, **answers), largest_exponent=15)
 
 
-def leads_of(lessons: Lessons, boards: NDArray[np.uint8]) -> NDArray[np.float64]:
-    known = {board.tobytes(): leads for board, leads in zip(lessons.boards, lessons.leads, strict=True)}
-    return np.array([known[board.tobytes()] for board in boards], np.float64)
+def good_policy(boards: NDArray[np.uint8]) -> NDArray[np.float64]:
+    """Stands for a network that has learned a lot."""
+    return HeuristicExpectimaxPlayer(depth=1).action_values(boards)
+
+
+def only(evaluate: Evaluate) -> Reread:
+    """A network that takes its cells in one way, as an embedding does."""
+
+    def refuse(_boards: NDArray[np.uint8]) -> NDArray[np.float64]:
+        raise ExportError("the network does not take these numbers")
+
+    return lambda description: evaluate if description.reads == described("policy_logits").reads else refuse
 
 
 @pytest.mark.parametrize("actions", [ACTIONS, ("left", "down", "up", "right")], ids=",".join)
-def test_the_order_that_fits_is_told_from_the_23_others(
+def test_a_wrong_order_of_the_actions_is_told_by_the_games_that_it_loses(
     actions: tuple[Action, Action, Action, Action], lessons: Lessons
 ) -> None:
-    boards, judge = lessons.boards[:1_000], ByTheBook(lessons)
+    judge = ByTheBook(lessons)
     columns = [ACTIONS.index(action) for action in actions]
+    boards = lessons.boards[:1_000]
 
     def evaluate(asked: NDArray[np.uint8]) -> NDArray[np.float64]:
-        return leads_of(lessons, asked)[:, columns]
+        return good_policy(asked)[:, columns]
 
-    right = weigh(described(kind="policy_logits", actions=actions), evaluate, boards, judge)
-    assert right.problem is None
-    assert (right.agreement, len(right.others)) == (1.0, 23)
-    wrong = weigh(described(kind="policy_logits", actions=actions[::-1]), evaluate, boards, judge)
-    assert wrong.problem == f"it makes more sense if the actions are {','.join(actions)}"
-    assert next(iter(wrong.others.values())) == 1.0
+    right = weigh(described("policy_logits", actions=actions), only(evaluate), boards, judge)
+    assert (right.problem, right.warning) == (None, None)
+    wrong = weigh(described("policy_logits", actions=actions[::-1]), only(evaluate), boards, judge)
+    assert wrong.problem is not None
+    assert f"with --actions {','.join(actions)} it scores" in wrong.problem
+    assert (
+        f"--input exponents --layout flat --answer policy_logits --actions {','.join(actions)}"
+        in wrong.problem
+    )
 
 
-def test_orders_that_fit_equally_well_are_named(lessons: Lessons) -> None:
+def test_cells_that_are_read_in_another_unit_are_told_with_the_flags_of_the_right_one(
+    lessons: Lessons,
+) -> None:
+    """Here the network was trained on exponents divided by 11, and is given the tiles themselves."""
+    trained = described("policy_logits", divide_by=11.0)
+
+    def reread(description: Description) -> Evaluate:
+        def evaluate(boards: NDArray[np.uint8]) -> NDArray[np.float64]:
+            numbers = encode(description.reads, boards).astype(np.float64) * trained.reads.divide_by
+            return good_policy((numbers.round() % 16).astype(np.uint8))
+
+        return evaluate
+
+    judge, boards = ByTheBook(lessons), lessons.boards[:1_000]
+    assert weigh(trained, reread, boards, judge).problem is None
+    for reads in (Reads(kind="tiles", layout="flat"), Reads(kind="exponents", layout="flat", divide_by=0.5)):
+        wrong = weigh(replace(trained, reads=reads), reread, boards, judge)
+        assert wrong.problem is not None
+        assert "--divide-by 11" in wrong.problem
+
+
+def test_a_network_that_has_learned_nothing_gets_a_warning_and_is_not_called_misread(
+    lessons: Lessons,
+) -> None:
+    weights = np.random.default_rng(1).normal(size=(256, 4))
+
     def evaluate(asked: NDArray[np.uint8]) -> NDArray[np.float64]:
-        leads = leads_of(lessons, asked)
-        leads[:, 0] = leads[:, 1] = np.maximum(leads[:, 0], leads[:, 1])  # cannot tell up from right
-        return leads + np.random.default_rng(1).normal(0, 1e-6, leads.shape)
+        return np.eye(16)[asked].reshape(len(asked), -1) @ weights
 
-    evidence = weigh(described(kind="policy_logits"), evaluate, lessons.boards[:1_000], ByTheBook(lessons))
-    assert evidence.problem == "it makes as much sense if the actions are right,up,down,left"
-
-
-def test_noise_is_no_better_than_chance_or_than_another_order(lessons: Lessons) -> None:
-    def evaluate(asked: NDArray[np.uint8]) -> NDArray[np.float64]:
-        return np.random.default_rng(1).random((len(asked), 4))
-
-    evidence = weigh(described(kind="policy_logits"), evaluate, lessons.boards[:1_000], ByTheBook(lessons))
-    assert evidence.problem is not None
-    assert abs(evidence.agreement - evidence.chance) < 0.05
+    boards = lessons.boards[:1_000]
+    evidence = weigh(described("policy_logits"), only(evaluate), boards, ByTheBook(lessons))
+    assert evidence.problem is None
+    assert evidence.warning == "it plays little better than chance, as a network does that has hardly learned"
 
 
 def test_values_of_the_opposite_sign_are_found_out(lessons: Lessons) -> None:
     judge, value = find_judge(Path("nowhere")), linear_value(lessons)
-    description = described(kind="afterstate_value", scale=1000.0)
-    assert weigh(description, value, lessons.boards[:1_000], judge).problem is None
-    evidence = weigh(description, lambda boards: -value(boards), lessons.boards[:1_000], judge)
-    assert evidence.problem == "it makes more sense if small values are good"
+    description = described("afterstate_value", scale=1000.0)
+    assert weigh(description, only(value), lessons.boards[:1_000], judge).problem is None
+    evidence = weigh(description, only(lambda boards: -value(boards)), lessons.boards[:1_000], judge)
+    assert evidence.problem is not None
+    assert evidence.problem.startswith("with small values as good ones it scores")
 
 
 def test_the_strongest_measured_model_judges(tmp_path: Path, lessons: Lessons) -> None:

@@ -74,7 +74,7 @@ def test_a_network_that_flattens_one_hot_cells_must_be_told_apart() -> None:
 
 def test_numbers_must_be_named_and_so_must_the_meaning_of_four_outputs() -> None:
     network = Network(lambda inputs: inputs.shape[1:] == (16,))
-    with pytest.raises(ExportError, match="3 ways: exponents flat; tiles flat; log2 flat"):
+    with pytest.raises(ExportError, match="4 ways: exponents flat; tiles flat; log2 flat; log2_plus"):
         describe(network)
     with pytest.raises(ExportError, match="may be policy_logits or action_values; say which with --answer"):
         complete(hints_from_flags({"reads.kind": "log2"}), network)
@@ -82,7 +82,7 @@ def test_numbers_must_be_named_and_so_must_the_meaning_of_four_outputs() -> None
 
 def test_one_output_is_an_afterstates_value_and_needs_a_scale() -> None:
     network = Network(lambda inputs: inputs.shape[1:] == (16, 4, 4), widths=(1,))
-    with pytest.raises(ExportError, match="afterstate_value need --scale"):
+    with pytest.raises(ExportError, match="afterstate_value needs --scale"):
         complete(Hints(), network)
     description = complete(hints_from_flags({"answers.scale": 500.0}), network)
     assert (description.answers.kind, description.answers.scale) == ("afterstate_value", 500)

@@ -17,8 +17,6 @@ from support.foreign_networks import PolicyAndValue, TokenTransformer
 from support.lessons import Lessons, one_hot, train
 from torch import nn
 
-pytestmark = pytest.mark.timeout(400)  # on a machine that may be busy
-
 
 @pytest.fixture(scope="module")
 def residual(lessons: Lessons) -> nn.Module:
@@ -36,7 +34,7 @@ def inputs(lessons: Lessons) -> NDArray[np.float32]:
 
 @pytest.fixture(scope="module")
 def body(residual: nn.Module, inputs: NDArray[np.float32]) -> onnx.ModelProto:
-    return named(TorchNetwork(residual, "residual").body("policy", inputs[:3]))
+    return named(TorchNetwork(residual, "residual").body(["policy"], inputs[:3]))
 
 
 def run(body: onnx.ModelProto, inputs: NDArray[np.generic]) -> NDArray[np.float32]:
@@ -78,7 +76,7 @@ def test_float16_is_near_float32_and_much_smaller(body: onnx.ModelProto, inputs:
 
 
 def test_numbers_too_large_for_float16_are_found_though_a_cpu_computes_them() -> None:
-    body = TorchNetwork(nn.Linear(16, 4), "tiles").body("output", np.zeros((3, 16), np.float32))
+    body = TorchNetwork(nn.Linear(16, 4), "tiles").body(["output"], np.zeros((3, 16), np.float32))
     check_range(body, np.full((1, 16), 8192, np.float32))
     with pytest.raises(ExportError, match=r"reaches 131,072, and float16 ends at 65,504"):
         check_range(body, np.full((1, 16), 131_072, np.float32))
@@ -87,5 +85,5 @@ def test_numbers_too_large_for_float16_are_found_though_a_cpu_computes_them() ->
 def test_float16_of_a_transformer_is_near_float32(lessons: Lessons) -> None:
     torch.manual_seed(2)
     boards = lessons.boards[:64].astype(np.int64)
-    body = named(TorchNetwork(TokenTransformer(16).eval(), "transformer").body("output", boards[:3]))
+    body = named(TorchNetwork(TokenTransformer(16).eval(), "transformer").body(["output"], boards[:3]))
     np.testing.assert_allclose(run(half_body(body), boards), run(body, boards), atol=0.05)

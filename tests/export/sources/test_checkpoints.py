@@ -19,8 +19,6 @@ from octofold_training import checkpoints
 from octofold_training.networks.build import build, interface_of
 from octofold_training.networks.interfaces import BoardEncoder
 
-pytestmark = pytest.mark.timeout(400)  # on a machine that may be busy
-
 SMALL: dict[str, dict[str, Any]] = {
     "left-above": {
         "kind": "padded_cnn",

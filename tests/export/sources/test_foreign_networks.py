@@ -19,7 +19,7 @@ from support import foreign_networks as networks
 from support.lessons import Lessons, afterstate_lessons, one_hot, train
 from torch import Tensor, nn
 
-pytestmark = pytest.mark.timeout(600)  # they train and export, on a machine that may be busy
+pytestmark = pytest.mark.long  # each is trained, converted and published
 
 SEEN = [0, 2]
 """The board and its half turn."""
@@ -133,6 +133,7 @@ def test_a_strangers_network_is_published_by_one_command_and_answers_as_it_did(
     card = card_of(folder)
     assert card["evidence"]["agreement"] > card["evidence"]["chance"] + 0.05
     assert card["evidence"]["problem"] is None
+    assert card["parity"]["equal_moves"] > 0.999
     answers = ask(folder / "model.onnx", lessons.boards[:200])
     assert legal_moves(lessons.boards[:200])[np.arange(200), answers["move"]].all()
     if name != "dueling":
@@ -155,7 +156,7 @@ def test_a_value_network_on_afterstates_is_published_and_plays_reward_plus_value
     assert card["decision_rule"] == "mean"
     assert card["largest_exponent"] == 15
     assert card["description"]["reads"]["empty_plane"] is False
-    assert list(card["evidence"]["others"]) == ["its values are ignored", "small values are good"]
+    assert {"no value at all", "small values as good ones"} <= card["evidence"]["others"].keys()
     asked = lessons.boards[:100]
     after, rewards, legal = afterstates(asked)
     worth = rewards.astype(np.float64)

@@ -309,7 +309,6 @@ def elsewhere_in_a_node(file: Path, weights: Weights) -> None:
         (linear(), ["--planes", "12"], "the network takes no input that fits planes 12"),
         (linear(), ["--output", "value"], "has no output 'value'; it has 'policy' [N, 4]"),
         (linear(), ["--answer", "afterstate_value", "--scale", "1"], "afterstate_value is 1 numbers a board"),
-        (linear(), ["--answer", "action_values"], "need --scale"),
         (linear(), ["--answer", "policy_probabilities"], "holds no probabilities"),
         (linear(), ["--largest-exponent", "16"], "largest_exponent is 16, allowed are 2 to 15"),
         (linear(), ["--divide-by", "2", "--input", "one_hot"], "divide_by is for numbers"),

@@ -1,0 +1,137 @@
+"""Chooses how many views of a board a network is asked about, by games.
+
+Eight views help a network that has learned from turned and mirrored boards. A network that knows one view has
+nothing to say about the others, and playing by all of them halves its score. Only games tell the two apart.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from octofold_game.model import Alternative, Alternatives, Interval, Rule
+
+from octofold_export.checks.games import Mover, OutOfTimeError, Scores, play_scores
+from octofold_export.checks.recording import Report
+
+MOST_SECONDS = 120.0
+_ROUNDS = 8
+_GAMES_A_ROUND = 32
+_LARGEST_LOSS = 0.02
+_Z = 1.96  # of a 95% interval
+
+
+@dataclass(frozen=True, order=True)
+class Way:
+    """One way to ask a network."""
+
+    symmetries: int
+    rule: Rule
+
+    def __str__(self) -> str:
+        if self.symmetries == 1:
+            return "1 view"
+        return f"{self.symmetries} views by {'vote' if self.rule == 'vote' else 'mean'}"
+
+
+def choose_way(
+    players: Iterable[tuple[Way, Callable[[], Mover]]],
+    largest_exponent: int,
+    report: Report,
+    most_seconds: float = MOST_SECONDS,
+) -> tuple[Way, Alternatives | None]:
+    """Play the same games in every way, and choose the fewest views that lose nothing.
+
+    These are the fewest whose paired 95% interval against the best way includes zero, and which lose less
+    than 2% of its average. Ways that are clearly worse stop playing early, and all stop after `most_seconds`.
+    Returns the choice, and what the other ways scored.
+
+    Raises:
+        ExportError: a player answers a board with numbers that are not finite.
+    """
+    end = time.monotonic() + most_seconds
+    scores: dict[Way, Scores] = {}
+    makers = dict(players)
+    playing: dict[Way, Mover] = {}
+    for number in range(_ROUNDS):
+        games = range(number * _GAMES_A_ROUND, (number + 1) * _GAMES_A_ROUND)
+        played: dict[Way, Scores] = {}
+        try:
+            for way in makers:
+                if way not in playing:
+                    playing[way] = makers[way]()
+                played[way] = play_scores(playing[way], games, largest_exponent, end)
+        except OutOfTimeError:
+            if number:
+                break  # with the rounds that all have played
+            makers = {way: make for way, make in makers.items() if way in played}
+        scores |= {way: np.concatenate([scores.get(way, np.empty(0)), played[way]]) for way in played}
+        if not scores:
+            report("  no games were over in time: 1 view")
+            return Way(1, "vote"), None
+        best = _best(scores, len(scores[next(iter(makers))]))
+        for way in list(makers):
+            interval = _interval(scores[way] - scores[best])
+            if interval is not None and interval[1] < 0:
+                del makers[way], playing[way]
+        if len(makers) == 1 or time.monotonic() > end:
+            break
+    return _chosen(scores, makers, report)
+
+
+def _best(scores: Mapping[Way, Scores], games: int) -> Way:
+    """The way with the highest average, of those that have played all games; of equals, with fewest views."""
+    full = {way: float(each.mean()) for way, each in scores.items() if len(each) == games}
+    return min(full, key=lambda way: (-full[way], way))
+
+
+def _chosen(scores: Mapping[Way, Scores], left: Iterable[Way], report: Report) -> tuple[Way, Alternatives]:
+    games = max(map(len, scores.values()))
+    best = _best(scores, games)
+    average = float(scores[best].mean())
+
+    def good_enough(way: Way) -> bool:
+        interval = _interval(scores[way] - scores[best])
+        covers = interval is None or interval[0] <= 0 <= interval[1]
+        return covers and float(scores[way].mean()) > (1 - _LARGEST_LOSS) * average
+
+    chosen = min(
+        (way for way in left if good_enough(way)), key=lambda way: (way.symmetries, -scores[way].mean())
+    )
+    for way, each in sorted(scores.items()):
+        marked = " (chosen)" if way == chosen else ""
+        report(f"  {way}: {_named(each)} in {len(each)} games{marked}")
+    return chosen, Alternatives(
+        rows=tuple(_row(way, each, scores[chosen]) for way, each in sorted(scores.items()) if way != chosen),
+        command="octofold-export --symmetries auto",
+    )
+
+
+def _row(way: Way, scores: Scores, chosen: Scores) -> Alternative:
+    difference = scores - chosen[: len(scores)]
+    return Alternative(
+        symmetries=way.symmetries,
+        decision_rule=way.rule,
+        precision="fp32",
+        games=len(scores),
+        average=float(scores.mean()),
+        average_interval=_interval(scores),
+        difference=float(difference.mean()),
+        difference_interval=_interval(difference),
+    )
+
+
+def _named(scores: Scores) -> str:
+    interval = _interval(scores)
+    around = "" if interval is None else f" (95% interval {interval[0]:,.0f} to {interval[1]:,.0f})"
+    return f"average score {scores.mean():,.0f}{around}"
+
+
+def _interval(values: Scores) -> Interval | None:
+    """Normal interval of the average; None if it is not known."""
+    if len(values) < 2:
+        return None
+    mean, error = float(values.mean()), float(values.std(ddof=1) / np.sqrt(len(values)))
+    return mean - _Z * error, mean + _Z * error

@@ -1,0 +1,102 @@
+"""Calls the user's Python code for a module or an encoder, and loads the module's weights."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from octofold_export.errors import ExportError
+from octofold_export.sources.states import take
+from octofold_export.sources.torch_network import Encoder, TorchNetwork, said
+from octofold_export.sources.weight_files import is_lazy, read_weights
+
+
+def read_module(
+    place: str, weights: Path | None, state: str | None = None, encoder: str | None = None
+) -> tuple[TorchNetwork, str, tuple[str, ...]]:
+    """Call `package.module:callable` and load the `state` of `weights`.
+
+    Returns the network, the SHA-256 of its weights, and what was taken from the file.
+
+    Raises:
+        ExportError: the callable cannot be imported or does not return a module, or the weights do not fit.
+    """
+    module = _called(place)
+    encode = None if encoder is None else read_encoder(encoder)
+    if weights is None:
+        network = TorchNetwork(module, place, encode)
+        return network, _digest(module.state_dict()), ()
+    content, digest = read_weights(weights)
+    chosen, note = take(module, content, state, str(weights))
+    load_state(module, chosen.tensors, weights)
+    return TorchNetwork(module, place, encode), digest, (note,)
+
+
+def load_state(module: nn.Module, tensors: Mapping[str, Tensor], file: Path) -> None:
+    """Load tensors that were found to fit.
+
+    Raises:
+        ExportError: torch refuses them.
+    """
+    on_meta = any(values.is_meta for values in (*module.parameters(), *module.buffers()))
+    try:
+        module.load_state_dict(dict(tensors), strict=False, assign=on_meta)
+    except (RuntimeError, ValueError, NotImplementedError) as error:
+        raise ExportError(f"{file}: the weights do not fit: {said(error)}") from error
+
+
+def read_encoder(place: str) -> Encoder:
+    """The function `package.module:function` of the user.
+
+    Raises:
+        ExportError: it cannot be imported, or cannot be called.
+    """
+    encoder = _found(place, "--encoder")
+    if not callable(encoder):
+        raise ExportError(f"--encoder {place} is a {type(encoder).__name__}, not a function")
+    return encoder  # type: ignore[no-any-return]
+
+
+def _found(place: str, flag: str) -> Any:
+    package, colon, name = place.partition(":")
+    if not (colon and package and name):
+        raise ExportError(f"{flag} must be package.module:callable, got {place!r}")
+    if (folder := str(Path.cwd())) not in sys.path:  # as `python -m` does
+        sys.path.insert(0, folder)
+    try:
+        imported = importlib.import_module(package)
+    except (Exception, SystemExit) as error:  # the user's code may raise any exception, or be a script
+        raise ExportError(f"{package} cannot be imported: {said(error)}") from error
+    try:
+        return getattr(imported, name)
+    except AttributeError as error:
+        raise ExportError(f"{package} has no {name!r}") from error
+
+
+def _called(place: str) -> nn.Module:
+    made = _found(place, "--module")
+    try:
+        module = made if isinstance(made, nn.Module) else made()
+    except (Exception, SystemExit) as error:
+        raise ExportError(f"{place}() fails: {said(error)}") from error
+    if not isinstance(module, nn.Module):
+        raise ExportError(f"{place}() returns a {type(module).__name__}, not a torch.nn.Module")
+    return module
+
+
+def _digest(state: Mapping[str, Tensor]) -> str:
+    digest = hashlib.sha256()
+    for name, values in state.items():
+        if values.is_meta or is_lazy(values):
+            continue  # which is refused later
+        digest.update(name.encode())
+        content = values.detach().cpu().contiguous().reshape(-1).view(torch.uint8)
+        digest.update(content.numpy().data)
+    return digest.hexdigest()

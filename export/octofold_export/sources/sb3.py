@@ -1,0 +1,113 @@
+"""The standard policies of Stable-Baselines3: its .zip files hold the weights of classes that we know.
+
+The networks are rebuilt here from the names and shapes of the weights, so that the library is not needed
+(https://stable-baselines3.readthedocs.io/en/master/guide/custom_policy.html describes them).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from octofold_export.errors import ExportError
+from octofold_export.sources.weight_files import read_weights, sb3_data
+
+_ACTIVATIONS: Mapping[str, type[nn.Module]] = {
+    name: getattr(nn, name) for name in ("Tanh", "ReLU", "ELU", "LeakyReLU", "GELU", "SiLU", "Sigmoid")
+}
+
+
+class ActorCritic(nn.Module):
+    """`MlpPolicy` of PPO, A2C and their variants: logits of the actions, and the value of the board."""
+
+    def __init__(self, tensors: Mapping[str, Tensor], activation: type[nn.Module]) -> None:
+        super().__init__()
+        self.policy_body = _layers(tensors, "mlp_extractor.policy_net", activation)
+        self.policy = _linear(tensors, "action_net")
+        self.value_body = _layers(tensors, "mlp_extractor.value_net", activation)
+        self.value = _linear(tensors, "value_net")
+
+    def forward(self, observations: Tensor) -> dict[str, Tensor]:
+        """Observations `[N, ...]` to logits `[N, 4]` and values `[N, 1]`."""
+        flat = observations.flatten(1).float()
+        return {"policy": self.policy(self.policy_body(flat)), "value": self.value(self.value_body(flat))}
+
+
+class QNetwork(nn.Module):
+    """`MlpPolicy` of DQN: the values of the actions."""
+
+    def __init__(self, tensors: Mapping[str, Tensor], activation: type[nn.Module]) -> None:
+        super().__init__()
+        self.layers = _layers(tensors, "q_net.q_net", activation, last=False)
+
+    def forward(self, observations: Tensor) -> Tensor:
+        """Observations `[N, ...]` to values of the actions `[N, 4]`."""
+        values: Tensor = self.layers(observations.flatten(1).float())
+        return values
+
+
+def read_sb3(file: Path) -> tuple[nn.Module, str, str, str]:
+    """The network of a standard policy, the kind of its answer, the file's SHA-256, and what was taken.
+
+    Raises:
+        ExportError: the file is no model of Stable-Baselines3, or has a network of the user's own.
+    """
+    content, digest = read_weights(file)
+    tensors = {
+        str(name): value
+        for name, value in (content.items() if isinstance(content, Mapping) else ())
+        if isinstance(value, Tensor)
+    }
+    if own := [name for name in tensors if "features_extractor." in name]:
+        raise ExportError(
+            f"{file}: the policy has a features extractor of its own ({own[0]!r}); give the class of the "
+            "whole network with --module and this file with --weights"
+        )
+    settings = sb3_data(file)
+    if "q_net.q_net.0.weight" in tensors:
+        network: nn.Module = QNetwork(tensors, _activation(settings, nn.ReLU, file))
+        return network.eval(), "action_values", digest, f"weights: the network q_net in {file}"
+    if "action_net.weight" in tensors:
+        network = ActorCritic(tensors, _activation(settings, nn.Tanh, file))
+        return network.eval(), "policy_logits", digest, f"weights: the policy and the value network in {file}"
+    raise ExportError(f"{file}: not a model of Stable-Baselines3 with an MlpPolicy")
+
+
+def _activation(settings: Mapping[str, Any], default: type[nn.Module], file: Path) -> type[nn.Module]:
+    """The activation that the settings name as text; they hold the class itself as a pickle, too."""
+    arguments = settings.get("policy_kwargs")
+    named = arguments.get("activation_fn") if isinstance(arguments, Mapping) else None
+    if named is None:
+        return default
+    found = re.search(r"(\w+)'?>?$", str(named))
+    if found is None or found[1] not in _ACTIVATIONS:
+        raise ExportError(f"{file}: the activation {str(named)[:80]!r} is not a usual one; give a --module")
+    return _ACTIVATIONS[found[1]]
+
+
+def _layers(
+    tensors: Mapping[str, Tensor], prefix: str, activation: type[nn.Module], *, last: bool = True
+) -> nn.Sequential:
+    """Linear layers with activations between them and, with `last`, behind them."""
+    pattern = re.compile(re.escape(prefix) + r"\.(\d+)\.weight")
+    numbers = sorted(int(found[1]) for name in tensors if (found := pattern.fullmatch(name)))
+    parts: list[nn.Module] = []
+    for number in numbers:
+        parts += [_linear(tensors, f"{prefix}.{number}"), activation()]
+    return nn.Sequential(*(parts if last else parts[:-1]))
+
+
+def _linear(tensors: Mapping[str, Tensor], name: str) -> nn.Linear:
+    weight = tensors[f"{name}.weight"]
+    bias = tensors.get(f"{name}.bias")
+    layer = nn.Linear(weight.shape[1], weight.shape[0], bias=bias is not None)
+    with torch.no_grad():
+        layer.weight.copy_(weight)
+        if bias is not None:
+            layer.bias.copy_(bias)
+    return layer

@@ -1,0 +1,169 @@
+"""Reads files of weights as data: nothing in them is executed.
+
+A checkpoint often holds more than tensors: configurations, metrics, or the pickled module itself. torch reads
+the known types. Every other class of the file becomes `Inert`, which only keeps what it was given.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import pickle
+import warnings
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from octofold_export.errors import ExportError, first_line
+from octofold_export.sources.file_kinds import SB3_FILES, check_size, kind_of
+
+_MOST_CLASSES = 200
+_FLAGS = {
+    "TorchScript": "a TorchScript program: use --torchscript {file} in place of --module",
+    "exported program": "an exported program: use --exported-program {file} in place of --module",
+    "Keras": "a Keras file; docs/export.md has the command that converts it to ONNX",
+    "ONNX": "an ONNX file: use --onnx {file} in place of --module",
+    "zip": "a zip file without weights of PyTorch",
+}
+
+
+class Inert:
+    """Stands for an object of a class that is not loaded."""
+
+    def __init__(self, *_given: Any) -> None:
+        """Forget the arguments."""
+        self.state: Any = None
+
+    def __setstate__(self, state: Any) -> None:
+        """Keep what the object was made of."""
+        self.state = state
+
+
+def read_file(file: Path) -> bytes:
+    """The content of a file, whose unpacked size is bounded.
+
+    Raises:
+        ExportError: it cannot be read, or is too large.
+    """
+    try:
+        check_size(file, file.stat().st_size)
+        content = file.read_bytes()
+    except OSError as error:
+        raise ExportError(f"{file}: {error.strerror}") from error
+    try:  # torch writes zip files without compression; others may unpack to any size
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            check_size(file, sum(entry.file_size for entry in archive.infolist()))
+    except zipfile.BadZipFile:
+        pass  # not torch's format, which the readers find out
+    return content
+
+
+def read_weights(file: Path) -> tuple[Any, str]:
+    """What a file of weights holds, in dictionaries and lists as its writer nested them, and its SHA-256.
+
+    Raises:
+        ExportError: it is no file of weights; the message says what it is, and which flag takes it.
+    """
+    content = read_file(file)
+    digest = hashlib.sha256(content).hexdigest()
+    kind = kind_of(content)
+    if kind == "safetensors":
+        import safetensors.torch
+
+        try:
+            return safetensors.torch.load(content), digest
+        except Exception as error:  # a damaged file's errors have no class in common
+            raise ExportError(f"{file}: not a file of weights ({first_line(error)})") from error
+    if kind == "SB3":
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            inner = next(name for name in SB3_FILES if name in archive.namelist())
+            content = archive.read(inner)
+    elif kind in _FLAGS:
+        raise ExportError(f"{file}: {_FLAGS[kind].format(file=file)}")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about old pickles
+            return _load(content), digest
+    except pickle.UnpicklingError as error:
+        raise ExportError(
+            f"{file}: not a file of weights, or one that cannot be read without executing it "
+            f"({_short(error)}); save module.state_dict() by itself"
+        ) from error
+    except Exception as error:  # a damaged file's errors have no class in common
+        raise ExportError(f"{file}: not a file of weights, or a damaged one ({_short(error)})") from error
+
+
+def sb3_data(file: Path) -> dict[str, Any]:
+    """The settings of a Stable-Baselines3 file that are plain text; empty for any other file.
+
+    Raises:
+        ExportError: it cannot be read.
+    """
+    content = read_file(file)
+    if kind_of(content) != "SB3":
+        return {}
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        try:
+            data = json.loads(archive.read("data"))
+        except (KeyError, ValueError):
+            return {}
+    return data if isinstance(data, dict) else {}
+
+
+def _load(content: bytes) -> Any:
+    """Load with torch's restricted unpickler, and replace each class that it does not know."""
+    inert: list[Any] = []  # pairs of `Inert` and a name
+    while True:
+        try:
+            with torch.serialization.safe_globals(inert):
+                return torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
+        except pickle.UnpicklingError as error:
+            name = _unknown_class(error)
+            if name is None or len(inert) >= _MOST_CLASSES or (Inert, name) in inert:
+                raise
+            inert.append((Inert, name))
+
+
+def _unknown_class(error: BaseException) -> str | None:
+    """The class in torch's message about one that it does not load."""
+    _, found, rest = str(error).partition("Unsupported global: GLOBAL ")
+    if not found:
+        return None
+    name = rest.split()[0]
+    return name if "." in name else f"builtins.{name}"
+
+
+def is_lazy(value: Any) -> bool:
+    """Whether a tensor of a module has no shape yet, as in `nn.LazyLinear` before its first call."""
+    return isinstance(value, (nn.UninitializedParameter, nn.UninitializedBuffer))
+
+
+def _short(error: BaseException) -> str:
+    """Torch's reason without its advice to load files that are not safe."""
+    text = str(error)
+    reason = text.partition("WeightsUnpickler error: ")[2] or first_line(error)
+    return " ".join(reason.split())[:120].rstrip(". ")
+
+
+def unpickled_module(value: Inert) -> dict[str, torch.Tensor]:
+    """The tensors of a module that was pickled as a whole, by their names; empty if it was none."""
+    found: dict[str, torch.Tensor] = {}
+    waiting: list[tuple[str, Any]] = [("", value)]
+    seen: set[int] = set()  # a file may say that a module contains itself
+    while waiting:
+        prefix, part = waiting.pop(0)
+        state = part.state if isinstance(part, Inert) and id(part) not in seen else None
+        if not isinstance(state, Mapping):
+            continue
+        seen.add(id(part))
+        for group in ("_parameters", "_buffers"):
+            for name, tensor in (state.get(group) or {}).items():
+                if isinstance(tensor, torch.Tensor):
+                    found[f"{prefix}{name}"] = tensor
+        waiting += [(f"{prefix}{name}.", inner) for name, inner in (state.get("_modules") or {}).items()]
+    return found

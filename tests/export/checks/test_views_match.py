@@ -1,0 +1,52 @@
+"""The number of views is chosen by games, and is the smallest that loses nothing."""
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from octofold_export.checks.views_match import Way, choose_way
+from octofold_game.rules import legal_moves
+from octofold_players.heuristic_expectimax import HeuristicExpectimaxPlayer
+
+
+class Good:
+    """A sensible player."""
+
+    def next_moves(self, boards: NDArray[np.uint8]) -> NDArray[np.int8]:
+        moves: NDArray[np.int8] = HeuristicExpectimaxPlayer(depth=1).next_moves(boards)
+        return moves
+
+
+class Poor:
+    """Plays the first legal move."""
+
+    def next_moves(self, boards: NDArray[np.uint8]) -> NDArray[np.int8]:
+        return legal_moves(boards).argmax(axis=1).astype(np.int8)
+
+
+ONE, EIGHT_VOTE, EIGHT_MEAN = Way(1, "vote"), Way(8, "vote"), Way(8, "mean")
+
+
+def test_a_network_that_knows_one_view_is_asked_about_one() -> None:
+    lines: list[str] = []
+    players = [(ONE, Good), (EIGHT_VOTE, Poor), (EIGHT_MEAN, Poor)]
+    way, alternatives = choose_way(players, 9, lines.append)
+    assert way == ONE
+    assert alternatives is not None
+    assert [(row.symmetries, row.difference < 0) for row in alternatives.rows] == [(8, True), (8, True)]
+    assert any("1 view: average score" in line and "(chosen)" in line for line in lines)
+
+
+def test_a_network_that_gains_by_eight_views_is_asked_about_all() -> None:
+    way, _ = choose_way([(ONE, Poor), (EIGHT_VOTE, Good)], 11, lambda _: None)
+    assert way == EIGHT_VOTE
+
+
+def test_of_ways_that_play_equally_well_the_fewest_views_are_taken() -> None:
+    way, _ = choose_way([(ONE, Good), (EIGHT_VOTE, Good)], 7, lambda _: None)
+    assert way == ONE
+
+
+@pytest.mark.parametrize("seconds", [0.0, -1.0])
+def test_without_time_for_a_game_the_board_itself_is_the_only_view(seconds: float) -> None:
+    way, alternatives = choose_way([(ONE, Good), (EIGHT_VOTE, Good)], 11, lambda _: None, seconds)
+    assert (way, alternatives) == (ONE, None)

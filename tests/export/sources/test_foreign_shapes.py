@@ -1,0 +1,205 @@
+"""Networks as people write them: the folded graph plays the moves of each, or one line says what to change.
+
+The expected moves come from the module itself and from encodings that are written here once more.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from octofold_export.checks.runner import FoldedGraph
+from octofold_export.description.hints import hints_from_flags
+from octofold_export.errors import ExportError
+from octofold_export.graph.folding import fold
+from octofold_export.graph.heads import head
+from octofold_export.sources import module_file
+from octofold_export.sources.described import described_source, from_module
+from octofold_export.sources.source import Source
+from octofold_export.sources.torch_network import TorchNetwork
+from octofold_game.rules import legal_moves
+from support import foreign_networks as networks
+from torch import Tensor, nn
+
+Encode = Callable[[NDArray[np.uint8]], Tensor]
+
+PLACE = "support.foreign_networks"
+
+
+def exponents(boards: NDArray[np.uint8]) -> Tensor:
+    return torch.from_numpy(boards).long()
+
+
+def floats(boards: NDArray[np.uint8]) -> Tensor:
+    return torch.from_numpy(boards).float()
+
+
+def one_hot(boards: NDArray[np.uint8], planes: int = 16) -> Tensor:
+    clamped = np.minimum(boards, planes - 1).astype(np.int64)
+    return nn.functional.one_hot(torch.from_numpy(clamped), planes).float()
+
+
+def planes(boards: NDArray[np.uint8]) -> Tensor:
+    return one_hot(boards).permute(0, 2, 1).reshape(-1, 16, 4, 4)
+
+
+def log2_plus_1(boards: NDArray[np.uint8]) -> Tensor:
+    tiles = np.where(boards > 0, 2.0**boards, 0)
+    return torch.from_numpy(np.log2(1 + tiles) / 16).float()
+
+
+def pick(answer: Any) -> Tensor:
+    """The four numbers of any answer."""
+    if isinstance(answer, Tensor):
+        return answer
+    if isinstance(answer, list):
+        return pick(answer[-1])
+    return pick(answer["policy"] if isinstance(answer, dict) else answer.policy)
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A network, its input, and what the command has to be told."""
+
+    name: str
+    encode: Encode
+    flags: dict[str, Any] = field(default_factory=dict)
+    encoder: str | None = None
+    double: bool = False
+
+
+SHAPES = {
+    "view": Shape("ViewedCNN", planes),
+    "squeeze": Shape("Squeezed", floats, {"reads.kind": "exponents"}),
+    "int(x.shape[0])": Shape("IntegerBatch", exponents),
+    "no batch": Shape("OneBoardOnly", floats, {"reads.kind": "exponents"}),
+    "dataclass": Shape("DataclassAnswer", floats, {"reads.kind": "exponents"}),
+    "list": Shape("ListAnswer", log2_plus_1, {"reads.kind": "log2_plus_1", "reads.divide_by": 16.0}),
+    "recurrent": Shape(
+        "Recurrent",
+        lambda boards: one_hot(boards).reshape(-1, 4, 4, 16),
+        {"reads.layout": "channels_last", "reads.planes": 16},
+    ),
+    "float64": Shape(
+        "Squeezed", lambda boards: floats(boards).double(), {"reads.kind": "exponents"}, double=True
+    ),
+    "encoder": Shape(
+        "OfThreeNumbersACell",
+        lambda boards: networks.value_row_column(exponents(boards)),
+        encoder=f"{PLACE}:value_row_column",
+    ),
+}
+
+
+def source_of(shape: Shape, module: nn.Module, monkeypatch: pytest.MonkeyPatch) -> Source:
+    monkeypatch.setattr(networks, "made", module, raising=False)
+    hints = hints_from_flags({"answers.kind": "policy_logits", **shape.flags})
+    return from_module(f"{PLACE}:made", None, hints, None, shape.encoder)
+
+
+def folded(source: Source) -> FoldedGraph:
+    value = None if source.description.answers.value is None else source.description.answers.points
+    return FoldedGraph(fold(head(source.description, source.fp32), "vote", 1, value_scale=value))
+
+
+SLOW = ("int(x.shape[0])", "recurrent", "list")
+"""torch takes long to convert them."""
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.long] if name in SLOW else []) for name in SHAPES]
+)
+def test_the_graph_plays_the_moves_of_the_module(
+    name: str, boards: NDArray[np.uint8], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shape = SHAPES[name]
+    torch.manual_seed(4)
+    module = getattr(networks, shape.name)().eval()
+    if shape.double:
+        module = module.double()
+    graph = folded(source_of(shape, module, monkeypatch))
+    asked = boards[:200]
+    with torch.no_grad():
+        rows = [pick(module(shape.encode(board[None]))).reshape(4) for board in asked]
+    numbers = torch.stack(rows).double().numpy()
+    expected = np.where(legal_moves(asked), numbers, -np.inf).argmax(axis=1)
+    for batch in (1, 64):
+        assert np.mean(graph.answer(asked, batch).move == expected) > 0.99
+
+
+@pytest.mark.parametrize(("symmetries", "scale"), [(1, None), (4, 100.0)])
+def test_a_value_head_is_the_output_value_in_the_mean_over_the_views(
+    symmetries: int, scale: float | None, boards: NDArray[np.uint8]
+) -> None:
+    torch.manual_seed(4)
+    module = networks.DataclassAnswer().eval()
+    hints = hints_from_flags(
+        {"answers.kind": "policy_logits", "reads.kind": "exponents", "answers.scale": scale}
+        if scale
+        else {"answers.kind": "policy_logits", "reads.kind": "exponents"}
+    )
+    source = described_source(TorchNetwork(module, "heads"), hints, {}, "")
+    assert (source.description.answers.output, source.description.answers.value) == ("policy", "value")
+    points = source.description.answers.points
+    graph = FoldedGraph(fold(head(source.description, source.fp32), "vote", symmetries, value_scale=points))
+    asked = boards[:50]
+    square = asked.reshape(-1, 4, 4)
+    views = [np.rot90(square, turns, (1, 2)).reshape(-1, 16).copy() for turns in range(symmetries)]
+    with torch.no_grad():
+        values = np.mean([module(floats(view)).value.numpy() for view in views], axis=0)
+    answered = graph.answer(asked).value
+    assert answered is not None
+    np.testing.assert_allclose(answered, (scale or 1) * values, rtol=1e-4, atol=1e-4)
+
+
+def test_planes_for_fewer_tiles_are_refused_or_clamped_as_the_owner_says(
+    boards: NDArray[np.uint8], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch.manual_seed(4)
+    module = nn.Sequential(nn.Flatten(), nn.Linear(192, 4)).eval()
+    refused = Shape("", planes, {"reads.layout": "flat", "reads.planes": 12})
+    assert source_of(refused, module, monkeypatch).description.largest_exponent == 11
+    clamped = Shape("", planes, {**refused.flags, "reads.above": "clamped"})
+    source = source_of(clamped, module, monkeypatch)
+    assert source.description.largest_exponent == 17
+    asked = boards[boards.max(axis=1) > 11][:200]
+    with torch.no_grad():
+        numbers = module(one_hot(asked, 12)).double().numpy()
+    expected = np.where(legal_moves(asked), numbers, -np.inf).argmax(axis=1)
+    assert np.mean(folded(source).next_moves(asked) == expected) > 0.99
+
+
+def test_a_bfloat16_module_is_computed_in_float32(boards: NDArray[np.uint8]) -> None:
+    torch.manual_seed(4)
+    module = networks.Squeezed()
+    rounded = networks.Squeezed()
+    rounded.load_state_dict({name: value.bfloat16() for name, value in module.state_dict().items()})
+    network = TorchNetwork(module.bfloat16(), "halves")
+    with torch.no_grad():
+        expected = rounded(floats(boards[:8])).numpy()
+    np.testing.assert_allclose(network.run(floats(boards[:8]).numpy())["output"], expected, rtol=1e-5)
+
+
+def test_a_forward_that_decides_by_the_numbers_is_one_line_with_the_change_to_make(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    shape = Shape("DecidesByNumbers", floats, {"reads.kind": "exponents"})
+    with pytest.raises(ExportError, match=r"decides by the numbers on the board.*use torch\.where there"):
+        source_of(shape, networks.DecidesByNumbers(), monkeypatch)
+
+
+@pytest.mark.parametrize(
+    ("place", "message"),
+    [
+        ("no_such_package:encode", "no_such_package cannot be imported"),
+        (f"{PLACE}:nothing", "has no 'nothing'"),
+        (f"{PLACE}:__name__", "is a str, not a function"),
+        ("encode", "--encoder must be package.module:callable, got 'encode'"),
+    ],
+)
+def test_an_encoder_that_cannot_be_used_is_one_line(place: str, message: str) -> None:
+    with pytest.raises(ExportError, match=message):
+        module_file.read_encoder(place)

@@ -1,0 +1,245 @@
+"""Weights as they lie on people's disks: each file gives the network that its owner plays with."""
+
+import io
+import json
+import zipfile
+from argparse import Namespace
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from octofold_export.errors import ExportError
+from octofold_export.sources.module_file import load_state
+from octofold_export.sources.sb3 import read_sb3
+from octofold_export.sources.states import take
+from octofold_export.sources.torch_network import TorchNetwork
+from octofold_export.sources.weight_files import read_weights
+from safetensors.torch import save_file
+from torch import Tensor, nn
+from torch.optim.swa_utils import AveragedModel
+
+INPUTS = torch.linspace(-1, 1, 32).reshape(2, 16)
+
+
+class Net(nn.Module):
+    """A small network in two parts."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Linear(16, 8)
+        self.norm = nn.BatchNorm1d(8)
+        self.out = nn.Linear(8, 4)
+
+    def forward(self, cells: Tensor) -> Tensor:
+        answers: Tensor = self.out(torch.tanh(self.norm(self.conv(cells))))
+        return answers
+
+
+class Tied(nn.Module):
+    """Two layers with one weight."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a = nn.Linear(16, 16, bias=False)
+        self.b = nn.Linear(16, 16, bias=False)
+        self.b.weight = self.a.weight
+
+    def forward(self, cells: Tensor) -> Tensor:
+        answers: Tensor = self.b(torch.relu(self.a(cells)))
+        return answers
+
+
+def some(seed: int = 1) -> Net:
+    torch.manual_seed(seed)
+    return Net().eval()
+
+
+def prefixed(prefix: str, module: nn.Module) -> dict[str, Tensor]:
+    return {prefix + name: value for name, value in module.state_dict().items()}
+
+
+def loaded(module: nn.Module, file: Path, state: str | None = None) -> tuple[nn.Module, str]:
+    """As the export loads it."""
+    content, _ = read_weights(file)
+    chosen, note = take(module, content, state, str(file))
+    load_state(module, chosen.tensors, file)
+    return module.eval(), note
+
+
+def check(module: nn.Module, file: Path, expected: nn.Module, state: str | None = None) -> str:
+    found, note = loaded(module, file, state)
+    with torch.no_grad():
+        assert torch.equal(found(INPUTS), expected(INPUTS))
+    return note
+
+
+def averaged(net: Net) -> Any:
+    return AveragedModel(net).state_dict()
+
+
+def compiled_part(net: Net) -> Any:
+    return {name.replace("conv.", "conv._orig_mod."): value for name, value in net.state_dict().items()}
+
+
+FILES: dict[str, tuple[Callable[[Net, Net], Any], str]] = {
+    "DQN": (
+        lambda net, other: {
+            "policy_net": net.state_dict(),
+            "target_net": other.state_dict(),
+            "optimizer": {"state": {0: {"exp_avg": torch.zeros(8, 16)}}, "param_groups": [{"lr": 0.1}]},
+        },
+        "policy_net",
+    ),
+    "Lightning": (
+        lambda net, other: {
+            "state_dict": prefixed("net.", net) | prefixed("target.", other),
+            "hyper_parameters": Namespace(lr=np.float64(0.1)),
+            "epoch": np.int64(3),
+        },
+        "state_dict.net",
+    ),
+    "nested": (lambda net, _: {"agent": {"model": {"weights": net.state_dict()}}}, "agent.model.weights"),
+    "averaged": (lambda net, _: averaged(net), ""),
+    "EMA": (
+        lambda net, other: {"model": other.state_dict(), "ema_model": averaged(net)},
+        "ema_model",
+    ),
+    "compiled part": (lambda net, _: compiled_part(net), ""),
+    "compiled": (lambda net, _: prefixed("_orig_mod.", net), ""),
+    "DDP, FSDP": (lambda net, _: prefixed("module._fsdp_wrapped_module.", net), ""),
+    "Namespace": (lambda net, _: {"args": Namespace(size=4), "weights": net.state_dict()}, "weights"),
+    "schedule": (
+        lambda net, _: {"net": net.state_dict(), "scheduler": torch.optim.lr_scheduler.LambdaLR},
+        "net",
+    ),
+    "pickled module": (lambda net, _: net, ""),
+    "sparse": (
+        lambda net, _: {
+            name: value.to_sparse() if value.ndim == 2 else value for name, value in net.state_dict().items()
+        },
+        "",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_file_gives_the_weights_that_its_owner_plays_with(name: str, tmp_path: Path) -> None:
+    make, place = FILES[name]
+    net = some(1)
+    torch.save(make(net, some(2)), tmp_path / "file.pt")
+    note = check(Net(), tmp_path / "file.pt", net)
+    of = f" of {place!r}" if place else ""
+    assert note.startswith(f"weights: the 9 tensors{of} in ")
+
+
+def test_the_user_may_take_another_state_and_is_told_which_there_are(tmp_path: Path) -> None:
+    one, two = some(1), some(2)
+    torch.save({"policy_net": one.state_dict(), "target_net": two.state_dict()}, tmp_path / "dqn.pt")
+    assert "it also has 'target_net', which --state chooses" in check(Net(), tmp_path / "dqn.pt", one)
+    check(Net(), tmp_path / "dqn.pt", two, "target_net")
+    with pytest.raises(ExportError, match=r"--state best fits no weights .* has 'policy_net', 'target_net'"):
+        loaded(Net(), tmp_path / "dqn.pt", "best")
+    torch.save({"best": one.state_dict(), "last": two.state_dict()}, tmp_path / "two.pt")
+    with pytest.raises(ExportError, match=r"2 sets of weights fit .*: 'best', 'last'; choose one by --state"):
+        loaded(Net(), tmp_path / "two.pt")
+
+
+def test_tied_weights_that_safetensors_saved_once_fill_both_places(tmp_path: Path) -> None:
+    tied = Tied()
+    save_file({"a.weight": tied.a.weight.detach()}, tmp_path / "tied.safetensors")
+    check(Tied(), tmp_path / "tied.safetensors", tied)
+
+
+def test_lazy_layers_and_modules_on_the_meta_device_take_their_weights(tmp_path: Path) -> None:
+    net = some()
+    torch.save(net.state_dict(), tmp_path / "net.pt")
+    with torch.device("meta"):
+        empty = Net()
+    check(empty, tmp_path / "net.pt", net)
+    with (
+        torch.device("meta"),
+        pytest.raises(ExportError, match=r"'conv.weight' has no values yet; .*--weights"),
+    ):
+        TorchNetwork(Net(), "net")
+    layer = nn.Linear(16, 4)
+    torch.save(layer.state_dict(), tmp_path / "layer.pt")
+    check(nn.LazyLinear(4), tmp_path / "layer.pt", layer)
+    with pytest.raises(ExportError, match="has no values yet"):
+        TorchNetwork(nn.LazyLinear(4), "lazy")
+
+
+class Trap:
+    """Runs a command when a pickle of it is loaded."""
+
+    def __reduce__(self) -> Any:
+        return exec, ("raise SystemExit('executed')",)
+
+
+def test_what_a_file_wants_to_run_is_not_run(tmp_path: Path) -> None:
+    net = some()
+    torch.save({"trap": Trap(), "net": net.state_dict()}, tmp_path / "trap.pt")
+    check(Net(), tmp_path / "trap.pt", net)
+
+
+def script(net: Net) -> bytes:
+    file = io.BytesIO()
+    torch.jit.save(torch.jit.trace(net, INPUTS), file)
+    return file.getvalue()
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (script, "a TorchScript program: use --torchscript"),
+        (lambda _: b"\x08\x08\x12\x07pytorch", "an ONNX file: use --onnx"),
+        (lambda _: b"\x89HDF\r\n\x1a\n", "a Keras file; docs/export.md has the command"),
+        (lambda _: b"e", "not a file of weights"),
+    ],
+    ids=["TorchScript", "ONNX", "Keras", "text"],
+)
+def test_another_kind_of_file_is_named_with_the_flag_that_takes_it(
+    content: Callable[[Net], bytes], message: str, tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_bytes(content(some()))
+    with pytest.raises(ExportError) as raised:
+        read_weights(tmp_path / "file")
+    assert message in str(raised.value)
+    assert "weights_only" not in str(raised.value)
+
+
+def save_sb3(file: Path, tensors: dict[str, Tensor], settings: dict[str, Any]) -> None:
+    """A file as Stable-Baselines3 writes it: https://stable-baselines3.readthedocs.io/en/master/guide/save_format.html."""
+    weights = io.BytesIO()
+    torch.save(tensors, weights)
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("data", json.dumps(settings))
+        archive.writestr("policy.pth", weights.getvalue())
+        archive.writestr("policy.optimizer.pth", weights.getvalue())
+
+
+def test_a_model_of_stable_baselines_is_a_standard_policy_or_the_users_module(tmp_path: Path) -> None:
+    torch.manual_seed(1)
+    bodies = {part: nn.Sequential(nn.Linear(16, 8), nn.ReLU()) for part in ("policy_net", "value_net")}
+    policy, value = nn.Linear(8, 4), nn.Linear(8, 1)
+    tensors = prefixed("action_net.", policy) | prefixed("value_net.", value)
+    for part, body in bodies.items():
+        tensors |= prefixed(f"mlp_extractor.{part}.", body)
+    relu = {"policy_kwargs": {"activation_fn": "<class 'torch.nn.modules.activation.ReLU'>"}}
+    save_sb3(tmp_path / "ppo.zip", tensors, relu)
+    network, kind, _, _ = read_sb3(tmp_path / "ppo.zip")
+    answers = TorchNetwork(network, "ppo").run(INPUTS.numpy())
+    assert kind == "policy_logits"
+    with torch.no_grad():
+        np.testing.assert_allclose(answers["policy"], policy(bodies["policy_net"](INPUTS)), rtol=1e-5)
+        np.testing.assert_allclose(answers["value"], value(bodies["value_net"](INPUTS)), rtol=1e-5)
+
+    net, target = some(1), some(2)
+    own = prefixed("q_net.features_extractor.", net) | prefixed("q_net_target.features_extractor.", target)
+    save_sb3(tmp_path / "own.zip", own, {})
+    check(Net(), tmp_path / "own.zip", net)
+    with pytest.raises(ExportError, match=r"features extractor of its own .*--module .*--weights"):
+        read_sb3(tmp_path / "own.zip")
