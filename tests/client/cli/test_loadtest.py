@@ -59,7 +59,9 @@ def test_a_closed_loop_prints_a_line_a_step_and_leaves_result_report_and_picture
     arguments = ("--concurrency", "1:2:2x", "--form", "packed:4", "--boards", str(games), "--plots")
     done = loadtest("--target", target, *arguments, folder=tmp_path)
     assert done.returncode == 0, done
-    assert [line.partition(":")[0] for line in done.stderr.splitlines()] == ["1 caller", "2 callers"]
+    # On a busy machine, lines say now and then how far the test is; they begin with the model.
+    told = [line.partition(":")[0] for line in done.stderr.splitlines() if not line.startswith("small ")]
+    assert told == ["1 caller", "2 callers"]
     assert done.stdout.startswith(
         "**small version 1, packed:4: calls, boards, and latencies in milliseconds**\n"
     )
