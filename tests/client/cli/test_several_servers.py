@@ -45,8 +45,14 @@ def begun(folder: Path, *targets: LocalServer | str, patience: int = 10) -> subp
     addresses = [target if isinstance(target, str) else target.target for target in targets]
     process = subprocess.Popen(
         [
-            *(OCTOFOLD, "evaluate", *OPTIONS, "--out", "out"),
-            *("--target", ",".join(addresses), "--patience", str(patience)),
+            OCTOFOLD,
+            "evaluate",
+            *OPTIONS,
+            "--target",
+            ",".join(addresses),
+            "--out",
+            "out",
+            f"--patience={patience}",
         ],
         cwd=folder,
         stdout=subprocess.PIPE,
