@@ -1,8 +1,11 @@
 """The number of views is chosen by games, and is the smallest that loses nothing."""
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from octofold_export.checks.games import Mover
 from octofold_export.checks.views_match import Way, choose_way
 from octofold_game.rules import legal_moves
 from octofold_players.heuristic_expectimax import HeuristicExpectimaxPlayer
@@ -20,7 +23,8 @@ class Poor:
     """Plays the first legal move."""
 
     def next_moves(self, boards: NDArray[np.uint8]) -> NDArray[np.int8]:
-        return legal_moves(boards).argmax(axis=1).astype(np.int8)
+        moves: NDArray[np.int8] = legal_moves(boards).argmax(axis=1).astype(np.int8)
+        return moves
 
 
 ONE, EIGHT_VOTE, EIGHT_MEAN = Way(1, "vote"), Way(8, "vote"), Way(8, "mean")
@@ -28,7 +32,7 @@ ONE, EIGHT_VOTE, EIGHT_MEAN = Way(1, "vote"), Way(8, "vote"), Way(8, "mean")
 
 def test_a_network_that_knows_one_view_is_asked_about_one() -> None:
     lines: list[str] = []
-    players = [(ONE, Good), (EIGHT_VOTE, Poor), (EIGHT_MEAN, Poor)]
+    players: list[tuple[Way, Callable[[], Mover]]] = [(ONE, Good), (EIGHT_VOTE, Poor), (EIGHT_MEAN, Poor)]
     way, alternatives = choose_way(players, 9, lines.append)
     assert way == ONE
     assert alternatives is not None
