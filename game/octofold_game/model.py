@@ -155,7 +155,7 @@ class CompactTablesPlaces(msgspec.Struct, frozen=True, kw_only=True):
     codebook: Place
 
 
-class Evidence(msgspec.Struct, frozen=True, kw_only=True):
+class Evidence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How often a network that its user described agrees with a sensible player."""
 
     judge: str
@@ -171,7 +171,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     """What the user should know about a description that makes sense."""
 
 
-class Parity(msgspec.Struct, frozen=True, kw_only=True):
+class Parity(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """On how many boards the graph was found to answer as the trained network does."""
 
     precision: Precision

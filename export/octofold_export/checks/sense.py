@@ -76,7 +76,12 @@ def weigh(description: Description, reread: Reread, boards: NDArray[np.uint8], j
     described, *others = _readings(description, reread, boards, legal, expected)
     others.sort(key=lambda reading: -float(reading.hits.mean()))
     chance = 1 / legal.sum(axis=1)
-    better = [reading for reading in others if _lead(reading.hits, described.hits) > _CLEARLY][:_PLAYED]
+    blind = _best_blind(legal, expected)
+    better = [
+        reading
+        for reading in others
+        if _lead(reading.hits, described.hits) > _CLEARLY and _lead(reading.hits, blind) > _CLEARLY
+    ][:_PLAYED]
     weak = _lead(described.hits, chance) <= _CLEARLY
     return Evidence(
         judge=judge.name,
@@ -89,6 +94,18 @@ def weigh(description: Description, reread: Reread, boards: NDArray[np.uint8], j
         if weak
         else None,
     )
+
+
+def _best_blind(legal: NDArray[np.bool_], expected: NDArray[np.int8]) -> Hits:
+    """The hits of the best player that has one order of moves for all boards.
+
+    Some reading of a network that has learned nothing is such a player, and no better reading for it.
+    """
+    hits = [
+        (np.array(order)[legal[:, order].argmax(axis=1)] == expected).astype(np.float64)
+        for order in permutations(range(4))
+    ]
+    return max(hits, key=lambda each: float(each.mean()))
 
 
 def _readings(
