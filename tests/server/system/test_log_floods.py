@@ -51,10 +51,8 @@ def test_metadata_that_is_not_utf_8_does_not_flood_the_log(server: ServerProcess
             connection.begin(METHOD, BAD_HEADERS, END_STREAM)
         assert connection.wait_for_ends(CALLS)
     assert server.terminate() == 0
-    told = server.log.count("Invalid encoding on")
-    assert MAX_LINES <= told < 2 * MAX_LINES
-    assert told + left_out(server.log) >= CALLS * len(BAD_HEADERS)
-    assert len(server.log) < 300_000
+    assert "Invalid encoding" not in server.log
+    assert len(server.log) < 100_000
 
 
 def test_calls_without_a_token_are_counted_rather_than_logged_each(server: ServerProcess) -> None:
