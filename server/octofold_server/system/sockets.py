@@ -79,9 +79,11 @@ def hold_port(host: str, port: int) -> Iterator[int]:
         StartupError: the port is in use or not allowed.
     """
     with _bound(host, port, shared=False) as alone:
-        number = int(alone.getsockname()[1])
-    with _bound(host, number, shared=True):
-        yield number
+        # Bound alone and shared only then: a second server could share a port that is bound as shared, and with
+        # SO_REUSEADDR also one on which nobody listens yet.
+        alone.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 0)
+        alone.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        yield int(alone.getsockname()[1])
 
 
 def _bound(host: str, port: int, *, shared: bool) -> socket.socket:
