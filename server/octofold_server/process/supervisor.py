@@ -127,6 +127,7 @@ class _Family:
             del self._stopped_since[number]
             _log.error("process %d was stopped for %g seconds; killing it", number, STOPPED_SECONDS)
             member.kill()
+            self._revive_at[number] = now + RESTART_SECONDS
 
     def signal(self, number: int) -> None:
         """Send a signal to all processes."""
@@ -142,7 +143,8 @@ class _Family:
             if signals.wait(LOOK_SECONDS):
                 self._terminate()
         well = (0, -signal.SIGTERM)  # the second of a process that did not serve yet
-        return int(self._failed or any(member.exitcode not in well for member in self._members))
+        ended = [member for number, member in enumerate(self._members) if number not in self._revive_at]
+        return int(self._failed or any(member.exitcode not in well for member in ended))
 
     def _terminate(self) -> None:
         self.signal(signal.SIGTERM)

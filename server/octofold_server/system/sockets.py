@@ -79,8 +79,8 @@ def hold_port(host: str, port: int) -> Iterator[int]:
         StartupError: the port is in use or not allowed.
     """
     with _bound(host, port, shared=False) as alone:
-        # Bound alone and shared only then: a second server could share a port that is bound as shared, and with
-        # SO_REUSEADDR also one on which nobody listens yet.
+        # Bound alone and shared only then: a second server could share a port that is bound as shared, and
+        # with SO_REUSEADDR also one on which nobody listens yet.
         alone.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 0)
         alone.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         yield int(alone.getsockname()[1])
