@@ -17,7 +17,7 @@ from octofold_server.models.registry import Models
 from octofold_server.models.repository import fingerprint
 
 AGAIN_SECONDS = 30.0
-"""Time after which a version is tried again that failed for a reason which may pass, if a folder is watched."""
+"""Time between two attempts to load what failed for a reason that may pass, if the folder is watched."""
 
 _log = logging.getLogger(__name__)
 
@@ -90,8 +90,9 @@ class _Look:
         self._seen: tuple[object, object] = (None, None)
 
     def look(self) -> tuple[bool, bool]:
-        """Whether the folder has changed, or cannot be read, so that the reload reports the reason; and
-        whether somebody has written files. Some network mounts give the same files new inodes every time.
+        """Whether the folder has changed or cannot be read, and whether somebody has written files.
+
+        Some network mounts give the same files new inodes every time.
         """
         try:
             now = fingerprint(self._folder)

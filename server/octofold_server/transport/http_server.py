@@ -9,6 +9,8 @@ import ssl
 import threading
 from collections.abc import Awaitable, Callable, Collection
 from functools import partial
+from http import HTTPStatus
+from typing import Any
 
 from aiohttp import web
 from aiohttp.typedefs import Middleware
@@ -38,6 +40,41 @@ _log = logging.getLogger(__name__)
 
 _http_log = logging.getLogger(f"{__name__}.http")
 _http_log.setLevel(logging.CRITICAL)  # else invalid HTTP of a client would log a traceback
+
+
+class _Connection(web.RequestHandler):
+    """A connection that reports its own errors, such as invalid HTTP, as the application reports others."""
+
+    def __init__(
+        self,
+        server: web.Server,
+        loop: asyncio.AbstractEventLoop,
+        error_reply: Callable[[web.Request, Exception], web.Response],
+    ) -> None:
+        super().__init__(
+            server,
+            loop=loop,
+            access_log=None,
+            keepalive_timeout=IDLE_SECONDS,
+            auto_decompress=False,  # a small body must not become a large one
+            logger=_http_log,
+        )
+        self._error_reply = error_reply
+
+    def handle_error(
+        self,
+        request: Any,
+        status: int = HTTPStatus.INTERNAL_SERVER_ERROR,
+        exc: BaseException | None = None,
+        message: str | None = None,
+    ) -> web.StreamResponse:
+        """Make the reply to a request that no handler has seen."""
+        super().handle_error(request, status, exc, message)  # logs it
+        reason = (message or HTTPStatus(status).phrase).partition("\n")[0]
+        error = web.HTTPBadRequest if status == HTTPStatus.BAD_REQUEST else web.HTTPInternalServerError
+        reply = self._error_reply(request, error(reason=reason))
+        reply.force_close()
+        return reply
 
 
 class RestServer:
@@ -77,10 +114,6 @@ class RestServer:
             application,
             handle_signals=False,
             handler_cancellation=True,  # a client that leaves withdraws its boards
-            access_log=None,
-            keepalive_timeout=IDLE_SECONDS,
-            auto_decompress=False,  # a small body must not become a large one
-            logger=_http_log,
             shutdown_timeout=last_seconds,
         )
         # Linux only. Accepted connections inherit the option.
@@ -228,7 +261,10 @@ class RestServer:
         limit = None if self._tls is None else HANDSHAKE_SECONDS
         try:
             transport, _ = await self._loop.connect_accepted_socket(
-                self._server, connection, ssl=self._tls, ssl_handshake_timeout=limit
+                partial(_Connection, self._server, self._loop, self._error_reply),
+                connection,
+                ssl=self._tls,
+                ssl_handshake_timeout=limit,
             )
             self._silent[transport] = None
             self._forget_closed()

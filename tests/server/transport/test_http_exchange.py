@@ -8,7 +8,7 @@ import socket
 import time
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import grpc
 import pytest
@@ -77,6 +77,7 @@ class Request:
     remote = "test"
     transport = None
     content_length = None
+    headers: ClassVar[dict[str, str]] = {}
 
     def __init__(self) -> None:
         self.content = self
