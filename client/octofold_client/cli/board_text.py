@@ -55,7 +55,8 @@ def parse_lines(
     Raises:
         BoardTextError: a line is not a board.
     """
-    numbered = ((number, line.strip()) for number, line in enumerate(lines, start=1) if line.strip())
+    readable = ((number, _from_spreadsheet(line)) for number, line in enumerate(lines, start=1))
+    numbered = ((number, line) for number, line in readable if line)
     boards = []
     for number, line in numbered:
         text, where = line, f"line {number}"
@@ -67,6 +68,13 @@ def parse_lines(
     return np.array(boards, np.uint8).reshape(-1, 16)
 
 
+def _from_spreadsheet(line: str) -> str:
+    """A line without a byte order mark, and with commas where a spreadsheet has put semicolons between cells."""
+    line = line.strip().removeprefix("\ufeff").strip()
+    is_row = line.count(";") in (3, 15) and not re.search(r"[\s,;/]", line.replace(";", ""))
+    return line.replace(";", ",") if is_row else line
+
+
 def _row(line: str) -> str:
     """A line that may be one row of a board, without brackets and what ends it."""
     bare = line.removesuffix(",") if line.endswith("],") else line
@@ -74,8 +82,10 @@ def _row(line: str) -> str:
 
 
 def _cells(row: str) -> list[str]:
-    # Nothing between two commas is an empty cell; several spaces are one separator.
-    return [word.strip() for word in row.split(",")] if "," in row else row.split()
+    # Nothing between two commas is an empty cell; several spaces are one separator. Spreadsheets write quotes.
+    return (
+        [word.strip().strip('"') for word in row.split(",")] if "," in row else row.replace('"', "").split()
+    )
 
 
 def _parse_exponent(word: str, largest_exponent: int, where: str) -> int:

@@ -26,8 +26,9 @@ from octofold_server.admission.metric_families import (
     plain,
     prefers_openmetrics,
 )
+from octofold_server.admission.refusals import log_change, usable_request_id
 from octofold_server.batching.statistics import Refusals
-from octofold_server.protocols.http_calls import Handler, Route, answered, failure_of
+from octofold_server.protocols.http_calls import REQUEST_ID, Handler, Route, answered, failure_of
 from octofold_server.protocols.open_inference.operations import OpenInference
 from octofold_server.protocols.open_inference.rest_bodies import (
     Reply,
@@ -225,13 +226,13 @@ class _Routes:
     async def load(self, request: web.Request) -> web.Response:
         asked = await self._small(request, _LoadBody)
         name, _ = _model(request)
-        await self._administer(partial(self._service.load, "", name, asked.parameters or {}))
+        await self._administer(request, partial(self._service.load, "", name, asked.parameters or {}))
         return web.Response()
 
     async def unload(self, request: web.Request) -> web.Response:
         await self._small(request, _LoadBody)
         name, _ = _model(request)
-        await self._administer(partial(self._service.unload, "", name))
+        await self._administer(request, partial(self._service.unload, "", name))
         return web.Response()
 
     async def _small(self, request: web.Request, kind: type[Body]) -> Body:
@@ -244,8 +245,10 @@ class _Routes:
                     InvalidRequest(f"the JSON of the request is wrong: {error}")
                 ) from error
 
-    async def _administer(self, work: Callable[[], None]) -> None:
+    async def _administer(self, request: web.Request, work: Callable[[], None]) -> None:
         await asyncio.get_running_loop().run_in_executor(self._admin, work)
+        request_id = usable_request_id(request.headers.get(REQUEST_ID))
+        log_change(f"{request.method} {request.rel_url.raw_path}", request_id, request.remote or "")
 
 
 def error_reply(refusals: Refusals, request: web.Request, error: Exception) -> web.Response:
