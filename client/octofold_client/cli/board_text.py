@@ -69,8 +69,8 @@ def parse_lines(
 
 
 def _from_spreadsheet(line: str) -> str:
-    """A line without a byte order mark, and with commas where a spreadsheet has put semicolons between cells."""
-    line = line.strip().removeprefix("\ufeff").strip()
+    """A line without a byte order mark and quotes, and with commas where semicolons separate cells."""
+    line = line.strip().removeprefix("\ufeff").replace('"', "").strip()
     is_row = line.count(";") in (3, 15) and not re.search(r"[\s,;/]", line.replace(";", ""))
     return line.replace(";", ",") if is_row else line
 
@@ -82,10 +82,8 @@ def _row(line: str) -> str:
 
 
 def _cells(row: str) -> list[str]:
-    # Nothing between two commas is an empty cell; several spaces are one separator. Spreadsheets write quotes.
-    return (
-        [word.strip().strip('"') for word in row.split(",")] if "," in row else row.replace('"', "").split()
-    )
+    # Nothing between two commas is an empty cell; several spaces are one separator.
+    return [word.strip() for word in row.split(",")] if "," in row else row.split()
 
 
 def _parse_exponent(word: str, largest_exponent: int, where: str) -> int:

@@ -25,5 +25,5 @@ def test_semicolons_still_end_rows() -> None:
 
 
 def test_a_row_of_titles_is_named() -> None:
-    with pytest.raises(BoardTextError, match="line.* 1"):
+    with pytest.raises(BoardTextError, match=r"line.* 1"):
         parse_lines(["a;b;c;d", "1;0;0;0", "2;3;0;0", "0;0;0;0"])
