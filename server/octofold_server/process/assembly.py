@@ -31,7 +31,7 @@ from octofold_server.protocols.open_inference.operations import OpenInference
 from octofold_server.protocols.reflection import Reflection
 from octofold_server.system.reread import FileError
 from octofold_server.system.siblings import ProcessSlot
-from octofold_server.system.sockets import StartupError, file_limit, is_loopback, listener_on
+from octofold_server.system.sockets import StartupError, file_limit, is_loopback, listeners_on
 from octofold_server.system.tls import Tls
 from octofold_server.transport.access import Access
 from octofold_server.transport.arrivals import Arrivals
@@ -110,7 +110,7 @@ class Parts:
                 is_grpc_answering,
                 routes(config, admission),
             ),
-            listener_on(config.host, config.rest_port, shared=config.processes > 1),
+            listeners_on(config.host, config.rest_port, shared=config.processes > 1),
             partial(error_reply, admission.refusals),
             self.tls.context() if self.tls is not None else None,
             admission.refusals.add_handshake,

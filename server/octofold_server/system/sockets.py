@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import ipaddress
 import os
 import resource
 import socket
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from octofold_game.files import write_text
 
@@ -69,6 +71,37 @@ def listener_on(host: str, port: int, *, shared: bool = False) -> socket.socket:
         listener.close()
         raise StartupError(f"cannot listen on {address_of(host, port)}: {error.strerror}") from error
     return listener
+
+
+def listeners_on(
+    host: str, port: int, *, shared: bool = False, resolve: Callable[..., Any] = socket.getaddrinfo
+) -> list[socket.socket]:
+    """Sockets that listen on the same port of every address of a host, as gRPC does.
+
+    Args:
+        host: name or address of the host.
+        port: port; 0 for a free one.
+        shared: as for `listener_on`.
+        resolve: finds the addresses.
+
+    Raises:
+        StartupError: it cannot listen on an address of this machine, or on any.
+    """
+    try:
+        found = resolve(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except (OSError, UnicodeError):
+        found = []  # the first one says why
+    first, *others = list(dict.fromkeys(place[0] for *_, place in found)) or [host]
+    listeners = [listener_on(first if others else host, port, shared=shared)]
+    for address in others:
+        try:
+            listeners.append(listener_on(address, int(listeners[0].getsockname()[1]), shared=shared))
+        except StartupError as error:
+            if getattr(error.__cause__, "errno", 0) not in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT):
+                for listener in listeners:
+                    listener.close()
+                raise
+    return listeners
 
 
 @contextmanager
