@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from octofold_server.config.policies import VersionPolicies, parse_policies
+from octofold_server.config.policies import Canary, VersionPolicies, parse_canary, parse_policies
 
 ENVIRONMENT_PREFIX = "OCTOFOLD_"
 
@@ -91,6 +91,7 @@ _POLICIES = Kind(
     "all, latest:N, or versions such as 1,3; then ;MODEL=... for each model with another rule",
     "RULE",
 )
+_CANARY = Kind(parse_canary, "a version and a share from 0 to 1, such as 3=0.05", "VERSION=SHARE")
 _TEXT = Kind(_text, "a name", "NAME", is_plain=True)
 _TEXT_OR_NONE = Kind(str, "a name, or empty for none", "NAME", is_plain=True)
 _PATH = Kind(_path, "a path", "PATH", is_plain=True)
@@ -158,6 +159,12 @@ class Config:
         _TEXT_OR_NONE,
         "model used when a request names none; not needed if only one can be served at the start; an "
         "empty name, such as in a variable that replaces the image's, is none",
+    )
+    canary: Canary | None = _option(
+        None,
+        _CANARY,
+        "version of the default model that answers this share of the calls which name no version; the newest "
+        "of the others answers the rest",
     )
     device: str = _option(
         "auto", _one_of("auto", "cpu", "cuda"), "device for models; auto uses a GPU if onnxruntime finds one"

@@ -7,6 +7,7 @@ the old one in one step, and the old one finishes its accepted calls.
 from __future__ import annotations
 
 import logging
+import random
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
@@ -130,6 +131,20 @@ class Models:
         if served is None:
             raise self._why_not_found(name or self.default, version)
         return served
+
+    def chosen(self, name: str, version: str) -> tuple[str, str]:
+        """The version that a call goes to: as it asks, except with a canary.
+
+        Args:
+            name: name of the model.
+            version: the version that the call names; empty if it names none.
+        """
+        canary = self._config.canary
+        if canary is None or version or name != self.default or (name, str(canary.version)) not in self.ready:
+            return name, version
+        others = self._serving(name).keys() - {canary.version}
+        is_canary = not others or random.random() < canary.share
+        return name, str(canary.version if is_canary else max(others))
 
     @property
     def any_ready(self) -> bool:
