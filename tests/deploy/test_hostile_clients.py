@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from functools import partial
 
 import grpc
 import pytest
@@ -38,6 +39,10 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, int]]
             yield envoy.target, server.process.pid
 
 
+def goes_on(flood: Flood, calls: int) -> bool:
+    return flood.calls > calls
+
+
 @pytest.mark.parametrize("acknowledges", [True, False])
 @pytest.mark.parametrize("attack", [compressed_headers, rapid_resets, odd_metadata])
 def test_an_attack_ends_at_envoy_and_honest_calls_are_answered_meanwhile(
@@ -52,8 +57,7 @@ def test_an_attack_ends_at_envoy_and_honest_calls_are_answered_meanwhile(
             Flood(target, attack, acknowledges=acknowledges) as flood,
         ):
             for _ in range(HONEST_CALLS):
-                calls = flood.calls
-                wait_for(lambda before=calls: flood.calls > before)  # the attack goes on
+                wait_for(partial(goes_on, flood, flood.calls))
                 stub.NextMove(BOARD, timeout=60)
 
 

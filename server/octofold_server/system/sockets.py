@@ -30,13 +30,22 @@ class StartupError(Exception):
     """The server cannot start; the message gives the reason."""
 
 
+def is_socket(host: str) -> bool:
+    """Whether a host is a Unix socket of this machine, such as unix:/run/octofold.sock."""
+    return host.startswith("unix:")
+
+
 def address_of(host: str, port: int) -> str:
-    """A host and a port as one text."""
+    """A host and a port as one text; the socket of a `unix:` host as it is."""
+    if is_socket(host):
+        return host
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a name or address leads only to this machine's loopback."""
+    """Whether a name or address leads only to this machine's loopback, or is one of its sockets."""
+    if is_socket(host):
+        return True
     try:
         found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except OSError:

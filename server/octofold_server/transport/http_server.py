@@ -54,7 +54,7 @@ class _Connection(web.RequestHandler):
         super().__init__(
             server,
             loop=loop,
-            access_log=None,
+            access_log=None,  # type: ignore[arg-type]  # as AppRunner would pass it
             keepalive_timeout=IDLE_SECONDS,
             auto_decompress=False,  # a small body must not become a large one
             logger=_http_log,

@@ -54,5 +54,5 @@ def test_a_canary_is_a_version_and_a_share() -> None:
 
 @pytest.mark.parametrize("text", ["", "3", "3=", "3=2", "3=-1", "3=nan", "0=1", "a=1", "1,2=0.5"])
 def test_everything_else_is_none(text: str) -> None:
-    with pytest.raises(ValueError, match="not a canary|convert string to float"):
+    with pytest.raises(ValueError, match=r"not a canary|convert string to float"):
         parse_canary(text)
