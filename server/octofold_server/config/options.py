@@ -111,8 +111,8 @@ class Config:
     host: str = _option(
         "127.0.0.1",
         _TEXT,
-        "address to listen on; 0.0.0.0 accepts connections from other machines; unix:PATH is a socket, for gRPC "
-        "alone",
+        "address to listen on; 0.0.0.0 accepts connections from other machines; unix:PATH is a socket, "
+        "for gRPC alone",
     )
     port: int = _option(50051, _integer(0, 65535), "gRPC port; 0 chooses a free port")
     port_file: Path | None = _option(None, _PATH, "write the gRPC port to this file once the server is ready")

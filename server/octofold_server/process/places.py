@@ -18,9 +18,7 @@ def check_places(config: Config) -> None:
         StartupError: one cannot be written.
     """
     if is_socket(config.host) and (config.rest_port is not None or config.processes > 1):
-        raise StartupError(
-            f"--host {config.host} is for gRPC and one process: no --rest-port, no --processes"
-        )
+        raise StartupError(f"--host {config.host} is for gRPC and one process, without --rest-port")
     for name, path, check in (
         ("port file", config.port_file, _check_replaced),
         ("port file", config.rest_port_file, _check_replaced),

@@ -35,6 +35,20 @@ def is_socket(host: str) -> bool:
     return host.startswith("unix:")
 
 
+def check_socket(host: str) -> None:
+    """Check that no other server listens on a Unix socket; gRPC would take its place.
+
+    Raises:
+        StartupError: one does.
+    """
+    with socket.socket(socket.AF_UNIX) as probe:
+        try:
+            probe.connect(host.removeprefix("unix:").removeprefix("//"))
+        except OSError:  # nobody listens, or gRPC will say what is wrong with the path
+            return
+    raise StartupError(f"cannot listen on {host}: {os.strerror(errno.EADDRINUSE)}")
+
+
 def address_of(host: str, port: int) -> str:
     """A host and a port as one text; the socket of a `unix:` host as it is."""
     if is_socket(host):

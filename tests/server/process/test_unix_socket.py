@@ -23,6 +23,9 @@ def test_a_client_calls_a_server_by_its_socket(
     write_version()
     server = start_server("--host", host)
     assert host in server.log
+    second = start_server("--host", host, ready=False)
+    assert second.wait() == 1
+    assert f"cannot listen on {host}: Address already in use" in second.log
     with Client(host) as client:
         assert client.next_move([1] * 16).model == "tiny"
     assert server.terminate() == 0

@@ -10,7 +10,7 @@ from support.servers import Ask, Served
 
 
 def fields_of(log: pytest.LogCaptureFixture) -> list[dict[str, str]]:
-    return [record.fields for record in log.records if record.getMessage() == "done as asked"]
+    return [vars(record)["fields"] for record in log.records if record.getMessage() == "done as asked"]
 
 
 def test_over_grpc(server: Served, caplog: pytest.LogCaptureFixture) -> None:
