@@ -17,14 +17,13 @@ from typing import TYPE_CHECKING
 
 from octofold_game.extras import install_command
 
-from octofold_server.config.options import Config, ConfigError
-from octofold_server.config.reading import read_config, unknown_variables
 from octofold_server.system.grpc_core import read_where_calls_are_awaited
 from octofold_server.system.logs import set_up_log
 from octofold_server.system.native_log import have_standard_error
-from octofold_server.system.signals import hold_hangups
+from octofold_server.system.signals import hold_hangups, release_hangups
 
 if TYPE_CHECKING:
+    from octofold_server.config.options import Config
     from octofold_server.system.siblings import ProcessSlot
 
 _log = logging.getLogger(__name__)
@@ -32,6 +31,11 @@ _log = logging.getLogger(__name__)
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Serve until a signal, and return the exit code."""
+    hold_hangups()
+    # Imported late, because a SIGHUP before the line above ends the process.
+    from octofold_server.config.options import ConfigError
+    from octofold_server.config.reading import read_config, unknown_variables
+
     have_standard_error()
     try:
         config = read_config(sys.argv[1:] if arguments is None else arguments)
@@ -43,8 +47,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for variable in unknown_variables():
         _log.warning("%s is not a variable of octofold-serve", variable)
     if config.tune:
+        release_hangups()
         return run(config)
-    hold_hangups()
     if config.stop_with_input:
         threading.Thread(target=_end_with_input, name="input", daemon=True).start()
     return run(config) if config.processes == 1 else _run_together(config)

@@ -73,7 +73,7 @@ def check(query: str, metrics: dict[str, str]) -> None:
         assert selector.name in metrics, query
         assert in_rate == (metrics[selector.name] == "counter"), query
         labels = {matcher.name for matcher in selector.matchers.matchers}
-        assert labels <= SCRAPED_LABELS | {"model"}, query
+        assert labels <= SCRAPED_LABELS | {"model", "code", "state"}, query
 
 
 def adapter_rule() -> Any:
@@ -96,6 +96,12 @@ def test_keda_scales_by_metrics_of_the_server(metrics: dict[str, str]) -> None:
         for selector, _ in selectors(promql.parse(query)):
             matchers = {matcher.name: matcher.value for matcher in selector.matchers.matchers}
             assert matchers == {"namespace": scaled["metadata"]["namespace"], "job": service}
+
+
+def test_alerts_are_about_metrics_of_the_server(metrics: dict[str, str]) -> None:
+    (rules,) = of_kind(resolved("cpu with everything"), "PrometheusRule")
+    for rule in rules["spec"]["groups"][0]["rules"]:
+        check(rule["expr"], metrics)
 
 
 def test_the_adapter_computes_what_the_autoscaler_asks_for_from_metrics_of_the_server(

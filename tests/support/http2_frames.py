@@ -18,8 +18,8 @@ def frame(kind: int, flags: int, stream: int, payload: bytes = b"") -> bytes:
 
 
 def header_block(headers: Iterable[tuple[bytes, bytes]]) -> bytes:
-    """Headers as literals, without compression."""
-    return b"".join(b"\x00" + _text(name) + _text(value) for name, value in headers)
+    """Headers as literals, after an update that sets the size of our table to 0, as the server asks for."""
+    return b"\x20" + b"".join(b"\x00" + text_of(name) + text_of(value) for name, value in headers)
 
 
 def call(path: str, stream: int, headers: Iterable[tuple[bytes, bytes]] = (), flags: int = 0) -> bytes:
@@ -43,7 +43,8 @@ def message_start(length: int, *, is_compressed: bool = False) -> bytes:
     return bytes([is_compressed]) + length.to_bytes(4, "big")
 
 
-def _text(text: bytes) -> bytes:
+def text_of(text: bytes) -> bytes:
+    """A string of a header block, not compressed: its length, then itself."""
     if len(text) < 127:
         return bytes([len(text)]) + text
     length, rest = b"\x7f", len(text) - 127

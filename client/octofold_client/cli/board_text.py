@@ -56,7 +56,8 @@ def parse_lines(
     Raises:
         BoardTextError: a line is not a board.
     """
-    numbered = ((number, line.strip()) for number, line in enumerate(lines, start=1) if line.strip())
+    readable = ((number, _from_spreadsheet(line)) for number, line in enumerate(lines, start=1))
+    numbered = ((number, line) for number, line in readable if line)
     boards = []
     for number, line in numbered:
         text, where = line, f"line {number}"
@@ -66,6 +67,13 @@ def parse_lines(
             where = f"lines {number} to {others[-1][0]}" if others else where
         boards.append(parse_board(text, tiles=tiles, largest_exponent=largest_exponent, where=where))
     return np.array(boards, np.uint8).reshape(-1, 16)
+
+
+def _from_spreadsheet(line: str) -> str:
+    """A line without a byte order mark and quotes, and with commas where semicolons separate cells."""
+    line = line.strip().removeprefix("\ufeff").replace('"', "").strip()
+    is_row = line.count(";") in (3, 15) and not re.search(r"[\s,;/]", line.replace(";", ""))
+    return line.replace(";", ",") if is_row else line
 
 
 def _row(line: str) -> str:

@@ -93,7 +93,7 @@ def _typed(tiles: bool, served: ServedModel) -> NDArray[np.uint8]:
     try:
         return parse_lines(sys.stdin, tiles=tiles, largest_exponent=largest_exponent)
     except UnicodeDecodeError as error:
-        raise BoardTextError(f"standard input is not text ({error})") from None
+        raise BoardTextError(f"standard input is not text ({error}); save sheets as CSV in UTF-8") from None
 
 
 def _answers(

@@ -15,7 +15,7 @@ from typing import Any
 import grpc
 
 from octofold_client.errors import InvalidRequest
-from octofold_client.rpc.targets import host_and_port, is_name
+from octofold_client.rpc.targets import host_and_port, is_name, is_socket
 
 TOKEN_VARIABLE = "OCTOFOLD_TOKEN"
 """Environment variable with the token, used if no token file is given."""
@@ -89,7 +89,7 @@ class Credentials:
             InvalidRequest: the token would leave this machine in plaintext.
         """
         # What a resolver answers for a name may be any machine.
-        is_here = not is_name(address) and _is_loopback(host_and_port(address)[0])
+        is_here = is_socket(address) or (not is_name(address) and _is_loopback(host_and_port(address)[0]))
         if is_here:
             # gRPC would reach even this machine through the proxy of http_proxy, and show it the token.
             options = (*options, ("grpc.enable_http_proxy", 0))

@@ -1,7 +1,8 @@
 """The target of a client: the address of a server, a name of several servers, or several of both.
 
 HOST:PORT is one server. dns:///NAME:PORT is every server whose address the name has, and the client follows
-the name when its addresses change; dns://RESOLVER/NAME:PORT asks that resolver. Commas separate several.
+the name when its addresses change; dns://RESOLVER/NAME:PORT asks that resolver. unix:PATH is the socket of a
+server on this machine. Commas separate several, and spaces around them do not count.
 """
 
 import re
@@ -13,7 +14,10 @@ SERVERS_OF_A_NAME = 4
 """Servers that we expect behind a name. gRPC does not say how many it has; of more, some wait at times."""
 
 _DNS = r"dns://[^\s/,]*/"
-_ADDRESS = re.compile(rf"(?P<dns>{_DNS})?(?P<host>[^\s/:,\[\]]+|\[[0-9A-Fa-f:.]+\]):(?P<port>[0-9]{{1,5}})")
+_HOST = r"[^\s/:,\[\]]+|\[[0-9A-Fa-f:.]+(%[\w.-]+)?\]"
+_ADDRESS = re.compile(rf"(?P<dns>{_DNS})?(?P<host>{_HOST}):(?P<port>[0-9]{{1,5}})")
+_FAMILY = re.compile(r"^ipv[46]:(//)?/?")
+"""gRPC's prefixes of addresses that are numbers: the addresses mean the same without them."""
 
 
 @lru_cache
@@ -23,14 +27,16 @@ def addresses_of(target: str) -> tuple[str, ...]:
     Raises:
         InvalidRequest: an address is malformed or there twice. gRPC would fail later, with a long message.
     """
-    addresses = tuple(target.split(","))
+    addresses = tuple(_FAMILY.sub("", address.strip()) for address in target.split(","))
     for address in addresses:
+        if is_socket(address):
+            continue
         match = _ADDRESS.fullmatch(address)
         if match is None or not 1 <= int(match["port"]) <= 65_535:
             place = f" in {target!r}" if len(addresses) > 1 else ""
             raise InvalidRequest(
-                "the target must be HOST:PORT, such as 127.0.0.1:50051, or dns:///NAME:PORT, or several with "
-                f"commas between them, got {address!r}{place}"
+                "the target must be HOST:PORT, such as 127.0.0.1:50051, or dns:///NAME:PORT, or "
+                f"unix:PATH, or several with commas between them, got {address!r}{place}"
             )
         if addresses.count(address) > 1:
             raise InvalidRequest(f"the target contains {address} twice: {target!r}")
@@ -40,6 +46,11 @@ def addresses_of(target: str) -> tuple[str, ...]:
 def is_name(address: str) -> bool:
     """Whether an address stands for every server that has a name."""
     return address.startswith("dns://")
+
+
+def is_socket(address: str) -> bool:
+    """Whether an address is a Unix socket of this machine."""
+    return address.startswith("unix:") and len(address) > len("unix:")
 
 
 def servers_of(target: str) -> int:

@@ -4,7 +4,7 @@ import re
 import socket
 import ssl
 
-from octofold_client.rpc.targets import host_and_port
+from octofold_client.rpc.targets import host_and_port, is_socket
 
 PROBE_SECONDS = 2.0
 _VERIFY = re.compile(r"CERTIFICATE_VERIFY_FAILED: (?P<reason>.*?)(: OK)?$")
@@ -76,6 +76,8 @@ def speaks_tls(target: str) -> bool:
 
 
 def _shake_hands(target: str, context: ssl.SSLContext) -> None:
+    if is_socket(target):
+        raise ValueError("a socket of this machine")
     host, port = host_and_port(target)
     with (
         socket.create_connection((host, port), PROBE_SECONDS) as connection,

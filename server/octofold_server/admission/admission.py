@@ -246,7 +246,8 @@ class Admission:
             self.take_slot()
         if request.timeout_seconds != math.inf:
             deadline = min(deadline, time.monotonic() + request.timeout_seconds)
-        models, key = self.models, (request.model or self.models.default, request.version)
+        models = self.models
+        key = models.chosen(request.model or models.default, request.version)
         served = None
         try:
             while True:

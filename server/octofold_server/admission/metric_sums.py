@@ -9,7 +9,7 @@ from octofold_server.admission.metric_families import Family, Sample, parse, wri
 _Combine = Callable[[Iterable[float]], float]
 
 _NO_SUMS: dict[str, _Combine] = {
-    "octofold_ready": min,  # the service is ready if all processes that answer are
+    "octofold_ready": max,  # a process that is starting has no port yet: clients reach those that are ready
     "octofold_build_info": max,  # always 1
     "octofold_model_info": max,
 }

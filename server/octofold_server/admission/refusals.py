@@ -61,6 +61,18 @@ def failure_status(error: Exception, call: str, request_id: str, client: str = "
     return status
 
 
+def log_change(call: str, request_id: str, client: str) -> None:
+    """Log that a call has changed what the server does, and who made it.
+
+    Args:
+        call: name of the method.
+        request_id: the request id, as `usable_request_id` returns it.
+        client: the caller's address.
+    """
+    fields = {"request_id": request_id, "call": call, "client": client}
+    _log.info("done as asked", extra={"fields": fields})
+
+
 def _cut(message: str) -> str:
     encoded = message.encode()
     if len(encoded) <= LONGEST_MESSAGE:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from octofold_server.config.policies import parse_policies
+from octofold_server.config.policies import parse_canary, parse_policies
 
 
 @dataclass(frozen=True)
@@ -81,6 +81,7 @@ POLICIES = Kind(
     "all, latest:N, or versions such as 1,3; then ;MODEL=... for each model with another rule",
     "RULE",
 )
+CANARY = Kind(parse_canary, "a version and a share from 0 to 1, such as 3=0.05", "VERSION=SHARE")
 TEXT = Kind(_text, "a name", "NAME", is_plain=True)
 TEXT_OR_NONE = Kind(str, "a name, or empty for none", "NAME", is_plain=True)
 PATH = Kind(_path, "a path", "PATH", is_plain=True)

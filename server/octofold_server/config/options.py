@@ -14,6 +14,7 @@ from typing import Any
 from octofold_game.errors import OctofoldError
 
 from octofold_server.config.kinds import (
+    CANARY,
     PATH,
     POLICIES,
     POSITIVE_SECONDS,
@@ -25,7 +26,7 @@ from octofold_server.config.kinds import (
     integer,
     one_of,
 )
-from octofold_server.config.policies import VersionPolicies
+from octofold_server.config.policies import Canary, VersionPolicies
 
 ENVIRONMENT_PREFIX = "OCTOFOLD_"
 
@@ -49,7 +50,8 @@ class Config:
     host: str = _option(
         "127.0.0.1",
         TEXT,
-        "address to listen on; 0.0.0.0 accepts connections from other machines",
+        "address to listen on; 0.0.0.0 accepts connections from other machines; unix:PATH is a socket, "
+        "for gRPC alone",
         begins="Protocols",
     )
     port: int = _option(50051, integer(0, 65535), "gRPC port; 0 chooses a free port")
@@ -102,6 +104,12 @@ class Config:
         TEXT_OR_NONE,
         "model used when a request names none; not needed if only one can be served at the start; an "
         "empty name, such as in a variable that replaces the image's, is none",
+    )
+    canary: Canary | None = _option(
+        None,
+        CANARY,
+        "version of the default model that answers this share of the calls which name no version; the newest "
+        "of the others answers the rest",
     )
     device: str = _option(
         "auto",

@@ -7,6 +7,7 @@ the old one in one step, and the old one finishes its accepted calls.
 from __future__ import annotations
 
 import logging
+import random
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
@@ -54,6 +55,8 @@ class Models:
     Attributes:
         ready: every version that answers calls, by the name and version that a call may ask for; the empty
             version is the newest one. It is replaced, never changed.
+        may_do_better: whether a version failed at the last update for a reason that may pass: its files could
+            not be read, or memory was short.
         default: the model that answers calls which name none; empty when there is none. Once chosen at the
             start, it stays, whichever models come and go.
 
@@ -79,6 +82,7 @@ class Models:
         self._changing = threading.Lock()  # held while loading or unloading
         self._loads_no_more = threading.Event()
         self._default_file = default_file
+        self.may_do_better = False
         self.default = config.default_model
         for folder in find_versions(config.models):
             self._index.set(VersionStatus(folder.name, folder.version))
@@ -127,6 +131,20 @@ class Models:
         if served is None:
             raise self._why_not_found(name or self.default, version)
         return served
+
+    def chosen(self, name: str, version: str) -> tuple[str, str]:
+        """The version that a call goes to: as it asks, except with a canary.
+
+        Args:
+            name: name of the model.
+            version: the version that the call names; empty if it names none.
+        """
+        canary = self._config.canary
+        if canary is None or version or name != self.default or (name, str(canary.version)) not in self.ready:
+            return name, version
+        others = self._serving(name).keys() - {canary.version}
+        is_canary = not others or random.random() < canary.share
+        return name, str(canary.version if is_canary else max(others))
 
     @property
     def any_ready(self) -> bool:
@@ -185,6 +203,7 @@ class Models:
         """
         with self._changing:
             by_name = versions_by_name(self._config.models)
+            self.may_do_better = False
             names = {*by_name, *(status.name for status in self.index())} - self._unloaded.names()
             self._update_each(sorted(names), by_name)
 
@@ -299,8 +318,10 @@ class Models:
             return self._loader.load(folder, card, text, self._index.statistics_of(name, version)), ""
         except ModelError as error:
             reason = str(error)
+            self.may_do_better |= _is_of_the_system(error)
             _log.error("%s/%d cannot be served: %s", name, version, reason)
         except MemoryError:
+            self.may_do_better = True
             reason = "not enough memory"
             _log.error("%s/%d cannot be served: %s", name, version, reason)
         except Exception as error:  # no error may affect other models
@@ -364,6 +385,13 @@ class Models:
                 if status.state is State.UNLOADED and status.reason == BY_REQUEST:
                     return Unavailable(f"{asked} was {status.reason}")
         return UnknownModel(f"no model {quoted(asked)} is ready; ready: {ready}")
+
+
+def _is_of_the_system(error: BaseException | None) -> bool:
+    """Whether an exception comes from one of the operating system, such as that too many files are open."""
+    while error is not None and not isinstance(error, OSError):
+        error = error.__cause__
+    return error is not None
 
 
 def _ready(served: ServedModel, reason: str = "") -> VersionStatus:

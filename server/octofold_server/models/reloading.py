@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,6 +15,9 @@ from octofold_proto.errors import ModelError, Unavailable
 
 from octofold_server.models.registry import Models
 from octofold_server.models.repository import fingerprint
+
+AGAIN_SECONDS = 30.0
+"""Time between two attempts to load what failed for a reason that may pass, if the folder is watched."""
 
 _log = logging.getLogger(__name__)
 
@@ -27,13 +31,18 @@ class Reloading:
         models: models to reload.
         folder: their repository.
         watch_seconds: interval between two checks of the folder; 0 disables.
+        again_seconds: replaces `AGAIN_SECONDS`.
     """
 
-    def __init__(self, models: Models, folder: Path, watch_seconds: float) -> None:
+    def __init__(
+        self, models: Models, folder: Path, watch_seconds: float, again_seconds: float = AGAIN_SECONDS
+    ) -> None:
         self._models = models
         self._watch_seconds = watch_seconds
+        self._again_seconds = again_seconds
         self._look = _Look(folder)
-        self._look.changed()  # before anything is loaded, so that later changes are noticed
+        self._look.look()  # before anything is loaded, so that later changes are noticed
+        self._again_at = 0.0  # the earliest time to try again what may have failed for a passing reason
         self._asked = False
         self._closed = False
         self._changed = threading.Condition()  # guards the two above
@@ -64,9 +73,13 @@ class Reloading:
                 if self._closed:
                     return
                 asked, self._asked = self._asked, False
-            if asked or self._look.changed():
-                _log.info("reloading the models: %s", "asked to" if asked else "their folder has changed")
+            changed, written = self._look.look()
+            again = time.monotonic() >= self._again_at and self._models.may_do_better
+            if asked or changed or again:
+                why = "asked to" if asked else "their folder has changed" if changed else "trying again"
+                _log.log(logging.INFO if asked or written else logging.DEBUG, "reloading the models: %s", why)
                 _logged(self._models.reload)
+                self._again_at = time.monotonic() + self._again_seconds
 
 
 class _Look:
@@ -74,16 +87,20 @@ class _Look:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._seen: object = None
+        self._seen: tuple[object, object] = (None, None)
 
-    def changed(self) -> bool:
-        """Whether the folder has changed, or cannot be read, so that the reload reports the reason."""
+    def look(self) -> tuple[bool, bool]:
+        """Whether the folder has changed or cannot be read, and whether somebody has written files.
+
+        Some network mounts give the same files new inodes every time.
+        """
         try:
-            now: object = fingerprint(self._folder)
+            now = fingerprint(self._folder)
+            found: tuple[object, object] = now, {mark[:3] for mark in now}
         except ModelError as error:
-            now = str(error)
-        seen, self._seen = self._seen, now
-        return now != seen
+            found = str(error), str(error)
+        seen, self._seen = self._seen, found
+        return found[0] != seen[0], found[1] != seen[1]
 
 
 def _logged(reload: Callable[[], None]) -> None:

@@ -30,7 +30,7 @@ from octofold_server.protocols.open_inference.operations import OpenInference
 from octofold_server.protocols.reflection import Reflection
 from octofold_server.system.reread import FileError
 from octofold_server.system.siblings import ProcessSlot
-from octofold_server.system.sockets import StartupError, file_limit, is_loopback, listener_on
+from octofold_server.system.sockets import StartupError, file_limit, is_loopback, listeners_on
 from octofold_server.system.tls import Tls
 from octofold_server.transport.access import Access
 from octofold_server.transport.arrivals import Arrivals
@@ -107,7 +107,7 @@ class Parts:
                 is_grpc_answering,
                 routes(config, admission),
             ),
-            listener_on(config.host, config.rest_port, shared=config.processes > 1),
+            listeners_on(config.host, config.rest_port, shared=config.processes > 1),
             partial(error_reply, admission.refusals),
             self.tls.context() if self.tls is not None else None,
             admission.refusals.add_handshake,
@@ -207,9 +207,14 @@ def _options(config: Config) -> list[tuple[str, int]]:
         ("grpc.keepalive_time_ms", 60_000),
         ("grpc.keepalive_timeout_ms", 20_000),
         ("grpc.keepalive_permit_without_calls", 1),
-        ("grpc.http2.min_ping_interval_without_data_ms", 10_000),  # clients may ask the same of us
+        # Go's client sends a ping every 10 s at most, and some of its pings come a little early.
+        ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
         # A client that begins calls and resets them must answer a ping before it goes on.
         ("grpc.http2.ping_on_rst_stream_percent", 100),
+        # A byte of a request may refer to an indexed header of 4 kB. Without the index, a header costs its
+        # length. This and the limit on metadata apply once the client has acknowledged our settings.
+        ("grpc.http2.hpack_table_size.decoder", 0),
+        ("grpc.http2.settings_timeout", 5_000),
         ("grpc.server.max_pending_requests", MAX_PENDING),
         ("grpc.server.max_pending_requests_hard_limit", MAX_PENDING),
         # It would grow the window of every stream, and so what gRPC buffers of calls that are not read.

@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 
 from octofold_server.config.options import Config
-from octofold_server.system.sockets import StartupError
+from octofold_server.system.sockets import StartupError, is_socket
 
 
 def check_places(config: Config) -> None:
@@ -17,6 +17,8 @@ def check_places(config: Config) -> None:
     Raises:
         StartupError: one cannot be written.
     """
+    if is_socket(config.host) and (config.rest_port is not None or config.processes > 1):
+        raise StartupError(f"--host {config.host} is for gRPC and one process, without --rest-port")
     for name, path, check in (
         ("port file", config.port_file, _check_replaced),
         ("port file", config.rest_port_file, _check_replaced),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from octofold_server.process.assembly import LAST_BYTES_SECONDS, Parts
 from octofold_server.process.watchdog import Watchdog
 from octofold_server.protocols.health import SERVICE as HEALTH
-from octofold_server.system.sockets import StartupError, address_of, listener_on
+from octofold_server.system.sockets import StartupError, address_of, check_socket, is_socket, listener_on
 from octofold_server.transport.self_call import SelfCall
 
 if TYPE_CHECKING:  # aiohttp takes a third of a second and 13 MB, and most servers have no REST port
@@ -96,7 +96,9 @@ def _listen(parts: Parts) -> int:
     config = parts.config
     address = address_of(config.host, config.port)
     try:
-        if config.processes == 1:  # else a socket that is soon closed would take connections along
+        if is_socket(config.host):
+            check_socket(config.host)
+        elif config.processes == 1:  # else a socket that is soon closed would take connections along
             listener_on(config.host, config.port).close()
         return parts.grpc.listen(address, None if parts.tls is None else parts.tls.grpc_credentials())
     except RuntimeError as error:  # gRPC knows fewer ways to write an address, and the port may just be gone

@@ -1,7 +1,6 @@
 """Limits repeated log lines, so that they cannot fill the disk.
 
-Anyone who can reach the port can cause log lines, by calls without a token or with metadata that gRPC cannot
-decode.
+Anyone who can reach the port can cause log lines, for example by calls without a token.
 """
 
 from __future__ import annotations

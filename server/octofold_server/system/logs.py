@@ -90,6 +90,9 @@ def set_up_log(form: str, level: str) -> None:
     logging.basicConfig(level=level.upper(), handlers=[handler])
     logging.raiseExceptions = False  # a full disk must not cause a flood of tracebacks
     logging.captureWarnings(True)
+    # For each header that is not UTF-8 it makes a traceback, which costs more than the call. It logs nothing
+    # else that we do not log.
+    logging.getLogger("grpc._cython.cygrpc").setLevel(logging.CRITICAL)
 
 
 def _cut(text: str, most: int) -> str:

@@ -25,6 +25,12 @@ def hold_hangups() -> None:
     signal.signal(signal.SIGHUP, lambda number, _: signal.raise_signal(number))  # runs in the main thread
 
 
+def release_hangups() -> None:
+    """Let SIGHUP end this process again, after `hold_hangups`."""
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGHUP})
+
+
 @contextmanager
 def hangups_held() -> Iterator[None]:
     """Hold SIGHUP back from processes that start in the block, until their `Signals` handles it."""

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import ipaddress
 import os
 import resource
 import socket
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from octofold_game.errors import OctofoldError
 from octofold_game.files import write_text
@@ -29,13 +31,36 @@ class StartupError(OctofoldError):
     """The server cannot start; the message gives the reason."""
 
 
+def is_socket(host: str) -> bool:
+    """Whether a host is a Unix socket of this machine, such as unix:/run/octofold.sock."""
+    return host.startswith("unix:")
+
+
+def check_socket(host: str) -> None:
+    """Check that no other server listens on a Unix socket; gRPC would take its place.
+
+    Raises:
+        StartupError: one does.
+    """
+    with socket.socket(socket.AF_UNIX) as probe:
+        try:
+            probe.connect(host.removeprefix("unix:").removeprefix("//"))
+        except OSError:  # nobody listens, or gRPC will say what is wrong with the path
+            return
+    raise StartupError(f"cannot listen on {host}: {os.strerror(errno.EADDRINUSE)}")
+
+
 def address_of(host: str, port: int) -> str:
-    """A host and a port as one text."""
+    """A host and a port as one text; the socket of a `unix:` host as it is."""
+    if is_socket(host):
+        return host
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a name or address leads only to this machine's loopback."""
+    """Whether a name or address leads only to this machine's loopback, or is one of its sockets."""
+    if is_socket(host):
+        return True
     try:
         found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except OSError:
@@ -72,6 +97,37 @@ def listener_on(host: str, port: int, *, shared: bool = False) -> socket.socket:
     return listener
 
 
+def listeners_on(
+    host: str, port: int, *, shared: bool = False, resolve: Callable[..., Any] = socket.getaddrinfo
+) -> list[socket.socket]:
+    """Sockets that listen on the same port of every address of a host, as gRPC does.
+
+    Args:
+        host: name or address of the host.
+        port: port; 0 for a free one.
+        shared: as for `listener_on`.
+        resolve: finds the addresses.
+
+    Raises:
+        StartupError: it cannot listen on an address of this machine, or on any.
+    """
+    try:
+        found = resolve(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except (OSError, UnicodeError):
+        found = []  # the first one says why
+    first, *others = list(dict.fromkeys(place[0] for *_, place in found)) or [host]
+    listeners = [listener_on(first if others else host, port, shared=shared)]
+    for address in others:
+        try:
+            listeners.append(listener_on(address, int(listeners[0].getsockname()[1]), shared=shared))
+        except StartupError as error:
+            if getattr(error.__cause__, "errno", 0) not in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT):
+                for listener in listeners:
+                    listener.close()
+                raise
+    return listeners
+
+
 @contextmanager
 def hold_port(host: str, port: int) -> Iterator[int]:
     """Reserve a port for `shared` sockets until the block ends, and yield its number.
@@ -80,9 +136,11 @@ def hold_port(host: str, port: int) -> Iterator[int]:
         StartupError: the port is in use or not allowed.
     """
     with _bound(host, port, shared=False) as alone:
-        number = int(alone.getsockname()[1])
-    with _bound(host, number, shared=True):
-        yield number
+        # Bound alone and shared only then: a second server could share a port that is bound as shared, and
+        # with SO_REUSEADDR also one on which nobody listens yet.
+        alone.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 0)
+        alone.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        yield int(alone.getsockname()[1])
 
 
 def _bound(host: str, port: int, *, shared: bool) -> socket.socket:

@@ -143,7 +143,7 @@ def _tokens(path: Path | None) -> Reread[tuple[bytes, ...]] | None:
         try:
             return _read_tokens(path)
         except _NoTokens as error:
-            _log.warning("%s; all its tokens are revoked", error)
+            _log.error("%s; all its tokens are revoked, and nobody can call with them", error)
             return ()
 
     return Reread([path], read, settle=True).watch()

@@ -15,17 +15,22 @@ from google.protobuf.message import Message
 from octofold_proto.errors import QueueFull
 
 from octofold_server.admission.admission import Admission, code_name
-from octofold_server.admission.refusals import RETRY_SECONDS
+from octofold_server.admission.refusals import RETRY_SECONDS, log_change
 from octofold_server.batching.statistics import Refusals
 from octofold_server.transport.arrivals import Take
 from octofold_server.transport.interface import Rpc
-from octofold_server.transport.unary import decoded, fail
+from octofold_server.transport.unary import decoded, fail, request_id_of
 
 Request = TypeVar("Request", bound=Message)
 
 
 def answering(
-    admission: Admission, name: str, kind: type[Request], answer: Callable[[Request], Message]
+    admission: Admission,
+    name: str,
+    kind: type[Request],
+    answer: Callable[[Request], Message],
+    *,
+    is_logged: bool = False,
 ) -> Take:
     """Make a method that answers a message at once.
 
@@ -34,11 +39,15 @@ def answering(
         name: full name of the method, such as "package.Service/Method".
         kind: type of the request message.
         answer: makes the reply; its exceptions become the status of the call.
+        is_logged: whether an answered call is logged, with its caller.
     """
 
     def method(call: Rpc, message: bytes) -> None:
         try:
-            call.reply(answer(decoded(kind, message, name, admission)).SerializeToString())
+            reply = answer(decoded(kind, message, name, admission))
+            if is_logged:
+                log_change(name.rpartition("/")[2], request_id_of(call.metadata), call.peer())
+            call.reply(reply.SerializeToString())
         except Exception as error:
             fail(call, error, name.rpartition("/")[2])
 

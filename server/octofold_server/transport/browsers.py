@@ -58,7 +58,9 @@ def is_loopback_host(host: str) -> bool:
     """Whether the value of a `Host` header is localhost or an address of loopback, with any port."""
     name = _name(host)
     try:
-        return name == "localhost" or ipaddress.ip_address(name or "").is_loopback
+        address = None if name == "localhost" else ipaddress.ip_address(name or "")
+        mapped = getattr(address, "ipv4_mapped", None)  # ::ffff:127.0.0.1, of clients that know only IPv6
+        return address is None or (mapped or address).is_loopback
     except ValueError:
         return False
 

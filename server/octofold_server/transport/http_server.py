@@ -7,8 +7,10 @@ import logging
 import socket
 import ssl
 import threading
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from functools import partial
+from http import HTTPStatus
+from typing import Any
 
 from aiohttp import web
 from aiohttp.typedefs import Middleware
@@ -40,12 +42,47 @@ _http_log = logging.getLogger(f"{__name__}.http")
 _http_log.setLevel(logging.CRITICAL)  # else invalid HTTP of a client would log a traceback
 
 
+class _Connection(web.RequestHandler):
+    """A connection that reports its own errors, such as invalid HTTP, as the application reports others."""
+
+    def __init__(
+        self,
+        server: web.Server,
+        loop: asyncio.AbstractEventLoop,
+        error_reply: Callable[[web.Request, Exception], web.Response],
+    ) -> None:
+        super().__init__(
+            server,
+            loop=loop,
+            access_log=None,  # type: ignore[arg-type]  # as AppRunner would pass it
+            keepalive_timeout=IDLE_SECONDS,
+            auto_decompress=False,  # a small body must not become a large one
+            logger=_http_log,
+        )
+        self._error_reply = error_reply
+
+    def handle_error(
+        self,
+        request: Any,
+        status: int = HTTPStatus.INTERNAL_SERVER_ERROR,
+        exc: BaseException | None = None,
+        message: str | None = None,
+    ) -> web.StreamResponse:
+        """Make the reply to a request that no handler has seen."""
+        super().handle_error(request, status, exc, message)  # logs it
+        reason = (message or HTTPStatus(status).phrase).partition("\n")[0]
+        error = web.HTTPBadRequest if status == HTTPStatus.BAD_REQUEST else web.HTTPInternalServerError
+        reply = self._error_reply(request, error(reason=reason))
+        reply.force_close()
+        return reply
+
+
 class RestServer:
-    """Serves an application on a listening socket, and closes the socket when it stops.
+    """Serves an application on listening sockets, and closes them when it stops.
 
     Args:
         application: the application; it reads bodies with its `BODIES`.
-        listener: the socket.
+        listeners: the sockets, at least one, all with the same port.
         error_reply: makes the reply to a request whose handler raised an exception.
         tls: the TLS context for HTTPS; None for plain HTTP.
         on_handshake_failed: called once for every failed TLS handshake, which is also logged.
@@ -62,7 +99,7 @@ class RestServer:
     def __init__(
         self,
         application: web.Application,
-        listener: socket.socket,
+        listeners: Sequence[socket.socket],
         error_reply: Callable[[web.Request, Exception], web.Response],
         tls: ssl.SSLContext | None = None,
         on_handshake_failed: Callable[[], None] = lambda: None,
@@ -77,22 +114,20 @@ class RestServer:
             application,
             handle_signals=False,
             handler_cancellation=True,  # a client that leaves withdraws its boards
-            access_log=None,
-            keepalive_timeout=IDLE_SECONDS,
-            auto_decompress=False,  # a small body must not become a large one
-            logger=_http_log,
             shutdown_timeout=last_seconds,
         )
         # Linux only. Accepted connections inherit the option.
-        if hasattr(socket, "TCP_USER_TIMEOUT"):
-            listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, round(stalled_seconds * 1000))
-        listener.setblocking(False)
+        for listener in listeners:
+            if hasattr(socket, "TCP_USER_TIMEOUT"):
+                milliseconds = round(stalled_seconds * 1000)
+                listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, milliseconds)
+            listener.setblocking(False)
         self._tls = tls
         self._error_reply = error_reply
         self._on_handshake_failed = on_handshake_failed
-        self._listener = listener
+        self._listeners = listeners
         self._max_connections = min(max_connections, file_limit() // 4)
-        self._accepting: asyncio.Task[None] | None = None
+        self._accepting: list[asyncio.Task[None]] = []
         self._probes = frozenset(probes)
         self._bodies = application[BODIES]
         application[REPLY_SECONDS] = reply_seconds
@@ -106,7 +141,7 @@ class RestServer:
     @property
     def port(self) -> int:
         """The port that the server listens on."""
-        return int(self._listener.getsockname()[1])
+        return int(self._listeners[0].getsockname()[1])
 
     def start(self) -> None:
         """Start serving."""
@@ -122,18 +157,18 @@ class RestServer:
 
     async def _start(self) -> None:
         await self._runner.setup()
-        self._accepting = self._loop.create_task(self._accept())
+        self._accepting = [self._loop.create_task(self._accept(listener)) for listener in self._listeners]
 
     async def _stop(self) -> None:
-        assert self._accepting is not None
-        ending = [self._accepting, *self._beginning]
+        ending = [*self._accepting, *self._beginning]
         for task in ending:
             task.cancel()
         await asyncio.gather(*ending, return_exceptions=True)
-        self._listener.close()
+        for listener in self._listeners:
+            listener.close()
         await self._runner.cleanup()
 
-    async def _accept(self) -> None:
+    async def _accept(self, listener: socket.socket) -> None:
         """Accept connections.
 
         asyncio's own servers count a connection only after its handshake, and fill the log when no file
@@ -141,7 +176,7 @@ class RestServer:
         """
         while True:
             try:
-                connection, address = await self._loop.sock_accept(self._listener)
+                connection, address = await self._loop.sock_accept(listener)
             except ConnectionError:  # the client has left
                 continue
             except OSError as error:
@@ -228,7 +263,10 @@ class RestServer:
         limit = None if self._tls is None else HANDSHAKE_SECONDS
         try:
             transport, _ = await self._loop.connect_accepted_socket(
-                self._server, connection, ssl=self._tls, ssl_handshake_timeout=limit
+                partial(_Connection, self._server, self._loop, self._error_reply),
+                connection,
+                ssl=self._tls,
+                ssl_handshake_timeout=limit,
             )
             self._silent[transport] = None
             self._forget_closed()

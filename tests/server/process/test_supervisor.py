@@ -118,7 +118,7 @@ def test_pages_of_metrics_are_added_but_for_what_is_no_sum() -> None:
     other = family("octofold_ready", " 0") + family("calls", '{model="a b"} 3', '{model="c"} 0.5')
     other += family("octofold_model_info", " 1")
     assert summed([one, other]) == (
-        family("octofold_ready", " 0")
+        family("octofold_ready", " 1")
         + family("calls", '{model="a b"} 5', '{model="c"} 0.5')
         + family("empty")
         + family("octofold_model_info", " 1")

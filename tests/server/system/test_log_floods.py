@@ -49,10 +49,8 @@ def test_metadata_that_is_not_utf_8_does_not_flood_the_log(server: ServerProcess
             connection.begin(METHOD, BAD_HEADERS, END_STREAM)
         assert connection.wait_for_ends(CALLS)
     assert server.terminate() == 0
-    told = server.log.count("Invalid encoding on")
-    headers = CALLS * len(BAD_HEADERS)
-    assert MAX_LINES <= told < headers / 2  # more than MAX_LINES if the calls take longer than a window
-    assert told + left_out(server.log) >= headers
+    assert "Invalid encoding" not in server.log
+    assert len(server.log) < 100_000
 
 
 def test_calls_without_a_token_are_counted_rather_than_logged_each(server: ServerProcess) -> None:

@@ -82,6 +82,8 @@ def test_a_server_with_tokens_may_have_any_name(ask: Ask, serve_all: ServeAll, t
         ("127.0.0.1:8000", True),
         ("[::1]", True),
         ("[::1]:8000", True),
+        ("[::ffff:127.0.0.1]:8000", True),
+        ("[::ffff:192.168.0.1]", False),
         ("localhost.evil.example", False),
         ("127.0.0.1.evil.example:8000", False),
         ("192.168.0.1", False),

@@ -7,7 +7,7 @@ import json
 import socket
 import time
 from contextlib import ExitStack, suppress
-from typing import Any
+from typing import Any, ClassVar
 
 import grpc
 import pytest
@@ -73,6 +73,7 @@ class Request:
     remote = "test"
     transport = None
     content_length = None
+    headers: ClassVar[dict[str, str]] = {}
 
     def __init__(self) -> None:
         self.content = self

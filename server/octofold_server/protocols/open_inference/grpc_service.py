@@ -46,7 +46,8 @@ class OpenInferenceDescriptions:
 
         def add(name: str, kind: Any, answer: Callable[[Any], Message], where: Aside | None) -> None:
             full_name = f"{SERVICE}/{name}"
-            method = answering(self._admission, full_name, kind, answer)
+            is_logged = where is self._slow
+            method = answering(self._admission, full_name, kind, answer, is_logged=is_logged)
             if where is not None:
                 method = where.run(method, full_name)
             methods.add_unary(full_name, method, MOST_BYTES)

@@ -42,7 +42,8 @@ def integers(text: bytes, name: str) -> NDArray[np.integer[Any]]:
     try:
         return _from_list(_NESTED_ONCE.decode(text))
     except (ValueError, RecursionError) as error:
-        raise InvalidRequest(f"data of input {quoted(name)}: {error}") from error
+        hint = " (write 1, not 1.0)" if "`float`" in str(error) else ""
+        raise InvalidRequest(f"data of input {quoted(name)}: {error}{hint}") from error
 
 
 def _from_list(data: Sequence[int | list[int]]) -> NDArray[np.integer[Any]]:
@@ -93,7 +94,8 @@ def _check_nesting(text: NDArray[np.uint8], name: str) -> None:
     allowed = _ALLOWED[text]
     if not allowed.all():
         found = bytes(text[int(allowed.argmin()) :][:1]).decode("latin-1")
-        raise InvalidRequest(f"data of input {quoted(name)} has {found!r} where only integers belong")
+        hint = " (write 1, not 1.0)" if found == "." else ""
+        raise InvalidRequest(f"data of input {quoted(name)} has {found!r} where only integers belong{hint}")
     brackets = text[(text == _OPEN) | (text == _CLOSE)]
     rows = brackets[1:-1]  # between the outermost pair, each row opens and closes
     if not len(brackets) or (rows[0::2] != _OPEN).any() or (rows[1::2] != _CLOSE).any():

@@ -26,8 +26,9 @@ from octofold_server.admission.metric_families import (
     plain,
     prefers_openmetrics,
 )
+from octofold_server.admission.refusals import log_change, usable_request_id
 from octofold_server.batching.statistics import Refusals
-from octofold_server.protocols.http_calls import Handler, Route, answered, failure_of
+from octofold_server.protocols.http_calls import REQUEST_ID, Handler, Route, answered, failure_of
 from octofold_server.protocols.open_inference.operations import OpenInference
 from octofold_server.protocols.open_inference.rest_bodies import (
     Reply,
@@ -44,6 +45,9 @@ PROBES = ("/healthz", "/readyz", "/v2/health/live", "/v2/health/ready")
 JSON_LENGTH = "Inference-Header-Content-Length"
 """The header of Triton's binary extension: the number of bytes of JSON in a body."""
 
+SINGLE_HEADERS = ("Authorization", "Content-Encoding", "Host", "Origin", "Sec-Fetch-Site", JSON_LENGTH)
+"""Headers that decide what a request means. Of two values, a proxy may have checked the other one."""
+
 ADMIN_THREADS = 4
 """Threads for loading and unloading, which take long and must not delay inference."""
 
@@ -54,6 +58,7 @@ SMALL_BODY_BYTES = 65_536
 """Maximum size of a body without tensors."""
 
 _CODES_OF_BODIES: dict[int, grpc.StatusCode] = {
+    HTTPStatus.BAD_REQUEST: grpc.StatusCode.INVALID_ARGUMENT,
     HTTPStatus.REQUEST_TIMEOUT: grpc.StatusCode.DEADLINE_EXCEEDED,
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE: grpc.StatusCode.RESOURCE_EXHAUSTED,
     HTTPStatus.UNSUPPORTED_MEDIA_TYPE: grpc.StatusCode.INVALID_ARGUMENT,
@@ -92,6 +97,9 @@ def application(
 
     def add(method: str, path: str, handler: Handler, right: Right = Right.CALL) -> None:
         async def allowed(request: web.Request) -> web.StreamResponse:
+            for name in SINGLE_HEADERS:
+                if len(set(request.headers.getall(name, ()))) > 1:
+                    raise admission.counted(InvalidRequest(f"two headers {name} with different values"))
             if right is not Right.NOTHING:
                 try:
                     browsers.check(request.method, request.headers)
@@ -100,8 +108,6 @@ def application(
                     raise
             if checked is not None:
                 checked.check(request.headers.get("Authorization"), right)
-            if request.headers.get("Content-Encoding", "identity").lower() != "identity":
-                raise web.HTTPUnsupportedMediaType(reason="the body is compressed; send it as it is")
             return await handler(request)
 
         (app.router.add_get if method == "GET" else app.router.add_post)(path, allowed)
@@ -128,11 +134,11 @@ def application(
 
 
 class _IndexBody(msgspec.Struct):
-    ready: bool = False
+    ready: bool | None = None
 
 
 class _LoadBody(msgspec.Struct):
-    parameters: dict[str, Any] = {}
+    parameters: dict[str, Any] | None = None
 
 
 Body = TypeVar("Body", _IndexBody, _LoadBody)
@@ -215,18 +221,18 @@ class _Routes:
 
     async def index(self, request: web.Request) -> web.Response:
         asked = await self._small(request, _IndexBody)
-        return _json(self._service.index("", only_ready=asked.ready))
+        return _json(self._service.index("", only_ready=bool(asked.ready)))
 
     async def load(self, request: web.Request) -> web.Response:
         asked = await self._small(request, _LoadBody)
         name, _ = _model(request)
-        await self._administer(partial(self._service.load, "", name, asked.parameters))
+        await self._administer(request, partial(self._service.load, "", name, asked.parameters or {}))
         return web.Response()
 
     async def unload(self, request: web.Request) -> web.Response:
         await self._small(request, _LoadBody)
         name, _ = _model(request)
-        await self._administer(partial(self._service.unload, "", name))
+        await self._administer(request, partial(self._service.unload, "", name))
         return web.Response()
 
     async def _small(self, request: web.Request, kind: type[Body]) -> Body:
@@ -239,8 +245,10 @@ class _Routes:
                     InvalidRequest(f"the JSON of the request is wrong: {error}")
                 ) from error
 
-    async def _administer(self, work: Callable[[], None]) -> None:
+    async def _administer(self, request: web.Request, work: Callable[[], None]) -> None:
         await asyncio.get_running_loop().run_in_executor(self._admin, work)
+        request_id = usable_request_id(request.headers.get(REQUEST_ID))
+        log_change(f"{request.method} {request.rel_url.raw_path}", request_id, request.remote or "")
 
 
 def error_reply(refusals: Refusals, request: web.Request, error: Exception) -> web.Response:

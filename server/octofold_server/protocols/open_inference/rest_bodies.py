@@ -45,6 +45,9 @@ MAX_PART_BYTES = 4096
 MAX_TEXT_BYTES = 65_536
 """Maximum size of a name or an id."""
 
+GZIP = b"\x1f\x8b"
+"""The first bytes of every gzip file."""
+
 _MISSING = msgspec.Raw()
 _NO_DATA = (b"", b"null")
 
@@ -68,9 +71,9 @@ class _Output(msgspec.Struct):
 
 class _Body(msgspec.Struct):
     inputs: list[_Input]
-    id: str = ""
+    id: str | None = None  # many clients send null for what they leave out
     parameters: msgspec.Raw = _MISSING
-    outputs: list[_Output] = []
+    outputs: list[_Output] | None = None
 
 
 _Size = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
@@ -110,21 +113,24 @@ def read_inference(body: bytes, json_length: int | None, model: str, version: st
         json_length = len(body)
     elif json_length > len(body):
         raise InvalidRequest(f"the header announces {json_length} bytes of JSON; the body has {len(body)}")
+    if body.startswith(GZIP):
+        raise InvalidRequest("the body is compressed by gzip; say so with the header Content-Encoding: gzip")
     view = memoryview(body)
     _check_objects(body, json_length)
     try:
         read = _body.decode(view[:json_length])
     except (ValueError, RecursionError) as error:  # invalid UTF-8, JSON or fields
         raise InvalidRequest(f"the JSON of the request is wrong: {error}") from error
-    if len(read.id) > MAX_TEXT_BYTES:
-        raise InvalidRequest(f"id has {len(read.id)} characters; at most {MAX_TEXT_BYTES} are allowed")
+    request_id = read.id or ""
+    if len(request_id) > MAX_TEXT_BYTES:
+        raise InvalidRequest(f"id has {len(request_id)} characters; at most {MAX_TEXT_BYTES} are allowed")
     parameters = _parameters_of(read.parameters, "the request")
-    outputs, binary = _outputs(read.outputs, bool(parameters.get("binary_data_output")))
+    outputs, binary = _outputs(read.outputs or (), bool(parameters.get("binary_data_output")))
     read_boards = partial(boards_of, _inputs(read.inputs, view[json_length:]))
     request = Request(model, version, read_boards, outputs=outputs)
     if parameters:
         request = with_parameters(request, parameters)
-    return InferenceBody(request, read.id, binary)
+    return InferenceBody(request, request_id, binary)
 
 
 def write_inference(asked: InferenceBody, call: AcceptedCall) -> Reply:
@@ -207,9 +213,9 @@ def _check_objects(body: bytes, json_length: int) -> None:
 
 
 def _parameters_of(part: msgspec.Raw, of: str, name: str | None = None) -> Parameters:
-    return (
-        NO_PARAMETERS if part is _MISSING else _decoded_part(_parameters, part, f"parameters of {of}", name)
-    )
+    if bytes(part) in _NO_DATA:
+        return NO_PARAMETERS
+    return _decoded_part(_parameters, part, f"parameters of {of}", name)
 
 
 def _decoded_part(

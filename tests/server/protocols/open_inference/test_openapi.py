@@ -1,0 +1,70 @@
+"""docs/openapi.yaml says what the routes of the server are, and its requests are answered."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import yaml
+from octofold_server.backends.fakes import FakeBackend
+from octofold_server.protocols.open_inference.rest import application
+from octofold_server.protocols.page.routes import routes as page_routes
+from octofold_server.transport.browsers import Browsers
+from support.rest_requests import BOARDS, INFER, described
+from support.servers import Ask, ServeAll, Served
+
+
+@pytest.fixture(scope="module")
+def document() -> Any:
+    file = Path(__file__).parents[4] / "docs" / "openapi.yaml"
+    return yaml.safe_load(file.read_text(encoding="utf-8"))
+
+
+def test_every_route_is_described_and_nothing_else(document: Any, serve_all: ServeAll) -> None:
+    described = {
+        (method.upper(), path)
+        for path, item in document["paths"].items()
+        for method in item.keys() - {"parameters"}
+    }
+    with serve_all(FakeBackend()) as served:
+        parts, config = served.parts, served.parts.config
+        browsers = Browsers(only_loopback=False)
+        more = page_routes(config, parts.admission)
+        limits = (config.max_message_bytes, config.message_timeout, lambda: True)
+        app = application(parts.admission, parts.operations, parts.access, browsers, *limits, more)
+        found = {(each.method, each.resource.canonical) for each in app.router.routes() if each.resource}
+    assert described == {(method, path) for method, path in found if method != "HEAD" and not is_file(path)}
+
+
+def is_file(path: str) -> bool:
+    """Whether a path is one of the page's files or of the files of results, which are no questions."""
+    return path == "/" or "{name}" in path or "{result}" in path
+
+
+def test_every_reference_leads_somewhere(document: Any) -> None:
+    def references(part: Any) -> list[str]:
+        parts = part.values() if isinstance(part, dict) else part if isinstance(part, list) else []
+        own = [part["$ref"]] if isinstance(part, dict) and "$ref" in part else []
+        return own + [found for each in parts for found in references(each)]
+
+    for reference in references(document):
+        found = document
+        for name in reference.removeprefix("#/").split("/"):
+            found = found[name]
+
+
+@pytest.mark.parametrize(
+    "request_body",
+    [
+        {"inputs": [described(data=BOARDS.tolist())]},
+        {"id": None, "parameters": None, "outputs": None, "inputs": [described(data=BOARDS.tolist())]},
+    ],
+)
+def test_a_request_that_fits_the_document_is_answered(
+    document: Any, ask: Ask, server: Served, request_body: Any
+) -> None:
+    schema = {**document["components"]["schemas"]["inference"], "components": document["components"]}
+    jsonschema.Draft202012Validator(schema).validate(request_body)
+    assert ask(server, "POST", INFER, request_body).status == 200

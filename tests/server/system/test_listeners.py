@@ -1,0 +1,41 @@
+"""A host with several addresses: the server listens on the same port of each that this machine has."""
+
+from __future__ import annotations
+
+import socket
+from typing import Any
+
+import pytest
+from octofold_server.system.sockets import StartupError, listeners_on
+
+
+def addresses(*found: str) -> Any:
+    """A resolver that finds these addresses."""
+    return lambda _host, port, **_: [(0, 0, 0, "", (address, port)) for address in found]
+
+
+def test_it_listens_on_the_same_port_of_every_address() -> None:
+    listeners = listeners_on("two", 0, resolve=addresses("127.0.0.1", "127.0.0.2", "127.0.0.2"))
+    (first, port), (second, same_port) = (listener.getsockname() for listener in listeners)
+    assert (first, second, same_port) == ("127.0.0.1", "127.0.0.2", port)
+    for address in (first, second):
+        socket.create_connection((address, port), timeout=30).close()
+    for listener in listeners:
+        listener.close()
+
+
+def test_an_address_that_this_machine_does_not_have_is_passed_over() -> None:
+    (listener,) = listeners_on("two", 0, resolve=addresses("127.0.0.1", "203.0.113.1"))
+    listener.close()
+
+
+def test_an_address_that_is_in_use_is_an_error() -> None:
+    with socket.create_server(("127.0.0.2", 0)) as other:
+        port = other.getsockname()[1]
+        with pytest.raises(StartupError, match=r"127\.0\.0\.2.*in use"):
+            listeners_on("two", port, resolve=addresses("127.0.0.1", "127.0.0.2"))
+
+
+def test_a_host_that_has_no_address_is_an_error() -> None:
+    with pytest.raises(StartupError, match=r"cannot listen on no\.invalid:0"):
+        listeners_on("no.invalid", 0)

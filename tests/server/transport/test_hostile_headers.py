@@ -1,0 +1,71 @@
+"""Clients whose headers cost the server more than themselves, at a real server: others are served."""
+
+from __future__ import annotations
+
+import grpc
+import psutil
+from octofold_proto.octofold.v1 import inference_pb2 as pb
+from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
+from support.attacks import Attack, Flood, compressed_headers, even_metadata, odd_metadata
+from support.http2 import RawConnection
+from support.servers import ServerProcess, Start, WriteVersion
+from support.spending import at_most
+from support.waiting import wait_for
+
+BOARD = pb.NextMoveRequest(board=[1] * 16)
+MIB = 2**20
+HONEST_CALLS = 20
+
+
+def test_headers_that_refer_to_a_long_one_thousands_of_times_delay_nobody(
+    write_version: WriteVersion, start_server: Start
+) -> None:
+    write_version()
+    server = start_server()
+    with grpc.insecure_channel(server.target) as channel:
+        stub = OctofoldServiceStub(channel)
+        stub.NextMove(BOARD, timeout=60)
+        with (
+            at_most(server.process.pid, 10.0, 150 * MIB, "references to a header"),
+            Flood(server.target, compressed_headers) as flood,
+        ):
+            wait_for(lambda: flood.calls > 100)
+            for _ in range(HONEST_CALLS):
+                stub.NextMove(BOARD, timeout=60)
+
+
+def test_a_client_that_does_not_acknowledge_the_settings_of_the_server_is_disconnected(
+    write_version: WriteVersion, start_server: Start
+) -> None:
+    write_version()
+    server = start_server()
+    with Silent(server.target) as connection:
+        assert connection.closed.wait(30)  # by default, gRPC waits for a minute
+
+
+class Silent(RawConnection):
+    """A client that acknowledges nothing."""
+
+    def _take(self, kind: int, flags: int, stream: int, payload: bytes) -> None:
+        pass
+
+
+def cpu_of(server: ServerProcess, attack: Attack, calls: int) -> float:
+    """CPU time of the server for some calls on a connection of their own."""
+    process = psutil.Process(server.process.pid)
+    before = sum(process.cpu_times()[:2])
+    with RawConnection(server.target) as connection:
+        connection.write(b"".join(attack(connection.new_stream()) for _ in range(calls)))
+        assert connection.wait_for_ends(calls)
+    return sum(process.cpu_times()[:2]) - before
+
+
+def test_metadata_that_is_not_utf_8_costs_little_more_than_other_metadata(
+    write_version: WriteVersion, start_server: Start
+) -> None:
+    write_version()
+    server = start_server()
+    even = sum(cpu_of(server, even_metadata, 250) for _ in range(4))
+    odd = sum(cpu_of(server, odd_metadata, 250) for _ in range(4))
+    assert odd < 4 * even
+    assert "Traceback" not in server.log

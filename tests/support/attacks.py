@@ -1,0 +1,138 @@
+"""Floods of HTTP/2 that cost a client little and a server much, for tests and for `bench/attacks.py`."""
+
+from __future__ import annotations
+
+import select
+import socket
+import struct
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from types import TracebackType
+from typing import Self
+
+from support.http2_frames import (
+    ACK,
+    CANCEL,
+    END_HEADERS,
+    END_STREAM,
+    HEADERS,
+    PING,
+    PREFACE,
+    RST_STREAM,
+    SETTINGS,
+    call,
+    frame,
+    header_block,
+    text_of,
+)
+
+NEXT_MOVE = "/octofold.v1.OctofoldService/NextMove"
+STEP_SECONDS = 1.0
+"""Time after which a blocked write looks whether the flood is over."""
+
+_HEAD = header_block(
+    [
+        (b":method", b"POST"),
+        (b":scheme", b"http"),
+        (b":path", NEXT_MOVE.encode()),
+        (b":authority", b"test"),
+        (b"te", b"trailers"),
+        (b"content-type", b"application/grpc"),
+    ]
+)[1:]  # without the update: this client keeps its table
+_KEPT = b"\x40" + text_of(b"x-long") + text_of(b"a" * 3900)  # literal with indexing: entry 62 from now on
+
+Attack = Callable[[int], bytes]
+"""The frames of the call on a stream."""
+
+
+def compressed_headers(stream: int) -> bytes:
+    """A call with 12,000 references, a byte each, to a header of 3.9 kB that the first call has indexed."""
+    kept = _KEPT if stream == 1 else b""
+    return frame(HEADERS, END_HEADERS | END_STREAM, stream, _HEAD + kept + b"\xbe" * 12_000)
+
+
+def rapid_resets(stream: int) -> bytes:
+    """A call that is reset at once."""
+    return call(NEXT_MOVE, stream) + frame(RST_STREAM, 0, stream, struct.pack(">I", CANCEL))
+
+
+def odd_metadata(stream: int) -> bytes:
+    """A call with 60 headers that are not UTF-8."""
+    return call(NEXT_MOVE, stream, [(f"x-{n}".encode(), b"\xff" * 100) for n in range(60)], END_STREAM)
+
+
+def even_metadata(stream: int) -> bytes:
+    """A call with as many headers that are UTF-8, to compare with."""
+    return call(NEXT_MOVE, stream, [(f"x-{n}".encode(), b"a" * 100) for n in range(60)], END_STREAM)
+
+
+class Flood:
+    """Connections that attack until the block ends, and begin anew when they are closed; a context manager.
+
+    Args:
+        target: HOST:PORT.
+        attack: makes the frames.
+        connections: how many at the same time.
+        acknowledges: whether they acknowledge the settings of the server.
+
+    Attributes:
+        begun: how many connections there were.
+        calls: how many calls were sent.
+    """
+
+    def __init__(
+        self, target: str, attack: Attack, connections: int = 8, *, acknowledges: bool = True
+    ) -> None:
+        host, _, port = target.rpartition(":")
+        self.begun = self.calls = 0
+        self._address = host, int(port)
+        self._attack = attack
+        self._first = PREFACE + frame(SETTINGS, 0, 0)
+        if acknowledges:
+            self._first += frame(SETTINGS, ACK, 0)
+        self._over = threading.Event()
+        self._threads = [threading.Thread(target=self._run, daemon=True) for _ in range(connections)]
+
+    def __enter__(self) -> Self:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._over.set()
+        for thread in self._threads:
+            thread.join()
+
+    def _run(self) -> None:
+        while not self._over.is_set():
+            with suppress(OSError), socket.create_connection(self._address, timeout=30) as connection:
+                self.begun += 1
+                connection.settimeout(STEP_SECONDS)
+                self._send(connection, self._first)
+                stream = 1
+                while not self._over.is_set():
+                    calls = range(stream, stream + 100, 2)
+                    self._send(connection, b"".join(map(self._attack, calls)))
+                    stream = calls.stop
+                    self.calls += len(calls)
+
+    def _send(self, connection: socket.socket, unsent: bytes) -> None:
+        while unsent and not self._over.is_set():
+            self._drain(connection)
+            with suppress(TimeoutError):  # it reads nothing for now
+                unsent = unsent[connection.send(unsent) :]
+
+    def _drain(self, connection: socket.socket) -> None:
+        """Read what has come, and answer pings that come in one piece."""
+        while select.select([connection], [], [], 0)[0]:
+            if not (came := connection.recv(65_536)):
+                raise ConnectionResetError
+            at = 0
+            while at + 17 <= len(came):
+                if came[at + 3] == PING and not came[at + 4] & ACK:
+                    connection.send(frame(PING, ACK, 0, came[at + 9 : at + 17]))
+                at += 9 + int.from_bytes(came[at : at + 3], "big")
