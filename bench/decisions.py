@@ -38,7 +38,7 @@ from octofold_client.evaluation.sequential import (
     growth,
     log_wealth,
 )
-from octofold_game.model import Card, read_card
+from octofold_game.contract.model import Card, read_card
 
 Scores = NDArray[np.float64]
 Draw = Callable[[np.random.Generator, tuple[int, ...]], Scores]

@@ -12,7 +12,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 from harness import interleave, medians, report
-from octofold_game.environment import ENVIRONMENT_ID
+from octofold_game.environments.single import ENVIRONMENT_ID
 
 SIZES = (1, 16, 256, 4_096)
 SECONDS = 1.0

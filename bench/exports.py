@@ -25,8 +25,8 @@ from octofold_export.checks.runner import FoldedGraph
 from octofold_export.graph.folding import fold
 from octofold_export.graph.heads import Evaluator, head
 from octofold_export.sources.checkpoint import from_checkpoint
-from octofold_game.model import Precision
-from octofold_game.processors import cpu_name
+from octofold_game.contract.model import Precision
+from octofold_game.system.processors import cpu_name
 from octofold_server.backends.backend import Backend, Layout
 from octofold_server.backends.onnx_backend import onnx_lanes
 from octofold_server.models.repository import VersionFolder, read_card, read_model, versions_by_name

@@ -23,7 +23,7 @@ from fleet_model import STEP, Autoscaler, Course, Server, highest_rate, quantile
 from harness import report, show
 from numpy.typing import NDArray
 from octofold_client.loadtest.boards import played_boards
-from octofold_game.model import BOARDS, GRAPH_FILES
+from octofold_game.contract.model import BOARDS, GRAPH_FILES
 
 BATCHES = (1, 2, 4, 8, 16, 32, 64)
 MOST_BOARDS = 32

@@ -23,7 +23,7 @@ from octofold_export.sources.checkpoint import from_checkpoint
 from octofold_export.sources.described import described_source
 from octofold_export.sources.source import Source
 from octofold_export.sources.torch_network import TorchNetwork
-from octofold_game.processors import cpu_name, usable_cores
+from octofold_game.system.processors import cpu_name, usable_cores
 from octofold_server.backends.backend import Layout
 from octofold_server.backends.onnx_backend import onnx_lanes
 from octofold_server.models.tuning import boards_per_second, random_boards

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 from octofold_client.loadtest.boards import played_boards
-from octofold_game.model import GraphFile, Precision
+from octofold_game.contract.model import GraphFile, Precision
 from octofold_game.rules import legal_moves
 from octofold_server.backends.backend import Backend, Layout
 from octofold_server.backends.onnx_backend import OnnxBackend, batch_sizes, onnx_lanes

@@ -21,7 +21,7 @@ from octofold_client.loadtest.boards import played_boards
 from octofold_client.loadtest.forms import Form
 from octofold_client.loadtest.loads import Closed, Counts
 from octofold_client.loadtest.workers import Task, Workers
-from octofold_game.processors import usable_cores
+from octofold_game.system.processors import usable_cores
 from octofold_server.models.repository import VersionFolder
 
 START_SECONDS = 240.0

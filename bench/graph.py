@@ -28,8 +28,8 @@ import onnxruntime
 from direct import newest_version
 from harness import report
 from numpy.typing import NDArray
-from octofold_game.model import BOARDS
-from octofold_game.processors import cpu_name, usable_cores
+from octofold_game.contract.model import BOARDS
+from octofold_game.system.processors import cpu_name, usable_cores
 from octofold_server.backends.backend import Backend, Layout
 from octofold_server.backends.onnx_backend import onnx_lanes
 from octofold_server.models.tuning import boards_per_second, random_boards

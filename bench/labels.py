@@ -17,8 +17,8 @@ import torch
 from harness import report
 from numpy.typing import NDArray
 from octofold_game.bitboards import unpack
-from octofold_players.expectimax import expected_values
-from octofold_players.ntuple import NTupleNetwork
+from octofold_players.ntuple.network import NTupleNetwork
+from octofold_players.ntuple.search import expected_values
 from octofold_training import checkpoints
 from octofold_training.games.positions import PositionPool
 from octofold_training.learners.distil import LARGEST_REGRET

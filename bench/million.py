@@ -21,8 +21,8 @@ from harness import report
 from octofold_client.evaluation.result_folder import Conditions, ResultFolder
 from octofold_client.evaluation.slices import Slice
 from octofold_game.episodes import Episode
-from octofold_game.files import write_text
 from octofold_game.replays import ReplayWriter
+from octofold_game.system.files import write_text
 
 SLICES = 4
 COMMAND = "import sys; from octofold_client.cli import main; sys.exit(main())"

@@ -11,8 +11,8 @@ from pathlib import Path
 from octofold_export.errors import ExportError
 from octofold_export.publishing.card_files import read_published
 from octofold_export.publishing.readme import describe
-from octofold_game.files import whole_file
-from octofold_game.model import CARD_FILE, README_FILE
+from octofold_game.contract.model import CARD_FILE, README_FILE
+from octofold_game.system.files import whole_file
 
 
 def main() -> int:

@@ -24,12 +24,12 @@ from typing import Any
 from harness import report
 from octofold_client.contenders.player_specs import local_player
 from octofold_client.errors import EvaluationError
-from octofold_client.evaluation.report import rows_of
 from octofold_client.evaluation.summary import GameSummary, Summary
+from octofold_client.evaluation.tables import rows_of
 from octofold_client.terminal.interrupts import DeferredInterrupts
 from octofold_game.episodes import Episode, Episodes
-from octofold_game.files import whole_file, write_text
 from octofold_game.replays import ReplayWriter, read_replays
+from octofold_game.system.files import whole_file, write_text
 
 PLAYERS = (
     "random",

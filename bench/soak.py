@@ -29,7 +29,7 @@ from harness import report
 from numpy.typing import NDArray
 from octofold_client.loadtest.boards import played_boards
 from octofold_client.rpc.local_server import LocalServer
-from octofold_game.model import CARD_FILE
+from octofold_game.contract.model import CARD_FILE
 from octofold_proto import messages
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import grpc
 import psutil
-from octofold_game.model import CARD_FILE
+from octofold_game.contract.model import CARD_FILE
 from octofold_proto.inference import grpc_service_pb2 as oip
 from octofold_proto.inference.grpc_service_pb2_grpc import GRPCInferenceServiceStub
 from soak_calls import CALL_SECONDS, SPARE, Caller, Kind, Target, WrongAnswer, new_channel

@@ -18,12 +18,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch, Polygon
 from numpy.typing import NDArray
-from octofold_client.analysis.drawing import DOTS_PER_INCH, percents, styled, write_above
-from octofold_client.analysis.palette import SERIES, TILE_COLORS, TILE_TEXT
-from octofold_game.files import whole_file
-from octofold_game.model import BOARDS, MOVE, Card, Strength
+from octofold_game.contract.model import BOARDS, MOVE, Card, Strength
+from octofold_game.drawing.figures import DOTS_PER_INCH, percents, styled, write_above
+from octofold_game.drawing.palette import SERIES, TILE_COLORS, TILE_TEXT
 from octofold_game.rules import MOVE_NAMES
 from octofold_game.symmetries import CELLS, MOVES
+from octofold_game.system.files import whole_file
 from octofold_server.backends.onnx_session import APPENDED_VIEWS
 from octofold_server.backends.onnx_views import appended_views
 from PIL import Image

@@ -10,7 +10,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from octofold_game.model import CARD_FILE, Card, CardError, Interval, Reached, Strength, read_card
+from octofold_game.contract.model import CARD_FILE, Card, CardError, Interval, Reached, Strength, read_card
 
 START, END = "<!-- results:", "<!-- end of results -->"
 TILES = (2048, 16384)

@@ -16,7 +16,7 @@ from pathlib import Path
 from harness import report
 from octofold_client.evaluation.summary import GameSummary, Summary
 from octofold_game.episodes import Episode, Episodes
-from octofold_players.ntuple_player import NTuplePlayer
+from octofold_players.ntuple.player import NTuplePlayer
 from rich.progress import track
 
 LARGEST_EXPONENT = 15

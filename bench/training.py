@@ -25,8 +25,8 @@ import numpy as np
 import psutil
 import torch
 from harness import interleave, medians, report
-from octofold_players.expectimax import expected_values
-from octofold_players.ntuple import NTupleNetwork
+from octofold_players.ntuple.network import NTupleNetwork
+from octofold_players.ntuple.search import expected_values
 from octofold_training.games.positions import PositionPool
 from octofold_training.learners.distil import Distillation, DistilOptions
 from octofold_training.learners.ntuple_td import NTupleLearner, NTupleOptions

@@ -16,8 +16,8 @@ from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Any
 
-from octofold_game.model import TEMPERATURE, Card, CardError, Precision, read_card
-from octofold_server.protocols.page.about import described
+from octofold_game.contract.model import TEMPERATURE, Card, CardError, Precision, read_card
+from octofold_server.web.about import described
 
 HERE = Path(__file__).parent
 PACKAGE = HERE / "node_modules" / "onnxruntime-web" / "dist"
@@ -77,7 +77,7 @@ def build(out: Path, repository: Path, names: list[str] | None, max_megabytes: f
         if not (out / "page" / "js").is_dir() and any(out.iterdir()):
             raise SiteError(f"{out} holds other files than a site; name another folder")
         shutil.rmtree(out)
-    with as_file(files("octofold_server.protocols.page") / "static") as static:
+    with as_file(files("octofold_server.web") / "static") as static:
         shutil.copytree(static, out / "page")
     (out / "page" / "ort").mkdir()
     for name in RUNTIME:

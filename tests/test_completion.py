@@ -10,7 +10,7 @@ import octofold_export.cli
 import octofold_server.cli
 import octofold_training.cli
 import pytest
-from octofold_game.completion import SHELLS
+from octofold_game.commands.completion import SHELLS
 
 Main = Callable[[Sequence[str]], int]
 COMMANDS: dict[str, Main] = {

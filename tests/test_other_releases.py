@@ -23,8 +23,8 @@ REQUIREMENTS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["
 GRPCIO = next(each for each in map(Requirement, REQUIREMENTS) if each.name == "grpcio")
 OLDEST = next(each.version for each in GRPCIO.specifier if each.operator == ">=")
 OF_BOTH_TRANSPORTS = (
-    "tests/server/transport/test_transports.py",
-    "tests/server/transport/test_choice.py",
+    "tests/server/grpc_transport/test_transports.py",
+    "tests/server/grpc_transport/test_choice.py",
     "tests/server/protocols/octofold_v1",
 )
 

@@ -13,9 +13,9 @@ from octofold_client import AsyncClient, Client, RemotePlayer
 from octofold_export.checks.recording import read_boards
 from octofold_game import bitboards, rules, spawns
 from octofold_game.play_logs.moves import CheckedMoves, Moves
-from octofold_players.heuristic_expectimax import HeuristicExpectimaxPlayer
-from octofold_players.ntuple import NTupleNetwork
-from octofold_players.random_player import RandomPlayer
+from octofold_players.expectimax.player import HeuristicExpectimaxPlayer
+from octofold_players.ntuple.network import NTupleNetwork
+from octofold_players.rollouts.random_player import RandomPlayer
 from octofold_training.games.tensor_rules import TensorRules
 from support.commands import octofold
 
@@ -74,7 +74,7 @@ async def test_every_call_takes_both_shapes(target: str) -> None:
 
 
 def test_an_observation_of_the_environment_is_a_board(target: str, tmp_path: Path) -> None:
-    env = gymnasium.make("octofold_game.environment:octofold/Game2048-v0")
+    env = gymnasium.make("octofold_game.environments.single:octofold/Game2048-v0")
     observation, info = env.reset(seed=1)
     assert rules.legal_moves(observation[None])[0].tolist() == info["action_mask"].astype(bool).tolist()
     with Client(target) as client:

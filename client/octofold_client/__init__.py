@@ -33,12 +33,12 @@ from octofold_client.errors import (
     UnknownModel,
     UsageError,
 )
-from octofold_client.library import EvaluationResult, evaluate, merge
 from octofold_client.rpc.aio import AsyncClient
 from octofold_client.rpc.answers import Model, ModelVersion, NextMove, NextMoves
 from octofold_client.rpc.client import Client, PendingAnswer
 from octofold_client.rpc.conversations import RetryPolicy
 from octofold_client.rpc.credentials import Credentials
+from octofold_client.session import EvaluationResult, evaluate, merge
 
 __all__ = [
     "AsyncClient",

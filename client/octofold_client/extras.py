@@ -3,7 +3,7 @@
 from importlib import import_module
 from types import ModuleType
 
-from octofold_game.extras import install_command
+from octofold_game.commands.extras import install_command
 
 from octofold_client.errors import EvaluationError
 

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from octofold_game.files import appending, read_regular
-from octofold_game.processors import cpu_name, usable_cores
+from octofold_game.system.files import appending, read_regular
+from octofold_game.system.processors import cpu_name, usable_cores
 
 RUNS_FILE = "runs.jsonl"
 _MAX_BYTES = 1 << 20

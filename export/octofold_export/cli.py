@@ -12,10 +12,10 @@ import sys
 from pathlib import Path
 from typing import get_args
 
-from octofold_game.command_line import Parser, whole_number
-from octofold_game.completion import add_completion
-from octofold_game.extras import install_command
-from octofold_game.model import PRECISIONS, Rule
+from octofold_game.commands.command_line import Parser, whole_number
+from octofold_game.commands.completion import add_completion
+from octofold_game.commands.extras import install_command
+from octofold_game.contract.model import PRECISIONS, Rule
 
 from octofold_export.description.description import (
     NUMBER_LAYOUTS,

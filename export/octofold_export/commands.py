@@ -11,8 +11,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from octofold_game.extras import install_command
-from octofold_game.files import read_regular
+from octofold_game.commands.extras import install_command
+from octofold_game.system.files import read_regular
 
 from octofold_export.description.hints import Hints, merged, read_hints
 from octofold_export.errors import ExportError, NotShown
@@ -34,7 +34,7 @@ from octofold_export.sources.ntuple import from_ntuple
 from octofold_export.sources.source import Source
 
 if TYPE_CHECKING:  # an optional extra
-    from octofold_game.signatures import SigningKey
+    from octofold_game.contract.signatures import SigningKey
 
 PASSWORD_VARIABLE = "OCTOFOLD_SIGN_PASSWORD"
 MAX_PASSWORD_BYTES = 1024
@@ -123,7 +123,7 @@ def _signing_key(parsed: argparse.Namespace) -> SigningKey | None:
     if parsed.sign is None:
         return None
     try:
-        from octofold_game.signatures import PasswordMissing, SignatureError, SigningKey
+        from octofold_game.contract.signatures import PasswordMissing, SignatureError, SigningKey
     except ModuleNotFoundError as error:
         remedy = f"run {install_command('signing')}"
         raise ExportError(f"--sign: {error.name} is not installed; {remedy}") from None

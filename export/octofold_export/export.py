@@ -18,7 +18,7 @@ import onnx
 from msgspec import to_builtins
 from msgspec.structs import replace
 from numpy.typing import NDArray
-from octofold_game.model import (
+from octofold_game.contract.model import (
     CARD_FILE,
     CARD_FORMAT,
     PRECISIONS,
@@ -31,7 +31,7 @@ from octofold_game.model import (
     Precision,
     Rule,
 )
-from octofold_players.heuristic_expectimax import HeuristicExpectimaxPlayer
+from octofold_players.expectimax.player import HeuristicExpectimaxPlayer
 
 from octofold_export.checks.gates import (
     SINGLE_BOARDS,
@@ -67,7 +67,7 @@ from octofold_export.publishing.versions import (
 from octofold_export.sources.source import Source
 
 if TYPE_CHECKING:  # an optional extra
-    from octofold_game.signatures import SigningKey
+    from octofold_game.contract.signatures import SigningKey
 
 _CALIBRATION_BOARDS = 2_048  # or a quarter of a smaller recording
 _MEASURED_BOARDS = 10_240

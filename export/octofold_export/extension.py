@@ -12,7 +12,7 @@ from pathlib import Path
 
 import onnx
 from msgspec.structs import replace
-from octofold_game.model import GRAPH_FILES, PRECISIONS, Card, Precision
+from octofold_game.contract.model import GRAPH_FILES, PRECISIONS, Card, Precision
 
 from octofold_export.checks.recording import Report
 from octofold_export.checks.runner import FoldedGraph

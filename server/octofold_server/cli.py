@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from octofold_game.extras import install_command
+from octofold_game.commands.extras import install_command
 
 from octofold_server.system.grpc_core import read_where_calls_are_awaited
 from octofold_server.system.logs import set_up_log
@@ -24,7 +24,7 @@ from octofold_server.system.signals import hold_hangups, release_hangups
 
 if TYPE_CHECKING:
     from octofold_server.config.options import Config
-    from octofold_server.system.siblings import ProcessSlot
+    from octofold_server.process.siblings import ProcessSlot
 
 _log = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from octofold_players.ntuple import NTupleNetwork
+from octofold_players.ntuple.network import NTupleNetwork
 from octofold_training import checkpoints
 
 pytestmark = pytest.mark.long

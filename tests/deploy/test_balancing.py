@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from octofold_client import Client, OctofoldError
 from octofold_client.rpc.conversations import DEFAULT_RETRY, RetryPolicy
-from octofold_game.model import CARD_FILE, encode_card, read_card
+from octofold_game.contract.model import CARD_FILE, encode_card, read_card
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
 from support.envoys import CONFIGURATION, Envoy, program

@@ -9,8 +9,8 @@ import pytest
 import torch
 from numpy.typing import NDArray
 from octofold_export.handmade.weights import FoldableNetwork, foldable
+from octofold_game.contract.model import Alternative
 from octofold_game.episodes import Episodes
-from octofold_game.model import Alternative
 from octofold_game.rules import legal_moves
 from octofold_training import checkpoints
 from octofold_training.networks.build import build

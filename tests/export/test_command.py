@@ -23,7 +23,7 @@ from octofold_export.handmade.weights import foldable
 from octofold_export.sources.checkpoint import from_checkpoint, one_hot_description
 from octofold_export.sources.source import Source
 from octofold_export.sources.torch_network import TorchNetwork
-from octofold_game.model import Precision
+from octofold_game.contract.model import Precision
 from octofold_game.rules import legal_moves
 from octofold_training import checkpoints
 from octofold_training.networks.cnn import CNN

@@ -18,7 +18,7 @@ from octofold_export.export import ExportOptions
 from octofold_export.extension import extend
 from octofold_export.publishing.strength import record_alternatives
 from octofold_export.sources.checkpoint import from_checkpoint
-from octofold_game.model import Alternative, Precision
+from octofold_game.contract.model import Alternative, Precision
 from octofold_training import checkpoints
 from octofold_training.networks.build import build
 

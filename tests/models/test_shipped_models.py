@@ -17,8 +17,8 @@ from octofold_export.checks.reference import plain_head, reference_answers
 from octofold_export.checks.runner import FoldedGraph
 from octofold_export.publishing.readme import describe
 from octofold_export.sources.checkpoint import from_checkpoint
+from octofold_game.contract.model import read_card
 from octofold_game.episodes import Episodes
-from octofold_game.model import read_card
 from octofold_game.rules import legal_moves
 
 ROOT = Path(__file__).parents[2]

@@ -13,8 +13,8 @@ import time
 from typing import Any
 
 from octofold_server.cli import main
+from octofold_server.grpc_transport.unary import UnaryCalls
 from octofold_server.process import watchdog
-from octofold_server.transport.unary import UnaryCalls
 
 
 def block(*_: object) -> None:

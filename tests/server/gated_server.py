@@ -18,9 +18,9 @@ from octofold_server.backends.onnx_backend import OnnxBackend, onnx_lanes
 from octofold_server.config.options import Config
 from octofold_server.config.reading import read_config
 from octofold_server.process.lifecycle import serve
+from octofold_server.process.siblings import ProcessSlot
 from octofold_server.process.supervisor import serve_together
 from octofold_server.system.logs import set_up_log
-from octofold_server.system.siblings import ProcessSlot
 
 
 def make(model: bytes, layout: Layout, tensors: Tensors) -> Sequence[OnnxBackend]:

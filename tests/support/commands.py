@@ -18,9 +18,9 @@ _processes = multiprocessing.get_context("forkserver")
 _processes.set_forkserver_preload(
     [
         "octofold_client.cli.command_line",
-        "octofold_client.analysis.pictures",
-        "octofold_players.random_player",
-        "octofold_players.heuristic_expectimax",
+        "octofold_client.studies.pictures",
+        "octofold_players.rollouts.random_player",
+        "octofold_players.expectimax.player",
     ]
 )
 

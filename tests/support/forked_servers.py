@@ -30,11 +30,11 @@ PRELOADED = (
     "octofold_server.process.lifecycle",
     "octofold_server.process.supervisor",
     "octofold_server.models.tuning",
-    "octofold_server.protocols.page.routes",
-    "octofold_server.transport.browsers",
-    "octofold_server.transport.grpc_direct",
-    "octofold_server.transport.grpc_public",
-    "octofold_server.transport.http_server",
+    "octofold_server.web.routes",
+    "octofold_server.http_transport.browsers",
+    "octofold_server.grpc_transport.direct",
+    "octofold_server.grpc_transport.public",
+    "octofold_server.http_transport.server",
     "octofold_server.backends.fakes",
 )
 

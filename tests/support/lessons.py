@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from octofold_game.episodes import Episodes
 from octofold_game.rules import afterstates, legal_moves
-from octofold_players.heuristic_expectimax import HeuristicExpectimaxPlayer
+from octofold_players.expectimax.player import HeuristicExpectimaxPlayer
 from torch import Tensor, nn
 from torch.nn import functional
 

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, Protocol
 
 import grpc
 import pytest
-from octofold_game.model import CARD_FILE, GRAPH_FILES
+from octofold_game.contract.model import CARD_FILE, GRAPH_FILES
 from octofold_proto.inference.grpc_service_pb2_grpc import GRPCInferenceServiceStub
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
 from octofold_server.admission.admission import Admission

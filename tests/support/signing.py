@@ -12,8 +12,8 @@ from cryptography.hazmat.primitives.serialization import (
     PrivateFormat,
     PublicFormat,
 )
-from octofold_game.model import CARD_FILE, SIGNATURE_FILE
-from octofold_game.signatures import PublicKeys, SigningKey
+from octofold_game.contract.model import CARD_FILE, SIGNATURE_FILE
+from octofold_game.contract.signatures import PublicKeys, SigningKey
 
 
 @dataclass(frozen=True)

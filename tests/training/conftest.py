@@ -8,7 +8,7 @@ from pathlib import Path
 import numba
 import pytest
 import torch
-from octofold_players.ntuple import NTupleNetwork
+from octofold_players.ntuple.network import NTupleNetwork
 from octofold_training import checkpoints
 from octofold_training.checkpoints import Checkpoint
 from octofold_training.learners.ntuple_td import NTupleLearner, NTupleOptions

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 from octofold_game.play_logs.moves import LogError
-from octofold_players.table_files import TableFileError
+from octofold_players.compiled.table_files import TableFileError
 from octofold_training import cli, commands
 from octofold_training.errors import EndedElsewhere, TrainingError
 from support.terminals import OCTOFOLD, Screen

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from octofold_players.ntuple import NTupleNetwork
+from octofold_players.ntuple.network import NTupleNetwork
 from octofold_training import cli
 from octofold_training.learners.distil import DistilOptions
 from octofold_training.learners.ntuple_td import NTupleOptions

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from octofold_game.files import whole_file, write_text
-from octofold_game.suggestions import missing
+from octofold_game.commands.suggestions import missing
+from octofold_game.system.files import whole_file, write_text
 from torch import Tensor, nn
 
 from octofold_training.errors import TrainingError

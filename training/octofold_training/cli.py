@@ -23,8 +23,8 @@ import sys
 from importlib.metadata import version
 from pathlib import Path
 
-from octofold_game.command_line import Parser, whole_number
-from octofold_game.completion import add_completion
+from octofold_game.commands.command_line import Parser, whole_number
+from octofold_game.commands.completion import add_completion
 
 from octofold_training import commands
 from octofold_training.published.rows import ROWS

@@ -7,7 +7,7 @@ import signal
 import sys
 from collections.abc import Callable
 
-from octofold_game.extras import install_command
+from octofold_game.commands.extras import install_command
 
 from octofold_training.errors import EndedElsewhere, TrainingError, lacks_memory
 
@@ -47,7 +47,7 @@ def run(parsed: argparse.Namespace) -> int:
 def _is_refusal(error: Exception) -> bool:
     """Whether the message tells the user what to change."""
     from octofold_game.play_logs.moves import LogError
-    from octofold_players.table_files import TableFileError
+    from octofold_players.compiled.table_files import TableFileError
 
     return isinstance(error, (TrainingError, LogError, TableFileError))
 

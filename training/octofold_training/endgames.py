@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from octofold_game.files import nearest_existing
+from octofold_game.system.files import nearest_existing
 from octofold_players.endgame.formation import FORMATIONS, Formation, shape
 from octofold_players.endgame.solver import BYTES_A_POSITION, solve
 from octofold_players.endgame.tables import DISK_BYTES_A_POSITION, save_table, table_folder

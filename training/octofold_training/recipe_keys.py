@@ -15,7 +15,7 @@ from types import UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import msgspec
-from octofold_game.files import write_text
+from octofold_game.system.files import write_text
 
 from octofold_training.learners.device_distil import DeviceDistilOptions
 from octofold_training.learners.distil import DistilOptions

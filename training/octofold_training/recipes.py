@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from octofold_game.suggestions import did_you_mean
+from octofold_game.commands.suggestions import did_you_mean
 
 from octofold_training.errors import TrainingError
 from octofold_training.networks.architectures import Architecture, ArchitectureError, architecture_of

@@ -12,14 +12,10 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from octofold_game.files import write_text
+from octofold_game.system.files import write_text
+from octofold_game.trajectories import GAMES_AT_ONCE, Positions, batched, last_positions
 from rich.console import Console
 
-from octofold_client.analysis.endings import SCHEMA, Analysis, Ending, Verdicts
-from octofold_client.analysis.judging import judge_positions, readable
-from octofold_client.analysis.kept import FILE, KeptAnalysis
-from octofold_client.analysis.report import analysis_report
-from octofold_client.analysis.trajectories import GAMES_AT_ONCE, Positions, batched, last_positions
 from octofold_client.cli.arguments import (
     DEFAULT_TARGET,
     MOST_GAMES,
@@ -34,9 +30,13 @@ from octofold_client.cli.judging import add_judge, judge_of
 from octofold_client.contenders.judges import Judge
 from octofold_client.contenders.player_specs import is_spec
 from octofold_client.errors import EvaluationError
-from octofold_client.evaluation.report import missing_note
 from octofold_client.evaluation.result_folder import Conditions, ResultFolder
+from octofold_client.evaluation.tables import missing_note
 from octofold_client.extras import pictures_of
+from octofold_client.studies.ending_report import analysis_report
+from octofold_client.studies.endings import SCHEMA, Analysis, Ending, Verdicts
+from octofold_client.studies.judging import judge_positions, readable
+from octofold_client.studies.kept import FILE, KeptAnalysis
 from octofold_client.terminal.display import count_on, display_on
 from octofold_client.terminal.interrupts import DeferredInterrupts
 from octofold_client.terminal.markdown import print_markdown
@@ -92,7 +92,7 @@ def analyse(options: Namespace) -> None:
     folder, conditions = ResultFolder.of_evaluation(options.folder)
     # Fail before minutes of work, not after them.
     check_html(options)
-    pictures = pictures_of("octofold_client.analysis.ending_pictures") if options.plots else None
+    pictures = pictures_of("octofold_client.studies.ending_pictures") if options.plots else None
     with ExitStack() as stack:
         judge = judge_of(options, stack)
         endings, positions = _read(folder, options.last)

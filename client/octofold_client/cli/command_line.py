@@ -13,9 +13,9 @@ from importlib.metadata import version
 from types import FrameType
 from typing import NoReturn
 
-from octofold_game.command_line import Parser
-from octofold_game.completion import add_completion
-from octofold_game.suggestions import did_you_mean
+from octofold_game.commands.command_line import Parser
+from octofold_game.commands.completion import add_completion
+from octofold_game.commands.suggestions import did_you_mean
 
 from octofold_client.cli import (
     analyse,

@@ -55,9 +55,9 @@ from octofold_client.evaluation.sequential import (
 )
 from octofold_client.evaluation.sides import Side, named_apart, read_side
 from octofold_client.extras import pictures_of
-from octofold_client.reports.page import MOST_RESULTS
 from octofold_client.rpc.credentials import PLAINTEXT
 from octofold_client.rpc.local_server import LocalServer
+from octofold_client.studies.html.page import MOST_RESULTS
 from octofold_client.terminal.markdown import print_markdown
 
 NOT_SHOWN = 3
@@ -155,7 +155,7 @@ def compare(options: Namespace) -> int:
     question = _question_of(options)
     _check(options, question)
     # Fail before minutes of work, not after them.
-    drawing = pictures_of("octofold_client.analysis.contest_picture") if options.plots else None
+    drawing = pictures_of("octofold_client.studies.contest_picture") if options.plots else None
     if options.sides and _means_folder(options.sides[0]):
         sides = [read_side(Path(side)) for side in options.sides]
         folder = options.out or RESULTS / _folder_name([Path(side).resolve().name for side in options.sides])

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from octofold_client.extras import pictures_of
-from octofold_client.reports.page import write_report
+from octofold_client.studies.html.page import write_report
 
 HTML_FILE = "report.html"
 
@@ -27,7 +27,7 @@ def check_html(options: argparse.Namespace) -> None:
         EvaluationError: `--html` is given, but matplotlib is not installed.
     """
     if options.html:
-        pictures_of("octofold_client.analysis.drawing")
+        pictures_of("octofold_game.drawing.figures")
 
 
 def write_html(file: Path, folders: Sequence[Path], remarks: Sequence[str] = ()) -> str:

@@ -9,8 +9,8 @@ from argparse import Namespace
 from collections.abc import Callable
 from pathlib import Path
 
-from octofold_game.files import write_text
 from octofold_game.rules import LARGEST_EXPONENT
+from octofold_game.system.files import write_text
 from rich.console import Console
 
 from octofold_client.cli.arguments import (
@@ -33,11 +33,11 @@ from octofold_client.extras import pictures_of
 from octofold_client.loadtest.kept import FILE
 from octofold_client.loadtest.options import LoadTestOptions
 from octofold_client.loadtest.progress import LoadTestProgress
-from octofold_client.loadtest.report import markdown, print_report
 from octofold_client.loadtest.result import LoadTest, Setup
 from octofold_client.loadtest.running import Run
 from octofold_client.loadtest.statistics import ServerStatistics
 from octofold_client.loadtest.steps import Step
+from octofold_client.loadtest.tables import markdown, print_report
 from octofold_client.loadtest.workers import Task, Workers
 from octofold_client.provenance import Provenance
 from octofold_client.terminal.display import display_on

@@ -4,7 +4,7 @@ from argparse import Namespace
 from typing import Any
 
 import msgspec
-from octofold_game.model import Card, Strength
+from octofold_game.contract.model import Card, Strength
 
 from octofold_client.cli.arguments import Subcommands, add_servers, servers
 from octofold_client.cli.json_output import add_json, print_json

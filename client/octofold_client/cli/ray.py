@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from octofold_game.files import write_text
+from octofold_game.system.files import write_text
 
 from octofold_client.cli.arguments import Subcommands, add_credentials, count, credential_files
 from octofold_client.cli.spreading import SERVICE

@@ -6,7 +6,6 @@ from contextlib import ExitStack
 from octofold_game.play_logs.reading import SUFFIXES
 from rich.console import Console
 
-from octofold_client.analysis.recording import Content, LogFile, moves_in, write_logs
 from octofold_client.cli.arguments import (
     RESULTS,
     Subcommands,
@@ -22,6 +21,7 @@ from octofold_client.contenders.judges import served_judge
 from octofold_client.contenders.player_specs import LocalPlayer
 from octofold_client.errors import UsageError
 from octofold_client.evaluation.result_folder import ResultFolder
+from octofold_client.studies.recording import Content, LogFile, moves_in, write_logs
 from octofold_client.terminal.display import count_on, display_on
 from octofold_client.wording import counted
 

@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 from octofold_game.episodes import Episode
 from octofold_game.replays import read_replays
+from octofold_game.trajectories import Walk
 from rich.console import Console, Group
 from rich.live import Live
 
-from octofold_client.analysis.trajectories import Walk
 from octofold_client.cli.advice import Asked, add_adviser, adviser_of
 from octofold_client.cli.arguments import MOST_GAMES, Subcommands, count
 from octofold_client.cli.replay_export import add_export, check_export, export

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from octofold_game.board_text import board_text
-from octofold_game.files import whole_file
+from octofold_game.commands.suggestions import missing
+from octofold_game.drawing.board_text import board_text
 from octofold_game.rules import MOVE_NAMES
-from octofold_game.suggestions import missing
+from octofold_game.system.files import whole_file
+from octofold_game.trajectories import Walk
 from rich.console import Console
 
-from octofold_client.analysis.trajectories import Walk
 from octofold_client.cli.advice import Asked
 from octofold_client.cli.arguments import MOST_GAMES, count
 from octofold_client.contenders.advice import Advice
@@ -84,7 +84,7 @@ def export(options: Namespace, title: str, walk: Walk, ask: Asked | None) -> Non
     scenes = (_scene(walk, row, ask) for row in rows.tolist())
     with count_on(display_on(Console(stderr=True)), len(rows), f"exporting {title}", "positions") as done:
         if file.suffix == GIF:
-            animation = pictures_of("octofold_client.analysis.animation")
+            animation = pictures_of("octofold_client.studies.animation")
             animation.save_gif(file, _counted(scenes, done), len(rows), options.speed or 5)
         else:
             with whole_file(file) as partial, partial.open("w", encoding="utf-8") as opened:

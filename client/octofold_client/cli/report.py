@@ -6,24 +6,24 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from octofold_game.suggestions import missing
+from octofold_game.commands.suggestions import missing
+from octofold_game.trajectories import Climb
 from rich.console import Console
 
-from octofold_client.analysis import scores
-from octofold_client.analysis.trajectories import Climb
 from octofold_client.cli.arguments import Subcommands
 from octofold_client.cli.html_report import HTML_FILE, add_html, check_html, write_html
 from octofold_client.cli.json_output import Files, add_json, print_files
 from octofold_client.cli.playing import as_json
 from octofold_client.errors import EvaluationError
-from octofold_client.evaluation.report import missing_note
-from octofold_client.evaluation.report import report as write_report
 from octofold_client.evaluation.result import Evaluation
 from octofold_client.evaluation.result_folder import ResultFolder
+from octofold_client.evaluation.tables import missing_note
+from octofold_client.evaluation.tables import report as write_report
 from octofold_client.extras import pictures_of
 from octofold_client.loadtest.kept import FILE as LOAD_TEST_FILE
-from octofold_client.reports.page import MOST_RESULTS
-from octofold_client.reports.results import read_evaluation
+from octofold_client.studies import scores
+from octofold_client.studies.html.page import MOST_RESULTS
+from octofold_client.studies.html.results import read_evaluation
 from octofold_client.terminal.tables import print_report
 
 OVERLAY_FILE = "report-of-several.html"
@@ -78,7 +78,7 @@ def report(options: Namespace) -> None:
     several = len(options.folders) > 1
     # Fail before minutes of work, not after them.
     check_html(options)
-    draw = pictures_of("octofold_client.analysis.pictures").draw if options.plots else None
+    draw = pictures_of("octofold_client.studies.pictures").draw if options.plots else None
     write_scores = scores.parquet_writer() if options.parquet else None
     is_load_test = (first / LOAD_TEST_FILE).exists()
     if is_load_test and not options.html:

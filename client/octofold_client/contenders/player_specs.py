@@ -14,10 +14,10 @@ from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path, PurePath
 from typing import Any, get_type_hints
 
-from octofold_game.extras import install_command
+from octofold_game.commands.extras import install_command
+from octofold_game.commands.suggestions import did_you_mean
 from octofold_game.player import Player
 from octofold_game.rules import LARGEST_EXPONENT
-from octofold_game.suggestions import did_you_mean
 
 from octofold_client.errors import EvaluationError, UsageError
 from octofold_client.rpc.answers import ModelVersion

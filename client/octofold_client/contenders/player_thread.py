@@ -8,7 +8,7 @@ from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
-from octofold_game.processors import usable_cores
+from octofold_game.system.processors import usable_cores
 
 from octofold_client.contenders.player_specs import LocalPlayer
 from octofold_client.errors import BrokenAnswer

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from octofold_game.suggestions import did_you_mean
+from octofold_game.commands.suggestions import did_you_mean
 
 from octofold_client.errors import UnknownModel
 from octofold_client.rpc.answers import Model, ModelVersion, NextMoves

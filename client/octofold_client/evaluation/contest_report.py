@@ -5,13 +5,13 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
-from octofold_game.files import write_text
+from octofold_game.system.files import write_text
 
 from octofold_client.evaluation.comparison import Comparison
 from octofold_client.evaluation.contest import Contest
 from octofold_client.evaluation.intervals import Interval
 from octofold_client.evaluation.markdown import aligned
-from octofold_client.evaluation.report import missing_note
+from octofold_client.evaluation.tables import missing_note
 from octofold_client.wording import listed
 
 JSON_FILE, REPORT_FILE = "comparison.json", "comparison.md"

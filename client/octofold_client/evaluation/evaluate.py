@@ -15,11 +15,11 @@ from octofold_client.contenders.contender import Contender
 from octofold_client.errors import OctofoldError
 from octofold_client.evaluation.game_table import GameSummary, GameTable
 from octofold_client.evaluation.lockstep import PATIENCE_SECONDS, Answer, Step, play
-from octofold_client.evaluation.report import report
 from octofold_client.evaluation.result import Evaluation, Run, games_summarized
 from octofold_client.evaluation.result_folder import Conditions, KeptGames, ResultFolder
 from octofold_client.evaluation.slices import Slice
 from octofold_client.evaluation.summary import Summary
+from octofold_client.evaluation.tables import report
 from octofold_client.wording import counted
 
 

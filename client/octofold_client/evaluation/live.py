@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from octofold_game.episodes import Episode
-from octofold_game.files import write_text
+from octofold_game.system.files import write_text
 
 from octofold_client.evaluation.evaluate import ProgressObserver
 from octofold_client.evaluation.lockstep import Step

@@ -9,16 +9,16 @@ from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
-from octofold_game.model import Card
+from octofold_game.contract.model import Card
 from octofold_game.replay_order import ReplayOrder, write_in_order
 
 from octofold_client.errors import EvaluationError, OtherEvaluation
 from octofold_client.evaluation.game_table import GameSummary, GameTable
-from octofold_client.evaluation.report import report
 from octofold_client.evaluation.result import Evaluation, Run, earlier_run
 from octofold_client.evaluation.result_folder import Conditions, ResultFolder, differences
 from octofold_client.evaluation.slices import Slice, named
 from octofold_client.evaluation.summary import Summary
+from octofold_client.evaluation.tables import report
 from octofold_client.provenance import runs_of
 from octofold_client.wording import counted
 

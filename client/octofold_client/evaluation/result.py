@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from octofold_game.model import Card, CardError, card_of
+from octofold_game.contract.model import Card, CardError, card_of
 
 from octofold_client.errors import EvaluationError
 from octofold_client.evaluation.result_folder import Conditions, ResultFolder

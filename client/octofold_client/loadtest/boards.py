@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from octofold_game.episodes import Episodes
 from octofold_game.replays import read_replays
 from octofold_game.rules import afterstates
+from octofold_game.trajectories import last_positions
 
-from octofold_client.analysis.trajectories import last_positions
 from octofold_client.errors import LoadTestError
 
 BOARDS = 4096

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import msgspec
-from octofold_game.files import read_regular
+from octofold_game.system.files import read_regular
 
 from octofold_client.errors import LoadTestError
 from octofold_client.loadtest.histogram import Histogram

@@ -11,8 +11,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
-
-from octofold_client.analysis.drawing import (
+from octofold_game.drawing.figures import (
     WIDE,
     Size,
     figure_of,
@@ -23,7 +22,8 @@ from octofold_client.analysis.drawing import (
     thinned,
     whole_numbers,
 )
-from octofold_client.analysis.palette import INK, series_color
+from octofold_game.drawing.palette import INK, series_color
+
 from octofold_client.loadtest.histogram import Histogram
 from octofold_client.loadtest.loads import Closed, Load, Open, per_second
 from octofold_client.loadtest.result import LoadTest, latencies_ms

@@ -4,9 +4,9 @@ from types import TracebackType
 from typing import Self
 
 from octofold_client.loadtest.loads import Load
-from octofold_client.loadtest.report import line
 from octofold_client.loadtest.result import LoadTest
 from octofold_client.loadtest.steps import Step
+from octofold_client.loadtest.tables import line
 from octofold_client.terminal.display import Display, Status
 
 

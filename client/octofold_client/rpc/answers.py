@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from octofold_game.model import Card
+from octofold_game.contract.model import Card
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ import numpy as np
 from google.protobuf.message import Message
 from grpc_health.v1 import health_pb2
 from numpy.typing import ArrayLike
-from octofold_game.model import Card, CardError, parse_card
+from octofold_game.contract.model import Card, CardError, parse_card
 from octofold_game.rules import LARGEST_EXPONENT, check_boards
 from octofold_proto import messages
 from octofold_proto.inference import grpc_service_pb2

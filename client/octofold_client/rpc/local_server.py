@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from octofold_game.extras import install_command
+from octofold_game.commands.extras import install_command
 
 from octofold_client.errors import ServerDied, Unavailable
 from octofold_client.rpc.client import Client

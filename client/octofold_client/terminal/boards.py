@@ -7,8 +7,8 @@ from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
+from octofold_game.drawing.tile_colors import EMPTY_ON_DARK, color_of
 from octofold_game.rules import MOVE_NAMES
-from octofold_game.tile_colors import EMPTY_ON_DARK, color_of
 from rich import box
 from rich.console import Console, Group, RenderableType
 from rich.table import Table

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from octofold_game.episodes import Episode
 from octofold_game.rules import LARGEST_EXPONENT, MOVE_NAMES, afterstates
 from octofold_game.spawns import STARTING_TILES, SpawnStream, choose_spawns, starting_boards
+from octofold_game.trajectories import Walk
 from rich.console import Group
 from rich.text import Text
 
-from octofold_client.analysis.trajectories import Walk
 from octofold_client.contenders.advice import Advice, Thought
 from octofold_client.terminal.boards import ARROWS, Look, board_picture, opinion, remark, with_board
 

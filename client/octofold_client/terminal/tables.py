@@ -5,8 +5,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from octofold_client.evaluation.report import HEADINGS, markdown, outgrown_note, rows_of
 from octofold_client.evaluation.summary import Summary
+from octofold_client.evaluation.tables import HEADINGS, markdown, outgrown_note, rows_of
 
 
 def table(summary: Summary, title: str) -> Table:

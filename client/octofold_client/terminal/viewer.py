@@ -6,10 +6,10 @@
 from dataclasses import dataclass, field
 
 from octofold_game.rules import MOVE_NAMES
+from octofold_game.trajectories import Walk
 from rich.console import Group
 from rich.text import Text
 
-from octofold_client.analysis.trajectories import Walk
 from octofold_client.contenders.advice import Thought
 from octofold_client.terminal.boards import ARROWS, Look, board_picture, one_line, opinion, remark, with_board
 

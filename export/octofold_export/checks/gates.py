@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import NDArray
-from octofold_game.model import StageAgreement
+from octofold_game.contract.model import StageAgreement
 from octofold_game.rules import MOVE_NAMES
 from octofold_game.symmetries import CELLS, MOVES
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import onnx
 from numpy.typing import NDArray
-from octofold_game.model import CARD_FILE, Card, CardError, read_card
+from octofold_game.contract.model import CARD_FILE, Card, CardError, read_card
 from octofold_game.player import Player
-from octofold_players.heuristic_expectimax import HeuristicExpectimaxPlayer
+from octofold_players.expectimax.player import HeuristicExpectimaxPlayer
 
 from octofold_export.checks.runner import FoldedGraph
 from octofold_export.errors import ExportError, first_line

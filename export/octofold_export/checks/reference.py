@@ -12,7 +12,7 @@ from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from octofold_game.model import Rule
+from octofold_game.contract.model import Rule
 from octofold_game.rules import afterstates, legal_moves
 from octofold_game.symmetries import CELLS, MOVES
 

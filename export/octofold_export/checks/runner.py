@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 import onnxruntime
 from numpy.typing import NDArray
-from octofold_game.model import BOARDS, VALUE, VIEWS
+from octofold_game.contract.model import BOARDS, VALUE, VIEWS
 
 from octofold_export.errors import ExportError, first_line
 
@@ -20,7 +20,7 @@ _BATCH = 64  # boards a run; larger batches leave the processor's caches
 
 @dataclass(frozen=True)
 class Outputs:
-    """The outputs of a folded graph for N boards, under the names of `octofold_game.model`."""
+    """The outputs of a folded graph for N boards, under the names of `octofold_game.contract.model`."""
 
     move: NDArray[np.int8]
     probabilities: NDArray[np.float32]

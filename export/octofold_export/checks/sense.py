@@ -16,7 +16,7 @@ from itertools import permutations
 import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
-from octofold_game.model import Evidence
+from octofold_game.contract.model import Evidence
 from octofold_game.player import Player
 from octofold_game.rules import legal_moves
 

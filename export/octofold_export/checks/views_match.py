@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from octofold_game.model import Alternative, Alternatives, Interval, Rule
+from octofold_game.contract.model import Alternative, Alternatives, Interval, Rule
 
 from octofold_export.checks.games import Mover, OutOfTimeError, Scores, play_scores
 from octofold_export.checks.recording import Report

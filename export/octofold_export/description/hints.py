@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
-from octofold_game.structures import StructureError, structured
+from octofold_game.contract.structures import StructureError, structured
 
 from octofold_export.description.description import (
     Above,

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import onnx
 from numpy.typing import NDArray
-from octofold_game.model import tensor_file
+from octofold_game.contract.model import tensor_file
 from onnx import compose, helper, numpy_helper
 
 from octofold_export.errors import ExportError

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from octofold_game.model import MOVE, PROBABILITIES, VIEWS, VOTES, Rule
+from octofold_game.contract.model import MOVE, PROBABILITIES, VIEWS, VOTES, Rule
 from onnx import TensorProto
 
 from octofold_export.graph.builder import GraphBuilder

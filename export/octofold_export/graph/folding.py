@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 import onnx
-from octofold_game import model
+from octofold_game.contract import model
 from onnx import TensorProto
 from onnx.helper import make_tensor_value_info, np_dtype_to_tensor_dtype
 
@@ -33,9 +33,9 @@ def fold(
 ) -> onnx.ModelProto:
     """Make the graph that answers boards `[N, 16] uint8` of exponents, for any N.
 
-    The outputs are those of `octofold_game.model`. `with_views` adds `views`, and `value_scale` adds `value`,
-    multiplied by it, which needs a network with a value head. `symmetries` is the number of views, a key of
-    `views.VIEWS`.
+    The outputs are those of `octofold_game.contract.model`. `with_views` adds `views`, and `value_scale` adds
+    `value`, multiplied by it, which needs a network with a value head. `symmetries` is the number of views, a
+    key of `views.VIEWS`.
     """
     graph = GraphBuilder()
     cells = graph.add("Cast", [model.BOARDS.name], "cells", to=TensorProto.INT32)

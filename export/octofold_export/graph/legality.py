@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from octofold_game.model import LEGAL
+from octofold_game.contract.model import LEGAL
 
 from octofold_export.graph.builder import GraphBuilder
 

@@ -1,4 +1,4 @@
-"""Compact tables of an n-tuple network (`octofold_players.compact_tables`) as a piece of a folded graph.
+"""Compact n-tuple tables (`octofold_players.ntuple.compact_tables`) as a piece of a folded graph.
 
 The graph contains the packed arrays and the nodes that unpack them. These nodes depend on no input, so
 onnxruntime runs them once when it loads the graph. Each entry then costs one lookup in a plain table. A
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from octofold_players.compact_tables import PAGE, CompactTables
+from octofold_players.ntuple.compact_tables import PAGE, CompactTables
 from onnx import TensorProto
 
 from octofold_export.graph.builder import GraphBuilder

@@ -24,7 +24,7 @@ class TupleTables:
     """Tables `values` `[S * T * 16**L]`, one after another, for S stages and T tuples of L cells.
 
     `stages` are the S - 1 exponents that begin the later stages, as in
-    `octofold_players.ntuple.NTupleNetwork`.
+    `octofold_players.ntuple.network.NTupleNetwork`.
     """
 
     tuples: Sequence[Sequence[int]]

@@ -7,7 +7,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from octofold_game.model import (
+from octofold_game.contract.model import (
     CARD_FILE,
     README_FILE,
     SIGNATURE_FILE,
@@ -23,7 +23,7 @@ from octofold_export.publishing.signing import check_files, check_signable
 from octofold_export.publishing.versions import Content, changing, replace_files
 
 if TYPE_CHECKING:  # an optional extra
-    from octofold_game.signatures import SigningKey
+    from octofold_game.contract.signatures import SigningKey
 
 _NO_GRAPHS: Mapping[str, Content] = MappingProxyType({})
 

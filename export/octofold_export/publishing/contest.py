@@ -21,8 +21,8 @@ from types import FrameType
 from typing import Any, NoReturn
 
 import msgspec
-from octofold_game.extras import install_command
-from octofold_game.model import CARD_FILE, NoWorse
+from octofold_game.commands.extras import install_command
+from octofold_game.contract.model import CARD_FILE, NoWorse
 
 from octofold_export.errors import ExportError, NotShown
 from octofold_export.publishing.versions import Content

@@ -11,7 +11,7 @@ import numpy as np
 import onnx
 from msgspec.structs import replace
 from numpy.typing import NDArray
-from octofold_game.model import (
+from octofold_game.contract.model import (
     CARD_FILE,
     CONTRACT,
     GRAPH_FILES,

@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from octofold_game.model import Card, Strength
+from octofold_game.contract.model import Card, Strength
 
 TASK = "reinforcement-learning"
 TAGS = ("2048", "game", "onnx", "onnxruntime", TASK)

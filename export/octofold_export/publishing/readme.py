@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import msgspec
-from octofold_game.model import TEMPERATURE, Card, Parity, Strength
+from octofold_game.contract.model import TEMPERATURE, Card, Parity, Strength
 
 from octofold_export.description.description import Description
 from octofold_export.publishing.front_matter import front_matter

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
-from octofold_game.files import open_regular
-from octofold_game.model import (
+from octofold_game.contract.model import (
     CARD_FILE,
     SIGNATURE_FILE,
     TUNING_FILE,
@@ -20,12 +19,13 @@ from octofold_game.model import (
     encode_card,
     parse_card,
 )
+from octofold_game.system.files import open_regular
 
 from octofold_export.errors import ExportError
 from octofold_export.publishing.versions import changing, replace_files
 
 if TYPE_CHECKING:  # an optional extra
-    from octofold_game.signatures import SigningKey
+    from octofold_game.contract.signatures import SigningKey
 
 MAX_FILE_BYTES = 1 << 33
 

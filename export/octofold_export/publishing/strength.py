@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec.structs import replace
-from octofold_game.model import (
+from octofold_game.contract.model import (
     Alternative,
     Alternatives,
     Card,
@@ -21,14 +21,14 @@ from octofold_game.model import (
     Reached,
     Strength,
 )
-from octofold_game.structures import StructureError, structured
+from octofold_game.contract.structures import StructureError, structured
 
 from octofold_export.errors import ExportError
 from octofold_export.publishing.card_files import change_card
 from octofold_export.publishing.versions import check_name
 
 if TYPE_CHECKING:  # an optional extra
-    from octofold_game.signatures import SigningKey
+    from octofold_game.contract.signatures import SigningKey
 
 _ROUNDING = 1e-12
 _SCHEMAS = (2, 3)  # versions of the evaluation's result

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from octofold_game.model import BOARDS, GRAPH_FILES, OUTPUTS, Tensor
+from octofold_game.contract.model import BOARDS, GRAPH_FILES, OUTPUTS, Tensor
 
 _CONFIG = """\
 # Written by octofold-export. Triton serves this folder as it is:

@@ -19,8 +19,8 @@ import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from octofold_game.files import why_not_writable
-from octofold_game.model import MODEL_NAME, TRITON_FILE
+from octofold_game.contract.model import MODEL_NAME, TRITON_FILE
+from octofold_game.system.files import why_not_writable
 
 from octofold_export.errors import ExportError
 

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from numpy.typing import NDArray
-from octofold_game.model import CompactTablesPlaces, Place
-from octofold_players.compact_tables import ARRAYS, FORMAT, CompactTables
-from octofold_players.compaction import compact
-from octofold_players.ntuple import NTupleNetwork
+from octofold_game.contract.model import CompactTablesPlaces, Place
+from octofold_players.ntuple.compact_tables import ARRAYS, FORMAT, CompactTables
+from octofold_players.ntuple.compaction import compact
+from octofold_players.ntuple.network import NTupleNetwork
 
 from octofold_export.errors import ExportError
 from octofold_export.handmade.compact_tables import CompactEvaluator

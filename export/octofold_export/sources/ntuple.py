@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 from octofold_game.bitboards import pack
-from octofold_players.ntuple import NTupleNetwork
-from octofold_players.table_files import TableFileError
+from octofold_players.compiled.table_files import TableFileError
+from octofold_players.ntuple.network import NTupleNetwork
 
 from octofold_export.checks.reference import Evaluate, Numbers
 from octofold_export.description.description import Answers, Description, Reads

@@ -12,7 +12,7 @@ import numpy as np
 import onnx
 from google.protobuf.message import DecodeError
 from numpy.typing import NDArray
-from octofold_game.files import open_regular, read_regular
+from octofold_game.system.files import open_regular, read_regular
 from onnx import TensorProto, helper, numpy_helper
 
 from octofold_export.description.description import ElementType

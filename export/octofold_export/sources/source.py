@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from octofold_game.model import CompactTablesPlaces, Rule
+from octofold_game.contract.model import CompactTablesPlaces, Rule
 
 from octofold_export.checks.reference import Evaluate
 from octofold_export.description.description import Description

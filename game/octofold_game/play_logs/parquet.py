@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from octofold_game.files import whole_file
 from octofold_game.play_logs.moves import LogError, Moves
 from octofold_game.play_logs.streams import extra_module
 from octofold_game.rules import LARGEST_EXPONENT
+from octofold_game.system.files import whole_file
 
 BOARD, MOVE, CELL, PROBABILITIES, VALUES = "board", "move", "new_tile_cell", "probabilities", "values"
 _ROWS = 1 << 16  # read at a time

@@ -21,10 +21,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from octofold_game.files import naming, write_text
 from octofold_game.play_logs.moves import CellReadings, CheckedMoves, LogError, Moves
 from octofold_game.play_logs.reading import BadLine, read_log
 from octofold_game.rules import LARGEST_EXPONENT
+from octofold_game.system.files import naming, write_text
 
 _FORMAT = 1
 _INDEX = "index.json"

@@ -15,10 +15,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import BinaryIO, cast
 
-from octofold_game.extras import install_command
-from octofold_game.files import whole_file
+from octofold_game.commands.extras import install_command
 from octofold_game.play_logs.moves import LogError
 from octofold_game.play_logs.text import LONGEST_LINE
+from octofold_game.system.files import whole_file
 
 BLOCK_BYTES = 1 << 18  # fits a core's cache
 _COMPRESSED_BYTES = 1 << 9  # zstd may make 32,768 times as much of them: 16 MiB

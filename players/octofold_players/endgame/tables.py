@@ -23,8 +23,9 @@ import numpy as np
 from numpy.lib.format import dtype_to_descr, write_array_header_1_0
 from numpy.typing import NDArray
 from octofold_game.compiling import njit
-from octofold_game.files import write_text
+from octofold_game.system.files import write_text
 
+from octofold_players.compiled.table_files import BAD_JSON, TableFileError, read_array
 from octofold_players.endgame.formation import (
     FORMATIONS,
     LEAST_NEXT,
@@ -37,8 +38,7 @@ from octofold_players.endgame.formation import (
 )
 from octofold_players.endgame.solver import entry_chance, entry_move
 from octofold_players.local_player import best_moves
-from octofold_players.ntuple import symmetric_boards
-from octofold_players.table_files import BAD_JSON, TableFileError, read_array
+from octofold_players.ntuple.network import symmetric_boards
 
 _FORMAT = 3
 _ARRAYS = {"kept": np.uint64, "before": np.uint32, "entries": np.uint16}

@@ -20,7 +20,6 @@ from octofold_proto.errors import InvalidRequest, QueueFull, Unavailable
 from octofold_proto.status import CODES
 
 from octofold_server.admission.byte_budget import ByteBudget
-from octofold_server.admission.load import LoadReport
 from octofold_server.admission.refusals import RETRY_SECONDS
 from octofold_server.admission.request import TRACE_HEADERS, Headers, Request
 from octofold_server.batching.call import Call
@@ -29,7 +28,7 @@ from octofold_server.models.loading import ServedModel
 from octofold_server.models.registry import Models
 
 if TYPE_CHECKING:  # an optional extra
-    from octofold_server.admission.tracing import Tracing
+    from octofold_server.telemetry.tracing import Tracing
 
 QUIET_SECONDS = 0.2
 MAX_QUIET_WAITS = 5
@@ -105,7 +104,7 @@ class Admission:
         tracing: records every finished call; None without tracing.
         refusals: counts the calls that failed before a model was found for them.
         budget: the budget for the bytes of all messages in progress, from all protocols.
-        load: the load that unary calls report; nothing until somebody updates it.
+        load_metadata: trailing metadata in which unary calls report the load; whoever measures it sets this.
         refusal: the reason why calls are refused; empty while they are admitted.
         is_alive: returns whether the transport works; the owner of the transport sets it.
     """
@@ -116,7 +115,7 @@ class Admission:
         self.limits = limits or Limits()
         self.refusals = Refusals()
         self.budget = ByteBudget(self.limits.message_bytes, self.refusals)
-        self.load = LoadReport(models)
+        self.load_metadata: Headers = ()
         self.refusal = "the server is starting"
         self._wants_clients = False
         self.is_alive: Callable[[], bool] = lambda: True

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Protocol
 
 import onnxruntime
-from octofold_game.extras import install_command
+from octofold_game.commands.extras import install_command
 
 from octofold_server.system.shared_libraries import missing_library
 

@@ -11,7 +11,7 @@ from typing import Protocol
 import numpy as np
 import onnxruntime
 from numpy.typing import NDArray
-from octofold_game.model import BOARDS, OUTPUTS
+from octofold_game.contract.model import BOARDS, OUTPUTS
 from octofold_game.rules import legal_moves
 
 from octofold_server.backends.backend import Layout, Moves, Tensors

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import onnxruntime
-from octofold_game.model import BOARDS, OUTPUTS, VALUE, VIEWS, Tensor
+from octofold_game.contract.model import BOARDS, OUTPUTS, VALUE, VIEWS, Tensor
 
 from octofold_server.backends.backend import BackendError, Layout, Tensors
 from octofold_server.backends.cuda import THIS_MACHINE, preload

@@ -13,7 +13,7 @@ import struct
 
 import numpy as np
 from numpy.typing import NDArray
-from octofold_game.model import BOARDS, LEGAL, VIEWS
+from octofold_game.contract.model import BOARDS, LEGAL, VIEWS
 
 from octofold_server.backends.backend import BackendError, Layout, Tensors
 from octofold_server.backends.onnx_session import APPENDED_VIEWS, first_line, new_session

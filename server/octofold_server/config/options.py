@@ -119,7 +119,9 @@ class Config:
     )
     precision: str = _option(
         "auto",
-        one_of("auto", "fp32", "int8", "fp16"),  # as `octofold_game.model.PRECISIONS`, which loads numpy
+        one_of(
+            "auto", "fp32", "int8", "fp16"
+        ),  # as PRECISIONS of `octofold_game.contract.model`, which loads numpy
         "precision of the models; auto uses int8 on a CPU with VNNI, fp16 on a GPU, fp32 otherwise",
     )
     max_batch_size: int = _option(

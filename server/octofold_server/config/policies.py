@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from octofold_game.model import MODEL_NAME
+from octofold_game.contract.model import MODEL_NAME
 
 _LATEST = re.compile(r"latest:([1-9]\d{0,8})", re.ASCII)
 _VERSIONS = re.compile(r"[1-9]\d{0,17}(,[1-9]\d{0,17})*", re.ASCII)

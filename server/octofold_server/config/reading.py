@@ -18,10 +18,10 @@ from pathlib import Path
 from textwrap import wrap
 from typing import Any, NoReturn
 
-from octofold_game.command_line import Parser
-from octofold_game.completion import add_completion
-from octofold_game.files import read_regular
-from octofold_game.suggestions import did_you_mean
+from octofold_game.commands.command_line import Parser
+from octofold_game.commands.completion import add_completion
+from octofold_game.commands.suggestions import did_you_mean
+from octofold_game.system.files import read_regular
 
 from octofold_server.config.kinds import SWITCH, Kind
 from octofold_server.config.options import (

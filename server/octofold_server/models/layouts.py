@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import replace
 
-from octofold_game.processors import usable_cores
+from octofold_game.system.processors import usable_cores
 from octofold_proto.errors import ModelError
 
 from octofold_server.backends.backend import Layout

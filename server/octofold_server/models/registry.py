@@ -14,8 +14,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from octofold_game.files import write_text
-from octofold_game.model import CARD_FILE
+from octofold_game.contract.model import CARD_FILE
+from octofold_game.system.files import write_text
 from octofold_proto.errors import ModelError, Unavailable, UnknownModel
 
 from octofold_server.backends.backend import BackendFactory

@@ -17,8 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from octofold_game.files import open_regular, read_regular
-from octofold_game.model import (
+from octofold_game.contract.model import (
     CARD_FILE,
     MODEL_NAME,
     Card,
@@ -29,6 +28,7 @@ from octofold_game.model import (
     card_text,
     parse_card,
 )
+from octofold_game.system.files import open_regular, read_regular
 from octofold_proto.errors import ModelError
 
 MAX_MODEL_BYTES = (1 << 31) - 1

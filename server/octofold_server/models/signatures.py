@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
-from octofold_game.signatures import PublicKeys, SignatureError
+from octofold_game.contract.signatures import PublicKeys, SignatureError
 from octofold_proto.errors import ModelError
 
 from octofold_server.system.reread import FileError, Reread

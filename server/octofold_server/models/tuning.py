@@ -15,10 +15,10 @@ from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
+from octofold_game.contract.model import CARD_FILE, TUNING_FILE
 from octofold_game.episodes import Episodes
-from octofold_game.model import CARD_FILE, TUNING_FILE
-from octofold_game.processors import usable_cores
 from octofold_game.rules import legal_moves
+from octofold_game.system.processors import usable_cores
 from octofold_proto.errors import ModelError
 
 from octofold_server.backends.backend import Backend, BackendError, BackendFactory, Layout

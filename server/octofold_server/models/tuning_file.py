@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import msgspec
-from octofold_game.files import read_regular, whole_file
-from octofold_game.model import TUNING_FILE
-from octofold_game.processors import cpu_name, usable_cores
+from octofold_game.contract.model import TUNING_FILE
+from octofold_game.system.files import read_regular, whole_file
+from octofold_game.system.processors import cpu_name, usable_cores
 
 from octofold_server.backends.backend import Layout
 from octofold_server.backends.cuda import gpu_name

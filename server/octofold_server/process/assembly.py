@@ -8,15 +8,23 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from octofold_game.extras import install_command
+from octofold_game.commands.extras import install_command
 
+from octofold_server.admission.access import Access
 from octofold_server.admission.admission import Admission, Limits
-from octofold_server.admission.shared_service import SharedService
 from octofold_server.backends.backend import BackendFactory
 from octofold_server.backends.onnx_backend import onnx_lanes
 from octofold_server.config.options import Config
+from octofold_server.grpc_transport.arrivals import Arrivals
+from octofold_server.grpc_transport.aside import Aside
+from octofold_server.grpc_transport.choice import new_server
+from octofold_server.grpc_transport.interface import Server, nothing
+from octofold_server.grpc_transport.methods import Methods
+from octofold_server.grpc_transport.unread import UnreadReplies
 from octofold_server.models.registry import Models
 from octofold_server.models.unloaded import Unloaded
+from octofold_server.process.shared_service import SharedService
+from octofold_server.process.siblings import ProcessSlot
 from octofold_server.protocols.health import SERVICE as HEALTH
 from octofold_server.protocols.health import Health, HealthMethods
 from octofold_server.protocols.octofold_v1.service import SERVICE as OCTOFOLD
@@ -29,21 +37,14 @@ from octofold_server.protocols.open_inference.grpc_service import (
 from octofold_server.protocols.open_inference.operations import OpenInference
 from octofold_server.protocols.reflection import Reflection
 from octofold_server.system.reread import FileError
-from octofold_server.system.siblings import ProcessSlot
 from octofold_server.system.sockets import StartupError, file_limit, is_loopback, listeners_on
 from octofold_server.system.tls import Tls
-from octofold_server.transport.access import Access
-from octofold_server.transport.arrivals import Arrivals
-from octofold_server.transport.aside import Aside
-from octofold_server.transport.choice import new_server
-from octofold_server.transport.interface import Server, nothing
-from octofold_server.transport.methods import Methods
-from octofold_server.transport.unread import UnreadReplies
+from octofold_server.telemetry.load_report import LoadReport
 
 if TYPE_CHECKING:  # most servers do not need these modules
-    from octofold_server.admission.tracing import Tracing
+    from octofold_server.http_transport.server import RestServer
     from octofold_server.models.signatures import Signatures
-    from octofold_server.transport.http_server import RestServer
+    from octofold_server.telemetry.tracing import Tracing
 
 LAST_BYTES_SECONDS = 1.0
 """Time for last replies and health updates to be sent before connections are closed."""
@@ -91,10 +92,10 @@ class Parts:
             limits: arguments of `RestServer`, which has defaults.
         """
         # Imported late: aiohttp takes a third of a second and 13 MB.
+        from octofold_server.http_transport.browsers import Browsers
+        from octofold_server.http_transport.server import RestServer
         from octofold_server.protocols.open_inference.rest import PROBES, application, error_reply
-        from octofold_server.protocols.page.routes import routes
-        from octofold_server.transport.browsers import Browsers
-        from octofold_server.transport.http_server import RestServer
+        from octofold_server.web.routes import routes
 
         config, admission = self.config, self.admission
         assert config.rest_port is not None
@@ -170,7 +171,7 @@ def _methods(
     )
     checked = None if access.open else access
     unread = UnreadReplies(config.message_timeout, config.max_bytes_in_flight // 2, admission.refusals)
-    on_tick = admission.load.update if config.load_report else nothing
+    on_tick = _load_reports(admission) if config.load_report else nothing
     methods = Methods(arrivals, admission.refusals, checked, small_arrivals, unread, on_tick)
     aside = Aside(ASIDE_THREADS, config.max_calls, admission.refusals, "aside")
     slow = Aside(SLOW_THREADS, config.max_calls, admission.refusals, "loading")
@@ -182,6 +183,17 @@ def _methods(
     if config.reflection:
         Reflection((*SERVICES, HEALTH), admission).add_to(methods)
     return methods
+
+
+def _load_reports(admission: Admission) -> Callable[[], None]:
+    """What measures the load from time to time, for the answers of unary calls."""
+    report = LoadReport(admission.models)
+
+    def on_tick() -> None:
+        report.update()
+        admission.load_metadata = report.metadata
+
+    return on_tick
 
 
 def _most_grpc_bytes(config: Config) -> int:
@@ -250,7 +262,7 @@ def _signatures(config: Config) -> Signatures | None:
 
 def _tracing() -> Tracing:
     try:
-        from octofold_server.admission.tracing import Tracing
+        from octofold_server.telemetry.tracing import Tracing
     except ModuleNotFoundError as error:
         raise _missing(error, "tracing") from None
     return Tracing()

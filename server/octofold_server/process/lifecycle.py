@@ -29,10 +29,10 @@ from octofold_server.process.assembly import build
 from octofold_server.process.places import check_places
 from octofold_server.process.ports import Ports
 from octofold_server.process.ready_file import ReadyFile
+from octofold_server.process.siblings import ProcessSlot
 from octofold_server.process.watchdog import Watchdog
 from octofold_server.protocols.health import Health
 from octofold_server.system.native_log import NativeLog
-from octofold_server.system.siblings import ProcessSlot
 from octofold_server.system.signals import Signals
 from octofold_server.system.sockets import address_of, port_written
 

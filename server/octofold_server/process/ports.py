@@ -6,14 +6,14 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
+from octofold_server.grpc_transport.self_call import SelfCall
 from octofold_server.process.assembly import LAST_BYTES_SECONDS, Parts
 from octofold_server.process.watchdog import Watchdog
 from octofold_server.protocols.health import SERVICE as HEALTH
 from octofold_server.system.sockets import StartupError, address_of, check_socket, is_socket, listener_on
-from octofold_server.transport.self_call import SelfCall
 
 if TYPE_CHECKING:  # aiohttp takes a third of a second and 13 MB, and most servers have no REST port
-    from octofold_server.transport.http_server import RestServer
+    from octofold_server.http_transport.server import RestServer
 
 
 HEALTH_CHECK = f"/{HEALTH}/Check"

@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from octofold_server.transport.interface import Server
+from octofold_server.grpc_transport.interface import Server
 
 LOOK_SECONDS = 0.25
 

@@ -21,9 +21,9 @@ from octofold_proto.inference import POOL
 
 from octofold_server.admission.admission import Admission, code_name
 from octofold_server.admission.refusals import RETRY_SECONDS
-from octofold_server.transport.interface import Rpc
-from octofold_server.transport.methods import Methods
-from octofold_server.transport.unary import decoded, fail
+from octofold_server.grpc_transport.interface import Rpc
+from octofold_server.grpc_transport.methods import Methods
+from octofold_server.grpc_transport.unary import decoded, fail
 
 V1 = "grpc.reflection.v1.ServerReflection"
 METHOD = "ServerReflectionInfo"

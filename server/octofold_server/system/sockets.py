@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from octofold_game.errors import OctofoldError
-from octofold_game.files import write_text
+from octofold_game.system.files import write_text
 
 ENOUGH_FILES = 65_536
 """Used if the system allows more, or reports no limit."""

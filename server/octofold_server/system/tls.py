@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import grpc
-from octofold_game.files import read_regular
+from octofold_game.system.files import read_regular
 
 from octofold_server.system.certificate_dates import wrong_date
 from octofold_server.system.reread import FileError, Reread

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from octofold_client.analysis.trajectories import Walk
 from octofold_game.replays import read_replays
+from octofold_game.trajectories import Walk
 from support.commands import octofold
 
 

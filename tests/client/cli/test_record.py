@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from octofold_client.analysis.recording import GAMES_PER_FILE
 from octofold_client.rpc.client import Client
+from octofold_client.studies.recording import GAMES_PER_FILE
 from octofold_game.play_logs.moves import CheckedMoves, Moves
 from octofold_game.play_logs.reading import log_files, read_log
 from octofold_game.replays import read_replays

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 from octofold_client import Client
-from octofold_client.analysis.trajectories import Walk
 from octofold_client.cli.replay import chosen
 from octofold_client.errors import EvaluationError
 from octofold_game.replays import read_replays
+from octofold_game.trajectories import Walk
 from support.commands import octofold
 from support.terminals import END, HOME, LEFT, PAGE_DOWN, RIGHT, SECONDS, Screen
 

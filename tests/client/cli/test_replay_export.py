@@ -5,14 +5,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from octofold_client.analysis.trajectories import Walk
 from octofold_client.cli.replay import chosen
 from octofold_client.cli.replay_export import MOST_FRAMES, SENSIBLE_FRAMES, positions
 from octofold_client.contenders.advice import local_adviser
 from octofold_client.errors import EvaluationError
-from octofold_game.board_picture import CELL_PIXELS
-from octofold_game.board_text import board_text
-from octofold_game.tile_colors import EMPTY, color_of
+from octofold_game.drawing.board_picture import CELL_PIXELS
+from octofold_game.drawing.board_text import board_text
+from octofold_game.drawing.tile_colors import EMPTY, color_of
+from octofold_game.trajectories import Walk
 from PIL import Image, ImageSequence
 from support.commands import octofold
 

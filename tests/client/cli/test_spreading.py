@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 from octofold_client.cli import evaluate
 from octofold_client.cli.spreading import cluster_of
-from octofold_game.command_line import Parser
+from octofold_game.commands.command_line import Parser
 
 REPLICAS = ["10.0.0.1:50051", "10.0.0.2:50051"]
 

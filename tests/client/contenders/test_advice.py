@@ -9,7 +9,7 @@ from octofold_client.contenders.advice import local_adviser
 from octofold_players.endgame.formation import SIX
 from octofold_players.endgame.solver import solve
 from octofold_players.endgame.tables import save_table
-from octofold_players.perimeter import PerimeterPlayer
+from octofold_players.perimeter.player import PerimeterPlayer
 
 
 def test_the_move_that_a_player_advises_is_the_one_that_it_makes(tmp_path: Path) -> None:

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from octofold_client.contenders.player_specs import LocalPlayer, local_player
 from octofold_client.contenders.player_thread import BOARDS_AT_ONCE, PlayerThread
 from octofold_client.errors import EvaluationError
-from octofold_game.processors import usable_cores
 from octofold_game.replays import read_replays
 from octofold_game.rules import legal_moves
+from octofold_game.system.processors import usable_cores
 from support.commands import octofold
 from support.waiting import wait_for
 

@@ -7,7 +7,7 @@ import pytest
 from octofold_client import Client, Model, ModelVersion, Unavailable, UnknownModel
 from octofold_client.contenders.served_model import ServedSource, select
 from octofold_client.rpc.conversations import Send
-from octofold_game.model import CARD_FORMAT, Card, GraphFile
+from octofold_game.contract.model import CARD_FORMAT, Card, GraphFile
 
 DIGEST = "ab" * 32
 CARD = Card(

@@ -16,7 +16,7 @@ from octofold_client.evaluation.evaluate import evaluate
 from octofold_client.evaluation.result import Evaluation
 from octofold_client.evaluation.result_folder import ResultFolder
 from octofold_client.terminal.progress import progress_on
-from octofold_game.model import GraphFile
+from octofold_game.contract.model import GraphFile
 from octofold_game.referee import ReplayError
 from octofold_game.replays import ReplayWriter, read_replays
 from rich.console import Console

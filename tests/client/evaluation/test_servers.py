@@ -10,7 +10,7 @@ import pytest
 from octofold_client import EvaluationError, Unavailable, evaluate
 from octofold_client.evaluation.servers import Servers
 from octofold_client.rpc.credentials import PLAINTEXT
-from octofold_game.model import CARD_FORMAT, Card, GraphFile, encode_card
+from octofold_game.contract.model import CARD_FORMAT, Card, GraphFile, encode_card
 from octofold_game.rules import legal_moves
 from octofold_proto import messages
 from octofold_proto.octofold.v1 import inference_pb2 as pb

@@ -3,8 +3,8 @@
 import io
 import json
 
-from octofold_client.evaluation.report import markdown
 from octofold_client.evaluation.summary import TILES, GameSummary, Summary
+from octofold_client.evaluation.tables import markdown
 from octofold_client.terminal.tables import print_report
 from rich.console import Console
 

@@ -16,10 +16,10 @@ from octofold_client.loadtest.boards import played_boards
 from octofold_client.loadtest.forms import RETRY, Asker, CallFailed, Destination
 from octofold_client.loadtest.loads import Closed, Counts, Load, Open
 from octofold_client.loadtest.progress import LoadTestProgress
-from octofold_client.loadtest.report import remarks
 from octofold_client.loadtest.result import LoadTest, Setup
 from octofold_client.loadtest.running import Run
 from octofold_client.loadtest.steps import Limit, Plan, Step, hold
+from octofold_client.loadtest.tables import remarks
 from octofold_client.terminal.display import display_on
 from rich.console import Console
 from support.simulated_time import SimulatedLoop, simulated

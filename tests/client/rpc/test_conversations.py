@@ -14,7 +14,7 @@ from google.rpc.status_pb2 import Status
 from msgspec.structs import replace
 from octofold_client import errors
 from octofold_client.rpc.conversations import Calls, Conversation, RetryPolicy, Send, Wait
-from octofold_game.model import CARD_FORMAT, Card, encode_card
+from octofold_game.contract.model import CARD_FORMAT, Card, encode_card
 from octofold_game.rules import BoardError
 from octofold_proto import status
 from octofold_proto.octofold.v1 import inference_pb2 as pb

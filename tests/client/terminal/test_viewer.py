@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
-from octofold_client.analysis.trajectories import Walk
 from octofold_client.contenders.advice import Advice
 from octofold_client.terminal.boards import Look
 from octofold_client.terminal.keyboard import keys_of
 from octofold_client.terminal.viewer import SPEEDS, Cursor, draw
 from octofold_game.episodes import Episodes
+from octofold_game.trajectories import Walk
 from rich.console import Console
 
 

@@ -27,7 +27,7 @@ from octofold_export.handmade.floating import float_form
 from octofold_export.handmade.weights import FoldableNetwork, foldable
 from octofold_export.sources.checkpoint import one_hot_description
 from octofold_export.sources.torch_network import TorchNetwork
-from octofold_game.model import Rule
+from octofold_game.contract.model import Rule
 from octofold_training.networks.build import build
 from torch import nn
 

@@ -15,7 +15,7 @@ from octofold_export.description.description import ACTIONS, Action, AnswerKind,
 from octofold_export.description.encoding import encode
 from octofold_export.errors import ExportError
 from octofold_game.rules import legal_moves
-from octofold_players.heuristic_expectimax import HeuristicExpectimaxPlayer
+from octofold_players.expectimax.player import HeuristicExpectimaxPlayer
 from support.lessons import Lessons, afterstate_lessons
 from support.shipped import newest
 

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from octofold_export.checks.games import Mover
 from octofold_export.checks.views_match import Way, choose_way
 from octofold_game.rules import legal_moves
-from octofold_players.heuristic_expectimax import HeuristicExpectimaxPlayer
+from octofold_players.expectimax.player import HeuristicExpectimaxPlayer
 
 
 class Good:

@@ -16,7 +16,7 @@ from octofold_export.graph.heads import PolicyHead
 from octofold_export.handmade.floating import float_form, half_form
 from octofold_export.handmade.layers import Form
 from octofold_export.handmade.weights import FoldableNetwork
-from octofold_game.model import Rule
+from octofold_game.contract.model import Rule
 from octofold_game.rules import legal_moves, slide
 from octofold_game.symmetries import CELLS, MOVES
 from octofold_training.networks.cnn import CNN

@@ -15,7 +15,7 @@ from octofold_export.graph.heads import ValueHead
 from octofold_export.handmade.floating import float_form
 from octofold_export.handmade.weights import foldable
 from octofold_export.precision.calibration import calibrate
-from octofold_game.model import Rule
+from octofold_game.contract.model import Rule
 from octofold_game.rules import legal_moves, slide
 from octofold_game.symmetries import CELLS
 from octofold_training import checkpoints

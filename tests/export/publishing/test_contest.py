@@ -14,8 +14,8 @@ import pytest
 from octofold_export.cli import main
 from octofold_export.errors import GateError
 from octofold_export.publishing.contest import Contest, hold
+from octofold_game.contract.model import read_card
 from octofold_game.episodes import Episode
-from octofold_game.model import read_card
 from octofold_game.replays import ReplayWriter
 from support.waiting import becomes_true, wait_for
 

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 import yaml
 from octofold_export.publishing.readme import describe
-from octofold_game.model import Card, read_card
+from octofold_game.contract.model import Card, read_card
 from support.shipped import newest
 
 SWIFT = newest("swift")

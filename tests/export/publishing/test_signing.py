@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from octofold_export.cli import main
 from octofold_export.commands import PASSWORD_VARIABLE
-from octofold_game.model import SIGNATURE_FILE, read_card
-from octofold_game.signatures import PublicKeys, SignatureError
+from octofold_game.contract.model import SIGNATURE_FILE, read_card
+from octofold_game.contract.signatures import PublicKeys, SignatureError
 from support.signing import KeyPair, new_keys
 
 PASSWORD = "correct horse"

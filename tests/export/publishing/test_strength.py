@@ -13,7 +13,7 @@ from octofold_export.cli import main
 from octofold_export.errors import ExportError
 from octofold_export.publishing.card_files import change_card
 from octofold_export.publishing.strength import record_alternatives
-from octofold_game.model import Alternative
+from octofold_game.contract.model import Alternative
 
 
 @pytest.fixture(scope="module")

@@ -13,10 +13,10 @@ from octofold_client.rpc.local_server import LocalServer
 from octofold_export.checks.gates import TIE
 from octofold_export.cli import main
 from octofold_game.bitboards import pack
-from octofold_players.compact_tables import CompactTables
-from octofold_players.ntuple import NTupleNetwork
-from octofold_players.ntuple_player import NTuplePlayer
-from octofold_players.table_files import TableFileError
+from octofold_players.compiled.table_files import TableFileError
+from octofold_players.ntuple.compact_tables import CompactTables
+from octofold_players.ntuple.network import NTupleNetwork
+from octofold_players.ntuple.player import NTuplePlayer
 from octofold_training.cli import main as train
 
 TUPLES = ((0, 1, 2, 4, 5), (5, 6, 9, 10, 13))

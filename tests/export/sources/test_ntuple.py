@@ -23,7 +23,7 @@ from octofold_export.graph.heads import head
 from octofold_export.sources.ntuple import ntuple_source
 from octofold_game.bitboards import pack
 from octofold_game.rules import legal_moves
-from octofold_players.ntuple import NTupleNetwork
+from octofold_players.ntuple.network import NTupleNetwork
 
 TUPLES = ((0, 1, 2), (1, 5, 6))
 STAGES = (8, 7, 5)

@@ -8,7 +8,7 @@ from importlib.metadata import version as installed_version
 from pathlib import Path
 
 import pytest
-from octofold_game.model import PRECISIONS
+from octofold_game.contract.model import PRECISIONS
 from octofold_server.config.options import Config, ConfigError, key_of
 from octofold_server.config.reading import read_config, unknown_variables
 

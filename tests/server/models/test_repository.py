@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from octofold_game.model import CARD_FORMAT, MAX_CARD_BYTES, Card, GraphFile, ListedFile, Precision
+from octofold_game.contract.model import CARD_FORMAT, MAX_CARD_BYTES, Card, GraphFile, ListedFile, Precision
 from octofold_proto.errors import ModelError
 from octofold_server.models.repository import (
     MAX_MODEL_BYTES,

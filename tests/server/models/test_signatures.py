@@ -6,7 +6,7 @@ import logging
 from pathlib import Path
 
 import pytest
-from octofold_game.model import CARD_FILE, SIGNATURE_FILE, TUNING_FILE
+from octofold_game.contract.model import CARD_FILE, SIGNATURE_FILE, TUNING_FILE
 from octofold_proto.errors import ModelError
 from octofold_server.models.registry import Models
 from octofold_server.models.signatures import Signatures

@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from octofold_game.model import TUNING_FILE
-from octofold_game.processors import usable_cores
+from octofold_game.contract.model import TUNING_FILE
+from octofold_game.system.processors import usable_cores
 from octofold_proto.errors import ModelError
 from octofold_server.backends.backend import Backend, Layout, Moves
 from octofold_server.backends.fakes import FakeBackend

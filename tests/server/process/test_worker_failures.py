@@ -18,7 +18,7 @@ from octofold_proto.inference import grpc_service_pb2 as oip
 from octofold_proto.inference.grpc_service_pb2_grpc import GRPCInferenceServiceStub
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
-from octofold_server.system.siblings import SILENCE_SECONDS, ProcessSlot, SiblingFailed, Siblings
+from octofold_server.process.siblings import SILENCE_SECONDS, ProcessSlot, SiblingFailed, Siblings
 from support.forked_servers import ServerForks
 from support.processes import members, metric, on_a_connection_of_its_own
 from support.servers import (

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from octofold_game import rules
 from octofold_game.bitboards import pack, unpack
-from octofold_players.ntuple import NTupleNetwork
+from octofold_players.ntuple.network import NTupleNetwork
 from octofold_training.games import positions
 from octofold_training.games.positions import PositionPool
 from octofold_training.games.stages import stages

@@ -7,7 +7,7 @@ import pytest
 import torch
 from octofold_game.bitboards import pack
 from octofold_game.rules import legal_moves
-from octofold_players.ntuple import NTupleNetwork
+from octofold_players.ntuple.network import NTupleNetwork
 from octofold_training.games.environment import MoveTable
 from octofold_training.games.tensor_pool import TensorPool
 from octofold_training.games.tensor_teacher import TensorTeacher

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from octofold_players.ntuple import NTupleNetwork
+from octofold_players.ntuple.network import NTupleNetwork
 from octofold_training import checkpoints, cli
 from octofold_training.errors import TrainingError
 from octofold_training.learners.device_distil import DeviceDistillation, DeviceDistilOptions

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from octofold_game.bitboards import pack, unpack
 from octofold_game.rules import legal_moves
-from octofold_players.ntuple import NTupleNetwork, best_move
+from octofold_players.ntuple.network import NTupleNetwork, best_move
 from octofold_training.learners.downgrading import downgraded, guided_move
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from octofold_players.ntuple import NTupleNetwork
+from octofold_players.ntuple.network import NTupleNetwork
 from octofold_training.errors import TrainingError
 from octofold_training.learners.distil import CURVES, Distillation, DistilOptions
 from octofold_training.learners.muon import HiddenMuon

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import pytest
 from octofold_game.bitboards import pack
-from octofold_players.ntuple import NTupleNetwork, fetch
-from octofold_players.table_files import TableFileError
+from octofold_players.compiled.table_files import TableFileError
+from octofold_players.ntuple.network import NTupleNetwork, fetch
 from octofold_training.errors import TrainingError
 from octofold_training.learners import ntuple_episodes
 from octofold_training.learners.ntuple_td import NTupleLearner, NTupleOptions, NTupleProgress, train

@@ -17,7 +17,7 @@ from octofold_game import rules
 from octofold_game.bitboards import unpack
 from octofold_game.episodes import Episodes
 from octofold_game.symmetries import CELLS
-from octofold_players.ntuple import NTupleNetwork
+from octofold_players.ntuple.network import NTupleNetwork
 from octofold_training import checkpoints, cli
 from octofold_training.errors import TrainingError
 from octofold_training.learners.value_td import ValueLearning, ValueOptions

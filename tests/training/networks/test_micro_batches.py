@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from octofold_players.ntuple import NTupleNetwork
+from octofold_players.ntuple.network import NTupleNetwork
 from octofold_training.learners.distil import Distillation, DistilOptions
 from octofold_training.networks.build import build
 from octofold_training.networks.micro_batches import MicroBatches

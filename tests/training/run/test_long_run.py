@@ -12,7 +12,7 @@ from zipfile import ZipFile
 import numpy as np
 import pytest
 import torch
-from octofold_players.ntuple import NTupleNetwork
+from octofold_players.ntuple.network import NTupleNetwork
 from octofold_training import checkpoints
 from octofold_training.checkpoints import Checkpoint
 from octofold_training.errors import TrainingError

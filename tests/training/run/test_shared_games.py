@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 from octofold_game.bitboards import unpack
-from octofold_players.ntuple import NTupleNetwork
+from octofold_players.ntuple.network import NTupleNetwork
 from octofold_training.checkpoints import load_tensors, save_tensors
 from octofold_training.errors import EndedElsewhere, TrainingError
 from octofold_training.games.positions import joined

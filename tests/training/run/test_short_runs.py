@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from octofold_players.ntuple import NTupleNetwork
+from octofold_players.ntuple.network import NTupleNetwork
 from octofold_training import cli
 from octofold_training.checkpoints import Checkpoint
 from octofold_training.learners.distil import Distillation, DistilOptions

@@ -16,7 +16,7 @@ from octofold_game.bitboards import unpack
 from octofold_game.rules import legal_moves
 from octofold_game.spawns import SpawnStream
 from octofold_players.local_player import ValuePlayer, check_option
-from octofold_players.random_player import LARGEST_SEED
+from octofold_players.rollouts.random_player import LARGEST_SEED
 from torch import Tensor
 
 from octofold_training.checkpoints import CheckpointError, load

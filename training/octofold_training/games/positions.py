@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from octofold_game.bitboards import OUTGROWN, new_game, next_random, slide, spawn
 from octofold_game.compiling import njit
-from octofold_players.ntuple import NTupleNetwork, best_move
+from octofold_players.ntuple.network import NTupleNetwork, best_move
 
 from octofold_training.games.stages import KEPT, STAGES, draw, keep, stage
 

@@ -1,7 +1,7 @@
 """An n-tuple network on one device: the values of many moves at once, without leaving it.
 
-`octofold_players.ntuple` says what its tables hold and how they are read; here, the entries of a board on all
-its views are numbered by one matrix product.
+`octofold_players.ntuple.network` says what its tables hold and how they are read; here, the entries of a
+board on all its views are numbered by one matrix product.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from octofold_game.bitboards import LARGEST_EXPONENT
 from octofold_game.symmetries import CELLS
-from octofold_players.ntuple import NTupleNetwork
+from octofold_players.ntuple.network import NTupleNetwork
 from torch import Tensor
 
 from octofold_training.games.environment import MoveTable

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 from octofold_game.symmetries import CELLS, MOVES
-from octofold_players.ntuple import NTupleNetwork
+from octofold_players.ntuple.network import NTupleNetwork
 from torch import Tensor
 
 from octofold_training.errors import TrainingError

@@ -17,8 +17,8 @@ import torch
 from numpy.typing import NDArray
 from octofold_game.bitboards import unpack
 from octofold_game.symmetries import CELLS, MOVES
-from octofold_players.expectimax import expected_values
-from octofold_players.ntuple import NTupleNetwork
+from octofold_players.ntuple.network import NTupleNetwork
+from octofold_players.ntuple.search import expected_values
 from torch import Tensor, nn
 
 from octofold_training.errors import TrainingError

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from octofold_game.bitboards import OUTGROWN, slide
 from octofold_game.compiling import njit
-from octofold_players.ntuple import best_move
+from octofold_players.ntuple.network import best_move
 
 _U = np.uint64
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from octofold_game.bitboards import OUTGROWN, POINTS, new_game, next_random, spawn
 from octofold_game.compiling import njit
-from octofold_players.ntuple import best_move, fetch, stage_of, total
+from octofold_players.ntuple.network import best_move, fetch, stage_of, total
 
 from octofold_training.learners.downgrading import guided_move
 

@@ -29,15 +29,15 @@ from typing import Annotated
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
-from octofold_game.files import whole_file
-from octofold_players.ntuple import (
+from octofold_game.system.files import whole_file
+from octofold_players.compiled.table_files import save_array
+from octofold_players.ntuple.network import (
     FOUR_SIX_TUPLES,
     NTupleNetwork,
     check_stages,
     load_array,
 )
-from octofold_players.table_files import save_array
-from octofold_players.tuples import check_tuples
+from octofold_players.ntuple.tuples import check_tuples
 
 from octofold_training.errors import TrainingError
 from octofold_training.learners.ntuple_episodes import Buffers, Learning, learn

@@ -16,7 +16,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from octofold_players.ntuple import NTupleNetwork
+from octofold_players.ntuple.network import NTupleNetwork
 from torch import Tensor
 
 from octofold_training.errors import TrainingError

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import torch
 from octofold_game.bitboards import LARGEST_EXPONENT
-from octofold_players.ntuple import NTupleNetwork
+from octofold_players.ntuple.network import NTupleNetwork
 from torch import Tensor
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from octofold_game.bitboards import LARGEST_EXPONENT, unpack
 from octofold_game.rules import afterstates
 from octofold_game.symmetries import CELLS
-from octofold_players.ntuple import NTupleNetwork
+from octofold_players.ntuple.network import NTupleNetwork
 from torch import Tensor
 from torch.nn.functional import huber_loss, kl_div
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 import msgspec
-from octofold_game.structures import StructureError, structured
+from octofold_game.contract.structures import StructureError, structured
 
 from octofold_training.errors import TrainingError
 

@@ -22,9 +22,9 @@ from typing import Any
 import msgspec
 import numpy as np
 import torch
-from octofold_game.files import appending, write_text
 from octofold_game.play_logs.shards import ShuffledMoves
 from octofold_game.rules import LARGEST_EXPONENT
+from octofold_game.system.files import appending, write_text
 from torch.utils.flop_counter import FlopCounterMode
 
 from octofold_training import checkpoints

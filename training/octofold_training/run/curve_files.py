@@ -10,7 +10,7 @@ from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Any
 
-from octofold_game.files import naming, whole_file
+from octofold_game.system.files import naming, whole_file
 
 Report = Mapping[str, Any]
 

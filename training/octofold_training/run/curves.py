@@ -14,7 +14,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 from numpy.typing import NDArray
-from octofold_game.files import whole_file
+from octofold_game.system.files import whole_file
 
 _POINTS = 400
 _SMOOTHED_OVER = 0.04

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from octofold_game.files import why_not_writable
+from octofold_game.system.files import why_not_writable
 
 from octofold_training.errors import TrainingError
 

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from octofold_game.files import appending, write_text
+from octofold_game.system.files import appending, write_text
 
 from octofold_training.errors import TrainingError
 

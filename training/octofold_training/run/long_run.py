@@ -16,7 +16,7 @@ from uuid import uuid4
 from zipfile import ZipFile
 
 import msgspec
-from octofold_game.files import why_not_writable
+from octofold_game.system.files import why_not_writable
 
 from octofold_training import checkpoints
 from octofold_training.checkpoints import CheckpointError

@@ -9,7 +9,7 @@ from dataclasses import field, fields, replace
 from typing import Annotated, Any, TypeVar, get_type_hints
 
 import msgspec
-from octofold_game.structures import structured
+from octofold_game.contract.structures import structured
 
 from octofold_training.errors import TrainingError
 

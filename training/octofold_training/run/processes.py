@@ -15,7 +15,7 @@ from types import FrameType
 import numba
 import torch
 import torch.distributed.nn  # before there is a process group, see `joined_processes`
-from octofold_game.processors import usable_cores
+from octofold_game.system.processors import usable_cores
 from torch import Tensor, distributed, nn
 
 from octofold_training.errors import EndedElsewhere, TrainingError

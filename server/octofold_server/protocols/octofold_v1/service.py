@@ -7,12 +7,12 @@ import math
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 
 from octofold_server.admission.admission import Admission
+from octofold_server.grpc_transport.aside import Aside, answering
+from octofold_server.grpc_transport.methods import Methods
+from octofold_server.grpc_transport.streams import StreamCalls
+from octofold_server.grpc_transport.unary import UnaryCalls
 from octofold_server.models.version_index import State
 from octofold_server.protocols.octofold_v1.codecs import NextMove, NextMoves, StreamNextMoves
-from octofold_server.transport.aside import Aside, answering
-from octofold_server.transport.methods import Methods
-from octofold_server.transport.streams import StreamCalls
-from octofold_server.transport.unary import UnaryCalls
 
 SERVICE = pb.DESCRIPTOR.services_by_name["OctofoldService"].full_name
 

@@ -11,12 +11,12 @@ from google.protobuf.message import Message
 from octofold_proto.inference import grpc_service_pb2 as pb
 
 from octofold_server.admission.admission import Admission
+from octofold_server.grpc_transport.aside import Aside, answering
+from octofold_server.grpc_transport.methods import Methods
+from octofold_server.grpc_transport.streams import StreamCalls
+from octofold_server.grpc_transport.unary import UnaryCalls
 from octofold_server.protocols.open_inference.grpc_codecs import ModelInfer, ModelStreamInfer
 from octofold_server.protocols.open_inference.operations import OpenInference
-from octofold_server.transport.aside import Aside, answering
-from octofold_server.transport.methods import Methods
-from octofold_server.transport.streams import StreamCalls
-from octofold_server.transport.unary import UnaryCalls
 
 SERVICE = pb.DESCRIPTOR.services_by_name["GRPCInferenceService"].full_name
 

@@ -6,15 +6,31 @@ gRPC and REST both use this module, so that they differ only in form.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Protocol
 
 from octofold_proto.errors import InvalidRequest, Unavailable, UnknownModel
 
 from octofold_server.admission.admission import Admission
-from octofold_server.admission.metrics import exposition
-from octofold_server.admission.shared_service import SharedService
 from octofold_server.protocols.open_inference import descriptions as describe
 from octofold_server.protocols.open_inference.descriptions import Description
 from octofold_server.system.quoting import quoted
+from octofold_server.telemetry.metrics import exposition
+
+
+class SharedOperations(Protocol):
+    """Several processes that load and unload models together and share one page of metrics."""
+
+    def load(self, name: str) -> None:
+        """Load a model in all processes."""
+        ...
+
+    def unload(self, name: str) -> None:
+        """Unload a model in all processes."""
+        ...
+
+    def metrics(self) -> str:
+        """Write the metrics of all processes."""
+        ...
 
 
 class OpenInference:
@@ -25,7 +41,7 @@ class OpenInference:
         shared: the service that this process shares with others; None if this is the only process.
     """
 
-    def __init__(self, admission: Admission, shared: SharedService | None = None) -> None:
+    def __init__(self, admission: Admission, shared: SharedOperations | None = None) -> None:
         self._admission = admission
         self._shared = shared
         self._models = admission.models

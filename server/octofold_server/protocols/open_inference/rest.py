@@ -18,26 +18,26 @@ import msgspec
 from aiohttp import web
 from octofold_proto.errors import InvalidRequest, NotAllowed
 
+from octofold_server.admission.access import Access, Right
 from octofold_server.admission.admission import Admission, code_name
-from octofold_server.admission.metric_families import (
-    OPENMETRICS_TYPE,
-    PLAIN_TYPE,
-    openmetrics,
-    plain,
-    prefers_openmetrics,
-)
 from octofold_server.admission.refusals import log_change, usable_request_id
 from octofold_server.batching.statistics import Refusals
-from octofold_server.protocols.http_calls import REQUEST_ID, Handler, Route, answered, failure_of
+from octofold_server.http_transport.browsers import Browsers
+from octofold_server.http_transport.calls import REQUEST_ID, Handler, Route, answered, failure_of
+from octofold_server.http_transport.exchange import BODIES, Bodies, send
 from octofold_server.protocols.open_inference.operations import OpenInference
 from octofold_server.protocols.open_inference.rest_bodies import (
     Reply,
     read_inference,
     write_inference,
 )
-from octofold_server.transport.access import Access, Right
-from octofold_server.transport.browsers import Browsers
-from octofold_server.transport.http_exchange import BODIES, Bodies, send
+from octofold_server.telemetry.metric_families import (
+    OPENMETRICS_TYPE,
+    PLAIN_TYPE,
+    openmetrics,
+    plain,
+    prefers_openmetrics,
+)
 
 PROBES = ("/healthz", "/readyz", "/v2/health/live", "/v2/health/ready")
 """Paths that are answered without a token and under any load."""

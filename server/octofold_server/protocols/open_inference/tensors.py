@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from octofold_game import model
+from octofold_game.contract import model
 from octofold_game.rules import check_boards
 from octofold_proto.errors import InvalidRequest
 from octofold_proto.messages import boards_from_bytes

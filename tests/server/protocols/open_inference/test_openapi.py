@@ -9,9 +9,9 @@ import jsonschema
 import pytest
 import yaml
 from octofold_server.backends.fakes import FakeBackend
+from octofold_server.http_transport.browsers import Browsers
 from octofold_server.protocols.open_inference.rest import application
-from octofold_server.protocols.page.routes import routes as page_routes
-from octofold_server.transport.browsers import Browsers
+from octofold_server.web.routes import routes as page_routes
 from support.rest_requests import BOARDS, INFER, described
 from support.servers import Ask, ServeAll, Served
 

@@ -1,1 +1,0 @@
-"""Analyzes finished games: how they ended, which moves cost most, and pictures."""

@@ -1,0 +1,172 @@
+"""`evaluate` and `merge`: an evaluation as one call, and its slices put together, for programs and notebooks.
+
+The commands `octofold evaluate` and `octofold merge` use the same parts.
+"""
+
+import threading
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from octofold_game.player import Player
+from octofold_game.trajectories import GAMES_AT_ONCE, Climb, batched
+
+from octofold_client.contenders.contender import Contender
+from octofold_client.contenders.player_specs import LocalPlayer
+from octofold_client.contenders.player_thread import PlayerThread
+from octofold_client.errors import EvaluationError
+from octofold_client.evaluation.evaluate import MoveSource
+from octofold_client.evaluation.evaluate import evaluate as run
+from octofold_client.evaluation.merging import merge as merge_slices
+from octofold_client.evaluation.result import Evaluation
+from octofold_client.evaluation.result_folder import ResultFolder
+from octofold_client.evaluation.servers import Servers, report_missing
+from octofold_client.evaluation.slices import Slice
+from octofold_client.evaluation.summary import GameSummary, Summary
+from octofold_client.evaluation.tables import markdown
+from octofold_client.extras import pictures_of
+from octofold_client.provenance import recorded
+from octofold_client.rpc.credentials import PLAINTEXT, Credentials
+from octofold_client.terminal.interrupts import DeferredInterrupts
+from octofold_client.wording import counted
+
+if TYPE_CHECKING:  # an extra
+    from matplotlib.figure import Figure
+
+    from octofold_client.terminal.progress import EvaluationProgress
+
+
+@dataclass(frozen=True, repr=False)
+class EvaluationResult:
+    """The result of `evaluate`; its representation is a table."""
+
+    evaluation: Evaluation
+    folder: ResultFolder
+    """The replays, the result and the report."""
+
+    @property
+    def summary(self) -> Summary:
+        """Average, median, best score and the share of games that reached each tile, with 95% intervals."""
+        return self.evaluation.summary
+
+    @property
+    def games(self) -> Sequence[GameSummary]:
+        """Score, largest tile and number of moves of each game, in the order of the games' indices."""
+        return self.evaluation.games
+
+    def figures(self) -> "dict[str, Figure]":
+        """The pictures by name: score-distribution, survival-by-move, tiles-reached, score-by-move.
+
+        Raises:
+            EvaluationError: matplotlib is not installed (the extra `plots`).
+            ReplayError: the replay file is damaged.
+        """
+        drawing = pictures_of("octofold_client.studies.pictures")  # before the replays are read
+        climb = Climb()
+        for episodes in batched(self.folder.finished(), GAMES_AT_ONCE):
+            climb.add(episodes)
+        figures: dict[str, Figure] = drawing.figures(self.evaluation, climb)
+        return figures
+
+    def __repr__(self) -> str:
+        return markdown(self.summary, self.evaluation.title)
+
+    def _repr_markdown_(self) -> str:
+        return repr(self)
+
+
+def evaluate(
+    player: str | Sequence[str] | Player,
+    folder: str | Path,
+    *,
+    games: int = 100,
+    seed: int = 0,
+    parallel: int = 512,
+    model: str = "",
+    version: str = "",
+    credentials: Credentials = PLAINTEXT,
+    slice: tuple[int, int] | None = None,
+) -> EvaluationResult:
+    """Play full games and summarize them.
+
+    All games are kept, and after Ctrl-C the same call continues. The notebook or stderr shows progress.
+
+    Args:
+        player: address of a server, addresses of several servers that share the games, as in `Client`, or a
+            local player.
+        folder: folder for the replays, `result.json` and `report.md`; created if it is missing.
+        games: number of games; games 0 to `games` - 1 of the seed are played.
+        seed: seed of all new tiles, 0 to 2**64 - 1. Use the same seed for players that you compare.
+        parallel: games played at a time; it does not change the games.
+        model: model of the server; empty for the server's default.
+        version: version of the model; empty for the newest ready version.
+        credentials: credentials for the servers.
+        slice: (K, N) plays only slice K of the games, cut into N slices; `merge` puts the slices together.
+
+    Raises:
+        EvaluationError: the folder contains games of another evaluation, there is no such slice, or a number
+            is too small.
+        BrokenAnswer: the player made an illegal move, or did not answer with a move for each board.
+        OctofoldError: a call failed.
+        OSError: the folder cannot be written.
+    """
+    for name, value in (("games", games), ("parallel", parallel)):
+        if value < 1:
+            raise EvaluationError(f"{name} must be at least 1, got {value}")
+    kept = ResultFolder(Path(folder))
+    wanted = games if slice is None else Slice(*slice, games)
+    with ExitStack() as stack:
+        contender: Contender
+        sources: Sequence[MoveSource]
+        # Python delivers signals to the main thread only.
+        in_main_thread = threading.current_thread() is threading.main_thread()
+        check = stack.enter_context(DeferredInterrupts()).check if in_main_thread else lambda: None
+        if isinstance(player, str | Sequence):
+            targets = [player] if isinstance(player, str) else player
+            servers = stack.enter_context(Servers(targets, credentials, check, report_missing))
+            contender = served = servers.select(model, version)
+            sources = servers.sources(served)
+        else:
+            contender = local = LocalPlayer(player)
+            sources = [stack.enter_context(PlayerThread(local))]
+        number = len(wanted.range) if isinstance(wanted, Slice) else wanted
+        title = f"{contender.title}: {counted(number, 'game')}, seed {seed}"
+        progress = stack.enter_context(_progress(number, title))
+        stack.enter_context(recorded(kept.path, command=False))
+        evaluation = run(
+            sources,
+            contender,
+            kept,
+            seed=seed,
+            games=wanted,
+            parallel=parallel,
+            progress=progress,
+            while_waiting=check,
+        )
+    return EvaluationResult(evaluation, kept)
+
+
+def merge(folders: Sequence[str | Path], to: str | Path) -> EvaluationResult:
+    """Put the slices of an evaluation together, as if one program had played all games.
+
+    Args:
+        folders: result folders of all slices, in any order.
+        to: the new folder, which must be missing or empty.
+
+    Raises:
+        EvaluationError: the folders are not all slices of one finished evaluation, or `to` is not empty.
+        ReplayError: a replay file is damaged.
+        OSError: a file cannot be read or written.
+    """
+    return EvaluationResult(merge_slices(list(map(Path, folders)), Path(to)), ResultFolder(Path(to)))
+
+
+def _progress(games: int, title: str) -> "EvaluationProgress":
+    # Imported here, because programs that only ask for moves do not need rich.
+    from rich.console import Console
+
+    from octofold_client.terminal.progress import progress_on
+
+    return progress_on(Console(stderr=True), games, title)

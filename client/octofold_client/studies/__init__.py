@@ -1,0 +1,1 @@
+"""Where games are lost and how models differ: analyses, pictures and reports."""

@@ -1,0 +1,80 @@
+"""The picture of a comparison: the average of each player, and the difference of every pair.
+
+This module needs matplotlib, which is not part of the base installation. Import it only to draw.
+"""
+
+from pathlib import Path
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, MaxNLocator
+from octofold_game.drawing.figures import save
+
+from octofold_client.evaluation.contest import Contest
+from octofold_client.evaluation.intervals import Interval
+
+FILE = "comparison.png"
+_INCHES_WIDE, _INCHES_EACH, _INCHES_AROUND = 11.0, 0.45, 1.6
+_BLUE, _ORANGE, _GREY = "#3b6fb6", "#d9822b", "#8a8a8a"
+_LONGEST_NAME = 34
+
+
+def draw(folder: Path, contest: Contest) -> str:
+    """Save the picture in `folder` and return the name of its file.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    save(figure(contest), folder / FILE)
+    return FILE
+
+
+def figure(contest: Contest) -> Figure:
+    """The picture, with a panel for the averages and one for the differences."""
+    rows = max(len(contest.standings), len(contest.pairs))
+    drawn = Figure(figsize=(_INCHES_WIDE, _INCHES_AROUND + _INCHES_EACH * max(rows, 3)))
+    averages, differences = drawn.subplots(1, 2)
+    ranked = contest.ranked
+    _intervals(
+        averages,
+        [_short(standing.side.name) for standing in ranked],
+        [standing.average for standing in ranked],
+        [standing.interval for standing in ranked],
+        [_BLUE] * len(ranked),
+    )
+    averages.set_title("average score, 95% intervals", loc="left", fontsize="medium")
+    pairs = sorted(contest.pairs, key=lambda pair: -abs(pair.difference))
+    leads = [pair.lead for pair in pairs]
+    _intervals(
+        differences,
+        [f"{_short(better)}\nover {_short(worse)}" for better, worse, _, _ in leads],
+        [difference for _, _, difference, _ in leads],
+        [interval for *_, interval in leads],
+        [_ORANGE if pair.clear else _GREY for pair in pairs],
+    )
+    differences.axvline(0, color="black", linewidth=0.8)
+    differences.set_title(
+        f"difference, {contest.pairs[0].interval_in_words.rstrip(',')}", loc="left", fontsize="medium"
+    )
+    return drawn
+
+
+def _intervals(
+    axes: Axes, names: list[str], values: list[float], intervals: list[Interval | None], colors: list[str]
+) -> None:
+    """Draw a point with its interval in each row, the first row on top."""
+    for place, (value, interval, color) in enumerate(zip(values, intervals, colors, strict=True)):
+        if interval is not None:
+            axes.plot(interval, (place, place), color=color, linewidth=3, alpha=0.5, solid_capstyle="butt")
+        axes.plot(value, place, "o", color=color)
+    axes.set_yticks(np.arange(len(names)), names, fontsize="small", parse_math=False)
+    axes.set_ylim(len(names) - 0.5, -0.5)
+    axes.xaxis.set_major_locator(MaxNLocator(6))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+    axes.grid(alpha=0.25, axis="x")
+
+
+def _short(name: str) -> str:
+    """The name, or its end if it is long: the end of a folder tells more than its beginning."""
+    return name if len(name) <= _LONGEST_NAME else f"...{name[3 - _LONGEST_NAME :]}"

@@ -1,0 +1,243 @@
+"""Computes where games are lost: figures of the last positions, by stage and by distance from the end.
+
+The cost of a move is the judge's value of its own choice minus its value of the move.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from octofold_game.episodes import Episode
+from octofold_game.rules import legal_moves
+from octofold_game.trajectories import Positions
+
+from octofold_client.contenders.judges import Opinion
+from octofold_client.evaluation.intervals import (
+    Interval,
+    average_interval,
+    clustered_share_interval,
+)
+
+SCHEMA = 1
+"""Version of the JSON form; it grows when a field is removed or changes its meaning."""
+SAME_STUMBLE = 20
+"""Costly moves of one game that are fewer moves apart are one stumble."""
+QUARTERS = ("0 to 25%", "25 to 50%", "50 to 75%", "75 to 100%", "100% or more")
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How one game ended."""
+
+    game: int
+    score: int
+    largest_tile: int
+    tile_sum: int
+
+    @classmethod
+    def of(cls, episode: Episode) -> "Ending":
+        """The ending of a finished game."""
+        tiles = np.where(episode.final_board > 0, 1 << episode.final_board.astype(np.int64), 0)
+        return cls(episode.game, episode.score, episode.largest_tile, int(tiles.sum()))
+
+    @property
+    def quarter(self) -> int:
+        """Index into `QUARTERS`: the sum of the other tiles as a share of the largest tile."""
+        return min(4, 4 * (self.tile_sum - self.largest_tile) // self.largest_tile)
+
+
+@dataclass(frozen=True)
+class Verdicts:
+    """A judge's verdicts on positions; -1 and NaN for positions that were not judged."""
+
+    choices: NDArray[np.int8]
+    """`[P]`: the judge's own moves."""
+    costs: NDArray[np.float64]
+    """`[P]`: costs of the moves made; 0 if the judge makes the same move."""
+    values: NDArray[np.float64]
+    """`[P, 4]`: values of the four moves."""
+
+    @classmethod
+    def none(cls, positions: int) -> "Verdicts":
+        """Verdicts with no position judged."""
+        return cls(
+            np.full(positions, -1, np.int8), np.full(positions, np.nan), np.full((positions, 4), np.nan)
+        )
+
+    @property
+    def judged(self) -> NDArray[np.bool_]:
+        """Whether each position was judged, `[P]`."""
+        return self.choices >= 0
+
+    def add(self, rows: NDArray[np.intp], made: NDArray[np.uint8], opinion: Opinion) -> None:
+        """Enter the judge's opinion of the positions `rows`, in which the moves `made` were made."""
+        index = np.arange(len(rows))
+        best = opinion.values[index, opinion.choices]
+        self.choices[rows], self.values[rows] = opinion.choices, opinion.values
+        # A vote may choose a move without the largest probability; a negative cost means nothing then.
+        self.costs[rows] = np.maximum(0.0, best - opinion.values[index, made])
+
+
+@dataclass(frozen=True)
+class Group:
+    """Figures of a group of positions."""
+
+    label: str
+    positions: int
+    empty_cells: float
+    """Average number of empty cells."""
+    choices: float
+    """Average number of legal moves."""
+    judged: int
+    agreement: float | None
+    """Share of the judged positions in which the judge makes the same move; None without any."""
+    agreement_interval: Interval | None
+    """95% interval, which takes into account that the positions of one game are similar."""
+    cost: float | None
+    """Average cost of a move."""
+    cost_share: float | None
+    """Share of the cost of all positions."""
+
+
+@dataclass(frozen=True)
+class CostlyMove:
+    """A move that the judge would not have made."""
+
+    game: int
+    move: int
+    """Number of moves made before; the position that `octofold replay --move` shows."""
+    board: list[int]
+    made: int
+    better: int
+    """The judge's own move."""
+    values: list[float | None]
+    """The judge's values of the four moves; None for an illegal move."""
+    cost: float
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """All figures of the last positions of some games."""
+
+    endings: Sequence[Ending]
+    positions: Positions
+    verdicts: Verdicts
+
+    def by_stage(self) -> list[Group]:
+        """Groups by the largest tile on the board, in ascending order."""
+        largest = self.positions.boards.max(axis=1)
+        return [
+            self._group(str(1 << exponent), largest == exponent) for exponent in np.unique(largest).tolist()
+        ]
+
+    def by_distance(self) -> list[Group]:
+        """Groups by the number of moves left, in ranges that double, from the end backwards."""
+        groups, first = [], 1
+        most = int(self.positions.left.max())
+        while first <= most:
+            last = min(2 * first - 1, most)
+            label = f"{first}" if first == last else f"{first} to {last}"
+            rows = (self.positions.left >= first) & (self.positions.left <= last)
+            groups.append(self._group(label, rows))
+            first = last + 1
+        return groups
+
+    def whole(self) -> Group:
+        """All positions as one group."""
+        return self._group("all", np.ones(len(self.positions), bool))
+
+    def endings_by_tile(self) -> list[tuple[int, list[int]]]:
+        """For each largest tile, the number of games that ended in each of `QUARTERS`."""
+        counts: dict[int, list[int]] = {}
+        for ending in self.endings:
+            counts.setdefault(ending.largest_tile, [0] * len(QUARTERS))[ending.quarter] += 1
+        return sorted(counts.items())
+
+    def cost_of_a_game(self) -> tuple[float, Interval | None] | None:
+        """The average total cost of a game's last moves, and its 95% interval.
+
+        The interval is one over games, because the positions of one game are similar. Only completely
+        judged games count; None without any.
+        """
+        indices, rows = np.unique(self.positions.games, return_inverse=True)
+        judged = self.verdicts.judged
+        complete = np.bincount(rows, ~judged, len(indices)) == 0
+        if not complete.any():
+            return None
+        costs = np.bincount(rows, np.where(judged, self.verdicts.costs, 0.0), len(indices))[complete]
+        return float(costs.mean()), average_interval(costs)
+
+    def costliest(self, count: int) -> Iterator[CostlyMove]:
+        """The costliest moves of `count` different stumbles, in descending order, without moves of cost 0."""
+        costs = np.where(self.verdicts.judged, self.verdicts.costs, 0.0)
+        found: dict[int, list[int]] = {}
+        for row in np.argsort(-costs, kind="stable")[: np.count_nonzero(costs)].tolist():
+            if count == 0:
+                return
+            move = int(self.positions.numbers[row])
+            others = found.setdefault(int(self.positions.games[row]), [])
+            if all(abs(move - other) >= SAME_STUMBLE for other in others):
+                others.append(move)
+                count -= 1
+                yield self._costly(row)
+
+    def to_json(self, costliest: int) -> dict[str, Any]:
+        """The figures as plain JSON values; docs/results.md describes them."""
+        cost = self.cost_of_a_game()
+        return {
+            "games": len(self.endings),
+            "positions": len(self.positions),
+            "judged": int(np.count_nonzero(self.verdicts.judged)),
+            "average_score": fmean(ending.score for ending in self.endings),
+            "cost_of_a_game": None if cost is None else {"average": cost[0], "interval": cost[1]},
+            "all": asdict(self.whole()),
+            "by_stage": [asdict(group) for group in self.by_stage()],
+            "by_distance": [asdict(group) for group in self.by_distance()],
+            "endings": [
+                {"largest_tile": tile, "games": sum(counts), "quarters": counts}
+                for tile, counts in self.endings_by_tile()
+            ],
+            "costliest": [asdict(move) for move in self.costliest(costliest)],
+        }
+
+    def _group(self, label: str, rows: NDArray[np.bool_]) -> Group:
+        boards, judged = self.positions.boards[rows], self.verdicts.judged[rows]
+        costs = self.verdicts.costs[rows][judged]
+        same = (self.verdicts.choices[rows] == self.positions.made[rows])[judged]
+        total = float(np.nansum(self.verdicts.costs))
+        return Group(
+            label=label,
+            positions=len(boards),
+            empty_cells=float((boards == 0).sum(axis=1).mean()),
+            choices=float(legal_moves(boards).sum(axis=1).mean()),
+            judged=len(costs),
+            agreement=float(same.mean()) if len(costs) else None,
+            agreement_interval=_share(self.positions.games[rows][judged], same) if len(costs) else None,
+            cost=float(costs.mean()) if len(costs) else None,
+            cost_share=float(costs.sum()) / total if len(costs) and total else None,
+        )
+
+    def _costly(self, row: int) -> CostlyMove:
+        positions, verdicts = self.positions, self.verdicts
+        legal = legal_moves(positions.boards[row : row + 1])[0]
+        return CostlyMove(
+            game=int(positions.games[row]),
+            move=int(positions.numbers[row]),
+            board=positions.boards[row].tolist(),
+            made=int(positions.made[row]),
+            better=int(verdicts.choices[row]),
+            values=[
+                value if possible else None
+                for value, possible in zip(verdicts.values[row].tolist(), legal.tolist(), strict=True)
+            ],
+            cost=float(verdicts.costs[row]),
+        )
+
+
+def _share(games: NDArray[np.int64], same: NDArray[np.bool_]) -> Interval:
+    """The interval of the share of True in `same` `[P]`; `games` `[P]` is the game of each position."""
+    _, rows = np.unique(games, return_inverse=True)
+    return clustered_share_interval(np.bincount(rows, same), np.bincount(rows))

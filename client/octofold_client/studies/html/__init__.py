@@ -1,0 +1,1 @@
+"""One HTML file that shows results, with games to click through."""

@@ -1,0 +1,153 @@
+"""The games of a report: buttons that hold whole games, and the board of `static/viewer.js`."""
+
+import base64
+from collections.abc import Iterable
+from xml.etree import ElementTree as ET
+
+from octofold_game.episodes import Episode
+from octofold_game.rules import MOVE_NAMES
+
+from octofold_client.contenders.judges import PROBABILITY
+from octofold_client.studies.endings import CostlyMove
+from octofold_client.studies.html.elements import make
+from octofold_client.studies.html.results import COSTLY_MOVES, EvaluationPart
+from octofold_client.studies.kept import JudgeName
+
+KEYS = (("←", "→"), "one move"), (("page up", "page down"), "25 moves"), (("home", "end"), "start and end")
+
+
+def games_section(parts: list[EvaluationPart]) -> ET.Element:
+    """The worst and the best games of every result, and the board."""
+    return make(
+        "section",
+        make("h2", "The worst and the best games"),
+        make("noscript", make("p.note", "The games need JavaScript; everything else on this page does not.")),
+        make(
+            "div.viewer",
+            make("div.games", *(_games_of(part, index, len(parts) > 1) for index, part in enumerate(parts))),
+            _board(),
+            id="viewer",
+            hidden=True,
+        ),
+        id="games",
+    )
+
+
+def _games_of(part: EvaluationPart, index: int, named: bool) -> ET.Element:
+    box = make(
+        "div.games-of", make("h3", make(f"span.chip.series-{index % 8}"), part.name) if named else None
+    )
+    shown: set[int] = set()
+    for title, episodes in (
+        ("Worst", part.games.worst),
+        ("Best", part.games.best),
+        ("With costly moves", part.games.others),
+    ):
+        fresh = [episode for episode in episodes if episode.game not in shown]
+        shown |= {episode.game for episode in fresh}
+        if fresh:
+            buttons = (make("li", _button(episode, index, part.name)) for episode in fresh)
+            box.append(make("div", make("p.kind", title), make("ul", *buttons)))
+    return box
+
+
+def _button(episode: Episode, index: int, name: str) -> ET.Element:
+    return make(
+        "button.game",
+        make("strong", f"{episode.score:,}"),
+        make("span", f"{episode.largest_tile}", class_=f"tile-chip t{int(episode.final_board.max())}"),
+        make("span.note", f"game {episode.game}, {len(episode):,} moves"),
+        type="button",
+        id=game_id(index, episode.game),
+        aria_pressed="false",
+        data_title=f"{name}, game {episode.game}",
+        data_start=",".join(map(str, episode.start.tolist())),
+        data_moves=base64.b64encode(episode.moves).decode(),
+    )
+
+
+def game_id(part: int, game: int) -> str:
+    """The id of a game's button."""
+    return f"game-{part}-{game}"
+
+
+def _board() -> ET.Element:
+    def button(action: str, text: str, label: str) -> ET.Element:
+        return make("button", text, type="button", data_action=action, aria_label=label, title=label)
+
+    return make(
+        "div.stage",
+        make("p.title", id="viewer-title", aria_live="polite"),
+        make("div.board", *(make("span.cell") for _ in range(16)), id="board", role="img"),
+        make(
+            "dl.scores",
+            *(
+                make("div", make("dt", name), make("dd", "0", id=id_))
+                for name, id_ in (("Score", "at-score"), ("Move", "at-move"), ("Next move", "at-next"))
+            ),
+        ),
+        make("input", id="seek", type="range", min="0", max="0", value="0", aria_label="Move of the game"),
+        make(
+            "div.buttons",
+            button("start", "Start", "To the start"),
+            button("back", "←", "One move back"),
+            button("play", "Play", "Play or pause"),
+            button("on", "→", "One move on"),
+            button("end", "End", "To the end"),
+        ),
+        make("p.note.keys", *_keys()),
+        id="stage",
+        tabindex="0",
+        role="group",
+        aria_label="Board of the game",
+    )
+
+
+def _keys() -> Iterable[ET.Element | str]:
+    for keys, effect in KEYS:
+        yield from (make("kbd", key) for key in keys)
+        yield f" {effect}, "
+    yield make("kbd", "space")
+    yield " play or pause."
+
+
+def costly_moves(part: EvaluationPart, index: int, judge: JudgeName) -> ET.Element:
+    """The costliest moves of an analysis, each as a small board with a way into its game."""
+    assert part.analysis is not None
+    included = {episode.game for episode in (*part.games.worst, *part.games.best, *part.games.others)}
+    return make(
+        "ul.costly",
+        *(
+            _costly(move, index, judge, move.game in included)
+            for move in part.analysis.costliest[:COSTLY_MOVES]
+        ),
+    )
+
+
+def _costly(move: CostlyMove, index: int, judge: JudgeName, included: bool) -> ET.Element:
+    worth = f"{move.cost:.1%}" if judge.unit == PROBABILITY else f"{move.cost:,.0f} {judge.unit}"
+    named = f"Game {move.game}, move {move.move:,}"
+    link = make(
+        "button.link", named, type="button", data_game=game_id(index, move.game), data_move=f"{move.move}"
+    )
+    return make(
+        "li",
+        small_board(move.board),
+        make(
+            "p",
+            link if included else named,
+            f": the player moves {MOVE_NAMES[move.made]}, {judge.name} {MOVE_NAMES[move.better]}. "
+            f"Cost: {worth}.",
+        ),
+    )
+
+
+def small_board(board: list[int]) -> ET.Element:
+    """A board that does not change."""
+    tiles = [f"{1 << exponent}" if exponent else "" for exponent in board]
+    rows = "; ".join(", ".join(tile or "empty" for tile in tiles[row : row + 4]) for row in range(0, 16, 4))
+    cells = (
+        make("span", tile, class_=f"cell t{exponent} d{len(tile)}" if exponent else "cell")
+        for exponent, tile in zip(board, tiles, strict=True)
+    )
+    return make("div.board.small", *cells, role="img", aria_label=f"Board: {rows}")

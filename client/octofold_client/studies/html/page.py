@@ -1,0 +1,125 @@
+"""Puts a report together: one HTML file that needs no other file, asks no host and runs no foreign script."""
+
+import base64
+import hashlib
+from collections.abc import Sequence
+from importlib.resources import files
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+from octofold_game.drawing.palette import SERIES, TILE_COLORS, TILE_TEXT
+from octofold_game.system.files import write_text
+
+from octofold_client.errors import EvaluationError
+from octofold_client.provenance import Provenance
+from octofold_client.studies.html import evaluations, loads
+from octofold_client.studies.html.elements import facts, html, make, raw
+from octofold_client.studies.html.results import Parts, read_parts
+from octofold_client.wording import counted
+
+MOST_RESULTS = 8
+"""Results in one report; there are as many colors."""
+
+
+def write_report(file: Path, folders: Sequence[Path], remarks: Sequence[str] = ()) -> None:
+    """Write the report of the results in some folders: evaluations with their analyses, and load tests.
+
+    Args:
+        file: file to write.
+        folders: result folders.
+        remarks: sentences about the evaluations, in place of a comparison of each with the first one.
+
+    Raises:
+        EvaluationError: a folder contains no result, there are too many, or matplotlib is not installed.
+        LoadTestError: the result of a load test is damaged.
+        ReplayError: a replay file is damaged.
+        OSError: a file cannot be read or written.
+    """
+    if len(folders) > MOST_RESULTS:
+        raise EvaluationError(f"a report shows at most {MOST_RESULTS} results, got {len(folders)}")
+    write_text(file, page(read_parts(folders), remarks))
+
+
+def page(parts: Parts, remarks: Sequence[str] = ()) -> str:
+    """The text of the report."""
+    content = []
+    if parts.evaluations:
+        content += evaluations.sections(parts.evaluations, remarks)
+    if parts.tests:
+        content += loads.sections(parts.tests)
+    style, script = _style(), _static("viewer.js")
+    title = _title(parts)
+    body = make(
+        "body",
+        make("a.skip", "Skip to the results", href="#main"),
+        make("header", make("p.brand", "Octofold"), make("h1", title), make("p.note", _subtitle(parts))),
+        make("main", *content, id="main", tabindex="-1"),
+        _footer(),
+        raw("script", script),
+    )
+    return html(_head(title, style, script), body)
+
+
+def _title(parts: Parts) -> str:
+    first, *others = parts.names
+    if not others:
+        return first
+    return f"{', '.join([first, *others[:-1]])} and {others[-1]}"
+
+
+def _subtitle(parts: Parts) -> str:
+    games = sum(len(part.evaluation.games) for part in parts.evaluations)
+    said = [f"{counted(games, 'game')} played to their end"] if games else []
+    if parts.tests:
+        said.append(counted(len(parts.tests), "load test"))
+    return ", ".join(said)
+
+
+def _head(title: str, style: str, script: str) -> ET.Element:
+    policy = (
+        f"default-src 'none'; style-src {_digest(style)}; script-src {_digest(script)}; img-src data:; "
+        "base-uri 'none'; form-action 'none'"
+    )
+    return make(
+        "head",
+        make("meta", charset="utf-8"),
+        make("meta", http_equiv="Content-Security-Policy", content=policy),
+        make("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        make("meta", name="color-scheme", content="light dark"),
+        make("meta", name="referrer", content="no-referrer"),
+        make("title", f"{title} - Octofold"),
+        make("link", rel="icon", href="data:,"),  # or a browser would ask for one
+        raw("style", style),
+    )
+
+
+def _footer() -> ET.Element:
+    run = Provenance.now()
+    return make(
+        "footer",
+        make("h2", "This report"),
+        facts(
+            [
+                ("command", make("code", run.command)),
+                ("made", f"{run.started}, octofold {run.octofold}"),
+                ("machine", run.machine),
+            ]
+        ),
+    )
+
+
+def _digest(content: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()}'"
+
+
+def _style() -> str:
+    tiles = zip(TILE_COLORS, TILE_TEXT, strict=True)
+    lines = [
+        *(f".t{n} {{ background: {color}; color: {text}; }}" for n, (color, text) in enumerate(tiles, 1)),
+        *(f".series-{n} {{ background: {color}; }}" for n, color in enumerate(SERIES)),
+    ]
+    return "\n".join(["", *lines, _static("report.css")])
+
+
+def _static(name: str) -> str:
+    return (files("octofold_client.studies.html") / "static" / name).read_text(encoding="utf-8")

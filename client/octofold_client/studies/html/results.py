@@ -1,0 +1,165 @@
+"""Reads what reports show, from result folders: evaluations with their analyses, and load tests."""
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from heapq import nlargest
+from pathlib import Path
+
+from octofold_game.episodes import Episode
+from octofold_game.trajectories import GAMES_AT_ONCE, Climb, batched
+
+from octofold_client.errors import EvaluationError
+from octofold_client.evaluation.game_table import GameSummary, GameTable
+from octofold_client.evaluation.result import Evaluation, earlier_run
+from octofold_client.evaluation.result_folder import Conditions, ResultFolder, existing
+from octofold_client.evaluation.summary import Summary
+from octofold_client.loadtest.kept import FILE as LOAD_TEST_FILE
+from octofold_client.loadtest.kept import read_load_test
+from octofold_client.loadtest.result import LoadTest
+from octofold_client.provenance import Provenance, runs_of, when
+from octofold_client.studies.kept import KeptAnalysis, read_analysis
+from octofold_client.studies.shown import Shown
+
+GAMES_EACH = 3
+"""Worst and best games that a report contains."""
+COSTLY_MOVES = 5
+"""Costly moves that a report shows, with their games."""
+
+
+@dataclass
+class ChosenGames:
+    """The worst and the best games of an evaluation, and those that are asked for by their index."""
+
+    wanted: Collection[int] = ()
+    worst: list[Episode] = field(default_factory=list)
+    """In the order of their scores, the worst first."""
+    best: list[Episode] = field(default_factory=list)
+    """In the order of their scores, the best first."""
+    others: list[Episode] = field(default_factory=list)
+
+    def add(self, episodes: Sequence[Episode]) -> None:
+        """Choose among the games so far and these."""
+        self.worst = nlargest(GAMES_EACH, [*self.worst, *episodes], key=_badness)
+        self.best = nlargest(GAMES_EACH, [*self.best, *episodes], key=_goodness)
+        self.others += [episode for episode in episodes if episode.game in self.wanted]
+
+
+def _badness(episode: Episode) -> tuple[int, int]:
+    return -episode.score, -episode.game
+
+
+def _goodness(episode: Episode) -> tuple[int, int]:
+    return episode.score, -episode.game
+
+
+def read_evaluation(
+    folder: ResultFolder, conditions: Conditions, *takers: Callable[[Sequence[Episode]], None]
+) -> Evaluation:
+    """The evaluation in a folder, from its replays; each of the `takers` gets all games, piece by piece.
+
+    `ResultFolder.of_evaluation` gives the folder and its conditions.
+
+    Raises:
+        EvaluationError: the folder contains no finished games, or its result is damaged.
+        ReplayError: the replay file is damaged.
+    """
+    earlier = earlier_run(folder)
+    games = GameTable()
+    for episodes in batched(folder.finished(), GAMES_AT_ONCE):
+        for episode in episodes:
+            games.append(GameSummary.of(episode))
+        for take in takers:
+            take(episodes)
+    if not games:
+        raise EvaluationError(f"{folder.replays} contains no finished games")
+    games = games.in_order()
+    return Evaluation(conditions, games, Summary.of(games), *earlier)
+
+
+@dataclass(frozen=True)
+class EvaluationPart:
+    """An evaluation in a report."""
+
+    folder: Path
+    shown: Shown
+    games: ChosenGames
+    analysis: KeptAnalysis | None
+    runs: list[Provenance]
+    """Empty for results of older programs."""
+    written: str
+    """When the last game was written, in words."""
+
+    @property
+    def name(self) -> str:
+        """The player's name, or the folder's if two players have the same name."""
+        return self.shown.name
+
+    @property
+    def evaluation(self) -> Evaluation:
+        """The games and their figures."""
+        return self.shown.evaluation
+
+
+@dataclass(frozen=True)
+class LoadPart:
+    """A load test in a report."""
+
+    folder: Path
+    name: str
+    test: LoadTest
+    written: str
+    """When the result was written, in words."""
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Everything that a report shows."""
+
+    evaluations: list[EvaluationPart]
+    tests: list[LoadPart]
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the results."""
+        return [part.name for part in self.evaluations] + [part.name for part in self.tests]
+
+
+def read_parts(folders: Iterable[Path]) -> Parts:
+    """The results in these folders.
+
+    Raises:
+        EvaluationError: a folder contains no result.
+        LoadTestError: the result of a load test is damaged.
+        ReplayError: a replay file is damaged.
+        OSError: a file cannot be read.
+    """
+    evaluations: list[EvaluationPart] = []
+    tests: list[LoadPart] = []
+    for folder in folders:
+        if (existing(folder) / LOAD_TEST_FILE).exists():
+            tests.append(_load_part(folder, {part.name for part in tests}))
+        else:
+            evaluations.append(_evaluation_part(folder, {part.name for part in evaluations}))
+    return Parts(evaluations, tests)
+
+
+def _evaluation_part(path: Path, taken: Collection[str]) -> EvaluationPart:
+    folder, conditions = ResultFolder.of_evaluation(path)
+    analysis, climb = read_analysis(path), Climb()
+    costly = analysis.costliest[:COSTLY_MOVES] if analysis is not None else []
+    games = ChosenGames({move.game for move in costly})
+    evaluation = read_evaluation(folder, conditions, climb.add, games.add)
+    name = conditions.player if conditions.player not in taken else str(path)
+    shown = Shown(name, evaluation, climb)
+    return EvaluationPart(path, shown, games, analysis, runs_of(path), _written(folder.replays))
+
+
+def _load_part(path: Path, taken: Collection[str]) -> LoadPart:
+    test = read_load_test(path)
+    name = test.title if test.title not in taken else str(path)
+    return LoadPart(path, name, test, _written(path / LOAD_TEST_FILE))
+
+
+def _written(file: Path) -> str:
+    return when(datetime.fromtimestamp(file.stat().st_mtime, UTC))

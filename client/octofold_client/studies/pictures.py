@@ -1,0 +1,260 @@
+"""The pictures of evaluations, of one or of several in the same picture.
+
+This module needs matplotlib, which is not part of the base installation. Import it only to draw.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
+from octofold_game.drawing.figures import (
+    WIDE,
+    Size,
+    figure_of,
+    label_of,
+    percents,
+    save_all,
+    shortened,
+    styled,
+    thinned,
+    whole_numbers,
+    write_above,
+)
+from octofold_game.drawing.palette import INK, series_color, tile_color
+from octofold_game.trajectories import Climb
+
+from octofold_client.evaluation.result import Evaluation
+from octofold_client.evaluation.summary import TileShare
+from octofold_client.studies.shown import Shown
+from octofold_client.studies.tile_marks import mark_moves, mark_scores, mark_scores_upright
+
+_FEW = 10
+"""A curve ends where fewer games than this are left, because it would then show single games."""
+_BINS = (20, 72)
+_NICE = (1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 7.5, 10.0)
+_ROW_INCHES = 1.15
+_NAME_INCHES = 0.18
+_HEADROOM = 1.4
+"""The height of the axes over the highest bar, for the words above the bars."""
+_MOST_VALUES = 40
+"""Bars that still have room for their values."""
+
+
+def figures(evaluation: Evaluation, climb: Climb) -> dict[str, Figure]:
+    """All pictures of one evaluation by name."""
+    return overlaid([Shown(evaluation.conditions.player, evaluation, climb)], WIDE)
+
+
+def draw(folder: Path, evaluation: Evaluation, climb: Climb) -> list[str]:
+    """Save all pictures in `folder` and return the names of their files.
+
+    Raises:
+        OSError: a file cannot be written.
+    """
+    return save_all(figures(evaluation, climb), folder)
+
+
+def overlaid(results: Sequence[Shown], size: Size) -> dict[str, Figure]:
+    """All pictures by name, each with all results."""
+    with styled():
+        return {
+            "score-distribution": _scores(results, size),
+            "survival-by-move": _survival(results, size),
+            "tiles-reached": _tiles(results, size),
+            "score-by-move": _climb(results, size),
+        }
+
+
+def _scores(results: Sequence[Shown], size: Size) -> Figure:
+    """A row for each result, so that the clusters of several do not hide each other."""
+    height = max(size.height, 1.2 + _ROW_INCHES * len(results))
+    figure = _figure(results, size, "Scores, by the largest tile of the game", height)
+    rows = figure.subplots(len(results), 1, sharex=True, squeeze=False)[:, 0]
+    highest = max(shown.scores.max() for shown in results)
+    games = max(len(shown.scores) for shown in results)
+    width = _bin_width(1.02 * highest, games)
+    edges = np.arange(0, highest + 2 * width, width)
+    tiles = sorted({game.largest_tile for shown in results for game in shown.evaluation.games})
+    for number, (axes, shown) in enumerate(zip(rows, results, strict=True)):
+        made = np.array([game.largest_tile for game in shown.evaluation.games])
+        below = np.zeros(len(edges) - 1)
+        for tile in tiles:
+            counts = np.histogram(shown.scores[made == tile], edges)[0]
+            bins = np.flatnonzero(counts)
+            axes.bar(
+                edges[bins],
+                counts[bins],
+                width,
+                bottom=below[bins],
+                align="edge",
+                color=tile_color(tile),
+                edgecolor=INK,
+                linewidth=0.25,
+            )
+            below += counts
+        axes.set_xlim(0, edges[-1])
+        axes.set_ylim(0, _HEADROOM * below.max())
+        _mark_average(axes, shown, alone=len(results) == 1)
+        mark_scores(axes, note=number == 0)
+        whole_numbers(axes, "y", 3 if len(results) > 1 else 5)
+        axes.set_ylabel("games")
+        axes.grid(axis="y")
+    whole_numbers(rows[-1], "x", 6)
+    rows[-1].set_xlabel("score")
+    legend = [
+        Patch(facecolor=tile_color(tile), edgecolor=INK, linewidth=0.25, label=f"{tile}") for tile in tiles
+    ]
+    figure.legend(handles=legend[::-1], title="largest\ntile", loc="outside right upper")
+    return figure
+
+
+def _mark_average(axes: Axes, shown: Shown, *, alone: bool) -> None:
+    summary = shown.evaluation.summary
+    interval = summary.average_interval
+    axes.axvline(summary.average, color=INK, linewidth=1.3)
+    said = f"average {summary.average:,.0f}"
+    if interval is not None:
+        axes.axvspan(*interval, color=INK, alpha=0.16, linewidth=0, zorder=0)
+        said += f" ({interval[0]:,.0f} to {interval[1]:,.0f})"
+    if alone:
+        said += f"\nmedian {summary.median:,.0f}"
+        axes.axvline(summary.median, color=INK, linewidth=1.1, linestyle=":")
+    else:
+        said = f"{shortened(shown.name)}\n{said}"
+    axes.text(0.995, 0.96, said, transform=axes.transAxes, ha="right", va="top", fontsize="small")
+
+
+def _bin_width(span: float, games: int) -> float:
+    """A round number of points: narrow enough to show clusters, wide enough to hold games."""
+    bins = min(max(4 * np.sqrt(games), _BINS[0]), _BINS[1])
+    power = 10.0 ** np.floor(np.log10(max(span / bins, 1.0)))
+    return float(next(power * step for step in _NICE if power * step >= span / bins))
+
+
+def _survival(results: Sequence[Shown], size: Size) -> Figure:
+    figure = _figure(results, size, "How long the games last")
+    axes = figure.add_subplot()
+    longest = 1
+    for number, shown in enumerate(results):
+        lengths = np.sort([game.moves for game in shown.evaluation.games])
+        last = thinned(len(lengths))
+        axes.step(
+            np.concatenate([[0], lengths[last]]),
+            np.concatenate([[1.0], 1 - (last + 1) / len(lengths)]),
+            where="post",
+            color=series_color(number),
+            linewidth=1.6,
+            label=_legend(shown),
+        )
+        longest = max(longest, int(lengths[-1]))
+    axes.set_xlim(0, 1.02 * longest)
+    axes.set_ylim(0, 1.02)
+    mark_moves(axes)
+    percents(axes)
+    whole_numbers(axes, "x")
+    axes.set_xlabel("moves made")
+    axes.set_ylabel("games that are not over yet")
+    axes.grid(axis="y")
+    _name(figure, axes, results)
+    return figure
+
+
+def _tiles(results: Sequence[Shown], size: Size) -> Figure:
+    figure = _figure(results, size, "How many games make each tile")
+    axes = figure.add_subplot()
+    most = max(game.largest_tile for shown in results for game in shown.evaluation.games)
+    smallest = 512 if most >= 1024 else 16  # a weak player makes none of the larger ones
+    tiles = [tile for tile in (1 << exponent for exponent in range(4, 18)) if smallest <= tile <= 2 * most]
+    width = 0.84 / len(results)
+    for number, shown in enumerate(results):
+        made = np.array([game.largest_tile for game in shown.evaluation.games])
+        reached = [TileShare.of(tile, int((made >= tile).sum()), len(made)) for tile in tiles]
+        shares = np.array([row.share for row in reached])
+        limits = np.array([row.interval for row in reached])
+        margins = np.maximum(0.0, [shares - limits[:, 0], limits[:, 1] - shares])
+        places = np.arange(len(tiles)) + width * (number - (len(results) - 1) / 2)
+        alone = len(results) == 1
+        axes.bar(
+            places,
+            shares,
+            width=0.94 * width,
+            color=[tile_color(tile) for tile in tiles] if alone else series_color(number),
+            label=_legend(shown),
+            yerr=margins,
+            error_kw={"ecolor": INK, "elinewidth": 0.9, "capsize": 2.5 if len(results) < 4 else 1.5},
+        )
+        if len(results) * len(tiles) <= _MOST_VALUES:
+            for place, share, (_, high) in zip(places, shares, limits, strict=True):
+                letters = "small" if alone else "x-small"
+                rotation = 0 if len(results) * len(tiles) <= 14 else 90
+                write_above(axes, _share(share, alone=alone), place, max(share, high), letters, rotation)
+    axes.set_xticks(np.arange(len(tiles)), [str(tile) for tile in tiles])
+    axes.tick_params(axis="x", length=0)
+    axes.set_ylim(0, 1.16)
+    axes.set_yticks(np.linspace(0, 1, 6))
+    percents(axes)
+    axes.set_xlabel("tile")
+    axes.set_ylabel("games that make it")
+    axes.grid(axis="y")
+    _name(figure, axes, results)
+    return figure
+
+
+def _share(share: float, *, alone: bool) -> str:
+    """A share above a bar; narrow bars have no room for the sign, which is on the axis."""
+    if alone:
+        return f"{share:.0%}" if share in (0, 1) else f"{share:.1%}"
+    return f"{100 * share:.0f}" if share == 0 or share >= 0.01 else "<1"
+
+
+def _climb(results: Sequence[Shown], size: Size) -> Figure:
+    figure = _figure(results, size, "How the score grows")
+    axes = figure.add_subplot()
+    for number, shown in enumerate(results):
+        climb, color = shown.climb, series_color(number)
+        count = int(np.count_nonzero(climb.running >= min(_FEW, len(shown.evaluation.games))))
+        rows = thinned(count)
+        moves, average, deviation = 1 + rows, climb.average[rows], climb.deviation[rows]
+        label = _legend(shown) if len(results) > 1 else "average"
+        axes.plot(moves, average, color=color, linewidth=1.6, label=label)
+        axes.fill_between(
+            moves,
+            average - deviation,
+            average + deviation,
+            color=color,
+            alpha=0.22,
+            linewidth=0,
+            label="one standard deviation" if len(results) == 1 else None,
+        )
+    axes.set_xlim(left=0)
+    axes.set_ylim(bottom=0)
+    mark_scores_upright(axes)
+    whole_numbers(axes, "x")
+    whole_numbers(axes, "y")
+    axes.set_xlabel("moves made")
+    axes.set_ylabel("score so far, of games not over yet")
+    axes.grid(axis="y")
+    if len(results) == 1:
+        axes.legend(loc="lower right")
+    _name(figure, axes, results)
+    return figure
+
+
+def _name(figure: Figure, axes: Axes, results: Sequence[Shown]) -> None:
+    """Name the results above the axes, where no name can hide a curve."""
+    if len(results) > 1:
+        handles, labels = axes.get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside upper left", ncols=1 if len(results) == 3 else 2)
+
+
+def _legend(shown: Shown) -> str:
+    return label_of(shortened(shown.name))
+
+
+def _figure(results: Sequence[Shown], size: Size, title: str, height: float = 0.0) -> Figure:
+    subtitle = "; ".join(shown.evaluation.title for shown in results)
+    names = 0.0 if height or len(results) == 1 else _NAME_INCHES * (len(results) + 1) / 2
+    return figure_of(size, title, shortened(subtitle, 110), (height or size.height) + names)

@@ -1,0 +1,1 @@
+"""What export, server and client agree on: models, cards, and how JSON becomes typed structures."""

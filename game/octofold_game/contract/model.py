@@ -1,0 +1,365 @@
+"""The contract of a published model: its graph's tensors, its files, and the card that describes it.
+
+A version of a model is a folder, REPOSITORY/NAME/VERSION. The export writes it; server, client, players and
+benches read it. What they must agree on stands here, once.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal, get_args
+
+import msgspec
+import numpy as np
+
+from octofold_game.contract.structures import StructureError, structured
+from octofold_game.errors import OctofoldError
+from octofold_game.rules import LARGEST_EXPONENT
+from octofold_game.system.files import read_regular
+
+# The graph.
+
+CONTRACT = 1
+"""Version of the graph's inputs and outputs, which stands in the graph's metadata."""
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """An input or an output of the graph, for any number N of boards."""
+
+    name: str
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    """Behind the batch dimension; -1 stands for a size that differs from graph to graph."""
+
+
+BOARDS = Tensor("boards", np.dtype(np.uint8), (16,))
+"""The input `[N, 16]`: the exponents of the cells, row by row; 0 for an empty cell."""
+
+MOVE = Tensor("move", np.dtype(np.int8), ())
+"""`[N]`: 0 up, 1 right, 2 down, 3 left; -1 when no move is legal."""
+PROBABILITIES = Tensor("probabilities", np.dtype(np.float32), (4,))
+"""`[N, 4]`: 0 for illegal moves; their sum is 1, or 0 when no move is legal."""
+VOTES = Tensor("votes", np.dtype(np.uint8), (4,))
+"""`[N, 4]`: the number of views whose best legal move it is."""
+LEGAL = Tensor("legal", np.dtype(np.bool_), (4,))
+"""`[N, 4]`: whether the move is legal."""
+
+OUTPUTS = (MOVE, PROBABILITIES, VOTES, LEGAL)
+"""What every graph answers, in this order."""
+
+VIEWS = Tensor("views", np.dtype(np.float32), (-1, 4))
+"""`[N, V, 4]`, behind the others if the graph has it: each view's probabilities of the board's own moves."""
+
+VALUE = Tensor("value", np.dtype(np.float32), ())
+"""`[N]`, behind the others if the graph has it: the mean of a value head over the views."""
+
+TEMPERATURE = 300.0
+"""Points that make a move e times as probable as another, unless the card says otherwise."""
+
+# The names of models and the files of a version.
+
+MODEL_NAME = re.compile(r"\w[\w.-]{0,127}")
+"""What a model and its folder may be called: letters, digits and "_", after the first also "." and "-"."""
+
+Precision = Literal["fp32", "int8", "fp16"]
+PRECISIONS: tuple[Precision, ...] = get_args(Precision)
+
+CARD_FILE = "card.json"
+README_FILE = "README.md"
+"""The card for people."""
+GRAPH_FILES: dict[Precision, str] = {
+    "fp32": "model.onnx",
+    "int8": "model.int8.onnx",
+    "fp16": "model.fp16.onnx",
+}
+SIGNATURE_FILE = "card.json.sig"
+"""Optional: the signature of the card, which `octofold_game.contract.signatures` makes and checks."""
+OLD_SIGNATURE_FILE = "model.sig"
+"""That of an earlier format, which nothing reads any more."""
+TUNING_FILE = "tuning.json"
+"""Optional: the results of `octofold-serve --tune`."""
+TRITON_FILE = "config.pbtxt"
+"""Beside the versions: with it, Triton serves the model's folder as it is."""
+
+
+def tensor_file(name: str) -> str:
+    """The file beside a graph that holds its tensor `name`: little-endian float32, nothing else."""
+    return f"{name}.bin"
+
+
+# The card.
+
+CARD_FORMAT = 1
+"""It grows when a field changes its meaning or goes. A new field has a default: older cards still load."""
+
+MAX_CARD_BYTES = 1 << 20
+
+Rule = Literal["vote", "mean"]
+"""How the views' answers become one move: the one with most votes, or the best in their mean."""
+
+# A card must not make anybody read files outside of its folder.
+FileName = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*\Z", description="a file name")]
+Sha256 = Annotated[str, msgspec.Meta(pattern=r"^[0-9A-Fa-f]{64}\Z", description="a SHA-256")]
+Count = Annotated[int, msgspec.Meta(ge=0)]
+Interval = tuple[float, float]
+"""Of 95% confidence."""
+
+
+class ListedFile(msgspec.Struct, frozen=True, kw_only=True):
+    """One of the files of a version."""
+
+    file: FileName
+    sha256: Sha256
+    """In hexadecimal."""
+
+
+class StageAgreement(msgspec.Struct, frozen=True, kw_only=True):
+    """How often a precision moves as float32 does, at one stage of the games."""
+
+    boards: Count
+    agreement: float
+
+
+class GraphFile(ListedFile, frozen=True, kw_only=True, omit_defaults=True):
+    """The graph in one precision."""
+
+    tensors: dict[str, ListedFile] = {}
+    """By name, those that are too large for the graph, a file each."""
+    agreement: float | None = None
+    """Share of moves as in float32, for other precisions."""
+    agreement_by_stage: dict[str, StageAgreement] = {}
+
+
+class Place(msgspec.Struct, frozen=True, kw_only=True):
+    """Where an array of numbers lies in a file."""
+
+    offset: Count
+    """In bytes."""
+    count: Count
+
+
+class CompactTablesPlaces(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a float32 graph holds the arrays of an `octofold_players.ntuple.compact_tables.CompactTables`."""
+
+    format: int
+    entries: Count
+    kept: Count
+    page_bits: Place
+    entry_bits: Place
+    lower_codes: Place
+    upper_codes: Place
+    codebook: Place
+
+
+class Evidence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How often a network that its user described agrees with a sensible player."""
+
+    judge: str
+    boards: Count
+    """With a choice of two moves or more."""
+    agreement: float
+    chance: float
+    others: dict[str, float]
+    """By other readings of the same numbers, the best first."""
+    problem: str | None
+    """What is wrong, in one line; None: the description makes sense."""
+    warning: str | None = None
+    """What the user should know about a description that makes sense."""
+
+
+class Parity(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """On how many boards the graph was found to answer as the trained network does."""
+
+    precision: Precision
+    boards: Count
+    """In a batch."""
+    one_by_one: Count
+    equal_moves: float | None = None
+    """Share of the boards on which the moves are equal. Rounding errors decide the others."""
+
+
+class CheckedBoards(msgspec.Struct, frozen=True, kw_only=True):
+    """The boards on which reduced precisions were calibrated and measured."""
+
+    source: str
+    measured: Count
+    calibration: Count
+
+
+class Reached(msgspec.Struct, frozen=True, kw_only=True):
+    """Share of the games that reached a tile."""
+
+    tile: Count
+    share: float
+    interval: Interval
+
+
+class Strength(msgspec.Struct, frozen=True, kw_only=True):
+    """How well a version plays, by an evaluation."""
+
+    games: Count
+    seed: int
+    precision: Precision
+    average: float
+    average_interval: Interval | None
+    median: float
+    median_interval: tuple[int | float, int | float] | None = None
+    best: int
+    reached: tuple[Reached, ...]
+    outgrown: Count = 0
+    """Games that ended with a tile above the largest that the model knows."""
+    command: str
+    """Measures it again."""
+
+
+class NoWorse(msgspec.Struct, frozen=True, kw_only=True):
+    """What games against the version published before showed, as `octofold compare` says it."""
+
+    than: Count
+    """That version."""
+    margin: float
+    """It was shown to be at most this share of the average worse."""
+    games: Count
+    """Of each version; the first ones only set the cap."""
+    cap: Count | None
+    """Scores counted up to this; None: in full."""
+    above_cap: tuple[float, float] | None
+    """The share of the games above the cap, of that version and of this one."""
+    ratio: float
+    """The average of this version over that one's."""
+    ratio_interval: Interval
+    limit_error_rate: float
+    """Each limit is wrong in at most this share of all runs."""
+
+
+class Alternative(msgspec.Struct, frozen=True, kw_only=True):
+    """How another export of a version's checkpoint, or another precision of it, did in the same games."""
+
+    symmetries: int
+    decision_rule: Rule
+    precision: Precision
+    games: Count
+    average: float
+    average_interval: Interval | None
+    difference: float
+    """Of the averages: this one's less the version's own."""
+    difference_interval: Interval | None
+    """From the differences game by game."""
+
+
+class Alternatives(msgspec.Struct, frozen=True, kw_only=True):
+    """What other choices at export would score."""
+
+    rows: tuple[Alternative, ...]
+    command: str
+    """Measures them again."""
+
+
+class Card(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a published version is, where it came from, and how well it plays.
+
+    Serving needs the fields without a default; a card may leave out the others.
+    """
+
+    format: int
+    name: str
+    version: Annotated[int, msgspec.Meta(ge=1)]
+    architecture: dict[str, Any] = {}
+    """Of the network: its kind and its sizes."""
+    description: dict[str, Any] | None = None
+    """What the network reads and answers. `octofold_export.description` reads it; others need not know it."""
+    weights: Count = 0
+    checkpoint_sha256: str = ""
+    """Of the trained weights."""
+    temperature: float | None = None
+    """Of a network that values moves: a value higher by this much makes a move e times as probable."""
+    tie: float | None = None
+    """Moves whose worth differs by less count as equal: probabilities, or values as in `temperature`."""
+    value_unit: str | None = None
+    """Of the output `value`; None: the graph has none."""
+    compact_tables: CompactTablesPlaces | None = None
+    decision_rule: Rule | None = None
+    symmetries: Count = 0
+    """The number of views of a board that the network sees."""
+    largest_exponent: Annotated[int, msgspec.Meta(ge=1, le=LARGEST_EXPONENT)]
+    """Of the tiles that the model knows."""
+    evidence: Evidence | None = None
+    parity: Parity | None = None
+    precisions: dict[Precision, GraphFile]
+    tuning_sha256: Sha256 | None = None
+    """Of `TUNING_FILE` when the version was signed."""
+    not_published: dict[str, str] = {}
+    """Why precisions are missing."""
+    strength: Strength | None = msgspec.field(default_factory=lambda: None)  # written even if it is null
+    """None: not measured yet."""
+    exporter: str = ""
+    """The version of octofold that wrote the files."""
+    boards: CheckedBoards | None = None
+    alternatives: Alternatives | None = None
+    no_worse: NoWorse | None = None
+
+
+class _Versioned(msgspec.Struct):
+    format: int
+
+
+class CardError(OctofoldError, ValueError):
+    """A card that cannot be read; the message is one line that names the file and the field."""
+
+
+def read_card(folder: Path) -> Card:
+    """The card of the version in `folder`.
+
+    Raises:
+        CardError: it is missing, too large, or not the card of a model.
+    """
+    return parse_card(card_text(folder))
+
+
+def card_text(folder: Path) -> str:
+    """The text of the card of the version in `folder`.
+
+    Raises:
+        CardError: it is missing, not a regular file, larger than `MAX_CARD_BYTES`, or not UTF-8.
+    """
+    try:
+        return read_regular(folder / CARD_FILE, MAX_CARD_BYTES).decode()
+    except OSError as error:
+        raise CardError(f"{CARD_FILE} cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise CardError(f"{CARD_FILE} is not JSON: {error}") from error
+
+
+def parse_card(text: str) -> Card:
+    """The card whose JSON form is `text`. Unknown fields are passed over.
+
+    Raises:
+        CardError: it is not the card of a model, or of a format that this version of octofold does not know.
+    """
+    try:
+        content = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise CardError(f"{CARD_FILE} is not JSON: {error}") from error
+    return card_of(content)
+
+
+def card_of(content: Any) -> Card:
+    """The card that parsed JSON holds, as `parse_card`."""
+    if not isinstance(content, dict):
+        raise CardError(f"{CARD_FILE} is not a JSON object")
+    try:
+        found = structured(content, _Versioned).format  # other fields mean something only in a known format
+        if found != CARD_FORMAT:
+            raise CardError(f"{CARD_FILE}: format is {found}, not {CARD_FORMAT}")
+        return structured(content, Card)
+    except StructureError as error:
+        raise CardError(f"{CARD_FILE}: {error}") from error
+
+
+def encode_card(card: Card) -> bytes:
+    """card.json of a card; the same card gives the same bytes."""
+    return (json.dumps(msgspec.to_builtins(card), indent=2) + "\n").encode()

@@ -1,0 +1,170 @@
+"""The style of all pictures, and saving them as PNG or SVG.
+
+This module needs matplotlib, which is not part of the base installation. Import it only to draw.
+"""
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, MaxNLocator
+from numpy.typing import NDArray
+
+from octofold_game.drawing.palette import INK
+from octofold_game.system.files import whole_file
+
+DOTS_PER_INCH = 150
+GRID = 0.16
+"""Opacity of grid lines and tile marks."""
+
+
+@dataclass(frozen=True)
+class Size:
+    """The size of a picture in inches, and what goes with it."""
+
+    width: float
+    height: float
+    titled: bool
+    """Whether the picture has its own title; in a report, the page around it has one."""
+
+
+WIDE = Size(8.0, 4.6, titled=True)
+"""A file of its own."""
+COMPACT = Size(4.5, 3.2, titled=False)
+"""A part of a report, which must be readable on a phone."""
+
+_STYLE: dict[Any, Any] = {
+    "font.size": 9.5,
+    "text.parse_math": False,  # the name of a player may contain a dollar
+    "text.color": INK,
+    "axes.edgecolor": INK,
+    "axes.labelcolor": INK,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "xtick.labelsize": "small",
+    "ytick.labelsize": "small",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.axisbelow": True,
+    "axes.linewidth": 0.7,
+    "xtick.major.width": 0.7,
+    "ytick.major.width": 0.7,
+    "grid.color": INK,
+    "grid.alpha": GRID,
+    "grid.linewidth": 0.6,
+    "legend.frameon": False,
+    "legend.fontsize": "small",
+    "legend.title_fontsize": "small",
+    "svg.fonttype": "none",
+    "svg.hashsalt": "octofold",
+    "svg.image_inline": True,
+}
+
+
+def styled() -> AbstractContextManager[None]:
+    """The style of all pictures; make and save figures inside."""
+    return matplotlib.rc_context(_STYLE)
+
+
+def figure_of(size: Size, title: str, subtitle: str = "", height: float | None = None) -> Figure:
+    """An empty figure, with a title for people who see only the picture."""
+    # pyplot would look for a screen and keep every figure in memory.
+    figure = Figure(figsize=(size.width, height or size.height), layout="constrained")
+    if size.titled:
+        inches = figure.get_figheight()
+        figure.text(0.01, 1 - 0.06 / inches, title, va="top", fontsize=12.5, fontweight="bold")
+        figure.text(0.01, 1 - 0.3 / inches, subtitle, va="top", fontsize=9.5, alpha=0.75)
+        figure.set_layout_engine("constrained", rect=(0, 0, 1, 1 - 0.5 / inches))
+    return figure
+
+
+def whole_numbers(axes: Axes, axis: str, most: int = 6) -> None:
+    """Numbers such as 50,000 along an axis, at most so many."""
+    chosen = axes.xaxis if axis == "x" else axes.yaxis
+    chosen.set_major_locator(MaxNLocator(most, integer=True, steps=[1, 2, 2.5, 5, 10]))
+    chosen.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+
+
+def percents(axes: Axes) -> None:
+    """Shares from 0 to 100% along the y axis."""
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda share, _: f"{share:.0%}"))
+
+
+def label_of(name: str) -> str:
+    """A name that a legend shows, which leaves out names that begin with an underscore."""
+    return f" {name}" if name.startswith("_") else name
+
+
+def shortened(name: str, most: int = 40) -> str:
+    """A name that fits into a picture."""
+    return name if len(name) <= most else f"{name[: most - 1]}…"
+
+
+def write_above(axes: Axes, text: str, x: float, y: float, size: str = "small", rotation: float = 0) -> None:
+    """Write a value just above a bar or a point."""
+    axes.annotate(
+        text,
+        (x, y),
+        (0, 3),
+        textcoords="offset points",
+        ha="center",
+        va="bottom",
+        fontsize=size,
+        rotation=rotation,
+    )
+
+
+def save(figure: Figure, file: Path) -> None:
+    """Write a PNG file.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    with styled(), whole_file(file) as partial:
+        if figure.get_layout_engine() is None:
+            figure.tight_layout()
+        # Without metadata, equal pictures give equal files.
+        figure.savefig(partial, format="png", dpi=DOTS_PER_INCH, metadata={"Software": None})
+
+
+def save_all(figures: dict[str, Figure], folder: Path) -> list[str]:
+    """Write a PNG file for each figure and return the names of the files.
+
+    Raises:
+        OSError: a file cannot be written.
+    """
+    files = {f"{name}.png": figure for name, figure in figures.items()}
+    for name, figure in files.items():
+        save(figure, folder / name)
+    return list(files)
+
+
+def svg_of(figure: Figure) -> bytes:
+    """The figure as an SVG document whose text stays text."""
+    file = BytesIO()
+    with styled():
+        figure.savefig(file, format="svg", transparent=True, metadata={"Date": None})
+    return file.getvalue()
+
+
+def spaced(places: Sequence[float], width: float, keep: Callable[[int], bool] = lambda _: True) -> list[int]:
+    """The indices of the places to label, from the last backwards, so that labels are `width` apart."""
+    found: list[int] = []
+    free = float("inf")
+    for index in range(len(places) - 1, -1, -1):
+        if places[index] <= free and keep(index):
+            found.append(index)
+            free = places[index] - width
+    return found[::-1]
+
+
+def thinned(count: int, most: int = 400) -> NDArray[np.intp]:
+    """At most `most` indices of `count` values, evenly spread, with the first and the last."""
+    return np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(np.intp))

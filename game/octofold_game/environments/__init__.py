@@ -1,0 +1,1 @@
+"""2048 as gymnasium environments."""

@@ -1,0 +1,88 @@
+"""Renders boards for the gymnasium environments: as text, as pixels, or in a window."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import gymnasium
+import numpy as np
+from numpy.typing import NDArray
+
+from octofold_game.commands.extras import install_command
+
+FRAMES_PER_SECOND = 10
+"""Moves that a window shows each second."""
+
+
+def check_mode(render_mode: str | None, modes: list[str]) -> None:
+    """Check that an environment has a render mode.
+
+    Raises:
+        ValueError: it has not.
+    """
+    if render_mode is not None and render_mode not in modes:
+        raise ValueError(f"unknown render mode {render_mode!r}; allowed are None, {', '.join(modes)}")
+
+
+def pixels_of(board: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """A board `[16]` as a picture `[height, width, 3]`.
+
+    Raises:
+        DependencyNotInstalled: Pillow is not installed.
+    """
+    try:
+        from octofold_game.drawing.board_picture import board_pixels
+    except ModuleNotFoundError as error:
+        raise _missing("pictures of boards", error, "gymnasium") from None
+    return board_pixels(board)
+
+
+class Window:
+    """A window that shows a board, by pygame."""
+
+    def __init__(self, title: str) -> None:
+        """Open the window when the first board comes.
+
+        Raises:
+            DependencyNotInstalled: pygame is not installed.
+        """
+        os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")  # it would print a line
+        try:
+            import pygame
+        except ModuleNotFoundError as error:
+            raise _missing("a window", error, "gymnasium-window") from None
+        self._pygame = pygame
+        self._clock = pygame.time.Clock()
+        self._title = title
+        self._screen: Any = None
+
+    def show(self, board: NDArray[np.uint8]) -> None:
+        """Show a board `[16]`, and wait so long that `FRAMES_PER_SECOND` boards are shown at most.
+
+        Raises:
+            DependencyNotInstalled: Pillow is not installed.
+        """
+        pygame = self._pygame
+        pixels = pixels_of(board)
+        height, width, _ = pixels.shape
+        if self._screen is None:
+            pygame.display.init()
+            pygame.display.set_caption(self._title)
+            self._screen = pygame.display.set_mode((width, height))
+        self._screen.blit(pygame.image.frombuffer(pixels.tobytes(), (width, height), "RGB"), (0, 0))
+        pygame.event.pump()  # or the desktop would report that the window does not answer
+        pygame.display.flip()
+        self._clock.tick(FRAMES_PER_SECOND)
+
+    def close(self) -> None:
+        """Close the window; a window that was not opened is left alone."""
+        if self._screen is not None:
+            self._pygame.display.quit()
+            self._screen = None
+
+
+def _missing(what: str, error: ModuleNotFoundError, extra: str) -> Exception:
+    package = {"PIL": "Pillow", "pygame": "pygame-ce"}.get(error.name or "", error.name)
+    message = f"{what} need{'s' * what.startswith('a ')} {package}: run {install_command(extra)}"
+    return gymnasium.error.DependencyNotInstalled(message)

@@ -1,0 +1,250 @@
+"""2048 as a gymnasium environment, for any library whose agents use gymnasium's interface.
+
+It needs gymnasium (install `octofold[gymnasium]`), and nothing else here imports it. `Episodes` plays the
+games, so the same seed spawns the same tiles here and there. `vector_environment.py` plays many at once.
+"""
+
+from __future__ import annotations
+
+from operator import index
+from typing import Any
+
+import gymnasium
+import numpy as np
+from numpy.typing import NDArray
+
+from octofold_game.drawing.board_text import board_text
+from octofold_game.environments.rendering import FRAMES_PER_SECOND, Window, check_mode, pixels_of
+from octofold_game.episodes import Episode, Episodes
+from octofold_game.rules import LARGEST_EXPONENT, legal_moves
+
+ENVIRONMENT_ID = "octofold/2048-v0"
+"""For `gymnasium.make("octofold_game.environments.single:octofold/2048-v0")`, which imports this module."""
+OLD_ID = "octofold/Game2048-v0"
+"""The same environment, by the name that version 0.1 gave it."""
+
+
+class Game2048Env(gymnasium.Env[NDArray[np.uint8], np.int64]):
+    """Plays one game of 2048 after another.
+
+    The conventions follow the published environments (`gymnasium-2048` and jumanji's `Game2048`):
+
+    observation
+        The board, `[4, 4] uint8`: exponents 0 to 17, where 0 is an empty cell and 11 is tile 2048. With
+        `one_hot`, `[4, 4, 18] uint8`: channel `e` is 1 where the exponent is `e`.
+    action
+        0 up, 1 right, 2 down, 3 left.
+    reward
+        The sum of the tiles that the move merged. The rewards of a game add up to its score.
+    illegal action
+        An action that does not change the board is illegal. It spawns no tile, its reward is 0, and the game
+        continues. `info["action_mask"]` `[4] int8` is 1 for each legal action, the form that
+        `action_space.sample(mask)` takes. `action_masks()` returns the same as `bool`, the form that maskable
+        agents take.
+    end
+        `terminated` is True when no action is legal. `truncated` is always False. `info` also has `score` and
+        `largest_tile`.
+    seed
+        `reset(seed=s)` starts game 0 of `Episodes(s, ...)`. Each later `reset()` starts the next game of that
+        seed, and `options={"game": n}` starts game n. The games are those of an evaluation with the same seed
+        and can be compared with them move by move. `s` is 0 to 2**64 - 1; without `s`, the seed is random.
+    start
+        `options={"board": b}` starts from board `b`, exponents `[4, 4]` or `[16]`, with score 0. The new
+        tiles are those of the game that it starts, after the two starting tiles.
+    rendering
+        `render_mode="ansi"` gives text and "rgb_array" pixels; "human" shows each board in a window.
+    """
+
+    metadata: dict[str, Any] = {  # noqa: RUF012 -- gymnasium's own type
+        "render_modes": ["ansi", "rgb_array", "human"],
+        "render_fps": FRAMES_PER_SECOND,
+    }
+
+    def __init__(self, *, one_hot: bool = False, render_mode: str | None = None) -> None:
+        """Set up the spaces; `reset` starts the first game.
+
+        Args:
+            one_hot: whether observations are one-hot planes instead of exponents.
+            render_mode: None, "ansi", "rgb_array" (needs Pillow) or "human" (also needs pygame).
+
+        Raises:
+            ValueError: another render mode.
+            DependencyNotInstalled: "human" without pygame.
+        """
+        check_mode(render_mode, self.metadata["render_modes"])
+        self.render_mode = render_mode
+        self._window = Window("2048") if render_mode == "human" else None
+        self.action_space = gymnasium.spaces.Discrete(4)
+        self.observation_space = observation_space(one_hot)
+        self._one_hot = one_hot
+        self._seed: int | None = None
+        self._next_game = 0
+        self._episodes: Episodes | None = None  # None while no game is running
+        self._board = np.zeros(16, np.uint8)
+        self._legal = np.zeros(4, np.bool_)
+        self._score = 0
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[NDArray[np.uint8], dict[str, Any]]:
+        """Start a game.
+
+        Args:
+            seed: seed of the games, 0 to 2**64 - 1; None keeps the current one.
+            options: `{"game": n}` starts game n of the seed instead of the next one. `{"board": b}` starts it
+                from another board.
+
+        Returns:
+            The observation and `info`, as the class describes them.
+
+        Raises:
+            ValueError: the seed or the game is out of range, or the board is none on which a game can go on;
+                the running game goes on.
+        """
+        chosen = self._seed if seed is None else seed
+        if chosen is None:
+            chosen = int(self.np_random.integers(1 << 63))
+        options = options or {}
+        game = whole_games(options.get("game", self._next_game if seed is None else 0), ()).item()
+        boards = given_boards(options["board"], 1) if "board" in options else None
+        episodes = Episodes(chosen, [game])  # refuses what is out of range, before anything changes
+        if boards is not None:
+            episodes = Episodes(chosen)
+            episodes.resume([Episode(game, chosen, LARGEST_EXPONENT, boards[0], b"", 0, boards[0])])
+        super().reset(seed=seed)
+        self._seed, self._episodes, self._next_game = chosen, episodes, game + 1
+        self._look(self._episodes)
+        self._show()
+        return self._observation(), self._info()
+
+    def step(self, action: np.int64 | int) -> tuple[NDArray[np.uint8], float, bool, bool, dict[str, Any]]:
+        """Make one move.
+
+        Returns:
+            Observation, reward, `terminated`, `truncated` and `info`, as the class describes them.
+
+        Raises:
+            ResetNeeded: no game is running.
+            InvalidAction: the action is not a whole number in 0 to 3.
+        """
+        if self._episodes is None:
+            raise gymnasium.error.ResetNeeded("no game is running: call reset()")
+        try:
+            chosen = index(action)
+        except TypeError:
+            raise gymnasium.error.InvalidAction(f"action {action!r} is not a whole number") from None
+        if not 0 <= chosen <= 3:
+            raise gymnasium.error.InvalidAction(f"action {action} is not in 0 to 3")
+        if not self._legal[chosen]:
+            return self._observation(), 0.0, False, False, self._info()
+        before = self._score
+        finished = self._episodes.step([chosen])
+        if finished:
+            (episode,) = finished
+            self._board, self._score = episode.final_board, episode.score
+            self._legal = np.zeros(4, np.bool_)
+            self._episodes = None
+        else:
+            self._look(self._episodes)
+        self._show()
+        return self._observation(), float(self._score - before), bool(finished), False, self._info()
+
+    def action_masks(self) -> NDArray[np.bool_]:
+        """Which actions are legal now: `[4]`, True is legal."""
+        return self._legal.copy()
+
+    def render(self) -> Any:
+        """The board: four lines in mode "ansi", pixels `[height, width, 3]` in "rgb_array", else None."""
+        if self.render_mode == "ansi":
+            return board_text(self._board)
+        if self.render_mode == "rgb_array":
+            return pixels_of(self._board)
+        self._show()
+        return None
+
+    def close(self) -> None:
+        """Close the window, if there is one."""
+        if self._window is not None:
+            self._window.close()
+
+    def _look(self, episodes: Episodes) -> None:
+        self._board, self._legal, self._score = episodes.boards[0], episodes.legal[0], int(episodes.scores[0])
+
+    def _show(self) -> None:
+        if self._window is not None:
+            self._window.show(self._board)
+
+    def _observation(self) -> NDArray[np.uint8]:
+        return observation(self._board, self._one_hot)
+
+    def _info(self) -> dict[str, Any]:
+        return {
+            "action_mask": self._legal.astype(np.int8),
+            "score": self._score,
+            "largest_tile": 1 << int(self._board.max()),
+        }
+
+
+def observation_space(one_hot: bool) -> gymnasium.spaces.Space[NDArray[np.uint8]]:
+    """The space of the observations of a board."""
+    shape, largest = ((4, 4, LARGEST_EXPONENT + 1), 1) if one_hot else ((4, 4), LARGEST_EXPONENT)
+    space: gymnasium.spaces.Space[Any] = gymnasium.spaces.Box(0, largest, shape, np.uint8)
+    return space
+
+
+def observation(boards: NDArray[np.uint8], one_hot: bool) -> NDArray[np.uint8]:
+    """A copy of boards `[..., 16]` as observations `[..., 4, 4]` or `[..., 4, 4, 18]`."""
+    square = boards.reshape(*boards.shape[:-1], 4, 4)
+    return np.eye(LARGEST_EXPONENT + 1, dtype=np.uint8)[square] if one_hot else square.copy()
+
+
+def whole_games(games: Any, shape: tuple[int, ...]) -> NDArray[np.int64]:
+    """The indices of games, broadcast to a shape.
+
+    Raises:
+        ValueError: one is not a whole number in 0 to 2**63 - 1, or they do not fit the shape.
+    """
+    given = np.asarray(games)
+    if given.dtype.kind not in "iuO":
+        raise ValueError(f"game {games!r} is not a whole number")
+    try:
+        indices = np.array([index(each) for each in given.flat], np.int64).reshape(given.shape)
+    except OverflowError:
+        raise ValueError("a game index is above 2**63 - 1") from None
+    except TypeError:
+        raise ValueError(f"game {games!r} is not a whole number") from None
+    if (indices < 0).any():
+        raise ValueError(f"game index {indices.min()} is negative")
+    return np.broadcast_to(indices, shape)
+
+
+def given_boards(boards: Any, number: int) -> NDArray[np.uint8]:
+    """Boards to start from, `[number, 16]`: one board for all games, or one for each.
+
+    Raises:
+        ValueError: they have another shape, other exponents than 0 to 17, or no legal move.
+    """
+    given = np.asarray(boards)
+    if given.shape[-2:] == (4, 4):
+        given = given.reshape(*given.shape[:-2], 16)
+    if given.dtype.kind not in "iu" or given.shape not in ((16,), (number, 16)):
+        raise ValueError(
+            f"a board must be [4, 4] or [16] whole numbers, not {given.dtype} of shape {list(given.shape)}"
+        )
+    if given.min() < 0 or given.max() > LARGEST_EXPONENT:
+        raise ValueError(
+            f"a board must have exponents in 0 to {LARGEST_EXPONENT}, such as 11 for tile 2048, not "
+            f"{given.max() if given.max() > LARGEST_EXPONENT else given.min()}"
+        )
+    found = np.broadcast_to(given.astype(np.uint8), (number, 16)).copy()
+    if not legal_moves(found).any(axis=1).all():
+        raise ValueError("a board to start from must have a legal move")
+    return found
+
+
+for _id in (ENVIRONMENT_ID, OLD_ID):
+    gymnasium.register(
+        _id,
+        entry_point=f"{__name__}:{Game2048Env.__name__}",
+        vector_entry_point="octofold_game.environments.vector:Game2048VectorEnv",
+    )

@@ -1,0 +1,169 @@
+"""Steps through many finished games at once: the growth of the score, and the last positions.
+
+It trusts the records; only the referee checks them. It needs memory for `GAMES_AT_ONCE` games.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields
+from itertools import islice
+
+import numpy as np
+from numpy.typing import NDArray
+
+from octofold_game.episodes import Episode
+from octofold_game.rules import slide
+
+GAMES_AT_ONCE = 2_048
+
+
+def batched(episodes: Iterable[Episode], size: int) -> Iterator[list[Episode]]:
+    """The games in lists of `size`; the last list may be shorter."""
+    games = iter(episodes)
+    while batch := list(islice(games, size)):
+        yield batch
+
+
+class Climb:
+    """The score after each move, over many games.
+
+    `running[n]` games make move n (from 0). Their scores after it have the average `average[n]` and the
+    standard deviation `deviation[n]`.
+    """
+
+    def __init__(self) -> None:
+        self.running: NDArray[np.int64] = np.zeros(0, np.int64)
+        self._sums: NDArray[np.float64] = np.zeros(0)
+        self._squares: NDArray[np.float64] = np.zeros(0)
+
+    @property
+    def average(self) -> NDArray[np.float64]:
+        """Average score after each move, of the games that made it."""
+        return self._sums / self.running
+
+    @property
+    def deviation(self) -> NDArray[np.float64]:
+        """Standard deviation of the score after each move."""
+        return np.sqrt(np.maximum(self._squares / self.running - self.average**2, 0.0))
+
+    def add(self, episodes: Sequence[Episode]) -> None:
+        """Add more games, which must fit into memory together."""
+        missing = max(len(episode) for episode in episodes) - len(self.running)
+        if missing > 0:
+            self.running = np.pad(self.running, (0, missing))
+            self._sums, self._squares = np.pad(self._sums, (0, missing)), np.pad(self._squares, (0, missing))
+        for move, scores in enumerate(scores_by_move(episodes)):
+            self.running[move] += len(scores)
+            self._sums[move] += scores.sum()
+            self._squares[move] += np.square(scores, dtype=np.float64).sum()
+
+
+def scores_by_move(episodes: Sequence[Episode]) -> Iterator[NDArray[np.int64]]:
+    """For each move, the scores `[N]` after it of the games that made it, the longest game first."""
+    for _, _, scores in _steps(_longest_first(episodes)):
+        yield scores
+
+
+@dataclass(frozen=True)
+class Positions:
+    """Positions of finished games; row `i` of each array belongs to the same position."""
+
+    games: NDArray[np.int64]
+    """`[P]`: index of the game among those of its seed."""
+    numbers: NDArray[np.int64]
+    """`[P]`: number of moves made before."""
+    left: NDArray[np.int64]
+    """`[P]`: number of moves to the end of the game, 1 for its last move."""
+    boards: NDArray[np.uint8]
+    """`[P, 16]`"""
+    made: NDArray[np.uint8]
+    """`[P]`: the move that was made, 0 to 3."""
+    cells: NDArray[np.uint8]
+    """`[P]`: the cell of the tile that appeared after it."""
+
+    def __len__(self) -> int:
+        return len(self.games)
+
+    @classmethod
+    def joined(cls, parts: "Sequence[Positions]") -> "Positions":
+        """The positions of at least one part, one after the other."""
+        return cls(*(np.concatenate([getattr(part, each.name) for part in parts]) for each in fields(cls)))
+
+
+def last_positions(episodes: Sequence[Episode], count: int) -> Positions:
+    """The positions before the last `count` moves of each game, sorted by the games' indices."""
+    games = _longest_first(episodes)
+    lengths = np.array([len(game) for game in games], np.int64)
+    parts = []
+    for number, (boards, made, _) in enumerate(_steps(games)):
+        left = lengths[: len(boards)] - number
+        first = int(np.searchsorted(-left, -count))  # the longest game comes first
+        if first < len(boards):
+            rows = np.arange(first, len(boards))
+            parts.append((rows, np.full(len(rows), number), left[first:], boards[first:], made[first:]))
+    rows, numbers, left, boards, made = (np.concatenate(column) for column in zip(*parts, strict=True))
+    indices = np.array([game.game for game in games], np.int64)[rows]
+    order = np.lexsort((numbers, indices))
+    moves, cells = (made & 3).astype(np.uint8), (made >> 2 & 15).astype(np.uint8)
+    return Positions(indices[order], numbers[order], left[order], boards[order], moves[order], cells[order])
+
+
+def all_positions(episodes: Sequence[Episode]) -> Positions:
+    """The boards before every move of each game; by the games' indices."""
+    return last_positions(episodes, max(map(len, episodes)))
+
+
+def _longest_first(episodes: Sequence[Episode]) -> list[Episode]:
+    return sorted(episodes, key=len, reverse=True)
+
+
+def _steps(
+    games: Sequence[Episode],
+) -> Iterator[tuple[NDArray[np.uint8], NDArray[np.uint8], NDArray[np.int64]]]:
+    """For each move, the boards `[N, 16]` of the games that make it, its records `[N]` and the scores `[N]`.
+
+    The records are as in `Episode.moves`, and the scores are those after the move. The longest game comes
+    first, as in `games`.
+    """
+    # In this order, the games that still run are the first rows.
+    lengths = [len(game) for game in games]
+    moves = np.zeros((lengths[0], len(games)), np.uint8)
+    for column, game in enumerate(games):
+        moves[: lengths[column], column] = np.frombuffer(game.moves, np.uint8)
+    boards = np.stack([game.start for game in games])
+    scores = np.zeros(len(games), np.int64)
+    rows = np.arange(len(games))
+    running = len(games)
+    for number, row in enumerate(moves):
+        while lengths[running - 1] <= number:
+            running -= 1
+        made = row[:running]
+        before = boards[:running]
+        boards, rewards = slide(before, made & 3)
+        boards[rows[:running], made >> 2 & 15] = 1 + (made >> 6)
+        scores = scores[:running] + rewards
+        yield before, made, scores
+
+
+@dataclass(frozen=True)
+class Walk:
+    """The positions of one game."""
+
+    boards: NDArray[np.uint8]
+    """`[M + 1, 16]`: the board after `i` moves, including the new tile."""
+    scores: NDArray[np.int64]
+    """`[M + 1]`: the score after `i` moves."""
+    moves: NDArray[np.uint8]
+    """`[M]`: 0 to 3; move `i` is made on board `i`."""
+
+    @classmethod
+    def of(cls, episode: Episode) -> "Walk":
+        """The positions of a finished game."""
+        log = np.frombuffer(episode.moves, np.uint8)
+        moves = (log & 3).astype(np.uint8)
+        boards, scores = [episode.start], [0]
+        for move, byte in zip(moves, log.tolist(), strict=True):
+            slid, rewards = slide(boards[-1][None], move[None])
+            slid[0, byte >> 2 & 15] = 1 + (byte >> 6)
+            boards.append(slid[0])
+            scores.append(scores[-1] + int(rewards[0]))
+        return cls(np.stack(boards), np.array(scores), moves)

@@ -1,0 +1,1 @@
+"""What compiled searches share: lines, last moves, threads, tables on disk."""

@@ -1,0 +1,91 @@
+"""The last moves of a search on 64-bit boards, where most of its time goes.
+
+A spawn changes one row and one column. So each board is slid once in all four directions without the spawn,
+and for every spawn only those two lines are slid again.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from octofold_game.bitboards import LEFT, RIGHT, transpose
+from octofold_game.compiling import njit
+from octofold_game.spawns import CHANCE_OF_FOUR, CHANCE_OF_TWO
+
+from octofold_players.compiled.line_tables import sum_of_rows
+
+_U = np.uint64
+_ROW = _U(0xFFFF)
+_COLUMN = _U(0x000F000F000F000F)
+
+
+@njit(cache=True, nogil=True)
+def slid_rows(board, table):
+    """A board whose rows are all slid by a table of rows."""
+    return (
+        _U(table[board & _ROW])
+        | _U(table[board >> _U(16) & _ROW]) << _U(16)
+        | _U(table[board >> _U(32) & _ROW]) << _U(32)
+        | _U(table[board >> _U(48)]) << _U(48)
+    )
+
+
+@njit(cache=True, nogil=True)
+def last_moves(afterstate, least, lines, nothing, lost):
+    """The sum over the spawns, times their chance, of the best worth after one move that is not searched.
+
+    Args:
+        afterstate: a 64-bit board with an empty cell.
+        least: only tiles from this exponent on, 1 or 2, are spawned.
+        lines: `[65536]` of `float32` or `float64`, the worth of each line of four cells.
+        nothing: of the type of `lines`; no move counts as less, nor an illegal one as more.
+        lost: what a board without a better move than `nothing` is worth.
+    """
+    columns = transpose(afterstate)
+    left, right = slid_rows(afterstate, LEFT), slid_rows(afterstate, RIGHT)
+    up, down = slid_rows(columns, LEFT), slid_rows(columns, RIGHT)
+    of_left, of_right = sum_of_rows(left, lines), sum_of_rows(right, lines)
+    of_up, of_down = sum_of_rows(up, lines), sum_of_rows(down, lines)
+    left_turned, right_turned = transpose(left), transpose(right)
+    up_turned, down_turned = transpose(up), transpose(down)
+    total = 0.0
+    for row in range(4):
+        for column in range(4):
+            r, c = _U(4 * row), _U(4 * column)
+            if afterstate >> (_U(4) * r + c) & _U(15):
+                continue
+            for exponent in range(least, 3):
+                across = afterstate >> _U(4) * r & _ROW | _U(exponent) << c
+                along = columns >> _U(4) * c & _ROW | _U(exponent) << r
+                best = max(
+                    max(
+                        _slid_worth(across, LEFT, r, afterstate, left, left_turned, of_left, lines, nothing),
+                        _slid_worth(
+                            across, RIGHT, r, afterstate, right, right_turned, of_right, lines, nothing
+                        ),
+                    ),
+                    max(
+                        _slid_worth(along, LEFT, c, columns, up, up_turned, of_up, lines, nothing),
+                        _slid_worth(along, RIGHT, c, columns, down, down_turned, of_down, lines, nothing),
+                    ),
+                )
+                total += (CHANCE_OF_TWO if exponent == 1 else CHANCE_OF_FOUR) * (
+                    np.float64(best) if best > nothing else lost
+                )
+    return total
+
+
+@njit(cache=True, nogil=True)
+def _slid_worth(line, table, shift, board, slid, turned, worth, lines, nothing):
+    """The worth of a slid board in which one row is replaced by `line`; `nothing` if it does not change.
+
+    `slid` is the slid board before the replacement, `worth` that of its rows, and `turned` its transpose. The
+    row begins at bit 4 * `shift`.
+    """
+    fresh = _U(table[line])
+    whole = _U(4) * shift
+    if fresh == line and (slid ^ board) & ~(_ROW << whole) == _U(0):
+        return nothing
+    spread = fresh & _U(15) | (fresh & _U(0xF0)) << _U(12) | (fresh & _U(0xF00)) << _U(24)
+    spread |= (fresh & _U(0xF000)) << _U(36)
+    crossing = turned & ~(_COLUMN << shift) | spread << shift
+    return worth - lines[slid >> whole & _ROW] + lines[fresh] + sum_of_rows(crossing, lines)

@@ -1,0 +1,72 @@
+"""Spreads boards over threads, for functions that numba compiles to run without the global lock.
+
+numba's own parallel loops may run in only one thread of a program at a time, and they use all cores even for
+a single board.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from itertools import pairwise
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+from octofold_game.system.processors import usable_cores
+
+
+def part_count() -> int:
+    """How many parts of some boards numba's threads share: more than threads, as some boards cost more."""
+    return 4 * _threads()
+
+
+def spread(
+    fill: Callable[..., None], boards: NDArray[np.uint64], result: NDArray[np.generic], *options: object
+) -> None:
+    """Call `fill(boards, result, *options)` on as many threads as numba uses.
+
+    Args:
+        fill: writes a row of its `result` for each of its `boards`.
+        boards: `[N] uint64`, split into parts.
+        result: `[N, ...]`, split like `boards`.
+        options: passed on to every call.
+    """
+    threads, parts = _threads(), min(part_count(), len(boards))
+    if threads == 1 or parts < 2:
+        fill(boards, result, *options)
+        return
+    bounds = [part * len(boards) // parts for part in range(parts + 1)]
+    running = [
+        _pool(threads).submit(fill, boards[start:end], result[start:end], *options)
+        for start, end in pairwise(bounds)
+    ]
+    for part in running:
+        part.result()
+
+
+def spread_singly(fill: Callable[[int], None], count: int) -> None:
+    """Call `fill(n)` for every n below `count`, on as many threads as numba uses.
+
+    For work that costs much for each board, and that measures its own time.
+    """
+    list(_pool(_threads()).map(fill, range(count)))
+
+
+def _threads() -> int:
+    """As many as numba uses; it does not know the CPU quota of a container."""
+    return min(numba.get_num_threads(), _cores())
+
+
+_cores = cache(usable_cores)
+
+
+@cache
+def _pool(threads: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(threads, thread_name_prefix="octofold-players")
+
+
+if hasattr(os, "register_at_fork"):  # a forked process has the pools, but not their threads
+    os.register_at_fork(after_in_child=_pool.cache_clear)

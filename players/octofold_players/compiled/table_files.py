@@ -1,0 +1,53 @@
+"""Arrays on disk: the tables of n-tuple networks and of endgames."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.lib import format as npy
+from numpy.typing import NDArray
+from octofold_game.errors import OctofoldError
+from octofold_game.system.files import whole_file
+
+BAD_JSON = (ValueError, KeyError, TypeError, IndexError, OverflowError, RecursionError)
+"""What a description raises that is no JSON, or JSON of something else."""
+
+
+class TableFileError(OctofoldError, ValueError):
+    """A saved network or endgame table that is missing, damaged, or of another shape than asked for."""
+
+
+_ROWS = 1 << 22
+"""Rows of an array that are written at a time: a copy of them takes memory."""
+
+
+def save_array(file: Path, array: NDArray[np.generic]) -> None:
+    """Write what `np.save` writes, whole or not at all.
+
+    Raises:
+        OSError: it cannot be written; unlike numpy's, the error says why.
+    """
+    header = {"descr": npy.dtype_to_descr(array.dtype), "fortran_order": False, "shape": array.shape}
+    with whole_file(file) as partial, partial.open("wb") as opened:
+        npy.write_array_header_1_0(opened, header)
+        for start in range(0, len(array), _ROWS):
+            opened.write(np.ascontiguousarray(array[start : start + _ROWS]).data)
+
+
+def read_array(file: Path, *, mapped: bool = False) -> NDArray[Any]:
+    """The array of an `.npy` file, in memory of its own or mapped from the file.
+
+    Raises `TableFileError` that says what is wrong with the file.
+    """
+    try:
+        if mapped:
+            return npy.open_memmap(file, mode="r")
+        with file.open("rb") as opened:
+            array: NDArray[Any] = npy.read_array(opened, allow_pickle=False)
+    except OSError as error:
+        raise TableFileError(f"{file}: {error.strerror or error}") from error
+    except (ValueError, EOFError, MemoryError) as error:
+        raise TableFileError(f"{file}: damaged, or not an array of numbers") from error
+    return array

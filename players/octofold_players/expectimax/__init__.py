@@ -1,0 +1,1 @@
+"""Expectimax with a heuristic on 64-bit boards."""

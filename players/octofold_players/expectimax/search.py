@@ -1,0 +1,135 @@
+"""The compiled search of nneonneo's 2048-ai on 64-bit boards, with its transposition table.
+
+    afterstate --spawn--> board --move--> afterstate ...      `depth` counts the moves
+
+An afterstate that is too deep or too unlikely is not searched further. Its worth is then the sum of its
+lines. The program is 2048.cpp of https://github.com/nneonneo/2048-ai. Here, the same afterstates are cut
+off and the same ones are looked up, so that the values differ only by rounding.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from octofold_game.bitboards import LEFT, RIGHT, count_empty, transpose
+from octofold_game.compiling import njit
+from octofold_game.spawns import CHANCE_OF_FOUR, CHANCE_OF_TWO
+
+from octofold_players.compiled.last_moves import last_moves, slid_rows
+from octofold_players.compiled.line_tables import sum_of_lines
+from octofold_players.compiled.prefetch import prefetch
+
+_U = np.uint64
+_F = np.float32
+_OVER = np.float32(0.0)
+"""The worth of a game that is over. Lines can be worth less than nothing, but no board counts as less."""
+
+Entry = np.dtype([("afterstate", np.uint64), ("worth", np.float32), ("tag", np.uint32)])
+"""An afterstate that was searched. Tag: number of the search << 4 | depth."""
+MOST_SEARCHES = (1 << 28) - 1
+"""The largest number of a search."""
+_USED, _GROWS, _FULL = range(3)
+
+
+@njit(cache=True, nogil=True)
+def search_move(afterstate, depth, cutoff, lines, table, search, grows):
+    """The worth of an afterstate, searched `depth` moves deep; NaN if the table `grows` and is too small.
+
+    Args:
+        afterstate: the 64-bit afterstate of the move.
+        depth: moves to search after it, 0 to 15.
+        cutoff: `float32`; less likely afterstates are not searched.
+        lines: `[65536] float32`, the worth of each line of four cells.
+        table: `[2**n] Entry`. Entries of other searches are ignored, so it need not be cleared.
+        search: the number of this search, 1 to `MOST_SEARCHES`; no entry in the table may have it.
+        grows: whether to give up if the table is full, so that the caller tries a larger one. Otherwise a
+            full table takes no more entries, and the search is slower.
+    """
+    if depth == 0 or _F(1.0) < cutoff:
+        return np.float64(sum_of_lines(afterstate, lines))
+    counters = np.zeros(3, np.int64)
+    counters[_GROWS] = grows
+    worth = _expected(afterstate, depth, _F(1.0), cutoff, lines, table, search, counters)
+    return np.nan if counters[_FULL] else worth
+
+
+@njit(cache=True, nogil=True)
+def _expected(afterstate, depth, probability, cutoff, lines, table, search, counters):
+    """The mean over the spawns of the best move's worth.
+
+    `depth` is above 0, and `probability` not below `cutoff`.
+    """
+    slot = _find(table, afterstate, search)
+    tag = table[slot].tag
+    stored = tag >> 4 == search or 4 * counters[_USED] < 3 * len(table)
+    if tag >> 4 == search:
+        if tag & 15 >= depth:
+            return np.float64(table[slot].worth)
+    elif stored:
+        # The slot is taken before the search. No board follows itself, so nothing reads the entry until then.
+        counters[_USED] += 1
+        table[slot].afterstate = afterstate
+        table[slot].tag = search << 4
+    elif counters[_GROWS]:
+        counters[_FULL] = 1
+        return 0.0
+    # In single precision and in this order, as in his program: a product can lie exactly on the cutoff.
+    share = probability / _F(count_empty(afterstate))
+    of_two, of_four = share * _F(CHANCE_OF_TWO), share * _F(CHANCE_OF_FOUR)
+    if depth == 1 or of_two < cutoff:
+        expected = last_moves(afterstate, 1, lines, _OVER, 0.0)
+    else:
+        fours = of_four >= cutoff
+        expected = 0.0 if fours else last_moves(afterstate, 2, lines, _OVER, 0.0)
+        tile = _U(1)
+        while tile:
+            if afterstate & tile * _U(15) == _U(0):
+                for exponent in range(2 if fours else 1):
+                    board = afterstate | tile << _U(exponent)
+                    likely = of_four if exponent else of_two
+                    best = 0.0  # the worth of a game that is over
+                    for following in _afterstates(board, table):
+                        if following != board:
+                            best = max(
+                                best,
+                                _expected(
+                                    following, depth - 1, likely, cutoff, lines, table, search, counters
+                                ),
+                            )
+                    expected += (CHANCE_OF_FOUR if exponent else CHANCE_OF_TWO) * best
+                if counters[_FULL]:
+                    return 0.0
+            tile <<= _U(4)
+    expected /= count_empty(afterstate)
+    if stored:
+        table[slot].worth = expected
+        table[slot].tag = search << 4 | depth
+    return expected
+
+
+@njit(cache=True, nogil=True)
+def _afterstates(board, table):
+    """The board slid up, down, left and right: his order, which decides what the table holds."""
+    columns = transpose(board)
+    up, down = transpose(slid_rows(columns, LEFT)), transpose(slid_rows(columns, RIGHT))
+    left, right = slid_rows(board, LEFT), slid_rows(board, RIGHT)
+    # All four are looked up soon, in a table that is far larger than a cache.
+    prefetch(table, _slot(table, up))
+    prefetch(table, _slot(table, down))
+    prefetch(table, _slot(table, left))
+    prefetch(table, _slot(table, right))
+    return up, down, left, right
+
+
+@njit(cache=True, nogil=True)
+def _slot(table, afterstate):
+    """Where the search for an afterstate's entry begins."""
+    return (afterstate * _U(0x9E3779B97F4A7C15) >> _U(32)) & _U(len(table) - 1)
+
+
+@njit(cache=True, nogil=True)
+def _find(table, afterstate, search):
+    """The slot of an afterstate's entry of this search, or the free slot that it would take."""
+    slot = _slot(table, afterstate)
+    while table[slot].tag >> 4 == search and table[slot].afterstate != afterstate:
+        slot = slot + _U(1) & _U(len(table) - 1)
+    return slot

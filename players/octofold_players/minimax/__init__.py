@@ -1,0 +1,1 @@
+"""Minimax: spawns as an opponent."""

@@ -1,0 +1,1 @@
+"""N-tuple networks: tables, the player, its search, and the small form that ships."""

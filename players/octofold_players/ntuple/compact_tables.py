@@ -1,0 +1,158 @@
+"""N-tuple tables in two bytes an entry: bitmaps of the entries that were kept, and codes of their values.
+
+Few entries of a trained network are ever read. A page is 16 neighbors: only the first cell of their tuple
+differs. One bit for each page says whether any of its entries was kept, and 16 bits for each kept page say
+which. The values of kept entries are rounded to a codebook and follow in order, as codes of 12 bits. A
+published model keeps these arrays in its graph, which unpacks them when it is loaded. This module reads them
+from there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from octofold_game.contract.model import CARD_FILE, CardError, ListedFile, Place, read_card
+from octofold_game.system.files import read_regular
+
+from octofold_players.compiled.table_files import BAD_JSON, TableFileError
+from octofold_players.ntuple.tuples import check_tuples
+
+PAGE = 16
+"""Entries of a page."""
+CODES = 1 << 12
+"""Values of a codebook."""
+FORMAT = 1
+ARRAYS = {"page_bits": "u1", "entry_bits": "u1", "lower_codes": "u1", "upper_codes": "u1", "codebook": "<f4"}
+"""The arrays of `CompactTables`, and how a model's file holds their numbers."""
+
+_LARGEST_MODEL = 1 << 31  # bytes
+_LARGEST_ENTRIES = 1 << 31  # of the network: a float32 each, once they are unpacked
+
+
+@dataclass(frozen=True)
+class CompactTables:
+    """The entries of a network of one stage that matter, and what they round to."""
+
+    tuples: tuple[tuple[int, ...], ...]
+    page_bits: NDArray[np.uint8]
+    "[entries / 128]: which pages are kept, the first in the lowest bit"
+    entry_bits: NDArray[np.uint8]
+    "[2 * pages]: which of their entries are, alike"
+    lower_codes: NDArray[np.uint8]
+    "[kept]: the lower 8 bits of each entry's code"
+    upper_codes: NDArray[np.uint8]
+    "[kept / 2]: the upper 4 bits of two codes, the first one's lower; `kept` is even"
+    codebook: NDArray[np.float32]
+    "[4096]: the value of each code"
+
+    @property
+    def entries(self) -> int:
+        """Number of table entries of the network, those that were left out included."""
+        return len(self.tuples) << 4 * len(self.tuples[0])
+
+    @property
+    def kept(self) -> int:
+        """Number of entries that were not left out."""
+        return len(self.lower_codes)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all arrays."""
+        return sum(getattr(self, name).nbytes for name in ARRAYS)
+
+    def values(self) -> NDArray[np.float32]:
+        """The value of every entry `[entries] float32`, 0 for those left out."""
+        upper = np.stack([self.upper_codes & 15, self.upper_codes >> 4], axis=1).reshape(-1)
+        codes = self.lower_codes + upper.astype(np.uint16) * 256
+        pages = np.zeros((len(self.entry_bits) // 2, PAGE), np.float32)
+        pages.reshape(-1)[unpacked(self.entry_bits)] = self.codebook[codes]
+        values = np.zeros((self.entries // PAGE, PAGE), np.float32)
+        values[unpacked(self.page_bits)] = pages
+        return values.reshape(-1)
+
+    @classmethod
+    def load(cls, folder: Path) -> CompactTables:
+        """Read them from the folder of a published model, such as `models/ntuple/2`.
+
+        Raises `TableFileError` that says which file is wrong, and how.
+        """
+        try:
+            card = read_card(folder)
+        except CardError as error:
+            raise TableFileError(f"{folder}: {error}") from error
+        try:
+            places = card.compact_tables
+            if places is None:
+                raise ValueError("it has no compact tables")
+            tuples = _checked_tuples(card.architecture["tuples"])
+            if places.format != FORMAT:
+                raise ValueError(f"format {places.format}, this version reads {FORMAT}")
+            model = _read_model(folder, card.precisions["fp32"])
+            arrays = {name: _array(model, getattr(places, name), kind) for name, kind in ARRAYS.items()}
+            tables = cls(tuples, **arrays)
+            _check(tables)
+        except TableFileError:
+            raise
+        except BAD_JSON as error:
+            file = folder / CARD_FILE
+            raise TableFileError(f"{file}: not the card of an n-tuple model ({error})") from error
+        return tables
+
+
+def unpacked(bits: NDArray[np.uint8]) -> NDArray[np.bool_]:
+    """`[8 * M]` of packed bits `[M]`."""
+    return np.unpackbits(bits, bitorder="little").view(np.bool_)
+
+
+def is_compact(folder: Path) -> bool:
+    """Whether a folder is that of a published model."""
+    return (folder / CARD_FILE).exists()
+
+
+def _read_model(folder: Path, listed: ListedFile) -> bytes:
+    file = folder / listed.file
+    try:
+        model = read_regular(file, _LARGEST_MODEL)
+    except OSError as error:
+        raise TableFileError(f"{file}: {error.strerror}") from error
+    if hashlib.sha256(model).hexdigest() != listed.sha256.lower():
+        raise TableFileError(f"{file}: damaged; its SHA-256 is not the one in {CARD_FILE}")
+    return model
+
+
+def _checked_tuples(listed: Any) -> tuple[tuple[int, ...], ...]:
+    tuples = tuple(tuple(cells) for cells in listed)
+    check_tuples(tuples)
+    length = len(tuples[0])
+    if not 2 <= length <= 6:
+        raise ValueError(f"its tuples have {length} cells, not 2 to 6")
+    if len(tuples) << 4 * length > _LARGEST_ENTRIES:
+        raise ValueError(f"{len(tuples)} tuples of {length} cells are too many")
+    return tuples
+
+
+def _array(model: bytes, place: Place, kind: str) -> NDArray[Any]:
+    """A copy of the array that lies at `place` in the file of a model."""
+    dtype = np.dtype(kind)
+    if place.offset + place.count * dtype.itemsize > len(model):
+        raise ValueError(f"{place.count} numbers at {place.offset} are not in a model of {len(model)} bytes")
+    return np.frombuffer(model, dtype, place.count, place.offset).astype(dtype.newbyteorder("="))
+
+
+def _check(tables: CompactTables) -> None:
+    if len(tables.page_bits) * 8 * PAGE != tables.entries:
+        raise ValueError(
+            f"{len(tables.page_bits)} bytes of page bits are not those of {tables.entries} entries"
+        )
+    pages, kept = (int(np.bitwise_count(bits).sum()) for bits in (tables.page_bits, tables.entry_bits))
+    if len(tables.entry_bits) != 2 * pages:
+        raise ValueError(f"{pages} pages have {len(tables.entry_bits)} bytes of entry bits")
+    if len(tables.lower_codes) != kept or 2 * len(tables.upper_codes) != kept:
+        raise ValueError(f"{kept} entries have {len(tables.lower_codes)} codes")
+    if len(tables.codebook) != CODES or not np.isfinite(tables.codebook).all():
+        raise ValueError(f"the codebook is not of {CODES} finite numbers")

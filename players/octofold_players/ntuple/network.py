@@ -1,0 +1,298 @@
+"""N-tuple networks: the value of an afterstate as a sum of table entries.
+
+A tuple is a list of cells; its exponents, read as one number in base 16, index its table. Every tuple is
+read from the eight symmetric boards, so one table learns from all of them. The shapes are those of
+Szubert and Jaskowski, "Temporal Difference Learning of N-Tuple Networks for the Game 2048" (CIG 2014).
+Late boards can have tables of their own, as Wu and others propose in "Multi-Stage Temporal Difference
+Learning for 2048" (TAAI 2014). How the tables learn is `octofold_training.learners.ntuple_td`'s business.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numba import prange
+from numpy.typing import NDArray
+from octofold_game.bitboards import OUTGROWN, POINTS, has_tile, mirror, pack, slide, transpose
+from octofold_game.commands.suggestions import missing
+from octofold_game.compiling import njit
+from octofold_game.system.files import whole_file
+
+from octofold_players.compiled.prefetch import prefetch
+from octofold_players.compiled.spread import part_count
+from octofold_players.compiled.table_files import BAD_JSON, TableFileError, read_array, save_array
+from octofold_players.local_player import best_moves
+from octofold_players.ntuple.compact_tables import CompactTables, is_compact
+from octofold_players.ntuple.tuples import check_tuples
+
+FOUR_SIX_TUPLES = (
+    (0, 1, 2, 3, 4, 5),
+    (4, 5, 6, 7, 8, 9),
+    (0, 1, 2, 4, 5, 6),
+    (4, 5, 6, 8, 9, 10),
+)
+_U = np.uint64
+_FORMAT = 1
+
+
+class Layout(NamedTuple):
+    """Where the entries of a board are: all that compiled code has to know beside the values.
+
+    Neighboring cells of a tuple are neighboring nibbles, so a run of them moves as one: a tuple's index is
+    the OR over its runs of `board >> shift & mask`. Six cells in two runs cost two steps, not six.
+    """
+
+    shifts: NDArray[np.uint64]
+    "[T, R]"
+    masks: NDArray[np.uint64]
+    "[T, R]"
+    stages: NDArray[np.uint64]
+    "[S - 1]: see `NTupleNetwork`"
+
+
+@dataclass(frozen=True)
+class NTupleNetwork:
+    """Tables `values` `[S * T * 16**L] float32` for S stages and T tuples of L cells each.
+
+    `stages` are the S - 1 tiles, as falling exponents, that lead from one stage to the next: a board belongs
+    to the stage of as many of them as it holds before the first that it lacks. A tile above the first counts
+    as the first.
+    """
+
+    tuples: tuple[tuple[int, ...], ...]
+    values: NDArray[np.float32]
+    stages: tuple[int, ...] = ()
+
+    @staticmethod
+    def size(tuples: tuple[tuple[int, ...], ...]) -> int:
+        """Number of table entries of one stage."""
+        return len(tuples) << 4 * len(tuples[0])
+
+    @cached_property
+    def layout(self) -> Layout:
+        """How compiled code reads a board."""
+        per_tuple = [_runs(cells) for cells in self.tuples]
+        longest = max(map(len, per_tuple))
+        padded = np.array([runs + [(0, 0)] * (longest - len(runs)) for runs in per_tuple], np.uint64)
+        shifts, masks = (np.ascontiguousarray(padded[:, :, part]) for part in (0, 1))
+        return Layout(shifts, masks, np.array(self.stages, np.uint64))
+
+    def action_values(self, boards: NDArray[np.uint64]) -> NDArray[np.float32]:
+        """Reward plus afterstate value of each move of packed boards `[N]`: `[N, 4]`, `-inf` where illegal.
+
+        A move that outgrows the 64-bit board counts its reward and ends the game.
+        """
+        values = np.empty((len(boards), 4), np.float32)
+        action_values(boards, self.values, self.layout, values, part_count())
+        return values
+
+    def next_moves(self, boards: NDArray[np.uint8]) -> NDArray[np.int8]:
+        """The best move of each board, `[N, 16]` or `[N, 4, 4]`: `[N] int8`; -1 when the game is over.
+
+        Raises `BoardError` for an exponent above 15.
+        """
+        return best_moves(self.action_values(pack(boards)))
+
+    def save(self, folder: Path) -> None:
+        """Write the tables and their description into `folder`.
+
+        Both are written beside the old ones first. Only a kill between the two replacements leaves files of
+        two networks.
+        """
+        folder.mkdir(parents=True, exist_ok=True)
+        description = {"format": _FORMAT, "tuples": self.tuples, "stages": self.stages}
+        with whole_file(folder / "network.json") as described:
+            described.write_text(json.dumps(description) + "\n", encoding="utf-8")
+            save_array(folder / "values.npy", self.values)
+
+    @classmethod
+    def load(cls, folder: Path) -> NTupleNetwork:
+        """Read what `save` wrote, or unpack a published model that has compact tables.
+
+        Raises `TableFileError` that says which file is wrong, and how.
+        """
+        file = folder / "network.json"
+        if is_compact(folder):
+            tables = CompactTables.load(folder)
+            return cls(tables.tuples, tables.values())
+        try:
+            description = json.loads(file.read_text())
+            if description["format"] != _FORMAT:
+                raise ValueError(f"format {description['format']}, this version reads {_FORMAT}")
+            tuples = tuple(tuple(cells) for cells in description["tuples"])
+            stages = tuple(description.get("stages", ()))
+            check_tuples(tuples)
+            check_stages(stages)
+            size = cls.size(tuples) * (len(stages) + 1)
+        except FileNotFoundError as error:
+            raise TableFileError(_why_none(folder, file.name)) from error
+        except OSError as error:
+            raise TableFileError(f"{file}: {error.strerror}") from error
+        except BAD_JSON as error:
+            raise TableFileError(f"{file}: not the description of an n-tuple network ({error})") from error
+        return cls(tuples, load_array(folder / "values.npy", (size,)), stages)
+
+
+def _why_none(folder: Path, file: str) -> str:
+    """Why a folder is not that of a network; for a published model's folder, the newest version in it."""
+    if not folder.exists():
+        return missing(folder)
+    versions = [int(each.name) for each in folder.iterdir() if each.name.isdecimal() and is_compact(each)]
+    newest = f"; did you mean {folder / str(max(versions))}?" if versions else ""
+    return f"{folder} is not an n-tuple network: {file} is missing{newest}"
+
+
+def check_stages(stages: tuple[int, ...]) -> None:
+    """Raises `ValueError` unless these are falling exponents of 1 to 15."""
+    if any(type(exponent) is not int or not 1 <= exponent <= 15 for exponent in stages):
+        raise ValueError(f"stages {list(stages)}: each is a whole number from 1 to 15")
+    if any(following >= exponent for exponent, following in pairwise(stages)):
+        raise ValueError(f"stages {list(stages)}: they must fall from one to the next")
+
+
+def load_array(file: Path, shape: tuple[int, ...]) -> NDArray[np.float32]:
+    """Read an array of that shape, or raise `TableFileError` that says what is wrong with the file."""
+    array = read_array(file)
+    if array.shape != shape or array.dtype != np.float32:
+        raise TableFileError(f"{file}: {array.dtype}{list(array.shape)}, expected float32{list(shape)}")
+    if not np.isfinite(array).all():
+        raise TableFileError(f"{file}: holds values that are not finite numbers")
+    return array
+
+
+def _runs(cells: tuple[int, ...]) -> list[tuple[int, int]]:
+    runs: list[tuple[int, int]] = []
+    for place, cell in enumerate(cells):
+        shift = 4 * (cell - place)
+        if shift < 0:
+            raise ValueError(f"tuple {cells}: cells must be given in rising order")
+        if runs and runs[-1][0] == shift:
+            runs[-1] = (shift, runs[-1][1] | 0xF << 4 * place)
+        else:
+            runs.append((shift, 0xF << 4 * place))
+    return runs
+
+
+@njit(cache=True, nogil=True)
+def symmetric_boards(board, symmetric):
+    """Fill `symmetric` `[8] uint64` with the eight symmetric boards."""
+    flipped = mirror(board)
+    turned = transpose(board)
+    turned_flipped = transpose(flipped)
+    symmetric[0] = board
+    symmetric[1] = flipped
+    symmetric[2] = turned
+    symmetric[3] = turned_flipped
+    symmetric[4] = mirror(turned)
+    symmetric[5] = mirror(turned_flipped)
+    symmetric[6] = transpose(symmetric[4])
+    symmetric[7] = transpose(symmetric[5])
+
+
+@njit(cache=True, nogil=True)
+def stage_of(board, stages):
+    """Which stage's tables a board reads, see `NTupleNetwork`."""
+    if len(stages) == 0:
+        return 0
+    late = False
+    for exponent in range(stages[0], 16):
+        late |= has_tile(board, exponent)
+    if not late:
+        return 0
+    stage = 1
+    while stage < len(stages) and has_tile(board, stages[stage]):
+        stage += 1
+    return stage
+
+
+@njit(cache=True, nogil=True)
+def fetch(board, values, layout, symmetric, indices):
+    """Fill `indices` `[T * 8] uint64` with the entries of `values` that make up the board's value.
+
+    Starts to load them, too. A table's eight views lie together: the loop over them is one vector operation.
+    """
+    tables = layout.shifts.shape[0]
+    size = _U(len(values) // (tables * (len(layout.stages) + 1)))
+    before = stage_of(board, layout.stages) * tables
+    symmetric_boards(board, symmetric)
+    for table in range(tables):
+        first = 8 * table
+        for view in range(8):
+            indices[first + view] = _U(before + table) * size
+        for run in range(layout.shifts.shape[1]):
+            shift = layout.shifts[table, run]
+            mask = layout.masks[table, run]
+            for view in range(8):
+                indices[first + view] += symmetric[view] >> shift & mask
+    for entry in indices:
+        prefetch(values, entry)
+
+
+@njit(cache=True, nogil=True, fastmath={"reassoc"})
+def total(values, indices):
+    """Sum of the entries that `fetch` found."""
+    value = np.float32(0)
+    for entry in indices:
+        value += values[entry]
+    return value
+
+
+@njit(cache=True, nogil=True)
+def fetch_afterstates(board, values, layout, symmetric, indices):
+    """`fetch` for the afterstate of each legal move, into its row of `indices` `[4, T * 8] uint64`."""
+    for move in range(4):
+        afterstate, _ = slide(board, move)
+        if afterstate != board:
+            fetch(afterstate, values, layout, symmetric, indices[move])
+
+
+@njit(cache=True, nogil=True)
+def move_value(board, move, values, indices):
+    """Reward plus afterstate value of one move, `-inf` if illegal; then the afterstate and the reward.
+
+    After `fetch_afterstates`. A move that outgrows the board is worth its reward.
+    """
+    afterstate, reward = slide(board, move)
+    if reward >= OUTGROWN:
+        value = np.float32(reward & POINTS)
+    elif afterstate != board:
+        value = reward + total(values, indices[move])
+    else:
+        value = np.float32(-np.inf)
+    return value, afterstate, reward
+
+
+@njit(cache=True, nogil=True)
+def best_move(board, values, layout, symmetric, indices):
+    """Move, afterstate and reward with the largest reward plus value; move -1 when none is legal.
+
+    `symmetric` `[8] uint64` and `indices` `[4, T * 8] uint64` are room to work in.
+    """
+    fetch_afterstates(board, values, layout, symmetric, indices)
+    best = -1
+    best_value = np.float32(-np.inf)
+    best_afterstate = board
+    best_reward = 0
+    for move in range(4):
+        value, afterstate, reward = move_value(board, move, values, indices)
+        if value > best_value:
+            best, best_value, best_afterstate, best_reward = move, value, afterstate, reward
+    return best, best_afterstate, best_reward
+
+
+@njit(cache=True, parallel=True, nogil=True)
+def action_values(boards, values, layout, result, chunks):
+    """Fill `result` `[N, 4] float32` for packed `boards` `[N] uint64`, on all of numba's threads."""
+    for chunk in prange(chunks):
+        symmetric = np.empty(8, np.uint64)
+        indices = np.empty((4, 8 * len(layout.shifts)), np.uint64)
+        for n in range(chunk * len(boards) // chunks, (chunk + 1) * len(boards) // chunks):
+            fetch_afterstates(boards[n], values, layout, symmetric, indices)
+            for move in range(4):
+                result[n, move] = move_value(boards[n], move, values, indices)[0]

@@ -1,0 +1,1 @@
+"""Expectimax into a formation, and endgame tables that play it."""

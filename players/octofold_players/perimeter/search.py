@@ -1,0 +1,139 @@
+"""The compiled search of the perimeter player.
+
+    afterstate --spawn--> board --move--> afterstate ...      `depth` counts the moves
+
+Only the heuristic of the last afterstates counts. An afterstate is not searched if it is too deep, too
+unlikely, or far from the formation already: worth less than twice the largest tile. If the board itself is
+worth less, worth does not cut. If no move is worth anything, the board is searched once more: only depth and
+chance cut, and a lost game costs so much that most disorder is better. All this is what macroxue's player
+does (https://github.com/macroxue/2048-ai); it leaves time for the moves that matter.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from octofold_game.bitboards import LEFT, OUTGROWN, RIGHT, count_empty, slide, transpose
+from octofold_game.compiling import njit
+from octofold_game.spawns import CHANCE_OF_FOUR, CHANCE_OF_TWO
+
+from octofold_players.compiled.last_moves import last_moves, slid_rows
+from octofold_players.compiled.line_tables import sum_of_lines
+
+_U = np.uint64
+_NOTHING = -np.inf
+_LEAST_LOSS = 1 << 17
+"""The least that a lost game costs, in units of `lines`."""
+_ALL_LOST = -np.float64(1 << 22)
+"""What it costs where no move is worth anything: more than most disorder."""
+
+Entry = np.dtype(
+    [("afterstate", np.uint64), ("worth", np.float64), ("likely", np.float32), ("tag", np.uint32)]
+)
+"""An afterstate that was searched. Tag: number of the search << 4 | depth."""
+MOST_SEARCHES = (1 << 28) - 1
+"""The largest number of a search."""
+
+
+@njit(cache=True, nogil=True)
+def value_moves(boards, depth, least_likely, lines, table, first_search, values):
+    """Fill `values` `[N, 4] float64` with the expected worth of each move of `boards` `[N]`, -inf if illegal.
+
+    Args:
+        boards: 64-bit boards.
+        depth: moves to look ahead, 1 to 15.
+        least_likely: `float32`; spawns with a smaller chance are not searched further.
+        lines: `[65536] float64`, the worth of each line of four cells.
+        table: `[2**n] Entry`. Entries of other searches are ignored, so it need not be cleared.
+        first_search: the number of the first search, 1 or more, and unused in the table, as are the 2 N - 1
+            that follow: a board is searched once or twice.
+        values: the result.
+    """
+    for n in range(len(boards)):
+        largest, worth = _largest_tile(boards[n]), sum_of_lines(boards[n], lines)
+        enough = 2.0 * largest if worth >= 2 * largest else _NOTHING
+        lost = -np.float64(max(_LEAST_LOSS, 2 * largest))
+        search = first_search + 2 * n
+        best = _value(boards[n], depth, least_likely, enough, lost, lines, table, search, values[n])
+        if best < 0:
+            _value(boards[n], depth, least_likely, _NOTHING, _ALL_LOST, lines, table, search + 1, values[n])
+
+
+@njit(cache=True, nogil=True)
+def _value(board, depth, least_likely, enough, lost, lines, table, search, values):
+    """Fill `values` `[4]` for one board; returns the best of them."""
+    for move in range(4):
+        afterstate, reward = slide(board, move)
+        if reward >= OUTGROWN:
+            values[move] = sum_of_lines(afterstate, lines)
+        elif afterstate != board:
+            values[move] = _expected(
+                afterstate, depth - 1, np.float32(1.0), least_likely, enough, lost, lines, table, search
+            )
+        else:
+            values[move] = _NOTHING
+    return values.max()
+
+
+@njit(cache=True, nogil=True)
+def _largest_tile(board):
+    """The worth of the largest tile by itself."""
+    largest = _U(0)
+    while board:
+        largest = max(largest, board & _U(0xF))
+        board >>= _U(4)
+    return np.int64(largest << largest)
+
+
+@njit(cache=True, nogil=True)
+def _expected(afterstate, depth, likely, least_likely, enough, lost, lines, table, search):
+    """The mean over the spawns of the best move's worth."""
+    worth = sum_of_lines(afterstate, lines)
+    if depth == 0 or likely < least_likely or worth < enough:
+        return worth
+    slot = np.int64((afterstate * _U(0x9E3779B97F4A7C15) >> _U(32)) & _U(len(table) - 1))
+    tag = np.uint32(search << 4 | depth)
+    entry = table[slot]
+    if entry.afterstate == afterstate and entry.tag == tag and entry.likely >= likely:
+        return entry.worth
+    empty = count_empty(afterstate)
+    of_two, of_four = np.float32(likely * CHANCE_OF_TWO / empty), np.float32(likely * CHANCE_OF_FOUR / empty)
+    # Where the next afterstates are not searched, they are valued together.
+    deep = 0 if depth == 1 or of_two < least_likely else 1 if of_four < least_likely else 2
+    worth = last_moves(afterstate, deep + 1, lines, _NOTHING, lost) if deep < 2 else 0.0
+    tile = _U(1) if deep else _U(0)
+    while tile:
+        if afterstate & tile * _U(15) == _U(0):
+            for exponent in range(deep):
+                best = _NOTHING
+                board = afterstate | tile << _U(exponent)
+                columns = transpose(board)
+                for following in (
+                    transpose(slid_rows(columns, LEFT)),
+                    slid_rows(board, RIGHT),
+                    transpose(slid_rows(columns, RIGHT)),
+                    slid_rows(board, LEFT),
+                ):
+                    if following != board:
+                        likely_then = of_four if exponent else of_two
+                        best = max(
+                            best,
+                            _expected(
+                                following,
+                                depth - 1,
+                                likely_then,
+                                least_likely,
+                                enough,
+                                lost,
+                                lines,
+                                table,
+                                search,
+                            ),
+                        )
+                worth += (CHANCE_OF_FOUR if exponent else CHANCE_OF_TWO) * (best if best > _NOTHING else lost)
+        tile <<= _U(4)
+    worth /= empty
+    table[slot].afterstate = afterstate
+    table[slot].worth = worth
+    table[slot].likely = likely
+    table[slot].tag = tag
+    return worth

@@ -1,0 +1,1 @@
+"""Players that look at random games or make random moves."""

@@ -1,0 +1,1 @@
+"""Connections, calls and streams over gRPC, but not their messages."""

@@ -1,0 +1,121 @@
+"""The methods of a server, and the checks before a method receives a call.
+
+A call needs a valid token, and a unary call needs its message. Both transports use this module, so that they
+refuse the same calls with the same messages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import partial
+
+from octofold_proto.errors import NotAllowed, Unauthenticated
+
+from octofold_server.admission.access import Access
+from octofold_server.batching.statistics import Refusals
+from octofold_server.grpc_transport.arrivals import Arrivals, Method, Take
+from octofold_server.grpc_transport.interface import Rpc, nothing
+from octofold_server.grpc_transport.unary import fail
+from octofold_server.grpc_transport.unread import UnreadReplies
+
+UNIMPLEMENTED = 12
+
+SMALL_BYTES = 65_536
+"""Methods with messages of at most this size have their own `Arrivals`, so that they and calls with boards do
+not delay each other. gRPC buffers this much of a message before it is read."""
+
+Begin = Callable[[Rpc], None]
+"""Takes a new call before any of its messages are read."""
+
+
+class Methods:
+    """The methods of a server.
+
+    Args:
+        arrivals: awaits the messages of unary calls.
+        refusals: counts the calls that are refused here.
+        access: checks the token of every call; None allows every call.
+        small_arrivals: awaits the messages of methods with small messages; None uses `arrivals`.
+        unread: cuts off the calls whose reply is not read; None never does.
+        on_tick: called several times a second, on the thread that serves all calls.
+
+    Attributes:
+        begins: the callback that begins a call, by the path of the method.
+    """
+
+    def __init__(
+        self,
+        arrivals: Arrivals,
+        refusals: Refusals,
+        access: Access | None = None,
+        small_arrivals: Arrivals | None = None,
+        unread: UnreadReplies | None = None,
+        on_tick: Callable[[], None] = nothing,
+    ) -> None:
+        self._on_tick = on_tick
+        self._unread = unread
+        self._arrivals = arrivals
+        self._small_arrivals = small_arrivals or arrivals
+        self._refusals = refusals
+        self._access = access
+        self.begins: dict[str, Begin] = {}
+
+    def add_unary(self, name: str, take: Take, most_bytes: int | None = None) -> None:
+        """Add a unary method.
+
+        Args:
+            name: full name of the method, such as "package.Service/Method".
+            take: takes a call with its message.
+            most_bytes: limit for the message; None applies only the limit of gRPC.
+        """
+        is_small = most_bytes is not None and most_bytes <= SMALL_BYTES
+        arrivals = self._small_arrivals if is_small else self._arrivals
+        self._add(name, partial(arrivals.begin, Method(name, take, most_bytes)))
+
+    def add_stream(self, name: str, begin: Begin) -> None:
+        """Add a streaming method, which reads the messages of a call itself.
+
+        Args:
+            name: full name of the method, such as "package.Service/Method".
+            begin: takes a new call.
+        """
+        self._add(name, begin)
+
+    def begin_unknown(self, rpc: Rpc, path: str) -> None:
+        """End a call of an unknown method."""
+        if self._is_let_in(rpc, path):
+            self._refusals.add("UNIMPLEMENTED")
+            rpc.end(UNIMPLEMENTED, "the server has no such method")
+
+    def tick(self, calls: Iterable[Rpc]) -> None:
+        """End the calls that have waited too long, and call `on_tick`.
+
+        Transports call this several times a second.
+
+        Args:
+            calls: all calls that are not over, oldest first.
+        """
+        self._arrivals.expire()
+        if self._small_arrivals is not self._arrivals:
+            self._small_arrivals.expire()
+        if self._unread is not None:
+            self._unread.look(calls)
+        self._on_tick()
+
+    def _add(self, name: str, begin: Begin) -> None:
+        path = f"/{name}"
+        self.begins[path] = begin if self._access is None else partial(self._begin_if_let_in, path, begin)
+
+    def _begin_if_let_in(self, path: str, begin: Begin, rpc: Rpc) -> None:
+        if self._is_let_in(rpc, path):
+            begin(rpc)
+
+    def _is_let_in(self, rpc: Rpc, path: str) -> bool:
+        if self._access is None:
+            return True
+        try:
+            self._access.check_call(path, rpc.metadata)
+        except (Unauthenticated, NotAllowed) as error:
+            fail(rpc, error, path)
+            return False
+        return True

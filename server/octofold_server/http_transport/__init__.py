@@ -1,0 +1,1 @@
+"""Connections and calls over HTTP, and what browsers may ask for."""

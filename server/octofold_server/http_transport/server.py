@@ -1,0 +1,288 @@
+"""The HTTP server: listens and serves an aiohttp application on a thread with its own event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import ssl
+import threading
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from functools import partial
+from http import HTTPStatus
+from typing import Any
+
+from aiohttp import web
+from aiohttp.typedefs import Middleware
+
+from octofold_server.http_transport.exchange import BODIES, REPLY_SECONDS, send
+from octofold_server.system.sockets import file_limit
+
+IDLE_SECONDS = 75.0
+"""Time limit for a connection without a complete request. It is longer than the limits of proxies."""
+
+MAX_CONNECTIONS = 512
+"""Maximum number of connections, with or without a finished TLS handshake. A low limit for file descriptors
+reduces it."""
+
+SPARE_CONNECTIONS = 16
+"""Additional connections, for requests that are answered under any load."""
+
+HANDSHAKE_SECONDS = 10.0
+"""Time limit for a TLS handshake."""
+
+PAUSE_SECONDS = 1.0
+"""Pause after a connection could not be accepted, for example for lack of a file descriptor."""
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+_log = logging.getLogger(__name__)
+
+_http_log = logging.getLogger(f"{__name__}.http")
+_http_log.setLevel(logging.CRITICAL)  # else invalid HTTP of a client would log a traceback
+
+
+class _Connection(web.RequestHandler):
+    """A connection that reports its own errors, such as invalid HTTP, as the application reports others."""
+
+    def __init__(
+        self,
+        server: web.Server,
+        loop: asyncio.AbstractEventLoop,
+        error_reply: Callable[[web.Request, Exception], web.Response],
+    ) -> None:
+        super().__init__(
+            server,
+            loop=loop,
+            access_log=None,  # type: ignore[arg-type]  # as AppRunner would pass it
+            keepalive_timeout=IDLE_SECONDS,
+            auto_decompress=False,  # a small body must not become a large one
+            logger=_http_log,
+        )
+        self._error_reply = error_reply
+
+    def handle_error(
+        self,
+        request: Any,
+        status: int = HTTPStatus.INTERNAL_SERVER_ERROR,
+        exc: BaseException | None = None,
+        message: str | None = None,
+    ) -> web.StreamResponse:
+        """Make the reply to a request that no handler has seen."""
+        super().handle_error(request, status, exc, message)  # logs it
+        reason = (message or HTTPStatus(status).phrase).partition("\n")[0]
+        error = web.HTTPBadRequest if status == HTTPStatus.BAD_REQUEST else web.HTTPInternalServerError
+        reply = self._error_reply(request, error(reason=reason))
+        reply.force_close()
+        return reply
+
+
+class RestServer:
+    """Serves an application on listening sockets, and closes them when it stops.
+
+    Args:
+        application: the application; it reads bodies with its `BODIES`.
+        listeners: the sockets, at least one, all with the same port.
+        error_reply: makes the reply to a request whose handler raised an exception.
+        tls: the TLS context for HTTPS; None for plain HTTP.
+        on_handshake_failed: called once for every failed TLS handshake, which is also logged.
+        last_seconds: time limit for replies that are being sent when the server stops.
+        max_connections: maximum number of requests in progress. A new request beyond it replaces a request
+            whose body is still arriving. A new connection beyond it, plus a few spare ones, replaces the
+            connection that has been silent for longest.
+        stalled_seconds: close a connection whose client reads nothing of its reply for this long, on systems
+            that support it.
+        reply_seconds: close a connection whose client has not read its reply in this time.
+        probes: paths that are answered under any load.
+    """
+
+    def __init__(
+        self,
+        application: web.Application,
+        listeners: Sequence[socket.socket],
+        error_reply: Callable[[web.Request, Exception], web.Response],
+        tls: ssl.SSLContext | None = None,
+        on_handshake_failed: Callable[[], None] = lambda: None,
+        last_seconds: float = 1.0,
+        max_connections: int = MAX_CONNECTIONS,
+        stalled_seconds: float = 60.0,
+        reply_seconds: float = 120.0,
+        probes: Collection[str] = (),
+    ) -> None:
+        application.middlewares.append(self._at_work())
+        self._runner = web.AppRunner(
+            application,
+            handle_signals=False,
+            handler_cancellation=True,  # a client that leaves withdraws its boards
+            shutdown_timeout=last_seconds,
+        )
+        # Linux only. Accepted connections inherit the option.
+        for listener in listeners:
+            if hasattr(socket, "TCP_USER_TIMEOUT"):
+                milliseconds = round(stalled_seconds * 1000)
+                listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, milliseconds)
+            listener.setblocking(False)
+        self._tls = tls
+        self._error_reply = error_reply
+        self._on_handshake_failed = on_handshake_failed
+        self._listeners = listeners
+        self._max_connections = min(max_connections, file_limit() // 4)
+        self._accepting: list[asyncio.Task[None]] = []
+        self._probes = frozenset(probes)
+        self._bodies = application[BODIES]
+        application[REPLY_SECONDS] = reply_seconds
+        # In both, the connection that has been silent for longest is first.
+        self._beginning: dict[asyncio.Task[None], None] = {}  # TLS handshake not finished
+        self._silent: dict[asyncio.BaseTransport, None] = {}  # no request in progress
+        self._busy = 0  # requests in progress
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="rest", daemon=True)
+
+    @property
+    def port(self) -> int:
+        """The port that the server listens on."""
+        return int(self._listeners[0].getsockname()[1])
+
+    def start(self) -> None:
+        """Start serving."""
+        self._thread.start()
+        asyncio.run_coroutine_threadsafe(self._start(), self._loop).result()
+
+    def stop(self) -> None:
+        """Stop accepting connections, finish sending replies, and end the thread."""
+        asyncio.run_coroutine_threadsafe(self._stop(), self._loop).result()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    async def _start(self) -> None:
+        await self._runner.setup()
+        self._accepting = [self._loop.create_task(self._accept(listener)) for listener in self._listeners]
+
+    async def _stop(self) -> None:
+        ending = [*self._accepting, *self._beginning]
+        for task in ending:
+            task.cancel()
+        await asyncio.gather(*ending, return_exceptions=True)
+        for listener in self._listeners:
+            listener.close()
+        await self._runner.cleanup()
+
+    async def _accept(self, listener: socket.socket) -> None:
+        """Accept connections.
+
+        asyncio's own servers count a connection only after its handshake, and fill the log when no file
+        descriptor is left.
+        """
+        while True:
+            try:
+                connection, address = await self._loop.sock_accept(listener)
+            except ConnectionError:  # the client has left
+                continue
+            except OSError as error:
+                _log.warning("cannot accept a connection: %s", error.strerror)
+                await asyncio.sleep(PAUSE_SECONDS)
+                continue
+            most = self._max_connections + SPARE_CONNECTIONS
+            if len(self._server.connections) + len(self._beginning) >= most:
+                if not self._closed_one(address[0]):
+                    connection.close()
+                    continue
+                await asyncio.sleep(0)  # frees its file descriptor before the next connection is accepted
+            task = self._loop.create_task(self._begin(connection, address[0]))
+            self._beginning[task] = None
+            task.add_done_callback(partial(self._has_begun, connection))
+
+    def _has_begun(self, connection: socket.socket, task: asyncio.Task[None]) -> None:
+        self._beginning.pop(task, None)
+        if task.cancelled():  # to make room, or because the server stops
+            connection.close()
+
+    def _closed_one(self, client: str) -> bool:
+        """Close a connection to make room for a new one of `client`; return whether one was closed.
+
+        This is the connection that has been silent for longest. If none is silent, it is one whose body is
+        still arriving, or else one in a handshake.
+        """
+        while self._silent:
+            transport = next(iter(self._silent))
+            del self._silent[transport]
+            if not transport.is_closing():
+                transport.abort()  # type: ignore[attr-defined]  # every transport of a socket has it
+                return True
+        arrival = self._bodies.make_room(client)
+        if arrival is not None:
+            if arrival.transport is not None:
+                arrival.transport.abort()
+            return True
+        for task in self._beginning:
+            task.cancel()
+            return True
+        return False
+
+    def _at_work(self) -> Middleware:
+        """Make the middleware that tracks requests in progress, refuses excess ones and sends replies."""
+
+        @web.middleware
+        async def at_work(request: web.Request, handler: Handler) -> web.StreamResponse:
+            is_probe = request.path in self._probes
+            counts = False
+            try:
+                try:
+                    if not is_probe:
+                        self._check_room(request.remote or "")
+                        self._busy += 1
+                        counts = True
+                    if request.transport is not None:
+                        self._silent.pop(request.transport, None)
+                    response = await handler(request)
+                except Exception as error:
+                    response = self._error_reply(request, error)
+                if not response.prepared:
+                    await send(request, response)
+                return response
+            finally:
+                self._busy -= counts
+                transport = request.transport
+                if transport is not None and not transport.is_closing():
+                    self._silent[transport] = None
+
+        return at_work
+
+    def _check_room(self, client: str) -> None:
+        """Make room for a request of this client.
+
+        Raises:
+            web.HTTPServiceUnavailable: there is no room.
+        """
+        if self._busy >= self._max_connections and self._bodies.make_room(client) is None:
+            reason = f"{self._busy} requests are in progress, the maximum"
+            raise web.HTTPServiceUnavailable(reason=reason)
+
+    async def _begin(self, connection: socket.socket, client: str) -> None:
+        limit = None if self._tls is None else HANDSHAKE_SECONDS
+        try:
+            transport, _ = await self._loop.connect_accepted_socket(
+                partial(_Connection, self._server, self._loop, self._error_reply),
+                connection,
+                ssl=self._tls,
+                ssl_handshake_timeout=limit,
+            )
+            self._silent[transport] = None
+            self._forget_closed()
+        except ssl.SSLError as error:
+            reason = getattr(error, "verify_message", "") or error.reason or error
+            _log.warning("a TLS handshake failed: %s", reason, extra={"fields": {"client": client}})
+            self._on_handshake_failed()
+        except OSError:
+            pass  # the client has left, or sent nothing
+
+    def _forget_closed(self) -> None:
+        if len(self._silent) > 2 * len(self._server.connections) + SPARE_CONNECTIONS:
+            self._silent = {one: None for one in self._silent if not one.is_closing()}
+
+    @property
+    def _server(self) -> web.Server:
+        server = self._runner.server
+        assert server is not None
+        return server

@@ -1,1 +1,0 @@
-"""The page at `/`: a game to play, a model to ask, an evaluation to watch."""

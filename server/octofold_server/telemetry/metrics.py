@@ -1,0 +1,213 @@
+"""The page of metrics, in the form of `octofold_server.telemetry.metric_families`.
+
+The models' statistics have Triton's metric names, so that dashboards for Triton work. Other metrics have
+Octofold's own names. The page reads all values when it is requested, so it adds no work to calls. It does not
+use prometheus_client, which appends `_total` to the name of every counter; Triton's names do not end so.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from importlib.metadata import version as installed_version
+from itertools import accumulate
+from pathlib import Path
+
+from octofold_proto.status import CODES
+
+from octofold_server.batching.statistics import Exemplar, Histogram, Refusals, Snapshot, Total
+from octofold_server.models.registry import Models
+
+_REASONS = {
+    "RESOURCE_EXHAUSTED": "REJECTED",
+    "DEADLINE_EXCEEDED": "REJECTED",
+    "CANCELLED": "CANCELED",
+    "INTERNAL": "BACKEND",
+}
+"""Triton's reasons for failure by status code; every other code is OTHER."""
+
+_NO_FAILURES = dict.fromkeys(["CANCELLED", "UNIMPLEMENTED", *(code.name for code in CODES.values())], 0)
+"""Initial counters: Prometheus would miss the step from 0 of a counter that first appears as 1."""
+
+Labels = Mapping[str, str]
+Sample = tuple[str, Labels, float] | tuple[str, Labels, float, str]
+"""Suffix of the name, labels, value, and the exemplar, if any."""
+_Row = tuple[Labels, Snapshot]
+
+
+def exposition(models: Models, refusals: Refusals, *, ready: bool, open_calls: int) -> str:
+    """Write the page.
+
+    Args:
+        models: the models of the server.
+        refusals: counts of the calls for which no model was found.
+        ready: whether the server is ready.
+        open_calls: number of calls in progress and open streams.
+    """
+    rows: list[_Row] = [
+        ({"model": name, "version": version}, statistics.snapshot())
+        for (name, version), statistics in models.statistics().items()
+    ]
+    return "".join(
+        [
+            *_triton(rows),
+            *_histograms(rows),
+            *_failures(rows, refusals),
+            *_state(models, ready, open_calls),
+            *_process(),
+        ]
+    )
+
+
+def _triton(rows: list[_Row]) -> Iterator[str]:
+    def counter(name: str, text: str, read: Callable[[Snapshot], float]) -> str:
+        return _family(name, "counter", text, [("", labels, read(now)) for labels, now in rows])
+
+    def microseconds(part: str, text: str, read: Callable[[Snapshot], Total]) -> str:
+        return counter(f"nv_inference_{part}_duration_us", text, lambda now: read(now).seconds * 1e6)
+
+    yield counter("nv_inference_request_success", "Calls answered", lambda now: now.success.count)
+    yield _family(
+        "nv_inference_request_failure",
+        "counter",
+        "Calls failed, by Triton's reasons",
+        [
+            ("", {**labels, "reason": reason}, count)
+            for labels, now in rows
+            for reason, count in _by_reason(now.failures).items()
+        ],
+    )
+    yield counter("nv_inference_count", "Boards answered", lambda now: now.boards)
+    yield counter("nv_inference_exec_count", "Batches run", lambda now: now.executions)
+    yield microseconds("request", "Time of calls, from arrival to answer", lambda now: now.success)
+    yield microseconds("queue", "Time of calls in the queue", lambda now: now.queue)
+    yield counter(
+        "nv_inference_compute_input_duration_us",
+        "Always 0: boards are read where they lie in the message",
+        lambda _: 0,
+    )
+    yield microseconds("compute_infer", "Time of calls in the backend", lambda now: now.inference)
+    yield microseconds(
+        "compute_output", "Time of calls neither in the queue nor in the backend", lambda now: now.overhead
+    )
+
+
+def _histograms(rows: list[_Row]) -> Iterator[str]:
+    reads: tuple[tuple[str, str, Callable[[Snapshot], Histogram]], ...] = (
+        ("octofold_batch_boards", "Boards in a batch", lambda now: now.batch_boards),
+        ("octofold_queue_seconds", "Time of answered calls in the queue", lambda now: now.queue_seconds),
+        ("octofold_call_seconds", "Time of answered calls, arrival to answer", lambda now: now.call_seconds),
+    )
+    for name, text, read in reads:
+        samples = [sample for labels, now in rows for sample in _histogram_samples(labels, read(now))]
+        yield _family(name, "histogram", text, samples)
+
+
+def _failures(rows: list[_Row], refusals: Refusals) -> Iterator[str]:
+    nobody = {"model": "", "version": ""}
+    counts = [(labels, now.failures) for labels, now in rows] + [(nobody, refusals.counts())]
+    yield _family(
+        "octofold_failures_total",
+        "counter",
+        "Calls failed, by status code; without model and version where none was found for the call",
+        [
+            ("", {**labels, "code": code}, count)
+            for labels, codes in counts
+            for code, count in sorted({**_NO_FAILURES, **codes}.items())
+        ],
+    )
+    yield _family(
+        "octofold_failed_handshakes_total",
+        "counter",
+        "Clients whose TLS handshake failed, such as port scanners",
+        [("", {}, refusals.handshakes)],
+    )
+
+
+def _state(models: Models, ready: bool, open_calls: int) -> Iterator[str]:
+    served = [({"model": model.name, "version": model.version}, model.batcher) for model in models.served()]
+    yield _family(
+        "nv_inference_pending_request_count",
+        "gauge",
+        "Calls in the queue",
+        [("", labels, batcher.waiting_calls) for labels, batcher in served],
+    )
+    yield _family(
+        "octofold_waiting_boards",
+        "gauge",
+        "Boards in the queue",
+        [("", labels, batcher.waiting) for labels, batcher in served],
+    )
+    yield _gauge("octofold_open_calls", "Calls in progress, and open streams", open_calls)
+    yield _gauge("octofold_ready", "Whether the server takes calls", int(ready))
+    build = {"version": installed_version("octofold"), "python": platform.python_version()}
+    yield _family("octofold_build_info", "gauge", "Always 1; the build is in the labels", [("", build, 1)])
+    infos = [
+        {
+            "model": known.name,
+            "version": str(known.version),
+            "state": known.state.name,
+            "precision": known.precision,
+        }
+        for known in models.index()
+    ]
+    yield _family(
+        "octofold_model_info",
+        "gauge",
+        "Always 1; a version of the repository is in the labels",
+        [("", info, 1) for info in infos],
+    )
+
+
+def _process() -> Iterator[str]:
+    """Metrics of the process, with the names that Prometheus' own libraries use."""
+    yield _gauge("process_threads", "Threads of Python", threading.active_count())
+    yield _family(
+        "process_cpu_seconds_total", "counter", "CPU time, user and system", [("", {}, time.process_time())]
+    )
+    own = Path("/proc/self")
+    if own.exists():  # Linux
+        pages = int((own / "statm").read_text().split()[1])
+        size = pages * os.sysconf("SC_PAGESIZE")
+        yield _gauge("process_resident_memory_bytes", "Resident memory", size)
+        yield _gauge("process_open_fds", "Open file descriptors", sum(1 for _ in (own / "fd").iterdir()))
+
+
+def _by_reason(failures: Mapping[str, int]) -> dict[str, int]:
+    counts = dict.fromkeys(("REJECTED", "CANCELED", "BACKEND", "OTHER"), 0)
+    for code, count in failures.items():
+        counts[_REASONS.get(code, "OTHER")] += count
+    return counts
+
+
+def _histogram_samples(labels: Labels, histogram: Histogram) -> Iterator[Sample]:
+    bounds = [*(f"{bound:g}" for bound in histogram.bounds), "+Inf"]
+    for number, (bound, count) in enumerate(zip(bounds, accumulate(histogram.counts), strict=True)):
+        exemplar = histogram.exemplars.get(number)
+        yield "_bucket", {**labels, "le": bound}, count, "" if exemplar is None else _written(exemplar)
+    yield "_sum", labels, histogram.sum
+    yield "_count", labels, sum(histogram.counts)
+
+
+def _written(exemplar: Exemplar) -> str:
+    return f'{{trace_id="{exemplar.trace_id}"}} {exemplar.value!r} {exemplar.at:.3f}'
+
+
+def _gauge(name: str, text: str, value: float) -> str:
+    return _family(name, "gauge", text, [("", {}, value)])
+
+
+def _family(name: str, kind: str, text: str, samples: Iterable[Sample]) -> str:
+    lines = [f"# HELP {name} {text}", f"# TYPE {name} {kind}"]
+    for suffix, labels, value, *exemplar in samples:
+        written = ",".join(f'{key}="{_escaped(label)}"' for key, label in labels.items())
+        line = f"{name}{suffix}{{{written}}} {value!r}" if written else f"{name}{suffix} {value!r}"
+        lines.append(" # ".join([line, *filter(None, exemplar)]))
+    return "\n".join(lines) + "\n"
+
+
+def _escaped(label: str) -> str:
+    return label.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")

@@ -1,1 +1,0 @@
-"""Connections, calls and streams, independent of the messages that they carry."""

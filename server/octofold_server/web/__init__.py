@@ -1,0 +1,1 @@
+"""The page: a web application beside the protocols."""

@@ -1,0 +1,171 @@
+"""The routes of the page: its files, and the few questions that the Open Inference Protocol has no answer to.
+
+Files need no token, because a browser cannot send one when it opens an address; they are public. Every
+question needs what an inference needs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from importlib.metadata import version as installed_version
+from typing import Any
+
+import msgspec
+from aiohttp import web
+from octofold_game.rules import MOVE_NAMES
+from octofold_proto.errors import InvalidRequest
+
+from octofold_server.admission.access import Right
+from octofold_server.admission.admission import AcceptedCall, Admission
+from octofold_server.admission.request import Request
+from octofold_server.config.options import Config
+from octofold_server.http_transport.calls import Route, answered, failure_of
+from octofold_server.system.quoting import quoted
+from octofold_server.web.about import described
+from octofold_server.web.boards import parse_board
+from octofold_server.web.files import INDEX, SECURITY_HEADERS, PageFiles
+from octofold_server.web.results import Results
+from octofold_server.web.views import Views
+
+ASKED = ("board", "model", "version")
+"""What the address of a question about a board may contain."""
+
+NO_MOVE = "none"
+"""The answer to a board without a legal move."""
+
+
+def routes(config: Config, admission: Admission) -> list[Route]:
+    """The routes of the page, or only `/move` if the page is off."""
+    answers = _Answers(config, admission)
+    found = [Route("GET", "/move", answers.move)]
+    if config.page:
+        files = PageFiles()
+
+        async def index(request: web.Request) -> web.Response:
+            return files.reply(INDEX, request)
+
+        async def file(request: web.Request) -> web.Response:
+            return files.reply(request.match_info["name"], request)
+
+        found += [
+            Route("GET", "/", index, Right.NOTHING),
+            Route("GET", "/page/about", answers.about),
+            Route("GET", "/page/views", answers.views),
+            Route("GET", "/page/results", answers.results),
+            Route("GET", "/page/results/{result:.+}/{file}", answers.result),
+            Route("GET", "/page/{name:.+}", file, Right.NOTHING),
+        ]
+    return found
+
+
+class _Answers:
+    def __init__(self, config: Config, admission: Admission) -> None:
+        self._admission = admission
+        self._views = Views(config.models)
+        self._results = Results(config.results)
+        # Sessions of `Views` are for one thread; so nobody can ask for more than one core.
+        self._looking = ThreadPoolExecutor(1, thread_name_prefix="views")
+        self._reading = ThreadPoolExecutor(1, thread_name_prefix="results")
+
+    async def about(self, _: web.Request) -> web.Response:
+        models = self._admission.models
+        newest = {served.name: served for served in models.served()}  # which are sorted by version
+        return _json(
+            {
+                "version": installed_version("octofold"),
+                "models": [
+                    described(
+                        served.card,
+                        served.precision,
+                        is_default=newest.get(models.default) is served,
+                        has_views=self._views.may_have_session(served),
+                    )
+                    for served in models.served()
+                ],
+            }
+        )
+
+    async def move(self, request: web.Request) -> web.Response:
+        try:
+            with self._admission.call_slot():
+                call = await self._answered(request)
+            move = int(call.answer.moves.moves[0])
+        except Exception as error:
+            return _plain_failure(request, error)
+        return web.Response(
+            text=f"{MOVE_NAMES[move] if move >= 0 else NO_MOVE}\n", headers=_no_store(SECURITY_HEADERS)
+        )
+
+    async def views(self, request: web.Request) -> web.Response:
+        loop = asyncio.get_running_loop()
+        with self._admission.call_slot():
+            call = await self._answered(request)
+            look = partial(self._views.of, call.served, call.boards)
+            views = await loop.run_in_executor(self._looking, look)
+        answer = call.answer.moves
+        return _json(
+            {
+                "model": call.served.name,
+                "version": call.served.version,
+                "move": int(answer.moves[0]),
+                "probabilities": answer.probabilities[0].tolist(),
+                "votes": answer.votes[0].tolist(),
+                "legal": answer.legal[0].tolist(),
+                "views": None if views is None else views[0].tolist(),
+                "why_no_views": None if views is not None else self._views.why_not(call.served),
+            }
+        )
+
+    async def results(self, _: web.Request) -> web.Response:
+        return _json(await self._read(self._results.list))
+
+    async def result(self, request: web.Request) -> web.Response:
+        names = request.match_info
+        start = request.query.get("start", "0")
+        if not (start.isascii() and start.isdigit() and len(start) < 16):
+            raise self._admission.counted(InvalidRequest("start is not a number of bytes"))
+        piece = await self._read(partial(self._results.piece, names["result"], names["file"], int(start)))
+        if piece is None:
+            raise web.HTTPNotFound(reason="there is no such result")
+        headers = {**_no_store(SECURITY_HEADERS), "X-File-Age": f"{piece.age_seconds:.1f}"}
+        return web.Response(body=piece.content, content_type="application/octet-stream", headers=headers)
+
+    async def _answered(self, request: web.Request) -> AcceptedCall:
+        """The answered call for the board in the address of a request.
+
+        Raises:
+            OctofoldError: the call failed.
+        """
+        query = request.query
+        for name in query:
+            if name not in ASKED:
+                raise self._admission.counted(
+                    InvalidRequest(f"unknown parameter {quoted(name)}; allowed: {', '.join(ASKED)}")
+                )
+        read_board = partial(parse_board, query.get("board", ""))
+        asked = Request(query.get("model", ""), query.get("version", ""), read_board)
+        return await answered(self._admission, request, asked)
+
+    async def _read(self, work: Callable[[], Any]) -> Any:
+        return await asyncio.get_running_loop().run_in_executor(self._reading, work)
+
+
+def _plain_failure(request: web.Request, error: Exception) -> web.Response:
+    """The error in one line, for programs that expect one word."""
+    message, status, headers = failure_of(request, error)
+    return web.Response(
+        text=f"{message}\n", status=status, headers={**_no_store(SECURITY_HEADERS), **headers}
+    )
+
+
+def _json(value: Any) -> web.Response:
+    return web.Response(
+        body=msgspec.json.encode(value), content_type="application/json", headers=_no_store(SECURITY_HEADERS)
+    )
+
+
+def _no_store(headers: Any) -> dict[str, str]:
+    return {**headers, "Cache-Control": "no-store"}

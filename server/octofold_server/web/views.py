@@ -1,0 +1,87 @@
+"""How each view of a board votes, for models that answer calls.
+
+The lanes do not compute this: it would slow every call down. A session of its own does, which is made when
+somebody looks.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from octofold_game.contract.model import TEMPERATURE
+from octofold_proto.errors import ModelError
+
+from octofold_server.backends.backend import BackendError, Layout
+from octofold_server.backends.onnx_views import NoViews, ViewsSession
+from octofold_server.models.loading import ServedModel
+from octofold_server.models.repository import read_model, read_tensors
+
+MAX_SESSIONS = 3
+"""Sessions that are kept. Each holds a copy of its model's weights."""
+
+MAX_MEGABYTES = 64
+"""Size of the largest graph, with its tensors, that gets a session here."""
+
+
+class Views:
+    """Computes the probabilities of each view; for one thread.
+
+    Args:
+        repository: the model repository.
+    """
+
+    def __init__(self, repository: Path) -> None:
+        self._repository = repository
+        self._sessions: OrderedDict[str, ViewsSession | None] = OrderedDict()  # by digest of the graph
+
+    def of(self, served: ServedModel, boards: NDArray[np.uint8]) -> NDArray[np.float32] | None:
+        """The probabilities [N, V, 4] of boards [N, 16]; None if there are none, for the reason of `why_not`.
+
+        Raises:
+            ModelError: the files of the model have changed, or its graph cannot run.
+        """
+        if not self.may_have_session(served):
+            return None
+        digest = served.card.precisions[served.precision].sha256
+        try:
+            if digest not in self._sessions:
+                self._sessions[digest] = self._new_session(served)
+                if len(self._sessions) > MAX_SESSIONS:
+                    self._sessions.popitem(last=False)
+            self._sessions.move_to_end(digest)
+            session = self._sessions[digest]
+            return None if session is None else session.run(boards)
+        except BackendError as error:
+            raise ModelError(f"{served.name} version {served.version}: {error}") from error
+
+    def may_have_session(self, served: ServedModel) -> bool:
+        """Whether the model may have a second session: looking must not use up the server's memory."""
+        return self._objection(served) is None
+
+    def why_not(self, served: ServedModel) -> str:
+        """Why there are no views of the model, as a clause after its name."""
+        return self._objection(served) or "its graph keeps no answers of single views"
+
+    def _objection(self, served: ServedModel) -> str | None:
+        if served.card.compact_tables is not None:
+            return "a second copy of its compact tables takes gigabytes of memory while it is unpacked"
+        folder = self._repository / served.name / served.version
+        graph = served.card.precisions[served.precision]
+        try:
+            size = sum((folder / each.file).stat().st_size for each in (graph, *graph.tensors.values()))
+        except OSError:
+            return "its files cannot be read any more"
+        return f"its files have more than {MAX_MEGABYTES} MB" if size > MAX_MEGABYTES << 20 else None
+
+    def _new_session(self, served: ServedModel) -> ViewsSession | None:
+        folder = self._repository / served.name / served.version
+        file = served.card.precisions[served.precision]
+        layout = Layout("cpu", max_batch_size=1, lanes=1, half=served.precision == "fp16")
+        model, tensors = read_model(folder, file), read_tensors(folder, file)
+        try:
+            return ViewsSession(model, layout, tensors, served.card.temperature or TEMPERATURE)
+        except NoViews:
+            return None

@@ -1,0 +1,191 @@
+"""The HTML report in a real browser, from a file: what it asks for, its games by keys, hostile names."""
+
+import json
+import re
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+from octofold_client.studies.endings import Analysis, Ending, Verdicts
+from octofold_client.studies.html.page import write_report
+from octofold_game.episodes import Episode
+from octofold_game.replays import read_replays
+from octofold_game.rules import MOVE_NAMES
+from octofold_game.trajectories import Walk, last_positions
+from playwright.sync_api import Browser, Page
+from support.browsers import DESKTOP, PHONE, chromium
+
+EVIL = '<script>window.owned = 1</script><img src=x onerror="window.owned = 2">$x_1$&amp;'
+COSTLY = 7
+"""Moves before the end of the game with the costly move."""
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as found:
+        yield found
+
+
+def judged(folder: Path, judge: str) -> None:
+    """Write an analysis in which the judge disagrees with one move of game 3."""
+    episodes = sorted(read_replays(folder / "games.replay"), key=lambda each: each.game)
+    positions = last_positions(episodes, 20)
+    verdicts = Verdicts.none(len(positions))
+    verdicts.choices[:] = positions.made
+    verdicts.costs[:], verdicts.values[:] = 0.0, 0.5
+    (row,) = np.flatnonzero((positions.games == 3) & (positions.left == COSTLY))
+    verdicts.costs[row], verdicts.choices[row] = 0.25, (positions.made[row] + 1) % 4
+    analysis = Analysis([Ending.of(episode) for episode in episodes], positions, verdicts)
+    described = {
+        "schema": 1,
+        "last_moves": 20,
+        "judge": {"name": judge, "unit": "probability", "sha256": None},
+    }
+    (folder / "analysis.json").write_text(json.dumps(described | analysis.to_json(5)))
+
+
+@pytest.fixture(scope="module")
+def report(games: Path, worse_games: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The report of two results, of which one has a judged analysis; every name is hostile."""
+    folder = tmp_path_factory.mktemp("report")
+    for name, source in (("good", games), ("bad", worse_games)):
+        shutil.copytree(source, folder / name)
+        conditions = json.loads((source / "conditions.json").read_text())
+        conditions["model"] = f"{name} {EVIL}"
+        (folder / name / "conditions.json").write_text(json.dumps(conditions))
+    judged(folder / "good", EVIL)
+    run = {"command": EVIL, "machine": EVIL, "started": EVIL, "octofold": EVIL}
+    (folder / "good" / "runs.jsonl").write_text(f"{json.dumps(run)}\nnot JSON\n")
+    write_report(folder / "report.html", [folder / "good", folder / "bad"])
+    return folder / "report.html"
+
+
+@contextmanager
+def opened(browser: Browser, file: Path, size: dict[str, int], scheme: str = "light") -> Iterator[Page]:
+    """The report in a browser; it may ask for itself only, and say nothing on the console."""
+    context = browser.new_context(viewport=size, color_scheme=scheme)  # type: ignore[arg-type]
+    page = context.new_page()
+    requests, said = list[str](), list[str]()
+    page.on("request", lambda request: requests.append(request.url))
+    page.on("console", lambda message: said.append(message.text))
+    page.on("pageerror", lambda error: said.append(str(error)))
+    page.goto(file.as_uri())
+    yield page
+    assert requests == [file.as_uri()]
+    assert said == []
+    context.close()
+
+
+def board_of(page: Page) -> list[int]:
+    tiles = page.locator("#board .cell").all_inner_texts()
+    return [int(tile).bit_length() - 1 if tile else 0 for tile in tiles]
+
+
+def number(page: Page, element: str) -> int:
+    return int(re.split(r"\D", page.locator(f"#{element}").inner_text().replace(",", ""))[0])
+
+
+def game_of(report: Path, game: int, folder: str = "good") -> Episode:
+    replays = read_replays(report.parent / folder / "games.replay")
+    return next(episode for episode in replays if episode.game == game)
+
+
+@pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
+def test_a_report_asks_no_host_and_fits_every_screen_in_light_and_dark(
+    browser: Browser, report: Path, size: dict[str, int]
+) -> None:
+    papers = set()
+    for scheme in ("light", "dark"):
+        with opened(browser, report, size, scheme) as page:
+            assert page.evaluate("document.documentElement.scrollWidth") == size["width"]
+            papers.add(page.evaluate("getComputedStyle(document.body).backgroundColor"))
+            drawn = page.locator("svg.picture text").first
+            assert drawn.evaluate("(text) => getComputedStyle(text).fill") == page.evaluate(
+                "getComputedStyle(document.body).color"
+            )
+            assert page.locator("svg.picture").count() == 7
+    assert len(papers) == 2
+
+
+def test_the_worst_game_steps_by_keys_through_the_boards_of_its_record(
+    browser: Browser, report: Path
+) -> None:
+    with opened(browser, report, DESKTOP) as page:
+        for _ in range(60):  # by keyboard alone
+            page.keyboard.press("Tab")
+            if page.evaluate("document.activeElement.id") == "stage":
+                break
+        episodes = list(read_replays(report.parent / "good" / "games.replay"))
+        worst = min(episodes, key=lambda episode: (episode.score, episode.game))
+        walk = Walk.of(worst)
+        assert f"game {worst.game}" in page.locator("#viewer-title").inner_text()
+        assert board_of(page) == walk.boards[0].tolist()
+        for move in range(1, 31):
+            assert MOVE_NAMES[walk.moves[move - 1]] in page.locator("#at-next").inner_text()
+            page.keyboard.press("ArrowRight")
+            assert (board_of(page), number(page, "at-score")) == (
+                walk.boards[move].tolist(),
+                walk.scores[move],
+            )
+        page.keyboard.press("ArrowLeft")
+        page.keyboard.press("PageDown")
+        assert board_of(page) == walk.boards[min(54, len(worst))].tolist()
+        page.keyboard.press("End")
+        assert (board_of(page), number(page, "at-score")) == (worst.final_board.tolist(), worst.score)
+        page.keyboard.press("Home")
+        assert number(page, "at-move") == 0
+
+
+def test_every_game_in_a_report_ends_with_its_score_and_board(browser: Browser, report: Path) -> None:
+    with opened(browser, report, PHONE) as page:
+        buttons = page.locator("button.game")
+        assert buttons.count() == 13  # three worst and best of each, and one with a costly move
+        for index in range(buttons.count()):
+            buttons.nth(index).click()
+            page.get_by_role("button", name="To the end").click()
+            part, game = map(int, (buttons.nth(index).get_attribute("id") or "").split("-")[1:])
+            episode = game_of(report, game, ("good", "bad")[part])
+            assert (board_of(page), number(page, "at-score")) == (episode.final_board.tolist(), episode.score)
+
+
+def test_a_costly_move_opens_its_game_at_the_move(browser: Browser, report: Path) -> None:
+    episode = game_of(report, 3)
+    with opened(browser, report, DESKTOP) as page:
+        move = len(episode) - COSTLY
+        page.get_by_role("button", name=f"Game 3, move {move:,}").click()
+        assert number(page, "at-move") == move
+        assert board_of(page) == Walk.of(episode).boards[move].tolist()
+
+
+def test_a_name_with_a_script_in_it_is_only_a_name(browser: Browser, report: Path) -> None:
+    with opened(browser, report, DESKTOP) as page:
+        assert page.evaluate("window.owned") is None
+        assert page.locator("h1").inner_text().count(EVIL) == 2
+        assert page.locator("img").count() == 0
+        assert page.locator("script").count() == 1
+        assert page.locator("svg.picture").first.inner_html().count("&lt;script&gt;") == 2
+        conditions = page.locator(".conditions").first.inner_text()
+        assert conditions.count(EVIL) == 6  # heading, player, command, date, version, machine
+
+
+def test_the_policy_refuses_any_other_script_style_and_host(browser: Browser, report: Path) -> None:
+    context = browser.new_context()
+    page = context.new_page()
+    refused = list[str]()
+    page.on("console", lambda message: refused.append(message.text))
+    page.goto(report.as_uri())
+    page.evaluate(
+        """async () => {
+            for (const [tag, text] of [["script", "window.owned = 3"], ["style", "body { color: red }"]]) {
+                document.body.append(Object.assign(document.createElement(tag), { textContent: text }));
+            }
+            document.body.insertAdjacentHTML("beforeend", '<p style="color: red">');
+            await fetch("http://127.0.0.1:9/").catch(() => {});
+        }"""
+    )
+    assert page.evaluate("window.owned") is None
+    assert len([text for text in refused if "Content Security Policy" in text]) >= 4
+    context.close()

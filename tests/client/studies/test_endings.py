@@ -1,0 +1,124 @@
+"""Where games are lost: the positions before their ends, agreement with a judge, and what moves cost."""
+
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from octofold_client.contenders.judges import Judge, Opinion
+from octofold_client.studies.endings import Analysis, Ending, Verdicts
+from octofold_client.studies.judging import judge_positions
+from octofold_client.terminal.interrupts import DeferredInterrupts
+from octofold_game.replays import read_replays
+from octofold_game.rules import legal_moves
+from octofold_game.trajectories import Walk, last_positions
+
+Ask = Callable[[NDArray[np.uint8]], Opinion]
+
+
+def first_legal(boards: NDArray[np.uint8]) -> Opinion:
+    """Chooses the first legal move, which is worth as many points as there are others behind it."""
+    values = np.tile(np.array([3.0, 2.0, 1.0, 0.0]), (len(boards), 1))
+    return Opinion(legal_moves(boards).argmax(axis=1).astype(np.int8), values)
+
+
+def judge(ask: Ask = first_legal, largest_exponent: int = 15, boards_at_once: int = 7) -> Judge:
+    return Judge("first", None, "points", largest_exponent, boards_at_once, ask)
+
+
+def test_the_last_positions_are_those_of_the_walks(games: Path) -> None:
+    episodes = list(read_replays(games / "games.replay"))
+    positions = last_positions(episodes, 9)
+    assert len(positions) == 9 * len(episodes)
+    for episode in episodes:
+        rows = positions.games == episode.game
+        walk = Walk.of(episode)
+        assert positions.numbers[rows].tolist() == list(range(len(episode) - 9, len(episode)))
+        assert positions.left[rows].tolist() == list(range(9, 0, -1))
+        assert (positions.boards[rows] == walk.boards[-10:-1]).all()
+        assert (positions.made[rows] == walk.moves[-9:]).all()
+
+
+def test_of_a_game_shorter_than_that_all_positions_count(games: Path) -> None:
+    episodes = list(read_replays(games / "games.replay"))
+    positions = last_positions(episodes, 10**6)
+    assert len(positions) == sum(map(len, episodes))
+    assert np.count_nonzero(positions.numbers == 0) == np.count_nonzero(positions.left == 1) == len(episodes)
+
+
+def test_agreement_and_cost_are_those_of_the_definition(games: Path) -> None:
+    episodes = list(read_replays(games / "games.replay"))
+    positions = last_positions(episodes, 20)
+    verdicts = Verdicts.none(len(positions))
+    judge_positions(judge(), positions, verdicts)
+    choices = legal_moves(positions.boards).argmax(axis=1)
+    costs = positions.made - choices  # a point less for each move further back
+    analysis = Analysis([Ending.of(episode) for episode in episodes], positions, verdicts)
+    whole = analysis.whole()
+    assert whole.judged == len(positions)
+    assert whole.agreement == np.mean(choices == positions.made)
+    assert whole.cost == pytest.approx(costs.mean())
+    average, interval = analysis.cost_of_a_game() or (0.0, None)
+    assert average == pytest.approx(costs.sum() / len(episodes))
+    assert interval is not None
+    assert interval[0] < average < interval[1]
+    for groups in (analysis.by_stage(), analysis.by_distance()):
+        assert sum(group.positions for group in groups) == len(positions)
+        assert sum(group.cost_share or 0.0 for group in groups) == pytest.approx(1.0)
+    assert [group.label for group in analysis.by_distance()] == [
+        "1",
+        "2 to 3",
+        "4 to 7",
+        "8 to 15",
+        "16 to 20",
+    ]
+    costliest = list(analysis.costliest(len(positions)))
+    # All of the last 20 moves of a game are one stumble.
+    most = [costs[positions.games == episode.game].max() for episode in episodes]
+    assert [move.cost for move in costliest] == sorted((cost for cost in most if cost), reverse=True)
+
+
+def test_ctrl_c_keeps_what_was_judged(games: Path) -> None:
+    positions = last_positions(list(read_replays(games / "games.replay")), 5)
+    verdicts = Verdicts.none(len(positions))
+    calls: list[int] = []
+
+    def ask(boards: NDArray[np.uint8]) -> Opinion:
+        calls.append(len(boards))
+        if len(calls) == 3:
+            os.kill(os.getpid(), signal.SIGINT)
+        return first_legal(boards)
+
+    with pytest.raises(KeyboardInterrupt), DeferredInterrupts() as interrupts:
+        judge_positions(judge(ask), positions, verdicts, before_each=interrupts.check)
+    assert np.count_nonzero(verdicts.judged) == sum(calls) == 21
+    analysis = Analysis([], positions, verdicts)
+    assert analysis.whole().judged == 21
+    assert analysis.cost_of_a_game() is not None  # of the four games that are done
+
+
+def test_boards_beyond_the_judge_are_not_put_before_it(games: Path) -> None:
+    positions = last_positions(list(read_replays(games / "games.replay")), 5)
+    verdicts = Verdicts.none(len(positions))
+    largest = positions.boards.max(axis=1)
+    judge_positions(judge(largest_exponent=7), positions, verdicts)
+    assert (verdicts.judged == (largest <= 7)).all()
+    assert 0 < np.count_nonzero(verdicts.judged) < len(positions)
+
+
+def test_costly_moves_close_together_are_one_stumble(games: Path) -> None:
+    episodes = list(read_replays(games / "games.replay"))
+    positions = last_positions(episodes, 50)
+    verdicts = Verdicts.none(len(positions))
+    verdicts.choices[:], verdicts.costs[:] = positions.made, 0.0
+    first, second = episodes[0].game, episodes[1].game
+    costs = {(first, 5): 9.0, (first, 6): 8.0, (first, 9): 7.0, (second, 6): 6.0, (first, 40): 5.0}
+    for (game, left), cost in costs.items():
+        verdicts.costs[(positions.games == game) & (positions.left == left)] = cost
+    analysis = Analysis([Ending.of(episode) for episode in episodes], positions, verdicts)
+    assert [(move.game, move.cost) for move in analysis.costliest(5)] == [(first, 9), (second, 6), (first, 5)]
+    assert [move.cost for move in analysis.costliest(2)] == [9, 6]
+    assert not list(analysis.costliest(0))

@@ -1,0 +1,128 @@
+"""The contract of a published model: cards are read whole or refused with the name of the field."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from octofold_game.contract.model import (
+    CARD_FILE,
+    MAX_CARD_BYTES,
+    Card,
+    CardError,
+    encode_card,
+    parse_card,
+    read_card,
+)
+
+ROOT = Path(__file__).parents[2]
+SHIPPED = sorted((ROOT / "models").glob("*/*/card.json"))
+
+SERVING: dict[str, Any] = {
+    "format": 1,
+    "name": "tiny",
+    "version": 3,
+    "largest_exponent": 15,
+    "precisions": {"fp32": {"file": "model.onnx", "sha256": "ab" * 32}},
+}
+FIRST = {
+    **SERVING,
+    "architecture": {"kind": "cnn", "layers": 5, "channels": 222, "exponents": 16},
+    "weights": 818_074,
+    "checkpoint_sha256": "cd" * 32,
+    "decision_rule": "vote",
+    "symmetries": 8,
+    "precisions": {
+        "fp32": {"file": "model.onnx", "sha256": "ab" * 32, "agreement": 1.0},
+        "int8": {"file": "model.int8.onnx", "sha256": "ef" * 32, "agreement": 0.99},
+    },
+    "strength": {
+        "games": 300,
+        "seed": 1,
+        "precision": "int8",
+        "average": 70_000.5,
+        "average_interval": [60_000.5, 80_000.5],
+        "median": 65_000.0,
+        "median_interval": [60_000, 70_000],
+        "best": 200_000,
+        "moves_per_second": 12_345.6,
+        "reached": [{"tile": 2048, "share": 0.9, "interval": [0.8, 0.95]}],
+        "outgrown": 0,
+        "command": "octofold evaluate --model tiny --version 3 --games 300 --seed 1",
+    },
+    "exporter": "0.1.0",
+}
+"""As the first version of octofold-export wrote it, before boards, parity and stages."""
+
+
+@pytest.mark.parametrize("file", SHIPPED, ids=lambda file: "/".join(file.parts[-3:-1]))
+def test_a_shipped_card_is_read_and_written_back_to_the_byte(file: Path) -> None:
+    card = read_card(file.parent)
+    assert (card.name, str(card.version)) == file.parts[-3:-1]
+    assert encode_card(card) == file.read_bytes()
+
+
+def test_a_card_of_the_first_version_still_loads() -> None:
+    card = parse_card(json.dumps(FIRST))
+    assert card.precisions["int8"].agreement == 0.99
+    assert card.strength is not None
+    assert card.strength.average_interval == (60_000.5, 80_000.5)
+    assert card.boards is None
+
+
+def test_a_card_need_say_no_more_than_serving_needs() -> None:
+    card = parse_card(json.dumps({**SERVING, "of a later version": {}}))
+    assert (card.weights, card.decision_rule, card.strength) == (0, None, None)
+    assert json.loads(encode_card(card)) == {**SERVING, "strength": None}
+
+
+@pytest.mark.parametrize("field", SERVING)
+def test_what_serving_needs_may_not_be_missing(field: str) -> None:
+    content = {name: value for name, value in SERVING.items() if name != field}
+    with pytest.raises(CardError, match=rf"^card\.json: {field} is missing$"):
+        parse_card(json.dumps(content))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"format": 2, "precisions": "of another kind"}, "format is 2, not 1"),
+        ({"format": "1"}, "format is '1', not a whole number"),
+        ({"version": 0}, "version is 0; the least is 1"),
+        ({"weights": "many"}, "weights is 'many', not a whole number"),
+        ({"decision_rule": "max"}, "decision_rule is 'max', which is none of vote, mean"),
+        ({"strength": {"games": 1}}, "strength.seed is missing"),
+        ({"boards": {"source": 1, "measured": 1, "calibration": 1}}, "boards.source is 1, not text"),
+        ({"compact_tables": {"format": 1}}, "compact_tables.entries is missing"),
+        ({"not_published": ["int8"]}, "not_published is a list, not an object"),
+    ],
+)  # fmt: skip
+def test_a_wrong_field_of_a_card_is_named(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(CardError) as refused:
+        parse_card(json.dumps({**FIRST, **change}))
+    assert str(refused.value) == f"card.json: {message}"
+
+
+def test_a_card_is_read_at_once_or_not_at_all(tmp_path: Path) -> None:
+    with pytest.raises(CardError, match=r"card\.json cannot be read: No such file"):
+        read_card(tmp_path)
+    os.mkfifo(tmp_path / CARD_FILE)
+    with pytest.raises(CardError, match=r"card\.json cannot be read: it is not a regular file"):
+        read_card(tmp_path)
+    (tmp_path / CARD_FILE).unlink()
+    with (tmp_path / CARD_FILE).open("wb") as file:
+        file.truncate(MAX_CARD_BYTES + 1)
+    with pytest.raises(CardError, match=rf"cannot be read: it has more than {MAX_CARD_BYTES} bytes"):
+        read_card(tmp_path)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "3", "[" * 100_000, '{"format": ' + "9" * 5_000 + "}"])
+def test_what_is_no_json_object_is_no_card(text: str) -> None:
+    with pytest.raises(CardError, match=r"^card\.json is not (a )?JSON"):
+        parse_card(text)
+
+
+def test_the_same_card_gives_the_same_bytes() -> None:
+    cards: list[Card] = [parse_card(json.dumps(FIRST)) for _ in range(2)]
+    assert encode_card(cards[0]) == encode_card(cards[1])

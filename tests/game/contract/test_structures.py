@@ -1,0 +1,104 @@
+"""Content becomes typed structures, and wrong content is explained: where, what, and what is right."""
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+import pytest
+from octofold_game.contract.structures import StructureError, structured
+
+
+class Inner(msgspec.Struct, forbid_unknown_fields=True):
+    count: Annotated[int, msgspec.Meta(ge=2, le=9)]
+    name: Annotated[str, msgspec.Meta(pattern=r"^\w+\Z", description="a word")] = "x"
+
+
+class Outer(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    share: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.5
+    kind: Literal["thin", "thick"] = "thin"
+    on: bool = False
+    parts: dict[Literal["left", "right"], Inner] = {}
+    others: dict[str, Inner] = {}
+    rows: list[list[int]] = []
+    pair: tuple[float, float] | None = None
+    inner: Inner | None = None
+    number: int | float = 0
+
+    def __post_init__(self) -> None:
+        if self.kind == "thick" and self.on:
+            raise ValueError("thick ones cannot be on")
+
+
+class Thin(msgspec.Struct, tag_field="kind", tag="thin"):
+    sizes: Annotated[list[int], msgspec.Meta(min_length=1, max_length=3)]
+
+
+class Thick(msgspec.Struct, tag_field="kind", tag="thick"):
+    size: int
+
+
+class Drawer(msgspec.Struct):
+    held: Thin | Thick
+
+
+def test_content_that_fits_becomes_the_structure() -> None:
+    content = {"parts": {"left": {"count": 3}}, "rows": [[1], []], "pair": [1, 2.5]}
+    outer = structured(content, Outer)
+    assert outer == Outer(parts={"left": Inner(count=3)}, rows=[[1], []], pair=(1.0, 2.5))
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ([], "it is a list, not an object"),
+        ({"shar": 1}, "has no 'shar'; did you mean share?"),
+        ({"zzz": 1}, "has no 'zzz'; it takes share, kind, on, parts, others, rows, pair, inner, number"),
+        ({"share": 1.5}, "share is 1.5; the most is 1"),
+        ({"share": float("nan")}, "share is nan; the least is 0"),
+        ({"share": "much"}, "share is 'much', not a number"),
+        ({"share": True}, "share is true, not a number"),
+        ({"on": 1}, "on is 1, not true or false"),
+        ({"on": None}, "on is null, not true or false"),
+        ({"kind": "thik"}, "kind is 'thik', which is none of thin, thick; did you mean thick?"),
+        ({"number": "x"}, "number is 'x', not a number"),
+        ({"parts": []}, "parts is a list, not an object"),
+        ({"parts": {"middle": {}}}, "parts has 'middle', which is none of left, right"),
+        ({"parts": {"left": {"count": 3}, "right": {}}}, "parts.right.count is missing"),
+        ({"parts": {"left": {"count": 3}, "right": {"count": 1}}}, "parts.right.count is 1; the least is 2"),
+        ({"others": {"b c": {"count": 2, "name": "!"}}}, "others['b c'].name is '!', not a word"),
+        ({"others": {"a": {"cout": 2, "count": 2}}}, "others.a has no 'cout'; did you mean count?"),
+        ({"rows": [[1], [2, "x"]]}, "rows[1][1] is 'x', not a whole number"),
+        ({"pair": [1]}, "pair has 1 entries, not 2"),
+        ({"pair": [1, "x"]}, "pair[1] is 'x', not a number"),
+        ({"inner": {"count": 10}}, "inner.count is 10; the most is 9"),
+        ({"kind": "thick", "on": True}, "thick ones cannot be on"),
+        ({"share": "x" * 1000}, f"share is '{'x' * 59}..., not a number"),
+        ({"others": {"\ud800" * 99: 3}}, f"others['{chr(92)}ud800"),
+        ({"kind": "\ud800"}, "it holds text that is not Unicode"),
+        ({"number": "\ud800"}, "it holds text that is not Unicode"),
+        ({"parts": {"\ud800": {"count": 3}}}, "it holds text that is not Unicode"),
+    ],
+)  # fmt: skip
+def test_content_of_a_wrong_structure_is_explained(content: Any, message: str) -> None:
+    with pytest.raises(StructureError) as refused:
+        structured(content, Outer)
+    assert str(refused.value).startswith(message)
+    str(refused.value).encode()
+
+
+@pytest.mark.parametrize(
+    ("held", "message"),
+    [
+        ({"kind": "thn"}, "held.kind is 'thn', which is none of thin, thick; did you mean thin?"),
+        ({"kind": 3}, "held.kind is 3, which is none of thin, thick"),
+        ({}, "held.kind is missing"),
+        ({"kind": "thick"}, "held.size is missing"),
+        ({"kind": "thin", "sizes": [1, "x"]}, "held.sizes[1] is 'x', not a whole number"),
+        ({"kind": "thin", "sizes": []}, "held.sizes has 0 entries; the least is 1"),
+        ({"kind": "thin", "sizes": [1, 2, 3, 4]}, "held.sizes has 4 entries; the most is 3"),
+        ([], "held is a list, not an object"),
+    ],
+)
+def test_of_several_structures_the_one_that_its_tag_names_is_explained(held: Any, message: str) -> None:
+    with pytest.raises(StructureError) as refused:
+        structured({"held": held}, Drawer)
+    assert str(refused.value).startswith(message)

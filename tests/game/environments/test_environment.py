@@ -1,0 +1,245 @@
+"""The gymnasium environment passes gymnasium's own checker and plays the games of `Episodes`."""
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import gymnasium
+import numpy as np
+import pygame
+import pytest
+from gymnasium.utils.env_checker import check_env
+from octofold_game.drawing.tile_colors import EMPTY, color_of
+from octofold_game.environments.single import ENVIRONMENT_ID, OLD_ID, Game2048Env
+from octofold_game.episodes import Episode, Episodes
+from octofold_game.referee import verify
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _without_a_screen() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("SDL_VIDEODRIVER", "dummy")
+        yield
+
+
+@pytest.mark.parametrize("one_hot", [False, True])
+def test_gymnasium_finds_nothing_to_complain_about(one_hot: bool) -> None:
+    check_env(gymnasium.make(ENVIRONMENT_ID, one_hot=one_hot, render_mode="rgb_array").unwrapped)
+
+
+def test_it_can_be_made_by_name_in_a_program_that_has_imported_nothing() -> None:
+    code = (
+        "import gymnasium; name = 'octofold_game.environments.single:octofold/2048-v0';"
+        "env = gymnasium.make(name);"
+        "envs = gymnasium.make_vec(name, num_envs=3, vectorization_mode='vector_entry_point');"
+        "print(env.reset(seed=1)[0].shape, envs.reset(seed=1)[0].shape)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "(4, 4) (3, 4, 4)\n"
+
+
+def test_the_name_of_version_0_1_means_the_same() -> None:
+    old, new = gymnasium.make(OLD_ID), gymnasium.make(ENVIRONMENT_ID)
+    assert old.reset(seed=4)[0].tolist() == new.reset(seed=4)[0].tolist()
+
+
+def first_legal_game(seed: int, game: int) -> Episode:
+    episodes = Episodes(seed, [game])
+    while True:
+        if finished := episodes.step(episodes.legal.argmax(axis=1)):
+            return finished[0]
+
+
+def test_a_seed_gives_the_games_that_episodes_has_one_after_the_other() -> None:
+    env = Game2048Env()
+    for game in range(3):
+        observation, info = env.reset(seed=11) if game == 0 else env.reset()
+        expected = first_legal_game(11, game)
+        verify(expected)
+        assert observation.ravel().tolist() == expected.start.tolist()
+        rewards, terminated = 0.0, False
+        while not terminated:
+            observation, reward, terminated, truncated, info = env.step(int(np.argmax(info["action_mask"])))
+            rewards += reward
+            assert not truncated
+        assert observation.ravel().tolist() == expected.final_board.tolist()
+        assert (rewards, info["score"]) == (expected.score, expected.score)
+        assert info["largest_tile"] == expected.largest_tile
+        assert not info["action_mask"].any()
+
+
+def test_any_game_of_a_seed_can_be_asked_for() -> None:
+    env = Game2048Env()
+    env.reset(seed=11, options={"game": 5})
+    assert env.reset()[0].ravel().tolist() == first_legal_game(11, 6).start.tolist()
+    with pytest.raises(ValueError, match="negative"):
+        env.reset(options={"game": -1})
+
+
+@pytest.mark.parametrize("game", [3.7, "3", None, True, [1, 2]])
+def test_a_game_that_is_no_whole_number_is_refused_and_the_running_one_goes_on(game: object) -> None:
+    env = Game2048Env(render_mode="ansi")
+    env.reset(seed=11)
+    before = env.render()
+    with pytest.raises(ValueError, match=r"not a whole number|broadcast"):
+        env.reset(options={"game": game})
+    assert env.render() == before
+
+
+LATE = [[11, 10, 9, 8], [4, 5, 6, 7], [3, 2, 1, 1], [0, 0, 0, 0]]
+
+
+def test_a_game_starts_from_a_board_that_is_given() -> None:
+    env = Game2048Env()
+    for board in (LATE, np.array(LATE).ravel()):
+        observation, info = env.reset(seed=11, options={"board": board})
+        assert observation.tolist() == LATE
+        assert (info["score"], info["largest_tile"]) == (0, 2048)
+    observation, reward, *_ = env.step(1)
+    assert reward == 4
+    # The new tile is the one that the first move of the game gets.
+    first = first_legal_game(11, 0).moves[0]
+    assert observation.max() == 11
+    assert np.count_nonzero(observation) == 12
+    assert (observation == 2 if first & 64 else observation == 1).sum() >= 1
+    assert env.reset()[0].ravel().tolist() == first_legal_game(11, 1).start.tolist()
+
+
+def test_a_given_board_can_be_played_to_its_end() -> None:
+    env = Game2048Env()
+    _, info = env.reset(seed=1, options={"board": LATE})
+    terminated, rewards = False, 0.0
+    while not terminated:
+        _, reward, terminated, _, info = env.step(int(np.argmax(info["action_mask"])))
+        rewards += reward
+    assert info["score"] == rewards > 0
+
+
+@pytest.mark.parametrize(
+    ("board", "message"),
+    [
+        ([1, 2, 3], r"must be \[4, 4\] or \[16\] whole numbers, not int64 of shape \[3\]"),
+        (np.zeros((4, 4)), "not float64 of shape"),
+        ([[2048, 0, 0, 0]] * 4, "exponents in 0 to 17, such as 11 for tile 2048, not 2048"),
+        (np.zeros((4, 4), int), "must have a legal move"),
+        (np.arange(1, 17), "must have a legal move"),
+    ],
+)
+def test_a_board_on_which_no_game_can_go_on_is_refused(board: object, message: str) -> None:
+    env = Game2048Env(render_mode="ansi")
+    env.reset(seed=11)
+    before = env.render()
+    with pytest.raises(ValueError, match=message):
+        env.reset(options={"board": board})
+    assert env.render() == before
+
+
+def test_without_a_seed_games_differ() -> None:
+    starts = {Game2048Env().reset()[0].tobytes() for _ in range(12)}
+    assert len(starts) > 6
+
+
+def test_an_illegal_action_changes_nothing_and_is_worth_nothing() -> None:
+    env = Game2048Env()
+    observation, info = env.reset(seed=3)
+    while info["action_mask"].all():
+        observation, *_, info = env.step(env.action_space.sample(info["action_mask"]))
+    illegal = int(np.argmin(info["action_mask"]))
+    after, reward, terminated, truncated, info = env.step(illegal)
+    assert after.tolist() == observation.tolist()
+    assert (reward, terminated, truncated) == (0.0, False, False)
+    assert env.action_masks().tolist() == info["action_mask"].astype(bool).tolist()
+
+
+def test_the_one_hot_observation_says_the_same() -> None:
+    plain, one_hot = Game2048Env(), Game2048Env(one_hot=True)
+    board, _ = plain.reset(seed=4)
+    channels, _ = one_hot.reset(seed=4)
+    assert (channels.argmax(axis=2) == board).all()
+    assert (channels.sum(axis=2) == 1).all()
+
+
+def test_a_board_can_be_printed() -> None:
+    env = Game2048Env(render_mode="ansi")
+    env.reset(seed=1)
+    text = env.render()
+    assert text is not None
+    assert len(re.findall(r"\b[24]\b", text)) == 2
+    assert text.count(".") == 14
+
+
+def test_a_picture_of_a_board_has_the_colors_of_its_tiles() -> None:
+    env = Game2048Env(render_mode="rgb_array")
+    observation, _ = env.reset(seed=1)
+    picture = env.render()
+    assert picture.shape == (*picture.shape[:2], 3)
+    assert picture.dtype == np.uint8
+    size = len(picture) // 4
+    for row, column in np.ndindex(4, 4):
+        exponent = int(observation[row, column])
+        expected = color_of(exponent).background if exponent else EMPTY
+        # A little below the upper edge of the cell, where no digit is.
+        found = picture[row * size + size // 5, column * size + size // 2]
+        assert "#" + found.tobytes().hex() == expected
+
+
+def test_a_window_shows_each_board_and_closes() -> None:
+    env = Game2048Env(render_mode="human")
+    env.reset(seed=1)
+    surface = pygame.display.get_surface()
+    assert surface is not None
+    observation, *_ = env.step(int(env.action_masks().argmax()))
+    twin = Game2048Env(render_mode="rgb_array")
+    twin.reset(seed=1)
+    assert twin.step(int(twin.action_masks().argmax()))[0].tolist() == observation.tolist()
+    shown = pygame.surfarray.array3d(surface).swapaxes(0, 1)
+    assert (shown == twin.render()).all()
+    env.close()
+    assert pygame.display.get_surface() is None
+    env.close()
+
+
+@pytest.mark.parametrize(
+    ("missing", "mode", "message"),
+    [
+        ("pygame", "human", "a window needs pygame-ce: run "),
+        ("PIL", "rgb_array", "pictures of boards need Pillow: run "),
+    ],
+)
+def test_what_is_missing_for_a_picture_is_named_with_its_command(
+    missing: str, mode: str, message: str
+) -> None:
+    code = (
+        f"import sys; sys.modules['{missing}'] = None;"
+        "from octofold_game.environments.single import Game2048Env;"
+        f"env = Game2048Env(render_mode='{mode}'); env.reset(seed=1); env.render()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith(f"gymnasium.error.DependencyNotInstalled: {message}")
+    assert "gymnasium" in last.partition("run ")[2]
+
+
+def test_wrong_calls_are_refused_with_a_reason() -> None:
+    env = Game2048Env()
+    with pytest.raises(gymnasium.error.ResetNeeded):
+        env.step(0)
+    env.reset(seed=1)
+    with pytest.raises(gymnasium.error.InvalidAction, match="4"):
+        env.step(4)
+    for action in (1.0, "up", None, np.array([1, 2])):
+        with pytest.raises(gymnasium.error.InvalidAction, match="is not a whole number"):
+            env.step(action)  # type: ignore[arg-type]
+    assert env.step(np.array(1))[1] >= 0  # type: ignore[arg-type]  # as agents give it
+    env.reset(seed=1)
+    for wrong in ({"seed": -1}, {"seed": 2**64}, {"seed": 7, "options": {"game": -1}}):
+        with pytest.raises(ValueError, match=r"is not in 0 to|is negative"):
+            env.reset(**wrong)
+    np.testing.assert_array_equal(env.reset()[0], Game2048Env().reset(seed=1, options={"game": 1})[0])
+    with pytest.raises(ValueError, match=r"above 2\*\*63 - 1"):
+        env.reset(options={"game": 2**63})
+    with pytest.raises(
+        ValueError, match="unknown render mode 'video'; allowed are None, ansi, rgb_array, human"
+    ):
+        Game2048Env(render_mode="video")

@@ -1,0 +1,189 @@
+"""Expectimax with a heuristic returns the values of its definition, with cut-offs and look-ups."""
+
+import math
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from octofold_game import rules
+from octofold_game.bitboards import pack
+from octofold_players.compiled.line_tables import sum_of_lines
+from octofold_players.expectimax.heuristic import worth_of_lines
+from octofold_players.expectimax.player import HeuristicExpectimaxPlayer, depth_by_tiles
+from octofold_players.expectimax.search import Entry, search_move
+
+Square = NDArray[np.uint8]
+
+
+def line_worth(line: list[int]) -> float:
+    """The worth of a row or column, computed step by step as in nneonneo's program."""
+    merges = previous = counter = 0
+    for rank in line:
+        if rank:
+            if previous == rank:
+                counter += 1
+            elif counter:
+                merges += 1 + counter
+                counter = 0
+            previous = rank
+    merges += 1 + counter if counter else 0
+    left = sum(a**4 - b**4 for a, b in pairwise(line) if a > b)
+    right = sum(b**4 - a**4 for a, b in pairwise(line) if b > a)
+    total = sum(math.pow(rank, 3.5) for rank in line)
+    return 200_000 + 270 * line.count(0) + 700 * merges - 47 * min(left, right) - 11 * total
+
+
+def first_line_worth(line: list[int]) -> float:
+    """The same as in nneonneo's program of March 2014, which adds 100,000 to the sum of all lines."""
+    largest = 0
+    for cell, rank in enumerate(line):
+        if rank > line[largest]:
+            largest = cell
+    return 12_500 + 10_000 * line.count(0) + (20_000 if largest in (0, 3) else 0)
+
+
+LINE_WORTHS = {"moravek": line_worth, "nneonneo": first_line_worth}
+
+
+def worth(board: Square, heuristic: str = "moravek") -> float:
+    square = board.reshape(4, 4).astype(int)
+    measure = LINE_WORTHS[heuristic]
+    return sum(measure(line.tolist()) for lines in (square, square.T) for line in lines)
+
+
+class Program:
+    """nneonneo's search as his program does it: a table of what was searched, for one move at a time."""
+
+    def __init__(self, limit: int, cutoff: float, heuristic: str = "moravek") -> None:
+        self.limit, self.cutoff = limit, np.float32(cutoff)
+        self.heuristic = heuristic
+        self.hits = 0
+        self._table: dict[bytes, tuple[int, float]] = {}
+
+    def chance(self, afterstate: Square, level: int = 0, likely: float = 1.0) -> float:
+        if likely < self.cutoff or level >= self.limit:
+            return worth(afterstate, self.heuristic)
+        known = self._table.get(afterstate.tobytes())
+        if known and known[0] <= level:
+            self.hits += 1
+            return known[1]
+        empty = np.flatnonzero(afterstate == 0)
+        share = np.float32(likely) / np.float32(len(empty))
+        total = 0.0
+        for cell in empty:
+            for exponent, chance in ((1, 0.9), (2, 0.1)):
+                board = afterstate.copy()
+                board[cell] = exponent
+                total += chance * self.best(board, level + 1, float(share * np.float32(chance)))
+        self._table[afterstate.tobytes()] = level, total / len(empty)
+        return total / len(empty)
+
+    def best(self, board: Square, level: int, likely: float) -> float:
+        after, _, legal = rules.afterstates(board[None])
+        # His order: up, down, left, right.
+        found = [self.chance(after[0, move], level, likely) for move in (0, 2, 3, 1) if legal[0, move]]
+        return max(0.0, *found) if found else 0.0
+
+
+def by_his_program(
+    board: Square, depth: int, cutoff: float, heuristic: str = "moravek"
+) -> tuple[list[float], int]:
+    """The values of the four moves, and how many look-ups found an entry."""
+    after, _, legal = rules.afterstates(board[None])
+    values, hits = [], 0
+    for move in range(4):
+        program = Program(depth - 1, cutoff, heuristic)
+        values.append(program.chance(after[0, move]) if legal[0, move] else -np.inf)
+        hits += program.hits
+    return values, hits
+
+
+@pytest.mark.parametrize("heuristic", ["moravek", "nneonneo"])
+def test_the_heuristics_match_the_program(boards: Square, heuristic: str) -> None:
+    lines = worth_of_lines(heuristic)
+    for board in boards:
+        assert sum_of_lines(pack(board[None])[0], lines) == pytest.approx(worth(board, heuristic), rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("depth", "cutoff", "count"), [(1, 0.0, 24), (2, 0.0, 12), (2, 0.05, 12), (3, 0.0, 4)]
+)
+def test_values_match_the_program_on_crowded_boards(
+    boards: Square, depth: int, cutoff: float, count: int
+) -> None:
+    chosen = np.delete(boards, 2, axis=0)[:count]  # without the board that outgrows
+    found = HeuristicExpectimaxPlayer(depth, cutoff).action_values(chosen)
+    expected = [by_his_program(board, depth, cutoff)[0] for board in chosen]
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+def test_a_deep_search_looks_up_what_the_program_looks_up() -> None:
+    # A board of a strong game. Two new 2s here lead to the same boards as one 4, a move earlier or later.
+    board = np.array([2, 2, 7, 11, 0, 3, 4, 8, 0, 0, 1, 5, 0, 0, 2, 4], np.uint8)
+    found = HeuristicExpectimaxPlayer(5, 0.004).action_values(board[None])[0]
+    expected, hits = by_his_program(board, 5, 0.004)
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+    assert hits > 500
+
+
+def test_no_board_is_worse_than_one_that_is_lost() -> None:
+    # Large tiles amid small ones are worth far less than 0 by the heuristic.
+    board = np.array([0, 1, 0, 2, 0, 14, 2, 0, 1, 2, 13, 0, 1, 0, 2, 1], np.uint8)
+    assert worth(board) < 0
+    expected, _ = by_his_program(board, 2, 0.0)
+    assert min(expected) == 0
+    np.testing.assert_allclose(HeuristicExpectimaxPlayer(2, 0.0).action_values(board[None])[0], expected)
+
+
+def test_the_first_heuristic_is_searched_alike(boards: Square) -> None:
+    found = HeuristicExpectimaxPlayer(2, heuristic="nneonneo").action_values(boards[3:9])
+    expected = [by_his_program(board, 2, 0.0001, "nneonneo")[0] for board in boards[3:9]]
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+def test_a_search_uses_what_was_searched_as_deeply_and_nothing_else(boards: Square) -> None:
+    lines, table, none = worth_of_lines("moravek"), np.zeros(1 << 16, Entry), np.float32(0)
+    afterstate = pack(boards[4:5])[0]
+
+    def searched(depth: int, table: Any, search: int) -> float:
+        return float(search_move(afterstate, depth, none, lines, table, search, True))
+
+    shallow, deep = (searched(depth, np.zeros(1 << 16, Entry), 1) for depth in (1, 3))
+    assert abs(deep - shallow) > 100
+    assert searched(1, table, 1) == shallow
+    assert searched(3, table, 1) == deep  # though the same search knows less of it already
+    assert searched(1, table, 1) == pytest.approx(deep)  # which it now knows better
+    assert searched(1, table, 2) == shallow  # another search knows nothing of it
+
+
+def test_a_table_that_is_too_small_grows_or_changes_no_value(boards: Square) -> None:
+    lines, none = worth_of_lines("moravek"), np.float32(0)
+    for afterstate in pack(boards[3:6]):
+        ample = search_move(afterstate, 3, none, lines, np.zeros(1 << 16, Entry), 1, True)
+        assert np.isnan(search_move(afterstate, 3, none, lines, np.zeros(4, Entry), 1, True))
+        assert search_move(afterstate, 3, none, lines, np.zeros(4, Entry), 1, False) == pytest.approx(ample)
+
+
+def test_the_default_depth_is_one_less_than_the_distinct_tiles_and_at_least_four() -> None:
+    few = pack(np.array([[1, 2, 3] + [0] * 13], np.uint8))[0]
+    many = pack(np.array([[1, 2, 3, 4, 5, 6, 7, 8, 9, 9, 9] + [0] * 5], np.uint8))[0]
+    assert depth_by_tiles(few) == 4
+    assert depth_by_tiles(many) == 8
+
+
+def test_the_defaults_are_those_of_the_program() -> None:
+    board = np.array([[7, 6, 5, 1, 3, 4, 2, 2, 1, 3, 0, 1, 2, 1, 0, 0]], np.uint8)
+    default = HeuristicExpectimaxPlayer()
+    assert (default.depth, default.cutoff, default.heuristic) == (None, 0.0001, "moravek")
+    np.testing.assert_array_equal(
+        default.action_values(board), HeuristicExpectimaxPlayer(6, 0.0001).action_values(board)
+    )
+
+
+def test_a_likely_cutoff_saves_nearly_all_of_the_search(boards: Square) -> None:
+    shallow = HeuristicExpectimaxPlayer(depth=2).action_values(boards)
+    np.testing.assert_array_equal(HeuristicExpectimaxPlayer(2, 0.0).action_values(boards), shallow)
+    cut = HeuristicExpectimaxPlayer(depth=9, cutoff=1.0).action_values(boards)
+    np.testing.assert_array_equal(cut, HeuristicExpectimaxPlayer(depth=2).action_values(boards))

@@ -1,0 +1,112 @@
+"""Compact tables: what is kept reads back, what is left out reads as 0, and the size is as asked for."""
+
+import numpy as np
+import pytest
+from octofold_players.ntuple.compact_tables import CompactTables
+from octofold_players.ntuple.compaction import choose_codebook, compact, count_visits, heaviest, nearest
+from octofold_players.ntuple.network import NTupleNetwork
+
+TUPLES = ((0, 1, 2, 3, 4), (4, 5, 6, 8, 9))
+ENTRIES = 2 * 16**5
+SIZE = 100_000
+
+
+@pytest.fixture(scope="module")
+def network() -> NTupleNetwork:
+    values = np.random.default_rng(3).normal(0, 500, ENTRIES).astype(np.float32)
+    return NTupleNetwork(TUPLES, values)
+
+
+@pytest.fixture(scope="module")
+def tables(network: NTupleNetwork) -> CompactTables:
+    return compact(network, SIZE)
+
+
+def test_entries_that_are_read_keep_their_value_up_to_its_rounding(
+    network: NTupleNetwork, tables: CompactTables
+) -> None:
+    visits = count_visits(network, 200_000, seed=5)
+    often = visits > 100
+    error = np.abs(tables.values() - network.values)[often]
+    assert often.sum() > 1_000
+    assert np.average(error, weights=visits[often]) < 5
+
+
+def test_what_was_left_out_reads_as_nothing(network: NTupleNetwork, tables: CompactTables) -> None:
+    values = tables.values()
+    kept = np.flatnonzero(values)
+    assert 0 < len(kept) <= tables.kept < ENTRIES
+    assert np.abs(values[kept] - network.values[kept]).max() < 50
+
+
+def test_they_fit_the_size_that_was_asked_for(network: NTupleNetwork, tables: CompactTables) -> None:
+    assert SIZE - 8 < tables.nbytes <= SIZE
+    larger = compact(network, 2 * SIZE)
+    assert tables.kept < larger.kept
+    assert larger.nbytes <= 2 * SIZE
+
+
+def test_pages_and_codes_come_back_bit_by_bit() -> None:
+    """Entries 3, 18 and 19 in two pages, and one in the last page of the second tuple."""
+    bits = np.zeros(512, np.uint8)
+    bits[[3, 18, 19, 511]] = 1
+    used = bits.reshape(-1, 16).any(axis=1)
+    tables = CompactTables(
+        ((0, 1), (4, 5)),
+        np.packbits(used, bitorder="little"),
+        np.packbits(bits.reshape(-1, 16)[used], bitorder="little"),
+        np.array([1, 0, 255, 2], np.uint8),
+        np.array([0x10, 0xF2], np.uint8),
+        np.arange(4096, dtype=np.float32),
+    )
+    values = tables.values()
+    assert np.flatnonzero(values).tolist() == [3, 18, 19, 511]
+    assert values[[3, 18, 19, 511]].tolist() == [1, 256, 2 * 256 + 255, 15 * 256 + 2]
+
+
+def test_moves_stay_those_of_the_network(network: NTupleNetwork, tables: CompactTables) -> None:
+    boards = np.random.default_rng(1).integers(0, 5, (2_000, 16)).astype(np.uint8)
+    compacted = NTupleNetwork(tables.tuples, tables.values())
+    assert np.mean(compacted.next_moves(boards) == network.next_moves(boards)) > 0.9
+
+
+def test_the_heaviest_entries_come_first_and_those_without_weight_never() -> None:
+    weights = np.array([0.0, 3.0, 1.0, 0.0, 9.0, 2.0])
+    assert heaviest(weights).tolist() == [4, 1, 5, 2]
+
+
+def test_the_codebook_is_finer_where_visits_are_dense() -> None:
+    random = np.random.default_rng(4)
+    values = np.concatenate([random.normal(0, 10, 10_000), random.uniform(-9_000, 9_000, 100)])
+    values = values.astype(np.float32)
+    codebook = choose_codebook(values, np.ones(len(values), np.uint32), 256)
+    assert (np.diff(codebook) > 0).all()
+    error = np.abs(codebook[nearest(codebook, values)] - values)
+    assert error[:10_000].mean() < 1
+    assert error[10_000:].max() < 500
+
+
+def test_visits_count_every_entry_of_every_legal_move() -> None:
+    """Two tiles move in two to four directions; each tuple reads each afterstate on eight views."""
+    network = NTupleNetwork(TUPLES, np.zeros(ENTRIES, np.float32))
+    assert count_visits(network, 1, seed=1).sum() in {2 * 16, 3 * 16, 4 * 16}
+    assert count_visits(network, 1_000, seed=1).sum() > 2_000 * 16
+
+
+def test_values_beyond_the_range_of_float16_round_to_its_end() -> None:
+    values = np.array([-90_000, 5, 90_000], np.float32)
+    codebook = choose_codebook(values, np.ones(3, np.uint32), 64)
+    assert codebook[nearest(codebook, values)][[0, 2]].tolist() == [-65_504, 65_504]
+
+
+@pytest.mark.parametrize(
+    ("network", "size", "message"),
+    [
+        (NTupleNetwork(((0, 1),), np.zeros(512, np.float32), (5,)), 1 << 20, "several stages"),
+        (NTupleNetwork(((0, 1),), np.ones(256, np.float32)), 1 << 14, "need more than 16,384 bytes"),
+        (NTupleNetwork(((0,),), np.ones(16, np.float32)), 1 << 20, "tuples of 2 to 6 cells"),
+    ],
+)
+def test_what_cannot_be_compacted_is_refused(network: NTupleNetwork, size: int, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        compact(network, size)

@@ -1,0 +1,74 @@
+"""Expectimax returns the values of its definition and plays legal moves to the end of the game."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from octofold_game import rules
+from octofold_game.bitboards import pack
+from octofold_players.ntuple.network import NTupleNetwork
+from octofold_players.ntuple.player import NTuplePlayer
+from octofold_players.ntuple.search import expected_values
+
+TUPLES = ((0, 1, 2, 3), (1, 2, 5, 6))
+
+
+@pytest.fixture(scope="module")
+def network() -> NTupleNetwork:
+    values = np.random.default_rng(5).normal(100, 30, NTupleNetwork.size(TUPLES)).astype(np.float32)
+    return NTupleNetwork(TUPLES, values)
+
+
+def _boards() -> np.ndarray:
+    boards = np.random.default_rng(6).integers(0, 6, (12, 16)).astype(np.uint8)
+    boards[0] = [1, 2, 1, 2, 2, 1, 2, 1, 1, 2, 1, 2, 2, 1, 2, 1]  # over
+    boards[1] = [1, 2, 1, 2, 2, 1, 2, 1, 1, 2, 1, 2, 2, 1, 2, 0]  # nearly
+    boards[2, :2] = 15
+    return boards
+
+
+def _by_definition(network: NTupleNetwork, board: np.ndarray, depth: int) -> list[float]:
+    found = []
+    for move in range(4):
+        after, reward, _ = rules.afterstates(board[None])
+        afterstate, points = after[0, move], float(reward[0, move])
+        if (afterstate == board).all():
+            found.append(-np.inf)
+        elif afterstate.max() > 15:
+            found.append(points)
+        elif depth == 1:
+            found.append(float(network.action_values(pack(board[None]))[0, move]))
+        else:
+            empty = np.flatnonzero(afterstate == 0)
+            expected = 0.0
+            for cell in empty:
+                for exponent, share in ((1, 0.9), (2, 0.1)):
+                    spawned = afterstate.copy()
+                    spawned[cell] = exponent
+                    expected += share * max(0.0, *_by_definition(network, spawned, depth - 1))
+            found.append(points + expected / len(empty))
+    return found
+
+
+@pytest.mark.parametrize("depth", [1, 2])
+def test_values_match_the_definition(network: NTupleNetwork, depth: int) -> None:
+    boards = _boards()
+    expected = [_by_definition(network, board, depth) for board in boards]
+    np.testing.assert_allclose(expected_values(network, pack(boards), depth), expected, rtol=1e-5)
+
+
+def test_depth_three_looks_further_than_two(network: NTupleNetwork) -> None:
+    board = np.array([1, 2, 3, 4, 2, 3, 4, 5, 3, 4, 5, 6, 4, 5, 1, 1], np.uint8)
+    expected = _by_definition(network, board, 3)
+    np.testing.assert_allclose(expected_values(network, pack(board[None]), 3)[0], expected, rtol=1e-5)
+    assert not np.allclose(expected_values(network, pack(board[None]), 2)[0], expected)
+
+
+def test_the_player_plays_legal_moves_and_ends_with_the_game(network: NTupleNetwork, tmp_path: Path) -> None:
+    network.save(tmp_path)
+    boards = _boards()
+    moves = NTuplePlayer(tmp_path, 2).next_moves(boards)
+    legal = rules.legal_moves(boards)
+    running = legal.any(axis=1)
+    assert moves[~running].tolist() == [-1]
+    assert legal[running, moves[running]].all()

@@ -1,0 +1,156 @@
+"""The perimeter player searches as a slow, plain one does, and asks its tables first."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from octofold_game import rules
+from octofold_game.bitboards import pack
+from octofold_players.compiled.table_files import TableFileError
+from octofold_players.endgame.formation import SIX
+from octofold_players.endgame.solver import solve
+from octofold_players.endgame.tables import endgame_moves, save_table
+from octofold_players.perimeter.player import PerimeterPlayer
+
+DISORDER = [3, 4, 2, 5, 1, 0, 2, 7, 4, 4, 0, 1, 2, 6, 1, 3]
+ORDER = [11, 9, 8, 3, 10, 7, 6, 0, 3, 5, 4, 0, 1, 2, 0, 0]
+OPEN = [11, 9, 8, 3, 10, 7, 0, 0, 3, 3, 0, 0, 1, 0, 0, 0]
+HALF_ORDER = [9, 9, 8, 3, 10, 7, 6, 0, 3, 5, 4, 0, 1, 2, 0, 0]  # worth 12,508, less than twice its 10,240
+LATE = [14, 3, 4, 1, 5, 4, 5, 3, 5, 3, 3, 3, 2, 4, 5, 2]  # one of its moves may lose
+NEARLY_LOST = [1, 2, 3, 4, 5, 6, 7, 8, 1, 2, 3, 4, 5, 6, 7, 0]
+BLOCK = [12, 11, 9, 3, 7, 8, 6, 2, 2, 0, 1, 0, 1, 0, 0, 0]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("tables")
+    save_table(folder, SIX, 6, solve(SIX, 6))
+    return folder
+
+
+def worth(board: NDArray[np.uint8]) -> int:
+    """Tiles that fall to the right and downwards are worth their sum; a rise costs twelve times as much."""
+    total = 0
+    square = board.reshape(4, 4)
+    for line in (*square.tolist(), *square.T.tolist()):
+        tiles = [exponent * 2**exponent for exponent in line]
+        total += tiles[0]
+        for first, second in pairwise(tiles):
+            total += first + second if first >= second else -12 * (second - first)
+            total += first if first == second else 0
+    return total
+
+
+class Limits(NamedTuple):
+    """What ends a plain search."""
+
+    least: float
+    "chance of a spawn"
+    enough: float
+    "worth of an afterstate"
+    lost: int
+    "worth of a lost game"
+
+
+def plain_values(board: NDArray[np.uint8], depth: int) -> dict[int, int]:
+    """The worth of each legal move. Where none is worth anything, all are searched again, and whole."""
+    twice = 2 * (int(board.max()) << int(board.max()))
+    limits = Limits(
+        least=0.5 ** (depth + 3),
+        enough=twice if worth(board) >= twice else -np.inf,
+        lost=-max(1 << 17, twice),
+    )
+    values = searched(board, depth, limits)
+    if max(values.values()) >= 0:
+        return values
+    return searched(board, depth, limits._replace(enough=-np.inf, lost=-(1 << 22)))
+
+
+def searched(board: NDArray[np.uint8], depth: int, limits: Limits) -> dict[int, int]:
+    afterstates, _, legal = rules.afterstates(board[None])
+    moves = np.flatnonzero(legal[0]).tolist()
+    return {move: expected(afterstates[0, move], depth - 1, 1.0, limits) for move in moves}
+
+
+def expected(after: NDArray[np.uint8], depth: int, likely: float, limits: Limits) -> int:
+    """The plain search."""
+    value = worth(after)
+    if depth == 0 or likely < limits.least or value < limits.enough:
+        return value
+    empty = np.flatnonzero(after == 0)
+    total = 0.0
+    for cell in empty:
+        for exponent, share in ((1, 0.9), (2, 0.1)):
+            spawned = after.copy()
+            spawned[cell] = exponent
+            following, _, legal = rules.afterstates(spawned[None])
+            chance = float(np.float32(likely * share / len(empty)))
+            values = [expected(following[0, m], depth - 1, chance, limits) for m in range(4) if legal[0, m]]
+            total += share * (max(values) if values else limits.lost)
+    return int(total / len(empty))
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3])
+@pytest.mark.parametrize("cells", [DISORDER, ORDER, HALF_ORDER, OPEN, NEARLY_LOST, LATE], ids=str)
+def test_values_are_those_of_a_plain_search(cells: list[int], depth: int, folder: Path) -> None:
+    board = np.array(cells, np.uint8)
+    plain = plain_values(board, depth)
+    found = PerimeterPlayer(folder, depth).action_values(board[None])[0]
+    for move in range(4):
+        assert found[move] == pytest.approx(plain.get(move, -np.inf), abs=2 * depth)
+
+
+def test_values_do_not_depend_on_what_was_searched_before(folder: Path) -> None:
+    boards = np.array([NEARLY_LOST, DISORDER, HALF_ORDER, LATE, ORDER, OPEN], np.uint8)
+    alone = [PerimeterPlayer(folder, 4).action_values(board[None])[0] for board in boards]
+    for order in (slice(None), slice(None, None, -1)):
+        together = PerimeterPlayer(folder, 4).action_values(np.tile(boards[order], (9, 1)))
+        np.testing.assert_array_equal(together, np.tile(np.array(alone)[order], (9, 1)))
+
+
+def test_tables_decide_before_the_search(folder: Path) -> None:
+    player = PerimeterPlayer(folder, 2)
+    boards = np.array([BLOCK, ORDER], np.uint8)
+    known = endgame_moves(pack(boards), player.endgames)
+    by_search = player.action_values(boards).argmax(axis=1)
+    assert known.moves[0] >= 0
+    assert known.moves[1] == -1
+    assert player.next_moves(boards).tolist() == [known.moves[0], by_search[1]]
+
+
+def test_moves_are_legal_and_depend_only_on_their_board(boards: NDArray[np.uint8], folder: Path) -> None:
+    player = PerimeterPlayer(folder, 3)
+    boards = np.concatenate([boards, np.array([BLOCK, ORDER, DISORDER], np.uint8)])
+    moves = player.next_moves(boards)
+    legal = rules.legal_moves(boards)
+    running = legal.any(axis=1)
+    assert moves[~running].tolist() == [-1] * int((~running).sum())
+    assert legal[running, moves[running]].all()
+    assert [player.next_moves(board[None])[0] for board in boards] == moves.tolist()
+    assert player.next_moves(np.repeat(boards[::-1], 4, axis=0))[::-4].tolist() == moves.tolist()
+
+
+def test_its_digest_covers_tables_and_depth_but_not_their_path(folder: Path, tmp_path: Path) -> None:
+    for name, largest in (("same", 6), ("other", 5)):
+        save_table(tmp_path / name, SIX, largest, solve(SIX, largest))
+    player = PerimeterPlayer(folder)
+    assert PerimeterPlayer(tmp_path / "same").sha256 == player.sha256
+    assert PerimeterPlayer(tmp_path / "other").sha256 != player.sha256
+    entries = solve(SIX, 6)
+    entries[np.flatnonzero(entries)[-1]] ^= 1 << 14  # another move
+    save_table(tmp_path / "changed", SIX, 6, entries)
+    assert PerimeterPlayer(tmp_path / "changed").sha256 != player.sha256
+    assert PerimeterPlayer(folder, 5).sha256 != player.sha256
+    assert PerimeterPlayer(folder, 4).sha256 == player.sha256  # the default
+
+
+def test_wrong_options_of_the_perimeter_player_are_named(folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="depth 13 is not in 1 to 12"):
+        PerimeterPlayer(folder, 13)
+    with pytest.raises(TableFileError, match=f"{tmp_path}: no endgame tables"):
+        PerimeterPlayer(tmp_path)

@@ -1,0 +1,345 @@
+"""One stream's own rules, without a channel: how far it reads ahead, and how it ends."""
+
+from __future__ import annotations
+
+import math
+import threading
+import weakref
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from google.rpc import code_pb2
+from octofold_game.contract.model import CARD_FORMAT, Card
+from octofold_proto.errors import UnknownModel
+from octofold_proto.octofold.v1 import inference_pb2 as pb
+from octofold_server.admission.admission import AcceptedCall, Admission
+from octofold_server.backends.fakes import RecordingBackend
+from octofold_server.batching.batcher import Batcher
+from octofold_server.batching.call import Call
+from octofold_server.grpc_transport.interface import Metadata
+from octofold_server.grpc_transport.streams import MAX_OPEN_BOARDS, MIN_BOARDS, AnswerStream, StreamCalls
+from octofold_server.models.loading import ServedModel
+from octofold_server.protocols.octofold_v1.codecs import StreamNextMoves
+from support.servers import ServeAll
+from support.waiting import becomes_true
+
+
+class OneModel:
+    """As much of `Models` as admission uses: one model."""
+
+    default = "fake"
+
+    def __init__(self, batcher: Batcher) -> None:
+        card = Card(format=CARD_FORMAT, name="fake", version=1, largest_exponent=17, precisions={})
+        served = ServedModel("fake", "1", 17, card, "", "fp32", batcher, batcher.statistics)
+        self.ready = {("fake", ""): served}
+
+    def resolve(self, name: str, _: str) -> ServedModel:
+        raise UnknownModel(f"there is no {name}")
+
+
+class Wire:
+    """A call whose client's part is played by the test, with the methods of `WireCall`.
+
+    `reads` tells whether the next message is asked for; a message that was sent stays on its way until
+    `let_go`.
+    """
+
+    metadata: Metadata = ()
+    deadline = math.inf
+    unread_bytes = 0
+
+    def __init__(self) -> None:
+        self.on_message: Any = None
+        self.on_sent: Any = None
+        self.on_left: Any = None
+        self.on_over: Callable[[], None] | None = None
+        self.reads = False
+        self.on_its_way: pb.StreamNextMovesResponse | None = None
+        self.arrived: list[pb.StreamNextMovesResponse] = []
+        self.ends: list[tuple[int, str]] = []
+
+    def peer(self) -> str:
+        return "test"
+
+    def read(self) -> None:
+        assert not self.reads
+        self.reads = True
+
+    def send(self, message: bytes, *, more: bool = False) -> None:  # noqa: ARG002 -- the method's
+        assert self.on_its_way is None
+        assert not self.ends
+        self.on_its_way = pb.StreamNextMovesResponse.FromString(message)
+
+    def end(self, code: int = 0, details: str = "", trailing: object = ()) -> None:  # noqa: ARG002 -- the method's
+        assert self.on_its_way is None
+        self.ends.append((code, details))
+
+    def cut_off(self, code: int, details: str) -> None:
+        raise AssertionError(f"nothing cuts these streams off: {code}, {details}")
+
+    def reply(self, message: bytes, trailing: object = ()) -> None:  # noqa: ARG002 -- the method's
+        raise AssertionError("a stream has many replies")
+
+    def give(self, message: bytes | None) -> None:
+        assert self.reads
+        self.reads = False
+        self.on_message(message)
+
+    def let_go(self, count: int = 1) -> list[int]:
+        """The ids of the next replies, which all arrive."""
+        ids = []
+        for _ in range(count):
+            assert becomes_true(lambda: self.on_its_way is not None)
+            assert self.on_its_way is not None
+            ids.append(self.on_its_way.id)
+            self.arrived.append(self.on_its_way)
+            self.on_its_way = None
+            self.on_sent()
+        return ids
+
+
+@pytest.fixture
+def backend() -> RecordingBackend:
+    return RecordingBackend()
+
+
+@pytest.fixture
+def batcher(backend: RecordingBackend) -> Iterator[Batcher]:
+    batcher = Batcher([backend], max_batch_size=MAX_OPEN_BOARDS, queue_capacity=10 * MAX_OPEN_BOARDS)
+    yield batcher
+    backend.gate.set()
+    batcher.close()
+
+
+@pytest.fixture
+def admission(batcher: Batcher) -> Admission:
+    models: Any = OneModel(batcher)
+    admission = Admission(models)
+    admission.open()
+    return admission
+
+
+def open_stream(admission: Admission, wire: Wire) -> AnswerStream[pb.StreamNextMovesRequest]:
+    return AnswerStream(admission, StreamNextMoves(), wire)
+
+
+def ask(batcher: Batcher) -> Call:
+    call = Call(np.ones((1, 16), np.uint8))
+    batcher.submit(call)
+    return call
+
+
+def message(number: int, boards: int, model: str = "") -> bytes:
+    request = pb.NextMovesRequest(model=model, boards=bytes(16 * boards))
+    return pb.StreamNextMovesRequest(id=number, request=request).SerializeToString()
+
+
+def test_a_client_that_never_reads_stops_being_read_itself(admission: Admission) -> None:
+    wire = Wire()
+    open_stream(admission, wire)
+    for number in range(1, 5):
+        wire.give(message(number, MAX_OPEN_BOARDS // 4))
+    assert becomes_true(lambda: wire.on_its_way is not None)
+    assert not wire.reads  # all are answered, none is sent
+    assert wire.let_go() == [1]
+    assert wire.reads
+
+
+def test_answers_of_many_messages_are_sent_one_after_the_other(
+    admission: Admission,
+) -> None:
+    wire = Wire()
+    open_stream(admission, wire)
+    for number in range(20):
+        wire.give(message(number, 1))
+    assert sorted(wire.let_go(20)) == list(range(20))
+    wire.give(None)
+    assert wire.ends == [(0, "")]
+    assert admission.open_calls == 0
+
+
+def test_a_stream_that_must_stop_reading_still_answers_what_it_has_read(
+    admission: Admission, backend: RecordingBackend
+) -> None:
+    wire = Wire()
+    backend.gate.clear()
+    open_stream(admission, wire)
+    wire.give(message(1, 3))
+    wire.give(message(2, 3))
+    admission.refuse()
+    wire.give(message(3, 3))  # it was on its way
+    backend.gate.set()
+    assert wire.let_go(2) == [1, 2]
+    ((code, details),) = wire.ends
+    assert (code, details) == (code_pb2.UNAVAILABLE, "the server is shutting down")
+
+
+class RefusingAtOnce(Admission):
+    """Refuses on another thread as soon as a stream has its token."""
+
+    def open_stream(self, connection: str, stop_reading: Callable[[], None]) -> object:
+        token = super().open_stream(connection, stop_reading)
+        self.refusing = threading.Thread(target=self.refuse)
+        self.refusing.start()
+        self.refusing.join(0.2)
+        return token
+
+
+def test_a_stream_that_is_refused_while_it_opens_ends(batcher: Batcher) -> None:
+    models: Any = OneModel(batcher)
+    admission = RefusingAtOnce(models)
+    admission.open()
+    wire = Wire()
+    open_stream(admission, wire)
+    admission.refusing.join()
+    assert [code for code, _ in wire.ends] == [code_pb2.UNAVAILABLE]
+    assert admission.open_calls == 0
+
+
+def test_a_stream_that_owes_an_answer_is_not_idle(admission: Admission, backend: RecordingBackend) -> None:
+    wire = Wire()
+    backend.gate.clear()
+    stream = open_stream(admission, wire)
+    wire.give(message(1, 3))
+    stream.end_if_idle(0)
+    assert wire.ends == []
+    backend.gate.set()
+    assert wire.let_go() == [1]
+    stream.end_if_idle(0)
+    assert "the stream was idle for 0 seconds" in wire.ends[0][1]
+    assert admission.open_calls == 0
+
+
+def test_a_stream_whose_client_has_said_all_ends_well_although_the_server_shuts_down(
+    admission: Admission, backend: RecordingBackend
+) -> None:
+    wire = Wire()
+    backend.gate.clear()
+    open_stream(admission, wire)
+    wire.give(message(1, 3))
+    wire.give(None)
+    admission.refuse()
+    backend.gate.set()
+    assert wire.let_go() == [1]
+    assert wire.ends == [(0, "")]
+
+
+def test_a_message_that_is_not_admitted_is_answered_with_its_error(admission: Admission) -> None:
+    wire = Wire()
+    open_stream(admission, wire)
+    wire.give(message(7, 1, "nobody"))
+    wire.give(message(8, 1, "nobody"))
+    assert wire.let_go(2) == [7, 8]
+    assert [answer.error.message for answer in wire.arrived] == ["there is no nobody"] * 2
+
+
+def test_bytes_that_are_no_message_end_the_stream_once_those_before_are_answered(
+    serve_all: ServeAll,
+) -> None:
+    with serve_all(RecordingBackend()) as served:
+        wire = Wire()
+        StreamCalls(served.admission, StreamNextMoves(), math.inf).begin(wire)
+        wire.give(message(1, 1))
+        wire.give(b"\xff")
+        assert wire.let_go() == [1]
+        assert [code for code, _ in wire.ends] == [code_pb2.INVALID_ARGUMENT]
+
+
+def test_whatever_fills_a_message_counts(serve_all: ServeAll) -> None:
+    long = pb.StreamNextMovesRequest(request=pb.NextMovesRequest(model="m" * 60_000)).SerializeToString()
+    with serve_all(RecordingBackend()) as served:
+        wire = Wire()
+        StreamCalls(served.admission, StreamNextMoves(), math.inf).begin(wire)
+        for _ in range(18):  # 65,536 boards of 16 bytes are 1,048,576
+            wire.give(long)
+        assert not wire.reads
+        wire.let_go()
+        assert wire.arrived[0].error.code == code_pb2.NOT_FOUND
+        assert wire.reads
+
+
+def test_a_client_that_reads_no_replies_is_read_no_further_even_if_its_messages_are_empty(
+    admission: Admission,
+) -> None:
+    wire = Wire()
+    open_stream(admission, wire)
+    given = 0
+    while wire.reads and given < MAX_OPEN_BOARDS:
+        wire.give(b"")
+        given += 1
+    assert given == MAX_OPEN_BOARDS // MIN_BOARDS
+
+
+class Watching(StreamNextMoves):
+    """Remembers the calls that it made replies for, without keeping them."""
+
+    def __init__(self) -> None:
+        self.calls: list[weakref.ref[AcceptedCall]] = []
+
+    def reply(self, message: pb.StreamNextMovesRequest, call: AcceptedCall) -> bytes:
+        self.calls.append(weakref.ref(call))
+        return super().reply(message, call)
+
+
+def test_a_reply_that_waits_for_its_client_keeps_no_call(admission: Admission, batcher: Batcher) -> None:
+    wire, codec = Wire(), Watching()
+    AnswerStream(admission, codec, wire)
+    for number in range(5):
+        wire.give(message(number, 1))
+    assert becomes_true(lambda: len(codec.calls) == 5)
+    ask(batcher).result()  # the lane lets go of its last batch
+    assert becomes_true(lambda: all(call() is None for call in codec.calls))
+
+
+def test_an_abandoned_stream_withdraws_its_boards_and_ends(
+    admission: Admission, batcher: Batcher, backend: RecordingBackend
+) -> None:
+    backend.gate.clear()
+    holding = ask(batcher)
+    backend.started.acquire()
+    wire = Wire()
+    open_stream(admission, wire)
+    for number in range(5):
+        wire.give(message(number, 10))
+    wire.on_left()
+    assert len(wire.ends) == 1
+    assert admission.open_calls == 0
+    backend.gate.set()
+    holding.result()
+    ask(batcher).result()
+    assert backend.rows == 2
+
+
+def test_a_message_that_comes_while_its_stream_ends_keeps_no_bytes(admission: Admission) -> None:
+    class Leaving(Wire):
+        """Its client leaves between a message and the next read."""
+
+        def read(self) -> None:
+            super().read()
+            self.times_read += 1
+            if self.times_read == 2:
+                self.on_left()
+
+        times_read = 0
+
+    wire = Leaving()
+    open_stream(admission, wire)
+    wire.give(message(1, 2000))
+    assert len(wire.ends) == 1
+    assert becomes_true(lambda: admission.budget.used == 0)
+
+
+def test_a_stream_whose_client_leaves_while_an_answer_is_on_its_way_ends_after_it(
+    admission: Admission,
+) -> None:
+    wire = Wire()
+    open_stream(admission, wire)
+    wire.give(message(1, 1))
+    assert becomes_true(lambda: wire.on_its_way is not None)
+    wire.on_left()
+    assert wire.ends == []
+    wire.let_go()
+    assert len(wire.ends) == 1

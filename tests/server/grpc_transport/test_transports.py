@@ -1,0 +1,161 @@
+"""Calls without threads, over real connections: who may end them, what a mistake costs, and what is kept."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
+from typing import Any
+
+import grpc
+import pytest
+from octofold_server.admission.byte_budget import ByteBudget
+from octofold_server.batching.statistics import Refusals
+from octofold_server.grpc_transport.arrivals import Arrivals
+from octofold_server.grpc_transport.choice import new_server
+from octofold_server.grpc_transport.interface import Rpc
+from octofold_server.grpc_transport.methods import Methods
+from octofold_server.grpc_transport.public import PublicRpc
+from support.grpc_calls import raw_unary
+
+Unary = Callable[[Rpc, bytes], None]
+
+
+EACH_TRANSPORT = True
+Serve = Callable[..., AbstractContextManager[grpc.Channel]]
+
+
+@pytest.fixture
+def served(transport: str) -> Serve:
+    return partial(serve, transport)
+
+
+@contextmanager
+def serve(transport: str, method: Unary, **options: int) -> Iterator[grpc.Channel]:
+    refusals = Refusals()
+    methods = Methods(Arrivals(16, 16, 10.0, ByteBudget(2**20, refusals), refusals), refusals)
+    methods.add_unary("test.Test/Ask", method)
+    server = new_server(transport, methods, [(f"grpc.{name}", value) for name, value in options.items()])
+    port = server.listen("127.0.0.1:0")
+    server.start()
+    try:
+        with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
+            yield channel
+    finally:
+        server.stop(None).wait()
+
+
+def ask(channel: grpc.Channel, message: bytes) -> bytes:
+    return raw_unary(channel, "test.Test/Ask")(message, timeout=30)
+
+
+def test_a_call_is_answered_from_any_thread_and_only_its_first_end_counts(served: Serve) -> None:
+    def later(call: Rpc, message: bytes) -> None:
+        def answer() -> None:
+            call.reply(message * 2)
+            call.end(code=13)
+
+        threading.Thread(target=answer).start()
+
+    with served(later) as channel:
+        assert ask(channel, b"ab") == b"abab"
+
+
+def test_a_mistake_ends_its_call_with_an_id_that_the_log_has_and_no_other(
+    served: Serve, caplog: pytest.LogCaptureFixture
+) -> None:
+    def sometimes(call: Rpc, message: bytes) -> None:
+        if message == b"bad":
+            raise ZeroDivisionError
+        call.reply(message)
+
+    with served(sometimes) as channel:
+        with pytest.raises(grpc.RpcError, match="internal error") as failure:
+            ask(channel, b"bad")
+        assert failure.value.code() == grpc.StatusCode.INTERNAL
+        details = failure.value.details()
+        assert details is not None
+        assert details.rpartition(" ")[2] in caplog.text
+        assert ask(channel, b"good") == b"good"
+
+
+def test_a_call_that_has_ended_makes_room_on_its_connection_at_once(served: Serve, transport: str) -> None:
+    def answer(call: Rpc, message: bytes) -> None:
+        call.on_left = lambda: call.end()  # what is there to be cancelled refers to the call
+        call.reply(message)
+
+    gc.disable()
+    try:
+        # The public one leaves some calls to the garbage collector; without protection they do not count.
+        protection = {"http.overload_protection": int(transport == "direct")}
+        with served(answer, max_concurrent_streams=4, **protection) as channel:
+            for number in range(100):
+                assert ask(channel, b"%d" % number) == b"%d" % number
+    finally:
+        gc.enable()
+
+
+def test_a_server_that_stops_ends_the_calls_that_nobody_answers(served: Serve) -> None:
+    left = threading.Event()
+    asked = threading.Event()
+
+    def never(call: Rpc, _: bytes) -> None:
+        def leave() -> None:
+            left.set()
+            call.end(code=1)
+
+        call.on_left = leave
+        asked.set()
+
+    with served(never) as channel:
+        waiting = raw_unary(channel, "test.Test/Ask").future(b"", timeout=30)
+        assert asked.wait(30)
+    assert left.wait(30)
+    with pytest.raises((grpc.RpcError, grpc.FutureCancelledError)):
+        waiting.result(30)
+
+
+class SilentContext:
+    """A call of grpcio whose client neither sends nor takes anything."""
+
+    def time_remaining(self) -> None:
+        return None
+
+    def peer(self) -> str:
+        return "test"
+
+    async def read(self) -> bytes:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async def write(self, _: bytes) -> None:
+        await asyncio.Event().wait()
+
+
+@pytest.mark.parametrize("has_begun", [True, False])
+def test_whoever_reads_and_sends_as_the_client_leaves_hears_that_both_are_over(has_begun: bool) -> None:
+    over: list[str] = []
+
+    async def leave() -> None:
+        context: Any = SilentContext()
+        call = PublicRpc(asyncio.get_running_loop(), context, ())
+        call.on_message = lambda message: over.append(f"read {message!r}")
+        call.on_sent = lambda: over.append("sent")
+        call.on_left = lambda: over.append("left")
+        serving = asyncio.create_task(call.serve(lambda _: None))
+        await asyncio.sleep(0)
+        if not has_begun:
+            serving.cancel()  # which the call hears of in the next step of the loop
+        call.read()
+        call.send(b"message")
+        if has_begun:
+            await asyncio.sleep(0)
+            serving.cancel()
+        for _ in range(10):
+            await asyncio.sleep(0)
+
+    asyncio.run(leave())
+    assert sorted(over) == ["left", "read None", "sent"]

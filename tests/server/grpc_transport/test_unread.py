@@ -1,0 +1,218 @@
+"""Clients that do not read their replies: their calls and streams are cut off, and what they held is free."""
+
+from __future__ import annotations
+
+import json
+import socket
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+import grpc
+import pytest
+from octofold_proto.octofold.v1 import inference_pb2 as pb
+from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
+from octofold_server.backends.fakes import FakeBackend
+from octofold_server.batching.statistics import Refusals
+from octofold_server.grpc_transport.unread import UnreadReplies
+from support.http2 import RawConnection
+from support.http2_frames import message_start
+from support.rest_requests import INFER
+from support.servers import Ask, ServeAll, ServerProcess, Start, WriteVersion
+from support.waiting import wait_for
+
+SERVICE = "/octofold.v1.OctofoldService/"
+MIB = 2**20
+both_transports = pytest.mark.parametrize("transport", ["direct", "public"], indirect=True)
+
+
+@pytest.fixture
+def start(write_version: WriteVersion, start_server: Start) -> Start:
+    """Start a server of the model `tiny`."""
+    write_version()
+    return start_server
+
+
+def begin(connection: RawConnection, method: str, message: bytes) -> int:
+    """Begin a call, or a stream, with this message; its stream."""
+    stream = connection.begin(SERVICE + method)
+    is_stream = method.startswith("Stream")
+    connection.send(stream, message_start(len(message)) + message, end=not is_stream)
+    return stream
+
+
+def without_reading(server: ServerProcess, method: str, message: bytes) -> RawConnection:
+    """A connection without room for the answer to this message, which the server has begun."""
+    while True:
+        connection = RawConnection(server.target, stream_window=1000)
+        replies, stream = connection.replies, begin(connection, method, message)
+        wait_for(partial(replies.__contains__, stream))
+        if not connection.ended:
+            return connection
+        connection.close()  # on a busy machine, the message came too late
+
+
+def boards(count: int) -> pb.NextMovesRequest:
+    return pb.NextMovesRequest(boards=bytes(16 * count), with_probabilities=True)
+
+
+@both_transports
+def test_a_reply_that_is_not_taken_gives_its_bytes_back(start: Start, transport: str) -> None:
+    limits = ("--max-message-bytes", str(2 * MIB), "--max-bytes-in-flight", str(4 * MIB))
+    server = start("--message-timeout", "1", *limits)
+    message = boards(65_000).SerializeToString()
+    with (
+        without_reading(server, "NextMoves", message) as connection,
+        grpc.insecure_channel(server.target) as channel,
+    ):
+        begin(connection, "NextMoves", message)
+
+        def is_answered() -> bool:
+            try:
+                return len(OctofoldServiceStub(channel).NextMoves(boards(65_000), timeout=60).moves) == 65_000
+            except grpc.RpcError:  # there is no room yet
+                return False
+
+        wait_for(is_answered)
+        if transport == "direct":  # no public name ends a call past a message that is on its way
+            assert connection.wait_for_ends(2)
+
+
+def unread_stream(server: ServerProcess) -> RawConnection:
+    message = pb.StreamNextMovesRequest(id=1, request=boards(20_000)).SerializeToString()
+    return without_reading(server, "StreamNextMoves", message)
+
+
+@both_transports
+def test_a_stream_that_never_reads_loses_its_slot(start: Start, transport: str) -> None:
+    server = start("--stream-idle", "1", "--max-streams", "1")
+    with unread_stream(server) as connection, grpc.insecure_channel(server.target) as channel:
+
+        def has_a_slot() -> bool:
+            one = pb.StreamNextMovesRequest(id=1, request=boards(1))
+            try:
+                replies = OctofoldServiceStub(channel).StreamNextMoves(iter([one]), timeout=30)
+                return [reply.id for reply in replies] == [1]
+            except grpc.RpcError:
+                return False
+
+        wait_for(has_a_slot)
+        if transport == "direct":  # no public name ends a call past a message that is on its way
+            assert connection.wait_for_ends(1)
+            assert b"the client read no reply of this stream" in b"".join(connection.replies.values())
+
+
+@both_transports
+def test_a_stream_that_never_reads_does_not_hold_the_drain(start: Start) -> None:
+    server = start("--stream-idle", "0", "--drain", "86400")
+    with unread_stream(server) as connection:
+        assert server.terminate() == 0
+        assert connection.closed.wait(60)
+    assert "seconds of draining" not in server.log
+
+
+class Ended:
+    """A call of a connection whose reply of 1,000 bytes is not taken."""
+
+    unread_bytes = 1000
+
+    def __init__(self, client: str) -> None:
+        self._client = client
+        self.why = ""
+
+    def peer(self) -> str:
+        return self._client
+
+    def cut_off(self, _: int, why: str) -> None:
+        self.why = why
+
+
+def test_of_too_many_unread_replies_the_connection_with_the_most_loses_its_oldest() -> None:
+    refusals = Refusals()
+    unread = UnreadReplies(60, 3000, refusals, clock=iter(range(10)).__next__)
+    calls: list[Any] = [Ended(client) for client in ("modest", "greedy", "greedy", "greedy", "greedy")]
+    unread.look(calls)
+    assert not any(call.why for call in calls)  # they may just be on their way
+    unread.look(calls)
+    assert [bool(call.why) for call in calls] == [False, True, True, False, False]
+    assert refusals.counts() == {"UNAVAILABLE": 2}
+
+
+BOARDS = 250_000  # whose reply exceeds what sockets hold
+TENSOR = {
+    "name": "boards",
+    "datatype": "UINT8",
+    "shape": [BOARDS, 16],
+    "parameters": {"binary_data_size": BOARDS * 16},
+}
+JSON = json.dumps({"inputs": [TENSOR]}).encode()
+ONE = {"inputs": [{"name": "boards", "datatype": "UINT8", "shape": [1, 16], "data": [1] * 16}]}
+
+
+def rest_client_of(port: int) -> socket.socket:
+    """Asks for a reply of several megabytes, and has little room for it."""
+    client = socket.socket()
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65_536)
+    client.connect(("127.0.0.1", port))
+    length = len(JSON) + BOARDS * 16
+    headers = f"Content-Length: {length}\r\nInference-Header-Content-Length: {len(JSON)}\r\nConnection: close"
+    client.sendall(
+        f"POST {INFER} HTTP/1.1\r\nHost: localhost\r\n{headers}\r\n\r\n".encode() + JSON + bytes(BOARDS * 16)
+    )
+    return client
+
+
+def test_an_unread_reply_over_rest_is_a_call_at_work_until_it_is_read(ask: Ask, serve_all: ServeAll) -> None:
+    with (
+        serve_all(FakeBackend(), max_boards=BOARDS, max_calls=2, queue_capacity=2 * BOARDS) as served,
+        rest_client_of(served.rest_port) as reader,
+        rest_client_of(served.rest_port) as other,
+    ):
+        received = bytearray(reader.recv(1))
+        other.recv(1)
+        assert "calls are in progress" in ask(served, "POST", INFER, ONE).json["error"]
+        while chunk := reader.recv(65_536):
+            received += chunk
+        assert received.startswith(b"HTTP/1.1 200 OK")
+        assert len(received) > 10 * MIB
+        wait_for(lambda: ask(served, "POST", INFER, ONE).status == 200)
+
+
+def test_a_rest_client_that_leaves_in_the_middle_of_its_reply_gives_its_place_back(
+    ask: Ask, serve_all: ServeAll, caplog: pytest.LogCaptureFixture
+) -> None:
+    with serve_all(FakeBackend(), max_boards=BOARDS, max_calls=1, queue_capacity=BOARDS) as served:
+        with rest_client_of(served.rest_port) as client:
+            client.recv(1)
+            assert ask(served, "POST", INFER, ONE).status == 429
+        wait_for(lambda: served.admission.open_calls == 0)
+        assert ask(served, "POST", INFER, ONE).status == 200
+    assert "unexpected" not in caplog.text
+
+
+def test_a_rest_client_that_reads_too_slowly_loses_its_connection_and_its_place(
+    ask: Ask, serve_all: ServeAll
+) -> None:
+    with (
+        serve_all(
+            FakeBackend(),
+            max_boards=BOARDS,
+            max_calls=1,
+            queue_capacity=BOARDS,
+            rest={"reply_seconds": 1.0},
+        ) as served,
+        rest_client_of(served.rest_port) as reader,
+    ):
+        wait_for(lambda: served.admission.open_calls == 1)
+
+        def served_others_while_one_byte_is_read() -> bool:
+            with suppress(ConnectionResetError):
+                reader.recv(1)
+            return bool(ask(served, "POST", INFER, ONE).status == 200)
+
+        wait_for(served_others_while_one_byte_is_read)
+        received = 1
+        with suppress(ConnectionResetError):
+            while chunk := reader.recv(65_536):
+                received += len(chunk)
+        assert received < 10 * MIB

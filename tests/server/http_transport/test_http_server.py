@@ -1,0 +1,310 @@
+"""The REST port and its clients: rude, slow or gone ones, limits, starting and stopping."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import re
+import socket
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+
+import grpc
+import numpy as np
+import psutil
+import pytest
+from octofold_proto.octofold.v1 import inference_pb2 as pb
+from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
+from octofold_server.backends.fakes import FakeBackend, RecordingBackend, fake_moves
+from octofold_server.config.options import Config
+from octofold_server.http_transport.server import SPARE_CONNECTIONS
+from support.rest_requests import BOARDS, INFER, JSON_LENGTH, binary, described
+from support.servers import Ask, Gate, HasRest, ServeAll, Served, Start, WriteVersion
+from support.waiting import wait_for
+
+
+def test_a_client_that_leaves_withdraws_its_boards(ask: Ask, serve_all: ServeAll) -> None:
+    backend = RecordingBackend()
+    with serve_all(backend, max_batch_size=1) as served:
+        backend.gate.clear()
+        connection = http.client.HTTPConnection("127.0.0.1", served.rest_port)
+        connection.request("POST", INFER, json.dumps({"inputs": [described(data=BOARDS.tolist())]}))
+        backend.started.acquire()
+        batcher = served.models.resolve("fake", "").batcher
+        assert batcher.waiting == 39
+        connection.close()
+        wait_for(lambda: batcher.waiting == 0)
+        backend.gate.set()
+        assert ask(served, "POST", INFER, {"inputs": [described(data=BOARDS.tolist())]}).status == 200
+        assert backend.rows == 41
+
+
+def test_a_body_over_the_limit_is_refused_without_being_read(serve_all: ServeAll) -> None:
+    with serve_all(FakeBackend(), max_message_bytes=100_000) as served:
+        with socket.create_connection(("127.0.0.1", served.rest_port), timeout=30) as client:
+            client.sendall(
+                b"POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9000000000\r\n\r\n" % INFER.encode()
+            )
+            answer = client.recv(1000)
+            assert answer.startswith(b"HTTP/1.1 413")
+            assert b"larger than the 100000 bytes of --max-message-bytes" in answer
+        with open_connection(served) as client:
+            client.sendall(b"POST %s HTTP/1.1\r\nHost: localhost\r\n" % INFER.encode())
+            client.sendall(b"Transfer-Encoding: chunked\r\n\r\n")
+            chunk = b"8000\r\n" + b" " * 0x8000 + b"\r\n"
+            client.sendall(chunk * 4)
+            answer = client.recv(1000)
+            assert answer.startswith(b"HTTP/1.1 413")
+            assert b"larger than the 100000 bytes of --max-message-bytes" in answer
+
+
+def test_a_call_of_the_most_boards_fits_as_json(ask: Ask, server: Served) -> None:
+    boards = np.full((Config.max_boards, 16), 15, np.uint8)
+    inputs = [described(shape=list(boards.shape), data=boards.tolist())]
+    request = {"inputs": inputs, "outputs": [{"name": "move"}]}
+    assert ask(server, "POST", INFER, request).status == 200
+
+
+def test_large_bodies_do_not_wait_for_models_that_load(ask: Ask, server: Served) -> None:
+    go_on, loading = threading.Event(), threading.Semaphore(0)
+
+    def load(*_: object) -> None:
+        loading.release()
+        go_on.wait()
+
+    server.parts.operations.load = load  # type: ignore[method-assign,assignment]  # it waits for the test
+    many = 40  # more than threads of any pool
+    boards = np.zeros((40_000, 16), np.uint8)
+    with ThreadPoolExecutor(many) as callers:
+        loads = [callers.submit(ask, server, "POST", "/v2/repository/models/fake/load") for _ in range(many)]
+        loading.acquire()
+        inputs = [described(shape=list(boards.shape), data=boards.tolist())]
+        assert ask(server, "POST", INFER, {"inputs": inputs}).status == 200
+        go_on.set()
+        assert {load.result().status for load in loads} == {200}
+
+
+def is_closed(client: socket.socket) -> bool:
+    """Whether the server has closed it; waits for that."""
+    try:
+        return client.recv(1) == b""
+    except ConnectionError:
+        return True
+
+
+def open_connection(server: HasRest) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", server.rest_port), timeout=30)
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",  # TLS to a plain port
+        b"GET / HTTP/9.9\r\n\r\n",
+        b"GET  /nowhere\r\n\r\n",
+        b"POST /v2 HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n",
+        b"POST /v2 HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\nabcd",
+        b"POST /v2 HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+        b"GET / HTTP/1.1\r\nHost: localhost\r\nA: " + b"a" * 100_000 + b"\r\n\r\n",
+        b"GET /" + b"a" * 100_000 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        b"GET / HTTP/1.1\r\n" + b"A: b\r\n" * 10_000 + b"\r\n",
+    ],
+)
+def test_what_is_not_http_is_refused_and_others_are_served(ask: Ask, server: Served, sent: bytes) -> None:
+    with open_connection(server) as client:
+        try:
+            client.sendall(sent)
+            client.shutdown(socket.SHUT_WR)
+            answer = client.recv(1000)
+        except ConnectionError:
+            answer = b""
+        assert answer == b"" or re.match(rb"HTTP/\d\.\d 4", answer)
+    assert ask(server, "GET", "/healthz").status == 200
+
+
+def test_connections_that_say_nothing_make_room_for_others(ask: Ask, serve_all: ServeAll) -> None:
+    with serve_all(FakeBackend(), rest={"max_connections": 3}) as served:
+        most = 3 + SPARE_CONNECTIONS
+        silent = [open_connection(served) for _ in range(2 * most)]
+        half = open_connection(served)
+        half.sendall(b"GET /healthz HTTP/1.1\r\nHost:")  # and no more
+        for _ in range(3):
+            assert ask(served, "GET", "/healthz").status == 200
+            assert ask(served, "POST", INFER, {"inputs": [described(data=BOARDS.tolist())]}).status == 200
+        assert is_closed(silent[0])  # it was silent the longest
+        for client in (*silent, half):
+            client.close()
+
+
+def test_probes_are_answered_while_as_many_requests_are_at_work_as_may_be(
+    ask: Ask, serve_all: ServeAll
+) -> None:
+    backend = RecordingBackend()
+    with serve_all(backend, rest={"max_connections": 3}) as served, ThreadPoolExecutor(3) as callers:
+        backend.gate.clear()
+        body = {"inputs": [described(data=BOARDS.tolist())]}
+        at_work = [callers.submit(ask, served, "POST", INFER, body) for _ in range(3)]
+        wait_for(lambda: bool(served.admission.open_calls == 3))
+        for path in ("/healthz", "/readyz", "/v2/health/live", "/v2/health/ready"):
+            assert ask(served, "GET", path).status == 200
+        refused = ask(served, "POST", INFER, body)
+        assert (refused.status, refused.json["error"]) == (
+            503,
+            "3 requests are in progress, the maximum",
+        )
+        assert served.admission.refusals.counts()["RESOURCE_EXHAUSTED"] == 1
+        backend.gate.set()
+        assert [one.result().status for one in at_work] == [200] * 3
+        wait_for(lambda: bool(ask(served, "POST", INFER, body).status == 200))
+
+
+def test_bodies_count_for_the_budget_of_bytes_as_they_arrive(ask: Ask, serve_all: ServeAll) -> None:
+    body = json.dumps({"inputs": [described(data=BOARDS.tolist())]}).encode() + b" " * 40_000
+    with serve_all(FakeBackend(), max_bytes_in_flight=120_000) as served:
+        slow = open_connection(served)
+        slow.sendall(b"POST %s HTTP/1.1\r\nHost: localhost\r\n" % INFER.encode())
+        slow.sendall(b"Content-Length: %d\r\n\r\n" % len(body) + body[:-1])
+        wait_for(lambda: served.admission.budget.used == len(body) - 1)
+        assert ask(served, "POST", INFER, body).status == 429
+        slow.sendall(body[-1:])
+        assert slow.recv(100).startswith(b"HTTP/1.1 200")
+        wait_for(lambda: served.admission.budget.used == 0)
+        assert ask(served, "POST", INFER, body).status == 200
+        slow.close()
+
+
+FEW_FILES = """
+import resource, sys
+resource.setrlimit(resource.RLIMIT_NOFILE, (200, 300))
+from octofold_server.cli import main
+sys.exit(main())
+"""
+
+
+def test_connections_that_say_nothing_leave_file_descriptors_for_others(
+    ask: Ask, write_version: WriteVersion, start_server: Start
+) -> None:
+    write_version("fake")
+    server = start_server(rest=True, program=("-c", FEW_FILES))
+    assert psutil.Process(server.process.pid).rlimit(psutil.RLIMIT_NOFILE) == (300, 300)
+
+    def open_many(port: int) -> list[socket.socket]:
+        return [socket.create_connection(("127.0.0.1", port), timeout=30) for _ in range(300)]
+
+    grpc_port = int(server.port_file.read_text())
+    silent = open_many(grpc_port)
+    assert ask(server, "GET", "/healthz").status == 200
+    silent += open_many(server.rest_port)
+    assert is_closed(silent[300])  # the first of them made room for the last
+    for client in silent:
+        client.close()
+
+    def is_served() -> bool:
+        try:
+            return bool(ask(server, "GET", "/healthz").status == 200)
+        except (ConnectionError, http.client.BadStatusLine):
+            return False
+
+    wait_for(is_served)
+    with grpc.insecure_channel(server.target) as channel:
+        request = pb.NextMovesRequest(boards=bytes(16))
+        OctofoldServiceStub(channel).NextMoves(request, wait_for_ready=True, timeout=30)
+    assert "Too many open files" not in server.log
+    assert len(server.log.splitlines()) < 50
+
+
+@pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="the system has no such timeout")
+def test_a_client_that_never_reads_its_reply_is_dropped(serve_all: ServeAll) -> None:
+    boards = np.zeros((40_000, 16), np.uint8)
+    request = {"inputs": [described(shape=[40_000, 16], parameters={"binary_data_size": boards.size})]}
+    body, _ = binary(request, boards.tobytes())
+    length = len(body) - boards.size
+    with serve_all(FakeBackend(), rest={"stalled_seconds": 0.5}) as served, socket.socket() as client:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        client.connect(("127.0.0.1", served.rest_port))
+        head = f"POST {INFER} HTTP/1.1\r\nHost: localhost\r\n{JSON_LENGTH}: {length}\r\n"
+        client.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+        statistics = served.models.resolve("fake", "").statistics
+        wait_for(lambda: statistics.snapshot().success.count == 1)
+        own = psutil.Process()
+        wait_for(
+            lambda: served.rest_port not in [end.laddr.port for end in own.net_connections() if end.raddr]
+        )
+        taken = 0
+        with suppress(ConnectionError):
+            while part := client.recv(65_536):
+                taken += len(part)
+        assert taken < 40_000  # the moves alone, of more than a million bytes in all
+
+
+def test_sigterm_answers_every_accepted_call_and_closes_idle_connections(
+    write_version: WriteVersion, start_server: Start
+) -> None:
+    write_version("fake")
+    server = start_server("--grace", "0.3", rest=True)
+    idle = http.client.HTTPConnection("127.0.0.1", server.rest_port, timeout=30)
+    idle.request("GET", "/readyz")
+    assert idle.getresponse().read() == b""
+    outcomes: list[int] = []
+    answered = threading.Semaphore(0)
+
+    def call_until_refused() -> None:
+        body = json.dumps({"inputs": [described(data=BOARDS.tolist())]})
+        connection = http.client.HTTPConnection("127.0.0.1", server.rest_port, timeout=30)
+        while not outcomes or outcomes[-1] == 200:
+            connection.request("POST", INFER, body)
+            reply = connection.getresponse()
+            moves = json.loads(reply.read()).get("outputs", [{}])[0].get("data")
+            assert reply.status != 200 or moves == fake_moves(BOARDS).moves.tolist()
+            outcomes.append(reply.status)
+            answered.release()
+        connection.close()
+
+    with ThreadPoolExecutor(4) as callers:
+        calls = [callers.submit(call_until_refused) for _ in range(4)]
+        for _ in range(12):
+            answered.acquire()
+        assert server.terminate() == 0
+        for call in calls:
+            call.result()
+    assert set(outcomes) == {200, 503}
+    assert idle.sock is not None
+    assert idle.sock.recv(1) == b""
+    idle.close()
+    assert "Traceback" not in server.log
+
+
+def test_a_rest_port_in_use_is_one_line_and_a_failure(
+    write_version: WriteVersion, start_server: Start
+) -> None:
+    write_version()
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        server = start_server("--rest-port", str(port), ready=False)
+        assert server.wait() == 1
+        assert server.log == f"octofold-serve: cannot listen on 127.0.0.1:{port}: Address already in use\n"
+
+
+def test_probes_answer_while_models_load_and_are_not_ready_before(
+    ask: Ask, write_version: WriteVersion, start_server: Start, gate: Gate
+) -> None:
+    held = write_version("fake")
+    gate.hold(held)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    server = start_server("--rest-port", str(port), ready=False, program=gate.program)
+    server.rest_port = port
+
+    def is_alive() -> bool:
+        with suppress(ConnectionError):
+            return ask(server, "GET", "/healthz").status == 200
+        return False
+
+    wait_for(is_alive)
+    assert ask(server, "GET", "/readyz").status == 503
+    reply = ask(server, "POST", INFER, {"inputs": [described(data=BOARDS.tolist())]})
+    assert (reply.status, reply.json["error"]) == (503, "the server is starting")
+    gate.release(held)
+    server.wait_until_ready()
+    assert ask(server, "GET", "/readyz").status == 200

@@ -1,0 +1,85 @@
+"""The parts of several processes as one service: their page of metrics, and changes of models at once."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from octofold_proto.errors import Unavailable
+from octofold_server.admission.admission import Admission
+from octofold_server.process.shared_service import SharedService
+from octofold_server.process.siblings import ProcessSlot
+from octofold_server.protocols.open_inference.operations import OpenInference
+from octofold_server.system.file_lock import locked
+from support.processes import metric
+from support.servers import Served
+
+
+def test_the_page_says_not_ready_when_the_probe_does(server: Served, tmp_path: Path) -> None:
+    shared = SharedService(ProcessSlot(tmp_path, 0, 1), server.admission)
+    operations = OpenInference(server.admission, shared)
+    assert operations.ready
+    assert metric(shared.metrics(), "octofold_ready") == 1
+    server.admission.is_alive = lambda: False  # as when gRPC is stuck
+    assert not operations.ready
+    assert metric(shared.metrics(), "octofold_ready") == 0
+
+
+class OneModel:
+    """As much of `Models` as loading uses: one model. Its first change waits for that of another process."""
+
+    def __init__(self, both_change: threading.Barrier) -> None:
+        self.is_loaded = True
+        self._both_change = both_change
+        self._closing = False
+
+    def load(self, _: str) -> None:
+        self._change(True)
+
+    def unload(self, _: str) -> None:
+        self._change(False)
+
+    def load_no_more(self) -> None:
+        self._closing = True
+
+    def check_still_loads(self) -> None:
+        if self._closing:
+            raise Unavailable("the server is shutting down")
+
+    def _change(self, is_loaded: bool) -> None:
+        self.is_loaded = is_loaded
+        with suppress(threading.BrokenBarrierError):
+            self._both_change.wait(0.3)
+
+
+def process(models: Any, folder: Path, number: int) -> OpenInference:
+    admission = Admission(models)
+    return OpenInference(admission, SharedService(ProcessSlot(folder, number, 2), admission))
+
+
+def test_a_load_and_an_unload_by_two_processes_at_once_leave_them_alike(tmp_path: Path) -> None:
+    both_change = threading.Barrier(2)
+    one, other = OneModel(both_change), OneModel(both_change)
+    first, second = process(one, tmp_path, 0), process(other, tmp_path, 1)
+    with ThreadPoolExecutor(2) as callers:
+        changes = [callers.submit(first.load, "", "m", []), callers.submit(second.unload, "", "m")]
+        for change in changes:
+            change.result()
+    assert one.is_loaded == other.is_loaded
+
+
+def test_a_process_that_shuts_down_waits_for_no_other_that_is_loading(tmp_path: Path) -> None:
+    models = OneModel(threading.Barrier(1))
+    operations = process(models, tmp_path, 0)
+    with locked(tmp_path / "changing", lambda: None), ThreadPoolExecutor(1) as callers:
+        change = callers.submit(operations.unload, "", "m")
+        models.load_no_more()
+        with pytest.raises(Unavailable, match="shutting down"):
+            change.result(60)
+    assert models.is_loaded
+    operations.unload("", "m")
+    assert not models.is_loaded

@@ -1,0 +1,187 @@
+"""Spans at a real collector: whose trace they are part of, how they are nested, what they last."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import grpc
+import numpy as np
+import pytest
+from octofold_proto.octofold.v1 import inference_pb2 as pb
+from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
+from octofold_server.backends.fakes import fake_moves
+from octofold_server.batching.call import Batch, Call, Part
+from octofold_server.batching.statistics import ModelStatistics
+from octofold_server.telemetry.tracing import MAX_BATCHES, Tracing
+from opentelemetry.proto.collector.trace.v1 import trace_service_pb2, trace_service_pb2_grpc
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from support.servers import Start, WriteVersion
+
+TRACE, PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
+
+
+class Collector(trace_service_pb2_grpc.TraceServiceServicer):
+    """Keeps the spans that it is sent."""
+
+    def __init__(self) -> None:
+        self.spans: list[Any] = []
+        self.services: set[str] = set()
+        self._changed = threading.Condition()
+
+    def Export(self, request: Any, context: grpc.ServicerContext) -> Any:  # noqa: ARG002, N802 -- OTLP's
+        with self._changed:
+            for of_resource in request.resource_spans:
+                for attribute in of_resource.resource.attributes:
+                    if attribute.key == "service.name":
+                        self.services.add(attribute.value.string_value)
+                for scope in of_resource.scope_spans:
+                    self.spans.extend(scope.spans)
+            self._changed.notify()
+        return trace_service_pb2.ExportTraceServiceResponse()
+
+    def wait_for(self, calls: int) -> None:
+        with self._changed:
+            assert self._changed.wait_for(lambda: len(self.named("call")) == calls, timeout=100)
+
+    def named(self, name: str) -> list[Any]:
+        return [span for span in self.spans if span.name == name]
+
+
+@pytest.fixture
+def collector(monkeypatch: pytest.MonkeyPatch) -> Iterator[Collector]:
+    collector = Collector()
+    server = grpc.server(ThreadPoolExecutor(2))
+    trace_service_pb2_grpc.add_TraceServiceServicer_to_server(collector, server)
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://127.0.0.1:{port}")
+    monkeypatch.setenv("OTEL_BSP_SCHEDULE_DELAY", "50")
+    yield collector
+    server.stop(None).wait()
+
+
+def value(span: Any, name: str) -> Any:
+    (found,) = (attribute.value for attribute in span.attributes if attribute.key == f"octofold.{name}")
+    return getattr(found, found.WhichOneof("value"))
+
+
+def test_a_call_is_a_span_of_its_callers_trace_with_its_queue_batches_and_inference(
+    write_version: WriteVersion, start_server: Start, collector: Collector
+) -> None:
+    write_version()
+    server = start_server("--tracing", "--lanes", "1")
+    before = time.time_ns()
+    with grpc.insecure_channel(server.target) as channel:
+        stub = OctofoldServiceStub(channel)
+        headers = (("traceparent", f"00-{TRACE}-{PARENT}-01"),)
+        stub.NextMoves(pb.NextMovesRequest(boards=bytes([1] * 16 * 40)), metadata=headers)
+        message = pb.StreamNextMovesRequest(request=pb.NextMovesRequest(boards=bytes([1] * 16)))
+        assert len(list(stub.StreamNextMoves(iter([message]), metadata=headers))) == 1
+        stub.NextMove(pb.NextMoveRequest(board=[1] * 16))
+    collector.wait_for(3)
+    assert server.terminate() == 0
+
+    assert collector.services == {"octofold"}
+    inside = [span for span in collector.named("call") if span.trace_id.hex() == TRACE]
+    (alone,) = (span for span in collector.named("call") if span.trace_id.hex() != TRACE)
+    assert [span.parent_span_id.hex() for span in inside] == [PARENT, PARENT]
+    assert alone.parent_span_id == b""
+    (call,) = (span for span in inside if value(span, "boards") == 40)
+    assert (value(call, "model"), value(call, "version")) == ("tiny", "1")
+    assert value(call, "priority") == "interactive"
+
+    children = [span for span in collector.spans if span.parent_span_id == call.span_id]
+    batches = [span for span in children if span.name == "batch"]
+    assert sorted(span.name for span in children) == ["batch", "batch", "queue"]
+    assert sorted(value(span, "boards") for span in batches) == [8, 32]
+    for batch in batches:
+        (inference,) = (span for span in collector.spans if span.parent_span_id == batch.span_id)
+        assert inference.name == "inference"
+        assert batch.start_time_unix_nano <= inference.start_time_unix_nano
+        assert inference.end_time_unix_nano <= batch.end_time_unix_nano
+    for span in children:
+        assert before - 10**9 < call.start_time_unix_nano <= span.start_time_unix_nano
+        assert span.start_time_unix_nano <= span.end_time_unix_nano <= call.end_time_unix_nano
+
+
+class BrokenStatistics(ModelStatistics):
+    def traced(self, trace_id: str, queue_s: float, total_s: float) -> None:  # noqa: ARG002 -- the method's
+        raise MemoryError
+
+
+def test_a_call_whose_spans_cannot_be_made_costs_no_other_its_spans() -> None:
+    exporter = InMemorySpanExporter()
+    tracing = Tracing(exporter)
+    for statistics in (BrokenStatistics(), ModelStatistics()):
+        call = Call(np.ones((1, 16), np.uint8))
+        call.parts.append(Part(0, fake_moves(call.boards), Batch(1, 1.0, 2.0, 3.0)))
+        tracing.record(call, "fake", "1", statistics, {})
+    tracing.close(30)
+    assert [span.name for span in exporter.get_finished_spans()].count("call") == 1
+
+
+def test_a_call_of_many_batches_has_a_span_for_each_of_the_first_ones() -> None:
+    exporter = InMemorySpanExporter()
+    tracing = Tracing(exporter)
+    call = Call(np.ones((300, 16), np.uint8))
+    for number in reversed(range(100)):  # lanes end in any order; three turns in each batch
+        batch = Batch(9, 1.0 + number, 2.0 + number, 3.0 + number)
+        call.parts.extend(Part(0, fake_moves(call.boards[:3]), batch) for _ in range(3))
+    tracing.record(call, "fake", "1", ModelStatistics(), {})
+    tracing.close(30)
+    spans = exporter.get_finished_spans()
+    batches = sorted(span.start_time or 0 for span in spans if span.name == "batch")
+    (queue,) = (span for span in spans if span.name == "queue")
+    assert (len(batches), batches[0]) == (MAX_BATCHES, queue.end_time)
+    assert batches[-1] - batches[0] == pytest.approx((MAX_BATCHES - 1) * 1e9)
+
+
+def test_a_call_that_fails_is_a_span_with_an_error(
+    write_version: WriteVersion, start_server: Start, collector: Collector
+) -> None:
+    write_version()
+    slow_server = str(Path(__file__).parents[1] / "slow_server.py")
+    server = start_server("--tracing", program=(slow_server, "0.01"))
+    with grpc.insecure_channel(server.target) as channel:
+        stub = OctofoldServiceStub(channel)
+        while not collector.named("call"):  # a call may be too late before the server hears of it
+            with pytest.raises(grpc.RpcError):
+                stub.NextMoves(pb.NextMovesRequest(boards=bytes(16 * 100)), timeout=0.1)
+    assert "the deadline passed" in collector.named("call")[0].status.message
+
+
+def test_a_collector_that_is_not_there_does_not_hold_up_the_end(
+    write_version: WriteVersion, start_server: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_version()
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # accepts, and never says a word
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://127.0.0.1:{silent.getsockname()[1]}")
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "86400")
+        server = start_server("--tracing")
+        with grpc.insecure_channel(server.target) as channel:
+            OctofoldServiceStub(channel).NextMove(pb.NextMoveRequest(board=[1] * 16))
+        assert server.terminate() == 0
+
+
+def test_without_the_extra_tracing_is_refused_in_one_line(
+    write_version: WriteVersion, tmp_path: Path
+) -> None:
+    write_version()
+    program = (
+        "import sys; sys.modules['opentelemetry'] = None; from octofold_server.cli import main; "
+        f"sys.exit(main(['--tracing', '--port', '0', '--models', {str(tmp_path / 'models')!r}]))"
+    )
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert run.returncode == 1
+    assert run.stderr.startswith("octofold-serve: opentelemetry")
+    assert " is missing; install it with: " in run.stderr
+    assert run.stderr.rstrip("'\n").endswith("[tracing]")
+    assert run.stderr.count("\n") == 1

@@ -1,0 +1,215 @@
+"""The page's files and questions: types, caches, the security policy, tokens, bad input, plain moves."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from octofold_game.rules import MOVE_NAMES
+from octofold_server.backends.fakes import FakeBackend, fake_moves
+from octofold_server.web.boards import DIGITS, parse_board
+from octofold_server.web.results import Results
+from support.servers import Ask, ServeAll, Served
+
+BOARD = "0112033400120001"
+RESULT = {"model": "fake", "version": "1", "precision": "fp32", "sha256": None, "seed": 7}
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Path:
+    folder = tmp_path / "results" / "evaluate-fake"
+    folder.mkdir(parents=True)
+    (folder / "conditions.json").write_text(json.dumps(RESULT))
+    (folder / "games.replay").write_bytes(b"OctoGame and more")
+    (folder / "secret.txt").write_text("not for the page")
+    return folder
+
+
+@pytest.fixture
+def page(serve_all: ServeAll, results: Path) -> Iterator[Served]:
+    with serve_all(FakeBackend(), results=results.parent) as served:
+        yield served
+
+
+def test_the_page_comes_with_its_type_and_a_strict_policy(ask: Ask, page: Served) -> None:
+    reply = ask(page, "GET", "/")
+    assert reply.status == 200
+    assert reply.headers["Content-Type"] == "text/html; charset=utf-8"
+    policy = reply.headers["Content-Security-Policy"]
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+    assert "http" not in policy  # no other host
+    assert ask(page, "GET", "/page/js/main.js").headers["Content-Type"] == "text/javascript; charset=utf-8"
+
+
+def test_a_cache_that_has_the_file_gets_no_copy(ask: Ask, page: Served) -> None:
+    tag = ask(page, "GET", "/").headers["ETag"]
+    again = ask(page, "GET", "/", **{"If_None_Match": tag})
+    assert (again.status, again.body) == (304, b"")
+    assert ask(page, "GET", "/", **{"If_None_Match": '"other"'}).status == 200
+
+
+@pytest.mark.parametrize(
+    "path", ["/page/nothing.js", "/page/../routes.py", "/page/%2e%2e/routes.py", "/page/"]
+)
+def test_only_the_files_of_the_page_are_served(ask: Ask, page: Served, path: str) -> None:
+    assert ask(page, "GET", path).status == 404
+
+
+def test_the_page_can_be_switched_off_and_moves_stay(ask: Ask, serve_all: ServeAll) -> None:
+    with serve_all(FakeBackend(), page=False) as served:
+        assert ask(served, "GET", "/").status == 404
+        assert ask(served, "GET", "/page/about").status == 404
+        assert ask(served, "GET", f"/move?board={BOARD}").status == 200
+
+
+def test_a_move_is_one_word(ask: Ask, page: Served) -> None:
+    board = np.array([[int(digit, 16) for digit in BOARD]], np.uint8)
+    reply = ask(page, "GET", f"/move?board={BOARD}")
+    assert reply.headers["Content-Type"] == "text/plain; charset=utf-8"
+    assert reply.body.decode() == f"{MOVE_NAMES[fake_moves(board).moves[0]]}\n"
+    assert ask(page, "GET", "/move?board=" + 16 * "0").body == b"none\n"
+
+
+@pytest.mark.parametrize(
+    ("query", "status", "said"),
+    [
+        ("", 400, "board has 0 characters"),
+        ("?board=7+6+5/1", 400, "board has 7 characters; it takes 16, an exponent for each cell"),
+        ("?board=000000000000000z", 400, "cell 15: 'z' is not one of"),
+        ("?board=h000000000000000", 400, "cell 0: exponent 17 is not in 0 to"),
+        (f"?board={BOARD}&model=nobody", 404, "nobody"),
+    ],
+)
+def test_a_bad_question_is_refused_in_one_line(
+    ask: Ask, page: Served, query: str, status: int, said: str
+) -> None:
+    reply = ask(page, "GET", f"/move{query}")
+    assert reply.status == status
+    assert said in reply.body.decode()
+    assert reply.body.count(b"\n") == 1
+
+
+def test_a_failed_question_has_the_request_id_of_its_caller(ask: Ask, page: Served) -> None:
+    assert ask(page, "GET", "/move", X_Request_Id="mine-7").headers["X-Request-Id"] == "mine-7"
+
+
+class Recorder:
+    """Remembers the traces of finished calls, as `Tracing` would."""
+
+    def __init__(self) -> None:
+        self.headers: list[Mapping[str, str]] = []
+
+    def record(self, *call: Any) -> None:
+        self.headers.append(call[-1])
+
+
+def test_a_question_is_part_of_the_trace_of_its_caller(ask: Ask, page: Served) -> None:
+    tracing: Any = Recorder()
+    page.admission.tracing = tracing
+    for path in (f"/move?board={BOARD}", f"/page/views?board={BOARD}"):
+        assert ask(page, "GET", path, traceparent="00-7-7-01").status == 200
+    assert tracing.headers == [{"traceparent": "00-7-7-01"}] * 2
+
+
+def test_boards_may_hold_every_exponent_in_either_case() -> None:
+    board = parse_board("0123456789abcdef", 17)
+    assert board.tolist() == [list(range(16))]
+    assert parse_board("0123456789ABCDEF", 17).tolist() == board.tolist()
+    assert parse_board(16 * "H", 17).max() == DIGITS.index("h") == 17
+
+
+def test_files_need_no_token_and_questions_do(ask: Ask, serve_all: ServeAll, tmp_path: Path) -> None:
+    tokens = tmp_path / "tokens"
+    tokens.write_text("friend\n")
+    with serve_all(FakeBackend(), tokens=tokens) as served:
+        assert ask(served, "GET", "/").status == 200
+        for path in ("/page/about", "/page/results", f"/page/views?board={BOARD}", f"/move?board={BOARD}"):
+            assert ask(served, "GET", path).status == 401
+            assert ask(served, "GET", path, Authorization="Bearer stranger").status == 401
+        assert ask(served, "GET", "/page/about", Authorization="Bearer friend").status == 200
+
+
+def test_the_page_learns_which_models_are_ready(ask: Ask, page: Served) -> None:
+    (model,) = ask(page, "GET", "/page/about").json["models"]
+    assert (model["name"], model["version"], model["default"]) == ("fake", "1", True)
+
+
+def test_views_are_asked_for_like_moves(ask: Ask, page: Served) -> None:
+    reply = ask(page, "GET", f"/page/views?board={BOARD}").json
+    assert (reply["move"], reply["model"], reply["views"]) == (2, "fake", None)
+    assert reply["why_no_views"]
+    assert ask(page, "GET", "/page/views?board=1").status == 400
+
+
+def test_results_are_listed_and_their_growing_files_are_read_in_pieces(
+    ask: Ask, page: Served, results: Path
+) -> None:
+    (listed,) = ask(page, "GET", "/page/results").json
+    assert (listed["name"], listed["conditions"]["seed"]) == (results.name, 7)
+    path = f"/page/results/{results.name}/games.replay"
+    first = ask(page, "GET", path)
+    assert first.body == b"OctoGame and more"
+    assert 0 <= float(first.headers["X-File-Age"]) < 3600
+    with (results / "games.replay").open("ab") as file:
+        file.write(b" games")
+    assert ask(page, "GET", f"{path}?start=17").body == b" games"
+    far = ask(page, "GET", f"{path}?start={10**15 - 1}")
+    assert (far.status, far.body) == (200, b"")
+
+
+def test_nothing_else_of_the_results_is_served(ask: Ask, page: Served, results: Path) -> None:
+    (results / "live.json").symlink_to("/etc/passwd")
+    assert ask(page, "GET", f"/page/results/{results.name}/secret.txt").status == 400
+    assert ask(page, "GET", f"/page/results/{results.name}/live.json").body == b""
+    assert ask(page, "GET", "/page/results/..%2f..%2fetc/games.replay").status in (400, 404)
+    assert ask(page, "GET", "/page/results/../games.replay").status in (400, 404)
+    assert ask(page, "GET", f"/page/results/{results.name}/games.replay?start=-1").status == 400
+
+
+def add_result(folder: Path, seed: int) -> None:
+    folder.mkdir(parents=True)
+    (folder / "conditions.json").write_text(json.dumps({**RESULT, "seed": seed}))
+    (folder / "games.replay").write_bytes(b"%d" % seed)
+
+
+def test_results_in_folders_are_found_and_read_down_to_a_depth(ask: Ask, page: Served, results: Path) -> None:
+    for name, seed in [
+        ("monday/one", 1),
+        ("monday/a/b/two", 2),
+        ("monday/a/b/c/too-deep", 3),
+        (".hidden/x", 4),
+    ]:
+        add_result(results.parent / name, seed)
+    add_result(results / "inside-a-result", 5)
+    listed = {each["name"]: each["conditions"]["seed"] for each in ask(page, "GET", "/page/results").json}
+    assert listed == {results.name: 7, "monday/one": 1, "monday/a/b/two": 2}
+    assert ask(page, "GET", "/page/results/monday/a/b/two/games.replay").body == b"2"
+    assert ask(page, "GET", "/page/results/monday%2Fone/games.replay").body == b"1"
+    assert ask(page, "GET", "/page/results/monday/a/b/c/too-deep/games.replay").status == 400
+    assert ask(page, "GET", "/page/results/monday/../monday/one/games.replay?start=0").status in (200, 400)
+    assert ask(page, "GET", "/page/results/monday/%2e%2e/one/games.replay").status in (400, 404)
+    assert ask(page, "GET", "/page/results/.hidden/x/games.replay").status == 400
+
+
+def test_no_link_leads_out_of_the_results(ask: Ask, page: Served, results: Path, tmp_path: Path) -> None:
+    add_result(tmp_path / "elsewhere" / "secret", 9)
+    folder = results.parent
+    (folder / "link").symlink_to(tmp_path / "elsewhere")
+    (folder / "straight").symlink_to(tmp_path / "elsewhere" / "secret")
+    (folder / "folder").mkdir()
+    (folder / "folder" / "deep").symlink_to(tmp_path / "elsewhere" / "secret")
+    (folder / "around").symlink_to(folder)
+    assert [each["name"] for each in ask(page, "GET", "/page/results").json] == [results.name]
+    for name in ("link/secret", "straight", "folder/deep", f"around/{results.name}"):
+        assert ask(page, "GET", f"/page/results/{name}/games.replay").status == 404
+
+
+def test_a_search_for_results_ends(tmp_path: Path) -> None:
+    for number in range(9):
+        add_result(tmp_path / f"result-{number}", number)
+    assert len(Results(tmp_path, max_folders=6).list()) == 5  # and the folder itself

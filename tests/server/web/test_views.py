@@ -1,0 +1,26 @@
+"""The page looks at single views only of models whose second copy is small."""
+
+import os
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from octofold_game.contract.model import GraphFile, ListedFile
+from octofold_server.web.views import MAX_MEGABYTES, Views
+
+
+@pytest.mark.parametrize("where", ["model.onnx", "table.bin"])
+def test_a_model_with_large_files_gets_no_second_session(where: str, tmp_path: Path) -> None:
+    folder = tmp_path / "large" / "1"
+    folder.mkdir(parents=True)
+    for file in ("model.onnx", "table.bin"):
+        (folder / file).write_bytes(b"small")
+    table = ListedFile(file="table.bin", sha256="0" * 64)
+    graph = GraphFile(file="model.onnx", sha256="0" * 64, tensors={"table": table})
+    card = SimpleNamespace(precisions={"fp32": graph}, compact_tables=None)
+    served: Any = SimpleNamespace(name="large", version="1", precision="fp32", card=card)
+    assert Views(tmp_path).may_have_session(served)
+    os.truncate(folder / where, (MAX_MEGABYTES << 20) + 1)
+    assert not Views(tmp_path).may_have_session(served)
+    assert Views(tmp_path).why_not(served) == "its files have more than 64 MB"
