@@ -7,15 +7,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from octofold_game.contract.results import COMPARISON_SCHEMA
 
 from octofold_client.evaluation import simultaneous
 from octofold_client.evaluation.comparison import Comparison
 from octofold_client.evaluation.intervals import Interval, average_interval
 from octofold_client.evaluation.question import Question
 from octofold_client.evaluation.sides import Side, in_common
-
-SCHEMA = 2
-"""Version of the JSON form; it grows when a field is removed or changes its meaning."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +106,7 @@ class Contest:
         first = self.pairs[0]
         question = first.question
         return {
-            "schema": SCHEMA,
+            "schema": COMPARISON_SCHEMA,
             "paired": self.paired,
             "valid_at_any_stop": first.looked_at_on_the_way,
             "corrected_for": first.corrected_for,

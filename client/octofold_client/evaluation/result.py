@@ -7,17 +7,14 @@ from typing import Any
 
 import msgspec
 from octofold_game.contract.model import Card, CardError, card_of
+from octofold_game.contract.results import RESULT_SCHEMA, RESULT_SCHEMAS
 
 from octofold_client.errors import EvaluationError
 from octofold_client.evaluation.result_folder import Conditions, ResultFolder
 from octofold_client.evaluation.summary import GameSummary, Summary
 from octofold_client.wording import counted
 
-SCHEMA = 3
-"""Version of the JSON form; it grows when a field is removed or changes its meaning."""
 _FIELDS = tuple(field.name for field in fields(GameSummary))
-_READABLE = (1, 2, SCHEMA)
-"""The earlier ones had other figures, but conditions and run in the same fields."""
 
 
 @dataclass(frozen=True)
@@ -107,7 +104,7 @@ class Evaluation:
 
     def _but_scores(self) -> dict[str, Any]:
         return {
-            "schema": SCHEMA,
+            "schema": RESULT_SCHEMA,
             **self.conditions.to_json(),
             "slice": self.conditions.slice and asdict(self.conditions.slice),
             "decision_rule": self.decision_rule,
@@ -167,8 +164,8 @@ def read_result(file: Path) -> dict[str, Any]:
         raise EvaluationError(f"{file} is damaged: not JSON") from None
     if "schema" not in result:
         raise EvaluationError(f"{file} is not the result of an evaluation")
-    if result["schema"] not in _READABLE:
+    if result["schema"] not in RESULT_SCHEMAS:
         raise EvaluationError(
-            f"{file} has schema {result['schema']}, but this program reads schema {SCHEMA} and earlier"
+            f"{file} has schema {result['schema']}, but this program reads schema {RESULT_SCHEMA} and earlier"
         )
     return result

@@ -7,7 +7,6 @@ neither the server nor the client.
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import signal
 import subprocess
@@ -18,11 +17,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import Any, NoReturn
+from typing import NoReturn
 
-import msgspec
 from octofold_game.commands.extras import install_command
 from octofold_game.contract.model import CARD_FILE, NoWorse
+from octofold_game.contract.results import COMPARISON_SCHEMA, ComparedPair, ComparisonResult, read_result
+from octofold_game.contract.structures import StructureError
 
 from octofold_export.errors import ExportError, NotShown
 from octofold_export.publishing.versions import Content
@@ -117,13 +117,13 @@ def _compare(
             f"octofold compare ended with exit code {code}, so the strength is unknown; nothing was published"
         )
     try:
-        result = json.loads(output)
-        sentence = str(result["pairs"][0]["sentence"])
-        if code == _NOT_SHOWN:
-            raise NotShown(f"nothing was published: {sentence}")
-        return sentence, _figures(result, published)
-    except (ValueError, LookupError, TypeError) as error:
-        raise ExportError(f"octofold compare printed something else than its result: {error!r}") from error
+        result = read_result(output, ComparisonResult, (COMPARISON_SCHEMA,))
+    except StructureError as error:
+        raise ExportError(f"octofold compare printed something else than its result: {error}") from error
+    (pair,) = result.pairs
+    if code == _NOT_SHOWN:
+        raise NotShown(f"nothing was published: {pair.sentence}")
+    return pair.sentence, _figures(result, pair, published)
 
 
 def _run(command: list[str], environment: Mapping[str, str]) -> tuple[int, bytes]:
@@ -172,11 +172,21 @@ def _exit(number: int, _frame: FrameType | None) -> NoReturn:
     raise SystemExit(128 + number)
 
 
-def _figures(result: Any, published: int) -> NoWorse:
-    pair = result["pairs"][0]
-    return msgspec.convert(
-        {name: pair[name] for name in ("ratio", "ratio_interval", "limit_error_rate")}
-        | {name: pair["bets"][name] for name in ("cap", "above_cap")}
-        | {"than": published, "margin": result["question"]["margin"], "games": pair["games"][1]},
-        NoWorse,
+def _figures(result: ComparisonResult, pair: ComparedPair, published: int) -> NoWorse:
+    """What the card says of an answer, which no comparison gives without bets."""
+    bets, question, interval = pair.bets, result.question, pair.ratio_interval
+    assert bets is not None
+    assert question is not None
+    assert interval is not None
+    assert pair.ratio is not None
+    assert pair.limit_error_rate is not None
+    return NoWorse(
+        than=published,
+        margin=question.margin,
+        games=pair.games[1],
+        cap=bets.cap,
+        above_cap=bets.above_cap,
+        ratio=pair.ratio,
+        ratio_interval=interval,
+        limit_error_rate=pair.limit_error_rate,
     )

@@ -9,19 +9,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import msgspec
 from msgspec.structs import replace
 from octofold_game.contract.model import (
     Alternative,
     Alternatives,
     Card,
-    Count,
     Interval,
-    Precision,
-    Reached,
     Strength,
 )
-from octofold_game.contract.structures import StructureError, structured
+from octofold_game.contract.results import RESULT_SCHEMAS, EvaluationResult, read_result
+from octofold_game.contract.structures import StructureError
 
 from octofold_export.errors import ExportError
 from octofold_export.publishing.card_files import change_card
@@ -31,36 +28,7 @@ if TYPE_CHECKING:  # an optional extra
     from octofold_game.contract.signatures import SigningKey
 
 _ROUNDING = 1e-12
-_SCHEMAS = (2, 3)  # versions of the evaluation's result
-
-
-class _Statistics(msgspec.Struct, frozen=True):
-    average: float
-    average_interval: Interval | None
-    median: float
-    median_interval: tuple[int | float, int | float] | None
-    best: int
-    reached: tuple[Reached, ...]
-    outgrown: Count
-
-
-class _Slice(msgspec.Struct, frozen=True):
-    number: int
-    of: int
-
-
-class _Result(msgspec.Struct, frozen=True):
-    """The part of an evaluation's result that a card contains."""
-
-    model: str
-    version: str
-    precision: Precision
-    sha256: str
-    games: Count
-    missing_games: Count
-    seed: int
-    slice: _Slice | None
-    statistics: _Statistics
+_SCHEMAS = RESULT_SCHEMAS[1:]  # the first one lacks figures
 
 
 def record_strength(
@@ -108,7 +76,7 @@ def record_alternatives(folder: Path, checkpoint: str, rows: Sequence[Alternativ
     change_card(folder, with_alternatives)
 
 
-def _strength(result: _Result, largest_exponent: int) -> Strength:
+def _strength(result: EvaluationResult, largest_exponent: int) -> Strength:
     """The card's entry for a result, without unreached tiles and machine-dependent speeds."""
     statistics = result.statistics
     reached = (
@@ -138,17 +106,11 @@ def _bounded(interval: Interval) -> Interval:
     return low if low > _ROUNDING else 0.0, high if high < 1 - _ROUNDING else 1.0
 
 
-def _read_result(file: Path) -> _Result:
+def _read_result(file: Path) -> EvaluationResult:
     try:
-        content = msgspec.json.decode(file.read_bytes())
+        result = read_result(file.read_bytes(), EvaluationResult, _SCHEMAS)
     except OSError as error:
         raise ExportError(f"{file}: {error.strerror}") from error
-    except (ValueError, RecursionError) as error:
-        raise ExportError(f"{file}: not JSON") from error
-    if isinstance(content, dict) and content.get("schema") not in _SCHEMAS:
-        raise ExportError(f"{file}: schema {content.get('schema')}, this version reads {_SCHEMAS[-1]}")
-    try:
-        result = structured(content, _Result)
     except StructureError as error:
         raise ExportError(f"{file}: not the result of an evaluation ({error})") from error
     if (part := result.slice) is not None:

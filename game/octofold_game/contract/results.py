@@ -1,0 +1,114 @@
+"""The JSON of evaluations and comparisons, as far as other programs depend on it.
+
+The client writes `result.json` and `comparison.json`; the export reads them into cards. docs/results.md and
+docs/compare.md describe every field.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import msgspec
+
+from octofold_game.contract.model import Count, Interval, Precision, Reached
+from octofold_game.contract.structures import StructureError, structured
+
+RESULT_SCHEMA = 3
+"""Version of `result.json`; it grows when a field is removed or changes its meaning."""
+RESULT_SCHEMAS = (1, 2, RESULT_SCHEMA)
+"""The versions in which conditions and run have the same fields."""
+COMPARISON_SCHEMA = 2
+"""Version of `comparison.json`, as `RESULT_SCHEMA`."""
+
+
+class Statistics(msgspec.Struct, frozen=True):
+    """The figures of an evaluation."""
+
+    average: float
+    average_interval: Interval | None
+    median: float
+    median_interval: tuple[int | float, int | float] | None
+    best: int
+    reached: tuple[Reached, ...]
+    outgrown: Count
+
+
+class GamesSlice(msgspec.Struct, frozen=True):
+    """Which of several equal parts of the games was played."""
+
+    number: int
+    of: int
+
+
+class EvaluationResult(msgspec.Struct, frozen=True):
+    """`result.json` of games that a served model played."""
+
+    model: str
+    version: str
+    precision: Precision
+    sha256: str
+    games: Count
+    missing_games: Count
+    seed: int
+    slice: GamesSlice | None
+    statistics: Statistics
+
+
+class Bets(msgspec.Struct, frozen=True):
+    """What the sequential test of a pair counted."""
+
+    cap: Count | None
+    """Scores count up to this; None: in full."""
+    above_cap: tuple[float, float] | None
+    """The share of games above it, of both players."""
+
+
+class ComparedPair(msgspec.Struct, frozen=True):
+    """Two players of a comparison."""
+
+    sentence: str
+    """What was found, in words."""
+    games: tuple[Count, Count]
+    ratio: float | None = None
+    """The average of the second over that of the first; None without bets."""
+    ratio_interval: Interval | None = None
+    limit_error_rate: float | None = None
+    bets: Bets | None = None
+
+
+class AskedQuestion(msgspec.Struct, frozen=True):
+    """The question that a comparison answers."""
+
+    kind: str
+    margin: float
+
+
+class ComparisonResult(msgspec.Struct, frozen=True):
+    """`comparison.json`."""
+
+    question: AskedQuestion | None
+    answer: bool | None
+    pairs: tuple[ComparedPair, ...]
+
+
+Result = TypeVar("Result", EvaluationResult, ComparisonResult)
+
+
+def read_result(content: bytes, kind: type[Result], schemas: tuple[int, ...]) -> Result:
+    """Read one of the two files.
+
+    Args:
+        content: of the file.
+        kind: which of them it is.
+        schemas: the versions that the caller understands.
+
+    Raises:
+        StructureError: the content is no such result, or is of another version.
+    """
+    try:
+        found: Any = msgspec.json.decode(content)
+    except (ValueError, RecursionError):
+        raise StructureError("not JSON") from None
+    if isinstance(found, dict) and found.get("schema") not in schemas:
+        raise StructureError(f"schema {found.get('schema')}, this version reads {schemas[-1]}")
+    return structured(found, kind)
