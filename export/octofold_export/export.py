@@ -166,7 +166,8 @@ def export(load: Callable[[], Source], options: ExportOptions, report: Report) -
     wanted = wanted_precisions(source, options)
     plan, evidence = _strangers_plan(source, options, report) if source.described_by_user else (None, None)
     if plan is None:
-        plan = Plan(source, options, options.rule or source.rule, options.symmetries or _OUR_SYMMETRIES)
+        views = options.symmetries or _OUR_SYMMETRIES
+        plan = Plan(source, options, options.rule or source.rule, views, _our_spread(source, options))
     if plan.symmetries < source.fewest_symmetries:
         raise ExportError(f"the network needs all {source.fewest_symmetries} symmetries")
 
@@ -283,13 +284,7 @@ def _strangers_plan(source: Source, options: ExportOptions, report: Report) -> t
     Raises:
         GateError: the description makes no sense, and the user has not accepted it.
     """
-    description = source.description
-    if options.boards is not None:
-        boards = read_boards(options.boards, description.largest_exponent)[:_JUDGED_BOARDS]
-    else:
-        boards = play_boards(
-            HeuristicExpectimaxPlayer(depth=1), _JUDGED_BOARDS, description.largest_exponent, _SEED, _silent
-        )
+    description, boards = source.description, _judged_boards(source, options)
     spread = measured_spread(description, source.evaluate, boards)
     evidence = _weighed(source, options, boards, report)
     plan = Plan(source, options, options.rule or source.rule, options.symmetries or 1, spread)
@@ -313,6 +308,21 @@ def _strangers_plan(source: Source, options: ExportOptions, report: Report) -> t
         dataclasses.replace(plan, symmetries=way.symmetries, rule=way.rule, alternatives=alternatives),
         evidence,
     )
+
+
+def _our_spread(source: Source, options: ExportOptions) -> Spread | None:
+    """The spread of one of our own kinds: only the values of moves have no unit that is known before."""
+    if source.description.answers.kind != "action_values":
+        return None
+    return measured_spread(source.description, source.evaluate, _judged_boards(source, options))
+
+
+def _judged_boards(source: Source, options: ExportOptions) -> NDArray[np.uint8]:
+    """The user's boards, or some of the games of a simple player."""
+    largest = source.description.largest_exponent
+    if options.boards is not None:
+        return read_boards(options.boards, largest)[:_JUDGED_BOARDS]
+    return play_boards(HeuristicExpectimaxPlayer(depth=1), _JUDGED_BOARDS, largest, _SEED, _silent)
 
 
 def _silent(_line: str) -> None:

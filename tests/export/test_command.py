@@ -203,12 +203,12 @@ def test_a_precision_that_fails_its_gate_is_left_out_and_the_card_says_why(
     models = tmp_path / "models"
     assert main(arguments(tmp_path / "checkpoint", models, "--boards", str(boards_file))) == 0
     line = capsys.readouterr().err.splitlines()[-1]
-    assert re.match(r"int8: not published: int8 leaves 9\d\.\d\d% of .*, at least 99% are needed", line)
+    assert re.match(r"int8: not published: int8 keeps 9\d\.\d\d% of .*; at least 99% are needed", line)
     assert contents(models / "small/1") == ["README.md", "card.json", "model.onnx"]
     card = read_card(models)
     assert list(card["precisions"]) == ["fp32"]
     assert "at least 99% are needed" in card["not_published"]["int8"]
-    assert "| int8 | not published: int8 leaves 9" in (models / "small/1/README.md").read_text()
+    assert "| int8 | not published: int8 keeps 9" in (models / "small/1/README.md").read_text()
 
 
 def test_a_float32_graph_that_fails_its_gate_leaves_nothing_behind(boards_file: Path, tmp_path: Path) -> None:

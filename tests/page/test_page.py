@@ -512,7 +512,9 @@ def test_an_evaluation_is_watched_while_it_grows(go: Visitor, server: Server) ->
         expect(visit.page.locator("#tab-watch")).to_contain_text("Running, 900 moves a second")
         write_games(folder / "sorted", games)  # an evaluation that ends puts its games in order
         (folder / "sorted").replace(folder / "games.replay")
-        (folder / "live.json").write_text(json.dumps({**live, "updated": time.time(), "boards": []}))
+        (folder / "live.json").write_text(
+            json.dumps({**live, "updated": time.time(), "boards": [], "running_scores": []})
+        )
         expect(facts).to_contain_text("12 of 12")
         scores = np.array([game.score for game in games])
         margin = 1.96 * scores.std(ddof=1) / np.sqrt(12)

@@ -129,7 +129,9 @@ class Reference:
     boards: NDArray[np.uint8]
     answers: Outputs
     margins: Numbers
-    "[N]: the smallest lead among all choices on the way (each view's vote, the winner)"
+    "[N]: the smallest lead among the choices that make the move: the winner's, and under `vote` each view's"
+    vote_margins: Numbers
+    "[N]: the smallest lead among the views' votes"
     undecided: Numbers
     """[N]: a choice with a smaller lead is left to rounding errors, which grow with the largest number of the
     board. Both are relative to the spread of the answers."""
@@ -142,7 +144,8 @@ class Reference:
     def first(self, count: int) -> Reference:
         """The answers for the first boards."""
         answers = self.answers.first(count)
-        return Reference(self.boards[:count], answers, self.margins[:count], self.undecided[:count])
+        margins = self.margins[:count], self.vote_margins[:count], self.undecided[:count]
+        return Reference(self.boards[:count], answers, *margins)
 
     def for_reduced_precision(self) -> Reference:
         """The same answers; moves that are nearly equal in float32 may be exactly equal now."""
@@ -170,9 +173,10 @@ def reference_answers(
         worth = np.where(votes == votes.max(axis=1, keepdims=True), worth, -np.inf)
     # A mean of probabilities is a number of its own; one of scores is compared as the scores are.
     unit = 1.0 if isinstance(head, PlainPolicy) else head.spread.temperature
-    margins = _margin(worth, legal) / unit
+    vote_margins = np.where(over, np.inf, _margin(relative, legal).min(axis=0))
+    margins = np.where(over, np.inf, _margin(worth, legal) / unit)
     if rule == "vote":
-        margins = np.minimum(margins, _margin(relative, legal).min(axis=0))
+        margins = np.minimum(margins, vote_margins)
     equal = worth >= worth.max(axis=1, keepdims=True) - head.spread.tie
     move = np.where(over, -1, equal.argmax(axis=1)).astype(np.int8)
     value = None
@@ -183,7 +187,7 @@ def reference_answers(
     answers = Outputs(move, probabilities.astype(np.float32), votes, legal, by_board, value)
     largest = np.abs(np.where(np.isfinite(relative), relative, 0)).max(axis=(0, 2))
     undecided = _UNDECIDED + 2 * head.spread.tie / unit + _ROUNDING * largest
-    return Reference(boards, answers, np.where(over, np.inf, margins), undecided)
+    return Reference(boards, answers, margins, vote_margins, undecided)
 
 
 def network_evaluation(network: Network, description: Description, output: str | None = None) -> Evaluate:

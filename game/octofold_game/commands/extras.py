@@ -35,7 +35,7 @@ def _source(extra: str) -> str:
     except ValueError:
         origin = {}
     except PackageNotFoundError:
-        clone = Path(__file__).parents[2]  # where PYTHONPATH names its sources
+        clone = Path(__file__).parents[3]  # where PYTHONPATH names its sources
         is_clone = (clone / "pyproject.toml").exists()
         origin = {"url": clone.as_uri(), "dir_info": {"editable": True}} if is_clone else {}
     url = urlsplit(origin.get("url", ""))

@@ -185,7 +185,10 @@ def test_a_malformed_address_is_one_line_before_anything_is_connected(
 ) -> None:
     done = octofold("models", "--target", target, folder=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
-    forms = "HOST:PORT, such as 127.0.0.1:50051, or dns:///NAME:PORT, or several with commas between them"
+    forms = (
+        "HOST:PORT, such as 127.0.0.1:50051, or dns:///NAME:PORT, or unix:PATH, or several with commas "
+        "between them"
+    )
     assert done.stderr == (
         f"octofold models: --target: must be {forms}, got {got} (see octofold models --help)\n"
     )

@@ -238,9 +238,9 @@ def test_the_exit_code_tells_that_a_player_is_worse(two_models: str) -> None:
 
 
 def test_a_limit_that_cannot_suffice_is_told_before_the_games(two_models: str) -> None:
-    assert failure("one", "other", "--until-decided", "--limit", "100", "--target", two_models).startswith(
-        "--limit must be above 100: "
-    )
+    done = compare("one", "other", "--until-decided", "--limit", "100", "--target", two_models)
+    assert done.returncode == 2, done
+    assert "--limit must be above 100: " in done.stderr
     options = ["--target", two_models, "--out", "out", "--limit", "110", "--seed", "5"]
     done = compare("one", "other", "--no-worse-than", "2%", *options)
     assert done.returncode == 3, done

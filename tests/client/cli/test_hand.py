@@ -145,7 +145,7 @@ def test_a_player_gives_hints_and_judges_the_last_move(tmp_path: Path, open_scre
     screen.type("?")
     screen.shows(r"minimax:depth=1, heuristic points\s[\s\S]*its choice")
     screen.type("hjkl")
-    screen.shows(r"[↑→↓←] (up|right|down|left) -?\d+\.\d: it")
+    screen.shows(r"[↑→↓←] (up|right|down|left) -?\d+\.\d[:;] it")
 
 
 def test_a_served_model_gives_probabilities_and_votes(
@@ -154,7 +154,7 @@ def test_a_served_model_gives_probabilities_and_votes(
     screen = open_screen("--out", tmp_path, "--target", target, "--hint", columns=80, lines=24)
     screen.shows(r"small version 1[\s\S]*↑ up +\d+\.\d% \d votes?[\s\S]*its choice")
     screen.type("hjkl")
-    screen.shows(r"\d+\.\d% \d votes?: it")
+    screen.shows(r"\d+\.\d% \d votes?[:;] it")
 
 
 @pytest.mark.parametrize(

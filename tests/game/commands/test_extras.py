@@ -22,7 +22,7 @@ def test_the_command_names_this_environments_pip_and_the_clone_that_it_was_made_
 
 
 def test_in_the_clone_the_command_is_short(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(Path(__file__).parents[2])
+    monkeypatch.chdir(Path(__file__).parents[3])
     assert install_command("plots").endswith("pip install -e '.[plots]'")
 
 
@@ -32,7 +32,7 @@ def test_a_python_of_the_system_gets_an_environment_because_its_pip_installs_not
         or not Path("/usr/bin/python3").exists()
     ):
         pytest.skip("no Python here belongs to the system")
-    clone = Path(__file__).parents[2]
+    clone = Path(__file__).parents[3]
     program = "from octofold_game.commands.extras import install_command; print(install_command('ray'))"
     done = subprocess.run(
         ["/usr/bin/python3", "-c", program],

@@ -36,6 +36,9 @@ class OneModel:
         served = ServedModel("fake", "1", 17, card, "", "fp32", batcher, batcher.statistics)
         self.ready = {("fake", ""): served}
 
+    def chosen(self, name: str, version: str) -> tuple[str, str]:
+        return name, version
+
     def resolve(self, name: str, _: str) -> ServedModel:
         raise UnknownModel(f"there is no {name}")
 

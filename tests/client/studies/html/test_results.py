@@ -22,7 +22,7 @@ from octofold_game.drawing.palette import TILE_COLORS, TILE_TEXT
 from octofold_game.replays import read_replays
 from support.commands import octofold
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 COSTLY = {"game": 1, "move": 2, "board": [1] * 16, "made": 0, "better": 1, "values": [0.5] * 4, "cost": 0.1}
 RUN = Provenance("octofold loadtest", "a machine", "2026-01-02 03:04 UTC", "0.2.0")
 
@@ -188,8 +188,8 @@ def test_a_damaged_analysis_is_named(change: dict[str, object], tmp_path: Path) 
 
 
 def test_tiles_have_the_colors_of_the_page() -> None:
-    page = ROOT / "server" / "octofold_server" / "protocols" / "page" / "static" / "css" / "board.css"
-    text, ours = page.read_text(), ROOT / "client" / "octofold_client" / "reports" / "static" / "report.css"
+    page = ROOT / "server/octofold_server/web/static/css/board.css"
+    text, ours = page.read_text(), ROOT / "client/octofold_client/studies/html/static/report.css"
     dark = dict(re.findall(r"^\.(t\d) \{ background: (light-dark\(.*?\));", ours.read_text(), re.MULTILINE))
     for exponent, (color, letters) in enumerate(zip(TILE_COLORS, TILE_TEXT, strict=True), 1):
         (theirs,) = re.findall(rf"--t{exponent}: (.*);", text)
