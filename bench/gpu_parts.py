@@ -220,12 +220,12 @@ def _rows(name: str, figures: Figures, error: str | None) -> Iterator[tuple[str,
     if error is not None:
         yield name, error, ""
     for what, same in groupby(figures.items(), key=lambda figure: figure[0].partition(": ")[0]):
-        shown = (f"{key.partition(': ')[2]} {_shown(key, value)}" for key, value in same)
+        shown = (f"{key.partition(': ')[2]} {_format_value(key, value)}" for key, value in same)
         yield name, what, ", ".join(shown)
         name = ""
 
 
-def _shown(key: str, value: float) -> str:
+def _format_value(key: str, value: float) -> str:
     if key.endswith(("ms", "MB")):
         return f"{value:,.2f}"
     return f"{value:,.0f}" if key.endswith("boards/s") else f"{value:.2%}"

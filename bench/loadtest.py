@@ -19,7 +19,7 @@ from octofold_client.loadtest.boards import played_boards
 from octofold_client.loadtest.forms import Form
 from octofold_client.loadtest.loads import Closed
 from octofold_client.loadtest.result import latencies_ms
-from octofold_client.loadtest.steps import Plan, Step, hold
+from octofold_client.loadtest.steps import Plan, Step, measure_step
 from octofold_client.loadtest.workers import Task, Workers
 from octofold_client.rpc.local_server import LocalServer
 from perf_analyzer import input_data, measure
@@ -95,7 +95,7 @@ def _measure(target: str, options: argparse.Namespace) -> dict[str, list[Figures
         def ours() -> Figures:
             step = Step(Closed(options.callers))
             plan = Plan(0.5, options.seconds, 10)
-            hold(step, workers.windows, plan)
+            measure_step(step, workers.windows, plan)
             counts, found = step.counts, latencies_ms(step.counts)
             return {"boards/s": counts.boards / counts.seconds} | {
                 name: found[name] or 0.0 for name in COLUMNS

@@ -1,10 +1,13 @@
-"""ARCHITECTURE.md stays a page to read: it is short, and says each thing once."""
+"""ARCHITECTURE.md stays a page to read: it is short, says each thing once, and names the rooms that exist."""
 
 import re
 from collections import Counter
 from pathlib import Path
 
-TEXT = (Path(__file__).parents[1] / "ARCHITECTURE.md").read_text(encoding="utf-8")
+import pytest
+
+ROOT = Path(__file__).parents[1]
+TEXT = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
 
 
 def test_it_can_be_read_before_the_code() -> None:
@@ -16,3 +19,14 @@ def test_no_section_says_a_thing_twice() -> None:
     for section in re.split(r"^#{2,3} ", TEXT, flags=re.MULTILINE):
         begun = re.findall(r"^(?:\|[^|]*\||\d+\.)", section, re.MULTILINE)
         assert [each for each, times in Counter(begun).items() if times > 1] == []
+
+
+@pytest.mark.parametrize("package", ["game", "server", "client", "players", "training", "export"])
+def test_the_table_of_a_package_names_every_room_and_no_other(package: str) -> None:
+    folder = ROOT / package / f"octofold_{package}"
+    (section,) = re.findall(rf"^### {package}\n(.*?)^#", TEXT, re.MULTILINE | re.DOTALL)
+    cells = re.findall(r"^\|([^|]*)\|", section, re.MULTILINE)
+    named = {name for cell in cells for name in re.findall("`(.+?)`", cell)}
+    rooms = {f"{file.parent.name}/" for file in folder.glob("*/__init__.py")}
+    assert {name for name in named if name.endswith("/")} == rooms
+    assert [name for name in named - rooms if not (folder / name).is_file()] == []

@@ -46,7 +46,7 @@ from octofold_export.checks.judges import find_judge, read_judge
 from octofold_export.checks.recording import Report, play_boards, positions, read_boards
 from octofold_export.checks.reference import Reference, plain_head, reference_answers
 from octofold_export.checks.runner import FoldedGraph
-from octofold_export.checks.sense import summary, weigh
+from octofold_export.checks.sense import compare_readings, summary
 from octofold_export.checks.spreads import measured_spread
 from octofold_export.checks.stages import stages
 from octofold_export.checks.views_match import Way, choose_way
@@ -54,7 +54,7 @@ from octofold_export.errors import ExportError, GateError
 from octofold_export.graph.folding import fold
 from octofold_export.graph.heads import Evaluator, Spread, head
 from octofold_export.graph.views import VIEWS
-from octofold_export.publishing.contest import Contest, hold
+from octofold_export.publishing.contest import Contest, play_contest
 from octofold_export.publishing.files import Agreement, version_files, with_contest
 from octofold_export.publishing.triton import config
 from octofold_export.publishing.versions import (
@@ -193,7 +193,7 @@ def _publish(plan: Plan, card: Card, made: Made, report: Report) -> Path:
     while True:
         files = version_files(card, made.graphs, made.agreement, source.tensors, source.locate_tables)
         if contest is not None:
-            shown = hold(contest, options.models, options.name, card.version, files, report)
+            shown = play_contest(contest, options.models, options.name, card.version, files, report)
             contest = None  # the same graphs need not play again under another number
         if shown is not None:
             files = with_contest(files, shown)
@@ -286,7 +286,7 @@ def _strangers_plan(source: Source, options: ExportOptions, report: Report) -> t
     """
     description, boards = source.description, _judged_boards(source, options)
     spread = measured_spread(description, source.evaluate, boards)
-    evidence = _weighed(source, options, boards, report)
+    evidence = _check_description(source, options, boards, report)
     plan = Plan(source, options, options.rule or source.rule, options.symmetries or 1, spread)
     if options.symmetries is not None:
         return plan, evidence
@@ -329,7 +329,9 @@ def _silent(_line: str) -> None:
     pass
 
 
-def _weighed(source: Source, options: ExportOptions, boards: NDArray[np.uint8], report: Report) -> Evidence:
+def _check_description(
+    source: Source, options: ExportOptions, boards: NDArray[np.uint8], report: Report
+) -> Evidence:
     """Check that the description makes sense.
 
     Raises:
@@ -337,7 +339,7 @@ def _weighed(source: Source, options: ExportOptions, boards: NDArray[np.uint8], 
     """
     judge = read_judge(options.judge) if options.judge else find_judge(options.models)
     assert source.reread is not None
-    evidence = weigh(source.description, source.reread, boards, judge)
+    evidence = compare_readings(source.description, source.reread, boards, judge)
     if evidence.problem is not None and not options.accept:
         raise GateError(
             f"the description seems wrong: {evidence.problem}; the network {summary(evidence)}; change the "

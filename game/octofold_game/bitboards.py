@@ -88,6 +88,22 @@ def mirror(board):
 
 
 @njit(cache=True, nogil=True)
+def symmetric_boards(board, symmetric):
+    """Fill `symmetric` `[8] uint64` with the eight symmetric boards."""
+    flipped = mirror(board)
+    turned = transpose(board)
+    turned_flipped = transpose(flipped)
+    symmetric[0] = board
+    symmetric[1] = flipped
+    symmetric[2] = turned
+    symmetric[3] = turned_flipped
+    symmetric[4] = mirror(turned)
+    symmetric[5] = mirror(turned_flipped)
+    symmetric[6] = transpose(symmetric[4])
+    symmetric[7] = transpose(symmetric[5])
+
+
+@njit(cache=True, nogil=True)
 def _slide_rows(board, table):
     reward = 0
     result = _U(0)

@@ -1,6 +1,6 @@
 """`octofold analyse`: shows where the games of a result folder were lost and which moves cost most.
 
-`analysis/endings.py` computes the figures, and `analysis/report.py` formats them.
+`studies/endings.py` computes the figures, and `studies/ending_report.py` formats them.
 """
 
 import functools

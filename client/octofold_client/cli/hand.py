@@ -79,7 +79,7 @@ def hand(options: Namespace) -> None:
         finally:
             with DeferredInterrupts():
                 games.leave()
-            print(f"{games.told()} kept in {options.out}")
+            print(f"{games.counts()} are kept in {options.out}")
 
 
 class _Games:
@@ -119,10 +119,10 @@ class _Games:
         else:
             self.save()
 
-    def told(self) -> str:
+    def counts(self) -> str:
         """The number of games, in words."""
         left = len(self._others) + (0 if self._game.over or not self._game.moves else 1)
-        return f"{self._finished:,} finished and {left:,} unfinished games are"
+        return f"{self._finished:,} finished and {left:,} unfinished games"
 
     def _new(self) -> HandGame:
         self._next += 1

@@ -102,10 +102,10 @@ def record(options: Namespace) -> None:
         logs = [{"file": str(folder.path / each.file), "moves": each.moves} for each in files]
         print_json({"evaluations": [as_json(folder, evaluation)], "logs": logs})
     else:
-        print(_told(folder, files))
+        print(_logs_line(folder, files))
 
 
-def _told(folder: ResultFolder, files: list[LogFile]) -> str:
+def _logs_line(folder: ResultFolder, files: list[LogFile]) -> str:
     moves = sum(file.moves for file in files)
     names = files[0].file if len(files) == 1 else f"{files[0].file} to {files[-1].file}"
     return f"logs:    {counted(moves, 'move')} in {folder.path}: {names}"

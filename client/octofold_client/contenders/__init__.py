@@ -1,1 +1,1 @@
-"""The players and judges of an evaluation: served models and local players."""
+"""The players, judges and advisers: served models and local players."""

@@ -159,10 +159,10 @@ def play(
                 raise
             except OctofoldError as error:
                 table.make_ready(group)  # any server may get the same boards
-                if table.shun(server, error):
+                if table.back_off(server, error):
                     on_lost(server.number, error)
                 continue
-            table.answered(server, len(answered.moves))
+            table.count_answer(server, len(answered.moves))
             try:
                 finished = group.episodes.step(answered.moves)
             except ValueError as error:
@@ -246,13 +246,13 @@ class _Table:
                 found[0].in_flight -= 1
                 return found
 
-    def answered(self, server: _Server, boards: int) -> None:
+    def count_answer(self, server: _Server, boards: int) -> None:
         """Count an answer."""
         server.answered += boards
         server.failures = 0
         self._last_answer = time.monotonic()
 
-    def shun(self, server: _Server, error: OctofoldError) -> bool:
+    def back_off(self, server: _Server, error: OctofoldError) -> bool:
         """Do not ask a server for a while, or never again.
 
         Returns:

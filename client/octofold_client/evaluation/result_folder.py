@@ -342,7 +342,7 @@ def replays_of(path: Path) -> Path:
 def differences(before: Conditions, now: Conditions) -> str:
     """The differences in words, such as "seed 1, not 0"; digests are shortened."""
 
-    def shown(name: str, value: Any) -> str:
+    def format_value(name: str, value: Any) -> str:
         if value is None:
             return "none" if name == "slice" else "unknown"
         if value == "":
@@ -350,7 +350,7 @@ def differences(before: Conditions, now: Conditions) -> str:
         return f"{value[:12]}..." if name == "sha256" else str(value)
 
     return ", ".join(
-        f"{name} {shown(name, old)}, not {shown(name, new)}"
+        f"{name} {format_value(name, old)}, not {format_value(name, new)}"
         + (" (the player or its files have changed)" if name == "sha256" else "")
         for name, old, new in (
             (field.name, *(getattr(each, field.name) for each in (before, now))) for field in fields(before)

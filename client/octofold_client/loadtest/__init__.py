@@ -9,7 +9,7 @@ from octofold_client.loadtest.histogram import Histogram
 from octofold_client.loadtest.loads import Closed, Counts, Open
 from octofold_client.loadtest.result import latencies_ms
 from octofold_client.loadtest.statistics import ServerStatistics
-from octofold_client.loadtest.steps import Limit, Plan, Step, hold
+from octofold_client.loadtest.steps import Limit, Plan, Step, measure_step
 from octofold_client.loadtest.workers import Task, Workers
 
 __all__ = [
@@ -24,8 +24,8 @@ __all__ = [
     "Step",
     "Task",
     "Workers",
-    "hold",
     "latencies_ms",
+    "measure_step",
     "played_boards",
     "replayed_boards",
 ]

@@ -9,7 +9,7 @@ from octofold_client.loadtest.knee import highest_rate
 from octofold_client.loadtest.loads import Closed, Load, Open
 from octofold_client.loadtest.result import LoadTest
 from octofold_client.loadtest.statistics import ServerCounters
-from octofold_client.loadtest.steps import MakeWindows, Step, hold
+from octofold_client.loadtest.steps import MakeWindows, Step, measure_step
 
 
 class Watcher(Protocol):
@@ -69,7 +69,7 @@ class Run:
         step, test = Step(load), self.test
         limit = test.limit if isinstance(load, Open) else None  # a single caller only shows where to begin
         try:
-            hold(step, self.make, test.setup.plan, self.read_counters, self.watcher.window, limit)
+            measure_step(step, self.make, test.setup.plan, self.read_counters, self.watcher.window, limit)
         finally:
             if step.windows:
                 test.steps.append(step)

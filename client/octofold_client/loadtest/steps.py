@@ -132,7 +132,7 @@ def agree(values: Sequence[float]) -> bool:
     return average > 0 and all(abs(value - average) <= WITHIN * average for value in values)
 
 
-def hold(
+def measure_step(
     step: Step,
     make: MakeWindows,
     plan: Plan,

@@ -1,1 +1,1 @@
-"""Where games are lost and how models differ: analyses, pictures and reports."""
+"""What is made of finished games: analyses, pictures, reports, animations, play logs, tables of scores."""

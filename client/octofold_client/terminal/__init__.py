@@ -1,1 +1,1 @@
-"""The terminal: progress, tables, the replay viewer, keys and Ctrl-C."""
+"""The terminal: progress, also in notebooks, tables, the replay viewer, games by hand, keys and Ctrl-C."""

@@ -67,7 +67,9 @@ def summary(evidence: Evidence) -> str:
     )
 
 
-def weigh(description: Description, reread: Reread, boards: NDArray[np.uint8], judge: Player) -> Evidence:
+def compare_readings(
+    description: Description, reread: Reread, boards: NDArray[np.uint8], judge: Player
+) -> Evidence:
     """Compare the network under all readings with `judge` on `boards` `[N, 16]`, and in games if need be."""
     legal = legal_moves(boards)
     boards, legal = boards[legal.sum(axis=1) > 1], legal[legal.sum(axis=1) > 1]

@@ -1,1 +1,1 @@
-"""Networks in 8 bits: how weights and activations become integers."""
+"""Networks in 8 bits and in float16: how weights and activations are converted."""

@@ -56,7 +56,7 @@ def newest_published(models: Path, name: str) -> int | None:
     return max(versions, default=None)
 
 
-def hold(
+def play_contest(
     contest: Contest,
     models: Path,
     name: str,

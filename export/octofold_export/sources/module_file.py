@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from octofold_export.errors import ExportError
 from octofold_export.sources.states import take
-from octofold_export.sources.torch_network import Encoder, TorchNetwork, said
+from octofold_export.sources.torch_network import Encoder, TorchNetwork, error_line
 from octofold_export.sources.weight_files import is_lazy, read_weights
 
 
@@ -49,7 +49,7 @@ def load_state(module: nn.Module, tensors: Mapping[str, Tensor], file: Path) -> 
     try:
         module.load_state_dict(dict(tensors), strict=False, assign=on_meta)
     except (RuntimeError, ValueError, NotImplementedError) as error:
-        raise ExportError(f"{file}: the weights do not fit: {said(error)}") from error
+        raise ExportError(f"{file}: the weights do not fit: {error_line(error)}") from error
 
 
 def read_encoder(place: str) -> Encoder:
@@ -73,7 +73,7 @@ def _found(place: str, flag: str) -> Any:
     try:
         imported = importlib.import_module(package)
     except (Exception, SystemExit) as error:  # the user's code may raise any exception, or be a script
-        raise ExportError(f"{package} cannot be imported: {said(error)}") from error
+        raise ExportError(f"{package} cannot be imported: {error_line(error)}") from error
     try:
         return getattr(imported, name)
     except AttributeError as error:
@@ -85,7 +85,7 @@ def _called(place: str) -> nn.Module:
     try:
         module = made if isinstance(made, nn.Module) else made()
     except (Exception, SystemExit) as error:
-        raise ExportError(f"{place}() fails: {said(error)}") from error
+        raise ExportError(f"{place}() fails: {error_line(error)}") from error
     if not isinstance(module, nn.Module):
         raise ExportError(f"{place}() returns a {type(module).__name__}, not a torch.nn.Module")
     return module

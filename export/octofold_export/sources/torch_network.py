@@ -86,7 +86,7 @@ class TorchNetwork:
                 warnings.simplefilter("ignore")
                 outputs = named_tensors(self.module(torch.from_numpy(inputs)))
         except Exception as error:  # the user's code may raise any exception
-            raise NetworkError(said(error)) from error
+            raise NetworkError(error_line(error)) from error
         return {name: tensor.float().numpy() for name, tensor in outputs.items()}
 
     def one_by_one(self) -> TorchNetwork:
@@ -246,7 +246,7 @@ def _tensors(answer: Any) -> Iterator[tuple[str, Tensor]]:
             yield from ((f"{key}.{name}", inner) for name, inner in _tensors(value))
 
 
-def said(error: BaseException) -> str:
+def error_line(error: BaseException) -> str:
     """An exception of the user's code, in one line."""
     return f"{type(error).__name__}: {first_line(error)}"
 

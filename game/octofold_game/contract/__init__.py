@@ -1,1 +1,1 @@
-"""What export, server and client agree on: models, cards, and how JSON becomes typed structures."""
+"""What export, server and client agree on: models, cards, results, signatures, and how JSON is read."""

@@ -90,7 +90,7 @@ def _parts(part: _Part) -> Iterator[_Part]:
     elif isinstance(content, dict) and get_origin(kind) is dict:
         for name, value in content.items():
             plain = name.isidentifier() and name.isascii() and len(name) <= _LONGEST_VALUE
-            yield _Part(value, arguments[1], f"{place}.{name}" if plain else f"{place}[{_shown(name)}]")
+            yield _Part(value, arguments[1], f"{place}.{name}" if plain else f"{place}[{_describe(name)}]")
     elif isinstance(content, list) and get_origin(kind) in (list, tuple):
         kinds = arguments if len(arguments) == len(content) and ... not in arguments else arguments[:1]
         for number, value in enumerate(content):
@@ -99,11 +99,11 @@ def _parts(part: _Part) -> Iterator[_Part]:
 
 def _in_words(part: _Part, reason: str) -> str:
     content, kind, place = part.content, _type_for(part), part.place
-    is_ = f"{place or 'it'} is {_shown(content)}"
+    is_ = f"{place or 'it'} is {_describe(content)}"
     if match := _UNKNOWN.fullmatch(reason):
         fields = kind.__struct_fields__
         meant = did_you_mean(match[1], fields) or f"; it takes {', '.join(fields)}"
-        return f"{place} has no {_shown(match[1])}{meant}".lstrip()
+        return f"{place} has no {_describe(match[1])}{meant}".lstrip()
     if match := _MISSING.fullmatch(reason):
         return f"{place}.{match[1]} is missing".lstrip(".")
     if match := _BOUND.fullmatch(reason):
@@ -120,7 +120,7 @@ def _in_words(part: _Part, reason: str) -> str:
         if isinstance(content, dict):  # one of its keys
             known = get_args(_plain(get_args(kind)[0]))
             wrong = next(key for key in content if key not in known)
-            is_ = f"{place} has {_shown(wrong)}"
+            is_ = f"{place} has {_describe(wrong)}"
         else:
             known, wrong = get_args(kind), content
         names = [str(name) for name in known]
@@ -167,7 +167,7 @@ def _described(kind: Any) -> str:
     return next((meta.description for meta in metas if meta.description), "")
 
 
-def _shown(value: Any) -> str:
+def _describe(value: Any) -> str:
     if isinstance(value, dict | list):
         return "an object" if isinstance(value, dict) else "a list"
     if value is None or isinstance(value, bool):

@@ -1,7 +1,7 @@
 """2048 as a gymnasium environment, for any library whose agents use gymnasium's interface.
 
 It needs gymnasium (install `octofold[gymnasium]`), and nothing else here imports it. `Episodes` plays the
-games, so the same seed spawns the same tiles here and there. `vector_environment.py` plays many at once.
+games, so the same seed spawns the same tiles here and there. `vector.py` plays many at once.
 """
 
 from __future__ import annotations

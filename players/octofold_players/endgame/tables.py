@@ -22,6 +22,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.lib.format import dtype_to_descr, write_array_header_1_0
 from numpy.typing import NDArray
+from octofold_game.bitboards import symmetric_boards
 from octofold_game.compiling import njit
 from octofold_game.system.files import write_text
 
@@ -38,7 +39,6 @@ from octofold_players.endgame.formation import (
 )
 from octofold_players.endgame.solver import entry_chance, entry_move
 from octofold_players.local_player import best_moves
-from octofold_players.ntuple.network import symmetric_boards
 
 _FORMAT = 3
 _ARRAYS = {"kept": np.uint64, "before": np.uint32, "entries": np.uint16}

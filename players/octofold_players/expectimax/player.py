@@ -2,7 +2,7 @@
 
 The search cuts off unlikely branches and looks up afterstates that it has already searched
 (https://github.com/nneonneo/2048-ai, described in https://stackoverflow.com/a/22498940). Only the heuristic
-of the last afterstates counts, not the rewards. `expectimax_search.py` does the search.
+of the last afterstates counts, not the rewards. `search.py` does the search.
 """
 
 from __future__ import annotations

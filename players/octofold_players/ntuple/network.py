@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import prange
 from numpy.typing import NDArray
-from octofold_game.bitboards import OUTGROWN, POINTS, has_tile, mirror, pack, slide, transpose
+from octofold_game.bitboards import OUTGROWN, POINTS, has_tile, pack, slide, symmetric_boards
 from octofold_game.commands.suggestions import missing
 from octofold_game.compiling import njit
 from octofold_game.system.files import whole_file
@@ -177,22 +177,6 @@ def _runs(cells: tuple[int, ...]) -> list[tuple[int, int]]:
         else:
             runs.append((shift, 0xF << 4 * place))
     return runs
-
-
-@njit(cache=True, nogil=True)
-def symmetric_boards(board, symmetric):
-    """Fill `symmetric` `[8] uint64` with the eight symmetric boards."""
-    flipped = mirror(board)
-    turned = transpose(board)
-    turned_flipped = transpose(flipped)
-    symmetric[0] = board
-    symmetric[1] = flipped
-    symmetric[2] = turned
-    symmetric[3] = turned_flipped
-    symmetric[4] = mirror(turned)
-    symmetric[5] = mirror(turned_flipped)
-    symmetric[6] = transpose(symmetric[4])
-    symmetric[7] = transpose(symmetric[5])
 
 
 @njit(cache=True, nogil=True)

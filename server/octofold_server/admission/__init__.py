@@ -1,1 +1,1 @@
-"""Admission of calls from all protocols: limits, refusals, counts and traces."""
+"""Admission of calls from all protocols: limits, rights and refusals."""

@@ -311,7 +311,7 @@ class Config:
 
     def effective(self) -> dict[str, str]:
         """The value of every option as text, by its name in a file."""
-        return {key_of(option.name): shown(getattr(self, option.name)) for option in fields(self)}
+        return {key_of(option.name): format_value(getattr(self, option.name)) for option in fields(self)}
 
 
 def check_together(config: Config) -> None:
@@ -359,7 +359,7 @@ def variable_of(name: str) -> str:
     return ENVIRONMENT_PREFIX + name.upper()
 
 
-def shown(value: Any) -> str:
+def format_value(value: Any) -> str:
     """A value as text that the option's kind can parse."""
     if isinstance(value, bool):
         return str(value).lower()

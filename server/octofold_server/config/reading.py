@@ -29,8 +29,8 @@ from octofold_server.config.options import (
     ConfigError,
     check_together,
     flag_of,
+    format_value,
     key_of,
-    shown,
     variable_of,
 )
 
@@ -98,7 +98,7 @@ def as_toml(config: Config) -> str:
         meaning = wrap(_meaning(option), FILE_WIDTH, break_on_hyphens=False)
         lines += [f"# {line}" for line in meaning]
         value = getattr(config, option.name)
-        text = shown(value)
+        text = format_value(value)
         if not isinstance(value, bool | int | float):
             text = text and json.dumps(text, ensure_ascii=False)
         lines += [f"{key_of(option.name)} = {text}" if text else f"# {key_of(option.name)} =", ""]
@@ -155,7 +155,7 @@ def _parser() -> Parser:
 
 def _meaning(option: Field[Any]) -> str:
     """The help of an option, with the allowed values and the default."""
-    kind, default = option.metadata["kind"], shown(option.default)
+    kind, default = option.metadata["kind"], format_value(option.default)
     notes = [] if kind.is_plain else [kind.allowed]
     notes += [f"default: {default}"] if default else []
     text: str = option.metadata["help"]
@@ -194,7 +194,7 @@ def _read_file(path: Path) -> dict[str, str]:
             )
         if not isinstance(value, str | int | float):
             raise ConfigError(f"{path}: {key} must be a single value, got {_cut(value)}")
-        values[names[key]] = shown(value)
+        values[names[key]] = format_value(value)
     return values
 
 

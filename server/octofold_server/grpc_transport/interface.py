@@ -1,6 +1,6 @@
 """The interface of a gRPC transport: callback-driven calls, and a server.
 
-`grpc_direct` and `grpc_public` implement it. Protocols use nothing else of a transport.
+`direct.py` and `public.py` implement it. Protocols use nothing else of a transport.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The transport that uses only the public API of grpcio: its asyncio server, on a thread of its own.
 
-It serves if `grpc_direct` cannot. A call costs several times as much, because every step is a task of the
+It serves if `direct.py` cannot. A call costs several times as much, because every step is a task of the
 event loop. Callers see no other difference.
 """
 

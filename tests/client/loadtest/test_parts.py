@@ -20,7 +20,7 @@ from octofold_client.loadtest.histogram import Histogram, merged
 from octofold_client.loadtest.knee import PRECISION, highest_rate
 from octofold_client.loadtest.loads import Closed, Counts, Load, Open, Share, Windows
 from octofold_client.loadtest.statistics import ServerCounters
-from octofold_client.loadtest.steps import Limit, Plan, Step, agree, hold
+from octofold_client.loadtest.steps import Limit, Plan, Step, agree, measure_step
 from octofold_game.rules import legal_moves
 
 MICROSECONDS = st.integers(0, 60_000_000)
@@ -149,7 +149,7 @@ class Script:
 
 def held(script: Script, load: Load = ALONE, limit: Limit | None = None, most: int = 10) -> Step:
     step = Step(load)
-    hold(step, script, Plan(1, 1, most), limit=limit)
+    measure_step(step, script, Plan(1, 1, most), limit=limit)
     assert script.closed
     return step
 
@@ -170,7 +170,7 @@ def test_windows_that_never_agree_end_at_the_limit_and_the_report_says_so() -> N
 def test_an_interruption_keeps_the_windows_until_then_and_ends_the_load() -> None:
     script, step = Script(window(100, 5), window(50, 5)), Step(Closed(1))
     with pytest.raises(KeyboardInterrupt):
-        hold(step, script, Plan())
+        measure_step(step, script, Plan())
     assert script.closed
     assert step.counts.calls_per_second == 75
     (warning,) = step.warnings

@@ -18,7 +18,7 @@ from octofold_client.loadtest.loads import Closed, Counts, Load, Open
 from octofold_client.loadtest.progress import LoadTestProgress
 from octofold_client.loadtest.result import LoadTest, Setup
 from octofold_client.loadtest.running import Run
-from octofold_client.loadtest.steps import Limit, Plan, Step, hold
+from octofold_client.loadtest.steps import Limit, Plan, Step, measure_step
 from octofold_client.loadtest.tables import remarks
 from octofold_client.terminal.display import display_on
 from rich.console import Console
@@ -144,7 +144,7 @@ def test_a_search_for_a_limit_that_no_rate_keeps_says_so() -> None:
 
 def test_a_step_waits_for_an_answer_that_takes_longer_than_all_its_windows() -> None:
     step = Step(Closed(1))
-    hold(step, simulated(lambda: FakeAsker(seconds=100.0), BOARDS), PLAN)
+    measure_step(step, simulated(lambda: FakeAsker(seconds=100.0), BOARDS), PLAN)
     assert step.complete
     assert len(step.windows) in (99, 100)  # the call began with the ramp, and was answered as a window ended
     assert step.counts.latencies.mean == pytest.approx(100e6)

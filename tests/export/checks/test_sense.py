@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 from octofold_export.checks.judges import find_judge, read_judge
 from octofold_export.checks.reference import Evaluate
-from octofold_export.checks.sense import Reread, weigh
+from octofold_export.checks.sense import Reread, compare_readings
 from octofold_export.description.description import ACTIONS, Action, AnswerKind, Answers, Description, Reads
 from octofold_export.description.encoding import encode
 from octofold_export.errors import ExportError
@@ -77,9 +77,9 @@ def test_a_wrong_order_of_the_actions_is_told_by_the_games_that_it_loses(
     def evaluate(asked: NDArray[np.uint8]) -> NDArray[np.float64]:
         return good_policy(asked)[:, columns]
 
-    right = weigh(described("policy_logits", actions=actions), only(evaluate), boards, judge)
+    right = compare_readings(described("policy_logits", actions=actions), only(evaluate), boards, judge)
     assert (right.problem, right.warning) == (None, None)
-    wrong = weigh(described("policy_logits", actions=actions[::-1]), only(evaluate), boards, judge)
+    wrong = compare_readings(described("policy_logits", actions=actions[::-1]), only(evaluate), boards, judge)
     assert wrong.problem is not None
     assert f"with --actions {','.join(actions)} it scores" in wrong.problem
     assert (
@@ -102,9 +102,9 @@ def test_cells_that_are_read_in_another_unit_are_told_with_the_flags_of_the_righ
         return evaluate
 
     judge, boards = ByTheBook(lessons), lessons.boards[:1_000]
-    assert weigh(trained, reread, boards, judge).problem is None
+    assert compare_readings(trained, reread, boards, judge).problem is None
     for reads in (Reads(kind="tiles", layout="flat"), Reads(kind="exponents", layout="flat", divide_by=0.5)):
-        wrong = weigh(replace(trained, reads=reads), reread, boards, judge)
+        wrong = compare_readings(replace(trained, reads=reads), reread, boards, judge)
         assert wrong.problem is not None
         assert "--divide-by 11" in wrong.problem
 
@@ -118,7 +118,7 @@ def test_a_network_that_has_learned_nothing_gets_a_warning_and_is_not_called_mis
         return np.eye(16)[asked].reshape(len(asked), -1) @ weights
 
     boards = lessons.boards[:1_000]
-    evidence = weigh(described("policy_logits"), only(evaluate), boards, ByTheBook(lessons))
+    evidence = compare_readings(described("policy_logits"), only(evaluate), boards, ByTheBook(lessons))
     assert evidence.problem is None
     assert evidence.warning == "it plays little better than chance, as a network does that has hardly learned"
 
@@ -126,8 +126,10 @@ def test_a_network_that_has_learned_nothing_gets_a_warning_and_is_not_called_mis
 def test_values_of_the_opposite_sign_are_found_out(lessons: Lessons) -> None:
     judge, value = find_judge(Path("nowhere")), linear_value(lessons)
     description = described("afterstate_value", scale=1000.0)
-    assert weigh(description, only(value), lessons.boards[:1_000], judge).problem is None
-    evidence = weigh(description, only(lambda boards: -value(boards)), lessons.boards[:1_000], judge)
+    assert compare_readings(description, only(value), lessons.boards[:1_000], judge).problem is None
+    evidence = compare_readings(
+        description, only(lambda boards: -value(boards)), lessons.boards[:1_000], judge
+    )
     assert evidence.problem is not None
     assert evidence.problem.startswith("with small values as good ones it scores")
 

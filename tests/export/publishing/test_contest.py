@@ -13,7 +13,7 @@ import psutil
 import pytest
 from octofold_export.cli import main
 from octofold_export.errors import GateError
-from octofold_export.publishing.contest import Contest, hold
+from octofold_export.publishing.contest import Contest, play_contest
 from octofold_game.contract.model import read_card
 from octofold_game.episodes import Episode
 from octofold_game.replays import ReplayWriter
@@ -92,7 +92,7 @@ def test_a_version_that_loses_everything_in_one_game_of_a_hundred_is_refused_at_
         made_up(out / f"evaluate-small-v{version}-seed0", version, sha256, scores.tolist())
 
     with pytest.raises(GateError, match="nothing was published: Not decided yet whether small version 2 is"):
-        hold(Contest("0.5%", 1_500), Path("models"), "small", 2, files, lambda _: None)
+        play_contest(Contest("0.5%", 1_500), Path("models"), "small", 2, files, lambda _: None)
 
 
 @pytest.mark.parametrize("architecture", [SMALL], indirect=True, scope="session")

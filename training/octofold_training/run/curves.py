@@ -77,7 +77,7 @@ def _draw(
     panel.grid()
     if panel.get_yscale() == "linear":
         panel.yaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 2.5, 5, 10]))
-        panel.yaxis.set_major_formatter(FuncFormatter(lambda value, _: _shown(value, is_share)))
+        panel.yaxis.set_major_formatter(FuncFormatter(lambda value, _: _format_value(value, is_share)))
     if not len(values):
         return
     groups = np.array_split(np.arange(len(values)), min(_POINTS, len(values)))
@@ -86,7 +86,7 @@ def _draw(
     smooth = smoothed(values)
     panel.plot(places, [smooth[group].mean() for group in groups], color=_COLOR, linewidth=1.8)
     panel.annotate(
-        _shown(float(smooth[-1]), is_share),
+        _format_value(float(smooth[-1]), is_share),
         (float(places[-1]), float(smooth[groups[-1]].mean())),
         (5, 0),
         textcoords="offset points",
@@ -103,7 +103,7 @@ def smoothed(values: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.convolve(values, weights, "same") / np.convolve(np.ones(len(values)), weights, "same")
 
 
-def _shown(value: float, is_share: bool) -> str:
+def _format_value(value: float, is_share: bool) -> str:
     if is_share:
         return f"{value:.1%}"
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"

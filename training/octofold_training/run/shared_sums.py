@@ -48,7 +48,7 @@ def shared_sums(size: int, rank: int, count: int) -> SharedSums | None:
     The file has no name any more once all processes have it, so nothing is left behind by one that is killed.
     """
     path = _new_file(2 * count * size * 4) if rank == 0 else None
-    shared_path = _told(path)
+    shared_path = _broadcast_path(path)
     if not shared_path:
         return None
     try:
@@ -75,7 +75,7 @@ def _new_file(size: int) -> Path | None:
     return Path(name)
 
 
-def _told(path: Path | None) -> str:
+def _broadcast_path(path: Path | None) -> str:
     """The path that process 0 tells all processes, or an empty text."""
     characters = torch.zeros(_LONGEST_PATH, dtype=torch.uint8)
     told = str(path or "").encode()

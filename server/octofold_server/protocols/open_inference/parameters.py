@@ -38,7 +38,7 @@ def _priority(parameters: Parameters) -> Priority:
     """The priority: 1 is interactive, 2 is bulk, 0 or none is the default."""
     value = parameters.get("priority", 0)
     if type(value) is not int or value not in _PRIORITIES:
-        raise InvalidRequest(f"parameter 'priority' is {_shown(value)}; it takes 1 (interactive) or 2 (bulk)")
+        raise InvalidRequest(f"parameter 'priority' is {_quote(value)}; it takes 1 (interactive) or 2 (bulk)")
     return _PRIORITIES[value]
 
 
@@ -46,7 +46,7 @@ def _timeout_seconds(parameters: Parameters) -> float:
     """The timeout in seconds. The parameter is in microseconds; 0 or none means no timeout."""
     value = parameters.get("timeout", 0)
     if type(value) is not int or value < 0:
-        raise InvalidRequest(f"parameter 'timeout' is {_shown(value)}; it takes microseconds, 0 or more")
+        raise InvalidRequest(f"parameter 'timeout' is {_quote(value)}; it takes microseconds, 0 or more")
     return min(value, LONGEST_TIMEOUT_US) / 1e6 if value else math.inf
 
 
@@ -66,5 +66,5 @@ def refuse_parameters(parameters: Parameters, refused: Sequence[str], where: str
             raise InvalidRequest(f"parameter {name!r} of {where} is not supported")
 
 
-def _shown(value: Parameter) -> str:
+def _quote(value: Parameter) -> str:
     return quoted(value) if isinstance(value, str) else quoted(str(value))[1:-1]
