@@ -28,7 +28,8 @@ from octofold_client.evaluation.comparison import Comparison
 from octofold_client.evaluation.contest import Contest
 from octofold_client.evaluation.result_folder import Conditions
 from octofold_client.evaluation.sides import Side
-from octofold_export.export import ExportOptions, export
+from octofold_export.export import export
+from octofold_export.planning import ExportOptions
 from octofold_export.publishing.strength import record_alternatives, record_strength
 from octofold_export.sources.checkpoint import from_checkpoint
 from octofold_game.contract.model import Alternative, Precision, Rule, read_card

@@ -16,8 +16,9 @@ from octofold_game.system.files import read_regular
 
 from octofold_export.description.hints import Hints, merged, read_hints
 from octofold_export.errors import ExportError, NotShown
-from octofold_export.export import ExportOptions, export
+from octofold_export.export import export
 from octofold_export.extension import extend
+from octofold_export.planning import ExportOptions
 from octofold_export.publishing.contest import Contest
 from octofold_export.publishing.signing import sign_published
 from octofold_export.publishing.strength import record_strength

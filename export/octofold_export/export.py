@@ -5,10 +5,8 @@ Everything is built in memory; the first file is written after the last check ha
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
 from importlib.metadata import version as installed_version
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,15 +21,11 @@ from octofold_game.contract.model import (
     CARD_FORMAT,
     PRECISIONS,
     SIGNATURE_FILE,
-    Alternatives,
     Card,
     CheckedBoards,
-    Evidence,
     Parity,
     Precision,
-    Rule,
 )
-from octofold_players.expectimax.player import HeuristicExpectimaxPlayer
 
 from octofold_export.checks.gates import (
     SINGLE_BOARDS,
@@ -42,19 +36,14 @@ from octofold_export.checks.gates import (
     check_parity,
     sample,
 )
-from octofold_export.checks.judges import find_judge, read_judge
 from octofold_export.checks.recording import Report, play_boards, positions, read_boards
 from octofold_export.checks.reference import Reference, plain_head, reference_answers
 from octofold_export.checks.runner import FoldedGraph
-from octofold_export.checks.sense import compare_readings, summary
-from octofold_export.checks.spreads import measured_spread
 from octofold_export.checks.stages import stages
-from octofold_export.checks.views_match import Way, choose_way
-from octofold_export.errors import ExportError, GateError
-from octofold_export.graph.folding import fold
-from octofold_export.graph.heads import Evaluator, Spread, head
-from octofold_export.graph.views import VIEWS
-from octofold_export.publishing.contest import Contest, play_contest
+from octofold_export.errors import ExportError
+from octofold_export.graph.heads import Evaluator
+from octofold_export.planning import ExportOptions, Plan, plan_of
+from octofold_export.publishing.contest import play_contest
 from octofold_export.publishing.files import Agreement, version_files, with_contest
 from octofold_export.publishing.triton import config
 from octofold_export.publishing.versions import (
@@ -67,67 +56,11 @@ from octofold_export.publishing.versions import (
 from octofold_export.sources.source import Source
 
 if TYPE_CHECKING:  # an optional extra
-    from octofold_game.contract.signatures import SigningKey
+    pass
 
 _CALIBRATION_BOARDS = 2_048  # or a quarter of a smaller recording
 _MEASURED_BOARDS = 10_240
-_JUDGED_BOARDS = 4_096
 _SEED = 1
-_OUR_SYMMETRIES = 8
-"""Our own networks learn from turned and mirrored boards."""
-
-
-@dataclass(frozen=True)
-class ExportOptions:
-    """The options of an export."""
-
-    name: str
-    models: Path
-    version: int | None = None
-    "None: one more than the newest"
-    rule: Rule | None = None
-    "None: the one that suits the network"
-    symmetries: int | None = None
-    "views of the board, a key of `views.VIEWS`; None: 8 for our own networks, otherwise chosen by games"
-    precisions: frozenset[Precision] | None = None
-    "fp32 and others; None: int8 as well if the network has such a form"
-    with_views: bool = False
-    "the graph has the output `views`, too"
-    boards: Path | None = None
-    "recorded boards [M, 16] uint8; None: from games that the network plays itself"
-    judge: Path | None = None
-    "published version that the description is held against; None: the strongest at hand"
-    accept: bool = False
-    "publish a network even if its description makes no sense"
-    contest: Contest | None = None
-    "what the new version must show against the published one; None: nothing"
-    sign: SigningKey | None = None
-    "signs the version; None: no signature"
-
-
-@dataclass(frozen=True)
-class Plan:
-    """A source, with the views and the decision rule of its graph."""
-
-    source: Source
-    options: ExportOptions
-    rule: Rule
-    symmetries: int
-    spread: Spread | None = None
-    "None: that of our own networks"
-    alternatives: Alternatives | None = None
-    "what other views scored in the match that chose these"
-
-    def graph(self, evaluator: Evaluator) -> onnx.ModelProto:
-        """Fold a form of the network into a graph."""
-        answers = self.source.description.answers
-        return fold(
-            head(self.source.description, evaluator, self.spread),
-            self.rule,
-            self.symmetries,
-            with_views=self.options.with_views,
-            value_scale=None if answers.value is None else answers.points,
-        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,10 +97,7 @@ def export(load: Callable[[], Source], options: ExportOptions, report: Report) -
     for note in source.notes:
         report(note)
     wanted = wanted_precisions(source, options)
-    plan, evidence = _strangers_plan(source, options, report) if source.described_by_user else (None, None)
-    if plan is None:
-        views = options.symmetries or _OUR_SYMMETRIES
-        plan = Plan(source, options, options.rule or source.rule, views, _our_spread(source, options))
+    plan, evidence = plan_of(source, options, report)
     if plan.symmetries < source.fewest_symmetries:
         raise ExportError(f"the network needs all {source.fewest_symmetries} symmetries")
 
@@ -276,80 +206,6 @@ def boards_for(plan: Plan, player: FoldedGraph, report: Report) -> Boards:
         report(f"playing until {count:,} different boards are seen")
         boards = play_boards(player, count, largest, _SEED, report)
     return Boards(*np.split(boards, [min(_CALIBRATION_BOARDS, len(boards) // 4)]))
-
-
-def _strangers_plan(source: Source, options: ExportOptions, report: Report) -> tuple[Plan, Evidence]:
-    """Measure the spread of a network, check its description, and choose its views.
-
-    Raises:
-        GateError: the description makes no sense, and the user has not accepted it.
-    """
-    description, boards = source.description, _judged_boards(source, options)
-    spread = measured_spread(description, source.evaluate, boards)
-    evidence = _check_description(source, options, boards, report)
-    plan = Plan(source, options, options.rule or source.rule, options.symmetries or 1, spread)
-    if options.symmetries is not None:
-        return plan, evidence
-    rules: tuple[Rule, ...] = ("vote", "mean") if options.rule is None else (options.rule,)
-    ways = [Way(views, rule) for views in sorted(VIEWS) for rule in (rules if views > 1 else (plan.rule,))]
-
-    def player(way: Way) -> FoldedGraph:
-        asked = dataclasses.replace(plan, symmetries=way.symmetries, rule=way.rule)
-        return FoldedGraph(asked.graph(source.fp32), source.tensors)
-
-    report(
-        "playing games with 1, 2, 4 and 8 views of each board, by vote and by mean; --symmetries sets them"
-    )
-    ways.sort(key=lambda way: (way.symmetries != 1, -way.symmetries))  # the most telling ones first
-    way, alternatives = choose_way(
-        ((way, partial(player, way)) for way in ways), description.largest_exponent, report
-    )
-    return (
-        dataclasses.replace(plan, symmetries=way.symmetries, rule=way.rule, alternatives=alternatives),
-        evidence,
-    )
-
-
-def _our_spread(source: Source, options: ExportOptions) -> Spread | None:
-    """The spread of one of our own kinds: only the values of moves have no unit that is known before."""
-    if source.description.answers.kind != "action_values":
-        return None
-    return measured_spread(source.description, source.evaluate, _judged_boards(source, options))
-
-
-def _judged_boards(source: Source, options: ExportOptions) -> NDArray[np.uint8]:
-    """The user's boards, or some of the games of a simple player."""
-    largest = source.description.largest_exponent
-    if options.boards is not None:
-        return read_boards(options.boards, largest)[:_JUDGED_BOARDS]
-    return play_boards(HeuristicExpectimaxPlayer(depth=1), _JUDGED_BOARDS, largest, _SEED, _silent)
-
-
-def _silent(_line: str) -> None:
-    pass
-
-
-def _check_description(
-    source: Source, options: ExportOptions, boards: NDArray[np.uint8], report: Report
-) -> Evidence:
-    """Check that the description makes sense.
-
-    Raises:
-        GateError: another one makes more, and the user has not accepted it; the message has the evidence.
-    """
-    judge = read_judge(options.judge) if options.judge else find_judge(options.models)
-    assert source.reread is not None
-    evidence = compare_readings(source.description, source.reread, boards, judge)
-    if evidence.problem is not None and not options.accept:
-        raise GateError(
-            f"the description seems wrong: {evidence.problem}; the network {summary(evidence)}; change the "
-            "flags, or publish it as described with --accept"
-        )
-    accepted = f"accepted although {evidence.problem}: " if evidence.problem else ""
-    report(f"description: {accepted}{summary(evidence)}")
-    if evidence.warning is not None:
-        report(f"warning: {evidence.warning}")
-    return evidence
 
 
 def check_exact(plan: Plan, player: FoldedGraph, boards: Boards, report: Report) -> tuple[Reference, float]:

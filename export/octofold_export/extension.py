@@ -18,9 +18,7 @@ from octofold_export.checks.recording import Report
 from octofold_export.checks.runner import FoldedGraph
 from octofold_export.errors import ExportError
 from octofold_export.export import (
-    ExportOptions,
     Made,
-    Plan,
     agreement_with,
     boards_for,
     check_exact,
@@ -29,6 +27,7 @@ from octofold_export.export import (
     with_checks,
 )
 from octofold_export.graph.heads import Spread
+from octofold_export.planning import ExportOptions, Plan
 from octofold_export.publishing.card_files import change_card, read_published
 from octofold_export.publishing.files import graph_file, with_agreement, write_metadata
 from octofold_export.publishing.signing import check_file, check_signable

@@ -14,8 +14,8 @@ import pytest
 import torch
 from octofold_export.cli import main
 from octofold_export.errors import ExportError
-from octofold_export.export import ExportOptions
 from octofold_export.extension import extend
+from octofold_export.planning import ExportOptions
 from octofold_export.publishing.strength import record_alternatives
 from octofold_export.sources.checkpoint import from_checkpoint
 from octofold_game.contract.model import Alternative, Precision
