@@ -1,6 +1,8 @@
 """Formats counts, durations and errors for people."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+
+_MOST_DECIMALS = 9
 
 
 def counted(number: int, noun: str, plural: str = "") -> str:
@@ -11,6 +13,27 @@ def counted(number: int, noun: str, plural: str = "") -> str:
 def listed(names: Iterable[str]) -> str:
     """The names separated by commas, or "none"."""
     return ", ".join(names) or "none"
+
+
+def rounded(values: Sequence[float], marks: Sequence[float], decimals: int = 0, sign: str = "") -> list[str]:
+    """The values with as few decimals as keep each on its side of each mark, so that no figure contradicts.
+
+    Args:
+        values: limits of an interval, and others that get as many decimals.
+        marks: the values that decide, such as 0.
+        decimals: the fewest decimals.
+        sign: "+" to write the sign of positive values, too.
+    """
+
+    def side(value: float) -> list[tuple[bool, bool]]:
+        return [(value < mark, value > mark) for mark in marks]
+
+    texts: list[str] = []
+    for digits in range(decimals, _MOST_DECIMALS + 1):
+        texts = [f"{value:{sign},.{digits}f}" for value in values]
+        if [side(float(text.replace(",", ""))) for text in texts] == [side(value) for value in values]:
+            break
+    return texts
 
 
 def described(error: Exception) -> str:

@@ -94,6 +94,23 @@ def test_a_league_at_any_stop_divides_the_errors_among_the_pairs(three: list[Sid
     assert pair.interval[0] < alone.interval[0] < alone.interval[1] < pair.interval[1]
 
 
+def test_a_league_at_any_stop_says_the_caps_and_the_shares_of_games_above_them(three: list[Side]) -> None:
+    contest = Contest.of(three, looked_at_on_the_way=True)
+    report = markdown(contest)
+    assert "scores up to | games above |" in report
+    for pair in contest.pairs:
+        better, worse, *_ = pair.lead
+        assert pair.bets is not None
+        assert pair.bets.cap is not None
+        assert pair.bets.above_cap is not None
+        shares = pair.bets.above_cap if better == pair.first else pair.bets.above_cap[::-1]
+        (row,) = (line for line in report.splitlines() if line.startswith(f"| {better} over {worse} "))
+        cells = [cell.strip() for cell in row.split("|")]
+        assert cells[-3:-1] == [f"{pair.bets.cap:,}", f"{shares[0]:.1%}, {shares[1]:.1%}"]
+    assert "scores count up to 4 times the average of the player that was named first" in report
+    assert "scores up to" not in markdown(Contest.of(three))
+
+
 def test_sides_of_one_seed_count_by_the_games_that_all_have() -> None:
     scores = {game: 100 + game for game in range(10)}
     sides = [side("a", scores), side("b", scores), side("c", dict.fromkeys(range(4, 8), 5))]
