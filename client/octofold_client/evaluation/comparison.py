@@ -178,9 +178,9 @@ class Comparison:
         ratios = [100 * ratio for ratio in (self.bets.ratio, *self.found.ratio_interval)]
         found, low, high = rounded(ratios, [100 * ratio for ratio in question.ratios], decimals=1)
         return (
-            f"{said} {self.second} scores {found}% of the average of {self.first} ({low}% to "
-            f"{high}%, valid at any stop; each limit is wrong in at most {self.found.limit_error_rate:.1%} of "
-            f"all runs); {self._games_in_words}."
+            f"{said} {self.second} scores {found}% of the average of {self.first} ({low}% to {high}%, valid "
+            f"at any stop; each limit is wrong in at most {self.found.limit_error_rate:.1%} of all runs); "
+            f"{self._games_in_words}."
         )
 
     @property

@@ -47,8 +47,9 @@ def sentences(contest: Contest) -> list[str]:
 def figures(contest: Contest) -> list[str]:
     """The league table in words, for reports that have tables of their own."""
     return [
-        f"{standing.side.name}: rank {standing.rank_in_words}, {standing.average:,.0f} points on average in "
-        f"the {len(standing.scores):,} games that are compared."
+        f"{standing.side.name}: rank {standing.rank_in_words}, {standing.average:,.0f} points on average"
+        + ("" if standing.interval is None else f" (95% interval {_range(standing.interval)})")
+        + f" in the {len(standing.scores):,} games that are compared."
         for standing in contest.ranked
     ]
 

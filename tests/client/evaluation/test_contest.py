@@ -9,7 +9,7 @@ import pytest
 from octofold_client.errors import EvaluationError
 from octofold_client.evaluation import simultaneous
 from octofold_client.evaluation.contest import Contest
-from octofold_client.evaluation.contest_report import UNPAIRED, markdown
+from octofold_client.evaluation.contest_report import UNPAIRED, figures, markdown
 from octofold_client.evaluation.intervals import difference_interval
 from octofold_client.evaluation.result_folder import Conditions
 from octofold_client.evaluation.sides import Side, named_apart
@@ -40,6 +40,14 @@ def test_the_ranks_leave_open_what_the_differences_leave_open(three: list[Side])
         "No significant difference yet between a and c: either may be the better one, so their ranks are "
         "ranges."
     ) in markdown(contest)
+
+
+def test_the_figures_in_words_have_their_intervals(three: list[Side]) -> None:
+    contest = Contest.of(three)
+    for standing, said in zip(contest.ranked, figures(contest), strict=True):
+        assert standing.interval is not None
+        low, high = (f"{limit:,.0f}" for limit in standing.interval)
+        assert f"points on average (95% interval {low} to {high}) in the 300 games" in said
 
 
 def test_every_pair_is_wider_than_alone_by_the_same_factor(three: list[Side]) -> None:
