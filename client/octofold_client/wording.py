@@ -15,25 +15,19 @@ def listed(names: Iterable[str]) -> str:
     return ", ".join(names) or "none"
 
 
-def rounded(values: Sequence[float], marks: Sequence[float], decimals: int = 0, sign: str = "") -> list[str]:
-    """The values with as few decimals as keep each on its side of each mark, so that no figure contradicts.
+def decimals_for(limits: Sequence[float], marks: Sequence[float], least: int = 0) -> int:
+    """The fewest decimals, from `least` on, that leave each limit on its side of each mark.
 
-    Args:
-        values: limits of an interval, and others that get as many decimals.
-        marks: the values that decide, such as 0.
-        decimals: the fewest decimals.
-        sign: "+" to write the sign of positive values, too.
+    So no rounded limit contradicts what the limits decide at the marks, such as 0.
     """
 
     def side(value: float) -> list[tuple[bool, bool]]:
         return [(value < mark, value > mark) for mark in marks]
 
-    texts: list[str] = []
-    for digits in range(decimals, _MOST_DECIMALS + 1):
-        texts = [f"{value:{sign},.{digits}f}" for value in values]
-        if [side(float(text.replace(",", ""))) for text in texts] == [side(value) for value in values]:
-            break
-    return texts
+    for decimals in range(least, _MOST_DECIMALS):
+        if all(side(float(f"{limit:.{decimals}f}")) == side(limit) for limit in limits):
+            return decimals
+    return _MOST_DECIMALS
 
 
 def described(error: Exception) -> str:

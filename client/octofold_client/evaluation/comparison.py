@@ -18,7 +18,7 @@ from octofold_client.evaluation.intervals import (
 from octofold_client.evaluation.question import Answer, Question
 from octofold_client.evaluation.sequential import CAP, ERROR_RATE, FIRST_GAMES, Bets
 from octofold_client.evaluation.sides import Side
-from octofold_client.wording import counted, rounded
+from octofold_client.wording import counted, decimals_for
 
 
 @dataclass(frozen=True)
@@ -176,9 +176,10 @@ class Comparison:
         if self.found is None or self.bets is None:
             return f"{said} {self._too_few}; {self._games_in_words}."
         ratios = [100 * ratio for ratio in (self.bets.ratio, *self.found.ratio_interval)]
-        found, low, high = rounded(ratios, [100 * ratio for ratio in question.ratios], decimals=1)
+        decimals = decimals_for(ratios[1:], [100 * ratio for ratio in question.ratios], least=1)
+        found, low, high = (f"{ratio:,.{decimals}f}%" for ratio in ratios)
         return (
-            f"{said} {self.second} scores {found}% of the average of {self.first} ({low}% to {high}%, valid "
+            f"{said} {self.second} scores {found} of the average of {self.first} ({low} to {high}, valid "
             f"at any stop; each limit is wrong in at most {self.found.limit_error_rate:.1%} of all runs); "
             f"{self._games_in_words}."
         )
@@ -189,7 +190,8 @@ class Comparison:
         if limits is None:
             lead = "" if self.firm_games is not None else f": {better} +{round(difference):,}"
             return f"No significant difference yet{lead}. {self._too_few}; {self._games_in_words}."
-        amount, low, high = rounded([difference, *limits], [0])
+        decimals = decimals_for(limits, [0])
+        amount, low, high = (f"{value:,.{decimals}f}" for value in (difference, *limits))
         interval = f"({self.interval_in_words} {low} to {high})"
         if self.clear:
             return f"{better} scores {amount} more on average {interval}; {self._games_in_words}."

@@ -13,7 +13,7 @@ from octofold_client.evaluation.intervals import Interval
 from octofold_client.evaluation.markdown import aligned
 from octofold_client.evaluation.sequential import CAP, FIRST_GAMES
 from octofold_client.evaluation.tables import missing_note
-from octofold_client.wording import listed, rounded
+from octofold_client.wording import decimals_for, listed
 
 JSON_FILE, REPORT_FILE = "comparison.json", "comparison.md"
 UNPAIRED = (
@@ -137,4 +137,7 @@ def _explained(contest: Contest) -> str:
 
 
 def _range(interval: Interval | None, sign: str = "") -> str:
-    return "" if interval is None else " to ".join(rounded(interval, [0], sign=sign))
+    if interval is None:
+        return ""
+    decimals = decimals_for(interval, [0])
+    return " to ".join(f"{limit:{sign},.{decimals}f}" for limit in interval)

@@ -112,6 +112,14 @@ def test_no_rounded_limit_contradicts_the_answer(
     assert shown in replace(pair, found=Answer(None, limits, 0.05)).sentence
 
 
+def test_a_ratio_at_the_margin_needs_no_more_decimals() -> None:
+    first = {game: 20 * (50 + game % 7) for game in range(300)}
+    pair = compared(
+        first, {game: 19 * score // 20 for game, score in first.items()}, Question(Fraction("0.05"))
+    )
+    assert "B scores 95.0% of the average of A (" in pair.sentence
+
+
 def test_a_clear_difference_is_never_shown_with_a_limit_of_zero() -> None:
     pair = replace(compared(games(1_000, 40, 1), games(1_000, 40, 2)), interval=(0.3, 250.0))
     assert pair.clear
