@@ -1,6 +1,8 @@
 """Formats counts, durations and errors for people."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+
+_MOST_DECIMALS = 9
 
 
 def counted(number: int, noun: str, plural: str = "") -> str:
@@ -11,6 +13,21 @@ def counted(number: int, noun: str, plural: str = "") -> str:
 def listed(names: Iterable[str]) -> str:
     """The names separated by commas, or "none"."""
     return ", ".join(names) or "none"
+
+
+def decimals_for(limits: Sequence[float], marks: Sequence[float], least: int = 0) -> int:
+    """The fewest decimals, from `least` on, that leave each limit on its side of each mark.
+
+    So no rounded limit contradicts what the limits decide at the marks, such as 0.
+    """
+
+    def side(value: float) -> list[tuple[bool, bool]]:
+        return [(value < mark, value > mark) for mark in marks]
+
+    for decimals in range(least, _MOST_DECIMALS):
+        if all(side(float(f"{limit:.{decimals}f}")) == side(limit) for limit in limits):
+            return decimals
+    return _MOST_DECIMALS
 
 
 def described(error: Exception) -> str:

@@ -18,7 +18,7 @@ from octofold_client.evaluation.intervals import (
 from octofold_client.evaluation.question import Answer, Question
 from octofold_client.evaluation.sequential import CAP, ERROR_RATE, FIRST_GAMES, Bets
 from octofold_client.evaluation.sides import Side
-from octofold_client.wording import counted
+from octofold_client.wording import counted, decimals_for
 
 
 @dataclass(frozen=True)
@@ -44,6 +44,8 @@ class Comparison:
     """What was asked; None: which of them is better."""
     found: Answer | None = None
     """The answer to the question; None without one, and for too few games."""
+    capped: bool = True
+    """Whether the bets count scores only up to a cap."""
     corrected_for: int = 1
     """Number of comparisons for which the interval is corrected."""
     p_value: float | None = None
@@ -99,6 +101,7 @@ class Comparison:
             firm_games=firm,
             question=question,
             found=question.answer(bets) if question is not None and bets is not None else None,
+            capped=capped,
             corrected_for=pairs,
         )
 
@@ -172,21 +175,24 @@ class Comparison:
         said = question.sentence(self.first, self.second, self.answer)
         if self.found is None or self.bets is None:
             return f"{said} {self._too_few}; {self._games_in_words}."
-        low, high = (f"{100 * limit:.1f}%" for limit in self.found.ratio_interval)
+        ratios = [100 * ratio for ratio in (self.bets.ratio, *self.found.ratio_interval)]
+        decimals = decimals_for(ratios[1:], [100 * ratio for ratio in question.ratios], least=1)
+        found, low, high = (f"{ratio:,.{decimals}f}%" for ratio in ratios)
         return (
-            f"{said} {self.second} scores {self.bets.ratio:.1%} of the average of {self.first} ({low} to "
-            f"{high}, valid at any stop; each limit is wrong in at most {self.found.limit_error_rate:.1%} of "
-            f"all runs); {self._games_in_words}."
+            f"{said} {self.second} scores {found} of the average of {self.first} ({low} to {high}, valid "
+            f"at any stop; each limit is wrong in at most {self.found.limit_error_rate:.1%} of all runs); "
+            f"{self._games_in_words}."
         )
 
     @property
     def _difference_in_words(self) -> str:
         better, _, difference, limits = self.lead
-        amount = f"{round(difference):,}"
         if limits is None:
-            lead = "" if self.firm_games is not None else f": {better} +{amount}"
+            lead = "" if self.firm_games is not None else f": {better} +{round(difference):,}"
             return f"No significant difference yet{lead}. {self._too_few}; {self._games_in_words}."
-        interval = f"({self.interval_in_words} {round(limits[0]):,} to {round(limits[1]):,})"
+        decimals = decimals_for(limits, [0])
+        amount, low, high = (f"{value:,.{decimals}f}" for value in (difference, *limits))
+        interval = f"({self.interval_in_words} {low} to {high})"
         if self.clear:
             return f"{better} scores {amount} more on average {interval}; {self._games_in_words}."
         return f"No significant difference yet: {better} +{amount} {interval}; {self._games_in_words}."
@@ -194,13 +200,15 @@ class Comparison:
     @property
     def _too_few(self) -> str:
         """Why there is no interval."""
-        if self.firm_games is not None:
-            return (
-                f"Only the {counted(self.firm_games, 'game')} before the first one that is missing can tell, "
-                f"and this takes more than {FIRST_GAMES}"
-            )
         if self.looked_at_on_the_way or self.question is not None:
-            return f"This takes more than {FIRST_GAMES} games"
+            games, least = min(len(self.first_scores), len(self.second_scores)), FIRST_GAMES * self.capped
+            if least < (games if self.firm_games is None else self.firm_games):
+                return f"The bets tell nothing, because {self.first} scores nothing that counts"
+            takes = f"takes more than {counted(least, 'game')}" if least else "takes a game"
+            if self.firm_games is None:
+                return f"This {takes}"
+            firm = counted(self.firm_games, "game")
+            return f"Only the {firm} before the first one that is missing can tell, and this {takes}"
         which = " in which they differ" if self.paired else ""
         return f"An interval takes at least {FEWEST} games{which}"
 
@@ -232,7 +240,7 @@ class Comparison:
         rarest = 1 - ERROR_RATE ** (1 / games)
         return (
             f"Both scored the same in each of the {games:,} games, as two copies of one player do. If they "
-            f"are none, they differ in less than {rarest:.2%} of all games (95% confidence)."
+            f"are none, they differ in less than {100 * rarest:.2g}% of all games (95% confidence)."
         )
 
     def to_json(self) -> dict[str, Any]:

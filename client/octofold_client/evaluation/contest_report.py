@@ -11,8 +11,9 @@ from octofold_client.evaluation.comparison import Comparison
 from octofold_client.evaluation.contest import Contest
 from octofold_client.evaluation.intervals import Interval
 from octofold_client.evaluation.markdown import aligned
+from octofold_client.evaluation.sequential import CAP, FIRST_GAMES
 from octofold_client.evaluation.tables import missing_note
-from octofold_client.wording import listed
+from octofold_client.wording import decimals_for, listed
 
 JSON_FILE, REPORT_FILE = "comparison.json", "comparison.md"
 UNPAIRED = (
@@ -46,8 +47,9 @@ def sentences(contest: Contest) -> list[str]:
 def figures(contest: Contest) -> list[str]:
     """The league table in words, for reports that have tables of their own."""
     return [
-        f"{standing.side.name}: rank {standing.rank_in_words}, {standing.average:,.0f} points on average in "
-        f"the {len(standing.scores):,} games that are compared."
+        f"{standing.side.name}: rank {standing.rank_in_words}, {standing.average:,.0f} points on average"
+        + ("" if standing.interval is None else f" (95% interval {_range(standing.interval)})")
+        + f" in the {len(standing.scores):,} games that are compared."
         for standing in contest.ranked
     ]
 
@@ -83,7 +85,7 @@ def _league(contest: Contest) -> str:
             standing.rank_in_words,
             f"{len(standing.scores):,}",
             f"{standing.average:,.0f}",
-            _range(standing.interval, ","),
+            _range(standing.interval),
             f"{np.median(standing.scores):,.0f}",
             f"{standing.scores.max():,}",
         )
@@ -99,11 +101,19 @@ def _pairs(contest: Contest) -> str:
     for pair in sorted(contest.pairs, key=lambda pair: -abs(pair.difference)):
         better, worse, difference, interval = pair.lead
         p_value = "" if pair.p_value is None else f"{pair.p_value:.4f}" if pair.p_value >= 1e-4 else "<0.0001"
-        rows.append((f"{better} over {worse}", f"{difference:+,.0f}", _range(interval, "+,"), p_value))
-    heading = ["difference in score", "average", "95% interval", "p"]
-    if all(not row[3] for row in rows):
-        return "\n".join(aligned([heading[:3], *(row[:3] for row in rows)]))
-    return "\n".join(aligned([heading, *rows]))
+        figures = (f"{difference:+,.0f}", _range(interval, "+"), p_value)
+        rows.append((f"{better} over {worse}", *figures, *_cap(pair, better)))
+    heading = ("difference in score", "average", "95% interval", "p", "scores up to", "games above")
+    shown = [place for place in range(len(heading)) if place < 3 or any(row[place] for row in rows)]
+    return "\n".join(aligned([tuple(row[place] for place in shown) for row in (heading, *rows)]))
+
+
+def _cap(pair: Comparison, better: str) -> tuple[str, str]:
+    """The cap of a pair, and the shares of both players' games above it, the better player's first."""
+    if pair.bets is None or pair.bets.cap is None or pair.bets.above_cap is None:
+        return "", ""
+    first, second = (f"{share:.1%}" for share in pair.bets.above_cap)
+    return f"{pair.bets.cap:,}", f"{first}, {second}" if better == pair.first else f"{second}, {first}"
 
 
 def _explained(contest: Contest) -> str:
@@ -111,6 +121,11 @@ def _explained(contest: Contest) -> str:
     how = "by Bonferroni" if first.looked_at_on_the_way else "by the largest of all differences"
     stop = ", at any stop" if first.looked_at_on_the_way else ""
     valid = f"The intervals of the differences and the ranks are valid together{stop}, corrected {how}."
+    if any(pair.bets is not None and pair.bets.cap is not None for pair in contest.pairs):
+        valid += (
+            f" In a difference, scores count up to {CAP} times the average of the player that was named "
+            f"first, in the first {FIRST_GAMES} games, which set it and do not count."
+        )
     unclear = [pair for pair in contest.pairs if not pair.clear]
     if not unclear:
         return f"All {len(contest.pairs)} differences are clear. {valid}"
@@ -121,5 +136,8 @@ def _explained(contest: Contest) -> str:
     )
 
 
-def _range(interval: Interval | None, form: str) -> str:
-    return "" if interval is None else f"{round(interval[0]):{form}} to {round(interval[1]):{form}}"
+def _range(interval: Interval | None, sign: str = "") -> str:
+    if interval is None:
+        return ""
+    decimals = decimals_for(interval, [0])
+    return " to ".join(f"{limit:{sign},.{decimals}f}" for limit in interval)

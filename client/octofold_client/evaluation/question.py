@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from fractions import Fraction
+from math import inf
 
 from octofold_client.evaluation.intervals import Interval
 from octofold_client.evaluation.sequential import ERROR_RATE, Bets
@@ -41,12 +42,16 @@ class Question:
     @property
     def percent(self) -> str:
         """The margin in percent."""
-        return f"{float(100 * self.margin):g}%"
+        return f"{float(100 * self.margin):.6f}".rstrip("0").rstrip(".") + "%"
+
+    @property
+    def ratios(self) -> Interval:
+        """The smallest and the largest ratio, second over first, that is a yes."""
+        return float(1 - self.margin), float(1 / (1 - self.margin)) if self.equal else inf
 
     def answer(self, bets: Bets) -> Answer:
         """The answer after these bets; a yes and a no are wrong in at most `ERROR_RATE` of all runs each."""
-        least = float(1 - self.margin)
-        most = float(1 / (1 - self.margin)) if self.equal else float("inf")
+        least, most = self.ratios
         low, high = limits = bets.ratio_limits(ERROR_RATE)
         if least <= low and high <= most:
             return Answer(True, limits, ERROR_RATE)

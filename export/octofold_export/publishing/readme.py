@@ -176,11 +176,14 @@ def _strength(strength: Strength | None) -> Iterator[str]:
 def _no_worse(card: Card) -> Iterator[str]:
     if (shown := card.no_worse) is None:
         return
-    low, high = shown.ratio_interval
+    # As many decimals as the margin, so that the rounded limit does not contradict it.
+    margin = f"{100 * shown.margin:.6f}".rstrip("0").rstrip(".")
+    decimals = max(1, len(margin.partition(".")[2]))
+    low, high = (f"{limit:.{decimals}%}" for limit in shown.ratio_interval)
     yield from ("", f"## Against version {shown.than}", "")
     yield (
-        f"At most {shown.margin:.2%} worse: in {shown.games:,} games of each, this version scored "
-        f"{shown.ratio:.1%} of the average of version {shown.than} ({low:.1%} to {high:.1%}; each limit is "
+        f"At most {margin}% worse: in {shown.games:,} games of each, this version scored "
+        f"{shown.ratio:.1%} of the average of version {shown.than} ({low} to {high}; each limit is "
         f"wrong in at most {shown.limit_error_rate:.1%} of all runs)."
     )
     if shown.cap is not None and shown.above_cap is not None:

@@ -130,6 +130,21 @@ def test_when_the_server_dies_the_finished_games_are_kept_and_go_on_with_another
     assert replays_of(tmp_path / "out") == uninterrupted
 
 
+def test_an_evaluation_waits_for_a_server_that_restarts(
+    start: Start, repository: Path, tmp_path: Path, uninterrupted: Replays
+) -> None:
+    with LocalServer(repository) as server:
+        options = ["--target", server.target, "--out", "out", "--patience", "3600"]
+        process = start("evaluate", *OPTIONS, *options)
+        wait_for_games(tmp_path / "out", process)
+        assert server.pid is not None
+        os.kill(server.pid, signal.SIGKILL)
+    with LocalServer(repository, port=int(server.target.rpartition(":")[2])):
+        _, errors = process.communicate(timeout=SECONDS)
+    assert process.returncode == 0, errors
+    assert replays_of(tmp_path / "out") == uninterrupted
+
+
 def test_ctrl_c_is_obeyed_while_a_server_hangs(start: Start, repository: Path, tmp_path: Path) -> None:
     with LocalServer(repository) as server:
         process = start("evaluate", *OPTIONS, "--target", server.target, "--out", "out")

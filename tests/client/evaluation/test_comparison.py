@@ -13,7 +13,7 @@ from octofold_client.errors import EvaluationError
 from octofold_client.evaluation.comparison import Comparison
 from octofold_client.evaluation.contest import Contest
 from octofold_client.evaluation.contest_report import markdown
-from octofold_client.evaluation.question import Question
+from octofold_client.evaluation.question import Answer, Question
 from octofold_client.evaluation.result_folder import Conditions
 from octofold_client.evaluation.sides import Side
 from octofold_client.evaluation.slices import Slice
@@ -93,6 +93,56 @@ def test_the_report_and_the_json_say_the_cap_and_the_share_of_games_above_it() -
     plain = Contest.of([side("A", scores), side("B", scores)], question=TWENTY, capped=False).pairs[0]
     assert plain.to_json()["bets"] == {"games": 300, "cap": None, "above_cap": None}
     assert "count up to" not in plain.sentence
+
+
+@pytest.mark.parametrize(
+    ("margin", "limits", "shown"),
+    [
+        ("0.05", (0.94996, 1.1), "100.000% of the average of A (94.996% to 110.000%"),
+        ("0.0018", (0.99823, 1.0), "100.000% of the average of A (99.823% to 100.000%"),
+        ("0.05", (0.9, 0.94999), "100.000% of the average of A (90.000% to 94.999%"),
+        ("0.05", (0.9512, 1.1), "100.0% of the average of A (95.1% to 110.0%"),
+    ],
+)
+def test_no_rounded_limit_contradicts_the_answer(
+    margin: str, limits: tuple[float, float], shown: str
+) -> None:
+    scores = games(1_000, 300)
+    pair = compared(scores, scores, Question(Fraction(margin)))
+    assert shown in replace(pair, found=Answer(None, limits, 0.05)).sentence
+
+
+def test_a_ratio_at_the_margin_needs_no_more_decimals() -> None:
+    first = {game: 20 * (50 + game % 7) for game in range(300)}
+    pair = compared(
+        first, {game: 19 * score // 20 for game, score in first.items()}, Question(Fraction("0.05"))
+    )
+    assert "B scores 95.0% of the average of A (" in pair.sentence
+
+
+def test_a_clear_difference_is_never_shown_with_a_limit_of_zero() -> None:
+    pair = replace(compared(games(1_000, 40, 1), games(1_000, 40, 2)), interval=(0.3, 250.0))
+    assert pair.clear
+    assert "(95% interval 0.3 to 250.0)" in pair.sentence
+    assert "(95% interval -0.2 to 250.0)" in replace(pair, interval=(-0.2, 250.0)).sentence
+
+
+def test_the_report_says_why_the_bets_tell_nothing() -> None:
+    nothing, some = dict.fromkeys(range(300), 0), games(1_000, 300)
+    told = "The bets tell nothing, because A scores nothing that counts; 300 games each."
+    assert told in compared(nothing, some, TWENTY).sentence
+    late = dict.fromkeys(range(100), 0) | {game: some[game] for game in range(100, 300)}
+    assert told in compared(late, some, TWENTY).sentence  # the cap is 0
+    del some[0]
+    contest = Contest.of([side("A", nothing), side("B", some)], question=TWENTY, capped=False)
+    assert "Only the 0 games before the first one that is missing can tell, and this takes a game; " in (
+        contest.pairs[0].sentence
+    )
+
+
+def test_many_equal_games_leave_a_share_that_is_not_zero() -> None:
+    scores = dict.fromkeys(range(100_000), 1_000)
+    assert "they differ in less than 0.003% of all games" in compared(scores, scores).sentence
 
 
 def interrupted(number: int, parallel: int, seed: int) -> dict[int, int]:

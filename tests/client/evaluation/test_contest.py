@@ -9,7 +9,7 @@ import pytest
 from octofold_client.errors import EvaluationError
 from octofold_client.evaluation import simultaneous
 from octofold_client.evaluation.contest import Contest
-from octofold_client.evaluation.contest_report import UNPAIRED, markdown
+from octofold_client.evaluation.contest_report import UNPAIRED, figures, markdown
 from octofold_client.evaluation.intervals import difference_interval
 from octofold_client.evaluation.result_folder import Conditions
 from octofold_client.evaluation.sides import Side, named_apart
@@ -40,6 +40,14 @@ def test_the_ranks_leave_open_what_the_differences_leave_open(three: list[Side])
         "No significant difference yet between a and c: either may be the better one, so their ranks are "
         "ranges."
     ) in markdown(contest)
+
+
+def test_the_figures_in_words_have_their_intervals(three: list[Side]) -> None:
+    contest = Contest.of(three)
+    for standing, said in zip(contest.ranked, figures(contest), strict=True):
+        assert standing.interval is not None
+        low, high = (f"{limit:,.0f}" for limit in standing.interval)
+        assert f"points on average (95% interval {low} to {high}) in the 300 games" in said
 
 
 def test_every_pair_is_wider_than_alone_by_the_same_factor(three: list[Side]) -> None:
@@ -92,6 +100,23 @@ def test_a_league_at_any_stop_divides_the_errors_among_the_pairs(three: list[Sid
     assert pair.interval is not None
     assert alone.interval is not None
     assert pair.interval[0] < alone.interval[0] < alone.interval[1] < pair.interval[1]
+
+
+def test_a_league_at_any_stop_says_the_caps_and_the_shares_of_games_above_them(three: list[Side]) -> None:
+    contest = Contest.of(three, looked_at_on_the_way=True)
+    report = markdown(contest)
+    assert "scores up to | games above |" in report
+    for pair in contest.pairs:
+        better, worse, *_ = pair.lead
+        assert pair.bets is not None
+        assert pair.bets.cap is not None
+        assert pair.bets.above_cap is not None
+        shares = pair.bets.above_cap if better == pair.first else pair.bets.above_cap[::-1]
+        (row,) = (line for line in report.splitlines() if line.startswith(f"| {better} over {worse} "))
+        cells = [cell.strip() for cell in row.split("|")]
+        assert cells[-3:-1] == [f"{pair.bets.cap:,}", f"{shares[0]:.1%}, {shares[1]:.1%}"]
+    assert "scores count up to 4 times the average of the player that was named first" in report
+    assert "scores up to" not in markdown(Contest.of(three))
 
 
 def test_sides_of_one_seed_count_by_the_games_that_all_have() -> None:

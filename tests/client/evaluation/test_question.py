@@ -43,6 +43,11 @@ def test_the_limits_that_are_shown_never_contradict_the_answer(equal: bool, game
         assert found.yes is (True if within else False if apart else None)
 
 
+@pytest.mark.parametrize("margin", ["0.000001", "0.5", "2", "12.345678", "99.999999"])
+def test_a_margin_is_shown_as_it_was_asked(margin: str) -> None:
+    assert Question(Fraction(margin) / 100).flag == f"--no-worse-than {margin}%"
+
+
 def test_equality_needs_both_tests_and_a_no_needs_one_of_two_at_half_the_error_rate() -> None:
     assert Question(TEN, equal=True).answer(played(1.0)).limit_error_rate == ERROR_RATE
     assert Question(TEN, equal=True).answer(played(0.7)).limit_error_rate == ERROR_RATE / 2
