@@ -84,7 +84,7 @@ test: $(VENV)/dev ## all tests but the long ones (or those that TESTS names), in
 	$(PYTEST) $(TESTS)
 
 test-long: $(VENV)/dev ## what takes minutes: whole trainings, examples, benches, Ray, the soak, other Pythons and grpcios
-	$(PYTEST) -m long --timeout 900 $(TESTS)
+	$(PYTEST) --dist loadfile --no-loadscope-reorder -m long --timeout 900 $(TESTS)
 
 busy: $(VENV)/dev ## RUNS times `make test` beside each kind of other work, and how often which test failed
 	$(BIN)/python bench/busy_tests.py --beside loops --beside bursts --runs $(RUNS)

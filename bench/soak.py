@@ -82,9 +82,6 @@ def parse() -> argparse.Namespace:
         default=20.0,
         help="load before the first figures: pools grow, and every kind of call is made (default: 20)",
     )
-    parser.add_argument(
-        "--trouble-seconds", type=float, default=5.0, help="time between two disturbances (default: 5)"
-    )
     return parser.parse_args()
 
 

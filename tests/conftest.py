@@ -31,6 +31,8 @@ LONG_SECONDS = 900
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    # Those of the whole product take longest, so that other processes do the rest meanwhile.
+    items.sort(key=lambda item: item.path.parent.name not in ("tests", "examples"))
     for item in items:
         if item.get_closest_marker("long"):
             item.add_marker(pytest.mark.timeout(LONG_SECONDS))

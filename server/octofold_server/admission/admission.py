@@ -246,7 +246,9 @@ class Admission:
         if request.timeout_seconds != math.inf:
             deadline = min(deadline, time.monotonic() + request.timeout_seconds)
         models = self.models
-        key = models.chosen(request.model or models.default, request.version)
+        key = (request.model or models.default, request.version)
+        if models.has_canary:
+            key = models.chosen(*key)
         served = None
         try:
             while True:

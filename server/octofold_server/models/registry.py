@@ -57,6 +57,7 @@ class Models:
             version is the newest one. It is replaced, never changed.
         may_do_better: whether a version failed at the last update for a reason that may pass: its files could
             not be read, or memory was short.
+        has_canary: whether a version gets a share of the calls of the default model.
         default: the model that answers calls which name none; empty when there is none. Once chosen at the
             start, it stays, whichever models come and go.
 
@@ -74,6 +75,7 @@ class Models:
         default_file: Path | None = None,
     ) -> None:
         self._config = config
+        self.has_canary = config.canary is not None
         self._loader = Loader(config, new_backends, signatures)
         self._on_change = on_change
         self.ready: Mapping[tuple[str, str], ServedModel] = {}
@@ -133,14 +135,15 @@ class Models:
         return served
 
     def chosen(self, name: str, version: str) -> tuple[str, str]:
-        """The version that a call goes to: as it asks, except with a canary.
+        """The version that a call goes to with a canary.
 
         Args:
             name: name of the model.
             version: the version that the call names; empty if it names none.
         """
         canary = self._config.canary
-        if canary is None or version or name != self.default or (name, str(canary.version)) not in self.ready:
+        assert canary is not None
+        if version or name != self.default or (name, str(canary.version)) not in self.ready:
             return name, version
         others = self._serving(name).keys() - {canary.version}
         is_canary = not others or random.random() < canary.share

@@ -30,14 +30,12 @@ class OneModel:
     """As much of `Models` as admission uses: one model."""
 
     default = "fake"
+    has_canary = False
 
     def __init__(self, batcher: Batcher) -> None:
         card = Card(format=CARD_FORMAT, name="fake", version=1, largest_exponent=17, precisions={})
         served = ServedModel("fake", "1", 17, card, "", "fp32", batcher, batcher.statistics)
         self.ready = {("fake", ""): served}
-
-    def chosen(self, name: str, version: str) -> tuple[str, str]:
-        return name, version
 
     def resolve(self, name: str, _: str) -> ServedModel:
         raise UnknownModel(f"there is no {name}")
