@@ -18,8 +18,10 @@ from support.replays import Replays, replays_of
 from support.waiting import wait_for
 
 OCTOFOLD = Path(sys.executable).with_name("octofold")
-GAMES = 50
+GAMES = 120
 OPTIONS = ["--games", str(GAMES), "--seed", "11", "--parallel", "8"]
+ENDLESS = [*OPTIONS[2:], "--games", "1000000"]
+"""For what must not come to its end before the test ends it."""
 SECONDS = 60
 Start = Callable[..., subprocess.Popen[str]]
 
@@ -147,7 +149,7 @@ def test_an_evaluation_waits_for_a_server_that_restarts(
 
 def test_ctrl_c_is_obeyed_while_a_server_hangs(start: Start, repository: Path, tmp_path: Path) -> None:
     with LocalServer(repository) as server:
-        process = start("evaluate", *OPTIONS, "--target", server.target, "--out", "out")
+        process = start("evaluate", *ENDLESS, "--target", server.target, "--out", "out")
         wait_for_games(tmp_path / "out", process)
         assert server.pid is not None
         os.kill(server.pid, signal.SIGSTOP)
@@ -161,7 +163,7 @@ def test_ctrl_c_is_obeyed_while_a_server_hangs(start: Start, repository: Path, t
     assert "are kept, and the same command continues them:\nout\n" in errors
     assert errors.splitlines()[-1] == "octofold: interrupted"
     assert "Traceback" not in errors
-    assert 0 < len(replays_of(tmp_path / "out")) < GAMES
+    assert replays_of(tmp_path / "out")
 
 
 def test_an_evaluation_under_nohup_outlives_its_terminal(
@@ -186,7 +188,7 @@ def server_of(process: subprocess.Popen[str]) -> psutil.Process:
 def test_whatever_ends_play_stops_its_server(
     start: Start, repository: Path, tmp_path: Path, number: signal.Signals, code: int
 ) -> None:
-    process = start("play", *OPTIONS, "--models", str(repository), "--out", "out")
+    process = start("play", *ENDLESS, "--models", str(repository), "--out", "out")
     wait_for_games(tmp_path / "out", process)
     server = server_of(process)
     process.send_signal(number)
@@ -199,7 +201,7 @@ def test_whatever_ends_play_stops_its_server(
 def test_play_shows_the_last_words_of_a_server_that_dies(
     start: Start, repository: Path, tmp_path: Path
 ) -> None:
-    process = start("play", *OPTIONS, "--models", str(repository), "--out", "out")
+    process = start("play", *ENDLESS, "--models", str(repository), "--out", "out", "--patience", "0")
     wait_for_games(tmp_path / "out", process)
     server_of(process).kill()
     _, errors = process.communicate(timeout=SECONDS)

@@ -16,7 +16,7 @@ from support.replays import Replays, replays_of
 from support.waiting import wait_for
 
 OCTOFOLD = Path(sys.executable).with_name("octofold")
-GAMES = 50
+GAMES = 120
 OPTIONS = ["--games", str(GAMES), "--seed", "11", "--parallel", "8"]
 SECONDS = 60
 
