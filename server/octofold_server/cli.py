@@ -39,7 +39,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     have_standard_error()
     try:
         config = read_config(sys.argv[1:] if arguments is None else arguments)
+    except SystemExit:  # it has printed its help, its version or a completion script
+        release_hangups()
+        raise
     except ConfigError as error:
+        release_hangups()
         return _fail(error, 2)
     if _is_in_background():
         print(file=sys.stderr)  # ends the line of the shell's prompt

@@ -201,7 +201,7 @@ def test_whatever_ends_play_stops_its_server(
 def test_play_shows_the_last_words_of_a_server_that_dies(
     start: Start, repository: Path, tmp_path: Path
 ) -> None:
-    process = start("play", *ENDLESS, "--models", str(repository), "--out", "out", "--patience", "0")
+    process = start("play", *ENDLESS, "--models", str(repository), "--out", "out", "--patience", "1")
     wait_for_games(tmp_path / "out", process)
     server_of(process).kill()
     _, errors = process.communicate(timeout=SECONDS)

@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import re
+import signal
+from contextlib import suppress
 from dataclasses import fields
 from importlib.metadata import version as installed_version
 from pathlib import Path
 
 import pytest
 from octofold_game.contract.model import PRECISIONS
+from octofold_server.cli import main
 from octofold_server.config.options import Config, ConfigError, key_of
 from octofold_server.config.reading import read_config, unknown_variables
+
+
+@pytest.mark.parametrize("arguments", [["--version"], ["--no-such-flag"]])
+def test_a_command_that_serves_nothing_leaves_hangups_as_they_were(arguments: list[str]) -> None:
+    with suppress(SystemExit):
+        main(arguments)
+    assert signal.SIGHUP not in signal.pthread_sigmask(signal.SIG_BLOCK, set())
 
 
 def test_every_precision_of_a_model_can_be_asked_for() -> None:
