@@ -95,6 +95,8 @@ def tensor_file(name: str) -> str:
 
 CARD_FORMAT = 1
 """It grows when a field changes its meaning or goes. A new field has a default: older cards still load."""
+PLAYER_CARD_FORMAT = 2
+"""The format of the card of a player, which servers that serve graphs alone refuse by this number."""
 
 MAX_CARD_BYTES = 1 << 20
 
@@ -180,6 +182,28 @@ class Parity(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     one_by_one: Count
     equal_moves: float | None = None
     """Share of the boards on which the moves are equal. Rounding errors decide the others."""
+
+
+class OtherVersion(msgspec.Struct, frozen=True, kw_only=True):
+    """Another version of the repository, which a player asks."""
+
+    name: Annotated[str, msgspec.Meta(pattern=rf"^{MODEL_NAME.pattern}\Z", description="the name of a model")]
+    version: Annotated[int, msgspec.Meta(ge=1)]
+    card_sha256: Sha256
+    """Of the bytes of its card."""
+
+
+class ServedPlayer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The player that a version holds in place of a graph; see `octofold_game.contract.searches`."""
+
+    kind: Annotated[str, msgspec.Meta(pattern=r"^[a-z][a-z0-9_-]{0,63}\Z", description="a kind of player")]
+    """The name of an entry point; a card never names a module."""
+    options: dict[str, bool | int | float | str] = {}
+    """Those that differ from their defaults."""
+    files: dict[str, ListedFile] = {}
+    """By name, such as tables."""
+    versions: dict[str, OtherVersion] = {}
+    """By role, such as the policy of rollouts."""
 
 
 class CheckedBoards(msgspec.Struct, frozen=True, kw_only=True):
@@ -289,7 +313,10 @@ class Card(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Of the tiles that the model knows."""
     evidence: Evidence | None = None
     parity: Parity | None = None
-    precisions: dict[Precision, GraphFile]
+    precisions: dict[Precision, GraphFile] = {}
+    """Empty in the card of a player."""
+    player: ServedPlayer | None = None
+    """None: the version holds a graph."""
     tuning_sha256: Sha256 | None = None
     """Of `TUNING_FILE` when the version was signed."""
     not_published: dict[str, str] = {}
@@ -353,11 +380,17 @@ def card_of(content: Any) -> Card:
         raise CardError(f"{CARD_FILE} is not a JSON object")
     try:
         found = structured(content, _Versioned).format  # other fields mean something only in a known format
-        if found != CARD_FORMAT:
-            raise CardError(f"{CARD_FILE}: format is {found}, not {CARD_FORMAT}")
-        return structured(content, Card)
+        if found not in (CARD_FORMAT, PLAYER_CARD_FORMAT):
+            raise CardError(f"{CARD_FILE}: format is {found}, not {CARD_FORMAT} or {PLAYER_CARD_FORMAT}")
+        card = structured(content, Card)
     except StructureError as error:
         raise CardError(f"{CARD_FILE}: {error}") from error
+    needed, other = ("player", "precisions") if found == PLAYER_CARD_FORMAT else ("precisions", "player")
+    if needed not in content:
+        raise CardError(f"{CARD_FILE}: {needed} is missing")
+    if getattr(card, other):
+        raise CardError(f"{CARD_FILE}: a card of format {found} cannot have {other}")
+    return card
 
 
 def encode_card(card: Card) -> bytes:

@@ -119,7 +119,7 @@ def test_a_card_gives_what_serving_needs_and_its_own_text(write_version: WriteVe
 @pytest.mark.parametrize(
     ("field", "value", "message"),
     [
-        ("format", 2, "format is 2, not 1"),
+        ("format", 3, "format is 3, not 1 or 2"),
         ("name", "other", "name is 'other', not 'tiny'"),
         ("version", 2, "version is 2, not 1"),
         ("largest_exponent", 0, "largest_exponent is 0"),

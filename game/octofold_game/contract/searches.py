@@ -1,0 +1,93 @@
+"""What a player offers to whoever serves it: a search with limits, and what it found.
+
+A kind of player is a class that an entry point of the group `octofold.players` names. It can be served if it
+has the class method `served` of `ServedKind`. The server reads the options and the files from a card and
+passes them on; the class opens no path itself.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+GROUP = "octofold.players"
+"""The group of entry points that name the kinds of players."""
+
+Option = bool | int | float | str
+"""The value of an option in a card."""
+
+Evaluator = Callable[[NDArray[np.uint8]], Mapping[str, NDArray[np.generic]]]
+"""Answers boards `[N, 16]` with the outputs of another version of the repository, by their names."""
+
+
+class Limits(NamedTuple):
+    """What a search may spend on each board."""
+
+    seconds: float = math.inf
+    """Wall-clock time. The deepest finished search counts; `inf`: the options alone say how deep it goes."""
+    stop: NDArray[np.uint8] | None = None
+    """`[1]`. Another thread writes 1 to end the search; compiled code reads it every millisecond."""
+
+
+class Found(NamedTuple):
+    """What a search found for N boards."""
+
+    moves: NDArray[np.int8]
+    """`[N]`: 0 up, 1 right, 2 down, 3 left; -1 if the game is over or nothing was finished."""
+    values: NDArray[np.float32] | None
+    """`[N, 4]` in the player's `value_unit`, `-inf` for illegal moves; None for a player without values."""
+    depth: NDArray[np.uint8]
+    """`[N]`: how many moves deep the finished search went; 0 if nothing was finished, or none was needed."""
+    positions: NDArray[np.int64]
+    """`[N]`: how many boards and afterstates were visited."""
+
+
+class Search(Protocol):
+    """A player that is ready to search; several threads may call it at the same time."""
+
+    value_unit: str | None
+    """What `Found.values` counts, such as "points" or "chance of success"; None without values."""
+    largest_exponent: int
+    """Of the tiles that it accepts."""
+
+    def prepare(self) -> None:
+        """Compile all code and touch all tables that a search needs, so that no caller waits for it."""
+        ...
+
+    def find(self, boards: NDArray[np.uint8], limits: Limits, /) -> Found:
+        """Search the moves for boards `[N, 16]` on as many cores as were given to `ServedKind.served`.
+
+        Without a limit on time, the answer for a board depends on the board, the options and the files alone:
+        not on the other boards, on earlier calls, or on the number of cores.
+        """
+        ...
+
+
+class ServedKind(Protocol):
+    """The class of a kind of player that can be served."""
+
+    def served(
+        self,
+        options: Mapping[str, Option],
+        files: Mapping[str, NDArray[np.uint8]],
+        evaluators: Mapping[str, Evaluator],
+        cores: int,
+    ) -> Search:
+        """A search with these options.
+
+        Args:
+            options: those that the card names; the others have their defaults.
+            files: the content of the card's files by name, read-only. They are mapped: to copy them would
+                double gigabytes.
+            evaluators: the other versions that the card names, by their role.
+            cores: the cores that one call of `find` may use.
+
+        Raises:
+            OctofoldError: an option is unknown or out of range, or a file is missing, damaged or of a format
+                that this version does not read. The message is one line.
+        """
+        ...
