@@ -28,8 +28,8 @@ class Limits(NamedTuple):
     """What a search may spend on each board."""
 
     seconds: float = math.inf
-    """Wall-clock time: N boards on C cores take at most `seconds * max(1, N / C)`. The deepest finished search
-    counts. A limit that a search does not reach changes nothing in its answer."""
+    """Wall-clock time: N boards on C cores take at most `seconds * max(1, N / C)`. The deepest finished
+    search counts. A limit that a search does not reach changes nothing in its answer."""
     stop: NDArray[np.uint8] | None = None
     """`[1]`. Another thread writes 1 to end the search; compiled code reads it every millisecond."""
     deeper: bool = False
@@ -42,11 +42,11 @@ class Found(NamedTuple):
     moves: NDArray[np.int8]
     """`[N]`: 0 up, 1 right, 2 down, 3 left; -1 if the game is over or nothing was finished."""
     values: NDArray[np.float32] | None
-    """`[N, 4]` in the player's `value_unit`, `-inf` for illegal moves, and for all where `depth` is 0; None for
-    a player without values."""
+    """`[N, 4]` in the player's `value_unit`, `-inf` for illegal moves, and for all where `depth` is 0; None
+    for a player without values."""
     depth: NDArray[np.uint8]
-    """`[N]`: how many moves deep the finished search went; 0 if nothing was finished, or if none was needed, as
-    where a table knows the move."""
+    """`[N]`: how many moves deep the finished search went; 0 if nothing was finished, or if none was needed,
+    as where a table knows the move."""
     positions: NDArray[np.int64]
     """`[N]`: how many boards and afterstates were visited."""
 
