@@ -72,7 +72,7 @@ class SlowBackend(FakeBackend):
 
 
 class RecordingBackend(FakeBackend):
-    """Answers with `fake_moves`, records every batch and what it asked for, and can be stopped and made to fail.
+    """Answers with `fake_moves`, records every batch and what it asks for, can be stopped and made to fail.
 
     While a test clears `gate`, started batches do not finish. `started` counts started batches. A batch fails
     if a board has the exponent `poison` in its first cell.
