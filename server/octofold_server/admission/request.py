@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -30,4 +30,4 @@ class Request(NamedTuple):
     read_boards: ReadBoards
     priority: Priority = Priority.INTERACTIVE
     timeout_seconds: float = math.inf  # from now on, in addition to the deadline of the transport
-    outputs: Sequence[str] = ()  # known names without duplicates
+    outputs: Collection[str] | None = None  # in the order of the reply; None: all that the model has

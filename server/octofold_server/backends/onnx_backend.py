@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from octofold_game.contract.model import BOARDS, OUTPUTS
 from octofold_game.rules import legal_moves
 
-from octofold_server.backends.backend import Layout, Moves, Tensors
+from octofold_server.backends.backend import EVERYTHING, Asked, Layout, Moves, Tensors
 from octofold_server.backends.onnx_session import GraphError, first_line, new_session
 
 _log = logging.getLogger(__name__)
@@ -80,8 +80,8 @@ class OnnxBackend:
         self._bound: dict[int, _Bound] = {}
         self._memory = _HostMemory(layout.max_batch_size) if layout.device == "cpu" else None
 
-    def run(self, boards: NDArray[np.uint8]) -> Moves:
-        """The moves for boards [N, 16] uint8; onnxruntime may raise any exception."""
+    def run(self, boards: NDArray[np.uint8], _asked: Asked = EVERYTHING) -> Moves:
+        """The answers for boards [N, 16] uint8; onnxruntime may raise any exception."""
         count = len(boards)
         size = count
         if self._memory is None:
@@ -205,11 +205,12 @@ def _captured(model: bytes, layout: Layout, tensors: Tensors) -> onnxruntime.Inf
 
 def _check_answers(boards: NDArray[np.uint8], answers: Moves) -> None:
     size = len(boards)
-    shapes = [output.shape for output in answers]
+    outputs = [output for output in answers if output is not None]
+    shapes = [output.shape for output in outputs]
     if shapes != [(size,), (size, 4), (size, 4), (size, 4)]:
         raise GraphError(f"the answer to a batch of {size} boards has the shapes {shapes}")
     for board, move, probabilities, said, legal in zip(
-        boards, answers.moves, answers.probabilities, answers.legal, legal_moves(boards), strict=True
+        boards, outputs[0], outputs[1], outputs[3], legal_moves(boards), strict=True
     ):
         asked = f"the board {board.tolist()} in a batch of {size}"
         allowed = np.flatnonzero(legal).tolist() or [-1]

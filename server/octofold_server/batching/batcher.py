@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from octofold_proto.errors import BackendFailed, DeadlinePassed, QueueFull, Unavailable
 
-from octofold_server.backends.backend import Backend, Moves
+from octofold_server.backends.backend import Asked, Backend, Moves
 from octofold_server.batching.call import (
     TURN_BOARDS,
     WHOLE_BOARDS,
@@ -262,9 +262,12 @@ class Batcher:
         taken = time.monotonic()
         views = [call.boards[start:stop] for call, start, stop in batch]
         boards = views[0] if len(views) == 1 else np.concatenate(views, out=buffer[: sum(map(len, views))])
+        outputs = batch[0].call.outputs
+        if len(batch) > 1:
+            outputs = outputs.union(*[each.call.outputs for each in batch])
         started = time.monotonic()
         try:
-            moves = backend.run(boards)
+            moves = backend.run(boards, Asked(outputs))
         except Exception:  # any exception of a backend fails this batch and no other
             error = _backend_failed(f"the backend failed on a batch of {len(boards)} boards")
             with self._lock:

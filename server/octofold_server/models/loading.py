@@ -5,10 +5,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from octofold_game.contract.model import Card, GraphFile, Precision
+from octofold_game.contract.model import OUTPUTS, Card, GraphFile, Precision
 from octofold_proto.errors import ModelError
 
 from octofold_server.backends.backend import Backend, BackendError, BackendFactory, Layout
@@ -43,6 +44,13 @@ class ServedModel:
     precision: Precision
     batcher: Batcher
     statistics: ModelStatistics
+    output_names: Sequence[str] = tuple(tensor.name for tensor in OUTPUTS)
+    """What it answers, in order."""
+
+    @cached_property
+    def outputs(self) -> frozenset[str]:
+        """The set of `output_names`."""
+        return frozenset(self.output_names)
 
 
 class Loader:

@@ -15,12 +15,14 @@ from typing import Any
 
 import msgspec
 from aiohttp import web
+from numpy.typing import NDArray
 from octofold_game.rules import MOVE_NAMES
 from octofold_proto.errors import InvalidRequest
 
 from octofold_server.admission.access import Right
 from octofold_server.admission.admission import AcceptedCall, Admission
 from octofold_server.admission.request import Request
+from octofold_server.backends.backend import MOVE_ALONE
 from octofold_server.config.options import Config
 from octofold_server.http_transport.calls import Route, answered, failure_of
 from octofold_server.system.quoting import quoted
@@ -91,7 +93,7 @@ class _Answers:
     async def move(self, request: web.Request) -> web.Response:
         try:
             with self._admission.call_slot():
-                call = await self._answered(request)
+                call = await self._answered(request, MOVE_ALONE)
             move = int(call.answer.moves.moves[0])
         except Exception as error:
             return _plain_failure(request, error)
@@ -111,9 +113,9 @@ class _Answers:
                 "model": call.served.name,
                 "version": call.served.version,
                 "move": int(answer.moves[0]),
-                "probabilities": answer.probabilities[0].tolist(),
-                "votes": answer.votes[0].tolist(),
-                "legal": answer.legal[0].tolist(),
+                "probabilities": _first(answer.probabilities),
+                "votes": _first(answer.votes),
+                "legal": _first(answer.legal),
                 "views": None if views is None else views[0].tolist(),
                 "why_no_views": None if views is not None else self._views.why_not(call.served),
             }
@@ -133,8 +135,8 @@ class _Answers:
         headers = {**_no_store(SECURITY_HEADERS), "X-File-Age": f"{piece.age_seconds:.1f}"}
         return web.Response(body=piece.content, content_type="application/octet-stream", headers=headers)
 
-    async def _answered(self, request: web.Request) -> AcceptedCall:
-        """The answered call for the board in the address of a request.
+    async def _answered(self, request: web.Request, outputs: frozenset[str] | None = None) -> AcceptedCall:
+        """The answered call for the board in the address of a request; by default with all outputs.
 
         Raises:
             OctofoldError: the call failed.
@@ -146,7 +148,7 @@ class _Answers:
                     InvalidRequest(f"unknown parameter {quoted(name)}; allowed: {', '.join(ASKED)}")
                 )
         read_board = partial(parse_board, query.get("board", ""))
-        asked = Request(query.get("model", ""), query.get("version", ""), read_board)
+        asked = Request(query.get("model", ""), query.get("version", ""), read_board, outputs=outputs)
         return await answered(self._admission, request, asked)
 
     async def _read(self, work: Callable[[], Any]) -> Any:
@@ -159,6 +161,11 @@ def _plain_failure(request: web.Request, error: Exception) -> web.Response:
     return web.Response(
         text=f"{message}\n", status=status, headers={**_no_store(SECURITY_HEADERS), **headers}
     )
+
+
+def _first(output: NDArray[Any] | None) -> Any:
+    """The output for the first board; None if the model lacks it."""
+    return None if output is None else output[0].tolist()
 
 
 def _json(value: Any) -> web.Response:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
+from octofold_game.contract.model import PROBABILITIES, VOTES
 from octofold_proto.errors import InvalidRequest
 from octofold_proto.messages import (
     DIRECTIONS,
@@ -18,6 +19,7 @@ from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_server.admission.admission import AcceptedCall
 from octofold_server.admission.refusals import failure_status
 from octofold_server.admission.request import Request
+from octofold_server.backends.backend import MOVE_ALONE
 from octofold_server.batching.call import Priority
 
 _PRIORITIES = {
@@ -25,6 +27,14 @@ _PRIORITIES = {
     pb.PRIORITY_INTERACTIVE: Priority.INTERACTIVE,
     pb.PRIORITY_BULK: Priority.BULK,
 }
+
+_OUTPUTS = {
+    (False, False): MOVE_ALONE,
+    (True, False): frozenset({PROBABILITIES.name}),
+    (False, True): frozenset({VOTES.name}),
+    (True, True): frozenset({PROBABILITIES.name, VOTES.name}),
+}
+"""By `with_probabilities` and `with_votes`."""
 
 
 class NextMove:
@@ -44,11 +54,12 @@ class NextMove:
     def reply(self, _: pb.NextMoveRequest, call: AcceptedCall) -> bytes:
         """Make the reply to a message whose call has an answer."""
         answer = call.answer
-        move = int(answer.moves.moves[0])
+        moves = answer.moves
+        move = int(moves.moves[0])
         return pb.NextMoveResponse(
             direction=DIRECTIONS[move],
-            probabilities=answer.moves.probabilities[0].tolist(),
-            votes=answer.moves.votes[0].tolist(),
+            probabilities=None if moves.probabilities is None else moves.probabilities[0].tolist(),
+            votes=None if moves.votes is None else moves.votes[0].tolist(),
             game_over=move < 0,
             model=call.served.name,
             version=call.served.version,
@@ -106,16 +117,21 @@ def _request(message: pb.NextMovesRequest) -> Request:
     if priority is None:
         raise InvalidRequest(f"unknown priority {message.priority}; known are {pb.Priority.keys()}")
     read_boards = partial(boards_from_bytes, message.boards)
-    return Request(message.model, message.version, read_boards, priority)
+    outputs = _OUTPUTS[message.with_probabilities, message.with_votes]
+    return Request(message.model, message.version, read_boards, priority, outputs=outputs)
 
 
 def _response(message: pb.NextMovesRequest, call: AcceptedCall) -> pb.NextMovesResponse:
     answer = call.answer
-    moves = answer.moves
+    moves, probabilities, votes = answer.moves, b"", b""
+    if message.with_probabilities and moves.probabilities is not None:
+        probabilities = probabilities_to_bytes(moves.probabilities)
+    if message.with_votes and moves.votes is not None:
+        votes = votes_to_bytes(moves.votes)
     return pb.NextMovesResponse(
         moves=moves_to_bytes(moves.moves),
-        probabilities=probabilities_to_bytes(moves.probabilities) if message.with_probabilities else b"",
-        votes=votes_to_bytes(moves.votes) if message.with_votes else b"",
+        probabilities=probabilities,
+        votes=votes,
         model=call.served.name,
         version=call.served.version,
         queue_us=round(answer.queue_seconds * 1e6),
