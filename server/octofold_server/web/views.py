@@ -66,8 +66,6 @@ class Views:
         return self._objection(served) or "its graph keeps no answers of single views"
 
     def _objection(self, served: ServedModel) -> str | None:
-        if served.card.compact_tables is not None:
-            return "a second copy of its compact tables takes gigabytes of memory while it is unpacked"
         folder = self._repository / served.name / served.version
         graph = served.card.precisions[served.precision]
         try:
