@@ -75,6 +75,9 @@ TEMPERATURE = 300.0
 MODEL_NAME = re.compile(r"\w[\w.-]{0,127}")
 """What a model and its folder may be called: letters, digits and "_", after the first also "." and "-"."""
 
+DEFAULT_MODEL = "flagship"
+"""The model that ships to be played with. It answers calls that name none, where nothing else is chosen."""
+
 Precision = Literal["fp32", "int8", "fp16"]
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 

@@ -102,8 +102,8 @@ class Config:
     default_model: str = _option(
         "",
         TEXT_OR_NONE,
-        "model used when a request names none; not needed if only one can be served at the start; an "
-        "empty name, such as in a variable that replaces the image's, is none",
+        "model used when a request names none; without it, the only one that can be served at the start, or "
+        "flagship if that is one of several",
     )
     canary: Canary | None = _option(
         None,

@@ -9,12 +9,12 @@ from __future__ import annotations
 import logging
 import random
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from octofold_game.contract.model import CARD_FILE
+from octofold_game.contract.model import CARD_FILE, DEFAULT_MODEL
 from octofold_game.system.files import write_text
 from octofold_proto.errors import ModelError, Unavailable, UnknownModel
 
@@ -120,7 +120,7 @@ class Models:
                 f"the default model {self.default!r} cannot be served; ready: {', '.join(names)}"
             )
         if not self.default:
-            self.default = self._only_model(names)
+            self.default = self._obvious_model(names)
 
     def resolve(self, name: str, version: str) -> ServedModel:
         """The model for a call; an empty name means the default, an empty version the newest ready.
@@ -343,14 +343,17 @@ class Models:
         self.ready = table
         self._on_change(name, bool(ready))
 
-    def _only_model(self, names: Iterable[str]) -> str:
-        """The only one of these names, or an empty text. Later processes repeat the answer of the first."""
-        first, *others = names
-        only = "" if others else first
+    def _obvious_model(self, names: Sequence[str]) -> str:
+        """The only one of these names, else `DEFAULT_MODEL` if it is one of them, else an empty text.
+
+        Later processes repeat the answer of the first.
+        """
+        shipped = DEFAULT_MODEL if DEFAULT_MODEL in names else ""
+        obvious = names[0] if len(names) == 1 else shipped
         if self._default_file is None:
-            return only
+            return obvious
         if not self._default_file.exists():
-            write_text(self._default_file, only)
+            write_text(self._default_file, obvious)
         return self._default_file.read_text(encoding="utf-8")
 
     def _mark_unloaded(self, name: str) -> None:
