@@ -19,7 +19,7 @@ def test_a_model_with_large_files_gets_no_second_session(where: str, tmp_path: P
     table = ListedFile(file="table.bin", sha256="0" * 64)
     graph = GraphFile(file="model.onnx", sha256="0" * 64, tensors={"table": table})
     card = SimpleNamespace(precisions={"fp32": graph}, compact_tables=None)
-    served: Any = SimpleNamespace(name="large", version="1", precision="fp32", card=card)
+    served: Any = SimpleNamespace(name="large", version="1", precision="fp32", card=card, graph=graph)
     assert Views(tmp_path).may_have_session(served)
     os.truncate(folder / where, (MAX_MEGABYTES << 20) + 1)
     assert not Views(tmp_path).may_have_session(served)

@@ -74,10 +74,8 @@ def model_config(served: ServedModel, max_boards: int) -> Description:
     """
     card = served.card
     parameters = {"largest_exponent": str(served.largest_exponent)}
-    file = {}
     if card.player is None:
         parameters["precision"] = served.precision
-        file["default_model_filename"] = card.precisions[served.precision].file
     else:
         parameters["player"] = card.player.kind
         parameters |= {f"option_{name}": str(value) for name, value in card.player.options.items()}
@@ -93,7 +91,7 @@ def model_config(served: ServedModel, max_boards: int) -> Description:
         ],
         "output": [_output_config(OUTPUTS[name]) for name in served.output_names],
         "instance_group": [{"name": f"{served.name}_0", "count": served.batcher.lanes, "kind": "KIND_AUTO"}],
-        **file,
+        **({} if served.graph is None else {"default_model_filename": served.graph.file}),
         "dynamic_batching": {
             "preferred_batch_size": [served.batcher.max_batch_size],
             "max_queue_delay_microseconds": 0,
