@@ -134,6 +134,8 @@ def build(
             no place for the socket of its check.
         ModelError: the model repository cannot be read.
     """
+    if slot is not None and new_backends is onnx_lanes:
+        new_backends = partial(onnx_lanes, shared=slot.folder)
     health = Health(SERVICES)
     unloaded = Unloaded(None if slot is None else slot.folder / "unloaded")
     default_file = None if slot is None else slot.folder / "default"

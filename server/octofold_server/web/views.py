@@ -71,8 +71,6 @@ class Views:
         graph = served.graph
         if graph is None:
             return "a player has none"
-        if served.card.compact_tables is not None:
-            return "a second copy of its compact tables takes gigabytes of memory while it is unpacked"
         folder = self._repository / served.name / served.version
         try:
             size = sum((folder / each.file).stat().st_size for each in (graph, *graph.tensors.values()))
