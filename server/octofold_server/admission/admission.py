@@ -260,9 +260,9 @@ class Admission:
                         f"{len(boards)} boards in one call; {self.limits.boards} are allowed"
                     )
                 outputs = served.outputs if request.outputs is None else frozenset(request.outputs)
-                if not outputs <= served.outputs:
+                if request.needs_outputs and not outputs <= served.outputs:
                     raise InvalidRequest(_unknown_output(request.outputs or (), served))
-                call = AcceptedCall(boards, deadline, request.priority, outputs)
+                call = AcceptedCall(boards, deadline, request.priority, outputs, request.search_seconds)
                 call.request, call.served = request, served
                 call._admission, call._headers = self, headers
                 call._when_answered, call._has_slot = when_answered, takes_slot

@@ -40,22 +40,35 @@ EVERYTHING = Asked(NETWORK_OUTPUTS)
 """Every output of a network, without limits."""
 
 
+UNFINISHED = -2
+"""In place of a move: the limits did not allow a search one move deep."""
+
+
 class Moves(NamedTuple):
-    """The answers of a backend for N boards. An output that was not asked for may be None."""
+    """The answers of a backend for N boards.
+
+    An output is None if the model lacks it, and may be None if it was not asked for.
+    """
 
     moves: NDArray[np.int8]  # [N]: 0 up, 1 right, 2 down, 3 left, -1 game over
     probabilities: NDArray[np.float32] | None = None  # [N, 4]
     votes: NDArray[np.uint8] | None = None  # [N, 4]
     legal: NDArray[np.bool_] | None = None  # [N, 4]
+    values: NDArray[np.float32] | None = None  # [N, 4], as the next two in `octofold_game.contract.searches`
+    depth: NDArray[np.uint8] | None = None  # [N]
+    positions: NDArray[np.int64] | None = None  # [N]
 
     def rows(self, start: int, stop: int) -> Moves:
         """The answers for boards `start` to `stop`, as views."""
-        moves, probabilities, votes, legal = self
+        moves, probabilities, votes, legal, values, depth, positions = self
         return Moves(
             moves[start:stop],
             None if probabilities is None else probabilities[start:stop],
             None if votes is None else votes[start:stop],
             None if legal is None else legal[start:stop],
+            None if values is None else values[start:stop],
+            None if depth is None else depth[start:stop],
+            None if positions is None else positions[start:stop],
         )
 
     @staticmethod

@@ -64,6 +64,8 @@ class Call:
         deadline: a time of `time.monotonic`.
         priority: the priority of the boards.
         outputs: the outputs that the call asks for in addition to moves.
+        search_seconds: how long the search for each board should take; infinity for what the player's options
+            say.
 
     Attributes:
         submitted: when the call was made, a time of `time.monotonic`.
@@ -82,7 +84,7 @@ class Call:
     __slots__ = (
         "__weakref__", "answer", "answered", "boards", "deadline", "done", "error", "finished",
         "inference_seconds", "longest_turn", "may_yield", "outputs", "parts", "priority", "queue_seconds",
-        "size", "submitted", "taken", "turn",
+        "search_seconds", "size", "submitted", "taken", "turn",
     )  # fmt: skip
 
     answer: Answer
@@ -93,12 +95,14 @@ class Call:
         deadline: float = math.inf,
         priority: Priority = Priority.INTERACTIVE,
         outputs: frozenset[str] = NETWORK_OUTPUTS,
+        search_seconds: float = math.inf,
     ) -> None:
         self.boards = boards
         self.size = len(boards)
         self.deadline = deadline
         self.priority = priority
         self.outputs = outputs
+        self.search_seconds = search_seconds
         self.submitted = time.monotonic()
         self.taken = 0
         self.answered = 0

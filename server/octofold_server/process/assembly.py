@@ -139,8 +139,11 @@ def build(
     health = Health(SERVICES)
     unloaded = Unloaded(None if slot is None else slot.folder / "unloaded")
     default_file = None if slot is None else slot.folder / "default"
+    digests = None if slot is None else slot.folder / "digests"
     try:
-        models = Models(config, new_backends, health.set_model, unloaded, _signatures(config), default_file)
+        models = Models(
+            config, new_backends, health.set_model, unloaded, _signatures(config), default_file, digests
+        )
         admission = Admission(models, _limits(config), _tracing() if config.tracing else None)
         tls = _tls(config)
         access = Access(config.tokens, config.admin_tokens, admin=config.admin, refusals=admission.refusals)

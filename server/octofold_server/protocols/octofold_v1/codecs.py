@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 from functools import partial
+from itertools import compress, product
 
-from octofold_game.contract.model import PROBABILITIES, VOTES
+from octofold_game.contract.model import PROBABILITIES, SEARCH_OUTPUTS, VOTES
 from octofold_proto.errors import InvalidRequest
 from octofold_proto.messages import (
     DIRECTIONS,
     board_from_exponents,
     boards_from_bytes,
     moves_to_bytes,
+    positions_to_bytes,
     probabilities_to_bytes,
+    values_to_bytes,
     votes_to_bytes,
 )
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 
 from octofold_server.admission.admission import AcceptedCall
 from octofold_server.admission.refusals import failure_status
-from octofold_server.admission.request import Request
-from octofold_server.backends.backend import MOVE_ALONE
+from octofold_server.admission.request import Request, search_seconds
 from octofold_server.batching.call import Priority
 
 _PRIORITIES = {
@@ -28,13 +30,12 @@ _PRIORITIES = {
     pb.PRIORITY_BULK: Priority.BULK,
 }
 
+_SWITCHES = ((PROBABILITIES,), (VOTES,), SEARCH_OUTPUTS)
 _OUTPUTS = {
-    (False, False): MOVE_ALONE,
-    (True, False): frozenset({PROBABILITIES.name}),
-    (False, True): frozenset({VOTES.name}),
-    (True, True): frozenset({PROBABILITIES.name, VOTES.name}),
+    switches: frozenset(tensor.name for tensors in compress(_SWITCHES, switches) for tensor in tensors)
+    for switches in product((False, True), repeat=3)
 }
-"""By `with_probabilities` and `with_votes`."""
+"""By `with_probabilities`, `with_votes` and `with_search`."""
 
 
 class NextMove:
@@ -45,7 +46,8 @@ class NextMove:
 
     def request(self, message: pb.NextMoveRequest) -> Request:
         """Read the model, the version and the boards of a message."""
-        return Request(message.model, message.version, partial(board_from_exponents, message.board))
+        request = Request(message.model, message.version, partial(board_from_exponents, message.board))
+        return _for_a_time(request, message.search_time_us) if message.search_time_us else request
 
     def request_id(self, _: pb.NextMoveRequest) -> str:
         """Empty: the protocol has no field for a request id."""
@@ -65,6 +67,9 @@ class NextMove:
             version=call.served.version,
             queue_us=round(answer.queue_seconds * 1e6),
             inference_us=round(answer.inference_seconds * 1e6),
+            values=None if moves.values is None else moves.values[0].tolist(),
+            depth=None if moves.depth is None else int(moves.depth[0]),
+            positions=None if moves.positions is None else int(moves.positions[0]),
         ).SerializeToString()
 
 
@@ -117,8 +122,15 @@ def _request(message: pb.NextMovesRequest) -> Request:
     if priority is None:
         raise InvalidRequest(f"unknown priority {message.priority}; known are {pb.Priority.keys()}")
     read_boards = partial(boards_from_bytes, message.boards)
-    outputs = _OUTPUTS[message.with_probabilities, message.with_votes]
-    return Request(message.model, message.version, read_boards, priority, outputs=outputs)
+    outputs = _OUTPUTS[message.with_probabilities, message.with_votes, message.with_search]
+    request = Request(
+        message.model, message.version, read_boards, priority, outputs=outputs, needs_outputs=False
+    )
+    return _for_a_time(request, message.search_time_us) if message.search_time_us else request
+
+
+def _for_a_time(request: Request, search_time_us: int) -> Request:
+    return request._replace(search_seconds=search_seconds(search_time_us))
 
 
 def _response(message: pb.NextMovesRequest, call: AcceptedCall) -> pb.NextMovesResponse:
@@ -128,7 +140,7 @@ def _response(message: pb.NextMovesRequest, call: AcceptedCall) -> pb.NextMovesR
         probabilities = probabilities_to_bytes(moves.probabilities)
     if message.with_votes and moves.votes is not None:
         votes = votes_to_bytes(moves.votes)
-    return pb.NextMovesResponse(
+    response = pb.NextMovesResponse(
         moves=moves_to_bytes(moves.moves),
         probabilities=probabilities,
         votes=votes,
@@ -137,3 +149,8 @@ def _response(message: pb.NextMovesRequest, call: AcceptedCall) -> pb.NextMovesR
         queue_us=round(answer.queue_seconds * 1e6),
         inference_us=round(answer.inference_seconds * 1e6),
     )
+    if message.with_search and moves.depth is not None and moves.positions is not None:
+        response.depth, response.positions = moves.depth.tobytes(), positions_to_bytes(moves.positions)
+        if moves.values is not None:
+            response.values = values_to_bytes(moves.values)
+    return response

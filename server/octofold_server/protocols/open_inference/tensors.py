@@ -33,7 +33,7 @@ class TensorSpec(NamedTuple):
     shape: tuple[int, ...]
 
 
-_DATATYPES = {"uint8": "UINT8", "int8": "INT8", "float32": "FP32", "bool": "BOOL"}
+_DATATYPES = {"uint8": "UINT8", "int8": "INT8", "int64": "INT64", "float32": "FP32", "bool": "BOOL"}
 
 
 def _spec(tensor: model.Tensor) -> TensorSpec:
@@ -42,7 +42,8 @@ def _spec(tensor: model.Tensor) -> TensorSpec:
 
 
 BOARDS = _spec(model.BOARDS)
-OUTPUTS = {tensor.name: _spec(tensor) for tensor in model.OUTPUTS}
+OUTPUTS = {tensor.name: _spec(tensor) for tensor in (*model.OUTPUTS, *model.SEARCH_OUTPUTS)}
+"""The outputs of all models."""
 
 _FIELDS = dict(zip(OUTPUTS, Moves._fields, strict=True))
 """The field of `Moves` for each output."""
