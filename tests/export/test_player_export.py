@@ -91,7 +91,7 @@ def test_a_player_without_files_is_a_card(tmp_path: Path, capsys: pytest.Capture
     assert card.player.kind == "expectimax"
     assert card.player.options == {"depth": 2, "cutoff": 0.001}
     assert card.value_unit == "heuristic points"
-    assert card.largest_exponent == 15
+    assert card.largest_exponent == 17
     assert card.checkpoint_sha256 == HeuristicExpectimaxPlayer(2, 0.001).sha256
     assert "depth 2" in (tmp_path / "mine" / "1" / "README.md").read_text()
     assert published(tmp_path, "expectimax:depth=1") == 0
