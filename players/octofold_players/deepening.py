@@ -36,13 +36,15 @@ class Rows(NamedTuple):
     """`[N]`: how many positions of each were visited."""
 
 
-class Ending(NamedTuple):
-    """When a search must end."""
+class Means(NamedTuple):
+    """What a search may use."""
 
     deadline: int = NEVER
     """A time of `endings.clock`."""
     stop: NDArray[np.uint8] | None = None
     """See `Limits.stop`."""
+    threads: int = 1
+    """That may search the moves of a board: several only for a lone board."""
 
 
 class DeepeningSearch(ABC):
@@ -72,7 +74,7 @@ class DeepeningSearch(ABC):
         depths: NDArray[np.uint8],
         moves: NDArray[np.int64],
         rows: Rows,
-        ending: Ending,
+        means: Means,
     ) -> bool:
         """Search some moves of boards `[N]` to depths `[N]`, in order; returns whether all are done.
 
@@ -113,7 +115,8 @@ class DeepeningSearch(ABC):
             others = start + np.flatnonzero(known < 0)
             ends = min(deadline, deadline_in(limits.seconds * (end - start)))
             found = self._no_rows(len(others))
-            self._deepen(boards[others], found, Ending(ends, limits.stop), limits.deeper)
+            means = Means(ends, limits.stop, threads if len(boards) == 1 else 1)
+            self._deepen(boards[others], found, means, limits.deeper)
             moves[of] = known
             moves[others] = best_moves(found.values)
             rows.values[others], rows.depths[others], rows.positions[others] = found
@@ -129,7 +132,7 @@ class DeepeningSearch(ABC):
         def fill(start: int, end: int) -> None:
             of = slice(start, end)
             self._search(
-                boards[of], depths[of], Rows(rows.values[of], rows.depths[of], rows.positions[of]), Ending()
+                boards[of], depths[of], Rows(rows.values[of], rows.depths[of], rows.positions[of]), Means()
             )
 
         spread_parts(fill, len(boards), self._threads())
@@ -145,38 +148,38 @@ class DeepeningSearch(ABC):
             np.zeros(count, np.int64),
         )
 
-    def _deepen(self, boards: NDArray[np.uint64], rows: Rows, ending: Ending, deeper: bool) -> None:
+    def _deepen(self, boards: NDArray[np.uint64], rows: Rows, means: Means, deeper: bool) -> None:
         wanted = self.depths(boards)
-        if ending.deadline == NEVER:
-            self._search(boards, wanted, rows, ending)
+        if means.deadline == NEVER:
+            self._search(boards, wanted, rows, means)
             return
         if deeper:
             wanted = np.full_like(wanted, self.most_depth)
             first = 1
         else:
-            if not self._search(boards, np.minimum(wanted, 1), rows, ending):
+            if not self._search(boards, np.minimum(wanted, 1), rows, means):
                 return
-            half = ending._replace(deadline=(int(clock()) + ending.deadline) // 2)
+            half = means._replace(deadline=(int(clock()) + means.deadline) // 2)
             if self._search(boards, wanted, rows, half):
                 return
             first = 2
         for depth in range(first, int(wanted.max(initial=0)) + 1):
-            if not self._search(boards, np.minimum(wanted, depth), rows, ending):
+            if not self._search(boards, np.minimum(wanted, depth), rows, means):
                 return
 
     def _search(
-        self, boards: NDArray[np.uint64], depths: NDArray[np.uint8], rows: Rows, ending: Ending
+        self, boards: NDArray[np.uint64], depths: NDArray[np.uint8], rows: Rows, means: Means
     ) -> bool:
         """`search` all moves; those of a lone board by several threads where that is faster."""
-        if len(boards) != 1 or depths[0] < self.split_depth or self._threads() == 1:
-            return self.search(boards, depths, EVERY_MOVE, rows, ending)
+        if means.threads == 1 or not len(boards) or depths[0] < self.split_depth:
+            return self.search(boards, depths, EVERY_MOVE, rows, means)
         split = [self._no_rows(1) for _ in EVERY_MOVE]
         is_done = np.zeros(len(EVERY_MOVE), np.bool_)
 
         def fill(move: int) -> None:
-            is_done[move] = self.search(boards, depths, EVERY_MOVE[move : move + 1], split[move], ending)
+            is_done[move] = self.search(boards, depths, EVERY_MOVE[move : move + 1], split[move], means)
 
-        spread_singly(fill, len(EVERY_MOVE), self._threads())
+        spread_singly(fill, len(EVERY_MOVE), means.threads)
         rows.positions[0] += sum(int(each.positions[0]) for each in split)
         if not is_done.all():
             return False

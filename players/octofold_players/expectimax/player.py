@@ -19,7 +19,7 @@ from octofold_game.compiling import njit
 from octofold_game.contract.searches import Evaluator, Option
 
 from octofold_players.compiled.endings import RUNNING, TABLE_FULL, new_state
-from octofold_players.deepening import DeepeningSearch, Ending, Rows
+from octofold_players.deepening import DeepeningSearch, Means, Rows
 from octofold_players.expectimax.heuristic import HEURISTICS, worth_of_lines
 from octofold_players.expectimax.search import MOST_SEARCHES, Entry, search_boards
 from octofold_players.local_player import OptionError, ValuePlayer, card_options, check_option
@@ -102,14 +102,14 @@ class ExpectimaxSearch(DeepeningSearch):
         depths: NDArray[np.uint8],
         moves: NDArray[np.int64],
         rows: Rows,
-        ending: Ending,
+        means: Means,
     ) -> bool:
         """As in `DeepeningSearch`."""
         needed = 4 * len(boards)
         while True:
             if _memory.searches + needed > MOST_SEARCHES:
                 _memory.renew(len(_memory.table))
-            state = new_state(*ending)
+            state = new_state(means.deadline, means.stop)
             state["grows"] = len(_memory.table) < _MOST_ENTRIES
             first = _memory.searches + 1
             _memory.searches += needed

@@ -56,6 +56,7 @@ def search_boards(
         if searched[n] >= depth:
             continue
         before = state[0].positions
+        visit(state, len(moves))
         for move in moves:
             afterstate, reward = slide(boards[n], move)
             if reward >= OUTGROWN:
@@ -90,7 +91,6 @@ def search_move(afterstate, depth, cutoff, lines, table, search, state):
     """
     state[0].entries = 0
     if depth == 0 or _F(1.0) < cutoff:
-        visit(state, 1)
         return np.float64(sum_of_lines(afterstate, lines))
     worth = _expected(afterstate, depth, _F(1.0), cutoff, lines, table, search, state)
     return np.nan if state[0].ended else worth

@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 from octofold_game.contract.searches import Evaluator, FileSource, Limits, Option
 
 from octofold_players.compiled.endings import RUNNING, new_state
-from octofold_players.deepening import DeepeningSearch, Ending, Rows
+from octofold_players.deepening import DeepeningSearch, Means, Rows
 from octofold_players.endgame.tables import EndgameTable, load_tables, read_tables, table_files
 from octofold_players.local_player import ValuePlayer, card_options, check_option
+from octofold_players.ntuple.compact_tables import is_compact
 from octofold_players.ntuple.network import NTupleNetwork
 from octofold_players.ntuple.search import search_boards
 
@@ -57,7 +58,9 @@ class NTuplePlayer(ValuePlayer):
 
     def served_files(self) -> dict[str, FileSource]:
         """As `octofold_game.contract.searches.HasFiles.served_files`."""
-        return {**self.network.files(), **({} if self.tables is None else table_files(self.tables))}
+        files = {name: self.path / name for name in NTupleNetwork.FILES}
+        tables = {} if self.tables is None else table_files(self.tables)
+        return {**(self.network.files() if is_compact(self.path) else files), **tables}
 
     @property
     def network(self) -> NTupleNetwork:
@@ -118,9 +121,9 @@ class NTupleSearch(DeepeningSearch):
         depths: NDArray[np.uint8],
         moves: NDArray[np.int64],
         rows: Rows,
-        ending: Ending,
+        means: Means,
     ) -> bool:
         """As in `DeepeningSearch`."""
-        state = new_state(*ending)
+        state = new_state(means.deadline, means.stop)
         search_boards(boards, depths, moves, self.network.values, self.network.layout, *rows, state)
         return bool(state["ended"] == RUNNING)

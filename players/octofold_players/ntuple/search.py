@@ -75,7 +75,7 @@ def search_boards(boards, depths, moves, network, layout, values, searched, posi
         if searched[n] >= depth:
             continue
         before = state[0].positions
-        visit(state, 1 + len(moves))
+        visit(state, len(moves))
         if depth == 1:
             fetch_afterstates(boards[n], network, layout, symmetric, indices)
         for move in moves:

@@ -22,7 +22,7 @@ from octofold_game.contract.searches import Evaluator, Limits, Option
 
 from octofold_players.compiled.endings import RUNNING, new_state
 from octofold_players.compiled.line_tables import Line, line_table
-from octofold_players.deepening import EVERY_MOVE, DeepeningSearch, Ending, Rows
+from octofold_players.deepening import EVERY_MOVE, DeepeningSearch, Means, Rows
 from octofold_players.endgame.tables import EndgameTable, load_tables, read_tables, table_files
 from octofold_players.local_player import ValuePlayer, card_options, check_option
 from octofold_players.perimeter.search import MOST_SEARCHES, Entry, search_boards
@@ -113,13 +113,13 @@ class PerimeterSearch(DeepeningSearch):
         depths: NDArray[np.uint8],
         moves: NDArray[np.int64],
         rows: Rows,
-        ending: Ending,
+        means: Means,
     ) -> bool:
         """As in `DeepeningSearch`, for all moves."""
         assert len(moves) == len(EVERY_MOVE)
         if _memory.searches + 2 * len(boards) > MOST_SEARCHES:
             _memory.__init__()  # type: ignore[misc]
-        state, first = new_state(*ending), _memory.searches + 1
+        state, first = new_state(means.deadline, means.stop), _memory.searches + 1
         _memory.searches += 2 * len(boards)
         search_boards(boards, depths, _DOUBT, _worth_of_lines(), _memory.table, first, *rows, state)
         return bool(state["ended"] == RUNNING)

@@ -58,7 +58,7 @@ def search_boards(boards, depths, doubt, lines, table, first_search, values, sea
         if searched[n] >= depth:
             continue
         before = state[0].positions
-        visit(state, 1)
+        visit(state, 4)
         least_likely = np.float32(2.0 ** -(depth + doubt))
         largest, worth = _largest_tile(boards[n]), sum_of_lines(boards[n], lines)
         enough = 2.0 * largest if worth >= 2 * largest else _NOTHING
