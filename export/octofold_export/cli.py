@@ -120,8 +120,9 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
         _check_player(parser, parsed)
     fields = {name: value for name, value in vars(parsed).items() if name in _FIELDS and value is not None}
     described = fields or parsed.description is not None
-    if described and (parsed.checkpoint is not None or parsed.ntuple is not None):
-        parser.error("--checkpoint and --ntuple need no description: remove its flags")
+    for source in ("checkpoint", "ntuple", "player"):
+        if described and vars(parsed)[source] is not None:
+            parser.error(f"--{source} needs no description: remove its flags")
     try:
         check_name(parsed.name)
         parsed.description_flags = hints_from_flags(fields)
@@ -146,12 +147,9 @@ def _check_task(parser: Parser, parsed: argparse.Namespace) -> None:
 
 def _check_player(parser: Parser, parsed: argparse.Namespace) -> None:
     """Refuse flags that --player would ignore."""
-    useless = (*_FIELDS, "description", "encoder", *_OF_AN_EXPORT, *_OF_A_NEW_VERSION)
-    for flag in useless:
+    for flag in ("encoder", *_OF_AN_EXPORT, *_OF_A_NEW_VERSION):
         if vars(parsed)[flag.replace("-", "_")] not in (None, False):
-            parser.error(
-                f"--{flag.rpartition('.')[2].replace('_', '-')} is for networks, and --player is none"
-            )
+            parser.error(f"--{flag} is for networks, and --player is none")
 
 
 def _parser() -> Parser:

@@ -20,7 +20,6 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.lib import format as npy
 from numpy.typing import NDArray
-from octofold_game.bitboards import LARGEST_EXPONENT
 from octofold_game.contract.model import (
     CARD_FILE,
     PLAYER_CARD_FORMAT,
@@ -177,8 +176,8 @@ def _check_moves(made: MadePlayer, search: Search, report: Report) -> int:
     Raises:
         GateError: it does not.
     """
-    largest = min(search.largest_exponent, LARGEST_EXPONENT)
-    boards = play_boards(HeuristicExpectimaxPlayer(depth=1), _CHECKED_BOARDS, largest, _SEED, report)
+    sensible = HeuristicExpectimaxPlayer(depth=1)
+    boards = play_boards(sensible, _CHECKED_BOARDS, search.largest_exponent, _SEED, report)
     started, checked = time.monotonic(), 0
     while checked < len(boards) and time.monotonic() - started < _SECONDS_TO_CHECK:
         some = boards[checked : checked + _BOARDS_AT_ONCE]

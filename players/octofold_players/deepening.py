@@ -12,11 +12,12 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from octofold_game.bitboards import LARGEST_EXPONENT, pack
 from octofold_game.contract.searches import Found, Limits
+from octofold_game.rules import LARGEST_EXPONENT, check_boards
 
 from octofold_players.compiled.endings import NEVER, clock, deadline_in
 from octofold_players.compiled.spread import numba_threads, spread_parts, spread_singly
+from octofold_players.downgrading import pack_downgraded
 from octofold_players.endgame.tables import EndgameTable, endgame_moves
 from octofold_players.local_player import best_moves
 
@@ -98,9 +99,9 @@ class DeepeningSearch(ABC):
         """As `Search.find`.
 
         Raises:
-            BoardError: an exponent is above 15.
+            BoardError: a board is malformed or has an exponent above 17.
         """
-        return self.find_packed(pack(boards), limits)
+        return self.find_packed(pack_downgraded(check_boards(boards, self.largest_exponent)), limits)
 
     def find_packed(self, boards: NDArray[np.uint64], limits: Limits) -> Found:
         """`find` for 64-bit boards `[N]`."""

@@ -26,6 +26,7 @@ Files = dict[str, NDArray[np.uint8]]
 OPEN = [7, 6, 5, 4, 1, 2, 3, 2, 0, 1, 2, 1, 0, 0, 1, 0]
 BLOCK = [12, 11, 9, 3, 7, 8, 6, 2, 2, 0, 1, 0, 1, 0, 0, 0]  # in the formation of the tables
 NEARLY_OVER = [1, 2, 3, 4, 5, 6, 7, 8, 1, 2, 3, 4, 5, 6, 7, 0]
+LARGE = [17, 15, 14, 11, 1, 2, 3, 2, 0, 1, 2, 1, 0, 0, 1, 0]  # beyond the packed boards of the search
 HOURS = 1e5
 
 
@@ -70,7 +71,7 @@ def both(name: str, folder: Path, cores: int = 2) -> tuple[ValuePlayer, Search]:
 def test_a_served_player_moves_as_the_player_itself(
     name: str, folder: Path, boards: NDArray[np.uint8]
 ) -> None:
-    boards = np.concatenate([boards, np.array([OPEN, BLOCK, NEARLY_OVER], np.uint8)])
+    boards = np.concatenate([boards, np.array([OPEN, BLOCK, NEARLY_OVER, LARGE], np.uint8)])
     player, one_core = both(name, folder, 1)
     _, cores = both(name, folder, 3)
     moves, values = player.next_moves(boards), player.action_values(boards).astype(np.float32)

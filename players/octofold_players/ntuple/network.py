@@ -30,7 +30,7 @@ from octofold_players.compiled.prefetch import prefetch
 from octofold_players.compiled.spread import part_count
 from octofold_players.compiled.table_files import BAD_JSON, TableFileError, array_in, read_array, save_array
 from octofold_players.local_player import best_moves
-from octofold_players.ntuple.compact_tables import CompactTables, is_compact
+from octofold_players.ntuple.compact_tables import NETWORK_FILE, CompactTables, is_compact
 from octofold_players.ntuple.tuples import check_tuples
 
 FOUR_SIX_TUPLES = (
@@ -41,7 +41,7 @@ FOUR_SIX_TUPLES = (
 )
 _U = np.uint64
 _FORMAT = 1
-_DESCRIPTION, _VALUES = "network.json", "values.npy"
+_DESCRIPTION, _VALUES = NETWORK_FILE, "values.npy"
 _LARGEST_DESCRIPTION = 1 << 20
 _ROWS = 1 << 22
 """Values that are checked at a time: the result takes memory."""
