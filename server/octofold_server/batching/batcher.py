@@ -221,7 +221,7 @@ class Batcher:
         waiting = self.waiting
         if not waiting:
             return batch
-        # One lane's share: if it took all boards, the other lanes would be idle. A search uses all cores anyhow.
+        # One lane's share: if it took all, the others would be idle. A search uses all cores anyhow.
         share = waiting if self._budgets is not None else -(-waiting // self.lanes)
         room = min(self.max_batch_size, share)
         bulk = self._bulk.boards
