@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -25,12 +24,6 @@ KINDS = Path(__file__).parent / "kinds"
 PROGRAM = Path(__file__).parents[1] / "server" / "player_server.py"
 """The octofold-serve that finds the kinds."""
 TABLE = bytes([30, 10, 20, 40])
-
-
-def find_kinds() -> None:
-    """Let this process find the kinds."""
-    if str(KINDS) not in sys.path:
-        sys.path.append(str(KINDS))
 
 
 def write_player(

@@ -15,16 +15,15 @@ from octofold_server.config.options import Config
 from octofold_server.models.on_demand import WHEN_ASKED
 from octofold_server.models.player_files import PlayerFiles
 from octofold_server.models.registry import Models
-from support.player_versions import TABLE, find_kinds, write_player
+from support.player_versions import KINDS, TABLE, write_player
 from support.registries import BOARD, reason, states
 from support.servers import WriteVersion
 from support.waiting import wait_for
 
-find_kinds()
-
 
 @pytest.fixture
-def repository(tmp_path: Path, write_version: WriteVersion) -> Path:
+def repository(tmp_path: Path, write_version: WriteVersion, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.syspath_prepend(KINDS)
     write_version("network")
     return tmp_path / "models"
 
