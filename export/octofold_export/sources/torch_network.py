@@ -38,6 +38,7 @@ class TorchNetwork:
 
     shape: Sequence[int | None] | None = None
     type: ElementType | None = None
+    files = None
 
     def __init__(self, module: nn.Module, name: str, encoder: Encoder | None = None) -> None:
         """Check the weights, and bring modules of 16 bits to float32.
