@@ -154,7 +154,7 @@ def _half(card: Card) -> Iterator[str]:
     if "fp16" in card.precisions:
         yield ""
         yield "fp16 is what a GPU takes. It was measured on a CPU, where onnxruntime rounds the weights and"
-        yield "computes in float32; `python bench/gpu.py` measures it on a GPU."
+        yield "computes in float32; `python bench/gpu/gpu.py` measures it on a GPU."
 
 
 def _strength(strength: Strength | None) -> Iterator[str]:
