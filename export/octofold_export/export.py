@@ -61,8 +61,8 @@ if TYPE_CHECKING:  # an optional extra
 _CALIBRATION_BOARDS = 2_048  # or a quarter of a smaller recording
 _MEASURED_BOARDS = 10_240
 _LARGE_WEIGHTS = 50_000_000
-"""From here on, the 8-bit form is made only if it is asked for: it takes several times the network's memory. And a
-fifth of the boards is asked about, at hundreds of boards a second."""
+"""From here on, the 8-bit form is made only if it is asked for, because it takes several times the network's
+memory, and the network is asked about a fifth of the boards, because it answers some hundred a second."""
 _LARGE_SHARE = 5
 _SEED = 1
 

@@ -40,7 +40,7 @@ class Outputs:
 
 
 class FoldedGraph:
-    """A folded graph, loaded on the CPU, with its external tensors by name or in files. It is also a `Player`.
+    """A folded graph on the CPU, with its external tensors by name or in files. It is also a `Player`.
 
     Raises:
         ExportError: onnxruntime cannot load the graph.

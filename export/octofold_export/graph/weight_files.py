@@ -1,12 +1,14 @@
 """Keeps the large tensors of a network in files, so that they are in memory once instead of in every copy.
 
-A network of 500 MB is parsed, converted, folded, and run by several sessions. Here, its graphs are small: they
-refer to files in a temporary folder, from which onnxruntime maps the tensors. What is published is one file.
+A network of 500 MB is parsed, converted, folded, and run by several sessions. Here, its graphs are small:
+they refer to files in a temporary folder, from which onnxruntime maps the tensors. What is published is one
+file.
 """
 
 from __future__ import annotations
 
 import io
+import math
 import mmap
 import secrets
 import shutil
@@ -79,11 +81,11 @@ class WeightFiles:
             pieces.append((_field(_INITIALIZER, len(inner) + size) + inner, content, size))
         graph = light.graph.SerializeToString()
         light.ClearField("graph")
-        length = len(graph) + sum(len(head) + size for head, _, size in pieces)
+        length = len(graph) + sum(len(before) + size for before, _, size in pieces)
         with tempfile.TemporaryFile(dir=self.folder) as joined:
             joined.write(light.SerializeToString() + _field(_GRAPH, length) + graph)
-            for head, content, _ in pieces:
-                joined.write(head)
+            for before, content, _ in pieces:
+                joined.write(before)
                 with content.open("rb") as opened:
                     shutil.copyfileobj(opened, joined, _BLOCK)
             joined.flush()
@@ -109,7 +111,7 @@ def in_files(
     """
     moved = [tensor for tensor in model.graph.initializer if _is_large(tensor)]
     if files is None:
-        if sum(len(tensor.raw_data) for tensor in moved) < LARGE_BYTES:
+        if sum(map(_size, moved)) < LARGE_BYTES:
             return model, None
         files = WeightFiles()
     initializers = list(model.graph.initializer)
@@ -154,9 +156,14 @@ def _is_large(tensor: TensorProto) -> bool:
     return bool(
         not is_in_file(tensor)
         and tensor.data_type == TensorProto.FLOAT
-        and tensor.ByteSize() >= LARGE_TENSOR_BYTES
+        and _size(tensor) >= LARGE_TENSOR_BYTES
         and tensor.HasField("raw_data")
     )
+
+
+def _size(tensor: TensorProto) -> int:
+    """The bytes of a tensor of float32; protobuf would copy it to count them."""
+    return 4 * math.prod(tensor.dims)
 
 
 def _field(key: int, length: int) -> bytes:

@@ -33,8 +33,8 @@ def new_session(
 ) -> onnxruntime.InferenceSession:
     """Open a session on the CPU. Exceptions of onnxruntime pass through.
 
-    With `optimized`, the optimized graph is written to this path, and its large tensors to files beside it if
-    the tensors of the model are in `files`. It uses only ONNX's own operators: constants are folded, and batch
+    With `optimized`, the optimized graph is written to this path, and its large tensors to a file beside it
+    if those of the model are in `files`. It uses only ONNX's own operators: constants are folded, and batch
     norm is merged into the convolutions.
     """
     options = onnxruntime.SessionOptions()

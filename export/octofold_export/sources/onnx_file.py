@@ -31,7 +31,7 @@ from octofold_export.sources.body import new_session, prepare
 from octofold_export.sources.file_kinds import MOST_BYTES, check_size, kind_of
 
 _BLOCK = 1 << 20
-_BOARDS_OF_LARGE = 256
+_BOARDS_OF_LARGE = 64
 """Boards a run of a large network, whose activations would take memory, too."""
 
 
@@ -198,7 +198,7 @@ def _external_files(file: Path, model: onnx.ModelProto) -> dict[Path, int]:
 
 
 def _load_external(file: Path, model: onnx.ModelProto, size: int) -> WeightFiles | None:
-    """Read the external tensors of a model, whose files were checked, into it; large weights into files of ours.
+    """Read the external tensors of a model, whose files were checked, into it; large ones into our own files.
 
     Raises:
         ExportError: a file is too short for a tensor.

@@ -1,10 +1,10 @@
 """Exports a large ONNX file, and prints the memory and the time of each step.
 
-    python bench/large_export.py                     # a file of 500 MB
-    python bench/large_export.py --megabytes 100
+    python bench/graph/large_export.py                     # a file of 500 MB
+    python bench/graph/large_export.py --megabytes 100
 
-The file is a dense network with random weights, so it plays at random. What counts is the peak of the export's
-resident memory against the size of the file.
+The file is a dense network with random weights, so it plays at random. What counts is the peak of the
+export's resident memory against the size of the file.
 """
 
 from __future__ import annotations
@@ -41,7 +41,9 @@ def main() -> None:
         steps, seconds, code = measure([*command, *options.flags])
         size = file.stat().st_size / _MB
     peak = max(megabytes for _, _, megabytes in steps)
-    rows = [(f"{at:.0f}", f"{megabytes:,.0f}", f"{megabytes / size:.1f}", line) for line, at, megabytes in steps]
+    rows = [
+        (f"{at:.0f}", f"{megabytes:,.0f}", f"{megabytes / size:.1f}", line) for line, at, megabytes in steps
+    ]
     report(
         f"export of {size:,.0f} MB",
         ["second", "peak of the step, MB", "times the file", "the step that ends here"],
@@ -79,7 +81,7 @@ def write_network(file: Path, size: int) -> None:
 
 
 def measure(command: list[str]) -> tuple[list[tuple[str, float, float]], float, int]:
-    """Run a command: its lines, each with the second and the peak in megabytes since the last; seconds; code."""
+    """Run a command: its lines, with the second and the peak in megabytes since the last; seconds; code."""
     began = time.monotonic()
     steps: list[tuple[str, float, float]] = []
     peak = 0.0
