@@ -50,7 +50,9 @@ class ServingError(OctofoldError):
     """The server failed and must end; the message gives the reason."""
 
 
-def serve(config: Config, new_backends: BackendFactory = network_lanes, slot: ProcessSlot | None = None) -> None:
+def serve(
+    config: Config, new_backends: BackendFactory = network_lanes, slot: ProcessSlot | None = None
+) -> None:
     """Run a server until SIGTERM or SIGINT, and return once all accepted calls are answered.
 
     Call this in the main thread, which receives the signals. A second signal ends the grace period at once.
