@@ -133,7 +133,7 @@ def test_a_board_by_address_gets_the_servers_hint(go: Visitor, server: Server) -
         visit.page.locator("#play-advice select").first.select_option(f"swift/{newest('swift').name}")
         visit.page.locator(".view").nth(7).wait_for()
         visit.page.keyboard.press("h")
-        visit.page.locator(f"#play-hint.toward-{move}").wait_for()
+        visit.page.locator(f"#play-stage .arrow-on-board.toward-{move}").wait_for()
         assert f"swift plays {move}" in visit.text("live-region")
         votes = visit.page.locator(".move-row.is-best .mark").inner_text()
         agreeing = visit.page.locator(".view.agrees").count()
@@ -155,6 +155,8 @@ def test_model_and_judge_may_disagree(go: Visitor) -> None:
         selects.nth(1).select_option(f"swift/{newest('swift').name}")
         visit.page.locator(".verdict .agrees, .verdict .differs").wait_for()
         assert visit.page.locator(".has-judge").count() == 1
+        offered = selects.nth(1).locator("option").all_inner_texts()
+        assert not any(text.startswith("small") for text in offered)  # nobody judges himself
 
 
 def test_autoplay_plays_to_the_end(go: Visitor) -> None:
@@ -433,7 +435,7 @@ def test_a_dropped_replay_is_held_against_a_model(go: Visitor, server: Server, t
     with go() as visit:
         drop(visit, tmp_path / "games.replay")
         visit.page.get_by_text(f"small would choose another move in {len(disputed)} ").wait_for()
-        visit.page.locator("#tab-replay progress").wait_for(state="hidden")
+        expect(visit.page.locator("#tab-replay progress")).to_have_css("visibility", "hidden")
         board = "#tab-replay .left .board"
         assert board_of(visit, board) == boards[0]
         visit.page.keyboard.press("d")
