@@ -85,8 +85,8 @@ class Asked:
         except OctofoldError as error:
             return str(error)
         values = np.where(legal_moves(boards), values, -np.inf)
-        costs = values.max(axis=1) - values[np.arange(len(made)), made]
-        return costs >= COSTLY[self._adviser.unit]
+        costs: NDArray[np.float64] = values.max(axis=1) - values[np.arange(len(made)), made]
+        return np.greater_equal(costs, COSTLY[self._adviser.unit])
 
     def choices(self, boards: NDArray[np.uint8]) -> NDArray[np.int64] | str:
         """The choices `[N]` for boards `[N, 16]`, or the message of the error."""

@@ -40,7 +40,7 @@ function reason(model, answer, legal) {
     const depth = answer.depth ? `, searched ${answer.depth} moves deep` : "";
     const merged = !answer.depth && views > 1 ? `, in the average of its ${views} views` : "";
     const own = worth.isWhole ? `: ${told(worth.unit, worth.values[answer.move])}${worth.unit === "points" ? " points to come" : " chance of success"}` : "";
-    const more = toldCost(worth.unit, Math.max(0, cost));
+    const more = own ? told(worth.unit, Math.max(0, cost)) : toldCost(worth.unit, Math.max(0, cost));
     return `${own}${own ? "," : ":"} ${more} more than ${MOVE_NAMES[next]}${merged}${depth}.`;
   }
   if (views > 1 && model.rule === "vote") {

@@ -58,7 +58,7 @@ export function replayLayout(root, on, hasResults) {
           button("‹", "One move back", () => on.onStep(-1)),
           button("›", "One move on", () => on.onStep(1)),
           ...ui.mistakes,
-          button("Other ›", "Next move that others would not make", () => on.onDispute(1)),
+          button("Other ›", "Next other move", () => on.onDispute(1)),
         ),
         keys(),
         make("p.note", {}, ui.link),

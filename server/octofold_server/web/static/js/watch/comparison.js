@@ -32,7 +32,7 @@ export function comparison(two) {
     make("p.verdict", { role: "status" }, sentence(two)),
     make(
       "div.scrolls",
-      { tabindex: 0, role: "region", "aria-label": "Comparison" },
+      { tabindex: 0, role: "region", "aria-label": "Table of both" },
       make(
         "table.compared",
         {},

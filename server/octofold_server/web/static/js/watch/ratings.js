@@ -50,7 +50,7 @@ export class Ratings {
       "section.ratings-box",
       { "aria-label": "Rating list" },
       make("h2", {}, "Rating list"),
-      make("div.scrolls", { tabindex: 0, role: "region", "aria-label": "Rating list" }, this._table),
+      make("div.scrolls", { tabindex: 0, role: "region", "aria-label": "Table of ratings" }, this._table),
       make("p.note", {}, "Average score over all games of the results above, with its 95% interval (1.96 standard errors)."),
       this._pictures,
     );
@@ -60,7 +60,7 @@ export class Ratings {
     const ratings = ratingsOf(results);
     const best = ratings[0]?.average || 1;
     this._table.replaceChildren(
-      make("thead", {}, make("tr", {}, ...["", "Player", "Average", "95% interval", "Games", "Last game"].map((name) => make("th", { scope: "col" }, name)))),
+      make("thead", {}, make("tr", {}, ...["Rank", "Player", "Average", "95% interval", "Games", "Last game"].map((name) => make("th", { scope: "col" }, name)))),
       make("tbody", {}, ...ratings.map((each, i) => row(each, i, best))),
     );
     const known = Map.groupBy ? Map.groupBy(ratings, ({ name }) => name) : new Map();
