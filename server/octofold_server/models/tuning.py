@@ -43,7 +43,7 @@ ROUNDS = 3
 NEAR = 0.97
 """Share of the best speed that counts as equal; among equal candidates, the simplest wins."""
 
-CPU_BATCHES = (8, 16, 32, 64)
+CPU_BATCHES = (8, 16, 32, 64, 128, 256)
 CUDA_BATCHES = (64, 256, 1024, 4096)
 
 _log = logging.getLogger(__name__)
