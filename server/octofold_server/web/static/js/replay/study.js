@@ -11,6 +11,7 @@ const SEARCHED = 8; // of a player that searches, which takes its time for each
  * @property {number} model its move
  * @property {number} judge its move; -1 without a judge
  * @property {number|null} cost what the move costs by the judge, or by the model if there is none; null without values
+ * @property {(number|null)[]|null} costs of all four moves
  * @property {number|null} value of the best move, if the values are whole
  * @property {number|null} ratio of the value of the move to that of the best one
  */
@@ -42,6 +43,7 @@ export async function study(source, { model, judge }, boards, moves, { onProgres
         model: answer.move,
         judge: judged ? judged[i].move : -1,
         ...valued(worth, moves[start + i]),
+        costs: worth && worth.values.map((value, move) => (Number.isFinite(value) ? costOf(worth, move) : null)),
       });
     });
     onProgress(verdicts.length / moves.length, verdicts);
