@@ -18,7 +18,7 @@ from support.page_server import Server, Visitor
 from support.replays import corner_games, write_result
 from support.waiting import wait_for
 
-ALPHABET = "".join(map(chr, range(32, 127))) + "ÇüéâäàåçêëèïîìÄÅÉæÆôöòûùÿÖÜø£Ø×ƒá"
+ALPHABET = "".join(map(chr, range(32, 127))) + "ÇüéâäàåçêëèïîìÄÅÉæÆôöòûùÿÖÜø£Ø×ƒá"  # noqa: RUF001
 """Of 2048verse.com."""
 
 
@@ -58,6 +58,7 @@ def with_notebook(visit: Visit, *exercises: dict[str, object]) -> None:
     content = json.dumps({"format": "octofold-notebook-1", "exercises": exercises})
     visit.run("(text) => localStorage.setItem('octofold.notebook', text)", content)
     visit.run("location.hash = '#practice'")
+    expect(visit.page.locator("#tab-practice .verdict")).to_contain_text("From a test")
 
 
 def test_an_exercise_is_learned_when_it_is_solved_twice_in_a_row(go: Visitor) -> None:
@@ -132,7 +133,7 @@ def test_the_player_places_the_new_tile(go: Visitor) -> None:
     with go("/?board=1100000000000000") as visit:
         visit.page.get_by_role("button", name="Edit").click()
         visit.page.get_by_role("checkbox", name="I place the new tiles").check()
-        visit.page.locator("#edit-tile").select_option(value="2")
+        visit.page.locator("#edit-tile").select_option(label="4")
         visit.page.locator(PLAY).focus()
         visit.page.keyboard.press("ArrowLeft")
         expect(visit.page.locator("#play-comment")).to_have_text("Click the cell of the new tile.")
