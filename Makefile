@@ -51,10 +51,10 @@ teacher: $(VENV)/dev ## models/teacher: a large n-tuple network, trained in hour
 	$(BIN)/octofold-export --ntuple runs/teacher --name teacher
 
 bench: $(VENV)/dev ## measure the rules, the graph and the service on this machine
-	$(BIN)/python bench/rules.py
-	$(BIN)/python bench/training.py
-	$(BIN)/python bench/graph.py --model $(MODEL)
-	$(BIN)/python bench/serving.py --model $(MODEL) $(if $(filter ntuple,$(MODEL)),--precision fp32)
+	$(BIN)/python bench/strength/rules.py
+	$(BIN)/python bench/strength/training.py
+	$(BIN)/python bench/graph/graph.py --model $(MODEL)
+	$(BIN)/python bench/serving/serving.py --model $(MODEL) $(if $(filter ntuple,$(MODEL)),--precision fp32)
 
 page: $(VENV)/light ## site/: the page as a static site that plays without a server (needs npm)
 	npm ci --prefix page --ignore-scripts --no-audit --no-fund
@@ -65,10 +65,10 @@ browser: ## install what the tests of the page need: Debian's Chromium, and npm 
 		{ apt-get update && apt-get install --option Acquire::Retries=3 --yes --no-install-recommends $$missing; }
 
 table: $(VENV)/light ## rebuild the README's table of results from the model cards
-	$(BIN)/python bench/table.py
+	$(BIN)/python bench/strength/table.py
 
 cards: $(VENV)/dev ## rebuild the pages of the models, models/*/*/README.md, from their cards
-	$(BIN)/python bench/pages.py
+	$(BIN)/python bench/strength/pages.py
 
 keys: $(VENV)/dev ## rebuild the list of recipe keys in docs/training.md
 	$(BIN)/python -m octofold_training.recipe_keys docs/training.md
@@ -87,7 +87,7 @@ test-long: $(VENV)/dev ## what takes minutes: whole trainings, examples, benches
 	$(PYTEST) --dist loadfile --no-loadscope-reorder -m long --timeout 900 $(TESTS)
 
 busy: $(VENV)/dev ## RUNS times `make test` beside each kind of other work, and how often which test failed
-	$(BIN)/python bench/busy_tests.py --beside loops --beside bursts --runs $(RUNS)
+	$(BIN)/python bench/operation/busy_tests.py --beside loops --beside bursts --runs $(RUNS)
 
 format: $(VENV)/dev ## write the code in the house style
 	$(BIN)/ruff check --fix .

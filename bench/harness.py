@@ -9,8 +9,10 @@ from __future__ import annotations
 import json
 import statistics
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TypeVar
 
+from octofold_game.contract.model import CARD_FILE
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -46,3 +48,11 @@ def show(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -
     for row in rows:
         table.add_row(*(escape(str(cell)) for cell in row))
     Console(width=110).print(table)
+
+
+def newest_version(models: Path, model: str) -> Path:
+    """The folder of a model's newest version; ends the program if there is none."""
+    cards = list((models / model).glob(f"*/{CARD_FILE}"))
+    if not cards:
+        raise SystemExit(f"{(models / model).resolve()} holds no version of a model")
+    return max(cards, key=lambda card: int(card.parent.name)).parent

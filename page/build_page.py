@@ -27,7 +27,7 @@ RUNTIME = ("ort.wasm.min.mjs", "ort-wasm-simd-threaded.mjs", "ort-wasm-simd-thre
 """The files of onnxruntime-web without WebGPU and WebGL, which are slower for networks this small."""
 
 PRECISIONS: tuple[Precision, ...] = ("int8", "fp32")
-"""The first that a model has. int8 is faster in a browser, too: `bench/page.py` measures it."""
+"""The first that a model has. int8 is faster in a browser, too: `bench/graph/page.py` measures it."""
 
 POLICY = (
     "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; style-src 'self'; img-src 'self' data:; "

@@ -15,8 +15,13 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture(scope="module")
 def simulated() -> dict[str, Any]:
-    """What `bench/decisions.py` found; it also checks that it decides as the command does."""
-    command = [sys.executable, str(ROOT / "bench" / "decisions.py"), "--model", str(newest("swift"))]
+    """What `bench/strength/decisions.py` found; it also checks that it decides as the command does."""
+    command = [
+        sys.executable,
+        str(ROOT / "bench" / "strength" / "decisions.py"),
+        "--model",
+        str(newest("swift")),
+    ]
     done = subprocess.run([*command, "--runs", "200", "--games", "2000"], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     found: dict[str, Any] = next(

@@ -13,8 +13,8 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture(scope="module")
 def found() -> dict[str, Any]:
-    """What `bench/fleet_model.py` prints about itself."""
-    command = [sys.executable, str(ROOT / "bench" / "fleet_model.py")]
+    """What `bench/operation/fleet_model.py` prints about itself."""
+    command = [sys.executable, str(ROOT / "bench" / "operation" / "fleet_model.py")]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     figures: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return figures

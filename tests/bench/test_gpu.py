@@ -1,4 +1,4 @@
-"""`bench/gpu.py` on a machine without a GPU: every part ends in figures or in a line that says why not."""
+"""`bench/gpu/gpu.py` on a machine without a GPU: every part ends in figures or says why not."""
 
 import ctypes
 import json
@@ -17,7 +17,7 @@ import pytest
 pytestmark = pytest.mark.long
 
 ROOT = Path(__file__).parents[2]
-COMMAND = [sys.executable, str(ROOT / "bench" / "gpu.py")]
+COMMAND = [sys.executable, str(ROOT / "bench" / "gpu" / "gpu.py")]
 SMALL = "--model swift --seconds 0.1 --boards 64 --batches 1,8"
 QUICK = f"{SMALL} --device cpu --variant fp32 --load unary/2".split()
 CHECK, DIRECT, SERVED = (f"{kind}: swift, fp32" for kind in ("check", "direct", "served"))
@@ -31,13 +31,13 @@ def has_driver() -> bool:
     return True
 
 
-@pytest.mark.skipif(has_driver(), reason="this machine has a GPU: run bench/gpu.py itself")
+@pytest.mark.skipif(has_driver(), reason="this machine has a GPU: run bench/gpu/gpu.py itself")
 def test_one_command_measures_what_a_cpu_can_and_says_what_the_rest_lacks(tmp_path: Path) -> None:
     small = f"{SMALL} --processes 2 --variant fp16"
     loads = "--load packed:64/2 --load stream/2 --load unary/2"
     command: list[str | Path] = [
         sys.executable,
-        ROOT / "bench/gpu.py",
+        ROOT / "bench/gpu/gpu.py",
         *small.split(),
         "--variant",
         "fp16 by TensorRT",

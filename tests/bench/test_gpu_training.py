@@ -1,4 +1,4 @@
-"""`bench/gpu_training.py` trains in slices, here on a CPU, and what it packs can be carried and joined."""
+"""`gpu_training.py` trains in slices, here on a CPU, and what it packs can be carried and joined."""
 
 import json
 import os
@@ -31,7 +31,7 @@ positions = 1e9
 
 
 def _run(folder: Path, *flags: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, str(ROOT / "bench" / "gpu_training.py"), *flags]
+    command = [sys.executable, str(ROOT / "bench" / "gpu" / "gpu_training.py"), *flags]
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
 
@@ -66,13 +66,13 @@ def test_a_run_goes_on_from_slice_to_slice_and_what_comes_back_is_whole(tmp_path
     before = {file.name: file.read_bytes() for file in joined.iterdir()}
     lost = _run(tmp_path, "--join", "out", "--checkpoint", "joined")
     assert lost.returncode == 1
-    assert lost.stderr.startswith("bench/gpu_training.py: out: a piece is missing or damaged (")
+    assert lost.stderr.startswith("bench/gpu/gpu_training.py: out: a piece is missing or damaged (")
     assert {file.name: file.read_bytes() for file in joined.iterdir()} == before
 
 
 def test_what_is_missing_is_said_in_one_line(tmp_path: Path) -> None:
     none = _run(tmp_path, "--join", ".", "--checkpoint", "joined")
-    assert (none.returncode, none.stderr) == (1, "bench/gpu_training.py: . has no checkpoint.tar.000\n")
+    assert (none.returncode, none.stderr) == (1, "bench/gpu/gpu_training.py: . has no checkpoint.tar.000\n")
     wrong = _slice(tmp_path, "--recipe", "nowhere.toml")
     assert wrong.returncode == 1
     assert wrong.stderr.strip() == "octofold-train: nowhere.toml: no such recipe"

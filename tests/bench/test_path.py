@@ -1,4 +1,4 @@
-"""The way of one board through the server is straight: `bench/path.py` counts how often the file changes."""
+"""The way of one board through the server is straight: `bench/serving/path.py` counts changes of file."""
 
 import json
 import subprocess
@@ -16,7 +16,7 @@ waits for an answer as the page does."""
 
 
 def test_a_call_changes_files_some_20_times_from_the_wire_to_its_reply() -> None:
-    command = [sys.executable, str(ROOT / "bench" / "path.py"), "--model", "swift"]
+    command = [sys.executable, str(ROOT / "bench" / "serving" / "path.py"), "--model", "swift"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
     changes = json.loads(done.stdout.splitlines()[-1])["changes"]
     assert changes.keys() == MOST.keys()

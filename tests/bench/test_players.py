@@ -1,4 +1,4 @@
-"""`bench/players.py` plays the games that it says, and goes on where it was stopped."""
+"""`bench/strength/players.py` plays the games that it says, and goes on where it was stopped."""
 
 import json
 import signal
@@ -18,7 +18,7 @@ SLOW = "montecarlo:runs=3"
 
 
 def command(*flags: str | Path) -> list[str]:
-    return [sys.executable, str(ROOT / "bench" / "players.py"), *map(str, flags)]
+    return [sys.executable, str(ROOT / "bench" / "strength" / "players.py"), *map(str, flags)]
 
 
 def measured(spec: str, games: int, folder: Path, *flags: str) -> dict[str, Any]:

@@ -18,7 +18,7 @@ def test_a_server_that_bore_everything_is_as_it_was_before(repository: Path, pro
     short = "--minutes 0.15 --warm-seconds 5 --trouble-seconds 0.5 --callers 1"
     command = [
         sys.executable,
-        str(ROOT / "bench" / "soak.py"),
+        str(ROOT / "bench" / "operation" / "soak.py"),
         "--models",
         str(repository),
         "--model",

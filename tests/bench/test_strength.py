@@ -1,4 +1,4 @@
-"""`bench/strength.py` measures the rows that can play, and says why another one is left out."""
+"""`bench/strength/strength.py` measures the rows that can play, and says why another one is left out."""
 
 import hashlib
 import json
@@ -27,7 +27,7 @@ def test_a_row_without_its_precision_is_left_out_and_the_others_are_measured(
     for row in rows:
         flags += ["--row", row]
     done = subprocess.run(
-        [sys.executable, str(ROOT / "bench" / "strength.py"), *map(str, flags)],
+        [sys.executable, str(ROOT / "bench" / "strength" / "strength.py"), *map(str, flags)],
         capture_output=True,
         text=True,
         check=True,

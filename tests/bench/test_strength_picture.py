@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2]
 def test_most_views_of_the_picture_choose_the_move_of_the_model_and_some_do_not(tmp_path: Path) -> None:
     command = [
         sys.executable,
-        str(ROOT / "bench" / "strength_picture.py"),
+        str(ROOT / "bench" / "strength" / "strength_picture.py"),
         "--out",
         str(tmp_path / "picture.png"),
     ]

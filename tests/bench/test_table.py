@@ -13,7 +13,7 @@ MARKED = "# Title\n\n<!-- results: made by hand -->\nold\n<!-- end of results --
 
 
 def table(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, ROOT / "bench" / "table.py", *arguments]
+    command = [sys.executable, ROOT / "bench" / "strength" / "table.py", *arguments]
     return subprocess.run(command, capture_output=True, text=True, timeout=60)
 
 

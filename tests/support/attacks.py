@@ -1,4 +1,4 @@
-"""Floods of HTTP/2 that cost a client little and a server much, for tests and for `bench/attacks.py`."""
+"""Floods of HTTP/2 that cost clients little and servers much, for tests and `bench/operation/attacks.py`."""
 
 from __future__ import annotations
 

@@ -187,8 +187,8 @@ def _add_table(commands: argparse._SubParsersAction[Parser]) -> None:
         help="every network of the published tables, trained on the same moves",
         description="Train every network of the published tables of supervised networks on the same "
         "positions, let each play, and print its figures beside the published ones. All of them first learn "
-        "from an eighth of the positions and play, then from a quarter, from half and from all. After Ctrl-C "
-        "or --minutes, the same command continues.",
+        "from a million positions and play, then from two, four, eight and so on. After Ctrl-C or --minutes, "
+        "the same command continues, with a larger --positions too.",
     )
     table.add_argument(
         "--positions",

@@ -61,8 +61,12 @@ def served_adviser(client: Client, served: ServedModel) -> Adviser:
 
     def advise(board: NDArray[np.uint8]) -> Advice:
         answer = client.next_move(board, model=model, version=version)
-        values = answer.probabilities.astype(np.float64)
-        return Advice(served.title, answer.move, values, PROBABILITY, answer.votes)
+        if not served.is_player:
+            values = answer.probabilities.astype(np.float64)
+            return Advice(served.title, answer.move, values, PROBABILITY, answer.votes)
+        has_values = answer.values is not None and np.isfinite(answer.values).any()
+        worth = answer.values.astype(np.float64) if answer.values is not None and has_values else None
+        return Advice(served.title, answer.move, worth, served.value_unit, None)
 
     def choose(boards: NDArray[np.uint8]) -> NDArray[np.int64]:
         return client.next_moves(boards, model=model, version=version).moves.astype(np.int64)

@@ -31,7 +31,7 @@ def average_interval(values: ArrayLike) -> Interval | None:
 
     It is computed for the logarithm of the average: it ends at average * exp(± t * standard error / average).
     So it never leaves the possible values, and it follows the skew of scores, which the usual interval,
-    average ± t standard errors, does not (`bench/decisions.py`). For many games, both
+    average ± t standard errors, does not (`bench/strength/decisions.py`). For many games, both
     are equal.
     """
     sample = np.asarray(values, np.float64)

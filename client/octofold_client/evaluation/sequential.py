@@ -3,8 +3,8 @@
 Gamblers bet against a hypothesis, such as "B is more than 2% worse than A", game by game. If it is true,
 every bet is fair or worse, so their wealth ever passes 20 times its start in at most 5% of all runs (Ville
 1939). If it does pass, the hypothesis is refuted. The bets and the intervals are those of Waudby-Smith and
-Ramdas, "Estimating means of bounded random variables by betting", 2024. `bench/decisions.py` simulates how
-often the answers are wrong, and how many games they take.
+Ramdas, "Estimating means of bounded random variables by betting", 2024.
+`bench/strength/decisions.py` simulates how often the answers are wrong, and how many games they take.
 """
 
 from __future__ import annotations

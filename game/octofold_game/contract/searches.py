@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -24,13 +25,20 @@ Evaluator = Callable[[NDArray[np.uint8]], Mapping[str, NDArray[np.generic]]]
 """Answers boards `[N, 16]` with the outputs of another version of the repository, by their names."""
 
 
+FileSource = Path | bytes | NDArray[np.generic]
+"""A file, its bytes, or the array of an `.npy` file."""
+
+
 class Limits(NamedTuple):
     """What a search may spend on each board."""
 
     seconds: float = math.inf
-    """Wall-clock time. The deepest finished search counts; `inf`: the options alone say how deep it goes."""
+    """Wall-clock time: N boards on C cores take at most `seconds * max(1, N / C)`. The deepest finished
+    search counts. A limit that a search does not reach changes nothing in its answer."""
     stop: NDArray[np.uint8] | None = None
     """`[1]`. Another thread writes 1 to end the search; compiled code reads it every millisecond."""
+    deeper: bool = False
+    """Search deeper than the options say while `seconds` last, which are finite then."""
 
 
 class Found(NamedTuple):
@@ -39,9 +47,11 @@ class Found(NamedTuple):
     moves: NDArray[np.int8]
     """`[N]`: 0 up, 1 right, 2 down, 3 left; -1 if the game is over or nothing was finished."""
     values: NDArray[np.float32] | None
-    """`[N, 4]` in the player's `value_unit`, `-inf` for illegal moves; None for a player without values."""
+    """`[N, 4]` in the player's `value_unit`, `-inf` for illegal moves, and for all where `depth` is 0; None
+    for a player without values."""
     depth: NDArray[np.uint8]
-    """`[N]`: how many moves deep the finished search went; 0 if nothing was finished, or none was needed."""
+    """`[N]`: how many moves deep the finished search went; 0 if nothing was finished, or if none was needed,
+    as where a table knows the move."""
     positions: NDArray[np.int64]
     """`[N]`: how many boards and afterstates were visited."""
 
@@ -61,8 +71,8 @@ class Search(Protocol):
     def find(self, boards: NDArray[np.uint8], limits: Limits, /) -> Found:
         """Search the moves for boards `[N, 16]` on as many cores as were given to `ServedKind.served`.
 
-        Without a limit on time, the answer for a board depends on the board, the options and the files alone:
-        not on the other boards, on earlier calls, or on the number of cores.
+        Unless the time is over first, the answer for a board depends on the board, the options and the files
+        alone: not on the other boards, on earlier calls, or on the number of cores.
         """
         ...
 
@@ -90,4 +100,12 @@ class ServedKind(Protocol):
             OctofoldError: an option is unknown or out of range, or a file is missing, damaged or of a format
                 that this version does not read. The message is one line.
         """
+        ...
+
+
+class HasFiles(Protocol):
+    """A player that is published with files; its fields that are no paths become options of the card."""
+
+    def served_files(self) -> Mapping[str, FileSource]:
+        """What `ServedKind.served` needs of this player, by names such as `kept.npy`."""
         ...

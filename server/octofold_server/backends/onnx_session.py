@@ -14,6 +14,7 @@ from octofold_game.contract.model import BOARDS, OUTPUTS, VALUE, VIEWS, Tensor
 
 from octofold_server.backends.backend import BackendError, Layout, Tensors
 from octofold_server.backends.cuda import THIS_MACHINE, preload
+from octofold_server.backends.onnx_tables import TABLES
 
 _TYPES = {
     "uint8": "uint8",
@@ -34,7 +35,12 @@ class GraphError(BackendError):
 
 
 def new_session(
-    model: bytes, layout: Layout, tensors: Tensors, *, capture: bool = False
+    model: bytes,
+    layout: Layout,
+    tensors: Tensors,
+    *,
+    capture: bool = False,
+    outputs: Sequence[Tensor] = OUTPUTS,
 ) -> onnxruntime.InferenceSession:
     """A session of a graph and the tensors that it refers to by name. No path is followed.
 
@@ -46,6 +52,7 @@ def new_session(
         tensors: the tensors by name.
         capture: record the work of the GPU for each shape and replay it ("CUDA graphs" in onnxruntime's
             documentation). Every node of the graph must run on the GPU.
+        outputs: the outputs that the graph must have.
 
     Raises:
         GraphError: onnxruntime cannot run the graph, or the graph breaks the contract.
@@ -77,7 +84,7 @@ def new_session(
     if missing:
         why = THIS_MACHINE.missing_library(missing[0]) or "onnxruntime gives no reason"
         raise GraphError(f"onnxruntime cannot use {missing[0]} on this machine: {why}")
-    _check_contract(session)
+    _check_contract(session, outputs)
     return session
 
 
@@ -114,10 +121,10 @@ def _profile(boards: int) -> str:
     return f"{BOARDS.name}:{'x'.join(map(str, (boards, *BOARDS.shape)))}"
 
 
-def _check_contract(session: onnxruntime.InferenceSession) -> None:
+def _check_contract(session: onnxruntime.InferenceSession, outputs: Sequence[Tensor]) -> None:
     for kind, arguments, tensors in (
-        ("input", session.get_inputs(), (BOARDS,)),
-        ("output", session.get_outputs(), OUTPUTS),
+        ("input", [each for each in session.get_inputs() if each.name != TABLES], (BOARDS,)),
+        ("output", session.get_outputs(), outputs),
     ):
         contract = _signatures(tensors)
         found = {argument.name: (argument.type, list(argument.shape[1:])) for argument in arguments}

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from octofold_server.config.policies import parse_canary, parse_policies
+
+NO_KINDS = "none"
+
+_KIND = re.compile(r"[a-z][a-z0-9_-]{0,63}", re.ASCII)
+"""As in the card of a player."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +78,15 @@ def _text(text: str) -> str:
     return text
 
 
+def _kinds(text: str) -> tuple[str, ...]:
+    if text == NO_KINDS:
+        return ()
+    kinds = tuple(text.split(","))
+    if not all(map(_KIND.fullmatch, kinds)):
+        raise ValueError
+    return kinds
+
+
 def _path(text: str) -> Path:
     return Path(_text(text))
 
@@ -82,6 +97,7 @@ POLICIES = Kind(
     "RULE",
 )
 CANARY = Kind(parse_canary, "a version and a share from 0 to 1, such as 3=0.05", "VERSION=SHARE")
+KINDS = Kind(_kinds, "names of kinds with commas between them, or none", "KIND,...")
 TEXT = Kind(_text, "a name", "NAME", is_plain=True)
 TEXT_OR_NONE = Kind(str, "a name, or empty for none", "NAME", is_plain=True)
 PATH = Kind(_path, "a path", "PATH", is_plain=True)

@@ -15,6 +15,8 @@ from octofold_game.errors import OctofoldError
 
 from octofold_server.config.kinds import (
     CANARY,
+    KINDS,
+    NO_KINDS,
     PATH,
     POLICIES,
     POSITIVE_SECONDS,
@@ -93,6 +95,12 @@ class Config:
         "serve only versions whose card is signed by a public key in this file (PEM); the file is read again "
         "when it changes. Needs the extra signing",
     )
+    players: tuple[str, ...] | None = _option(
+        None,
+        KINDS,
+        "kinds of players that may run, such as expectimax,perimeter, and are loaded at the start; without "
+        "this flag, those of octofold are allowed, and loaded when a call first asks for them",
+    )
     watch: float = _option(
         0.0,
         SECONDS,
@@ -102,8 +110,8 @@ class Config:
     default_model: str = _option(
         "",
         TEXT_OR_NONE,
-        "model used when a request names none; not needed if only one can be served at the start; an "
-        "empty name, such as in a variable that replaces the image's, is none",
+        "model used when a request names none; without it, the only one that can be served at the start, or "
+        "flagship if that is one of several",
     )
     canary: Canary | None = _option(
         None,
@@ -363,4 +371,6 @@ def format_value(value: Any) -> str:
     """A value as text that the option's kind can parse."""
     if isinstance(value, bool):
         return str(value).lower()
+    if isinstance(value, tuple):
+        return ",".join(value) or NO_KINDS
     return "" if value is None else str(value)

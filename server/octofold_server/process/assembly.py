@@ -13,7 +13,7 @@ from octofold_game.commands.extras import install_command
 from octofold_server.admission.access import Access
 from octofold_server.admission.admission import Admission, Limits
 from octofold_server.backends.backend import BackendFactory
-from octofold_server.backends.onnx_backend import onnx_lanes
+from octofold_server.backends.onnx_value import network_lanes
 from octofold_server.config.options import Config
 from octofold_server.grpc_transport.arrivals import Arrivals
 from octofold_server.grpc_transport.aside import Aside
@@ -119,7 +119,7 @@ class Parts:
 
 
 def build(
-    config: Config, new_backends: BackendFactory = onnx_lanes, slot: ProcessSlot | None = None
+    config: Config, new_backends: BackendFactory = network_lanes, slot: ProcessSlot | None = None
 ) -> Parts:
     """Make the parts of a server and connect them.
 
@@ -134,11 +134,16 @@ def build(
             no place for the socket of its check.
         ModelError: the model repository cannot be read.
     """
+    if slot is not None and new_backends is network_lanes:
+        new_backends = partial(network_lanes, shared=slot.folder)
     health = Health(SERVICES)
     unloaded = Unloaded(None if slot is None else slot.folder / "unloaded")
     default_file = None if slot is None else slot.folder / "default"
+    digests = None if slot is None else slot.folder / "digests"
     try:
-        models = Models(config, new_backends, health.set_model, unloaded, _signatures(config), default_file)
+        models = Models(
+            config, new_backends, health.set_model, unloaded, _signatures(config), default_file, digests
+        )
         admission = Admission(models, _limits(config), _tracing() if config.tracing else None)
         tls = _tls(config)
         access = Access(config.tokens, config.admin_tokens, admin=config.admin, refusals=admission.refusals)

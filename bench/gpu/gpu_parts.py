@@ -1,0 +1,264 @@
+"""The parts of `gpu.py`, and how they run: one after the other, each in a process of its own."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import groupby
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from operator import attrgetter
+from pathlib import Path
+from typing import NoReturn
+
+from gpu_direct import Figures, Variant, agreement, speed
+from gpu_served import Load, Service, gpu_memory, host_memory, throughput
+from harness import report
+from octofold_server.backends.cuda import why_no_cuda
+from octofold_server.models.repository import VersionFolder, versions_by_name
+from octofold_server.models.tuning_file import device_name
+
+PARTS = ("check", "direct", "served", "processes", "latency", "memory")
+LOADS = ("packed:4096/8", "packed:1024/16", "stream/256", "unary/256")
+LONGEST_PART_SECONDS = 420.0
+STOP_SECONDS = 30.0
+"""Time limit for a process to stop its server."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """Something to find out; `run` is pickled."""
+
+    name: str
+    run: Callable[[], Figures]
+    needs_gpu: bool = False
+
+
+def main() -> int:
+    """Run the parts; returns the exit code: 1 if one failed for another reason than a missing GPU."""
+    options = _parse()
+    no_gpu = "--device is cpu" if options.device == "cpu" else why_no_cuda()
+    device = "cpu" if no_gpu else "cuda"
+    signal.signal(signal.SIGTERM, _interrupt)
+    with tempfile.TemporaryDirectory(prefix="octofold-gpu-") as work:
+        parts = list(_parts(options, device, Path(work)))
+        found, errors = run_all(parts, no_gpu, options.minutes * 60, options.longest)
+    names = list(map(attrgetter("name"), parts))
+    report(
+        f"{', '.join(options.model)} on {device_name(device)}",
+        ["part", "what", "figures"],
+        [row for name in names for row in _rows(name, found.get(name, {}), errors.get(name))],
+        device=device_name(device),
+        no_cuda=no_gpu,
+        figures=found,
+        errors=errors,
+    )
+    return int(any(not error.startswith("no CUDA: ") for error in errors.values()))
+
+
+def run_all(
+    parts: Sequence[Part], no_gpu: str | None, seconds: float, longest: float
+) -> tuple[dict[str, Figures], dict[str, str]]:
+    """The figures of the parts that went well, and in one line each why the others did not.
+
+    Args:
+        parts: in the order in which they run.
+        no_gpu: why there is no GPU; None if there is one.
+        seconds: after which no part begins; 0 for no limit.
+        longest: seconds after which a part is stopped.
+    """
+    found: dict[str, Figures] = {}
+    errors: dict[str, str] = {}
+    stop = "the time was over" if seconds else ""
+    end = time.monotonic() + (seconds or float("inf"))
+    for number, part in enumerate(parts, 1):
+        try:
+            if no_gpu is not None and part.needs_gpu:
+                errors[part.name] = f"no CUDA: {no_gpu}"
+                continue
+            if time.monotonic() > end:
+                errors[part.name] = f"not begun: {stop}"
+                continue
+            print(f"[{number}/{len(parts)}] {part.name}", file=sys.stderr, flush=True)
+            found[part.name] = isolated(part.run, min(longest, end - time.monotonic() + 60))
+        except KeyboardInterrupt:
+            errors[part.name] = stop = "interrupted"
+            end = 0.0
+        except Exception as error:  # whatever a part may raise: the others go on
+            errors[part.name] = " ".join(str(error).split()) or type(error).__name__
+            print(f"    {errors[part.name]}", file=sys.stderr, flush=True)
+    return found, errors
+
+
+def isolated(run: Callable[[], Figures], seconds: float) -> Figures:
+    """Call `run` in a separate process, and return its result.
+
+    Raises:
+        RuntimeError: `run` raised an exception, crashed or took too long.
+    """
+    context = get_context("spawn")  # a forked process cannot use CUDA, nor gRPC
+    ours, theirs = context.Pipe()
+    process = context.Process(target=_send_result, args=(run, theirs))
+    process.start()
+    theirs.close()
+    try:
+        if not ours.poll(seconds):
+            raise RuntimeError(f"stopped: it took more than {seconds:.0f} seconds")
+        result = ours.recv()
+    except EOFError:
+        process.join(STOP_SECONDS)
+        raise RuntimeError(f"its process ended with exit code {process.exitcode}") from None
+    finally:
+        if process.is_alive():
+            process.join(1)
+        if process.is_alive():
+            process.terminate()
+            process.join(STOP_SECONDS)
+            process.kill()
+        process.join()
+    if isinstance(result, str):
+        raise RuntimeError(result)
+    figures: Figures = result
+    return figures
+
+
+def _send_result(run: Callable[[], Figures], pipe: Connection) -> None:
+    signal.signal(signal.SIGTERM, _interrupt)  # so that a server is stopped on the way out
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends us
+    try:
+        result: Figures | str = run()
+    except KeyboardInterrupt:  # the parent no longer waits for the result
+        return
+    except Exception as error:
+        result = f"{type(error).__name__}: {error}"
+    pipe.send(result)
+
+
+def _interrupt(*_: object) -> NoReturn:
+    raise KeyboardInterrupt
+
+
+def _parts(options: argparse.Namespace, device: str, work: Path) -> Iterator[Part]:
+    """Every part that was asked for; those that find mistakes come first."""
+    by_name = versions_by_name(options.models)
+    unknown = [name for name in options.model if name not in by_name]
+    if unknown:
+        raise SystemExit(f"bench/gpu/gpu.py: {options.models} has no model {unknown[0]}")
+    for kind in options.part or PARTS:
+        for name in options.model:
+            version = by_name[name][-1]
+            for part in _kinds(options, device, work)[kind](version):
+                yield Part(f"{kind}: {name}, {part.name}", part.run, part.needs_gpu)
+
+
+def _kinds(
+    options: argparse.Namespace, device: str, work: Path
+) -> dict[str, Callable[[VersionFolder], Iterator[Part]]]:
+    variants, seconds = _variants(device, options.tensorrt or work), options.seconds
+    half = next(variant for variant in variants if variant.name == "fp16")
+    if options.variant:
+        variants = [variant for variant in variants if variant.name in options.variant]
+    flags = tuple(options.flags.split())
+    loads = options.load or [Load.parse(text) for text in LOADS]
+
+    def service(version: VersionFolder, variant: Variant, processes: int = 1) -> Service:
+        return Service(version, variant, device, processes, flags)
+
+    def check(version: VersionFolder) -> Iterator[Part]:
+        for each in variants:
+            run = partial(agreement, version, each, device, options.boards, max(options.batches), work)
+            yield Part(each.name, run, each.needs_gpu)
+
+    def direct(version: VersionFolder) -> Iterator[Part]:
+        for each in variants:
+            run = partial(speed, version, each, device, options.batches, seconds)
+            yield Part(each.name, run, each.needs_gpu)
+
+    def served(version: VersionFolder) -> Iterator[Part]:
+        for each in variants:
+            run = partial(throughput, service(version, each), loads, seconds)
+            yield Part(each.name, run, each.needs_gpu)
+
+    def processes(version: VersionFolder) -> Iterator[Part]:
+        for count in options.processes:
+            run = partial(throughput, service(version, half, count), loads, seconds)
+            yield Part(f"fp16, {count}", run)
+
+    def latency(version: VersionFolder) -> Iterator[Part]:
+        yield Part("fp16", partial(throughput, service(version, half), [Load("unary", 1)], seconds))
+
+    def memory(version: VersionFolder) -> Iterator[Part]:
+        yield Part("host", partial(host_memory, service(version, half), seconds))
+        yield Part("GPU", partial(gpu_memory, service(version, half), seconds), needs_gpu=True)
+
+    made = (check, direct, served, processes, latency, memory)
+    return dict(zip(PARTS, made, strict=True))
+
+
+def _variants(device: str, engines: Path) -> list[Variant]:
+    """What a GPU may run; a CPU runs int8, too, and has no use for the rest."""
+    plain = [Variant("fp32", "fp32"), Variant("fp16", "fp16")]
+    if device == "cpu":
+        plain.append(Variant("int8", "int8"))
+    return [
+        *plain,
+        Variant("fp32 without CUDA graphs", "fp32", needs_gpu=True, cuda_graphs=False),
+        Variant("fp16 without CUDA graphs", "fp16", needs_gpu=True, cuda_graphs=False),
+        Variant("fp32 with TF32", "fp32", needs_gpu=True, tf32=True),
+        Variant("fp16 by TensorRT", "fp16", needs_gpu=True, engines=engines),
+    ]
+
+
+def _rows(name: str, figures: Figures, error: str | None) -> Iterator[tuple[str, str, str]]:
+    """The rows of one part: what belongs together shares a row."""
+    if error is not None:
+        yield name, error, ""
+    for what, same in groupby(figures.items(), key=lambda figure: figure[0].partition(": ")[0]):
+        shown = (f"{key.partition(': ')[2]} {_format_value(key, value)}" for key, value in same)
+        yield name, what, ", ".join(shown)
+        name = ""
+
+
+def _format_value(key: str, value: float) -> str:
+    if key.endswith(("ms", "MB")):
+        return f"{value:,.2f}"
+    return f"{value:,.0f}" if key.endswith("boards/s") else f"{value:.2%}"
+
+
+def _parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="bench/gpu/gpu.py", description="Measure models on a GPU.")
+    parser.add_argument("--models", type=Path, default=Path(__file__).parents[2] / "models")
+    parser.add_argument("--model", action="append", help="may be given again (default: cnn5 and flagship)")
+    parser.add_argument("--device", choices=("auto", "cpu"), default="auto", help="cpu tries the command out")
+    parser.add_argument("--part", action="append", choices=PARTS, help="may be given again (default: all)")
+    parser.add_argument("--variant", action="append", help="such as fp16; may be given again (default: all)")
+    parser.add_argument("--seconds", type=float, default=2.0, help="of one measure (default: %(default)s)")
+    parser.add_argument("--minutes", type=float, default=0.0, help="begin no part after so many; 0: no limit")
+    parser.add_argument(
+        "--longest", type=float, default=LONGEST_PART_SECONDS, help="seconds of a part (default: %(default)s)"
+    )
+    parser.add_argument("--boards", type=int, default=10_000, help="for the check (default: %(default)s)")
+    parser.add_argument(
+        "--load",
+        action="append",
+        type=Load.parse,
+        metavar="FORM/CALLERS",
+        help=f"of a server; may be given again (default: {', '.join(LOADS)})",
+    )
+    parser.add_argument("--batches", type=_integers, default=(1, 64, 1024, 4096, 16_384), metavar="LIST")
+    parser.add_argument("--processes", type=_integers, default=(1, 2, 4, 8, 16), metavar="LIST")
+    parser.add_argument("--tensorrt", type=Path, metavar="DIR", help="keep TensorRT's engines here")
+    parser.add_argument("--flags", default="", help="further flags of octofold-serve, in one argument")
+    options = parser.parse_args()
+    options.model = options.model or ["cnn5", "flagship"]
+    return options
+
+
+def _integers(text: str) -> tuple[int, ...]:
+    return tuple(int(number) for number in text.split(","))

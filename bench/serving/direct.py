@@ -1,0 +1,82 @@
+"""Measures an exported graph in onnxruntime alone, as the reference for the figures of the server.
+
+There are two layouts: one session that uses all cores, and one single-threaded session that one thread per
+core calls.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+from numpy.typing import NDArray
+from octofold_game.contract.model import BOARDS, GRAPH_FILES, Precision
+
+BATCHES = (1, 8, 16, 64)
+PRECISIONS: tuple[Precision, ...] = ("fp32", "int8")
+
+
+def direct_measures(
+    version: Path, boards: NDArray[np.uint8], seconds: float
+) -> dict[str, Callable[[], float]]:
+    """A measure of boards per second for each precision that the version offers, layout and batch size.
+
+    Args:
+        version: folder of the model version.
+        boards: `[M, 16]`, used in turn.
+        seconds: how long one measure runs.
+    """
+    cores = len(os.sched_getaffinity(0))
+    measures: dict[str, Callable[[], float]] = {}
+    offered = [precision for precision in PRECISIONS if (version / GRAPH_FILES[precision]).exists()]
+    for precision in offered:
+        for threads in sorted({1, cores}):
+            session = _session(version / GRAPH_FILES[precision], threads)
+            layout, callers = ("one lane a core", cores) if threads == 1 else ("all cores", 1)
+            for batch in BATCHES:
+                measures[f"direct {precision}, {layout}, batch {batch}"] = partial(
+                    _direct, session, callers, boards, batch, seconds
+                )
+    return measures
+
+
+def best_direct(found: Mapping[str, float], precision: str) -> float:
+    """The best result of a precision among the medians of `direct_measures`; 0 without that precision."""
+    return max(
+        (value for name, value in found.items() if name.startswith(f"direct {precision}")), default=0.0
+    )
+
+
+def _session(file: Path, threads: int) -> onnxruntime.InferenceSession:
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0" if threads == 1 else "1")
+    return onnxruntime.InferenceSession(file, options, providers=["CPUExecutionProvider"])
+
+
+def _direct(
+    session: onnxruntime.InferenceSession, callers: int, boards: NDArray[np.uint8], batch: int, seconds: float
+) -> float:
+    done = [0] * callers
+    session.run(None, {BOARDS.name: boards[:batch]})
+    end = time.perf_counter() + seconds
+
+    def run(caller: int) -> None:
+        while time.perf_counter() < end:
+            start = done[caller] % (len(boards) - batch)
+            session.run(None, {BOARDS.name: boards[start : start + batch]})
+            done[caller] += batch
+
+    start = time.perf_counter()
+    threads = [threading.Thread(target=run, args=(caller,)) for caller in range(callers)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return sum(done) / (time.perf_counter() - start)

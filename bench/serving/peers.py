@@ -1,0 +1,268 @@
+"""Compares Octofold, PyTriton and mosec: the same ONNX file under the same load generator, in turns.
+
+    python3 -m venv /tmp/pytriton && /tmp/pytriton/bin/pip install nvidia-pytriton onnxruntime
+    python3 -m venv /tmp/mosec && /tmp/mosec/bin/pip install mosec onnxruntime
+    python bench/serving/peers.py --pytriton /tmp/pytriton/bin/python --mosec /tmp/mosec/bin/python
+
+Each server has one single-threaded onnxruntime session per core and uses its dynamic batching. PyTriton and
+Octofold are called over gRPC with ModelInfer of the Open Inference Protocol, and Octofold also with its own
+API. mosec is called over HTTP, the only protocol it has. This process generates the load on the same cores.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import AsyncExitStack, ExitStack, contextmanager
+from functools import partial
+from pathlib import Path
+
+import aiohttp
+import grpc
+import numpy as np
+from octofold_client.loadtest.boards import played_boards
+from octofold_client.loadtest.histogram import Histogram
+from octofold_client.rpc.local_server import LocalServer
+from octofold_game.contract.model import BOARDS, GRAPH_FILES, MOVE
+from octofold_proto.inference import grpc_service_pb2 as oip
+from octofold_proto.inference.grpc_service_pb2_grpc import GRPCInferenceServiceStub
+from octofold_proto.octofold.v1 import inference_pb2 as pb
+from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
+
+sys.path.append(str(Path(__file__).parents[1]))  # where the harness is
+
+from harness import interleave, medians, newest_version, report
+
+LOADS = {"1 x 1": (1, 1), "16 x 1": (16, 1), "64 x 1": (64, 1), "4 x 64": (4, 64)}
+"""The number of callers and the boards in each call."""
+
+BATCH_SIZE = 64
+LARGEST_EXPONENT = 15
+START_SECONDS = 120.0
+FOLDER = Path(__file__).parent
+
+Ask = Callable[[bytes], Awaitable[object]]
+"""Asks a server for the moves of boards, 16 bytes each."""
+
+Connect = Callable[[AsyncExitStack], Awaitable[Ask]]
+"""Connects to a server; closing the stack closes the connection."""
+
+
+def main() -> None:
+    """Run the benchmark."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument(
+        "--models", type=Path, default=Path("models"), help="model repository (default: %(default)s)"
+    )
+    parser.add_argument("--model", default="cnn5", help="model to serve (default: %(default)s)")
+    parser.add_argument(
+        "--file", default=GRAPH_FILES["int8"], help="file of the newest version (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--pytriton", type=Path, help="Python of an environment with nvidia-pytriton (default: not measured)"
+    )
+    parser.add_argument(
+        "--mosec", type=Path, help="Python of an environment with mosec (default: not measured)"
+    )
+    parser.add_argument(
+        "--seconds", type=float, default=2.0, help="length of one measure in one round (default: %(default)s)"
+    )
+    parser.add_argument("--rounds", type=int, default=5, help="number of rounds (default: %(default)s)")
+    options = parser.parse_args()
+
+    file = (newest_version(options.models, options.model) / options.file).resolve()
+    loop = asyncio.new_event_loop()
+    with ExitStack() as running:
+        precision = "int8" if "int8" in options.file else "fp32"
+        arguments = ("--default-model", options.model, "--precision", precision)
+        target = running.enter_context(LocalServer(options.models, arguments)).target
+        servers = {
+            "octofold": _octofold(target),
+            "octofold, ModelInfer": _model_infer(target, options.model),
+        }
+        if options.pytriton:
+            port = running.enter_context(_pytriton(options.pytriton, file))
+            servers["pytriton"] = _model_infer(f"127.0.0.1:{port}", "boards")
+        if options.mosec:
+            port = running.enter_context(_mosec(options.mosec, file))
+            servers["mosec"] = _mosec_infer(f"http://127.0.0.1:{port}/inference")
+        closing = AsyncExitStack()
+        running.callback(lambda: loop.run_until_complete(closing.aclose()))
+        asks = {
+            name: loop.run_until_complete(_connected(connect, closing)) for name, connect in servers.items()
+        }
+        latencies = {(name, kind): Histogram() for name in asks for kind in LOADS}
+        boards = played_boards(LARGEST_EXPONENT)
+
+        def measure(name: str, kind: str) -> float:
+            callers, count = LOADS[kind]
+            starts = iter(range(0, 1 << 60, count))
+
+            async def call() -> int:
+                start = next(starts) % (len(boards) - count + 1)
+                await asks[name](boards[start : start + count].tobytes())
+                return count
+
+            return loop.run_until_complete(_load(callers, call, options.seconds, latencies[name, kind]))
+
+        measures = {f"{kind}, {name}": partial(measure, name, kind) for kind in LOADS for name in asks}
+        found = medians(interleave(measures, options.rounds))
+    _report(options.model, found, latencies, list(asks))
+
+
+def _report(
+    model: str, found: Mapping[str, float], latencies: Mapping[tuple[str, str], Histogram], names: list[str]
+) -> None:
+    rows = [
+        (
+            kind,
+            name,
+            f"{found[f'{kind}, {name}']:,.0f}",
+            f"{found[f'{kind}, octofold'] / found[f'{kind}, {name}']:.2f}",
+            f"{_ms(latencies[name, kind], 50):.1f} / {_ms(latencies[name, kind], 99):.1f}",
+        )
+        for kind in LOADS
+        for name in names
+    ]
+    columns = ["callers x boards", "server", "boards/s", "speed of octofold / server", "p50 / p99, ms"]
+    p99 = {f"{kind}, {name}": _ms(now, 99) for (name, kind), now in latencies.items()}
+    report(f"servers of {model}", columns, rows, boards_per_second=found, p99_ms=p99)
+
+
+async def _load(
+    callers: int, call: Callable[[], Awaitable[int]], seconds: float, latencies: Histogram
+) -> float:
+    """Boards per second of callers that each call again as soon as they have an answer.
+
+    Args:
+        callers: number of concurrent callers.
+        call: makes one call and returns how many boards it answered.
+        seconds: how long to run.
+        latencies: collects the latency of every call, in microseconds.
+    """
+    boards = 0
+    begin = time.perf_counter()
+
+    async def caller() -> None:
+        nonlocal boards
+        while (start := time.perf_counter()) < begin + seconds:
+            answered = await call()  # before the addition, since others add to the sum meanwhile
+            boards += answered
+            latencies.record(round(1e6 * (time.perf_counter() - start)))
+
+    await asyncio.gather(*(caller() for _ in range(callers)))
+    return boards / (time.perf_counter() - begin)
+
+
+def _ms(latencies: Histogram, percentile: float) -> float:
+    return (latencies.percentile(percentile) or 0) / 1e3
+
+
+async def _connected(connect: Connect, closing: AsyncExitStack) -> Ask:
+    """Connect, and wait until the server answers."""
+    ask = await connect(closing)
+    give_up = time.monotonic() + START_SECONDS
+    while True:
+        try:
+            await ask(bytes(16))
+            return ask
+        except (grpc.aio.AioRpcError, aiohttp.ClientError):
+            if time.monotonic() > give_up:
+                raise
+            await asyncio.sleep(0.5)
+
+
+def _octofold(target: str) -> Connect:
+    async def connect(closing: AsyncExitStack) -> Ask:
+        stub = OctofoldServiceStub(await closing.enter_async_context(grpc.aio.insecure_channel(target)))
+
+        async def ask(boards: bytes) -> object:
+            return await stub.NextMoves(pb.NextMovesRequest(boards=boards))
+
+        return ask
+
+    return connect
+
+
+def _model_infer(target: str, model: str) -> Connect:
+    async def connect(closing: AsyncExitStack) -> Ask:
+        channel = await closing.enter_async_context(grpc.aio.insecure_channel(target))
+        stub = GRPCInferenceServiceStub(channel)
+
+        async def ask(boards: bytes) -> object:
+            request = oip.ModelInferRequest(model_name=model, raw_input_contents=[boards])
+            request.inputs.add(name=BOARDS.name, datatype="UINT8", shape=[len(boards) // 16, 16])
+            request.outputs.add(name=MOVE.name)
+            return await stub.ModelInfer(request)
+
+        return ask
+
+    return connect
+
+
+def _mosec_infer(url: str) -> Connect:
+    async def connect(closing: AsyncExitStack) -> Ask:
+        session = await closing.enter_async_context(aiohttp.ClientSession(raise_for_status=True))
+
+        async def ask(boards: bytes) -> object:
+            async with session.post(url, data=boards) as reply:
+                moves = np.frombuffer(await reply.read(), np.int8)
+                assert len(moves) == len(boards) // 16
+                return moves
+
+        return ask
+
+    return connect
+
+
+@contextmanager
+def _pytriton(python: Path, file: Path) -> Iterator[int]:
+    port, cores = _free_port(), len(os.sched_getaffinity(0))
+    command = [str(python), str(FOLDER / "peer_pytriton.py"), str(file), str(port), str(BATCH_SIZE)]
+    # PyTriton's embedded Python must have the version of the environment's standard library.
+    libraries = subprocess.check_output(
+        [str(python), "-c", "import sysconfig; print(sysconfig.get_config_var('LIBDIR'))"], text=True
+    )
+    with _process([*command, str(cores)], LD_LIBRARY_PATH=libraries.strip()):
+        yield port
+
+
+@contextmanager
+def _mosec(python: Path, file: Path) -> Iterator[int]:
+    port = _free_port()
+    command = [str(python), str(FOLDER / "peer_mosec.py"), "--port", str(port)]
+    with _process(command, OCTOFOLD_PEER=str(file)):
+        yield port
+
+
+@contextmanager
+def _process(command: list[str], **environment: str) -> Iterator[None]:
+    others = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    process = subprocess.Popen(
+        command, env={**others, **environment}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    try:
+        yield
+    finally:
+        process.send_signal(signal.SIGINT)
+        try:
+            process.wait(20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return int(listener.getsockname()[1])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,309 @@
+"""Measures boards per second of a model: in onnxruntime directly, and served over gRPC.
+
+    python bench/serving/serving.py --model cnn5
+    python bench/serving/serving.py --model cnn5 --memory-minutes 10   # resident size under load, every 10 s
+
+The served figures are compared with the best direct figure. The rows named "table" use the same server with
+a backend that answers at once. Both limit single boards to a rate of 1 / (1/direct + 1/table). The load comes
+from processes of `octofold loadtest` and from our clients, on the same cores. All measures take turns.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import client_load
+import numpy as np
+import psutil
+from direct import best_direct, direct_measures
+from numpy.typing import NDArray
+from octofold_client import Client
+from octofold_client.loadtest.boards import played_boards
+from octofold_client.loadtest.forms import Form
+from octofold_client.loadtest.histogram import Histogram, merged
+from octofold_client.loadtest.loads import Closed
+from octofold_client.loadtest.workers import Task, Workers
+from octofold_client.rpc.local_server import LocalServer
+
+sys.path.append(str(Path(__file__).parents[1]))  # where the harness is
+
+from harness import interleave, medians, newest_version, report
+
+LARGEST_EXPONENT = 15
+RAMP_SECONDS = 0.2
+SAMPLE_SECONDS = 10.0
+LOADS = {
+    "4 callers of 64 boards": (4, "packed:64"),
+    "64 callers of 1 board": (64, "unary"),
+    "64 callers on one stream": (64, "stream:1"),
+    "1 caller of 1 board": (1, "unary"),
+}
+STREAMS = "64 streams of 1 board a message"
+SINGLE = ("64 callers of 1 board", STREAMS, "64 callers on one stream")
+"""Loads with a ceiling: each board costs its share of the protocol's work on top of inference."""
+
+
+class Measures:
+    """The measures by name, and the latencies that they recorded.
+
+    Args:
+        stack: stops the worker processes of the measures when it is closed.
+        seconds: length of one measure in one round.
+    """
+
+    def __init__(self, stack: ExitStack, seconds: float) -> None:
+        self.rates: dict[str, Callable[[], float]] = {}
+        self.latencies: dict[str, list[Histogram]] = {}
+        self._stack = stack
+        self._seconds = seconds
+
+    def add(self, name: str, load: Callable[[Histogram], float]) -> None:
+        """Add a load that returns boards per second and records the latency of its calls in microseconds."""
+        self.latencies[name] = []
+
+        def measure() -> float:
+            self.latencies[name].append(Histogram())
+            return load(self.latencies[name][-1])
+
+        self.rates[name] = measure
+
+    def add_workers(self, name: str, task: Task, callers: int) -> None:
+        """A closed loop of a load test's process."""
+        workers = self._stack.enter_context(Workers(task))
+        self.latencies[name] = []
+
+        def measure() -> float:
+            with closing(workers.windows(Closed(callers), RAMP_SECONDS, self._seconds)) as windows:
+                next(windows)
+                counts = next(windows)
+            self.latencies[name].append(counts.latencies)
+            return counts.boards / counts.seconds
+
+        self.rates[name] = measure
+
+    def percentiles(self) -> dict[str, dict[str, float]]:
+        """p50 and p99 of every load, in milliseconds."""
+        return {
+            name: {f"p{q}": round((merged(rounds).percentile(q) or 0) / 1e3, 2) for q in (50, 99)}
+            for name, rounds in self.latencies.items()
+        }
+
+
+def main() -> None:
+    """Run the benchmark."""
+    options = _options()
+    boards = played_boards(LARGEST_EXPONENT)
+    arguments = ("--default-model", options.model, "--precision", options.precision)
+    with ExitStack() as stack:
+        server = stack.enter_context(LocalServer(options.models, arguments))
+        assert server.pid is not None
+        process = psutil.Process(server.pid)
+        measures = Measures(stack, options.seconds)
+
+        def task(target: str, form: str) -> Task:
+            return Task(target, options.model, "", Form.parse(form), boards, LARGEST_EXPONENT)
+
+        if options.memory_minutes:
+            for name, (callers, form) in LOADS.items():
+                measures.add_workers(name, task(server.target, form), callers)
+            _watch_memory(process, list(measures.rates.values()), options.memory_minutes * 60)
+            return
+
+        table = stack.enter_context(_without_inference(options.models, options.model))
+        for name, (callers, form) in LOADS.items():
+            measures.add_workers(f"served, {name}", task(server.target, form), callers)
+            measures.add_workers(f"table, {name}", task(table, form), callers)
+        client = stack.enter_context(Client(server.target))
+        batch_seconds: list[float] = []
+        _add_clients(measures, client, server.target, table, boards, options.seconds, batch_seconds)
+        paces: list[client_load.Pace] = []
+
+        def evaluation() -> float:
+            paces.append(client_load.evaluation(server.target, process.pid, 512, 2 * options.seconds))
+            return paces[-1].boards_per_second
+
+        version = newest_version(options.models, options.model)
+        rates = {
+            **direct_measures(version, boards, options.seconds),
+            **measures.rates,
+            "evaluate, 512 games": evaluation,
+        }
+        found = medians(interleave(rates, options.rounds))
+        megabytes = process.memory_info().rss / 2**20
+    _report(options, found, measures.percentiles(), batch_seconds, paces, megabytes)
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument(
+        "--models", type=Path, default=Path("models"), help="model repository (default: %(default)s)"
+    )
+    parser.add_argument("--model", default="cnn5", help="model to serve (default: %(default)s)")
+    parser.add_argument(
+        "--precision", default="int8", choices=("fp32", "int8"), help="precision (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--seconds", type=float, default=2.0, help="length of one measure in one round (default: %(default)s)"
+    )
+    parser.add_argument("--rounds", type=int, default=5, help="number of rounds (default: %(default)s)")
+    parser.add_argument(
+        "--memory-minutes",
+        type=float,
+        default=0.0,
+        help="only watch the server's resident size under full load, for this long",
+    )
+    return parser.parse_args()
+
+
+def _add_clients(
+    measures: Measures,
+    client: Client,
+    served: str,
+    table: str,
+    boards: NDArray[np.uint8],
+    seconds: float,
+    batch_seconds: list[float],
+) -> None:
+    """Add the loads of our own clients.
+
+    Args:
+        measures: takes the loads.
+        client: a client of the server.
+        served: address of the server.
+        table: address of the server without inference.
+        boards: `[N, 16]`, asked in turn.
+        seconds: length of one measure.
+        batch_seconds: collects the inference times of batches beside a large call.
+    """
+    for kind, target in (("served", served), ("table", table)):
+
+        def streams(times: Histogram, target: str = target) -> float:
+            return asyncio.run(client_load.streams(target, 64, boards, seconds, times))
+
+        measures.add(f"{kind}, {STREAMS}", streams)
+    for callers in (64, 1):
+        threads = partial(client_load.threads, client, callers, boards, seconds)
+        measures.add(f"Client, {callers} threads of 1 board", threads)
+    measures.add(
+        "AsyncClient, 64 tasks of 1 board",
+        lambda times: asyncio.run(client_load.tasks(served, 64, boards, seconds, times)),
+    )
+    measures.add(
+        "served, 1 caller of 1 board beside one of 60,000",
+        lambda times: client_load.beside_bulk(served, boards, seconds, times, batch_seconds),
+    )
+
+
+def _report(
+    options: argparse.Namespace,
+    found: dict[str, float],
+    percentiles: dict[str, dict[str, float]],
+    batch_seconds: list[float],
+    paces: list[client_load.Pace],
+    megabytes: float,
+) -> None:
+    direct = best_direct(found, options.precision)
+    rows: list[tuple[str, ...]] = [
+        (
+            name,
+            f"{value:,.0f}",
+            f"{value / direct:.2f}",
+            "{p50} / {p99}".format(**percentiles[name]) if name in percentiles else "",
+        )
+        for name, value in found.items()
+    ]
+    of_ceiling = {}
+    for load in SINGLE:
+        ceiling = 1 / (1 / direct + 1 / found[f"table, {load}"])
+        of_ceiling[load] = found[f"served, {load}"] / ceiling
+        name = f"1 / (1/direct + 1/table), {load}"
+        rows.append(
+            (
+                name,
+                f"{ceiling:,.0f}",
+                f"{ceiling / direct:.2f}",
+                f"served reaches {of_ceiling[load]:.2f} of it",
+            )
+        )
+    beside = percentiles["served, 1 caller of 1 board beside one of 60,000"]
+    in_batches = beside["p99"] / 1e3 / float(np.median(batch_seconds))
+    running, share = (float(np.median(column)) for column in list(zip(*paces, strict=True))[1:])
+    rows += [
+        ("p99 beside 60,000 boards, in batch times", f"{in_batches:.1f}", "", ""),
+        ("evaluate: running batches, on average", f"{running:.2f}", "", ""),
+        ("evaluate: the client's share of the CPU time", f"{share:.1%}", "", ""),
+        ("resident size of the server, MB", f"{megabytes:.0f}", "", ""),
+    ]
+    report(
+        f"serving {options.model}",
+        ["what", "boards/s", "of best direct", "p50 / p99, ms"],
+        rows,
+        precision=options.precision,
+        boards_per_second=found,
+        direct=direct,
+        int8_over_fp32=_int8_over_fp32(found),
+        of_ceiling=of_ceiling,
+        batch_times_beside_bulk=in_batches,
+        latency_ms=percentiles,
+        evaluate={"batches_running": running, "client_share": share},
+        resident_mb=round(megabytes),
+    )
+
+
+def _int8_over_fp32(found: Mapping[str, float]) -> float | None:
+    """How much faster int8 is; None for a model without it."""
+    int8 = best_direct(found, "int8")
+    return int8 / best_direct(found, "fp32") if int8 else None
+
+
+@contextmanager
+def _without_inference(models: Path, model: str) -> Iterator[str]:
+    """Run a server without inference, and yield its address."""
+    with tempfile.TemporaryDirectory() as folder:
+        port_file = Path(folder) / "port"
+        program = Path(__file__).with_name("without_inference.py")
+        command = [sys.executable, str(program), "--models", str(models), "--default-model", model]
+        command += ["--port", "0", "--port-file", str(port_file), "--grace", "0", "--log-level", "warning"]
+        process = subprocess.Popen(command)
+        try:
+            while not port_file.exists():
+                if process.poll() is not None:
+                    raise SystemExit("the server without inference stopped before it was ready")
+                time.sleep(0.05)
+            yield f"127.0.0.1:{port_file.read_text().strip()}"
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.wait()
+
+
+def _watch_memory(process: psutil.Process, loads: list[Callable[[], Any]], seconds: float) -> None:
+    """Print the resident size of a server while the loads take turns."""
+    samples: list[float] = []
+    start = time.monotonic()
+    while (now := time.monotonic() - start) < seconds:
+        while time.monotonic() - start < now + SAMPLE_SECONDS:
+            for load in loads:
+                load()
+        samples.append(process.memory_info().rss / 2**20)
+        print(f"{time.monotonic() - start:6.0f} s  {samples[-1]:7.1f} MB", flush=True)
+    rows = [
+        ("first sample", f"{samples[0]:.1f}"),
+        ("last sample", f"{samples[-1]:.1f}"),
+        ("largest sample", f"{max(samples):.1f}"),
+    ]
+    report("resident size under full load", ["when", "MB"], rows, resident_mb=samples)
+
+
+if __name__ == "__main__":
+    main()

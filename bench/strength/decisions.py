@@ -1,0 +1,370 @@
+"""Simulates how often `octofold compare` answers wrongly, and how many games an answer takes.
+
+Scores are drawn like those of a model: its largest tile by the shares of its card, and a sum that fits the
+tile. The second player plays independent games, half of the games alike, or nearly all; or it plays all alike
+and fails in rare ones. "Ties" are scores that often repeat. At the margin, it also scores nothing in so many
+games that its average is exactly the margin, whatever the cap. Each run looks after every tenth game, far
+more often than the command does. The seed is fixed. First it checks that it decides as the command does.
+
+python bench/strength/decisions.py
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import partial
+from math import log
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from octofold_client.evaluation import simultaneous
+from octofold_client.evaluation.intervals import average_interval, difference_interval, independent_interval
+from octofold_client.evaluation.question import Question
+from octofold_client.evaluation.sequential import (
+    CAP,
+    ERROR_RATE,
+    FIRST_GAMES,
+    FRACTIONS,
+    Bets,
+    greatest_score,
+    growth,
+    log_wealth,
+)
+from octofold_game.contract.model import Card, read_card
+
+sys.path.append(str(Path(__file__).parents[1]))  # where the harness is
+
+from harness import newest_version, show
+from harness import report as report_rows
+
+Scores = NDArray[np.float64]
+Draw = Callable[[np.random.Generator, tuple[int, ...]], Scores]
+DrawPairs = Callable[[np.random.Generator, tuple[int, ...]], tuple[Scores, Scores]]
+
+LOOK_EVERY = 10
+_LOOKS_AT_ONCE = 25
+_POOL = 1 << 20
+"""Scores of which all others are drawn."""
+_NEVER = 10**15
+
+
+@dataclass(frozen=True)
+class Decisions:
+    """The outcomes of many runs of one sequential test."""
+
+    yes: NDArray[np.int64]
+    """`[runs]`: number of games of each player at which the answer became yes; 0 where it did not."""
+    no: NDArray[np.int64]
+    """As `yes`, for no."""
+
+    def share(self, answer: str) -> float:
+        """The share of the runs with this answer, "yes" or "no"."""
+        return float(np.mean(getattr(self, answer) > 0))
+
+    @property
+    def median_games(self) -> float | None:
+        """The median number of games of an answer; None if fewer than half of the runs have one."""
+        ends = np.where(self.yes > 0, self.yes, self.no)
+        return float(np.median(np.where(ends > 0, ends, np.inf))) if np.mean(ends > 0) > 0.5 else None
+
+
+def scores_like(card: Card) -> Draw:
+    """Draws of scores with the shares of the largest tiles of this card."""
+    assert card.strength is not None
+    reached = card.strength.reached
+    tiles = np.array([reached[0].tile / 2, *(row.tile for row in reached)])
+    edges = np.cumsum(-np.diff([1.0, *(row.share for row in reached)]))
+
+    generator = np.random.default_rng(0)
+    largest = tiles[np.searchsorted(edges, generator.random(_POOL), side="right")]
+    # A tile 2**k made of twos is worth (k - 1) * 2**k points; the other tiles add up to as much again.
+    return drawn_from(largest * (np.log2(largest) - 1) * generator.uniform(1.0, 2.0, _POOL))
+
+
+def drawn_from(scores: Scores) -> Draw:
+    """Draws of these scores, with replacement."""
+    return lambda generator, shape: scores[generator.integers(0, len(scores), shape, np.int32)]
+
+
+def pairs_of(draw: Draw, alike: float, failing: float = 0.0, ties: bool = False) -> DrawPairs:
+    """Draws of the scores of two players.
+
+    Args:
+        draw: draws scores of the first player.
+        alike: share of the games that both play alike; their other games are independent.
+        failing: share of the games in which the second player scores nothing, whatever else.
+        ties: whether scores are rounded to a fifth of the average, so that many are equal.
+    """
+
+    def pairs(generator: np.random.Generator, shape: tuple[int, ...]) -> tuple[Scores, Scores]:
+        first = draw(generator, shape)
+        other = draw(generator, shape) if alike < 1 else first
+        if ties:
+            step = first.mean() / 5
+            first, other = np.round(first / step) * step, np.round(other / step) * step
+        second = np.where(generator.random(shape) < alike, first, other) if alike < 1 else first
+        return first, np.where(generator.random(shape) < failing, 0.0, second) if failing else second
+
+    return pairs
+
+
+def losing_rarely(share: float) -> DrawPairs:
+    """Draws of equal averages: the second scores 0 in a share of the games and a little more elsewhere."""
+
+    def pairs(generator: np.random.Generator, shape: tuple[int, ...]) -> tuple[Scores, Scores]:
+        first = generator.uniform(0.0, 2.0, shape)  # never above the cap
+        return first, np.where(generator.random(shape) < share, 0.0, first / (1 - share))
+
+    return pairs
+
+
+def decide(
+    question: Question | None, draw: DrawPairs, runs: int, games: int, seed: int = 1, capped: bool = True
+) -> Decisions:
+    """Run the test of a question many times, or without one, that of `--until-decided`.
+
+    Args:
+        question: the question; without one, both signs are an answer "no".
+        draw: draws the scores of both players.
+        runs: number of runs.
+        games: maximum number of games of each player.
+        seed: seed of the simulation.
+        capped: whether scores count up to the cap; otherwise up to the greatest score of a game.
+    """
+    generator = np.random.default_rng(seed)
+    most: Scores = np.full(runs, float(greatest_score(17)))
+    begun = 0
+    if capped:
+        first, _ = draw(generator, (runs, FIRST_GAMES))
+        most, begun = np.minimum(np.ceil(CAP * first.mean(axis=1)), most), FIRST_GAMES
+    test = _Test(question, most)
+    while begun < games and len(test.open):
+        looks = min(_LOOKS_AT_ONCE, (games - begun) // LOOK_EVERY)
+        if not looks:
+            break
+        test.bet(*draw(generator, (len(test.open), looks, LOOK_EVERY)), begun)
+        begun += looks * LOOK_EVERY
+    return Decisions(test.yes, test.no)
+
+
+class _Test:
+    """The wealth of all runs that are still open, for each hypothesis that a question refutes."""
+
+    def __init__(self, question: Question | None, most: Scores) -> None:
+        least = 1.0 if question is None else float(1 - question.margin)
+        self.yes, self.no = np.zeros((2, len(most)), np.int64)
+        self.open = np.arange(len(most))
+        self._question = question
+        self._most = most
+        # "second is more than ratio * first" and "less", for the ratio at either end of the margin.
+        two_sided = question is None or question.equal
+        self._ratios = [least, 1 / least] if two_sided else [least]
+        self._logs = np.zeros((2 * len(self._ratios), len(FRACTIONS), len(most), 1))
+
+    def bet(self, first: Scores, second: Scores, begun: int) -> None:
+        """Bet on scores `[open, looks, games]` after `begun` games, and close the runs that are decided."""
+        most = self._most[self.open][:, None, None]
+        first, second = np.minimum(first, most), np.minimum(second, most)
+        wealth = []
+        for place, (ratio, more) in enumerate((ratio, more) for ratio in self._ratios for more in (1, 0)):
+            gains = second - ratio * first
+            added = growth(gains, ratio * most) if more else growth(-gains, most)
+            logs = self._logs[place] + added.cumsum(axis=-1)
+            self._logs[place] = logs[..., -1:]
+            wealth.append(log_wealth(logs))
+        yes, no = (begun + LOOK_EVERY * _first(passed) for passed in self._passed(wealth))
+        self.yes[self.open] = np.where((yes < LOOK_EVERY * _NEVER) & (yes <= no), yes, 0)
+        self.no[self.open] = np.where(no < yes, no, 0)
+        going_on = np.minimum(yes, no) >= LOOK_EVERY * _NEVER
+        self.open = self.open[going_on]
+        self._logs = self._logs[:, :, going_on]
+
+    def _passed(self, wealth: Sequence[Scores]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Where the answers are yes and no, `[open, looks]`."""
+        one, half = -log(ERROR_RATE), -log(ERROR_RATE / 2)
+        if self._question is None:
+            more, less, *_ = wealth
+            return np.zeros(more.shape, bool), (more >= half) | (less >= half)
+        if not self._question.equal:
+            more, less = wealth
+            return more >= one, less >= one
+        above_least, below_least, above_most, below_most = wealth
+        return (above_least >= one) & (below_most >= one), (below_least >= half) | (above_most >= half)
+
+
+def _first(passed: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """The number of the first look that passed, for each run; `_NEVER` where none did."""
+    return np.where(passed.any(axis=1), passed.argmax(axis=1) + 1, _NEVER)
+
+
+def league_errors(draw: Draw, players: int, runs: int, games: int, seed: int = 1) -> tuple[float, float]:
+    """The shares of league tables of equal players with a clear difference: corrected, and not corrected."""
+    generator = np.random.default_rng(seed)
+    corrected = plain = 0
+    for _ in range(runs):
+        scores = draw(generator, (players, games))
+        found = simultaneous.differences([scores])
+        assert found is not None
+        corrected += any(not low <= 0 <= high for low, high in (pair.interval for pair in found))
+        first, second = np.triu_indices(players, 1)
+        differences = scores[second] - scores[first]
+        errors = differences.std(axis=1, ddof=1) / np.sqrt(games)
+        plain += bool((np.abs(differences.mean(axis=1)) > 1.96 * errors).any())
+    return corrected / runs, plain / runs
+
+
+def misses(draw: Draw, games: int, runs: int, seed: int = 1) -> tuple[float, float, float]:
+    """How often the intervals for a fixed number of games miss the truth.
+
+    Returns:
+        The shares for the average of one player, and for the difference of two equal ones in the same games
+        and in other ones.
+    """
+    generator = np.random.default_rng(seed)
+    truth = float(draw(generator, (1_000_000,)).mean())
+    first, second = draw(generator, (2, runs, games))
+
+    def missed(value: float, found: Sequence[tuple[float, float] | None]) -> float:
+        return float(np.mean([each is not None and not each[0] <= value <= each[1] for each in found]))
+
+    return (
+        missed(truth, list(map(average_interval, first))),
+        missed(0.0, list(map(difference_interval, second - first))),
+        missed(0.0, list(map(independent_interval, first, second))),
+    )
+
+
+def check_against_the_command(equal: bool) -> None:
+    """Decide the same 600 games as the command does.
+
+    Raises:
+        AssertionError: the simulation answers at another game.
+    """
+    games, random = 600, np.random.default_rng(1)
+    first, second = random.gamma(2.4, 84_000, (2, games))
+    second = np.where(random.random(games) < 0.9, first, second)
+    begun = 0
+
+    def draw(_: np.random.Generator, shape: tuple[int, ...]) -> tuple[Scores, Scores]:
+        nonlocal begun
+        part = slice(begun, begun + int(np.prod(shape)))
+        begun = part.stop
+        return first[part].reshape(shape), second[part].reshape(shape)
+
+    question = Question(Fraction(1, 10), equal=equal)
+    decided = int(decide(question, draw, 1, games).yes[0])
+    assert decided > FIRST_GAMES + LOOK_EVERY
+
+    def answer(number: int) -> bool | None:
+        bets = Bets.of(first[:number], second[:number], (17, 17))
+        assert bets is not None
+        return question.answer(bets).yes
+
+    assert answer(decided) is True
+    assert answer(decided - LOOK_EVERY) is None
+
+
+def main() -> None:
+    """Run the simulation."""
+    options = _options()
+    for equal in (False, True):
+        check_against_the_command(equal)
+    draw = scores_like(read_card(options.model or newest_version(Path("models"), "swift")))
+    generator = np.random.default_rng(0)
+    sample = draw(generator, (_POOL,))
+    weak = drawn_from(generator.lognormal(7.6, 0.7, _POOL))
+    with_giants = drawn_from(np.where(generator.random(_POOL) < 0.03, 8 * sample, sample))
+    runs = options.runs
+    rows: list[dict[str, Any]] = []
+
+    def add(kind: str, question: Question | None, state: str, pairs: DrawPairs, games: int) -> None:
+        made = decide(question, pairs, runs, games)
+        flag = "--until-decided" if question is None else question.flag
+        rows.append(
+            {
+                "games": kind,
+                "question": flag,
+                "second": state,
+                "yes": made.share("yes"),
+                "no": made.share("no"),
+            }
+            | {"median": made.median_games, "limit": games}
+        )
+
+    kinds: dict[str, Callable[..., DrawPairs]] = {
+        "independent": partial(pairs_of, draw, 0.0),
+        "half alike": partial(pairs_of, draw, 0.5),
+        "98% alike": partial(pairs_of, draw, 0.98),
+        "all alike but failures": partial(pairs_of, draw, 1.0),
+        "ties": partial(pairs_of, draw, 0.5, ties=True),
+    }
+    for kind, pairs in kinds.items():
+        add(kind, None, "equal", pairs(), options.games)
+        for percent in (2, 5, 10):
+            question = Question(Fraction(percent, 100))
+            for state, failing in (("at the margin", percent / 100), ("equal", 0.0)):
+                games = options.games if failing else 2 * options.games
+                add(kind, question, state, pairs(failing=failing), games)
+        both = Question(Fraction(5, 100), equal=True)
+        for state, failing in (("at the margin", 0.05), ("equal", 0.0)):
+            add(kind, both, state, pairs(failing=failing), options.games)
+    for failing, margin in FAILURES:
+        question = Question(Fraction(margin).limit_denominator(1000))
+        add(f"fails in {failing:.0%}", question, "worse", pairs_of(draw, 1.0, failing), 3_000)
+    add("loses all in 1%, gains elsewhere", None, "equal", losing_rarely(0.01), 3_000)
+    league, plain = league_errors(draw, options.players, runs // 2, 300)
+    report_rows(
+        f"decisions, {runs:,} runs each; a score deviates by {sample.std() / sample.mean():.0%} of its mean",
+        ["games", "question", "second player", "yes", "no", "games, median"],
+        [
+            (
+                *(row[name] for name in ("games", "question", "second")),
+                f"{row['yes']:.1%}",
+                f"{row['no']:.1%}",
+                "" if row["median"] is None else f"{row['median']:,.0f}",
+            )
+            for row in rows
+        ],
+        outcomes=rows,
+        league={"players": options.players, "runs": runs // 2, "wrong": league, "uncorrected": plain},
+    )
+    show(
+        "intervals for a fixed number of games: how often they miss",
+        ["scores", "games", "average", "difference", "difference, other games"],
+        [
+            (name, f"{games}", *(f"{share:.1%}" for share in misses(scores, games, 2 * runs)))
+            for name, scores in (
+                ("like the model", draw),
+                ("of a weak network", weak),
+                ("giants", with_giants),
+            )
+            for games in (10, 20, 50, 100, 300)
+        ],
+    )
+
+
+FAILURES = ((0.01, 0.005), (0.01, 0.009), (0.02, 0.01), (0.02, 0.019), (0.03, 0.025), (0.03, 0.029))
+"""The share of games that a player fails, and the margin that it is asked for."""
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument(
+        "--model", type=Path, help="folder of a version with a measured card (default: the newest swift)"
+    )
+    parser.add_argument("--runs", type=int, default=2_000)
+    parser.add_argument(
+        "--games", type=int, default=10_000, help="games of each player at most, twice as many for equal ones"
+    )
+    parser.add_argument("--players", type=int, default=4, help="equal players of the league table")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,127 @@
+"""Rebuilds the table of results in README.md from the model cards, so that nobody types figures by hand.
+
+    python bench/strength/table.py           # writes README.md
+    python bench/strength/table.py --check   # exits with 1 if the table in README.md is out of date
+
+`octofold evaluate` measures the figures, and `octofold-export --record-strength` writes them into the cards.
+"""
+
+import argparse
+import sys
+from pathlib import Path
+
+from octofold_game.contract.model import CARD_FILE, Card, CardError, Interval, Reached, Strength, read_card
+
+START, END = "<!-- results:", "<!-- end of results -->"
+TILES = (2048, 16384)
+"""Whose shares of games the table shows; the pages of the models have all."""
+
+
+def main() -> int:
+    """Run the benchmark; returns the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument(
+        "--readme",
+        type=Path,
+        default=Path("README.md"),
+        metavar="FILE",
+        help="file to update (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--models",
+        type=Path,
+        default=Path("models"),
+        metavar="DIR",
+        help="model repository (default: %(default)s)",
+    )
+    parser.add_argument("--check", action="store_true", help="write nothing, and exit 1 if out of date")
+    options = parser.parse_args()
+    before = options.readme.read_text(encoding="utf-8")
+    try:
+        after = rebuilt(before, options.models)
+    except CardError as error:
+        print(f"{options.models}: {error}", file=sys.stderr)
+        return 1
+    except ValueError as error:
+        print(f"{options.readme}: {error}", file=sys.stderr)
+        return 1
+    if not options.check:
+        options.readme.write_text(after, encoding="utf-8")
+    elif after != before:
+        print(
+            f"{options.readme}: the table of results is out of date; run `make table`",
+            file=sys.stderr,
+        )
+        return 1
+    return 0
+
+
+def rebuilt(readme: str, models: Path) -> str:
+    """The text of README.md with a new table between its markers.
+
+    Raises:
+        ValueError: a marker is missing.
+    """
+    start, end = readme.find(START), readme.find(END)
+    if not 0 <= start < end:
+        raise ValueError(f"the markers {START} ... --> and {END} are missing")
+    first_line = readme[start : readme.index("\n", start) + 1]
+    return readme[:start] + first_line + table(measured(models)) + readme[end:]
+
+
+def measured(models: Path) -> list[tuple[Card, Strength]]:
+    """For each model, its newest card with a measured strength; the strongest model comes first.
+
+    Raises:
+        CardError: a card cannot be read; the message names its folder.
+    """
+    newest: dict[str, tuple[Card, Strength]] = {}
+    for file in sorted(models.glob(f"*/*/{CARD_FILE}"), key=lambda file: int(file.parent.name)):
+        try:
+            card = read_card(file.parent)
+        except CardError as error:
+            raise CardError(f"{file.parent}: {error}") from error
+        if card.strength is not None:
+            newest[card.name] = card, card.strength
+    return sorted(newest.values(), key=lambda found: -found[1].average)
+
+
+def table(cards: list[tuple[Card, Strength]]) -> str:
+    """The table and a line with the commands that measured it."""
+    heading = ["model", "weights", "average score", *(f"reaches {tile}" for tile in TILES)]
+    rows = [heading, ["---", *["---:"] * (len(heading) - 1)], *(_row(*found) for found in cards)]
+    lines = ["| " + " | ".join(row) + " |" for row in rows]
+    commands = {made.command.replace(_named(card), "--model NAME --version N") for card, made in cards}
+    measured_by = " and ".join(f"`{command}`" for command in sorted(commands))
+    return "\n".join([*lines, "", f"In brackets: 95% intervals. Measured by {measured_by}.", ""])
+
+
+def _named(card: Card) -> str:
+    return f"--model {card.name} --version {card.version}"
+
+
+def _row(card: Card, strength: Strength) -> list[str]:
+    page = f"models/{card.name}/{card.version}/README.md"
+    views = f"{card.decision_rule} of {card.symmetries} views" if card.symmetries > 1 else "1 view"
+    reached = {row.tile: row for row in strength.reached}
+    return [
+        f"[`{card.name}`]({page}), {views}, {strength.precision}",
+        f"{card.weights:,}",
+        f"{strength.average:,.0f}{_interval(strength.average_interval)}",
+        *(_share(reached.get(tile)) for tile in TILES),
+    ]
+
+
+def _interval(interval: Interval | None) -> str:
+    return "" if interval is None else f" ({interval[0]:,.0f} to {interval[1]:,.0f})"
+
+
+def _share(row: Reached | None) -> str:
+    if row is None:
+        return ""
+    low, high = row.interval
+    return f"{row.share:.1%} ({100 * low:.1f} to {100 * high:.1f})"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
