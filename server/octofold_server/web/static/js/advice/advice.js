@@ -110,7 +110,7 @@ export class Advice {
       if (number !== this._number) return;
       this._show(answer, judged, played);
       const over = answer.move < 0;
-      this._views.show(views, answer.move, views || over ? "" : withoutViews(model, answer));
+      this._views.show(views, answer.move, views || over || !answer.votes ? "" : withoutViews(model, answer));
       if (aloud) announce(this._verdict.textContent);
     } catch (error) {
       if (number !== this._number) return;
