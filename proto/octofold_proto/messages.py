@@ -120,7 +120,7 @@ def probabilities_from_bytes(packed: bytes, boards: int) -> NDArray[np.float32]:
 
 
 def values_to_bytes(values: NDArray[np.float32]) -> bytes:
-    """Write `[N, 4] float32` values of moves as N x 16 bytes, little-endian."""
+    """Write `[N, 4] float32` values of moves, or `[N]` of boards, as little-endian bytes."""
     return values.astype(_LITTLE_ENDIAN_FLOAT, copy=False).tobytes()
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from octofold_game.player import Judge as ValuingPlayer
 
-from octofold_client.contenders.judges import PROBABILITY
+from octofold_client.contenders.judges import COSTLY, PROBABILITY
 from octofold_client.contenders.player_specs import local_player
 from octofold_client.contenders.served_model import ServedModel
 from octofold_client.rpc.client import Client
@@ -49,6 +49,10 @@ class Adviser:
     """The choices `[N]` for boards `[N, 16]`, -1 if the game is over."""
     boards_at_once: int
     """Boards that are worth one question, which takes well below a second."""
+    worth: Callable[[NDArray[np.uint8]], NDArray[np.float64]] | None = None
+    """The values `[N, 4]` of the moves of boards `[N, 16]`; None without values that make up a cost."""
+    unit: str = ""
+    """Unit of `worth`, a key of `COSTLY`."""
 
 
 def served_adviser(client: Client, served: ServedModel) -> Adviser:
@@ -88,4 +92,6 @@ def local_adviser(spec: str) -> Adviser:
     def choose(boards: NDArray[np.uint8]) -> NDArray[np.int64]:
         return player.next_moves(boards).astype(np.int64)
 
+    if isinstance(player, ValuingPlayer) and player.value_unit in COSTLY:
+        return Adviser(advise, choose, _LOCAL_BOARDS, player.action_values, player.value_unit)
     return Adviser(advise, choose, _LOCAL_BOARDS)

@@ -18,7 +18,9 @@ from octofold_client.contenders.served_model import ServedModel
 from octofold_client.errors import UsageError
 from octofold_client.rpc.client import Client
 
-PROBABILITY = "probability"
+PROBABILITY, POINTS, SUCCESS = "probability", "points", "chance of success"
+COSTLY = {POINTS: 1_000.0, SUCCESS: 0.01}
+"""By unit, from which cost on a move counts as a mistake, in every game alike, as on the page."""
 _SERVED_BOARDS_AT_ONCE = 1024
 
 
