@@ -2,8 +2,8 @@
 
     python bench/serving/searches.py --models models --model perimeter
 
-It measures, in turns: packed calls of many boards, with two in flight; one board at a time; and, with
---games, evaluations by `octofold evaluate`, with --model and with --player.
+It measures, in turns: packed calls of many boards, with two in flight; one board at a time; how soon a
+stopped search ends; and, with --games, evaluations by `octofold evaluate`, with --model and with --player.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import json
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -93,6 +94,26 @@ def served_lone(stub: OctofoldServiceStub, model: str, boards: Boards) -> float:
     return _median_ms([partial(stub.NextMoves, request) for request in requests])
 
 
+def stopping_ms(search: Search, boards: Boards) -> float:
+    """The longest time in milliseconds between a stop and the end of a search without another limit."""
+    longest = 0.0
+    for board in boards[:20]:
+        stop, told = np.zeros(1, np.uint8), [0.0]
+
+        def tell(stop: NDArray[np.uint8] = stop, told: list[float] = told) -> None:
+            time.sleep(0.02)
+            told[0] = time.perf_counter()
+            stop[0] = 1
+
+        teller = threading.Thread(target=tell)
+        teller.start()
+        search.find(board[None], Limits(10.0, stop, deeper=True))
+        ended = time.perf_counter()
+        teller.join()
+        longest = max(longest, 1e3 * (ended - told[0]))
+    return longest
+
+
 def _median_ms(asks: Sequence[Callable[[], object]]) -> float:
     taken = []
     for ask in asks:
@@ -151,6 +172,7 @@ def main() -> None:
                     "direct_boards_per_second": lambda: direct_packed(search, boards),
                     "served_boards_per_second": lambda: served_packed(stub, arguments.model, boards),
                     "direct_lone_ms": lambda: direct_lone(search, lone),
+                    "stopping_ms": lambda: stopping_ms(search, lone),
                     "served_lone_ms": lambda: served_lone(stub, arguments.model, lone),
                 },
                 arguments.rounds,
@@ -166,6 +188,7 @@ def main() -> None:
                     {name: partial(evaluated, arguments.games, *what) for name, what in kinds.items()}, 3
                 )
             )
+    print(f"a search ends {figures['stopping_ms']:.2f} ms after it is stopped, at most")
     rows = [
         ("packed, boards/s", "direct_boards_per_second", "served_boards_per_second", ",.0f"),
         ("one board, ms", "direct_lone_ms", "served_lone_ms", ".3f"),
