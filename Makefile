@@ -18,6 +18,7 @@ RUNS ?= 10
 SOURCE ?= --checkpoint $(CHECKPOINT)# or the flags of any other network, see docs/export.md
 PIP = $(VENV)/bin/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 BIN = $(VENV)/bin
+SERVING = $(if $(filter expectimax perimeter,$(MODEL)),players,light)# players search with numba
 COMPILED = game/octofold_game players/octofold_players training/octofold_training
 PYTEST = $(BIN)/pytest --numprocesses $(WORKERS) --dist worksteal
 
@@ -30,10 +31,10 @@ help: ## this list
 
 setup: $(VENV)/light ## the environment that serves and plays (no torch)
 
-play: $(VENV)/light ## play GAMES full games against MODEL, served on a free loopback port
+play: $(VENV)/$(SERVING) ## play GAMES full games against MODEL, served on a free loopback port
 	$(BIN)/octofold play --games $(GAMES) --model $(MODEL)
 
-serve: $(VENV)/light ## serve the models in models/, and new ones as they appear: gRPC on HOST:PORT, REST and /metrics on HOST:REST_PORT
+serve: $(VENV)/$(SERVING) ## serve the models in models/, and new ones as they appear: gRPC on HOST:PORT, REST and /metrics on HOST:REST_PORT
 	@$(BIN)/octofold-serve --default-model $(MODEL) --host $(HOST) --port $(PORT) --rest-port $(REST_PORT) --watch 5
 
 train: $(VENV)/dev ## checkpoints/NAME by training/recipes/NAME.toml, from TEACHER, in an hour or two; goes on where it stopped
