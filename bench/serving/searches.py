@@ -9,8 +9,6 @@ stopped search ends; and, with --games, evaluations by `octofold evaluate`, with
 from __future__ import annotations
 
 import argparse
-import json
-import subprocess
 import sys
 import tempfile
 import threading
@@ -25,8 +23,13 @@ import numpy as np
 
 sys.path.append(str(Path(__file__).parents[1]))  # where the harness is
 
+from client_load import evaluated
 from harness import interleave, medians, newest_version, report
 from numpy.typing import NDArray
+from octofold_client import Client
+from octofold_client.contenders.player_specs import local_player
+from octofold_client.contenders.player_thread import PlayerThread
+from octofold_client.contenders.served_model import ServedSource, select
 from octofold_client.rpc.local_server import LocalServer
 from octofold_game.contract.model import read_card
 from octofold_game.contract.searches import Limits, Search
@@ -123,22 +126,20 @@ def _median_ms(asks: Sequence[Callable[[], object]]) -> float:
     return 1e3 * float(np.median(taken))
 
 
-def evaluated(games: int, *arguments: str) -> float:
-    """Moves per second of an evaluation."""
-    with tempfile.TemporaryDirectory() as folder:
-        command = [
-            str(Path(sys.executable).with_name("octofold")),
-            "evaluate",
-            "--json",
-            "--games",
-            str(games),
-        ]
-        done = subprocess.run(
-            [*command, *arguments, "--parallel", "64", "--out", f"{folder}/result"],
-            stdout=subprocess.PIPE,
-            check=True,
-        )
-    return float(json.loads(done.stdout)["moves_per_second"])
+def evaluated_player(spec: str, games: int, seconds: float) -> float:
+    """Moves per second of an evaluation of a local player."""
+    contender = local_player(spec)
+    with PlayerThread(contender) as source, tempfile.TemporaryDirectory() as folder:
+        moves, wall = evaluated([source], contender, games, seconds, Path(folder))
+    return moves / wall
+
+
+def evaluated_model(target: str, model: str, games: int, seconds: float) -> float:
+    """Moves per second of an evaluation of a served model."""
+    with Client(target) as client, tempfile.TemporaryDirectory() as folder:
+        contender = select(client.list_models(), model)
+        moves, wall = evaluated([ServedSource(client, contender)], contender, games, seconds, Path(folder))
+    return moves / wall
 
 
 @contextmanager
@@ -158,7 +159,8 @@ def main() -> None:
     parser.add_argument("--model", default="perimeter", help="player to ask (default: perimeter)")
     parser.add_argument("--boards", type=int, default=4096, help="of a packed round (default: 4096)")
     parser.add_argument("--rounds", type=int, default=9, help="rounds (default: 9)")
-    parser.add_argument("--games", type=int, default=0, help="games of each evaluation (default: none)")
+    parser.add_argument("--games", type=int, default=0, help="games at a time of evaluations (default: none)")
+    parser.add_argument("--seconds", type=float, default=8, help="of each evaluation (default: 8)")
     parser.add_argument("--player", help="the same player as a spec, for --games")
     arguments = parser.parse_args()
     search = new_search(newest_version(arguments.models, arguments.model))
@@ -179,15 +181,12 @@ def main() -> None:
             )
         )
         if arguments.games:
-            kinds = {
-                "evaluated_player": ("--player", arguments.player or arguments.model),
-                "evaluated_model": ("--target", target, "--model", arguments.model),
+            spec, games, seconds = arguments.player or arguments.model, arguments.games, arguments.seconds
+            plays = {
+                "evaluated_player": lambda: evaluated_player(spec, games, seconds),
+                "evaluated_model": lambda: evaluated_model(target, arguments.model, games, seconds),
             }
-            figures |= medians(
-                interleave(
-                    {name: partial(evaluated, arguments.games, *what) for name, what in kinds.items()}, 3
-                )
-            )
+            figures |= medians(interleave(plays, min(3, arguments.rounds)))
     print(f"a search ends {figures['stopping_ms']:.2f} ms after it is stopped")
     rows = [
         ("packed, boards/s", "direct_boards_per_second", "served_boards_per_second", ",.0f"),
