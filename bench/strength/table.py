@@ -102,14 +102,20 @@ def _named(card: Card) -> str:
 
 def _row(card: Card, strength: Strength) -> list[str]:
     page = f"models/{card.name}/{card.version}/README.md"
-    views = f"{card.decision_rule} of {card.symmetries} views" if card.symmetries > 1 else "1 view"
     reached = {row.tile: row for row in strength.reached}
     return [
-        f"[`{card.name}`]({page}), {views}, {strength.precision}",
-        f"{card.weights:,}",
+        f"[`{card.name}`]({page}), {_kind(card, strength)}",
+        f"{card.weights:,}" if card.weights else "",
         f"{strength.average:,.0f}{_interval(strength.average_interval)}",
         *(_share(reached.get(tile)) for tile in TILES),
     ]
+
+
+def _kind(card: Card, strength: Strength) -> str:
+    if card.player is not None:
+        return ", ".join(["search", *(f"{name} {value}" for name, value in card.player.options.items())])
+    views = f"{card.decision_rule} of {card.symmetries} views" if card.symmetries > 1 else "1 view"
+    return f"{views}, {strength.precision}"
 
 
 def _interval(interval: Interval | None) -> str:
