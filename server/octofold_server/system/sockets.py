@@ -152,9 +152,7 @@ def _bound(host: str, port: int, *, shared: bool) -> socket.socket:
         try:
             listener = socket.socket(family, kind, protocol)
         except OSError as error:
-            if (
-                host == "::" and error.errno == errno.EAFNOSUPPORT
-            ):  # the kernel has no IPv6, which gRPC passes over
+            if host == "::" and error.errno == errno.EAFNOSUPPORT:  # the kernel has no IPv6
                 return _bound("0.0.0.0", port, shared=shared)
             raise
         try:
