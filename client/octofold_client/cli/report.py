@@ -59,7 +59,7 @@ def add(subcommands: "Subcommands") -> None:
         "--out",
         type=Path,
         metavar="FILE",
-        help=f"file of --html (default: {HTML_FILE} in the folder; {OVERLAY_FILE} in the first of several)",
+        help=f"file of --html (default: {HTML_FILE} in the folder; of several, {OVERLAY_FILE} here)",
     )
     parser.set_defaults(run=report)
 
@@ -88,7 +88,7 @@ def report(options: Namespace) -> None:
     if not several and not is_load_test:
         content, files = _rebuild(first, draw, write_scores, shown=not options.json)
     if options.html:
-        file = options.out or first / (OVERLAY_FILE if several else HTML_FILE)
+        file = options.out or (Path(OVERLAY_FILE) if several else first / HTML_FILE)
         files["page"] = write_html(file, options.folders)
     print_files(content, files, options.json)
 

@@ -180,7 +180,7 @@ class Loader:
         lanes, cores = choose_search_layout(self._config)
         try:
             search = self._kinds.search(player, self._player_files.map(folder.path, player), cores)
-            if search.largest_exponent != card.largest_exponent:
+            if search.largest_exponent < card.largest_exponent:
                 raise BackendError(
                     f"the player accepts tiles up to exponent {search.largest_exponent}, but "
                     f"{CARD_FILE} says {card.largest_exponent}"
