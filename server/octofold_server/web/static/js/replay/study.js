@@ -3,7 +3,7 @@
 import { costOf, costlyFrom, mostOf, unitOf, worthOf } from "../advice/worth.js";
 
 const BATCH = 256; // boards in a request
-const SEARCHED = 8; // at first, of a player that searches and takes its time for each
+const SEARCHED = 16; // at first, of a player that searches and takes its time for each
 const [FAST_MS, SLOW_MS] = [3000, 10_000]; // of an answer, after which the next request has more or fewer boards
 
 /**

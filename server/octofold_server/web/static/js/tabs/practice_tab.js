@@ -125,7 +125,7 @@ class PracticeTab {
 
   _showNotebook() {
     const { count, learned, tries, solved } = this._notebook.progress;
-    const share = tries ? `, ${Math.round((100 * solved) / tries)}% of ${grouped(tries)} tries solved` : "";
+    const share = tries ? `, ${Math.round((100 * solved) / tries)}% of ${grouped(tries)} ${tries === 1 ? "try" : "tries"} solved` : "";
     this._progress.replaceChildren(
       make("p", {}, `${grouped(count)} ${count === 1 ? "exercise" : "exercises"}, ${grouped(learned)} learned (solved ${LEARNED} times in a row)${share}.`),
       make("progress", { max: Math.max(1, count), value: learned, "aria-label": "Exercises that are learned" }),
