@@ -91,9 +91,14 @@ def table(cards: list[tuple[Card, Strength]]) -> str:
     heading = ["model", "weights", "average score", *(f"reaches {tile}" for tile in TILES)]
     rows = [heading, ["---", *["---:"] * (len(heading) - 1)], *(_row(*found) for found in cards)]
     lines = ["| " + " | ".join(row) + " |" for row in rows]
-    commands = {made.command.replace(_named(card), "--model NAME --version N") for card, made in cards}
-    measured_by = " and ".join(f"`{command}`" for command in sorted(commands))
-    return "\n".join([*lines, "", f"In brackets: 95% intervals. Measured by {measured_by}.", ""])
+    commands = {
+        card.name: made.command.replace(_named(card), "--model NAME --version N") for card, made in cards
+    }
+    usual = max(commands.values(), key=[*commands.values()].count, default="")
+    others = "".join(
+        f"; `{card.name}`: {made.games:,} games" for card, made in cards if commands[card.name] != usual
+    )
+    return "\n".join([*lines, "", f"In brackets: 95% intervals. Measured by `{usual}`{others}.", ""])
 
 
 def _named(card: Card) -> str:
