@@ -88,6 +88,9 @@ def _tune(
     clock: Callable[[], float],
 ) -> None:
     card, _ = read_card(folder)
+    if card.player is not None:
+        _log.info("%s/%d is a player, which needs no measurement", folder.name, folder.version)
+        return
     precision = choose_precision(card, config.precision, device=device, vnni=cpu_has_vnni())
     file = card.precisions[precision]
     model, tensors = read_model(folder.path, file), read_tensors(folder.path, file)
