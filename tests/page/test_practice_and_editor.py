@@ -148,7 +148,7 @@ def test_the_player_places_the_new_tile(go: Visitor) -> None:
 
 def verse(game: Episode) -> str:
     """A game as 2048verse.com writes it."""
-    steps = [(0, cell, int(game.start[cell]) - 1) for cell in np.flatnonzero(game.start).tolist()]
+    steps = [(0, cell, int(game.start[cell]) - 1) for cell in map(int, np.flatnonzero(game.start))]
     steps += [(byte & 3, byte >> 2 & 15, byte >> 6) for byte in game.moves]
     return "replay " + "".join(
         ALPHABET[move << 5 | four << 4 | cell % 4 << 2 | cell // 4] for move, cell, four in steps
