@@ -12,7 +12,7 @@ from octofold_game.commands.command_line import Parser, whole_number
 
 from octofold_client.errors import InvalidRequest, UsageError
 from octofold_client.evaluation.lockstep import PATIENCE_SECONDS
-from octofold_client.evaluation.servers import Servers, report_missing
+from octofold_client.evaluation.servers import Servers, report_loading, report_missing
 from octofold_client.evaluation.slices import slice_numbers
 from octofold_client.rpc.credentials import CredentialFiles, Credentials
 from octofold_client.rpc.targets import addresses_of
@@ -64,7 +64,9 @@ def targets(text: str) -> list[str]:
 
 def servers(options: argparse.Namespace) -> Servers:
     """Connections to the servers of `add_servers`; a line on standard error names each that is missing."""
-    return Servers(options.targets, credentials_of(options), on_missing=report_missing)
+    return Servers(
+        options.targets, credentials_of(options), on_missing=report_missing, on_loading=report_loading
+    )
 
 
 def add_credentials(parser: argparse.ArgumentParser) -> None:

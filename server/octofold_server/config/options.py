@@ -52,8 +52,8 @@ class Config:
     host: str = _option(
         "127.0.0.1",
         TEXT,
-        "address to listen on; 0.0.0.0 accepts connections from other machines; unix:PATH is a socket, "
-        "for gRPC alone",
+        "address to listen on; :: accepts connections from other machines, over IPv6 and IPv4; 0.0.0.0 over "
+        "IPv4 alone; unix:PATH is a socket, for gRPC alone",
         begins="Protocols",
     )
     port: int = _option(50051, integer(0, 65535), "gRPC port; 0 chooses a free port")
