@@ -109,6 +109,12 @@ def _newest(
             continue
         newest = max(versions, key=lambda path: int(path.name))
         card = read_card(newest)
+        if card.player is not None:
+            print(f"{card.name} is left out: a page without a server has no player that searches")
+            continue
+        if card.player is not None:
+            print(f"{card.name} is left out: a page without a server has no player that searches")
+            continue
         if card.compact_tables is not None and not names:
             print(f"{card.name} is left out: its tables take gigabytes when a browser unpacks them")
             continue

@@ -42,7 +42,7 @@ def find_judge(models: Path) -> Player:
         except CardError:
             continue  # not measured
         tensors = any(graph.tensors for graph in card.precisions.values())
-        if card.strength is not None and not tensors:
+        if card.strength is not None and card.player is None and not tensors:
             measured.append((card.strength.average, file.parent))
     if not measured:
         return HeuristicExpectimaxPlayer(depth=1)
@@ -57,7 +57,12 @@ def read_judge(folder: Path) -> Player:
         ExportError: the folder contains no version, or its graph cannot be loaded.
     """
     try:
-        return PublishedModel(folder, read_card(folder))
+        card = read_card(folder)
+        if card.player is not None:
+            raise ExportError(f"{folder}: a player that searches; the judge is a network")
+        return PublishedModel(folder, card)
+    except ExportError:
+        raise
     except CardError as error:
         raise ExportError(f"{folder}: not a published version ({error})") from error
     except Exception as error:  # onnxruntime's exceptions have no other base class
