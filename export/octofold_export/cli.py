@@ -12,9 +12,10 @@ import sys
 from pathlib import Path
 from typing import get_args
 
-from octofold_game.commands.command_line import Parser, whole_number
+from octofold_game.commands.command_line import Parser
 from octofold_game.commands.completion import add_completion
 from octofold_game.commands.extras import install_command
+from octofold_game.commands.options import whole_number
 from octofold_game.contract.model import PRECISIONS, Rule
 
 from octofold_export.description.description import (

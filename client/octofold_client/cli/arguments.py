@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TypeAlias
 
-from octofold_game.commands.command_line import Parser, whole_number
+from octofold_game.commands.command_line import Parser
+from octofold_game.commands.options import whole_number
 
 from octofold_client.errors import InvalidRequest, UsageError
 from octofold_client.evaluation.lockstep import PATIENCE_SECONDS
