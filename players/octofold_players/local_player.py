@@ -16,8 +16,9 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from octofold_game.bitboards import LARGEST_EXPONENT, pack
-from octofold_game.rules import check_boards
+from octofold_game.rules import LARGEST_EXPONENT, check_boards
+
+from octofold_players.downgrading import pack_downgraded
 
 
 @dataclass(frozen=True)
@@ -58,9 +59,9 @@ class LocalPlayer(ABC):
         """The move for each of `[N, 16]` or `[N, 4, 4]` boards: `[N] int8`, -1 if the game is over.
 
         Raises:
-            BoardError: a board is malformed or has an exponent above 15.
+            BoardError: a board is malformed or has an exponent above 17.
         """
-        return self._choose(pack(check_boards(boards, self.largest_exponent)))
+        return self._choose(pack_downgraded(check_boards(boards, self.largest_exponent)))
 
     @abstractmethod
     def _choose(self, boards: NDArray[np.uint64]) -> NDArray[np.int8]: ...
@@ -83,9 +84,9 @@ class ValuePlayer(LocalPlayer):
         """The value of each move on each of `[N, 16]` or `[N, 4, 4]` boards: `[N, 4]`, `-inf` if illegal.
 
         Raises:
-            BoardError: a board is malformed or has an exponent above 15.
+            BoardError: a board is malformed or has an exponent above 17.
         """
-        return self._values(pack(check_boards(boards, self.largest_exponent)))
+        return self._values(pack_downgraded(check_boards(boards, self.largest_exponent)))
 
     def _choose(self, boards: NDArray[np.uint64]) -> NDArray[np.int8]:
         return best_moves(self._values(boards))

@@ -28,6 +28,7 @@ DIRECTIONS = (DIRECTION_UP, DIRECTION_RIGHT, DIRECTION_DOWN, DIRECTION_LEFT, DIR
 
 _MOVES = {direction: move for move, direction in zip((0, 1, 2, 3, -1), DIRECTIONS, strict=True)}
 _LITTLE_ENDIAN_FLOAT = np.dtype("<f4")
+_LITTLE_ENDIAN_INTEGER = np.dtype("<i8")
 
 
 def boards_from_bytes(packed: bytes, largest_exponent: int) -> NDArray[np.uint8]:
@@ -113,6 +114,16 @@ def probabilities_from_bytes(packed: bytes, boards: int) -> NDArray[np.float32]:
     if len(packed) != boards * 16:
         raise ValueError(f"probabilities holds {len(packed)} bytes for {boards} boards")
     return np.frombuffer(packed, dtype=_LITTLE_ENDIAN_FLOAT).reshape(-1, 4).astype(np.float32, copy=False)
+
+
+def values_to_bytes(values: NDArray[np.float32]) -> bytes:
+    """Write `[N, 4] float32` values of moves as N x 16 bytes, little-endian."""
+    return values.astype(_LITTLE_ENDIAN_FLOAT, copy=False).tobytes()
+
+
+def positions_to_bytes(positions: NDArray[np.int64]) -> bytes:
+    """Write `[N] int64` numbers of visited positions as N x 8 bytes, little-endian."""
+    return positions.astype(_LITTLE_ENDIAN_INTEGER, copy=False).tobytes()
 
 
 def votes_to_bytes(votes: NDArray[np.uint8]) -> bytes:

@@ -53,9 +53,16 @@ def test_a_move_depends_only_on_its_board(player: LocalPlayer, boards: NDArray[n
 
 
 @every_player
-def test_a_tile_beyond_64_bit_boards_is_refused_by_name(player: LocalPlayer) -> None:
-    with pytest.raises(rules.BoardError, match="board 1, cell 3: exponent 16"):
-        player.next_moves(np.array([[0] * 16, [1, 2, 3, 16] + [0] * 12], np.uint8))
+def test_a_tile_beyond_131072_is_refused_by_name(player: LocalPlayer) -> None:
+    with pytest.raises(rules.BoardError, match="board 1, cell 3: exponent 18"):
+        player.next_moves(np.array([[0] * 16, [1, 2, 3, 18] + [0] * 12], np.uint8))
+
+
+@every_player
+def test_a_game_goes_on_beyond_65536(player: LocalPlayer) -> None:
+    boards = np.array([[17, 16, 9, 3, 8, 2, 1, 1] + [0] * 8, [16, 16] + [0] * 14], np.uint8)
+    moves = player.next_moves(boards)
+    assert rules.legal_moves(boards)[[0, 1], moves].all()
 
 
 @pytest.mark.parametrize(

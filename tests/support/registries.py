@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from octofold_server.backends.backend import Layout, Moves
+from octofold_server.backends.backend import EVERYTHING, Asked, Layout, Moves
 from octofold_server.backends.fakes import FakeBackend, RecordingBackend
 from octofold_server.batching.call import Call
 from octofold_server.models.loading import ServedModel
@@ -38,8 +38,8 @@ class Backends:
 
 
 class Another(FakeBackend):
-    def run(self, boards: NDArray[np.uint8]) -> Moves:
-        return super().run(boards)
+    def run(self, boards: NDArray[np.uint8], asked: Asked = EVERYTHING) -> Moves:
+        return super().run(boards, asked)
 
 
 def submit(served: ServedModel) -> Call:

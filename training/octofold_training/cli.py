@@ -59,9 +59,9 @@ COMMANDS = (
         "table",
         "every network of the published tables, trained on the same moves",
         "Train every network of the published tables of supervised networks on the same positions, let each "
-        "play, and print its figures beside the published ones. All of them first learn from an eighth of "
-        "the positions and play, then from a quarter, from half and from all. After Ctrl-C or --minutes, the "
-        "same command continues.",
+        "play, and print its figures beside the published ones. All of them first learn from a million "
+        "positions and play, then from two, four, eight and so on. After Ctrl-C or --minutes, the same "
+        "command continues, with a larger --positions too.",
         TableFlags,
     ),
 )

@@ -27,9 +27,9 @@ from octofold_training.learners.ntuple_td import NTupleLearner, NTupleOptions, N
 from octofold_training.learners.ppo import PPOOptions
 from octofold_training.learners.value_td import ValueLearning, ValueOptions
 from octofold_training.networks.architectures import require_architecture
+from octofold_training.published.comparison import write_report
 from octofold_training.published.rows import ROWS
 from octofold_training.published.table import OutOfTime, Table, TableOptions
-from octofold_training.published.tables import write_report
 from octofold_training.recipes import Recipe, RecipeError, read_recipe
 from octofold_training.run import long_run
 from octofold_training.run.curves import Curves

@@ -198,6 +198,8 @@ def shown(value: Any) -> str:
     """A value as text that its kind can parse; empty for none."""
     if isinstance(value, bool):
         return str(value).lower()
+    if isinstance(value, tuple):
+        return ",".join(map(str, value)) or "none"
     return "" if value in (None, MISSING, []) or value == math.inf else str(value)
 
 

@@ -57,6 +57,16 @@ VIEWS = Tensor("views", np.dtype(np.float32), (-1, 4))
 VALUE = Tensor("value", np.dtype(np.float32), ())
 """`[N]`, behind the others if the graph has it: the mean of a value head over the views."""
 
+VALUES = Tensor("values", np.dtype(np.float32), (4,))
+"""`[N, 4]`, of a player: as `Found.values` of `octofold_game.contract.searches`, in the card's unit."""
+DEPTH = Tensor("depth", np.dtype(np.uint8), ())
+"""`[N]`, of a player: how many moves deep it searched, as `Found.depth`."""
+POSITIONS = Tensor("positions", np.dtype(np.int64), ())
+"""`[N]`, of a player: how many boards and afterstates it visited."""
+
+SEARCH_OUTPUTS = (VALUES, DEPTH, POSITIONS)
+"""What a search answers in addition; a player without values lacks the first."""
+
 TEMPERATURE = 300.0
 """Points that make a move e times as probable as another, unless the card says otherwise."""
 
@@ -64,6 +74,9 @@ TEMPERATURE = 300.0
 
 MODEL_NAME = re.compile(r"\w[\w.-]{0,127}")
 """What a model and its folder may be called: letters, digits and "_", after the first also "." and "-"."""
+
+DEFAULT_MODEL = "flagship"
+"""The model that ships to be played with. It answers calls that name none, where nothing else is chosen."""
 
 Precision = Literal["fp32", "int8", "fp16"]
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)

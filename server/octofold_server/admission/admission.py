@@ -10,7 +10,7 @@ import math
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import CancelledError
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -26,6 +26,7 @@ from octofold_server.batching.call import Call
 from octofold_server.batching.statistics import Refusals
 from octofold_server.models.loading import ServedModel
 from octofold_server.models.registry import Models
+from octofold_server.system.quoting import quoted
 
 if TYPE_CHECKING:  # an optional extra
     from octofold_server.telemetry.tracing import Tracing
@@ -239,7 +240,7 @@ class Admission:
             Unavailable: no calls are admitted, or the model is being loaded or unloaded.
             QueueFull: the maximum number of calls is in progress, or the boards do not fit into the queue.
             UnknownModel: as in `Models.resolve`.
-            InvalidRequest, BoardError: the boards are invalid or too many.
+            InvalidRequest, BoardError: the boards are invalid or too many, or the model lacks an output.
         """
         if takes_slot:
             self.take_slot()
@@ -258,7 +259,10 @@ class Admission:
                     raise InvalidRequest(
                         f"{len(boards)} boards in one call; {self.limits.boards} are allowed"
                     )
-                call = AcceptedCall(boards, deadline, request.priority)
+                outputs = served.outputs if request.outputs is None else frozenset(request.outputs)
+                if request.needs_outputs and not outputs <= served.outputs:
+                    raise InvalidRequest(_unknown_output(request.outputs or (), served))
+                call = AcceptedCall(boards, deadline, request.priority, outputs, request.search_seconds)
                 call.request, call.served = request, served
                 call._admission, call._headers = self, headers
                 call._when_answered, call._has_slot = when_answered, takes_slot
@@ -344,6 +348,11 @@ class _CallSlot:
 
     def __exit__(self, *_: object) -> None:
         self._admission.give_slot()
+
+
+def _unknown_output(asked: Iterable[str], served: ServedModel) -> str:
+    unknown = next(name for name in asked if name not in served.outputs)
+    return f"unknown output {quoted(unknown)}; the model has {', '.join(served.output_names)}"
 
 
 def code_name(error: Exception) -> str:

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from octofold_proto.errors import InvalidRequest
 
 from octofold_server.batching.call import Priority
 
 TRACE_HEADERS = ("traceparent", "tracestate")
 """The names of W3C Trace Context, as metadata keys or HTTP headers."""
+
+LONGEST_SEARCH_US = 60_000_000
+"""Of the search for one board: others wait for it."""
 
 Headers = Sequence[tuple[str, str | bytes]]
 """The metadata or headers of a call: names in lower case, and values."""
@@ -30,4 +34,19 @@ class Request(NamedTuple):
     read_boards: ReadBoards
     priority: Priority = Priority.INTERACTIVE
     timeout_seconds: float = math.inf  # from now on, in addition to the deadline of the transport
-    outputs: Sequence[str] = ()  # known names without duplicates
+    outputs: Collection[str] | None = None  # in the order of the reply; None: all that the model has
+    needs_outputs: bool = True  # whether a model without one of them refuses the request
+    search_seconds: float = math.inf  # what the search for each board should take; infinity: see its options
+
+
+def search_seconds(search_time_us: int) -> float:
+    """The time for the search for each board; 0 leaves it to the player's options.
+
+    Raises:
+        InvalidRequest: it is negative or longer than `LONGEST_SEARCH_US`.
+    """
+    if not 0 <= search_time_us <= LONGEST_SEARCH_US:
+        raise InvalidRequest(
+            f"search_time_us is {search_time_us}; it takes microseconds, at most {LONGEST_SEARCH_US}"
+        )
+    return search_time_us / 1e6 or math.inf

@@ -1,8 +1,8 @@
 """The interface between the batcher and the computation of moves.
 
-A backend takes boards and returns moves. A model has several backends, its lanes, which run at the same time,
-each in its own thread. Implementations: `octofold_server.backends.onnx_backend`, and for tests
-`octofold_server.backends.fakes`.
+A backend takes boards and what is asked about them, and returns answers. A model has several backends, its
+lanes, which run at the same time, each in its own thread. Implementations:
+`octofold_server.backends.onnx_backend`, and for tests `octofold_server.backends.fakes`.
 """
 
 from __future__ import annotations
@@ -10,37 +10,78 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from octofold_game.contract.model import MOVE, OUTPUTS
+from octofold_game.contract.searches import Limits
 from octofold_game.errors import OctofoldError
+
+NO_LIMITS = Limits()
+
+MOVE_ALONE: frozenset[str] = frozenset()
+"""The outputs that a call asks for which wants nothing but moves."""
+
+NETWORK_OUTPUTS = frozenset(tensor.name for tensor in OUTPUTS) - {MOVE.name}
+"""What every network answers in addition to moves."""
+
+
+class Asked(NamedTuple):
+    """What the calls of a batch ask for, and what it may spend."""
+
+    outputs: frozenset[str] = MOVE_ALONE
+    """By their names in `octofold_game.contract.model`. The move is always asked for."""
+    limits: Limits = NO_LIMITS
+    """For searches. A network, whose batches are short, passes over them."""
+
+
+EVERYTHING = Asked(NETWORK_OUTPUTS)
+"""Every output of a network, without limits."""
+
+
+UNFINISHED = -2
+"""In place of a move: the limits did not allow a search one move deep."""
 
 
 class Moves(NamedTuple):
-    """The answers of a backend for N boards."""
+    """The answers of a backend for N boards.
+
+    An output is None if the model lacks it, and may be None if it was not asked for.
+    """
 
     moves: NDArray[np.int8]  # [N]: 0 up, 1 right, 2 down, 3 left, -1 game over
-    probabilities: NDArray[np.float32]  # [N, 4]
-    votes: NDArray[np.uint8]  # [N, 4]
-    legal: NDArray[np.bool_]  # [N, 4]
+    probabilities: NDArray[np.float32] | None = None  # [N, 4]
+    votes: NDArray[np.uint8] | None = None  # [N, 4]
+    legal: NDArray[np.bool_] | None = None  # [N, 4]
+    values: NDArray[np.float32] | None = None  # [N, 4], as the next two in `octofold_game.contract.searches`
+    depth: NDArray[np.uint8] | None = None  # [N]
+    positions: NDArray[np.int64] | None = None  # [N]
 
     def rows(self, start: int, stop: int) -> Moves:
         """The answers for boards `start` to `stop`, as views."""
-        moves, probabilities, votes, legal = self
-        return Moves(moves[start:stop], probabilities[start:stop], votes[start:stop], legal[start:stop])
+        moves, probabilities, votes, legal, values, depth, positions = self
+        return Moves(
+            moves[start:stop],
+            None if probabilities is None else probabilities[start:stop],
+            None if votes is None else votes[start:stop],
+            None if legal is None else legal[start:stop],
+            None if values is None else values[start:stop],
+            None if depth is None else depth[start:stop],
+            None if positions is None else positions[start:stop],
+        )
 
     @staticmethod
     def join(parts: Sequence[Moves]) -> Moves:
-        """The answers for the boards of all parts, in order."""
+        """The answers for the boards of all parts, in order: the outputs that all of them have."""
         if len(parts) == 1:
             return parts[0]
-        return Moves(
-            np.concatenate([part.moves for part in parts]),
-            np.concatenate([part.probabilities for part in parts]),
-            np.concatenate([part.votes for part in parts]),
-            np.concatenate([part.legal for part in parts]),
-        )
+        return Moves(*map(_joined, zip(*parts, strict=True)))
+
+
+def _joined(outputs: Sequence[NDArray[Any] | None]) -> Any:
+    found = [output for output in outputs if output is not None]
+    return np.concatenate(found) if len(found) == len(outputs) else None
 
 
 class BackendError(OctofoldError):
@@ -65,10 +106,10 @@ class Backend(Protocol):
         """
         ...
 
-    def run(self, boards: NDArray[np.uint8]) -> Moves:
-        """The moves for boards [N, 16] uint8, with N from 1 to the backend's batch size.
+    def run(self, boards: NDArray[np.uint8], asked: Asked = ..., /) -> Moves:
+        """The answers for boards [N, 16] uint8, with N from 1 to the backend's batch size.
 
-        The answer belongs to the caller; no later run changes it.
+        By default, everything is asked for. The answer belongs to the caller; no later run changes it.
         """
         ...
 

@@ -8,14 +8,25 @@ from __future__ import annotations
 
 import threading
 import time
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from octofold_game.contract.model import LEGAL, PROBABILITIES, VOTES
 
-from octofold_server.backends.backend import Moves
+from octofold_server.backends.backend import EVERYTHING, Asked, Moves
 
 
-def fake_moves(boards: NDArray[np.uint8]) -> Moves:
+class FakeAnswers(NamedTuple):
+    """The outputs of a network for N boards, as in `Moves`."""
+
+    moves: NDArray[np.int8]
+    probabilities: NDArray[np.float32]
+    votes: NDArray[np.uint8]
+    legal: NDArray[np.bool_]
+
+
+def fake_moves(boards: NDArray[np.uint8]) -> FakeAnswers:
     """Answers for boards [N, 16]: the move is the sum modulo 4, with all votes and the only legal one.
 
     An empty board is over.
@@ -24,7 +35,7 @@ def fake_moves(boards: NDArray[np.uint8]) -> Moves:
     chosen = np.eye(4, dtype=np.float32)[sums % 4] * (sums > 0)[:, None]
     moves = np.where(sums > 0, sums % 4, -1)
     votes = (chosen * 8).astype(np.uint8)
-    return Moves(moves.astype(np.int8), chosen.astype(np.float32), votes, chosen > 0)
+    return FakeAnswers(moves.astype(np.int8), chosen.astype(np.float32), votes, chosen > 0)
 
 
 class FakeBackend:
@@ -37,9 +48,15 @@ class FakeBackend:
         """Return 0: this backend needs no time worth measuring."""
         return 0.0
 
-    def run(self, boards: NDArray[np.uint8]) -> Moves:
-        """The fake moves for boards [N, 16]."""
-        return fake_moves(boards)
+    def run(self, boards: NDArray[np.uint8], asked: Asked = EVERYTHING) -> Moves:
+        """The fake moves for boards [N, 16], with nothing that was not asked for."""
+        moves, probabilities, votes, legal = fake_moves(boards)
+        return Moves(
+            moves,
+            probabilities if PROBABILITIES.name in asked.outputs else None,
+            votes if VOTES.name in asked.outputs else None,
+            legal if LEGAL.name in asked.outputs else None,
+        )
 
 
 class SlowBackend(FakeBackend):
@@ -48,14 +65,14 @@ class SlowBackend(FakeBackend):
     def __init__(self, seconds_per_board: float) -> None:
         self._seconds_per_board = seconds_per_board
 
-    def run(self, boards: NDArray[np.uint8]) -> Moves:
+    def run(self, boards: NDArray[np.uint8], asked: Asked = EVERYTHING) -> Moves:
         """The fake moves for boards [N, 16]."""
         time.sleep(self._seconds_per_board * len(boards))
-        return super().run(boards)
+        return super().run(boards, asked)
 
 
 class RecordingBackend(FakeBackend):
-    """Answers with `fake_moves`, records every batch, and can be stopped and made to fail.
+    """Answers with `fake_moves`, records every batch and what it asks for, can be stopped and made to fail.
 
     While a test clears `gate`, started batches do not finish. `started` counts started batches. A batch fails
     if a board has the exponent `poison` in its first cell.
@@ -63,6 +80,7 @@ class RecordingBackend(FakeBackend):
 
     def __init__(self, poison: int | None = None) -> None:
         self.batches: list[NDArray[np.uint8]] = []
+        self.asked: list[Asked] = []
         self.gate = threading.Event()
         self.gate.set()
         self.started = threading.Semaphore(0)
@@ -73,11 +91,12 @@ class RecordingBackend(FakeBackend):
         """The number of boards that have run or are running."""
         return sum(map(len, self.batches))
 
-    def run(self, boards: NDArray[np.uint8]) -> Moves:
+    def run(self, boards: NDArray[np.uint8], asked: Asked = EVERYTHING) -> Moves:
         """The fake moves for boards [N, 16]."""
         self.batches.append(boards.copy())
+        self.asked.append(asked)
         self.started.release()
         self.gate.wait()
         if self._poison is not None and (boards[:, 0] == self._poison).any():
             raise RuntimeError("the backend was given a poisoned board")
-        return super().run(boards)
+        return super().run(boards, asked)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from types import MappingProxyType
 from typing import Protocol
 
@@ -14,8 +15,9 @@ from numpy.typing import NDArray
 from octofold_game.contract.model import BOARDS, OUTPUTS
 from octofold_game.rules import legal_moves
 
-from octofold_server.backends.backend import Layout, Moves, Tensors
+from octofold_server.backends.backend import EVERYTHING, Asked, Layout, Moves, Tensors
 from octofold_server.backends.onnx_session import GraphError, first_line, new_session
+from octofold_server.backends.onnx_tables import NO_TABLES, Tables, without_tables
 
 _log = logging.getLogger(__name__)
 
@@ -47,20 +49,31 @@ LARGEST_KEPT = 64
 """Largest batch on a CPU whose binding is kept; for larger batches, a new binding costs almost nothing."""
 
 
-def onnx_lanes(model: bytes, layout: Layout, tensors: Tensors = NO_TENSORS) -> Sequence[OnnxBackend]:
+def onnx_lanes(
+    model: bytes, layout: Layout, tensors: Tensors = NO_TENSORS, shared: Path | None = None
+) -> Sequence[OnnxBackend]:
     """The lanes of a model.
 
     On a CPU, lanes of one thread share one session, and thus one copy of the weights. The session has no
     threads of its own and runs in those of the lanes. Two of these lanes answer more boards than one session
     with two threads, which wait for each other at every operator. Lanes of several threads and lanes on a GPU
-    have one session each.
+    have one session each. On a CPU, all lanes share compact tables.
+
+    Args:
+        model: the graph.
+        layout: the use of the device.
+        tensors: the tensors that the graph refers to, by name.
+        shared: folder in which the processes of a service share compact tables; None if there is only this
+            one.
 
     Raises:
         GraphError: onnxruntime cannot run the graph, or the graph breaks the contract.
     """
-    if layout.device == "cpu" and layout.threads == 1:
-        session = new_session(model, layout, tensors)
-        return [OnnxBackend(session, layout) for _ in range(layout.lanes)]
+    if layout.device == "cpu":
+        model, tables = without_tables(model, shared)
+        count = 1 if layout.threads == 1 else layout.lanes
+        sessions = [new_session(model, layout, tensors) for _ in range(count)]
+        return [OnnxBackend(sessions[lane % count], layout, tables) for lane in range(layout.lanes)]
     capture = layout.device == "cuda" and layout.cuda_graphs and layout.engines is None
     new = _captured if capture else new_session
     return [OnnxBackend(new(model, layout, tensors), layout) for _ in range(layout.lanes)]
@@ -74,14 +87,17 @@ class OnnxBackend:
     there at their exact size, and `batch_sizes` are used only for the warm-up.
     """
 
-    def __init__(self, session: onnxruntime.InferenceSession, layout: Layout) -> None:
+    def __init__(
+        self, session: onnxruntime.InferenceSession, layout: Layout, tables: Tables = NO_TABLES
+    ) -> None:
         self._session = session
+        self._tables = tables
         self._batch_sizes = batch_sizes(layout.max_batch_size)
         self._bound: dict[int, _Bound] = {}
         self._memory = _HostMemory(layout.max_batch_size) if layout.device == "cpu" else None
 
-    def run(self, boards: NDArray[np.uint8]) -> Moves:
-        """The moves for boards [N, 16] uint8; onnxruntime may raise any exception."""
+    def run(self, boards: NDArray[np.uint8], _asked: Asked = EVERYTHING) -> Moves:
+        """The answers for boards [N, 16] uint8; onnxruntime may raise any exception."""
         count = len(boards)
         size = count
         if self._memory is None:
@@ -120,7 +136,7 @@ class OnnxBackend:
             if self._memory is None:
                 bound = DeviceBatch(self._session, size, "cuda")
             else:
-                bound = _HostBatch(self._session, self._memory, size)
+                bound = _HostBatch(self._session, self._memory, size, self._tables)
             if self._memory is None or size <= LARGEST_KEPT:
                 self._bound[size] = bound
         return bound
@@ -143,13 +159,18 @@ class _HostMemory:
 
 
 class _HostBatch:
-    def __init__(self, session: onnxruntime.InferenceSession, memory: _HostMemory, size: int) -> None:
+    def __init__(
+        self, session: onnxruntime.InferenceSession, memory: _HostMemory, size: int, tables: Tables
+    ) -> None:
         self._session = session
+        self._tables = tables  # the session reads their memory
         self._boards = memory.boards[:size]
         self._outputs = [output[:size] for output in memory.outputs]
         self._binding = session.io_binding()
         shape, address = self._boards.shape, self._boards.ctypes.data
         self._binding.bind_input(BOARDS.name, "cpu", 0, np.uint8, shape, address)
+        for name, table in tables.items():
+            self._binding.bind_input(name, "cpu", 0, table.dtype.type, table.shape, table.ctypes.data)
         for tensor, output in zip(FETCHED, self._outputs, strict=True):
             kind, shape, address = tensor.dtype.type, output.shape, output.ctypes.data
             self._binding.bind_output(tensor.name, "cpu", 0, kind, shape, address)
@@ -205,11 +226,12 @@ def _captured(model: bytes, layout: Layout, tensors: Tensors) -> onnxruntime.Inf
 
 def _check_answers(boards: NDArray[np.uint8], answers: Moves) -> None:
     size = len(boards)
-    shapes = [output.shape for output in answers]
+    outputs = [output for output in answers if output is not None]
+    shapes = [output.shape for output in outputs]
     if shapes != [(size,), (size, 4), (size, 4), (size, 4)]:
         raise GraphError(f"the answer to a batch of {size} boards has the shapes {shapes}")
     for board, move, probabilities, said, legal in zip(
-        boards, answers.moves, answers.probabilities, answers.legal, legal_moves(boards), strict=True
+        boards, outputs[0], outputs[1], outputs[3], legal_moves(boards), strict=True
     ):
         asked = f"the board {board.tolist()} in a batch of {size}"
         allowed = np.flatnonzero(legal).tolist() or [-1]

@@ -14,6 +14,7 @@ from octofold_game.contract.model import BOARDS, OUTPUTS, VALUE, VIEWS, Tensor
 
 from octofold_server.backends.backend import BackendError, Layout, Tensors
 from octofold_server.backends.cuda import THIS_MACHINE, preload
+from octofold_server.backends.onnx_tables import TABLES
 
 _TYPES = {
     "uint8": "uint8",
@@ -116,7 +117,7 @@ def _profile(boards: int) -> str:
 
 def _check_contract(session: onnxruntime.InferenceSession) -> None:
     for kind, arguments, tensors in (
-        ("input", session.get_inputs(), (BOARDS,)),
+        ("input", [each for each in session.get_inputs() if each.name != TABLES], (BOARDS,)),
         ("output", session.get_outputs(), OUTPUTS),
     ):
         contract = _signatures(tensors)

@@ -17,6 +17,7 @@ from octofold_game.contract.model import BOARDS, LEGAL, VIEWS
 
 from octofold_server.backends.backend import BackendError, Layout, Tensors
 from octofold_server.backends.onnx_session import APPENDED_VIEWS, first_line, new_session
+from octofold_server.backends.onnx_tables import without_tables
 
 PROBABILITIES = "view_probabilities"
 """The tensor [N, V, 4] of a policy network, in graphs of octofold-export."""
@@ -48,6 +49,7 @@ class ViewsSession:
 
     def __init__(self, model: bytes, layout: Layout, tensors: Tensors, temperature: float) -> None:
         self._views = VIEWS.name
+        model, self._tables = without_tables(model, None)  # the lanes have them already
         if _OUTPUT.search(model) is None:
             self._views = APPENDED_VIEWS
             model += appended_views(model, temperature)
@@ -60,7 +62,7 @@ class ViewsSession:
             BackendError: the graph failed.
         """
         try:
-            views, legal = self._session.run([self._views, LEGAL.name], {BOARDS.name: boards})
+            views, legal = self._session.run([self._views, LEGAL.name], {BOARDS.name: boards, **self._tables})
         except Exception as error:  # onnxruntime's exceptions have no other base class
             raise BackendError(f"the views of a board failed: {first_line(error)}") from error
         return np.where(legal[:, None], views, np.float32(0))

@@ -20,7 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 from octofold_proto.errors import BackendFailed, DeadlinePassed, QueueFull, Unavailable
 
-from octofold_server.backends.backend import Backend, Moves
+from octofold_server.backends.backend import UNFINISHED, Asked, Backend, Moves
+from octofold_server.batching.budgets import Budgets
 from octofold_server.batching.call import (
     TURN_BOARDS,
     WHOLE_BOARDS,
@@ -38,6 +39,7 @@ BULK_PATIENCE = 7
 SHORTEST_RETRY_SECONDS = 0.05
 LONGEST_SLEEP_SECONDS = 3600.0  # a deadline may be further away than a lock can wait
 TOO_LATE = "the deadline passed before every board was answered"
+TOO_SHORT = "the time was too short for a search one move deep"
 
 _log = logging.getLogger(__name__)
 
@@ -85,6 +87,7 @@ class Batcher:
             from shutting out interactive ones.
         name: prefix of the thread names.
         statistics: records every batch; None makes new statistics.
+        search_cores: the cores of each lane if the backends search; 0 if they do not.
     """
 
     def __init__(
@@ -95,6 +98,7 @@ class Batcher:
         queue_capacity: int,
         name: str = "lane",
         statistics: ModelStatistics | None = None,
+        search_cores: int = 0,
     ) -> None:
         self.lanes = len(backends)
         self.max_batch_size = max_batch_size
@@ -102,6 +106,7 @@ class Batcher:
         self._longest_turn = min(TURN_BOARDS, max_batch_size)
         self.statistics = statistics or ModelStatistics()
         self._interactive, self._bulk = self._levels = (_Level(), _Level())  # by Priority
+        self._budgets = Budgets(search_cores) if search_cores else None
         self._bulk_passed_over = 0  # batches since bulk boards last ran, while some waited
         self._deadlines = Deadlines()
         self._seconds_per_board = 0.001  # moving average, for the retry hint of a full queue
@@ -218,15 +223,11 @@ class Batcher:
             return batch
         # One lane's share: if it took all boards, the other lanes would be idle.
         room = min(self.max_batch_size, -(-waiting // self.lanes))
-        bulk_first = self._bulk_passed_over >= BULK_PATIENCE
-        if bulk_first:
-            room = self._take(self._bulk, room, batch, late)
-        room = self._take(self._interactive, room, batch, late)
-        if self._bulk.calls and not room and not bulk_first:
-            self._bulk_passed_over += 1
-        else:
-            self._bulk_passed_over = 0
-            self._take(self._bulk, room, batch, late)
+        bulk = self._bulk.boards
+        order = (self._interactive, self._bulk)
+        for level in reversed(order) if self._bulk_passed_over >= BULK_PATIENCE else order:
+            room = self._take(level, room, batch, late)
+        self._bulk_passed_over = self._bulk_passed_over + 1 if bulk and bulk == self._bulk.boards else 0
         return batch
 
     def _take(self, level: _Level, room: int, batch: list[_Slice], late: list[Call]) -> int:
@@ -238,6 +239,11 @@ class Batcher:
                 self._finish(call, DeadlinePassed(TOO_LATE))
                 late.append(call)
                 continue
+            if self._budgets is not None:
+                others = [each.call for each in batch[:1]]
+                room = self._budgets.room(call, others, now, room, self._seconds_per_board)
+                if not room:
+                    break
             count = min(room, call.size - call.taken, call.turn)
             start = call.taken
             if batch and batch[-1].call is call:
@@ -262,9 +268,15 @@ class Batcher:
         taken = time.monotonic()
         views = [call.boards[start:stop] for call, start, stop in batch]
         boards = views[0] if len(views) == 1 else np.concatenate(views, out=buffer[: sum(map(len, views))])
+        outputs = batch[0].call.outputs
+        if len(batch) > 1:
+            outputs = outputs.union(*[each.call.outputs for each in batch])
         started = time.monotonic()
         try:
-            moves = backend.run(boards)
+            if self._budgets is None:
+                moves = backend.run(boards, Asked(outputs))
+            else:
+                moves = self._search(self._budgets, backend, boards, outputs, batch)
         except Exception:  # any exception of a backend fails this batch and no other
             error = _backend_failed(f"the backend failed on a batch of {len(boards)} boards")
             with self._lock:
@@ -290,10 +302,29 @@ class Batcher:
         for call in answered:
             try:
                 call.answer = _answer(call)
+                if self._budgets is not None and (call.answer.moves.moves == UNFINISHED).any():
+                    call.error = DeadlinePassed(TOO_SHORT)
             except Exception:  # for example, no memory to join the parts
                 call.error = _backend_failed(f"the answers for {call.size} boards cannot be joined")
         self.statistics.executed(what, [call for call in answered if call.error is None])
         return answered
+
+    def _search(
+        self,
+        budgets: Budgets,
+        backend: Backend,
+        boards: NDArray[np.uint8],
+        outputs: frozenset[str],
+        batch: list[_Slice],
+    ) -> Moves:
+        with self._lock:
+            calls = [each.call for each in batch]
+            running, limits = budgets.begin(calls, len(boards), time.monotonic())
+        try:
+            return backend.run(boards, Asked(outputs, limits))
+        finally:
+            with self._lock:
+                budgets.end(running)
 
     def _finish(self, call: Call, error: Exception | None = None) -> bool:
         """Mark a call as ended; return whether it was open, so that the caller must notify it."""
@@ -301,6 +332,8 @@ class Batcher:
             return False
         call.done = True
         call.error = error
+        if self._budgets is not None:
+            self._budgets.finished(call)
         if call.taken < call.size:
             level = self._levels[call.priority]
             level.calls.pop(call, None)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from octofold_server.backends.backend import Moves
+from octofold_server.backends.backend import NETWORK_OUTPUTS, Moves
 
 WHOLE_BOARDS = 64
 """Calls of up to this many boards run whole, in order of arrival."""
@@ -63,6 +63,9 @@ class Call:
         boards: [N, 16] uint8, N at least 1, valid for the backend; must not change before the call is done.
         deadline: a time of `time.monotonic`.
         priority: the priority of the boards.
+        outputs: the outputs that the call asks for in addition to moves.
+        search_seconds: how long the search for each board should take; infinity for what the player's options
+            say.
 
     Attributes:
         submitted: when the call was made, a time of `time.monotonic`.
@@ -80,8 +83,8 @@ class Call:
 
     __slots__ = (
         "__weakref__", "answer", "answered", "boards", "deadline", "done", "error", "finished",
-        "inference_seconds", "longest_turn", "may_yield", "parts", "priority", "queue_seconds", "size",
-        "submitted", "taken", "turn",
+        "inference_seconds", "longest_turn", "may_yield", "outputs", "parts", "priority", "queue_seconds",
+        "search_seconds", "size", "submitted", "taken", "turn",
     )  # fmt: skip
 
     answer: Answer
@@ -91,11 +94,15 @@ class Call:
         boards: NDArray[np.uint8],
         deadline: float = math.inf,
         priority: Priority = Priority.INTERACTIVE,
+        outputs: frozenset[str] = NETWORK_OUTPUTS,
+        search_seconds: float = math.inf,
     ) -> None:
         self.boards = boards
         self.size = len(boards)
         self.deadline = deadline
         self.priority = priority
+        self.outputs = outputs
+        self.search_seconds = search_seconds
         self.submitted = time.monotonic()
         self.taken = 0
         self.answered = 0

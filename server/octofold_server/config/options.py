@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 from octofold_game.commands.options import File, Folder, Kind, Name, number, option, shown
 from octofold_game.errors import OctofoldError
 
-from octofold_server.config.policies import Canary, VersionPolicies, parse_canary, parse_policies
+from octofold_server.config.policies import Canary, VersionPolicies, parse_canary, parse_kinds, parse_policies
 
 ENVIRONMENT_PREFIX = "OCTOFOLD_"
 _DAY = 86_400
@@ -31,6 +31,9 @@ Policies = Annotated[
 ]
 CanaryShare = Annotated[
     Canary, Kind(parse_canary, "a version and a share from 0 to 1, such as 3=0.05", "VERSION=SHARE")
+]
+PlayerKinds = Annotated[
+    tuple[str, ...], Kind(parse_kinds, "names of kinds with commas between them, or none", "KIND,...")
 ]
 
 
@@ -87,6 +90,11 @@ class Config:
         "serve only versions whose card is signed by a public key in this file (PEM); the file is read "
         "again when it changes. Needs the extra signing",
     )
+    players: PlayerKinds | None = option(
+        None,
+        "kinds of players that may run, such as expectimax,perimeter, and are loaded at the start; without "
+        "this flag, those of octofold are allowed, and loaded when a call first asks for them",
+    )
     watch: Seconds = option(
         0.0,
         "interval for checking the model repository and loading changes; 0 disables, so that only SIGHUP "
@@ -94,8 +102,8 @@ class Config:
     )
     default_model: Name = option(
         "",
-        "model used when a request names none; not needed if only one can be served at the start; an empty "
-        "name, such as in a variable that replaces the image's, is none",
+        "model used when a request names none; without it, the only one that can be served at the start, or "
+        "flagship if that is one of several",
     )
     canary: CanaryShare | None = option(
         None,

@@ -18,6 +18,12 @@ _log = logging.getLogger(__name__)
 CPU_BATCH_SIZE = 32
 CUDA_BATCH_SIZE = 1024
 
+SEARCH_BATCH_SIZE = 1024
+"""The batcher makes smaller batches of boards that take long."""
+
+SEARCH_LANES = 2
+"""While one lane answers callers, the other searches."""
+
 SMALLER_CPU_BATCH_SIZES = (8, 16)
 
 WORTHWHILE_SECONDS = 0.0025
@@ -80,6 +86,12 @@ def _lanes_and_threads(config: Config, layout: Layout) -> tuple[int, int]:
     if config.processes <= layout.lanes:
         return layout.lanes // config.processes, layout.threads
     return 1, max(1, layout.lanes * layout.threads // config.processes)
+
+
+def choose_search_layout(config: Config) -> tuple[int, int]:
+    """The lanes of a player, and the cores that each lane's search may use: all, for a lone board."""
+    cores = config.threads or max(1, usable_cores() // config.processes)
+    return config.lanes or SEARCH_LANES, cores
 
 
 def default_layout(device: str) -> Layout:

@@ -5,17 +5,37 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
-from octofold_game.contract.model import Card, GraphFile, Precision
+from octofold_game.contract.model import (
+    CARD_FILE,
+    DEPTH,
+    LEGAL,
+    MOVE,
+    OUTPUTS,
+    POSITIONS,
+    SEARCH_OUTPUTS,
+    Card,
+    GraphFile,
+    Precision,
+)
 from octofold_proto.errors import ModelError
 
 from octofold_server.backends.backend import Backend, BackendError, BackendFactory, Layout
+from octofold_server.backends.players import Kinds, PlayerBackend
 from octofold_server.batching.batcher import Batcher
 from octofold_server.batching.statistics import ModelStatistics
 from octofold_server.config.options import Config
-from octofold_server.models.layouts import choose_batch_size, choose_device, choose_layout
+from octofold_server.models.layouts import (
+    SEARCH_BATCH_SIZE,
+    choose_batch_size,
+    choose_device,
+    choose_layout,
+    choose_search_layout,
+)
+from octofold_server.models.player_files import PlayerFiles
 from octofold_server.models.repository import (
     VersionFolder,
     choose_precision,
@@ -40,9 +60,22 @@ class ServedModel:
     largest_exponent: int
     card: Card
     card_text: str
-    precision: Precision
+    precision: Precision | Literal[""]
+    """Empty for a player."""
     batcher: Batcher
     statistics: ModelStatistics
+    output_names: Sequence[str] = tuple(tensor.name for tensor in OUTPUTS)
+    """What it answers, in order."""
+
+    @property
+    def graph(self) -> GraphFile | None:
+        """The graph that is served; None for a player."""
+        return None if self.precision == "" else self.card.precisions[self.precision]
+
+    @cached_property
+    def outputs(self) -> frozenset[str]:
+        """The set of `output_names`."""
+        return frozenset(self.output_names)
 
 
 class Loader:
@@ -52,12 +85,25 @@ class Loader:
         config: the configuration of the server.
         new_backends: makes the lanes of a version.
         signatures: checks every version; None to load versions without a signature, too.
+        digests: as in `PlayerFiles`.
+
+    Raises:
+        ModelError: the configuration names a kind of player or a device that is not there.
     """
 
     def __init__(
-        self, config: Config, new_backends: BackendFactory, signatures: Signatures | None = None
+        self,
+        config: Config,
+        new_backends: BackendFactory,
+        signatures: Signatures | None = None,
+        digests: Path | None = None,
     ) -> None:
         self._config = config
+        self._player_files = PlayerFiles(digests)
+        try:
+            self._kinds = Kinds(config.players)
+        except BackendError as error:
+            raise ModelError(f"--players: {error}") from error
         self._new_backends = new_backends
         self._signatures = signatures
         self._device = choose_device(config.device)
@@ -85,12 +131,25 @@ class Loader:
         Raises:
             ModelError: the version cannot be served.
         """
-        precision = choose_precision(card, self._config.precision, device=self._device, vnni=cpu_has_vnni())
-        file = card.precisions[precision]
-        tuning_digest = None
         if self._signatures is not None:
             self._signatures.check(folder.path, card_text)
-            tuning_digest = card.tuning_sha256 or ""
+        load = self._load_graph if card.player is None else self._load_player
+        served = load(folder, card, card_text, statistics)
+        batcher = served.batcher
+        _log.info(
+            "%s/%s is ready: %s on %s, %d lane%s, batches of up to %d",
+            served.name, served.version, served.precision or f"player {card.player and card.player.kind}",
+            "cpu" if card.player else self._device, batcher.lanes, "s" * (batcher.lanes > 1),
+            batcher.max_batch_size,
+        )  # fmt: skip
+        return served
+
+    def _load_graph(
+        self, folder: VersionFolder, card: Card, card_text: str, statistics: ModelStatistics
+    ) -> ServedModel:
+        precision = choose_precision(card, self._config.precision, device=self._device, vnni=cpu_has_vnni())
+        file = card.precisions[precision]
+        tuning_digest = None if self._signatures is None else card.tuning_sha256 or ""
         tuned = read_tuning(folder.path, self._device, file.sha256, tuning_digest)
         layout = choose_layout(self._config, self._device, precision, tuned)
         backends = self._new_warm_backends(folder.path, file, layout)
@@ -105,13 +164,40 @@ class Loader:
             name=f"{name}-{version}",
             statistics=statistics,
         )
-        lanes = f"{len(backends)} lane{'s' * (len(backends) > 1)}"
-        _log.info(
-            "%s/%s is ready: %s on %s, %s, batches of up to %d",
-            name, version, precision, self._device, lanes, batch_size,
-        )  # fmt: skip
         return ServedModel(
             name, version, card.largest_exponent, card, card_text, precision, batcher, statistics
+        )
+
+    def _load_player(
+        self, folder: VersionFolder, card: Card, card_text: str, statistics: ModelStatistics
+    ) -> ServedModel:
+        player = card.player
+        assert player is not None
+        lanes, cores = choose_search_layout(self._config)
+        try:
+            search = self._kinds.search(player, self._player_files.map(folder.path, player), cores)
+            if search.largest_exponent != card.largest_exponent:
+                raise BackendError(
+                    f"the player accepts tiles up to exponent {search.largest_exponent}, but "
+                    f"{CARD_FILE} says {card.largest_exponent}"
+                )
+            backend = PlayerBackend(search)
+            backend.warm_up()
+        except BackendError as error:
+            raise ModelError(f"{player.kind}: {error}") from error
+        name, version = folder.name, str(folder.version)
+        batcher = Batcher(
+            [backend] * lanes,
+            max_batch_size=self._config.max_batch_size or SEARCH_BATCH_SIZE,
+            queue_capacity=self._config.queue_capacity,
+            name=f"{name}-{version}",
+            statistics=statistics,
+            search_cores=cores,
+        )
+        tensors = (MOVE, LEGAL, *SEARCH_OUTPUTS) if search.value_unit else (MOVE, LEGAL, DEPTH, POSITIONS)
+        outputs = tuple(tensor.name for tensor in tensors)
+        return ServedModel(
+            name, version, card.largest_exponent, card, card_text, "", batcher, statistics, outputs
         )
 
     def _new_warm_backends(self, folder: Path, file: GraphFile, layout: Layout) -> Sequence[Backend]:

@@ -9,12 +9,12 @@ from __future__ import annotations
 import logging
 import random
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from octofold_game.contract.model import CARD_FILE
+from octofold_game.contract.model import CARD_FILE, DEFAULT_MODEL
 from octofold_game.system.files import write_text
 from octofold_proto.errors import ModelError, Unavailable, UnknownModel
 
@@ -23,6 +23,7 @@ from octofold_server.backends.onnx_backend import onnx_lanes
 from octofold_server.batching.statistics import ModelStatistics
 from octofold_server.config.options import Config
 from octofold_server.models.loading import Loader, ServedModel
+from octofold_server.models.on_demand import WHEN_ASKED, OnDemand
 from octofold_server.models.repository import VersionFolder, find_versions, read_card, versions_by_name
 from octofold_server.models.unloaded import Unloaded
 from octofold_server.models.version_index import State, VersionIndex, VersionStatus
@@ -51,6 +52,7 @@ class Models:
         unloaded: the models that were unloaded by request, here or in another process.
         signatures: checks every version; None to serve versions without a signature, too.
         default_file: keeps the default model for processes that start later; None if there is only this one.
+        digests: as in `PlayerFiles`.
 
     Attributes:
         ready: every version that answers calls, by the name and version that a call may ask for; the empty
@@ -73,10 +75,12 @@ class Models:
         unloaded: Unloaded | None = None,
         signatures: Signatures | None = None,
         default_file: Path | None = None,
+        digests: Path | None = None,
     ) -> None:
         self._config = config
         self.has_canary = config.canary is not None
-        self._loader = Loader(config, new_backends, signatures)
+        self._loader = Loader(config, new_backends, signatures, digests)
+        self._on_demand = OnDemand({config.default_model}, everything=config.players is not None)
         self._on_change = on_change
         self.ready: Mapping[tuple[str, str], ServedModel] = {}
         self._index = VersionIndex()
@@ -111,7 +115,10 @@ class Models:
             unloaded = self._unloaded.names() & by_name.keys()
             for name in unloaded:
                 self._mark_unloaded(name)
-            self._update_each([name for name in by_name if name not in unloaded], by_name)
+            names = [name for name in by_name if name not in unloaded]
+            self._update_each(names, by_name)
+            if not self.ready and self._on_demand.add_all(status.name for status in self._waiting()):
+                self._update_each(names, by_name)  # there is nothing but players
         names = sorted({name for name, _ in self.ready} | unloaded)
         if not names:
             raise ModelError(self._why_nothing_is_served())
@@ -120,7 +127,7 @@ class Models:
                 f"the default model {self.default!r} cannot be served; ready: {', '.join(names)}"
             )
         if not self.default:
-            self.default = self._only_model(names)
+            self.default = self._obvious_model(names)
 
     def resolve(self, name: str, version: str) -> ServedModel:
         """The model for a call; an empty name means the default, an empty version the newest ready.
@@ -163,6 +170,10 @@ class Models:
         ready = [served for (_, version), served in self.ready.items() if version]
         return sorted(ready, key=lambda served: (served.name, int(served.version)))
 
+    def waiting_cards(self) -> list[str]:
+        """The texts of the cards of all players that are loaded when somebody asks for them."""
+        return [status.card_text for status in self._waiting()]
+
     def statistics(self) -> Mapping[tuple[str, str], ModelStatistics]:
         """The statistics of the versions, as in `VersionIndex.statistics`."""
         return self._index.statistics()
@@ -184,6 +195,7 @@ class Models:
             if folders is None:
                 raise UnknownModel(f"the model repository has no version of {quoted(name)}")
             self._unloaded.discard(name)
+            self._on_demand.add(name)
             self._update(name, folders)
             newest = max(self._allowed(name, folders), key=lambda folder: folder.version, default=None)
             if newest is None:
@@ -282,7 +294,7 @@ class Models:
             served, reasons[version] = self._try(folder, serving.get(version))
             if served is not None:
                 ready[version] = served
-            else:
+            elif reasons[version] != WHEN_ASKED:
                 failed.add(version)
                 status = self._index.get(name, version) or VersionStatus(name, version)
                 self._index.set(replace(status, state=State.FAILED, reason=reasons[version]))
@@ -298,7 +310,9 @@ class Models:
         for version in ready.keys() - present:
             _log.warning("%s/%d: %s", name, version, FOLDER_GONE)
         for version in present - ready.keys() - failed:
-            self._index.set(VersionStatus(name, version, State.UNLOADED, reasons[version]))
+            known = self._index.get(name, version) or VersionStatus(name, version)
+            text = known.card_text if reasons[version] == WHEN_ASKED else ""
+            self._index.set(VersionStatus(name, version, State.UNLOADED, reasons[version], card_text=text))
         self._index.forget(name, but=present | ready.keys())
 
     def _allowed(self, name: str, folders: Iterable[VersionFolder]) -> list[VersionFolder]:
@@ -318,6 +332,8 @@ class Models:
                 return current, ""
             if current is None:
                 self._index.set(VersionStatus(name, version, card_text=text))
+                if self._on_demand.waits(card):
+                    return None, WHEN_ASKED
             return self._loader.load(folder, card, text, self._index.statistics_of(name, version)), ""
         except ModelError as error:
             reason = str(error)
@@ -343,15 +359,21 @@ class Models:
         self.ready = table
         self._on_change(name, bool(ready))
 
-    def _only_model(self, names: Iterable[str]) -> str:
-        """The only one of these names, or an empty text. Later processes repeat the answer of the first."""
-        first, *others = names
-        only = "" if others else first
+    def _obvious_model(self, names: Sequence[str]) -> str:
+        """The only one of these names, else `DEFAULT_MODEL` if it is one of them, else an empty text.
+
+        Later processes repeat the answer of the first.
+        """
+        shipped = DEFAULT_MODEL if DEFAULT_MODEL in names else ""
+        obvious = names[0] if len(names) == 1 else shipped
         if self._default_file is None:
-            return only
+            return obvious
         if not self._default_file.exists():
-            write_text(self._default_file, only)
+            write_text(self._default_file, obvious)
         return self._default_file.read_text(encoding="utf-8")
+
+    def _waiting(self) -> list[VersionStatus]:
+        return [status for status in self.index() if status.reason == WHEN_ASKED]
 
     def _mark_unloaded(self, name: str) -> None:
         for status in self._index.of(name):
@@ -387,6 +409,9 @@ class Models:
                     return Unavailable(f"{asked} is {status.state.name.lower()}")
                 if status.state is State.UNLOADED and status.reason == BY_REQUEST:
                     return Unavailable(f"{asked} was {status.reason}")
+                if status.reason == WHEN_ASKED:
+                    self._on_demand.load(name, self.load)
+                    return Unavailable(f"{asked} is loading")
         return UnknownModel(f"no model {quoted(asked)} is ready; ready: {ready}")
 
 

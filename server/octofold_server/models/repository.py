@@ -151,7 +151,7 @@ def read_model(folder: Path, file: GraphFile) -> bytes:
         model = read_regular(folder / file.file, MAX_MODEL_BYTES)
     except OSError as error:
         raise ModelError(f"{file.file} cannot be read: {error.strerror}") from error
-    _check_digest(file, hashlib.sha256(model).hexdigest())
+    check_digest(file, hashlib.sha256(model).hexdigest())
     return model
 
 
@@ -234,11 +234,12 @@ def _read_tensor(folder: Path, file: ListedFile) -> NDArray[np.float32]:
                 digest.update(piece)
     except OSError as error:
         raise ModelError(f"{file.file} cannot be read: {error.strerror}") from error
-    _check_digest(file, digest.hexdigest())
+    check_digest(file, digest.hexdigest())
     return tensor
 
 
-def _check_digest(file: ListedFile, digest: str) -> None:
+def check_digest(file: ListedFile, digest: str) -> None:
+    """Raise ModelError if a file does not have the SHA-256 that its card lists."""
     if digest != file.sha256.lower():
         raise ModelError(
             f"{file.file} does not match the card: its SHA-256 is {digest}, but the card has {file.sha256}"

@@ -56,4 +56,5 @@ def warn_of_strangers(config: Config, port: int) -> None:
 
 
 def _described(served: ServedModel, is_default: bool) -> str:
-    return f"{served.name} version {served.version} ({served.precision}{', default' if is_default else ''})"
+    what = served.precision or f"player {served.card.player and served.card.player.kind}"
+    return f"{served.name} version {served.version} ({what}{', default' if is_default else ''})"

@@ -134,11 +134,16 @@ def build(
             no place for the socket of its check.
         ModelError: the model repository cannot be read.
     """
+    if slot is not None and new_backends is onnx_lanes:
+        new_backends = partial(onnx_lanes, shared=slot.folder)
     health = Health(SERVICES)
     unloaded = Unloaded(None if slot is None else slot.folder / "unloaded")
     default_file = None if slot is None else slot.folder / "default"
+    digests = None if slot is None else slot.folder / "digests"
     try:
-        models = Models(config, new_backends, health.set_model, unloaded, _signatures(config), default_file)
+        models = Models(
+            config, new_backends, health.set_model, unloaded, _signatures(config), default_file, digests
+        )
         admission = Admission(models, _limits(config), _tracing() if config.tracing else None)
         tls = _tls(config)
         access = Access(config.tokens, config.admin_tokens, admin=config.admin, refusals=admission.refusals)

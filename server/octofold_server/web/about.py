@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from octofold_game.contract.model import Card, Precision
 
 
-def described(card: Card, precision: Precision, *, is_default: bool, has_views: bool) -> dict[str, Any]:
+def described(
+    card: Card,
+    precision: Precision | Literal[""],
+    *,
+    is_default: bool,
+    has_views: bool,
+    is_ready: bool = True,
+) -> dict[str, Any]:
     """One of the models of `/page/about` and of the `models.json` of a static site."""
     return {
         "name": card.name,
         "version": str(card.version),
         "default": is_default,
+        "is_ready": is_ready,
         "views": has_views,
         "precision": precision,
         "largest_exponent": card.largest_exponent,
         "symmetries": card.symmetries,
         "rule": card.decision_rule,
         "weights": card.weights,
+        "player": None if card.player is None else card.player.kind,
+        "value_unit": card.value_unit,
         "average": None if card.strength is None else card.strength.average,
     }

@@ -15,12 +15,15 @@ from typing import Any
 
 import msgspec
 from aiohttp import web
+from numpy.typing import NDArray
+from octofold_game.contract.model import parse_card
 from octofold_game.rules import MOVE_NAMES
 from octofold_proto.errors import InvalidRequest
 
 from octofold_server.admission.access import Right
 from octofold_server.admission.admission import AcceptedCall, Admission
-from octofold_server.admission.request import Request
+from octofold_server.admission.request import Request, search_seconds
+from octofold_server.backends.backend import MOVE_ALONE
 from octofold_server.config.options import Config
 from octofold_server.http_transport.calls import Route, answered, failure_of
 from octofold_server.system.quoting import quoted
@@ -30,7 +33,7 @@ from octofold_server.web.files import INDEX, SECURITY_HEADERS, PageFiles
 from octofold_server.web.results import Results
 from octofold_server.web.views import Views
 
-ASKED = ("board", "model", "version")
+ASKED = ("board", "model", "version", "search_time_us")
 """What the address of a question about a board may contain."""
 
 NO_MOVE = "none"
@@ -84,6 +87,10 @@ class _Answers:
                         has_views=self._views.may_have_session(served),
                     )
                     for served in models.served()
+                ]
+                + [
+                    described(parse_card(text), "", is_default=False, has_views=False, is_ready=False)
+                    for text in models.waiting_cards()
                 ],
             }
         )
@@ -91,7 +98,7 @@ class _Answers:
     async def move(self, request: web.Request) -> web.Response:
         try:
             with self._admission.call_slot():
-                call = await self._answered(request)
+                call = await self._answered(request, MOVE_ALONE)
             move = int(call.answer.moves.moves[0])
         except Exception as error:
             return _plain_failure(request, error)
@@ -111,9 +118,14 @@ class _Answers:
                 "model": call.served.name,
                 "version": call.served.version,
                 "move": int(answer.moves[0]),
-                "probabilities": answer.probabilities[0].tolist(),
-                "votes": answer.votes[0].tolist(),
-                "legal": answer.legal[0].tolist(),
+                "probabilities": _first(answer.probabilities),
+                "votes": _first(answer.votes),
+                "legal": _first(answer.legal),
+                "values": _first(answer.values),
+                "value_unit": call.served.card.value_unit,
+                "depth": _first(answer.depth),
+                "positions": _first(answer.positions),
+                "search_seconds": call.answer.inference_seconds,
                 "views": None if views is None else views[0].tolist(),
                 "why_no_views": None if views is not None else self._views.why_not(call.served),
             }
@@ -133,8 +145,8 @@ class _Answers:
         headers = {**_no_store(SECURITY_HEADERS), "X-File-Age": f"{piece.age_seconds:.1f}"}
         return web.Response(body=piece.content, content_type="application/octet-stream", headers=headers)
 
-    async def _answered(self, request: web.Request) -> AcceptedCall:
-        """The answered call for the board in the address of a request.
+    async def _answered(self, request: web.Request, outputs: frozenset[str] | None = None) -> AcceptedCall:
+        """The answered call for the board in the address of a request; by default with all outputs.
 
         Raises:
             OctofoldError: the call failed.
@@ -146,7 +158,16 @@ class _Answers:
                     InvalidRequest(f"unknown parameter {quoted(name)}; allowed: {', '.join(ASKED)}")
                 )
         read_board = partial(parse_board, query.get("board", ""))
-        asked = Request(query.get("model", ""), query.get("version", ""), read_board)
+        time_us = query.get("search_time_us", "0")
+        if not (time_us.isascii() and time_us.isdigit() and len(time_us) < 16):
+            raise self._admission.counted(InvalidRequest("search_time_us is not a number of microseconds"))
+        asked = Request(
+            query.get("model", ""),
+            query.get("version", ""),
+            read_board,
+            outputs=outputs,
+            search_seconds=search_seconds(int(time_us)),
+        )
         return await answered(self._admission, request, asked)
 
     async def _read(self, work: Callable[[], Any]) -> Any:
@@ -159,6 +180,11 @@ def _plain_failure(request: web.Request, error: Exception) -> web.Response:
     return web.Response(
         text=f"{message}\n", status=status, headers={**_no_store(SECURITY_HEADERS), **headers}
     )
+
+
+def _first(output: NDArray[Any] | None) -> Any:
+    """The output for the first board; None if the model lacks it."""
+    return None if output is None else output[0].tolist()
 
 
 def _json(value: Any) -> web.Response:

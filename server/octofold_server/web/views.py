@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from octofold_game.contract.model import TEMPERATURE
+from octofold_game.contract.model import TEMPERATURE, GraphFile
 from octofold_proto.errors import ModelError
 
 from octofold_server.backends.backend import BackendError, Layout
@@ -45,10 +45,12 @@ class Views:
         """
         if not self.may_have_session(served):
             return None
-        digest = served.card.precisions[served.precision].sha256
+        graph = served.graph
+        assert graph is not None
+        digest = graph.sha256
         try:
             if digest not in self._sessions:
-                self._sessions[digest] = self._new_session(served)
+                self._sessions[digest] = self._new_session(served, graph)
                 if len(self._sessions) > MAX_SESSIONS:
                     self._sessions.popitem(last=False)
             self._sessions.move_to_end(digest)
@@ -66,19 +68,18 @@ class Views:
         return self._objection(served) or "its graph keeps no answers of single views"
 
     def _objection(self, served: ServedModel) -> str | None:
-        if served.card.compact_tables is not None:
-            return "a second copy of its compact tables takes gigabytes of memory while it is unpacked"
+        graph = served.graph
+        if graph is None:
+            return "a player has none"
         folder = self._repository / served.name / served.version
-        graph = served.card.precisions[served.precision]
         try:
             size = sum((folder / each.file).stat().st_size for each in (graph, *graph.tensors.values()))
         except OSError:
             return "its files cannot be read any more"
         return f"its files have more than {MAX_MEGABYTES} MB" if size > MAX_MEGABYTES << 20 else None
 
-    def _new_session(self, served: ServedModel) -> ViewsSession | None:
+    def _new_session(self, served: ServedModel, file: GraphFile) -> ViewsSession | None:
         folder = self._repository / served.name / served.version
-        file = served.card.precisions[served.precision]
         layout = Layout("cpu", max_batch_size=1, lanes=1, half=served.precision == "fp16")
         model, tensors = read_model(folder, file), read_tensors(folder, file)
         try:

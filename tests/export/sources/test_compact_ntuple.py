@@ -1,6 +1,8 @@
 """N-tuple networks in one small graph: its moves are the compacted network's own, wherever it is read."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,10 @@ from octofold_players.compiled.table_files import TableFileError
 from octofold_players.ntuple.compact_tables import CompactTables
 from octofold_players.ntuple.network import NTupleNetwork
 from octofold_players.ntuple.player import NTuplePlayer
+from octofold_server.backends.backend import Layout
+from octofold_server.backends.onnx_backend import onnx_lanes
+from octofold_server.backends.onnx_tables import without_tables
+from octofold_server.backends.onnx_views import ViewsSession
 from octofold_training.cli import main as train
 
 TUPLES = ((0, 1, 2, 4, 5), (5, 6, 9, 10, 13))
@@ -86,6 +92,48 @@ def test_a_server_plays_the_moves_of_the_unpacked_network(
     with LocalServer(models) as server, Client(server.target) as client:
         moves = client.next_moves(boards).moves
     assert (behind(unpacked, boards, moves) <= TIE).all()
+
+
+def test_lanes_and_views_share_tables_that_are_unpacked_once(
+    models: Path, boards: NDArray[np.uint8], tmp_path: Path
+) -> None:
+    model = (models / "small/1/model.onnx").read_bytes()
+    without, tables = without_tables(model, None)
+    (table,) = tables.values()
+    packed = CompactTables.load(models / "small/1")
+    np.testing.assert_array_equal(table, packed.values().astype(np.float16))
+    assert len(without) < len(model) - packed.nbytes
+    (again,) = without_tables(model, tmp_path)[1].values()
+    assert again is table
+    assert not list(tmp_path.iterdir())
+
+    bare = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
+    moves, probabilities = bare.run(["move", "probabilities"], {"boards": boards[:64]})
+    for threads in (1, 2):
+        for lane in onnx_lanes(model, Layout("cpu", 64, lanes=2, threads=threads)):
+            answers = lane.run(boards[:64])
+            np.testing.assert_array_equal(answers.moves, moves)
+            np.testing.assert_array_equal(answers.probabilities, probabilities)
+    views = ViewsSession(model, Layout("cpu", 64, lanes=1), {}, 300.0).run(boards[:64])
+    assert views.shape == (64, 8, 4)
+
+
+def test_processes_share_tables_in_a_file(models: Path, tmp_path: Path) -> None:
+    program = (
+        "import sys; from pathlib import Path\n"
+        "from octofold_server.backends.onnx_tables import without_tables\n"
+        "_, tables = without_tables(Path(sys.argv[1]).read_bytes(), Path(sys.argv[2]))\n"
+        "print(float(tables['unpacked_tables'].astype('f8').sum()))"
+    )
+    command = [sys.executable, "-c", program, str(models / "small/1/model.onnx"), str(tmp_path)]
+    sums, made = [], set()
+    for _ in range(2):
+        sums.append(float(subprocess.run(command, check=True, capture_output=True, text=True).stdout))
+        (file,) = tmp_path.glob("*.tables")
+        made.add((file.stat().st_ino, file.stat().st_mtime_ns))
+    assert len(made) == 1  # the second process has only read it
+    expected = CompactTables.load(models / "small/1").values().astype(np.float16)
+    assert sums == [float(expected.astype(np.float64).sum())] * 2
 
 
 def test_the_published_model_is_a_player_and_a_judge(

@@ -233,7 +233,7 @@ def test_short_batches_ride_in_memory_of_a_fixed_address_as_they_do_on_a_gpu(gra
     batch = DeviceBatch(new_session(graph, Layout("cpu", 8, lanes=1), NO_TENSORS), 8, "cpu")
     boards = np.random.default_rng(0).integers(0, 15, (8, 16), dtype=np.uint8)
     for count in (8, 3, 1, 8):
-        for got, wanted in zip(batch.run(boards[:count]), fake_moves(boards[:count]), strict=True):
+        for got, wanted in zip(batch.run(boards[:count])[:4], fake_moves(boards[:count]), strict=True):
             np.testing.assert_array_equal(got, wanted)
 
 

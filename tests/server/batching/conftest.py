@@ -17,9 +17,19 @@ def new_batcher() -> Iterator[NewBatcher]:
     batchers: list[tuple[Batcher, RecordingBackend]] = []
 
     def new(
-        backend: RecordingBackend, *, lanes: int = 1, max_batch_size: int = 32, queue_capacity: int = 100_000
+        backend: RecordingBackend,
+        *,
+        lanes: int = 1,
+        max_batch_size: int = 32,
+        queue_capacity: int = 100_000,
+        search_cores: int = 0,
     ) -> Batcher:
-        batcher = Batcher([backend] * lanes, max_batch_size=max_batch_size, queue_capacity=queue_capacity)
+        batcher = Batcher(
+            [backend] * lanes,
+            max_batch_size=max_batch_size,
+            queue_capacity=queue_capacity,
+            search_cores=search_cores,
+        )
         batchers.append((batcher, backend))
         return batcher
 

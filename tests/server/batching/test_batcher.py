@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from octofold_proto.errors import BackendFailed, DeadlinePassed, QueueFull
-from octofold_server.backends.backend import Moves
+from octofold_server.backends.backend import EVERYTHING, Asked, Moves
 from octofold_server.backends.fakes import RecordingBackend, fake_moves
 from octofold_server.batching.call import TURN_BOARDS, Call, Priority
 from support.batches import (
@@ -38,6 +38,20 @@ def test_boards_that_waited_for_the_same_lane_run_as_one_batch(new_batcher: NewB
     assert [len(batch) for batch in backend.batches] == [11]
 
 
+def test_a_batch_asks_for_what_any_of_its_calls_wants(new_batcher: NewBatcher) -> None:
+    backend = RecordingBackend()
+    batcher = new_batcher(backend)
+    hold(batcher, backend)
+    wanted = [frozenset({"votes"}), frozenset[str](), frozenset({"votes", "legal"})]
+    calls = [Call(boards_of(2), outputs=outputs) for outputs in wanted]
+    for call in calls:
+        batcher.submit(call)
+    backend.gate.set()
+    assert calls[0].result().moves.votes is not None
+    assert calls[0].result().moves.probabilities is None
+    assert backend.asked[-1].outputs == {"votes", "legal"}
+
+
 def test_every_caller_gets_its_own_answers_whatever_the_sizes(new_batcher: NewBatcher) -> None:
     batcher = new_batcher(RecordingBackend(), lanes=3, max_batch_size=16)
     sizes = np.random.default_rng(1).choice([1, 1, 1, 2, 5, 16, 17, 63, 64, 65, 700], 200)
@@ -46,7 +60,7 @@ def test_every_caller_gets_its_own_answers_whatever_the_sizes(new_batcher: NewBa
     for boards, future in zip(calls, futures, strict=True):
         answer = future.result()
         expected = fake_moves(boards)
-        for got, wanted in zip(answer.moves, expected, strict=True):
+        for got, wanted in zip(answer.moves[: len(expected)], expected, strict=True):
             np.testing.assert_array_equal(got, wanted)
         assert answer.queue_seconds >= 0
         assert answer.inference_seconds > 0
@@ -55,8 +69,9 @@ def test_every_caller_gets_its_own_answers_whatever_the_sizes(new_batcher: NewBa
 class UnevenBackend(RecordingBackend):
     """Answers each batch with another number of probabilities, so that answers of two batches do not fit."""
 
-    def run(self, boards: NDArray[np.uint8]) -> Moves:
-        moves = super().run(boards)
+    def run(self, boards: NDArray[np.uint8], asked: Asked = EVERYTHING) -> Moves:
+        moves = super().run(boards, asked)
+        assert moves.probabilities is not None
         return moves._replace(probabilities=moves.probabilities[:, : 1 + len(self.batches) % 4])
 
 

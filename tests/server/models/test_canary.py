@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import grpc
 import pytest
@@ -28,7 +29,7 @@ def test_a_canary_answers_its_share_and_named_versions_are_as_before(
     with grpc.insecure_channel(server.target) as channel:
         stub = OctofoldServiceStub(channel)
 
-        def answered(**asked: str) -> str:
+        def answered(**asked: Any) -> str:
             return str(stub.NextMove(pb.NextMoveRequest(board=[1] * 16, **asked), timeout=30).version)
 
         versions = Counter(answered() for _ in range(CALLS))

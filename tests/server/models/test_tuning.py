@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from octofold_game.contract.model import TUNING_FILE
 from octofold_game.system.processors import usable_cores
 from octofold_proto.errors import ModelError
-from octofold_server.backends.backend import Backend, Layout, Moves
+from octofold_server.backends.backend import EVERYTHING, Asked, Backend, Layout, Moves
 from octofold_server.backends.fakes import FakeBackend
 from octofold_server.config.options import Config
 from octofold_server.config.reading import read_config
@@ -35,9 +35,9 @@ class BestAtSixteen(FakeBackend):
 
     now = 0.0
 
-    def run(self, boards: NDArray[np.uint8]) -> Moves:
+    def run(self, boards: NDArray[np.uint8], asked: Asked = EVERYTHING) -> Moves:
         BestAtSixteen.now += len(boards) * (1e-4 if len(boards) == 16 else 2e-3)
-        return super().run(boards)
+        return super().run(boards, asked)
 
 
 class Taking(FakeBackend):

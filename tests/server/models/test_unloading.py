@@ -86,6 +86,14 @@ def test_a_model_that_is_published_later_can_be_loaded_and_does_not_take_the_def
     assert models.resolve("", "").name == "tiny"
 
 
+def test_the_model_that_ships_is_the_default_where_several_can_be_served(
+    write_version: WriteVersion, new_models: NewModels
+) -> None:
+    for name in ("a", "flagship"):
+        write_version(name=name)
+    assert new_models().resolve("", "").name == "flagship"
+
+
 def test_an_unload_leaves_no_model_as_the_default(write_version: WriteVersion, new_models: NewModels) -> None:
     write_version(name="a")
     write_version(name="b")

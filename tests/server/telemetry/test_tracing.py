@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
+from octofold_server.backends.backend import Moves
 from octofold_server.backends.fakes import fake_moves
 from octofold_server.batching.call import Batch, Call, Part
 from octofold_server.batching.statistics import ModelStatistics
@@ -122,7 +123,7 @@ def test_a_call_whose_spans_cannot_be_made_costs_no_other_its_spans() -> None:
     tracing = Tracing(exporter)
     for statistics in (BrokenStatistics(), ModelStatistics()):
         call = Call(np.ones((1, 16), np.uint8))
-        call.parts.append(Part(0, fake_moves(call.boards), Batch(1, 1.0, 2.0, 3.0)))
+        call.parts.append(Part(0, Moves(*fake_moves(call.boards)), Batch(1, 1.0, 2.0, 3.0)))
         tracing.record(call, "fake", "1", statistics, {})
     tracing.close(30)
     assert [span.name for span in exporter.get_finished_spans()].count("call") == 1
@@ -134,7 +135,7 @@ def test_a_call_of_many_batches_has_a_span_for_each_of_the_first_ones() -> None:
     call = Call(np.ones((300, 16), np.uint8))
     for number in reversed(range(100)):  # lanes end in any order; three turns in each batch
         batch = Batch(9, 1.0 + number, 2.0 + number, 3.0 + number)
-        call.parts.extend(Part(0, fake_moves(call.boards[:3]), batch) for _ in range(3))
+        call.parts.extend(Part(0, Moves(*fake_moves(call.boards[:3])), batch) for _ in range(3))
     tracing.record(call, "fake", "1", ModelStatistics(), {})
     tracing.close(30)
     spans = exporter.get_finished_spans()

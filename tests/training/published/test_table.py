@@ -24,9 +24,10 @@ from octofold_training import cli
 from octofold_training.errors import TrainingError
 from octofold_training.games.playing import NetworkPlayer, play
 from octofold_training.networks.build import build, count_weights
+from octofold_training.published.comparison import write_report
+from octofold_training.published.extrapolation import extrapolate
 from octofold_training.published.rows import ROWS, TILES, Row
-from octofold_training.published.table import OutOfTime, Table, TableOptions, board_cost
-from octofold_training.published.tables import write_report
+from octofold_training.published.table import OutOfTime, Result, Table, TableOptions, board_cost, stages
 from octofold_training.run.folders import alone_in
 
 SMALL = {"kind": "mlp", "dense": [8], "exponents": 16}
@@ -161,7 +162,7 @@ def test_every_network_learns_from_the_same_positions_in_stages_and_plays(
     assert shares == sorted(shares)
     assert shares[-1] == pytest.approx(1.0)
     found = [(each.positions, each.views, each.games) for each in results]
-    assert found == [(1000, 8, 2), (2000, 8, 2), (4000, 8, 2), (8000, 8, 2), (8000, 1, 2)]
+    assert found == [(stage, views, 2) for stage in (1000, 2000, 4000, 8000) for views in (8, 1)]
     assert all(0 < each.accuracy < 1 and sum(each.largest) == pytest.approx(1, abs=1e-3) for each in results)
 
     report = write_report(results, folder)
@@ -174,6 +175,32 @@ def test_every_network_learns_from_the_same_positions_in_stages_and_plays(
         rows = list(csv.DictReader(file))
     assert [float(each["largest_256"]) for each in rows] == [each.largest[0] for each in results]
     assert (folder / "scores.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_larger_table_goes_on_from_the_stages_of_a_smaller_one() -> None:
+    assert stages(8) == [1, 2, 4, 8]
+    assert stages(1) == [1]
+    assert stages(16_000_000) == [1_000_000, 2_000_000, 4_000_000, 8_000_000, 16_000_000]
+    assert stages(50_000_000) == [*stages(16_000_000), 32_000_000, 50_000_000]
+
+
+def test_a_power_law_is_followed_to_the_published_positions() -> None:
+    def result(positions: int, average: float, error: float = 100.0) -> Result:
+        shares = (0.0,) * len(TILES)
+        return Result("CNN5", positions, 8, 1, 100, average, error, 1, 0.0, shares, 0.6, 1.0)
+
+    exact = [result(stage, 5 * stage**0.5) for stage in stages(16_000_000)]
+    found = extrapolate(exact)
+    assert found is not None
+    assert found.low < found.average < found.high
+    assert found.average == pytest.approx(5 * 6e8**0.5, rel=1e-3)
+    scattered = [
+        result(each.positions, each.average * (1.1 if n % 2 else 0.9)) for n, each in enumerate(exact)
+    ]
+    wider = extrapolate(scattered)
+    assert wider is not None
+    assert wider.high / wider.low > found.high / found.low
+    assert extrapolate(exact[:3]) is None
 
 
 def test_a_network_that_costs_more_takes_more_of_the_progress(moves: ShuffledMoves, tmp_path: Path) -> None:

@@ -1,9 +1,9 @@
 """Rebuilds the published tables: trains every network on the same positions and lets each play.
 
-The work is cut into stages: all networks learn from an eighth of the positions and play, then from a quarter,
-from half and from all. As published, the rate of Adam never changes, so each stage goes on from the one
-before, and the scores of the stages are the curve of score against positions. Whatever stops the work, each
-network keeps its state and each game that ended is kept.
+The work is cut into stages: all networks learn from a million positions and play, then from two, four, eight
+and so on. As published, the rate of Adam never changes, so each stage goes on from the one before, and the
+scores of the stages are the curve of score against positions. A later call may ask for more positions.
+Whatever stops the work, each network keeps its state and each game that ended is kept.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ from octofold_training.published.rows import ROWS, TILES, Row
 from octofold_training.run import long_run
 from octofold_training.run.history import read_reports
 
-STAGES = (8, 4, 2, 1)  # what the positions are divided by
+FIRST_STAGE = 1_000_000  # positions; each further stage has twice as many
+_LEAST_STAGES = 4
 VIEWS = (8, 1)
 _SEED = 1  # of the games
 _TRAINING_COST = 3  # of a position, as a multiple of an answer's
@@ -147,13 +148,11 @@ class Table:
     def _steps(self) -> Iterator[tuple[int, Row, float, float]]:
         """The steps, each with a network's work in training and in games; in no unit, for the time left."""
         costs = {row.name: board_cost(row.architecture) for row in self.options.rows}
+        boards = self.options.games * _GAME_MOVES * sum(VIEWS)
         earlier = 0
-        for positions in sorted({max(1, self.options.positions // divisor) for divisor in STAGES}):
+        for positions in stages(self.options.positions):
             for row in self.options.rows:
-                cost, boards = (
-                    costs[row.name],
-                    self.options.games * _GAME_MOVES * sum(self._ways(row, positions)),
-                )
+                cost = costs[row.name]
                 yield positions, row, _TRAINING_COST * cost * (positions - earlier), cost * boards
             earlier = positions
 
@@ -180,18 +179,13 @@ class Table:
         try:
             if not (place / "checkpoint.json").exists():
                 self._train(row, positions, place, show_training)
-            ways = self._ways(row, positions)
-            for at, views in enumerate(ways):
-                self._play(place, views, partial(_show_play, show_games, at, len(ways)))
+            for at, views in enumerate(VIEWS):
+                self._play(place, views, partial(_show_play, show_games, at))
         except StagePassed as passed:
             if positions == self.options.positions:
                 self.failed[row.name] = str(passed)
         except TrainingError as error:
             self.failed[row.name] = str(error)
-
-    def _ways(self, row: Row, positions: int) -> tuple[int, ...]:
-        """How it plays: in all ways at last, and before only for the curve."""
-        return VIEWS if positions == self.options.positions else (row.main_views,)
 
     def _train(self, row: Row, positions: int, place: Path, show: Callable[[str, float], None]) -> None:
         options = ImitationOptions(
@@ -292,9 +286,21 @@ class Table:
         return sorted(stages, key=lambda stage: stage[0])
 
 
-def _show_play(show: Callable[[str, float], None], at: int, ways: int, line: str, share: float) -> None:
+def stages(positions: int) -> list[int]:
+    """The numbers of positions after which networks play: at least four where possible, the last `positions`.
+
+    Each is twice the one before: from a million on, so that larger tables have the stages of smaller ones, or
+    from an eighth of few positions.
+    """
+    if positions < FIRST_STAGE << _LEAST_STAGES - 1:
+        return sorted({max(1, positions >> halvings) for halvings in range(_LEAST_STAGES)})
+    doublings = (FIRST_STAGE << number for number in range(positions.bit_length()))
+    return [*(stage for stage in doublings if stage < positions), positions]
+
+
+def _show_play(show: Callable[[str, float], None], at: int, line: str, share: float) -> None:
     """Tell how far the games of a step are, from how far they are in one of its ways to play."""
-    show(line, (at + share) / ways)
+    show(line, (at + share) / len(VIEWS))
 
 
 def board_cost(architecture: Architecture) -> float:

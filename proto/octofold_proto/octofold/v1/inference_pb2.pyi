@@ -31,17 +31,19 @@ PRIORITY_INTERACTIVE: Priority
 PRIORITY_BULK: Priority
 
 class NextMoveRequest(_message.Message):
-    __slots__ = ("model", "version", "board")
+    __slots__ = ("model", "version", "board", "search_time_us")
     MODEL_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
     BOARD_FIELD_NUMBER: _ClassVar[int]
+    SEARCH_TIME_US_FIELD_NUMBER: _ClassVar[int]
     model: str
     version: str
     board: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, model: _Optional[str] = ..., version: _Optional[str] = ..., board: _Optional[_Iterable[int]] = ...) -> None: ...
+    search_time_us: int
+    def __init__(self, model: _Optional[str] = ..., version: _Optional[str] = ..., board: _Optional[_Iterable[int]] = ..., search_time_us: _Optional[int] = ...) -> None: ...
 
 class NextMoveResponse(_message.Message):
-    __slots__ = ("direction", "probabilities", "votes", "game_over", "model", "version", "queue_us", "inference_us")
+    __slots__ = ("direction", "probabilities", "votes", "game_over", "model", "version", "queue_us", "inference_us", "values", "depth", "positions")
     DIRECTION_FIELD_NUMBER: _ClassVar[int]
     PROBABILITIES_FIELD_NUMBER: _ClassVar[int]
     VOTES_FIELD_NUMBER: _ClassVar[int]
@@ -50,6 +52,9 @@ class NextMoveResponse(_message.Message):
     VERSION_FIELD_NUMBER: _ClassVar[int]
     QUEUE_US_FIELD_NUMBER: _ClassVar[int]
     INFERENCE_US_FIELD_NUMBER: _ClassVar[int]
+    VALUES_FIELD_NUMBER: _ClassVar[int]
+    DEPTH_FIELD_NUMBER: _ClassVar[int]
+    POSITIONS_FIELD_NUMBER: _ClassVar[int]
     direction: Direction
     probabilities: _containers.RepeatedScalarFieldContainer[float]
     votes: _containers.RepeatedScalarFieldContainer[int]
@@ -58,26 +63,33 @@ class NextMoveResponse(_message.Message):
     version: str
     queue_us: int
     inference_us: int
-    def __init__(self, direction: _Optional[_Union[Direction, str]] = ..., probabilities: _Optional[_Iterable[float]] = ..., votes: _Optional[_Iterable[int]] = ..., game_over: bool = ..., model: _Optional[str] = ..., version: _Optional[str] = ..., queue_us: _Optional[int] = ..., inference_us: _Optional[int] = ...) -> None: ...
+    values: _containers.RepeatedScalarFieldContainer[float]
+    depth: int
+    positions: int
+    def __init__(self, direction: _Optional[_Union[Direction, str]] = ..., probabilities: _Optional[_Iterable[float]] = ..., votes: _Optional[_Iterable[int]] = ..., game_over: bool = ..., model: _Optional[str] = ..., version: _Optional[str] = ..., queue_us: _Optional[int] = ..., inference_us: _Optional[int] = ..., values: _Optional[_Iterable[float]] = ..., depth: _Optional[int] = ..., positions: _Optional[int] = ...) -> None: ...
 
 class NextMovesRequest(_message.Message):
-    __slots__ = ("model", "version", "boards", "with_probabilities", "priority", "with_votes")
+    __slots__ = ("model", "version", "boards", "with_probabilities", "priority", "with_votes", "search_time_us", "with_search")
     MODEL_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
     BOARDS_FIELD_NUMBER: _ClassVar[int]
     WITH_PROBABILITIES_FIELD_NUMBER: _ClassVar[int]
     PRIORITY_FIELD_NUMBER: _ClassVar[int]
     WITH_VOTES_FIELD_NUMBER: _ClassVar[int]
+    SEARCH_TIME_US_FIELD_NUMBER: _ClassVar[int]
+    WITH_SEARCH_FIELD_NUMBER: _ClassVar[int]
     model: str
     version: str
     boards: bytes
     with_probabilities: bool
     priority: Priority
     with_votes: bool
-    def __init__(self, model: _Optional[str] = ..., version: _Optional[str] = ..., boards: _Optional[bytes] = ..., with_probabilities: bool = ..., priority: _Optional[_Union[Priority, str]] = ..., with_votes: bool = ...) -> None: ...
+    search_time_us: int
+    with_search: bool
+    def __init__(self, model: _Optional[str] = ..., version: _Optional[str] = ..., boards: _Optional[bytes] = ..., with_probabilities: bool = ..., priority: _Optional[_Union[Priority, str]] = ..., with_votes: bool = ..., search_time_us: _Optional[int] = ..., with_search: bool = ...) -> None: ...
 
 class NextMovesResponse(_message.Message):
-    __slots__ = ("moves", "probabilities", "model", "version", "queue_us", "inference_us", "votes")
+    __slots__ = ("moves", "probabilities", "model", "version", "queue_us", "inference_us", "votes", "values", "depth", "positions")
     MOVES_FIELD_NUMBER: _ClassVar[int]
     PROBABILITIES_FIELD_NUMBER: _ClassVar[int]
     MODEL_FIELD_NUMBER: _ClassVar[int]
@@ -85,6 +97,9 @@ class NextMovesResponse(_message.Message):
     QUEUE_US_FIELD_NUMBER: _ClassVar[int]
     INFERENCE_US_FIELD_NUMBER: _ClassVar[int]
     VOTES_FIELD_NUMBER: _ClassVar[int]
+    VALUES_FIELD_NUMBER: _ClassVar[int]
+    DEPTH_FIELD_NUMBER: _ClassVar[int]
+    POSITIONS_FIELD_NUMBER: _ClassVar[int]
     moves: bytes
     probabilities: bytes
     model: str
@@ -92,7 +107,10 @@ class NextMovesResponse(_message.Message):
     queue_us: int
     inference_us: int
     votes: bytes
-    def __init__(self, moves: _Optional[bytes] = ..., probabilities: _Optional[bytes] = ..., model: _Optional[str] = ..., version: _Optional[str] = ..., queue_us: _Optional[int] = ..., inference_us: _Optional[int] = ..., votes: _Optional[bytes] = ...) -> None: ...
+    values: bytes
+    depth: bytes
+    positions: bytes
+    def __init__(self, moves: _Optional[bytes] = ..., probabilities: _Optional[bytes] = ..., model: _Optional[str] = ..., version: _Optional[str] = ..., queue_us: _Optional[int] = ..., inference_us: _Optional[int] = ..., votes: _Optional[bytes] = ..., values: _Optional[bytes] = ..., depth: _Optional[bytes] = ..., positions: _Optional[bytes] = ...) -> None: ...
 
 class StreamNextMovesRequest(_message.Message):
     __slots__ = ("id", "request")

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from functools import partial
+from itertools import compress, product
 
+from octofold_game.contract.model import PROBABILITIES, SEARCH_OUTPUTS, VOTES
 from octofold_proto.errors import InvalidRequest
 from octofold_proto.messages import (
     DIRECTIONS,
     board_from_exponents,
     boards_from_bytes,
     moves_to_bytes,
+    positions_to_bytes,
     probabilities_to_bytes,
+    values_to_bytes,
     votes_to_bytes,
 )
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 
 from octofold_server.admission.admission import AcceptedCall
 from octofold_server.admission.refusals import failure_status
-from octofold_server.admission.request import Request
+from octofold_server.admission.request import Request, search_seconds
 from octofold_server.batching.call import Priority
 
 _PRIORITIES = {
@@ -25,6 +29,13 @@ _PRIORITIES = {
     pb.PRIORITY_INTERACTIVE: Priority.INTERACTIVE,
     pb.PRIORITY_BULK: Priority.BULK,
 }
+
+_SWITCHES = ((PROBABILITIES,), (VOTES,), SEARCH_OUTPUTS)
+_OUTPUTS = {
+    switches: frozenset(tensor.name for tensors in compress(_SWITCHES, switches) for tensor in tensors)
+    for switches in product((False, True), repeat=3)
+}
+"""By `with_probabilities`, `with_votes` and `with_search`."""
 
 
 class NextMove:
@@ -35,7 +46,8 @@ class NextMove:
 
     def request(self, message: pb.NextMoveRequest) -> Request:
         """Read the model, the version and the boards of a message."""
-        return Request(message.model, message.version, partial(board_from_exponents, message.board))
+        request = Request(message.model, message.version, partial(board_from_exponents, message.board))
+        return _for_a_time(request, message.search_time_us) if message.search_time_us else request
 
     def request_id(self, _: pb.NextMoveRequest) -> str:
         """Empty: the protocol has no field for a request id."""
@@ -44,16 +56,20 @@ class NextMove:
     def reply(self, _: pb.NextMoveRequest, call: AcceptedCall) -> bytes:
         """Make the reply to a message whose call has an answer."""
         answer = call.answer
-        move = int(answer.moves.moves[0])
+        moves = answer.moves
+        move = int(moves.moves[0])
         return pb.NextMoveResponse(
             direction=DIRECTIONS[move],
-            probabilities=answer.moves.probabilities[0].tolist(),
-            votes=answer.moves.votes[0].tolist(),
+            probabilities=None if moves.probabilities is None else moves.probabilities[0].tolist(),
+            votes=None if moves.votes is None else moves.votes[0].tolist(),
             game_over=move < 0,
             model=call.served.name,
             version=call.served.version,
             queue_us=round(answer.queue_seconds * 1e6),
             inference_us=round(answer.inference_seconds * 1e6),
+            values=None if moves.values is None else moves.values[0].tolist(),
+            depth=None if moves.depth is None else int(moves.depth[0]),
+            positions=None if moves.positions is None else int(moves.positions[0]),
         ).SerializeToString()
 
 
@@ -106,18 +122,35 @@ def _request(message: pb.NextMovesRequest) -> Request:
     if priority is None:
         raise InvalidRequest(f"unknown priority {message.priority}; known are {pb.Priority.keys()}")
     read_boards = partial(boards_from_bytes, message.boards)
-    return Request(message.model, message.version, read_boards, priority)
+    outputs = _OUTPUTS[message.with_probabilities, message.with_votes, message.with_search]
+    request = Request(
+        message.model, message.version, read_boards, priority, outputs=outputs, needs_outputs=False
+    )
+    return _for_a_time(request, message.search_time_us) if message.search_time_us else request
+
+
+def _for_a_time(request: Request, search_time_us: int) -> Request:
+    return request._replace(search_seconds=search_seconds(search_time_us))
 
 
 def _response(message: pb.NextMovesRequest, call: AcceptedCall) -> pb.NextMovesResponse:
     answer = call.answer
-    moves = answer.moves
-    return pb.NextMovesResponse(
+    moves, probabilities, votes = answer.moves, b"", b""
+    if message.with_probabilities and moves.probabilities is not None:
+        probabilities = probabilities_to_bytes(moves.probabilities)
+    if message.with_votes and moves.votes is not None:
+        votes = votes_to_bytes(moves.votes)
+    response = pb.NextMovesResponse(
         moves=moves_to_bytes(moves.moves),
-        probabilities=probabilities_to_bytes(moves.probabilities) if message.with_probabilities else b"",
-        votes=votes_to_bytes(moves.votes) if message.with_votes else b"",
+        probabilities=probabilities,
+        votes=votes,
         model=call.served.name,
         version=call.served.version,
         queue_us=round(answer.queue_seconds * 1e6),
         inference_us=round(answer.inference_seconds * 1e6),
     )
+    if message.with_search and moves.depth is not None and moves.positions is not None:
+        response.depth, response.positions = moves.depth.tobytes(), positions_to_bytes(moves.positions)
+        if moves.values is not None:
+            response.values = values_to_bytes(moves.values)
+    return response

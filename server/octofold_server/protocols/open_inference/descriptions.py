@@ -15,6 +15,7 @@ from octofold_server.models.version_index import State, VersionStatus
 from octofold_server.protocols.open_inference.tensors import BOARDS, OUTPUTS, TensorSpec
 
 PLATFORM = "onnxruntime_onnx"
+PLAYER_PLATFORM = "octofold_player"
 EXTENSIONS = (
     "binary_tensor_data",
     "model_configuration",
@@ -24,7 +25,13 @@ EXTENSIONS = (
 )
 """Supported extensions of Triton; `schedule_policy` means the parameters priority and timeout."""
 
-_DATA_TYPES = {"UINT8": "TYPE_UINT8", "INT8": "TYPE_INT8", "FP32": "TYPE_FP32", "BOOL": "TYPE_BOOL"}
+_DATA_TYPES = {
+    "UINT8": "TYPE_UINT8",
+    "INT8": "TYPE_INT8",
+    "INT64": "TYPE_INT64",
+    "FP32": "TYPE_FP32",
+    "BOOL": "TYPE_BOOL",
+}
 
 _STATES = {
     State.LOADING: "LOADING",
@@ -52,9 +59,9 @@ def model_metadata(served: ServedModel, versions: Iterable[str]) -> Description:
     return {
         "name": served.name,
         "versions": list(versions),
-        "platform": PLATFORM,
+        "platform": _platform(served),
         "inputs": [_tensor(BOARDS)],
-        "outputs": [_tensor(spec) for spec in OUTPUTS.values()],
+        "outputs": [_tensor(OUTPUTS[name]) for name in served.output_names],
     }
 
 
@@ -65,17 +72,26 @@ def model_config(served: ServedModel, max_boards: int) -> Description:
         served: the model version.
         max_boards: maximum number of boards in a call.
     """
+    card = served.card
+    parameters = {"largest_exponent": str(served.largest_exponent)}
+    if card.player is None:
+        parameters["precision"] = served.precision
+    else:
+        parameters["player"] = card.player.kind
+        parameters |= {f"option_{name}": str(value) for name, value in card.player.options.items()}
+    if card.value_unit is not None:
+        parameters["value_unit"] = card.value_unit
     return {
         "name": served.name,
-        "platform": PLATFORM,
-        "backend": "onnxruntime",
+        "platform": _platform(served),
+        "backend": "onnxruntime" if card.player is None else "octofold",
         "max_batch_size": max_boards,
         "input": [
             {"name": BOARDS.name, "data_type": _DATA_TYPES[BOARDS.datatype], "dims": list(BOARDS.shape)}
         ],
-        "output": [_output_config(spec) for spec in OUTPUTS.values()],
+        "output": [_output_config(OUTPUTS[name]) for name in served.output_names],
         "instance_group": [{"name": f"{served.name}_0", "count": served.batcher.lanes, "kind": "KIND_AUTO"}],
-        "default_model_filename": served.card.precisions[served.precision].file,
+        **({} if served.graph is None else {"default_model_filename": served.graph.file}),
         "dynamic_batching": {
             "preferred_batch_size": [served.batcher.max_batch_size],
             "max_queue_delay_microseconds": 0,
@@ -83,10 +99,7 @@ def model_config(served: ServedModel, max_boards: int) -> Description:
             "default_priority_level": 1,
         },
         "model_transaction_policy": {"decoupled": False},
-        "parameters": {
-            "precision": {"string_value": served.precision},
-            "largest_exponent": {"string_value": str(served.largest_exponent)},
-        },
+        "parameters": {name: {"string_value": value} for name, value in parameters.items()},
     }
 
 
@@ -111,6 +124,10 @@ def index(versions: Iterable[VersionStatus], *, only_ready: bool) -> list[Descri
         for version in versions
         if version.state is State.READY or not only_ready
     ]
+
+
+def _platform(served: ServedModel) -> str:
+    return PLATFORM if served.card.player is None else PLAYER_PLATFORM
 
 
 def _tensor(spec: TensorSpec) -> Description:

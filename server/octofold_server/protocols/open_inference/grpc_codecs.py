@@ -20,7 +20,6 @@ from octofold_server.protocols.open_inference.parameters import (
     with_parameters,
 )
 from octofold_server.protocols.open_inference.tensors import (
-    EVERY_OUTPUT,
     InputTensor,
     boards_of,
     output_names,
@@ -45,7 +44,7 @@ class ModelInfer:
             message.model_name,
             message.model_version,
             partial(boards_of, _inputs(message)),
-            outputs=_outputs(message.outputs) if message.outputs else EVERY_OUTPUT,
+            outputs=_outputs(message.outputs) if message.outputs else None,
         )
         return with_parameters(request, _parameters(message.parameters)) if message.parameters else request
 
@@ -81,7 +80,7 @@ class ModelStreamInfer(ModelInfer):
 def _response(message: Any, call: AcceptedCall) -> pb.ModelInferResponse:
     served = call.served
     response = pb.ModelInferResponse(model_name=served.name, model_version=served.version, id=message.id)
-    for spec, values in outputs_of(call.request.outputs, call.answer.moves):
+    for spec, values in outputs_of(call):
         response.outputs.add(name=spec.name, datatype=spec.datatype, shape=values.shape)
         response.raw_output_contents.append(values.tobytes())
     return response

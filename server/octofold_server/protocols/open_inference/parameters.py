@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from octofold_proto.errors import InvalidRequest
 
-from octofold_server.admission.request import Request
+from octofold_server.admission.request import Request, search_seconds
 from octofold_server.batching.call import Priority
 from octofold_server.system.quoting import quoted
 
@@ -26,12 +26,23 @@ _PRIORITIES = {0: Priority.INTERACTIVE, 1: Priority.INTERACTIVE, 2: Priority.BUL
 
 
 def with_parameters(request: Request, parameters: Parameters) -> Request:
-    """Set the priority and the timeout of a request from its parameters.
+    """Set the priority, the timeout and the time of a search of a request from its parameters.
 
     Raises:
         InvalidRequest: a parameter has an invalid value.
     """
-    return request._replace(priority=_priority(parameters), timeout_seconds=_timeout_seconds(parameters))
+    return request._replace(
+        priority=_priority(parameters),
+        timeout_seconds=_timeout_seconds(parameters),
+        search_seconds=_search_seconds(parameters),
+    )
+
+
+def _search_seconds(parameters: Parameters) -> float:
+    value = parameters.get("search_time_us", 0)
+    if type(value) is not int:
+        raise InvalidRequest(f"parameter 'search_time_us' is {_quote(value)}; it takes microseconds")
+    return search_seconds(value)
 
 
 def _priority(parameters: Parameters) -> Priority:

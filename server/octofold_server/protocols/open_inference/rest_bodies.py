@@ -27,7 +27,7 @@ from octofold_server.protocols.open_inference.parameters import (
     with_parameters,
 )
 from octofold_server.protocols.open_inference.tensors import (
-    EVERY_OUTPUT,
+    OUTPUTS,
     InputTensor,
     boards_of,
     output_names,
@@ -137,7 +137,7 @@ def write_inference(asked: InferenceBody, call: AcceptedCall) -> Reply:
     """Write the reply to a body whose call has an answer."""
     described: list[dict[str, Any]] = []
     appended: list[bytes] = []
-    for spec, values in outputs_of(asked.request.outputs, call.answer.moves):
+    for spec, values in outputs_of(call):
         tensor: dict[str, Any] = {"name": spec.name, "datatype": spec.datatype, "shape": values.shape}
         if spec.name in asked.binary:
             appended.append(values.tobytes())
@@ -187,10 +187,12 @@ def _binary_size(parameters: Parameters, available: int, name: str) -> int:
     return size
 
 
-def _outputs(asked: Sequence[_Output], binary_by_default: bool) -> tuple[Sequence[str], frozenset[str]]:
-    """The names of the requested outputs, and of those to return as bytes."""
+def _outputs(
+    asked: Sequence[_Output], binary_by_default: bool
+) -> tuple[Sequence[str] | None, frozenset[str]]:
+    """The names of the requested outputs, or None if there are no names, and of those to return as bytes."""
     if not asked:
-        return EVERY_OUTPUT, frozenset(EVERY_OUTPUT if binary_by_default else ())
+        return None, frozenset(OUTPUTS if binary_by_default else ())
     names = output_names([output.name for output in asked])
     binary = []
     for output in asked:

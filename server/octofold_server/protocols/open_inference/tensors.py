@@ -15,6 +15,7 @@ from octofold_game.rules import check_boards
 from octofold_proto.errors import InvalidRequest
 from octofold_proto.messages import boards_from_bytes
 
+from octofold_server.admission.admission import AcceptedCall
 from octofold_server.backends.backend import Moves
 from octofold_server.system.quoting import quoted
 
@@ -32,7 +33,7 @@ class TensorSpec(NamedTuple):
     shape: tuple[int, ...]
 
 
-_DATATYPES = {"uint8": "UINT8", "int8": "INT8", "float32": "FP32", "bool": "BOOL"}
+_DATATYPES = {"uint8": "UINT8", "int8": "INT8", "int64": "INT64", "float32": "FP32", "bool": "BOOL"}
 
 
 def _spec(tensor: model.Tensor) -> TensorSpec:
@@ -41,10 +42,8 @@ def _spec(tensor: model.Tensor) -> TensorSpec:
 
 
 BOARDS = _spec(model.BOARDS)
-OUTPUTS = {tensor.name: _spec(tensor) for tensor in model.OUTPUTS}
-
-EVERY_OUTPUT = tuple(OUTPUTS)
-"""The outputs for a request that names none."""
+OUTPUTS = {tensor.name: _spec(tensor) for tensor in (*model.OUTPUTS, *model.SEARCH_OUTPUTS)}
+"""The outputs of all models."""
 
 _FIELDS = dict(zip(OUTPUTS, Moves._fields, strict=True))
 """The field of `Moves` for each output."""
@@ -101,24 +100,23 @@ def boards_of(inputs: Sequence[InputTensor], largest_exponent: int) -> NDArray[n
 
 
 def output_names(requested: Sequence[str]) -> Sequence[str]:
-    """Check the names of requested outputs, and return them.
+    """Check that no output is requested twice, and return the names. The model may not have them all.
 
     Raises:
-        InvalidRequest: an output is unknown or requested twice; the message names it.
+        InvalidRequest: an output is requested twice; the message names it.
     """
     for position, name in enumerate(requested):
-        if name not in OUTPUTS:
-            raise InvalidRequest(f"unknown output {quoted(name)}; the model has {', '.join(OUTPUTS)}")
         if name in requested[:position]:
             raise InvalidRequest(f"output {quoted(name)} is requested twice")
     return requested
 
 
-def outputs_of(names: Sequence[str], moves: Moves) -> list[OutputTensor]:
-    """Make the named outputs from the moves of a model."""
+def outputs_of(call: AcceptedCall) -> list[OutputTensor]:
+    """Make the outputs that a call asked for from its answer."""
+    names, moves = call.request.outputs, call.answer.moves
     return [
         OutputTensor(OUTPUTS[name], getattr(moves, _FIELDS[name]).astype(OUTPUTS[name].dtype, copy=False))
-        for name in names
+        for name in (call.served.output_names if names is None else names)
     ]
 
 

@@ -18,6 +18,7 @@ from octofold_proto.messages import (
 )
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.status import error_of, status_of_call
+from octofold_server.backends.backend import MOVE_ALONE
 from octofold_server.backends.fakes import FakeBackend, RecordingBackend, fake_moves
 from support.servers import ServeBackend
 
@@ -72,9 +73,11 @@ async def test_next_moves_answers_every_board_in_order(serve_backend: ServeBacke
 
 
 async def test_probabilities_and_votes_are_sent_only_when_asked_for(serve_backend: ServeBackend) -> None:
-    async with serve_backend(FakeBackend()) as stub:
+    backend = RecordingBackend()
+    async with serve_backend(backend) as stub:
         reply = await stub.NextMoves(packed(BOARDS))
         assert (reply.probabilities, reply.votes) == (b"", b"")
+        assert backend.asked[-1].outputs == MOVE_ALONE
         reply = await stub.NextMoves(packed(BOARDS, with_votes=True))
         assert reply.probabilities == b""
         np.testing.assert_array_equal(votes_from_bytes(reply.votes, len(BOARDS)), fake_moves(BOARDS).votes)

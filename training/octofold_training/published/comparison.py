@@ -12,6 +12,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from octofold_game.system.files import whole_file, write_text
 
+from octofold_training.published.extrapolation import PUBLISHED_POSITIONS, extrapolate
 from octofold_training.published.rows import ROWS, TILES
 from octofold_training.published.table import Result, as_json
 
@@ -27,9 +28,9 @@ def write_report(results: Sequence[Result], folder: Path) -> str:
 
 
 def markdown(results: Sequence[Result]) -> str:
-    """Two tables of the last stage of each network: scores, and the shares of the largest tiles."""
+    """Tables of each network's last stage (scores, shares of the largest tiles) and of its curve."""
     last = _last(results)
-    return "\n".join([*_scores(last), "", *_largest(last), ""])
+    return "\n".join([*_scores(last), "", *_largest(last), "", *_curves(results, last), ""])
 
 
 def _last(results: Sequence[Result]) -> list[Result]:
@@ -82,6 +83,25 @@ def _largest(results: Sequence[Result]) -> list[str]:
         if theirs and theirs.largest:
             shares = [f"{count / 1000:.1%}" for count in theirs.largest]
             lines.append(f"| published | {each.views} | {' | '.join(shares)} |")
+    return lines
+
+
+def _curves(results: Sequence[Result], last: Sequence[Result]) -> list[str]:
+    """The averages by the positions learned from, and where their line would lead."""
+    stages = sorted({each.positions for each in results})
+    lines = [
+        f"| average | views | {' | '.join(f'{stage:,}' for stage in stages)} "
+        f"| line at {PUBLISHED_POSITIONS:,.0f} |",
+        f"|---|---:|{'---:|' * len(stages)}---:|",
+    ]
+    for network in last:
+        curve = {
+            each.positions: each for each in results if (each.row, each.views) == (network.row, network.views)
+        }
+        cells = [f"{curve[stage].average:,.0f}" if stage in curve else "" for stage in stages]
+        line = extrapolate(list(curve.values()))
+        leads_to = "" if line is None else f"{line.average:,.0f} ({line.low:,.0f} to {line.high:,.0f})"
+        lines.append(f"| {network.row} | {network.views} | {' | '.join(cells)} | {leads_to} |")
     return lines
 
 

@@ -1,0 +1,131 @@
+"""The backend of players: kinds that packages offer by entry points, and lanes that search with them.
+
+The server imports no player: an entry point is loaded when a version of its kind is. Which kinds may run is
+for the operator to say, and a card only names one of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from importlib.metadata import EntryPoint, entry_points
+
+import numpy as np
+from numpy.typing import NDArray
+from octofold_game.commands.extras import install_command
+from octofold_game.contract.model import LEGAL, ServedPlayer
+from octofold_game.contract.searches import GROUP, Limits, Search
+from octofold_game.errors import OctofoldError
+from octofold_game.rules import legal_moves
+
+from octofold_server.backends.backend import EVERYTHING, UNFINISHED, Asked, BackendError, Moves
+from octofold_server.backends.onnx_backend import EXAMPLES
+
+DISTRIBUTION = "octofold"
+
+WARM_UP = Limits(seconds=0.1)
+"""For each board that a new search is tried with."""
+
+
+class Kinds:
+    """The kinds of players that may run.
+
+    Args:
+        named: their names; None for those of this distribution.
+
+    Attributes:
+        are_named: whether the operator named them.
+
+    Raises:
+        BackendError: no package has a kind that is named.
+    """
+
+    def __init__(self, named: Collection[str] | None) -> None:
+        installed = {point.name: point for point in entry_points(group=GROUP)}
+        self.are_named = named is not None
+        if named is None:
+            named = [name for name, point in installed.items() if _is_ours(point)]
+        for name in named:
+            if name not in installed:
+                raise BackendError(
+                    f"no installed package has the kind of player {name!r}; there are "
+                    + ", ".join(sorted(installed))
+                )
+        self._allowed = {name: installed[name] for name in sorted(named)}
+
+    def search(self, player: ServedPlayer, files: Mapping[str, NDArray[np.uint8]], cores: int) -> Search:
+        """A search as a card describes it.
+
+        Args:
+            player: the description.
+            files: the content of its files by name.
+            cores: the cores that a call of the search may use.
+
+        Raises:
+            BackendError: the kind is not allowed or cannot be served here, or its options or files are wrong.
+        """
+        kind, point = player.kind, self._allowed.get(player.kind)
+        if point is None:
+            allowed = ", ".join(self._allowed) or "none"
+            raise BackendError(f"the kind of player {kind!r} is not allowed; --players allows {allowed}")
+        if player.versions:
+            raise BackendError(f"the player asks {next(iter(player.versions.values())).name}, another model: "
+                               "this server cannot do that")  # fmt: skip
+        try:
+            served = getattr(point.load(), "served", None)
+        except ImportError as error:
+            package = error.name or str(error)
+            hint = f"; install it with: {install_command('players')}" if _is_ours(point) else ""
+            raise BackendError(f"the kind of player {kind!r} needs {package}{hint}") from error
+        if served is None:
+            raise BackendError(f"players of the kind {kind!r} cannot be served")
+        try:
+            search: Search = served(player.options, files, {}, cores)
+        except BackendError:
+            raise
+        except OctofoldError as error:
+            raise BackendError(str(error)) from error
+        return search
+
+
+class PlayerBackend:
+    """A lane that searches. Several lanes share one search.
+
+    Args:
+        search: the search.
+    """
+
+    def __init__(self, search: Search) -> None:
+        self._search = search
+
+    def warm_up(self) -> None:
+        """Compile and touch whatever a search needs, so that no caller waits for it, and check some moves.
+
+        Raises:
+            BackendError: the player fails, or makes a move that is not legal.
+        """
+        try:
+            self._search.prepare()
+            found = self._search.find(EXAMPLES, WARM_UP)
+        except OctofoldError as error:
+            raise BackendError(str(error)) from error
+        for board, move, legal in zip(EXAMPLES, found.moves, legal_moves(EXAMPLES), strict=True):
+            if move != -1 and not (0 <= move < 4 and legal[move]):
+                raise BackendError(f"the player makes the illegal move {move} on the board {board.tolist()}")
+
+    def batch_seconds(self, _boards: int) -> float:
+        """Return 0: the size of a batch follows from how long the batches before it took."""
+        return 0.0
+
+    def run(self, boards: NDArray[np.uint8], asked: Asked = EVERYTHING) -> Moves:
+        """The answers for boards [N, 16]; `UNFINISHED` for a board without a finished search."""
+        found = self._search.find(boards, asked.limits)
+        moves, legal = found.moves, None
+        without = moves < 0
+        if LEGAL.name in asked.outputs or without.any():
+            legal = legal_moves(boards)
+            moves = np.where(without & legal.any(axis=1), np.int8(UNFINISHED), moves)
+        return Moves(moves, None, None, legal, found.values, found.depth, found.positions)
+
+
+def _is_ours(point: EntryPoint) -> bool:
+    return point.dist is not None and point.dist.name == DISTRIBUTION

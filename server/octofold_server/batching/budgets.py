@@ -1,0 +1,105 @@
+"""How long a search may take: the budget of each board, which calls share a batch, and the limits of a batch.
+
+Networks need none of this: their batches are short and cannot be stopped.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+from octofold_game.contract.searches import Limits
+
+from octofold_server.batching.call import Call
+
+BATCH_SECONDS = 0.01
+"""How long a batch of several boards should take: long enough that its overhead of 0.2 ms is small, short
+enough that other calls need not wait long."""
+
+AMPLE = 5
+"""Budgets of `2 ** (AMPLE - 1)` seconds or more count as equal."""
+
+
+@dataclass(eq=False)
+class Running:
+    """A batch that searches."""
+
+    open: set[Call]
+    """Its calls that have not ended."""
+    stop: NDArray[np.uint8] = field(default_factory=lambda: np.zeros(1, np.uint8))
+    """As in `Limits`; set when no call is open any more."""
+
+
+class Budgets:
+    """The budgets of the calls of one batcher, which holds its lock during all calls of methods.
+
+    Args:
+        cores: the cores that each search uses.
+    """
+
+    def __init__(self, cores: int) -> None:
+        self.cores = cores
+        self._running: set[Running] = set()
+
+    def room(
+        self, call: Call, others: Iterable[Call], now: float, room: int, seconds_per_board: float
+    ) -> int:
+        """How many boards of a call fit into a batch.
+
+        A batch has one budget for each board. Calls share it if their budgets differ by less than a factor of
+        two, so that nobody's search ends sooner because of others that are in a hurry.
+
+        Args:
+            call: the call.
+            others: a call of the batch so far, or nothing.
+            now: a time of `time.monotonic`.
+            room: how many boards the batch can still take.
+            seconds_per_board: how long boards took lately.
+        """
+        for other in others:
+            return room if _class(self._budget(call, now)) == _class(self._budget(other, now)) else 0
+        seconds, is_deeper = self._budget(call, now)
+        expected = seconds / self.cores if is_deeper else seconds_per_board
+        return min(room, max(self.cores, int(BATCH_SECONDS / max(expected, 1e-6))))
+
+    def begin(self, calls: Iterable[Call], boards: int, now: float) -> tuple[Running, Limits]:
+        """The limits for a batch of so many boards; `end` must follow."""
+        running = Running({call for call in calls if not call.done})
+        self._running.add(running)
+        seconds, is_deeper = math.inf, False
+        for call in calls:
+            budget, is_deeper = self._budget(call, now)
+            seconds = min(seconds, budget, _usable(call.deadline - now) * min(1, self.cores / boards))
+        if not running.open:
+            running.stop[0] = 1
+        return running, Limits(seconds, running.stop, is_deeper)
+
+    def end(self, running: Running) -> None:
+        """Forget a batch that has run."""
+        self._running.discard(running)
+
+    def finished(self, call: Call) -> None:
+        """Stop the batches whose last open call this was."""
+        for running in self._running:
+            running.open.discard(call)
+            if not running.open:
+                running.stop[0] = 1
+
+    def _budget(self, call: Call, now: float) -> tuple[float, bool]:
+        """The seconds for each board of a call, and whether the search should use them up."""
+        boards = call.size - call.answered
+        share = _usable(call.deadline - now) * min(1, self.cores / boards)
+        return min(share, call.search_seconds), call.search_seconds != math.inf
+
+
+def _usable(left: float) -> float:
+    """What is left for the search until a deadline: the answer has to arrive before it."""
+    return max(0.0, 0.5 * left, 0.9 * left - 0.002)
+
+
+def _class(budget: tuple[float, bool]) -> tuple[int, bool]:
+    seconds, is_deeper = budget
+    return (AMPLE if seconds == math.inf else min(AMPLE, math.frexp(seconds)[1])), is_deeper

@@ -1,0 +1,143 @@
+"""What a search may spend: which calls share a batch, the limits of a batch, and who stops it."""
+
+from __future__ import annotations
+
+import math
+import time
+from concurrent.futures import CancelledError
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from octofold_proto.errors import DeadlinePassed
+from octofold_server.backends.backend import EVERYTHING, UNFINISHED, Asked, Moves
+from octofold_server.backends.fakes import RecordingBackend
+from octofold_server.batching.budgets import BATCH_SECONDS, Budgets
+from octofold_server.batching.call import Call
+from support.batches import NewBatcher, boards_of, marked, submit
+
+CORES = 2
+FAST = 1e-5
+"""Seconds that a board takes."""
+
+
+def call_of(boards: int, seconds: float = math.inf, *, search_seconds: float = math.inf) -> Call:
+    """A call with its deadline in so many seconds from 0."""
+    return Call(boards_of(boards), seconds, search_seconds=search_seconds)
+
+
+def room(call: Call, *others: Call, seconds_per_board: float = FAST) -> int:
+    return Budgets(CORES).room(call, others, 0.0, 100, seconds_per_board)
+
+
+def seconds_of(*calls: Call, boards: int) -> float:
+    return Budgets(CORES).begin(calls, boards, 0.0)[1].seconds
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (call_of(1), call_of(1)),
+        (call_of(1, 30), call_of(1)),
+        (call_of(1, 10), call_of(1, 9)),
+        (call_of(1, 10, search_seconds=0.05), call_of(1, 20, search_seconds=0.05)),
+    ],
+)
+def test_calls_with_similar_budgets_share_a_batch(one: Call, other: Call) -> None:
+    assert room(one, other) == room(other, one) == 100
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (call_of(1), call_of(1, 0.5)),
+        (call_of(1, 10), call_of(1, 1)),
+        (call_of(1, 10), call_of(1, 10, search_seconds=10)),
+        (call_of(1), call_of(1, search_seconds=0.05)),
+        (call_of(1, search_seconds=0.01), call_of(1, search_seconds=0.1)),
+    ],
+)
+def test_a_call_in_a_hurry_ends_nobody_elses_search(one: Call, other: Call) -> None:
+    assert room(one, other) == room(other, one) == 0
+
+
+def test_a_batch_is_as_large_as_its_boards_are_fast() -> None:
+    assert room(call_of(100)) == 100
+    assert room(call_of(100), seconds_per_board=BATCH_SECONDS / 7) == 7
+    assert room(call_of(100), seconds_per_board=1.0) == CORES
+    assert room(call_of(100, search_seconds=BATCH_SECONDS / 2)) == 2 * CORES
+
+
+def test_boards_share_the_time_until_the_deadline() -> None:
+    assert seconds_of(call_of(1), boards=1) == math.inf
+    alone = seconds_of(call_of(1, 10), boards=1)
+    assert 8 < alone < 10
+    assert seconds_of(call_of(40, 10), boards=40) == pytest.approx(alone * CORES / 40)
+    assert seconds_of(call_of(1, 10), call_of(1, 12), boards=10) == pytest.approx(alone * CORES / 10)
+    assert seconds_of(call_of(4000, 10), boards=40) == pytest.approx(alone * CORES / 4000)
+
+
+def test_the_time_of_a_search_that_a_call_asks_for_is_used_up_and_ends_before_its_deadline() -> None:
+    _, limits = Budgets(CORES).begin([call_of(1, 10, search_seconds=0.05)], 1, 0.0)
+    assert (limits.seconds, limits.deeper) == (0.05, True)
+    assert seconds_of(call_of(1, 0.04, search_seconds=0.05), boards=1) < 0.04
+
+
+class EndlessBackend(RecordingBackend):
+    """Searches until it is stopped or the time is over, and has finished nothing then."""
+
+    def run(self, boards: NDArray[np.uint8], asked: Asked = EVERYTHING) -> Moves:
+        seconds, stop, _ = asked.limits
+        end = time.monotonic() + seconds
+        self.asked.append(asked)
+        self.started.release()
+        assert stop is not None
+        while not stop[0] and time.monotonic() < end:
+            time.sleep(0.001)
+        return Moves(np.full(len(boards), UNFINISHED, np.int8))
+
+
+def test_a_search_stops_when_every_call_of_its_batch_has_ended(new_batcher: NewBatcher) -> None:
+    backend = EndlessBackend()
+    batcher = new_batcher(backend, search_cores=CORES)
+    first = submit(batcher, marked(1))
+    backend.started.acquire()
+    stop = backend.asked[0].limits.stop
+    assert stop is not None
+    assert not stop[0]
+    batcher.cancel(first)
+    with pytest.raises(CancelledError):
+        first.result()
+    assert stop[0]
+    second = submit(batcher, marked(1))
+    backend.started.acquire()  # the lane is free again
+    batcher.cancel(second)
+
+
+def test_a_search_goes_on_while_any_call_of_its_batch_is_open() -> None:
+    budgets = Budgets(CORES)
+    calls = [call_of(1), call_of(1)]
+    running, limits = budgets.begin(calls, 2, 0.0)
+    assert limits.stop is not None
+    budgets.finished(calls[0])
+    assert not limits.stop[0]
+    budgets.finished(calls[1])
+    assert limits.stop[0]
+    budgets.end(running)
+
+
+def test_a_call_whose_time_is_too_short_for_any_move_ends_with_deadline_exceeded(
+    new_batcher: NewBatcher,
+) -> None:
+    batcher = new_batcher(EndlessBackend(), search_cores=CORES)
+    call = Call(marked(1), search_seconds=0.001)
+    batcher.submit(call)
+    with pytest.raises(DeadlinePassed, match="too short"):
+        call.result()
+
+
+def test_a_search_that_does_not_end_by_itself_ends_at_the_deadline(new_batcher: NewBatcher) -> None:
+    backend = EndlessBackend()
+    batcher = new_batcher(backend, search_cores=CORES)
+    with pytest.raises(DeadlinePassed):
+        submit(batcher, marked(1), deadline=time.monotonic() + 0.02).result()

@@ -1,0 +1,11 @@
+"""octofold-serve that finds the kinds of players in `support/kinds`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from octofold_server.cli import main
+
+sys.path.append(str(Path(__file__).parents[1] / "support" / "kinds"))
+sys.exit(main())

@@ -1,0 +1,188 @@
+"""A player behind every protocol: equal answers, limits of a search, and what a caller can ask for."""
+
+from __future__ import annotations
+
+import json
+import urllib.request
+from collections.abc import Iterator
+from typing import Any
+
+import grpc
+import numpy as np
+import pytest
+from octofold_game.rules import legal_moves
+from octofold_proto.inference import grpc_service_pb2 as oip
+from octofold_proto.inference.grpc_service_pb2_grpc import GRPCInferenceServiceStub
+from octofold_proto.messages import DIRECTIONS
+from octofold_proto.octofold.v1 import inference_pb2 as pb
+from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
+from support.forked_servers import ServerForks
+from support.player_versions import PROGRAM, TABLE, expected_moves, write_player
+from support.servers import Ask, ServerProcess, server_starter, write_model
+from support.waiting import wait_for
+
+BOARDS = np.random.default_rng(3).integers(0, 3, (5, 16), dtype=np.uint8)
+BOARDS[4] = np.resize([1, 2, 1, 2, 2, 1, 2, 1], 16)  # over
+MOVES = expected_moves(BOARDS)
+LEGAL = legal_moves(BOARDS)
+VALUES = np.where(LEGAL, np.frombuffer(TABLE, np.uint8).astype(np.float32), -np.inf)
+OUTPUTS = ["move", "legal", "values", "depth", "positions"]
+
+
+@pytest.fixture(scope="module")
+def server(
+    tmp_path_factory: pytest.TempPathFactory, server_forks: ServerForks, graph: bytes
+) -> Iterator[ServerProcess]:
+    """A server of a network and of players: `player`, `slow`, which never ends by itself, and `mute`, which
+    does not value moves."""
+    folder = tmp_path_factory.mktemp("players")
+    models = folder / "models"
+    write_model(models, graph, "network")
+    write_player(models, "player", depth=2)
+    write_player(models, "slow", seconds=-1)
+    write_player(models, "mute", values=False)
+    with server_starter(folder, server_forks, models) as start:
+        yield start("--players", "fake", "--default-model", "player", rest=True, program=(str(PROGRAM),))
+
+
+@pytest.fixture(scope="module")
+def channel(server: ServerProcess) -> Iterator[grpc.Channel]:
+    with grpc.insecure_channel(server.target) as channel:
+        yield channel
+
+
+def packed(model: str = "", boards: np.ndarray = BOARDS, **fields: Any) -> pb.NextMovesRequest:
+    return pb.NextMovesRequest(model=model, boards=boards.tobytes(), **fields)
+
+
+def infer(model: str, *outputs: str, boards: np.ndarray = BOARDS, **parameters: int) -> Any:
+    return oip.ModelInferRequest(
+        model_name=model,
+        inputs=[{"name": "boards", "datatype": "UINT8", "shape": boards.shape}],
+        outputs=[{"name": name} for name in outputs],
+        raw_input_contents=[boards.tobytes()],
+        parameters={name: oip.InferParameter(int64_param=value) for name, value in parameters.items()},
+    )
+
+
+def test_every_rpc_of_octofold_v1_answers(channel: grpc.Channel) -> None:
+    stub = OctofoldServiceStub(channel)
+    for board, move, values in zip(BOARDS, MOVES, VALUES, strict=True):
+        one = stub.NextMove(pb.NextMoveRequest(board=board.tolist()))
+        assert (one.direction, one.game_over) == (DIRECTIONS[move], move < 0)
+        assert list(one.values) == values.tolist()
+        assert (one.depth, one.positions, list(one.probabilities)) == (2 if move >= 0 else 0, 8, [])
+    many = stub.NextMoves(packed(with_search=True, with_probabilities=True))
+    assert np.frombuffer(many.moves, np.int8).tolist() == MOVES.tolist()
+    assert np.frombuffer(many.values, "<f4").tolist() == VALUES.ravel().tolist()
+    assert list(many.depth) == [2, 2, 2, 2, 0]
+    assert np.frombuffer(many.positions, "<i8").tolist() == [8] * 5
+    assert many.probabilities == b""
+    alone = stub.NextMoves(packed())
+    assert (alone.moves, alone.values, alone.depth, alone.positions) == (many.moves, b"", b"", b"")
+    (streamed,) = stub.StreamNextMoves(iter([pb.StreamNextMovesRequest(id=7, request=packed())]))
+    assert streamed.response.moves == many.moves
+
+
+def test_open_inference_answers_what_the_metadata_announces(
+    server: ServerProcess, channel: grpc.Channel, ask: Ask
+) -> None:
+    stub = GRPCInferenceServiceStub(channel)
+    metadata = stub.ModelMetadata(oip.ModelMetadataRequest(name="player"))
+    assert (metadata.platform, [each.name for each in metadata.outputs]) == ("octofold_player", OUTPUTS)
+    config = stub.ModelConfig(oip.ModelConfigRequest(name="player")).config
+    assert config.parameters["value_unit"].string_value == "points"
+    answer = stub.ModelInfer(infer("player"))
+    assert [(each.name, each.datatype, list(each.shape)) for each in answer.outputs] == [
+        (each.name, each.datatype, [5, *each.shape[1:]]) for each in metadata.outputs
+    ]
+    assert np.frombuffer(answer.raw_output_contents[2], "<f4").tolist() == VALUES.ravel().tolist()
+    tensor = {"name": "boards", "datatype": "UINT8", "shape": [5, 16], "data": BOARDS.ravel().tolist()}
+    reply = ask(server, "POST", "/v2/models/player/infer", {"inputs": [tensor]})
+    found = {output["name"]: output["data"] for output in reply.json["outputs"]}
+    assert found["move"] == MOVES.tolist()
+    assert found["values"] == [None if value == -np.inf else value for value in VALUES.ravel().tolist()]
+    assert found["positions"] == [8] * 5
+
+
+@pytest.mark.parametrize(
+    ("model", "output", "there"),
+    [
+        ("player", "votes", ", ".join(OUTPUTS)),
+        ("mute", "values", "move, legal, depth, positions"),
+        ("network", "depth", "move, probabilities, votes, legal"),
+    ],
+)
+def test_an_output_that_a_model_lacks_is_named(
+    channel: grpc.Channel, model: str, output: str, there: str
+) -> None:
+    with pytest.raises(grpc.RpcError) as caught:
+        GRPCInferenceServiceStub(channel).ModelInfer(infer(model, "move", output))
+    assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+    assert caught.value.details() == f"unknown output '{output}'; the model has {there}"
+
+
+def test_search_time_makes_a_search_deeper(server: ServerProcess, channel: grpc.Channel, ask: Ask) -> None:
+    stub = OctofoldServiceStub(channel)
+    one = stub.NextMove(pb.NextMoveRequest(board=BOARDS[0].tolist(), search_time_us=10_000))
+    assert one.depth == 7
+    many = stub.NextMoves(packed(boards=BOARDS[:2], search_time_us=10_000, with_search=True))
+    assert list(many.depth) == [7, 7]
+    answer = GRPCInferenceServiceStub(channel).ModelInfer(
+        infer("player", "depth", boards=BOARDS[:1], search_time_us=10_000)
+    )
+    assert answer.raw_output_contents[0] == b"\x07"
+    board = "".join(map(str, BOARDS[0]))
+    page = ask(server, "GET", f"/page/views?board={board}&search_time_us=10000").json
+    assert (page["depth"], page["views"], page["probabilities"]) == (7, None, None)
+    assert (page["value_unit"], page["values"]) == (
+        "points",
+        [None if value == -np.inf else value for value in VALUES[0].tolist()],
+    )
+
+
+@pytest.mark.parametrize("time_us", [60_000_001, 2**32 - 1])
+def test_a_search_that_would_keep_others_waiting_for_too_long_is_refused(
+    channel: grpc.Channel, time_us: int
+) -> None:
+    with pytest.raises(grpc.RpcError, match=f"search_time_us is {time_us}; .* at most 60000000"):
+        OctofoldServiceStub(channel).NextMoves(packed(search_time_us=time_us))
+
+
+def test_a_deadline_ends_a_search_with_the_deepest_finished_move(channel: grpc.Channel) -> None:
+    answer = OctofoldServiceStub(channel).NextMove(
+        pb.NextMoveRequest(model="slow", board=BOARDS[0].tolist()), timeout=1
+    )
+    assert answer.direction == DIRECTIONS[MOVES[0]]
+
+
+def test_a_deadline_too_short_for_any_move_is_exceeded(channel: grpc.Channel) -> None:
+    with pytest.raises(grpc.RpcError) as caught:
+        OctofoldServiceStub(channel).NextMoves(packed("slow", np.tile(BOARDS, (9000, 1))), timeout=0.2)
+    assert caught.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED
+
+
+def test_a_cancelled_search_makes_room_for_the_next(server: ServerProcess, channel: grpc.Channel) -> None:
+    stub = OctofoldServiceStub(channel)
+    for _ in range(5):  # more than there are lanes, and none ends by itself
+        leaving = stub.NextMove.future(pb.NextMoveRequest(model="slow", board=BOARDS[0].tolist()))
+        wait_for(lambda: open_calls(server) == 1)
+        leaving.cancel()
+        wait_for(lambda: open_calls(server) == 0)
+    assert stub.NextMove(pb.NextMoveRequest(model="slow", board=BOARDS[0].tolist()), timeout=1).depth == 2
+
+
+def open_calls(server: ServerProcess) -> int:
+    with urllib.request.urlopen(f"http://127.0.0.1:{server.rest_port}/metrics") as reply:
+        lines = reply.read().decode().splitlines()
+    return int(next(line for line in lines if line.startswith("octofold_open_calls ")).split()[1])
+
+
+def test_players_are_listed_with_their_cards(channel: grpc.Channel) -> None:
+    listed = {
+        model.name: model for model in OctofoldServiceStub(channel).ListModels(pb.ListModelsRequest()).models
+    }
+    assert sorted(listed) == ["mute", "network", "player", "slow"]
+    version = listed["player"].versions[0]
+    assert (version.state, version.precision) == (pb.ModelVersion.STATE_READY, "")
+    assert json.loads(version.card_json)["player"]["kind"] == "fake"
