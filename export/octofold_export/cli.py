@@ -35,7 +35,7 @@ from octofold_export.graph.views import VIEWS
 from octofold_export.publishing.contest import FIRST_GAMES
 from octofold_export.publishing.versions import check_name
 
-_SOURCES = ("checkpoint", "ntuple", "module", "torchscript", "exported_program", "onnx", "sb3")
+_SOURCES = ("checkpoint", "ntuple", "module", "torchscript", "exported_program", "onnx", "sb3", "player")
 _FIELDS = (
     *(f"reads.{field}" for field in Reads.__struct_fields__),
     *(f"answers.{field}" for field in Answers.__struct_fields__),
@@ -68,15 +68,18 @@ def main(arguments: list[str] | None = None) -> int:
     """
     parsed = parse(arguments)
     try:
-        from octofold_export import commands
+        if parsed.player is not None:  # needs neither torch nor onnx
+            from octofold_export.player_export import run
+        else:
+            from octofold_export.commands import run
     except ModuleNotFoundError as error:
-        remedy = f"run {install_command('export')}"
+        remedy = f"run {install_command('export' if parsed.player is None else 'players')}"
         print(f"octofold-export: {error.name} is not installed; {remedy}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:  # the imports take seconds
         print("octofold-export: interrupted; nothing was published", file=sys.stderr)
         return 130
-    return commands.run(parsed)
+    return run(parsed)
 
 
 def parse(arguments: list[str] | None = None) -> argparse.Namespace:
@@ -114,10 +117,13 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
         parser.error("--state needs --weights")
     if parsed.max_megabytes is not None and parsed.ntuple is None:
         parser.error("--max-megabytes needs --ntuple")
+    if parsed.player is not None:
+        _check_player(parser, parsed)
     fields = {name: value for name, value in vars(parsed).items() if name in _FIELDS and value is not None}
     described = fields or parsed.description is not None
-    if described and (parsed.checkpoint is not None or parsed.ntuple is not None):
-        parser.error("--checkpoint and --ntuple need no description: remove its flags")
+    for source in ("checkpoint", "ntuple", "player"):
+        if described and vars(parsed)[source] is not None:
+            parser.error(f"--{source} needs no description: remove its flags")
     try:
         check_name(parsed.name)
         parsed.description_flags = hints_from_flags(fields)
@@ -138,6 +144,13 @@ def _check_task(parser: Parser, parsed: argparse.Namespace) -> None:
     if (parsed.record_strength is not None or parsed.extend) and (flag := given(_OF_A_NEW_VERSION)):
         task = "--extend" if parsed.extend else "--record-strength"
         parser.error(f"--{flag} is for a new version; {task} publishes none")
+
+
+def _check_player(parser: Parser, parsed: argparse.Namespace) -> None:
+    """Refuse flags that --player would ignore."""
+    for flag in ("encoder", *_OF_AN_EXPORT, *_OF_A_NEW_VERSION):
+        if vars(parsed)[flag.replace("-", "_")] not in (None, False):
+            parser.error(f"--{flag} is for networks, and --player is none")
 
 
 def _parser() -> Parser:
@@ -187,6 +200,11 @@ def _add_sources(parser: argparse.ArgumentParser) -> None:
         type=Path,
         metavar="FILE.zip",
         help="model of Stable-Baselines3 with an MlpPolicy; for another network, use --module and --weights",
+    )
+    source.add_argument(
+        "--player",
+        metavar="SPEC",
+        help="local player to be served, such as expectimax:depth=4; docs/players.md lists them",
     )
     source.add_argument(
         "--record-strength",

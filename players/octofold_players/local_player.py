@@ -8,14 +8,17 @@ from __future__ import annotations
 import hashlib
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, dataclass, fields
 from functools import cached_property
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
+from octofold_game.commands.suggestions import did_you_mean
+from octofold_game.contract.searches import Option
+from octofold_game.errors import OctofoldError
 from octofold_game.rules import LARGEST_EXPONENT, check_boards
 
 from octofold_players.downgrading import pack_downgraded
@@ -100,11 +103,50 @@ def best_moves(values: NDArray[np.floating]) -> NDArray[np.int8]:
     return np.where(np.isfinite(values).any(axis=1), values.argmax(axis=1), -1).astype(np.int8)
 
 
+class OptionError(OctofoldError, ValueError):
+    """An option of a player that is unknown or out of range; the message is one line."""
+
+
 def check_option(name: str, value: float, least: float, most: float) -> None:
     """Check that an option is in `least` to `most`.
 
     Raises:
-        ValueError: it is not.
+        OptionError: it is not.
     """
     if not least <= value <= most:
-        raise ValueError(f"{name} {value} is not in {least} to {most}")
+        raise OptionError(f"{name} {value} is not in {least} to {most}")
+
+
+_TAKEN: dict[object, tuple[tuple[type, ...], str]] = {
+    int: ((int,), "a whole number"),
+    int | None: ((int,), "a whole number"),
+    float: ((int, float), "a number"),
+    bool: ((bool,), "true or false"),
+    str: ((str,), "text"),
+}
+"""What a card may give for an option of each type."""
+
+
+def card_options(
+    kind: type[LocalPlayer], options: Mapping[str, Option], useless: Iterable[str] = ()
+) -> dict[str, Any]:
+    """The options of a card, checked to be options of a kind of player, and of the right types.
+
+    Options that are paths are not among them: a card has files instead. `useless` are names of files and of
+    other versions, which this kind does not need.
+
+    Raises:
+        OptionError: an option is unknown or of another type, or something is useless.
+    """
+    types = get_type_hints(kind)
+    known = [option.name for option in fields(kind) if types[option.name] in _TAKEN]
+    for name, value in options.items():
+        if name not in known:
+            hint = f" (choose from {', '.join(known)}){did_you_mean(name, known)}"
+            raise OptionError(f"{kind.kind} has no option {name}{hint}")
+        taken, what = _TAKEN[types[name]]
+        if not isinstance(value, taken) or (isinstance(value, bool) and bool not in taken):
+            raise OptionError(f"{kind.kind}: {name} {value!r} is not {what}")
+    for name in useless:
+        raise OptionError(f"{kind.kind} has no use for {name}")
+    return dict(options)

@@ -1,46 +1,18 @@
-"""Local players, which run in this process and are named by specs such as `expectimax:depth=2`.
-
-Installed packages register players as entry points of the group `octofold.players`. Each is a dataclass that
-implements `octofold_game.player.Player`; its fields are the options. The client imports a player and its
-requirements (numba for the players of Octofold) only when it is used.
-"""
+"""Local players, which run in this process and are named by specs such as `expectimax:depth=2`."""
 
 import hashlib
 import json
 import sys
-from collections.abc import Callable, Iterable
-from dataclasses import MISSING, Field, fields
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import entry_points
 from pathlib import Path, PurePath
-from typing import Any, get_type_hints
 
-from octofold_game.commands.extras import install_command
-from octofold_game.commands.suggestions import did_you_mean
+from octofold_game.contract.searches import GROUP
 from octofold_game.player import Player
+from octofold_game.player_specs import PlayerMissing, SpecError, make_player
 from octofold_game.rules import LARGEST_EXPONENT
 
 from octofold_client.errors import EvaluationError, UsageError
 from octofold_client.rpc.answers import ModelVersion
-from octofold_client.wording import listed
-
-GROUP = "octofold.players"
-
-
-def _truth(text: str) -> bool:
-    if text not in ("true", "false"):
-        raise ValueError(text)
-    return text == "true"
-
-
-_READ: dict[Any, tuple[Callable[[str], Any], str]] = {
-    int: (int, "a whole number"),
-    int | None: (int, "a whole number"),
-    float: (float, "a number"),
-    bool: (_truth, "true or false"),
-    Path: (Path, "a path"),
-    Path | None: (Path, "a path"),
-    str: (str, "text"),
-}
 
 
 class LocalPlayer:
@@ -122,85 +94,22 @@ def _check(player: object) -> None:
 
 
 def local_player(spec: str) -> LocalPlayer:
-    """The player that `KIND` or `KIND:OPTION=VALUE,...` means; an option without a default needs no name.
+    """The player that a spec means, see `octofold_game.player_specs`.
 
     Raises:
         UsageError: the player or an option is unknown, or a value is invalid.
         EvaluationError: a package or a file is missing.
     """
-    kind, _, words = spec.partition(":")
-    known = {entry.name: entry for entry in entry_points(group=GROUP)}
-    if kind not in known:
-        raise UsageError(f"unknown player {kind or spec!r}{_hint(kind, known)}")
-    player = _load(known[kind])
-    options = _options(kind, player, words)
     try:
-        made = player(**options)
-    except (ValueError, OSError) as error:
-        raise EvaluationError(f"player {spec}: {error}") from None
-    distribution = known[kind].dist
-    assert distribution is not None  # the entry point comes from an installed package
-    return LocalPlayer(made, distribution.version, spec)
+        made = make_player(spec)
+    except SpecError as error:
+        raise UsageError(str(error)) from None
+    except PlayerMissing as error:
+        raise EvaluationError(str(error)) from None
+    return LocalPlayer(made.player, made.package_version, spec)
 
 
 def is_spec(text: str) -> bool:
     """Whether a text names a local player, and not a model; with a version, such as `ntuple:2`, a model."""
     kind, _, words = text.partition(":")
     return not words.isdecimal() if words else kind in entry_points(group=GROUP).names
-
-
-def _load(entry: EntryPoint) -> Any:
-    try:
-        return entry.load()
-    except ModuleNotFoundError as error:
-        extra = entry.extras[0] if entry.extras else "players"
-        raise EvaluationError(
-            f"the player {entry.name} needs {error.name}: run {install_command(extra)}"
-        ) from None
-
-
-def _options(kind: str, player: Any, words: str) -> dict[str, Any]:
-    options = {option.name: option for option in fields(player)}
-    types = get_type_hints(player)
-    values: dict[str, Any] = {}
-    for word in words.split(",") if words else []:
-        name, equals, text = word.partition("=")
-        if not equals:
-            unnamed = [name for name in _required(options.values()) if name not in values]
-            if not unnamed:
-                raise UsageError(f"{kind}: {word!r} is not OPTION=VALUE{_hint(word, options)}")
-            name, text = unnamed[0], word
-        if name not in options:
-            raise UsageError(f"{kind} has no option {name}{_hint(name, options)}")
-        if name in values:
-            raise UsageError(f"{kind}: {name} is given twice")
-        if types[name] not in _READ:
-            readable = listed(kind.__name__ for kind in _READ if isinstance(kind, type))
-            raise UsageError(
-                f"{kind}: {name} has the type {_type_name(types[name])}, but a spec gives only {readable}"
-            )
-        read, what = _READ[types[name]]
-        try:
-            values[name] = read(text)
-        except ValueError:
-            raise UsageError(f"{kind}: {name}={text} is not {what}") from None
-    missing = [name for name in _required(options.values()) if name not in values]
-    if missing:
-        raise UsageError(f"{kind} needs {missing[0]}: {kind}:{missing[0].upper()}")
-    return values
-
-
-def _type_name(kind: Any) -> str:
-    return kind.__name__ if isinstance(kind, type) else str(kind)
-
-
-def _required(options: Any) -> list[str]:
-    def needed(option: Field[Any]) -> bool:
-        return option.default is MISSING and option.default_factory is MISSING
-
-    return [option.name for option in options if needed(option)]
-
-
-def _hint(word: str, known: Iterable[str]) -> str:
-    names = sorted(known)
-    return f" (choose from {listed(names)}){did_you_mean(word, names)}"

@@ -37,9 +37,15 @@ class ServedModel:
 
     @property
     def sha256(self) -> str | None:
-        """Digest of the model file, from the card; None if unknown."""
-        files = {} if self.version.card is None else self.version.card.precisions
-        return next((file.sha256 for name, file in files.items() if name == self.version.precision), None)
+        """Digest of the model file or of the player, from the card; None if unknown."""
+        card = self.version.card
+        if card is None:
+            return None
+        if card.player is not None:
+            return card.checkpoint_sha256 or None
+        return next(
+            (file.sha256 for name, file in card.precisions.items() if name == self.version.precision), None
+        )
 
 
 class ServedSource:

@@ -22,10 +22,10 @@ def front_matter(card: Card) -> list[str]:
     """The lines of the metadata of a card, as YAML between two marks."""
     return [
         "---",
-        "library_name: onnx",
+        f"library_name: {'onnx' if card.player is None else 'octofold'}",
         f"pipeline_tag: {TASK}",
         "tags:",
-        *(f"- {_scalar(tag)}" for tag in TAGS),
+        *(f"- {_scalar(tag)}" for tag in TAGS if card.player is None or "onnx" not in tag),
         *(_results(card.name, card.strength) if card.strength is not None else ()),
         "---",
         "",
@@ -34,7 +34,9 @@ def front_matter(card: Card) -> list[str]:
 
 def _results(name: str, strength: Strength) -> Iterator[str]:
     """The figures of an evaluation, as an index of results."""
-    games = f"{GAME}, {strength.games:,} games, seed {strength.seed}, {strength.precision}"
+    games = ", ".join(
+        filter(None, [GAME, f"{strength.games:,} games", f"seed {strength.seed}", strength.precision])
+    )
     yield from (
         "model-index:",
         f"- name: {_scalar(name)}",

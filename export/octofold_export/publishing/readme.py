@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import msgspec
-from octofold_game.contract.model import TEMPERATURE, Card, Parity, Strength
+from octofold_game.contract.model import TEMPERATURE, Card, Parity, ServedPlayer, Strength
 
 from octofold_export.description.description import Description
 from octofold_export.publishing.front_matter import front_matter
@@ -25,6 +25,34 @@ def describe(card: Card) -> bytes:
         *front_matter(card),
         f"# {card.name}, version {card.version}",
         "",
+        *(_graph(card) if card.player is None else _player(card, card.player)),
+        "",
+        "## Strength",
+        "",
+        *_strength(card.strength),
+        *_no_worse(card),
+        *_alternatives(card),
+    ]
+    return ("\n".join(lines) + "\n").encode()
+
+
+def _player(card: Card, player: ServedPlayer) -> Iterator[str]:
+    yield "A player of 2048 that searches: a server answers with it as with a network."
+    yield ""
+    options = ", ".join(f"{name} {value}" for name, value in player.options.items())
+    yield f"- Kind `{player.kind}`{f'; {options}' if options else ''}. docs/players.md describes it."
+    if card.value_unit is not None:
+        yield f"- The output `values` has the values of the four moves, in {card.value_unit}."
+    yield f"- Plays up to tile {1 << card.largest_exponent:,}."
+    yield f"- SHA-256 of what determines its moves: `{card.checkpoint_sha256}`."
+    yield f"- Written by octofold {card.exporter}."
+    if player.files:
+        yield from ("", "| file | SHA-256 |", "|---|---|")
+        yield from (f"| `{listed.file}` | `{listed.sha256}` |" for listed in player.files.values())
+
+
+def _graph(card: Card) -> Iterator[str]:
+    yield from (
         "A network that plays 2048, folded into one graph: raw boards in, legal moves out.",
         "",
         *_network(card),
@@ -38,14 +66,7 @@ def describe(card: Card) -> bytes:
         *_precisions(card),
         *_stages(card),
         *_half(card),
-        "",
-        "## Strength",
-        "",
-        *_strength(card.strength),
-        *_no_worse(card),
-        *_alternatives(card),
-    ]
-    return ("\n".join(lines) + "\n").encode()
+    )
 
 
 def _network(card: Card) -> Iterator[str]:
@@ -162,11 +183,13 @@ def _strength(strength: Strength | None) -> Iterator[str]:
         yield "Not measured yet."
         return
     yield (
-        f"{strength.games:,} games in {strength.precision}, 95% intervals in brackets: "
+        f"{strength.games:,} games{f' in {strength.precision}' if strength.precision else ''}, "
+        "95% intervals in brackets: "
         f"average {strength.average:,.0f}{_range(strength.average_interval, ',')}, "
         f"median {strength.median:,.0f}, best {strength.best:,}."
     )
-    yield from ("", f"Measured with `{strength.command}`.", _ONE_RUN, "")
+    run = _ONE_RUN if strength.precision else ""
+    yield from ("", f"Measured with `{strength.command}`.", *([run] if run else []), "")
     yield from ("| tile | games that reached it |", "|---:|---:|")
     for row in strength.reached:
         low, high = row.interval

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Container
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
+from octofold_game.commands.extras import install_command
 from octofold_game.contract.model import (
     CARD_FILE,
     SIGNATURE_FILE,
@@ -19,7 +21,7 @@ from octofold_game.contract.model import (
     encode_card,
     parse_card,
 )
-from octofold_game.system.files import open_regular
+from octofold_game.system.files import open_regular, read_regular
 
 from octofold_export.errors import ExportError
 from octofold_export.publishing.versions import changing, replace_files
@@ -28,6 +30,37 @@ if TYPE_CHECKING:  # an optional extra
     from octofold_game.contract.signatures import SigningKey
 
 MAX_FILE_BYTES = 1 << 33
+PASSWORD_VARIABLE = "OCTOFOLD_SIGN_PASSWORD"
+MAX_PASSWORD_BYTES = 1024
+
+
+def signing_key(sign: Path | None, password_file: Path | None) -> SigningKey | None:
+    """The key of --sign. It is read at once: a wrong one is found before any work.
+
+    Raises:
+        ExportError: it cannot be read, or the extra for signing is missing.
+    """
+    if sign is None:
+        return None
+    try:
+        from octofold_game.contract.signatures import PasswordMissing, SignatureError, SigningKey
+    except ModuleNotFoundError as error:
+        remedy = f"run {install_command('signing')}"
+        raise ExportError(f"--sign: {error.name} is not installed; {remedy}") from None
+    password = os.environ.get(PASSWORD_VARIABLE, "").encode() or None
+    if password_file is not None:
+        try:
+            password = read_regular(password_file, MAX_PASSWORD_BYTES).rstrip(b"\r\n") or None
+        except OSError as error:
+            raise ExportError(
+                f"--sign-password-file: {password_file} cannot be read: {error.strerror}"
+            ) from error
+    try:
+        return SigningKey(sign, password)
+    except PasswordMissing as error:
+        raise ExportError(f"--sign: {error}; use --sign-password-file or {PASSWORD_VARIABLE}") from error
+    except SignatureError as error:
+        raise ExportError(f"--sign: {error}") from error
 
 
 def check_signable(folder: Path, key: SigningKey | None) -> None:
@@ -69,10 +102,10 @@ def check_files(folder: Path, card: Card, new: Container[str] = ()) -> None:
     Raises:
         ExportError: one is missing or another.
     """
-    for graph in card.precisions.values():
-        for listed in (graph, *graph.tensors.values()):
-            if listed.file not in new:
-                check_file(folder, listed)
+    graphs = [each for graph in card.precisions.values() for each in (graph, *graph.tensors.values())]
+    for listed in (*graphs, *(card.player.files.values() if card.player is not None else ())):
+        if listed.file not in new:
+            check_file(folder, listed)
 
 
 def check_file(folder: Path, listed: ListedFile) -> None:

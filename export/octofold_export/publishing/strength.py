@@ -15,6 +15,7 @@ from octofold_game.contract.model import (
     Alternatives,
     Card,
     Interval,
+    PlayedPrecision,
     Strength,
 )
 from octofold_game.contract.results import RESULT_SCHEMAS, EvaluationResult, read_result
@@ -47,13 +48,12 @@ def record_strength(
     result = _read_result(result_file)
 
     def with_strength(card: Card) -> Card:
-        played_by = card.precisions.get(result.precision)
-        if played_by is None or result.sha256 != played_by.sha256:
+        if result.sha256 != _digest(card, result.precision):
             raise ExportError(
                 f"{result_file}: games of {result.model} version {result.version} "
-                f"({result.precision}, SHA-256 {result.sha256}), which is no file of {folder}"
+                f"({result.precision or 'player'}, SHA-256 {result.sha256}), not of {folder}"
             )
-        return replace(card, strength=_strength(result, card.largest_exponent))
+        return replace(card, strength=_strength(result, card))
 
     change_card(folder, with_strength, key)
     return folder
@@ -76,13 +76,20 @@ def record_alternatives(folder: Path, checkpoint: str, rows: Sequence[Alternativ
     change_card(folder, with_alternatives)
 
 
-def _strength(result: EvaluationResult, largest_exponent: int) -> Strength:
+def _digest(card: Card, precision: PlayedPrecision) -> str | None:
+    """What an evaluation records as the SHA-256 of a version."""
+    if card.player is not None:
+        return card.checkpoint_sha256 or None
+    return card.precisions[precision].sha256 if precision and precision in card.precisions else None
+
+
+def _strength(result: EvaluationResult, card: Card) -> Strength:
     """The card's entry for a result, without unreached tiles and machine-dependent speeds."""
     statistics = result.statistics
     reached = (
         replace(row, interval=_bounded(row.interval))
         for row in statistics.reached
-        if row.tile <= 1 << largest_exponent
+        if row.tile <= 1 << card.largest_exponent
     )
     return Strength(
         games=result.games,
@@ -95,7 +102,7 @@ def _strength(result: EvaluationResult, largest_exponent: int) -> Strength:
         best=statistics.best,
         reached=tuple(reached),
         outgrown=statistics.outgrown,
-        command=f"octofold evaluate --model {result.model} --version {result.version} "
+        command=f"octofold evaluate --model {card.name} --version {card.version} "
         f"--games {result.games} --seed {result.seed}",
     )
 

@@ -25,6 +25,8 @@ from octofold_game.system.files import why_not_writable
 from octofold_export.errors import ExportError
 
 Content = bytes | memoryview
+Source = Content | Path
+"""What a file contains, or another file with the same content."""
 _TAKEN = (errno.EEXIST, errno.ENOTEMPTY)
 _STAGING = ".publishing-"
 _PARTIAL = re.compile(r"\.[0-9a-f]{16}\.partial\Z")
@@ -66,10 +68,12 @@ def next_version(models: Path, name: str) -> int:
     return max((int(entry) for entry in entries if entry.isdecimal()), default=0) + 1
 
 
-def publish(models: Path, name: str, version: int, files: Mapping[str, Content], config: str) -> Path:
+def publish(
+    models: Path, name: str, version: int, files: Mapping[str, Source], config: str | None = None
+) -> Path:
     """Write `files` to `models/name/version/` and `config` to `models/name/config.pbtxt`; return the folder.
 
-    An error leaves nothing behind.
+    Files that exist elsewhere are linked, or copied if they cannot be. An error leaves nothing behind.
 
     Raises:
         VersionExistsError: the version exists.
@@ -80,13 +84,18 @@ def publish(models: Path, name: str, version: int, files: Mapping[str, Content],
     try:
         model.mkdir(parents=True, exist_ok=True)
         with _staging_folder(model, version) as staging:
-            _write(staging / TRITON_FILE, config.encode())
+            if config is not None:
+                _write(staging / TRITON_FILE, config.encode())
             for file, content in files.items():
-                _write(staging / file, content)
+                if isinstance(content, Path):
+                    _link(staging / file, content)
+                else:
+                    _write(staging / file, content)
             _sync_folder(staging)
             if (model / str(version)).exists():  # a rename would replace an empty folder
                 raise FileExistsError(errno.EEXIST, "exists")
-            (staging / TRITON_FILE).replace(model / TRITON_FILE)
+            if config is not None:
+                (staging / TRITON_FILE).replace(model / TRITON_FILE)
             staging.rename(model / str(version))
         _sync_folder(model)
     except BaseException as error:
@@ -237,6 +246,16 @@ def _write(file: Path, content: Content) -> None:
         opened.write(content)
         opened.flush()
         os.fsync(opened.fileno())
+
+
+def _link(file: Path, source: Path) -> None:
+    """Make `file` another name of a file, or its copy on another file system."""
+    try:
+        file.hardlink_to(source.resolve())
+    except OSError:
+        shutil.copyfile(source, file)
+        with file.open("rb") as copied:
+            os.fsync(copied.fileno())
 
 
 def _sync_folder(folder: Path) -> None:

@@ -81,6 +81,9 @@ DEFAULT_MODEL = "flagship"
 Precision = Literal["fp32", "int8", "fp16"]
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 
+PlayedPrecision = Literal["fp32", "int8", "fp16", ""]
+"""In which precision games were played; empty for players."""
+
 CARD_FILE = "card.json"
 README_FILE = "README.md"
 """The card for people."""
@@ -240,7 +243,7 @@ class Strength(msgspec.Struct, frozen=True, kw_only=True):
 
     games: Count
     seed: int
-    precision: Precision
+    precision: PlayedPrecision
     average: float
     average_interval: Interval | None
     median: float

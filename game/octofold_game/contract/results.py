@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from octofold_game.contract.model import Count, Interval, Precision, Reached
+from octofold_game.contract.model import Count, Interval, PlayedPrecision, Reached
 from octofold_game.contract.structures import StructureError, structured
 
 RESULT_SCHEMA = 3
@@ -45,7 +45,7 @@ class EvaluationResult(msgspec.Struct, frozen=True):
 
     model: str
     version: str
-    precision: Precision
+    precision: PlayedPrecision
     sha256: str
     games: Count
     missing_games: Count

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -22,6 +23,10 @@ Option = bool | int | float | str
 
 Evaluator = Callable[[NDArray[np.uint8]], Mapping[str, NDArray[np.generic]]]
 """Answers boards `[N, 16]` with the outputs of another version of the repository, by their names."""
+
+
+FileSource = Path | bytes | NDArray[np.generic]
+"""A file, its bytes, or the array of an `.npy` file."""
 
 
 class Limits(NamedTuple):
@@ -95,4 +100,12 @@ class ServedKind(Protocol):
             OctofoldError: an option is unknown or out of range, or a file is missing, damaged or of a format
                 that this version does not read. The message is one line.
         """
+        ...
+
+
+class HasFiles(Protocol):
+    """A player that is published with files; its fields that are no paths become options of the card."""
+
+    def served_files(self) -> Mapping[str, FileSource]:
+        """What `ServedKind.served` needs of this player, by names such as `kept.npy`."""
         ...

@@ -17,10 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 from octofold_game.system.processors import usable_cores
 
+_PARTS_A_THREAD = 4
+
 
 def part_count() -> int:
     """How many parts of some boards numba's threads share: more than threads, as some boards cost more."""
-    return 4 * _threads()
+    return _PARTS_A_THREAD * numba_threads()
 
 
 def spread(
@@ -34,29 +36,33 @@ def spread(
         result: `[N, ...]`, split like `boards`.
         options: passed on to every call.
     """
-    threads, parts = _threads(), min(part_count(), len(boards))
+    spread_parts(
+        lambda start, end: fill(boards[start:end], result[start:end], *options), len(boards), numba_threads()
+    )
+
+
+def spread_parts(fill: Callable[[int, int], None], count: int, threads: int) -> None:
+    """Call `fill(start, end)` for parts that make up `range(count)`, on so many threads."""
+    parts = min(_PARTS_A_THREAD * threads, count)
     if threads == 1 or parts < 2:
-        fill(boards, result, *options)
+        fill(0, count)
         return
-    bounds = [part * len(boards) // parts for part in range(parts + 1)]
-    running = [
-        _pool(threads).submit(fill, boards[start:end], result[start:end], *options)
-        for start, end in pairwise(bounds)
-    ]
+    bounds = [part * count // parts for part in range(parts + 1)]
+    running = [_pool(threads).submit(fill, start, end) for start, end in pairwise(bounds)]
     for part in running:
         part.result()
 
 
-def spread_singly(fill: Callable[[int], None], count: int) -> None:
-    """Call `fill(n)` for every n below `count`, on as many threads as numba uses.
+def spread_singly(fill: Callable[[int], None], count: int, threads: int | None = None) -> None:
+    """Call `fill(n)` for every n below `count`, on so many threads (default: as many as numba uses).
 
     For work that costs much for each board, and that measures its own time.
     """
-    list(_pool(_threads()).map(fill, range(count)))
+    list(_pool(threads or numba_threads()).map(fill, range(count)))
 
 
-def _threads() -> int:
-    """As many as numba uses; it does not know the CPU quota of a container."""
+def numba_threads() -> int:
+    """As many threads as numba uses; it does not know the CPU quota of a container."""
     return min(numba.get_num_threads(), _cores())
 
 

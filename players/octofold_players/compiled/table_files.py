@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,7 @@ class TableFileError(OctofoldError, ValueError):
     """A saved network or endgame table that is missing, damaged, or of another shape than asked for."""
 
 
+_LARGEST_HEADER = 1 << 16
 _ROWS = 1 << 22
 """Rows of an array that are written at a time: a copy of them takes memory."""
 
@@ -36,14 +39,45 @@ def save_array(file: Path, array: NDArray[np.generic]) -> None:
             opened.write(np.ascontiguousarray(array[start : start + _ROWS]).data)
 
 
-def read_array(file: Path, *, mapped: bool = False) -> NDArray[Any]:
-    """The array of an `.npy` file, in memory of its own or mapped from the file.
+def mapped(file: Path) -> NDArray[np.uint8]:
+    """The bytes of a file, mapped read-only.
+
+    Raises `TableFileError` if it cannot be opened.
+    """
+    try:
+        if not file.stat().st_size:  # cannot be mapped
+            return np.zeros(0, np.uint8)
+        return np.asarray(np.memmap(file, np.uint8, mode="r"))
+    except OSError as error:
+        raise TableFileError(f"{file}: {error.strerror or error}") from error
+
+
+def array_in(content: NDArray[np.uint8], name: object) -> NDArray[Any]:
+    """The array in the bytes of an `.npy` file, which are not copied.
+
+    Raises `TableFileError` that says what is wrong with the file of this name.
+    """
+    try:
+        start = BytesIO(content[:_LARGEST_HEADER].tobytes())
+        version = npy.read_magic(start)
+        if version != (1, 0):
+            raise ValueError(f"version {version}")
+        shape, fortran_order, dtype = npy.read_array_header_1_0(start)
+        count = math.prod(shape)
+        if dtype.hasobject or fortran_order or start.tell() + count * dtype.itemsize != len(content):
+            raise ValueError(f"{shape} of {dtype}")
+        array = np.frombuffer(content, dtype, count, start.tell()).reshape(shape)
+    except (ValueError, EOFError, TypeError, OverflowError, MemoryError) as error:
+        raise TableFileError(f"{name}: damaged, or not an array of numbers") from error
+    return array
+
+
+def read_array(file: Path) -> NDArray[Any]:
+    """The array of an `.npy` file, in memory of its own.
 
     Raises `TableFileError` that says what is wrong with the file.
     """
     try:
-        if mapped:
-            return npy.open_memmap(file, mode="r")
         with file.open("rb") as opened:
             array: NDArray[Any] = npy.read_array(opened, allow_pickle=False)
     except OSError as error:

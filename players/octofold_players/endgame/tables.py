@@ -14,10 +14,11 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from typing import NamedTuple
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.lib.format import dtype_to_descr, write_array_header_1_0
@@ -26,7 +27,7 @@ from octofold_game.bitboards import symmetric_boards
 from octofold_game.compiling import njit
 from octofold_game.system.files import write_text
 
-from octofold_players.compiled.table_files import BAD_JSON, TableFileError, read_array
+from octofold_players.compiled.table_files import BAD_JSON, TableFileError, array_in, mapped
 from octofold_players.endgame.formation import (
     FORMATIONS,
     LEAST_NEXT,
@@ -38,9 +39,10 @@ from octofold_players.endgame.formation import (
     shape,
 )
 from octofold_players.endgame.solver import entry_chance, entry_move
-from octofold_players.local_player import best_moves
 
 _FORMAT = 3
+_DESCRIPTION = "table.json"
+_LARGEST_DESCRIPTION = 1 << 20
 _ARRAYS = {"kept": np.uint64, "before": np.uint32, "entries": np.uint16}
 _AT_ONCE = 1 << 24
 """Positions that are looked at together when a table is written: a multiple of 64."""
@@ -107,7 +109,7 @@ def save_table(folder: Path, formation: Formation, largest: int, solved: NDArray
     try:
         count = _write(partial, formation, solved)
         description = {"format": _FORMAT, "formation": formation.name, "largest": largest, "entries": count}
-        write_text(partial / "table.json", json.dumps(description) + "\n")
+        write_text(partial / _DESCRIPTION, json.dumps(description) + "\n")
         shutil.rmtree(final, ignore_errors=True)
         partial.rename(final)
     finally:
@@ -160,35 +162,88 @@ def load_tables(folder: Path) -> tuple[EndgameTable, ...]:
     Raises:
         TableFileError: there are none, or one is damaged; the error names the file.
     """
-    found: dict[str, EndgameTable] = {}
-    for file in sorted(folder.glob("*/table.json")):
-        formation, table = _load(file.parent)
-        known = found.get(formation.name)
-        if known is None or known.shape.largest < table.shape.largest:
-            found[formation.name] = table
+    paths = table_files(folder)
+    return read_tables({name: mapped(path) for name, path in paths.items()}, paths)
+
+
+def table_files(folder: Path) -> dict[str, Path]:
+    """The files of the tables that `load_tables` takes, by the names that `read_tables` expects.
+
+    Raises:
+        TableFileError: there are none, or a table is not described as one.
+    """
+    found: dict[str, tuple[int, Path]] = {}
+    for file in sorted(folder.glob(f"*/{_DESCRIPTION}")):
+        described = _described(mapped(file), file)
+        found[described.formation.name] = max(
+            (described.largest, file.parent), found.get(described.formation.name, (0, file.parent))
+        )
     if not found:
         raise TableFileError(f"{folder}: no endgame tables; make them with octofold-train endgame")
+    return {
+        f"{each.name}.{file}": each / file
+        for _, each in found.values()
+        for file in (_DESCRIPTION, *(f"{name}.npy" for name in _ARRAYS))
+    }
+
+
+def read_tables(
+    files: Mapping[str, NDArray[np.uint8]], paths: Mapping[str, object] = MappingProxyType({})
+) -> tuple[EndgameTable, ...]:
+    """The tables in the bytes of files, which are not copied, in the order in which they are asked.
+
+    Args:
+        files: the content of each file by a name such as `six-1024.kept.npy`.
+        paths: what errors call the files; by default their names.
+
+    Raises:
+        TableFileError: there are none, or one is missing or damaged; the error names the file.
+    """
+    found: dict[str, EndgameTable] = {}
+    for name in files:
+        if name.endswith(f".{_DESCRIPTION}"):
+            formation, table = _table(name.removesuffix(f".{_DESCRIPTION}"), files, paths)
+            found[formation.name] = table
+    if not found:
+        raise TableFileError(f"no endgame tables: no file is named TABLE.{_DESCRIPTION}")
     return tuple(found[formation.name] for formation in FORMATIONS if formation.name in found)
 
 
-def _load(folder: Path) -> tuple[Formation, EndgameTable]:
-    file = folder / "table.json"
+class _Described(NamedTuple):
+    """What the description of a table says."""
+
+    formation: Formation
+    largest: int
+    entries: int
+
+
+def _described(content: NDArray[np.uint8], file: object) -> _Described:
     try:
-        description = json.loads(file.read_text())
+        description = json.loads(content[:_LARGEST_DESCRIPTION].tobytes())
         if description["format"] != _FORMAT:
             raise ValueError(f"format {description['format']}, this version reads {_FORMAT}")
         formation = {each.name: each for each in FORMATIONS}[description["formation"]]
-        largest, count = int(description["largest"]), int(description["entries"])
+        largest, entries = int(description["largest"]), int(description["entries"])
         if not LEAST_NEXT <= largest <= MOST_NEXT:
             raise ValueError(f"the next tile {1 << largest} is out of range")
-    except OSError as error:
-        raise TableFileError(f"{file}: {error.strerror or error}") from error
     except BAD_JSON as error:
         raise TableFileError(f"{file}: not an endgame table ({error})") from error
-    arrays = {name: read_array(folder / f"{name}.npy", mapped=True) for name in _ARRAYS}
+    return _Described(formation, largest, entries)
+
+
+def _table(
+    table: str, files: Mapping[str, NDArray[np.uint8]], paths: Mapping[str, object]
+) -> tuple[Formation, EndgameTable]:
+    file = f"{table}.{_DESCRIPTION}"
+    formation, largest, count = _described(files[file], paths.get(file, file))
+    arrays: dict[str, NDArray[Any]] = {}
     for name, kind in _ARRAYS.items():
+        file = f"{table}.{name}.npy"
+        if file not in files:
+            raise TableFileError(f"{file} is missing")
+        arrays[name] = array_in(files[file], paths.get(file, file))
         if arrays[name].dtype != kind or arrays[name].ndim != 1:
-            raise TableFileError(f"{folder / name}.npy: not a list of {np.dtype(kind).name}")
+            raise TableFileError(f"{paths.get(file, file)}: not a list of {np.dtype(kind).name}")
     solved = shape(formation, largest)
     words = -(-solved.positions // 64)
     whole = (
@@ -197,8 +252,8 @@ def _load(folder: Path) -> tuple[Formation, EndgameTable]:
         and int(arrays["before"][-1]) + int(arrays["kept"][-1]).bit_count() == count
     )
     if not whole:
-        raise TableFileError(f"{folder}: damaged (its files do not fit together)")
-    return formation, EndgameTable(solved, **{name: np.asarray(array) for name, array in arrays.items()})
+        raise TableFileError(f"{paths.get(file, table)}: damaged (its files do not fit together)")
+    return formation, EndgameTable(solved, **arrays)
 
 
 def endgame_moves(boards: NDArray[np.uint64], tables: tuple[EndgameTable, ...]) -> EndgameMoves:
@@ -207,18 +262,6 @@ def endgame_moves(boards: NDArray[np.uint64], tables: tuple[EndgameTable, ...]) 
     for table in tables:
         _find_moves(boards, table, found.moves, found.chances)
     return found
-
-
-def joined_moves(
-    boards: NDArray[np.uint64],
-    tables: tuple[EndgameTable, ...],
-    values: Callable[[NDArray[np.uint64]], NDArray[np.float64]],
-) -> NDArray[np.int8]:
-    """The moves of the tables, and the best ones by `values` `[M, 4]` on boards where no table decides."""
-    moves = endgame_moves(boards, tables).moves
-    others = moves < 0
-    moves[others] = best_moves(values(boards[others]))
-    return moves
 
 
 @njit(cache=True, nogil=True)

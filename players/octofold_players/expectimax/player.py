@@ -8,22 +8,24 @@ of the last afterstates counts, not the rewards. `search.py` does the search.
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from octofold_game.bitboards import OUTGROWN, slide
 from octofold_game.compiling import njit
+from octofold_game.contract.searches import Evaluator, Option
 
-from octofold_players.compiled.line_tables import sum_of_lines
-from octofold_players.compiled.spread import spread
+from octofold_players.compiled.endings import RUNNING, TABLE_FULL, new_state
+from octofold_players.deepening import DeepeningSearch, Means, Rows
 from octofold_players.expectimax.heuristic import HEURISTICS, worth_of_lines
-from octofold_players.expectimax.search import MOST_SEARCHES, Entry, search_move
-from octofold_players.local_player import ValuePlayer, check_option
+from octofold_players.expectimax.search import MOST_SEARCHES, Entry, search_boards
+from octofold_players.local_player import OptionError, ValuePlayer, card_options, check_option
 
 _U = np.uint64
-_LEAST_DEPTH = 4
+_LEAST_DEPTH, _MOST_DEPTH = 4, 12
 _DEPTH_FROM_TILES = 1
 """nneonneo searches two moves fewer than there are distinct tiles, after the move that is valued."""
 _LEAST_ENTRIES, _MOST_ENTRIES = 1 << 12, 1 << 24
@@ -48,19 +50,75 @@ class HeuristicExpectimaxPlayer(ValuePlayer):
         """Check the options.
 
         Raises:
-            ValueError: an option is out of range.
+            OptionError: an option is out of range.
         """
         if self.depth is not None:
-            check_option("depth", self.depth, 1, 12)
+            check_option("depth", self.depth, 1, _MOST_DEPTH)
         check_option("cutoff", self.cutoff, 0, 1)
         if self.heuristic not in HEURISTICS:
-            raise ValueError(f"heuristic {self.heuristic!r} is not one of {', '.join(HEURISTICS)}")
+            raise OptionError(f"heuristic {self.heuristic!r} is not one of {', '.join(HEURISTICS)}")
+
+    @classmethod
+    def served(
+        cls,
+        options: Mapping[str, Option],
+        files: Mapping[str, NDArray[np.uint8]],
+        evaluators: Mapping[str, Evaluator],
+        cores: int,
+    ) -> ExpectimaxSearch:
+        """As `octofold_game.contract.searches.ServedKind.served`."""
+        return ExpectimaxSearch(cls(**card_options(cls, options, [*files, *evaluators])), cores)
+
+    @cached_property
+    def _search(self) -> ExpectimaxSearch:
+        return ExpectimaxSearch(self)
 
     def _values(self, boards: NDArray[np.uint64]) -> NDArray[np.float64]:
-        values = np.empty((len(boards), 4))
-        lines = worth_of_lines(self.heuristic)
-        spread(_fill, boards, values, self.depth or 0, np.float32(self.cutoff), lines)
-        return values
+        return self._search.values(boards)
+
+
+class ExpectimaxSearch(DeepeningSearch):
+    """The search of a player on so many cores (None: as many as numba uses)."""
+
+    value_unit = HeuristicExpectimaxPlayer.value_unit
+    most_depth = _MOST_DEPTH
+    split_depth = 5
+
+    def __init__(self, player: HeuristicExpectimaxPlayer, cores: int | None = None) -> None:
+        super().__init__(cores)
+        self._depth = player.depth
+        self._cutoff = np.float32(player.cutoff)
+        self._lines = worth_of_lines(player.heuristic)
+
+    def depths(self, boards: NDArray[np.uint64]) -> NDArray[np.uint8]:
+        """As in `DeepeningSearch`."""
+        if self._depth is not None:
+            return np.full(len(boards), self._depth, np.uint8)
+        return np.array([depth_by_tiles(board) for board in boards], np.uint8)
+
+    def search(
+        self,
+        boards: NDArray[np.uint64],
+        depths: NDArray[np.uint8],
+        moves: NDArray[np.int64],
+        rows: Rows,
+        means: Means,
+    ) -> bool:
+        """As in `DeepeningSearch`."""
+        needed = 4 * len(boards)
+        while True:
+            if _memory.searches + needed > MOST_SEARCHES:
+                _memory.renew(len(_memory.table))
+            state = new_state(means.deadline, means.stop)
+            state["grows"] = len(_memory.table) < _MOST_ENTRIES
+            first = _memory.searches + 1
+            _memory.searches += needed
+            search_boards(
+                boards, depths, moves, self._cutoff, self._lines, _memory.table, first, *rows, state
+            )
+            if state["ended"] != TABLE_FULL:
+                return bool(state["ended"] == RUNNING)
+            _memory.renew(2 * len(_memory.table))
 
 
 class _Memory(threading.local):
@@ -79,25 +137,6 @@ class _Memory(threading.local):
 _memory = _Memory()
 
 
-def _fill(
-    boards: NDArray[np.uint64],
-    values: NDArray[np.float64],
-    depth: int,
-    cutoff: np.float32,
-    lines: NDArray[np.float32],
-) -> None:
-    done = 0
-    while done < len(boards):
-        if _memory.searches + 4 * len(boards) > MOST_SEARCHES:
-            _memory.renew(len(_memory.table))
-        grows = len(_memory.table) < _MOST_ENTRIES
-        first = _memory.searches + 1
-        _memory.searches += 4 * (len(boards) - done)
-        done += _search(boards[done:], values[done:], depth, cutoff, lines, _memory.table, first, grows)
-        if done < len(boards):
-            _memory.renew(2 * len(_memory.table))
-
-
 @njit(cache=True, nogil=True)
 def depth_by_tiles(board):
     """The depth to which nneonneo's program searches `board`."""
@@ -108,22 +147,3 @@ def depth_by_tiles(board):
     for exponent in range(1, 16):
         distinct += seen >> exponent & 1
     return max(_LEAST_DEPTH, distinct - _DEPTH_FROM_TILES)
-
-
-@njit(cache=True, nogil=True)
-def _search(boards, values, fixed_depth, cutoff, lines, table, search, grows):
-    """Value the boards in order, and return how many are done: fewer than all if the table is too small."""
-    for n in range(len(boards)):
-        depth = fixed_depth or depth_by_tiles(boards[n])
-        for move in range(4):
-            afterstate, reward = slide(boards[n], move)
-            if reward >= OUTGROWN:
-                worth = np.float64(sum_of_lines(afterstate, lines))
-            elif afterstate != boards[n]:
-                worth = search_move(afterstate, depth - 1, cutoff, lines, table, search + 4 * n + move, grows)
-            else:
-                worth = np.float64(-np.inf)
-            if np.isnan(worth):
-                return n
-            values[n, move] = worth
-    return len(boards)

@@ -10,10 +10,11 @@ off and the same ones are looked up, so that the values differ only by rounding.
 from __future__ import annotations
 
 import numpy as np
-from octofold_game.bitboards import LEFT, RIGHT, count_empty, transpose
+from octofold_game.bitboards import LEFT, OUTGROWN, RIGHT, count_empty, slide, transpose
 from octofold_game.compiling import njit
 from octofold_game.spawns import CHANCE_OF_FOUR, CHANCE_OF_TWO
 
+from octofold_players.compiled.endings import TABLE_FULL, visit
 from octofold_players.compiled.last_moves import last_moves, slid_rows
 from octofold_players.compiled.line_tables import sum_of_lines
 from octofold_players.compiled.prefetch import prefetch
@@ -27,12 +28,56 @@ Entry = np.dtype([("afterstate", np.uint64), ("worth", np.float32), ("tag", np.u
 """An afterstate that was searched. Tag: number of the search << 4 | depth."""
 MOST_SEARCHES = (1 << 28) - 1
 """The largest number of a search."""
-_USED, _GROWS, _FULL = range(3)
 
 
 @njit(cache=True, nogil=True)
-def search_move(afterstate, depth, cutoff, lines, table, search, grows):
-    """The worth of an afterstate, searched `depth` moves deep; NaN if the table `grows` and is too small.
+def search_boards(
+    boards, depths, moves, cutoff, lines, table, first_search, values, searched, positions, state
+):
+    """Search boards in order until the search ends, and return how many are done.
+
+    Args:
+        boards: `[N]` 64-bit boards.
+        depths: `[N]`, how deep to search each: 1 to 16. Boards that were searched as deep are passed over.
+        moves: which moves to search; the others keep their values.
+        cutoff: as in `search_move`.
+        lines: as in `search_move`.
+        table: as in `search_move`.
+        first_search: the number of the first search, 1 or more, and unused in the table, as are the 4 N - 1
+            that follow.
+        values: `[N, 4] float64`, the worth of each move, -inf if illegal; only of boards that are done.
+        searched: `[N]`, how deep each was searched; likewise.
+        positions: `[N]`, to which the positions visited are added.
+        state: as in `search_move`.
+    """
+    found = np.empty(4)
+    for n in range(len(boards)):
+        depth = np.int64(depths[n])
+        if searched[n] >= depth:
+            continue
+        before = state[0].positions
+        visit(state, len(moves))
+        for move in moves:
+            afterstate, reward = slide(boards[n], move)
+            if reward >= OUTGROWN:
+                found[move] = sum_of_lines(afterstate, lines)
+            elif afterstate != boards[n]:
+                search = first_search + 4 * n + move
+                found[move] = search_move(afterstate, depth - 1, cutoff, lines, table, search, state)
+            else:
+                found[move] = -np.inf
+        positions[n] += state[0].positions - before
+        if state[0].ended:
+            return n
+        for move in moves:
+            values[n, move] = found[move]
+        searched[n] = depth
+    return len(boards)
+
+
+@njit(cache=True, nogil=True)
+def search_move(afterstate, depth, cutoff, lines, table, search, state):
+    """The worth of an afterstate, searched `depth` moves deep; NaN if the search ended before.
 
     Args:
         afterstate: the 64-bit afterstate of the move.
@@ -41,40 +86,43 @@ def search_move(afterstate, depth, cutoff, lines, table, search, grows):
         lines: `[65536] float32`, the worth of each line of four cells.
         table: `[2**n] Entry`. Entries of other searches are ignored, so it need not be cleared.
         search: the number of this search, 1 to `MOST_SEARCHES`; no entry in the table may have it.
-        grows: whether to give up if the table is full, so that the caller tries a larger one. Otherwise a
-            full table takes no more entries, and the search is slower.
+        state: `[1] State`. If it `grows`, a search ends if its table is full, so that the caller tries a
+            larger one. Otherwise a full table takes no more entries, and the search is slower.
     """
+    state[0].entries = 0
     if depth == 0 or _F(1.0) < cutoff:
         return np.float64(sum_of_lines(afterstate, lines))
-    counters = np.zeros(3, np.int64)
-    counters[_GROWS] = grows
-    worth = _expected(afterstate, depth, _F(1.0), cutoff, lines, table, search, counters)
-    return np.nan if counters[_FULL] else worth
+    worth = _expected(afterstate, depth, _F(1.0), cutoff, lines, table, search, state)
+    return np.nan if state[0].ended else worth
 
 
 @njit(cache=True, nogil=True)
-def _expected(afterstate, depth, probability, cutoff, lines, table, search, counters):
-    """The mean over the spawns of the best move's worth.
+def _expected(afterstate, depth, probability, cutoff, lines, table, search, state):
+    """The mean over the spawns of the best move's worth; anything if the search has ended.
 
     `depth` is above 0, and `probability` not below `cutoff`.
     """
+    if state[0].ended:
+        return 0.0
     slot = _find(table, afterstate, search)
     tag = table[slot].tag
-    stored = tag >> 4 == search or 4 * counters[_USED] < 3 * len(table)
+    stored = tag >> 4 == search or 4 * state[0].entries < 3 * len(table)
     if tag >> 4 == search:
         if tag & 15 >= depth:
             return np.float64(table[slot].worth)
     elif stored:
         # The slot is taken before the search. No board follows itself, so nothing reads the entry until then.
-        counters[_USED] += 1
+        state[0].entries += 1
         table[slot].afterstate = afterstate
         table[slot].tag = search << 4
-    elif counters[_GROWS]:
-        counters[_FULL] = 1
+    elif state[0].grows:
+        state[0].ended = TABLE_FULL
         return 0.0
     # In single precision and in this order, as in his program: a product can lie exactly on the cutoff.
-    share = probability / _F(count_empty(afterstate))
+    empty = count_empty(afterstate)
+    share = probability / _F(empty)
     of_two, of_four = share * _F(CHANCE_OF_TWO), share * _F(CHANCE_OF_FOUR)
+    visit(state, 1 + 2 * empty)
     if depth == 1 or of_two < cutoff:
         expected = last_moves(afterstate, 1, lines, _OVER, 0.0)
     else:
@@ -91,15 +139,13 @@ def _expected(afterstate, depth, probability, cutoff, lines, table, search, coun
                         if following != board:
                             best = max(
                                 best,
-                                _expected(
-                                    following, depth - 1, likely, cutoff, lines, table, search, counters
-                                ),
+                                _expected(following, depth - 1, likely, cutoff, lines, table, search, state),
                             )
                     expected += (CHANCE_OF_FOUR if exponent else CHANCE_OF_TWO) * best
-                if counters[_FULL]:
+                if state[0].ended:
                     return 0.0
             tile <<= _U(4)
-    expected /= count_empty(afterstate)
+    expected /= empty
     if stored:
         table[slot].worth = expected
         table[slot].tag = search << 4 | depth

@@ -26,6 +26,8 @@ PAGE = 16
 """Entries of a page."""
 CODES = 1 << 12
 """Values of a codebook."""
+NETWORK_FILE = "network.json"
+"""The description of a network whose tables are not compact."""
 FORMAT = 1
 ARRAYS = {"page_bits": "u1", "entry_bits": "u1", "lower_codes": "u1", "upper_codes": "u1", "codebook": "<f4"}
 """The arrays of `CompactTables`, and how a model's file holds their numbers."""
@@ -110,8 +112,8 @@ def unpacked(bits: NDArray[np.uint8]) -> NDArray[np.bool_]:
 
 
 def is_compact(folder: Path) -> bool:
-    """Whether a folder is that of a published model."""
-    return (folder / CARD_FILE).exists()
+    """Whether a folder is that of a published model. A published player has the network's own files, too."""
+    return (folder / CARD_FILE).exists() and not (folder / NETWORK_FILE).exists()
 
 
 def _read_model(folder: Path, listed: ListedFile) -> bytes:

@@ -10,11 +10,12 @@ Learning for 2048" (TAAI 2014). How the tables learn is `octofold_training.learn
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numba import prange
@@ -22,13 +23,14 @@ from numpy.typing import NDArray
 from octofold_game.bitboards import OUTGROWN, POINTS, has_tile, pack, slide, symmetric_boards
 from octofold_game.commands.suggestions import missing
 from octofold_game.compiling import njit
+from octofold_game.contract.searches import FileSource
 from octofold_game.system.files import whole_file
 
 from octofold_players.compiled.prefetch import prefetch
 from octofold_players.compiled.spread import part_count
-from octofold_players.compiled.table_files import BAD_JSON, TableFileError, read_array, save_array
+from octofold_players.compiled.table_files import BAD_JSON, TableFileError, array_in, read_array, save_array
 from octofold_players.local_player import best_moves
-from octofold_players.ntuple.compact_tables import CompactTables, is_compact
+from octofold_players.ntuple.compact_tables import NETWORK_FILE, CompactTables, is_compact
 from octofold_players.ntuple.tuples import check_tuples
 
 FOUR_SIX_TUPLES = (
@@ -39,6 +41,10 @@ FOUR_SIX_TUPLES = (
 )
 _U = np.uint64
 _FORMAT = 1
+_DESCRIPTION, _VALUES = NETWORK_FILE, "values.npy"
+_LARGEST_DESCRIPTION = 1 << 20
+_ROWS = 1 << 22
+"""Values that are checked at a time: the result takes memory."""
 
 
 class Layout(NamedTuple):
@@ -64,6 +70,9 @@ class NTupleNetwork:
     to the stage of as many of them as it holds before the first that it lacks. A tile above the first counts
     as the first.
     """
+
+    FILES: ClassVar[tuple[str, ...]] = (_DESCRIPTION, _VALUES)
+    """The files of a network in a folder."""
 
     tuples: tuple[tuple[int, ...], ...]
     values: NDArray[np.float32]
@@ -106,10 +115,12 @@ class NTupleNetwork:
         two networks.
         """
         folder.mkdir(parents=True, exist_ok=True)
-        description = {"format": _FORMAT, "tuples": self.tuples, "stages": self.stages}
-        with whole_file(folder / "network.json") as described:
-            described.write_text(json.dumps(description) + "\n", encoding="utf-8")
-            save_array(folder / "values.npy", self.values)
+        with whole_file(folder / _DESCRIPTION) as described:
+            described.write_text(self._description(), encoding="utf-8")
+            save_array(folder / _VALUES, self.values)
+
+    def _description(self) -> str:
+        return json.dumps({"format": _FORMAT, "tuples": self.tuples, "stages": self.stages}) + "\n"
 
     @classmethod
     def load(cls, folder: Path) -> NTupleNetwork:
@@ -117,26 +128,35 @@ class NTupleNetwork:
 
         Raises `TableFileError` that says which file is wrong, and how.
         """
-        file = folder / "network.json"
+        file = folder / _DESCRIPTION
         if is_compact(folder):
             tables = CompactTables.load(folder)
             return cls(tables.tuples, tables.values())
         try:
-            description = json.loads(file.read_text())
-            if description["format"] != _FORMAT:
-                raise ValueError(f"format {description['format']}, this version reads {_FORMAT}")
-            tuples = tuple(tuple(cells) for cells in description["tuples"])
-            stages = tuple(description.get("stages", ()))
-            check_tuples(tuples)
-            check_stages(stages)
-            size = cls.size(tuples) * (len(stages) + 1)
+            tuples, stages, size = _described(file.read_bytes(), file)
         except FileNotFoundError as error:
             raise TableFileError(_why_none(folder, file.name)) from error
         except OSError as error:
             raise TableFileError(f"{file}: {error.strerror}") from error
-        except BAD_JSON as error:
-            raise TableFileError(f"{file}: not the description of an n-tuple network ({error})") from error
-        return cls(tuples, load_array(folder / "values.npy", (size,)), stages)
+        return cls(tuples, load_array(folder / _VALUES, (size,)), stages)
+
+    @classmethod
+    def read(cls, files: Mapping[str, NDArray[np.uint8]]) -> NTupleNetwork:
+        """The network in the bytes of `FILES`, which are not copied.
+
+        Raises `TableFileError` that says which file is missing or wrong, and how.
+        """
+        for name in cls.FILES:
+            if name not in files:
+                raise TableFileError(f"{name} is missing")
+        tuples, stages, size = _described(files[_DESCRIPTION][:_LARGEST_DESCRIPTION].tobytes(), _DESCRIPTION)
+        values = array_in(files[_VALUES], _VALUES)
+        _check_values(values, (size,), _VALUES)
+        return cls(tuples, values, stages)
+
+    def files(self) -> dict[str, FileSource]:
+        """The content of each of `FILES`."""
+        return {_DESCRIPTION: self._description().encode(), _VALUES: self.values}
 
 
 def _why_none(folder: Path, file: str) -> str:
@@ -146,6 +166,21 @@ def _why_none(folder: Path, file: str) -> str:
     versions = [int(each.name) for each in folder.iterdir() if each.name.isdecimal() and is_compact(each)]
     newest = f"; did you mean {folder / str(max(versions))}?" if versions else ""
     return f"{folder} is not an n-tuple network: {file} is missing{newest}"
+
+
+def _described(content: bytes, file: object) -> tuple[tuple[tuple[int, ...], ...], tuple[int, ...], int]:
+    """The tuples and the stages of a network, and the number of its values, by its description."""
+    try:
+        description = json.loads(content)
+        if description["format"] != _FORMAT:
+            raise ValueError(f"format {description['format']}, this version reads {_FORMAT}")
+        tuples = tuple(tuple(cells) for cells in description["tuples"])
+        stages = tuple(description.get("stages", ()))
+        check_tuples(tuples)
+        check_stages(stages)
+    except BAD_JSON as error:
+        raise TableFileError(f"{file}: not the description of an n-tuple network ({error})") from error
+    return tuples, stages, NTupleNetwork.size(tuples) * (len(stages) + 1)
 
 
 def check_stages(stages: tuple[int, ...]) -> None:
@@ -159,11 +194,15 @@ def check_stages(stages: tuple[int, ...]) -> None:
 def load_array(file: Path, shape: tuple[int, ...]) -> NDArray[np.float32]:
     """Read an array of that shape, or raise `TableFileError` that says what is wrong with the file."""
     array = read_array(file)
+    _check_values(array, shape, file)
+    return array
+
+
+def _check_values(array: NDArray[Any], shape: tuple[int, ...], file: object) -> None:
     if array.shape != shape or array.dtype != np.float32:
         raise TableFileError(f"{file}: {array.dtype}{list(array.shape)}, expected float32{list(shape)}")
-    if not np.isfinite(array).all():
+    if not all(np.isfinite(array[start : start + _ROWS]).all() for start in range(0, len(array), _ROWS)):
         raise TableFileError(f"{file}: holds values that are not finite numbers")
-    return array
 
 
 def _runs(cells: tuple[int, ...]) -> list[tuple[int, int]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -10,11 +10,15 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from octofold_game.contract.searches import Evaluator, FileSource, Limits, Option
 
-from octofold_players.endgame.tables import EndgameTable, joined_moves, load_tables
-from octofold_players.local_player import ValuePlayer, check_option
+from octofold_players.compiled.endings import RUNNING, new_state
+from octofold_players.deepening import DeepeningSearch, Means, Rows
+from octofold_players.endgame.tables import EndgameTable, load_tables, read_tables, table_files
+from octofold_players.local_player import ValuePlayer, card_options, check_option
+from octofold_players.ntuple.compact_tables import is_compact
 from octofold_players.ntuple.network import NTupleNetwork
-from octofold_players.ntuple.search import expected_values
+from octofold_players.ntuple.search import search_boards
 
 
 @dataclass(frozen=True)
@@ -36,27 +40,90 @@ class NTuplePlayer(ValuePlayer):
     """A folder of endgame tables, made by `octofold-train endgame`; none by default."""
 
     def __post_init__(self) -> None:
-        """Raises `ValueError` for options that are out of range, `TableFileError` for what is no network."""
-        check_option("depth", self.depth, 1, 6)
-        _ = self.network, self.endgames  # read now: a missing file is better known before the first move
+        """Raises `OptionError` for a depth out of range, `TableFileError` for what is no network."""
+        _ = self._search  # made now: a missing file is better known before the first move
 
-    @cached_property
+    @classmethod
+    def served(
+        cls,
+        options: Mapping[str, Option],
+        files: Mapping[str, NDArray[np.uint8]],
+        evaluators: Mapping[str, Evaluator],
+        cores: int,
+    ) -> NTupleSearch:
+        """As `octofold_game.contract.searches.ServedKind.served`."""
+        depth = card_options(cls, options, evaluators).get("depth", cls.depth)
+        others = {name: content for name, content in files.items() if name not in NTupleNetwork.FILES}
+        return NTupleSearch(NTupleNetwork.read(files), depth, read_tables(others) if others else (), cores)
+
+    def served_files(self) -> dict[str, FileSource]:
+        """As `octofold_game.contract.searches.HasFiles.served_files`."""
+        files = {name: self.path / name for name in NTupleNetwork.FILES}
+        tables = {} if self.tables is None else table_files(self.tables)
+        return {**(self.network.files() if is_compact(self.path) else files), **tables}
+
+    @property
     def network(self) -> NTupleNetwork:
-        return NTupleNetwork.load(self.path)
+        return self._search.network
+
+    @property
+    def endgames(self) -> tuple[EndgameTable, ...]:
+        return self._search.tables
 
     @cached_property
-    def endgames(self) -> tuple[EndgameTable, ...]:
-        return () if self.tables is None else load_tables(self.tables)
+    def _search(self) -> NTupleSearch:
+        tables = () if self.tables is None else load_tables(self.tables)
+        return NTupleSearch(NTupleNetwork.load(self.path), self.depth, tables)
 
     def _choose(self, boards: NDArray[np.uint64]) -> NDArray[np.int8]:
-        if not self.endgames:
-            return super()._choose(boards)
-        return joined_moves(boards, self.endgames, self._values)
+        return self._search.find_packed(boards, Limits()).moves
 
     def _values(self, boards: NDArray[np.uint64]) -> NDArray[np.float64]:
-        return expected_values(self.network, boards, self.depth).astype(np.float64)
+        return self._search.values(boards)
 
     def _trained(self) -> Iterable[NDArray[np.generic]]:
         yield from (np.array(self.network.tuples, np.int64), self.network.values)
         for table in self.endgames:
             yield from table.numbers()
+
+
+class NTupleSearch(DeepeningSearch):
+    """The search with a network, to a depth, after some tables, on so many cores (None: as numba does)."""
+
+    value_unit = NTuplePlayer.value_unit
+    value_type = np.float32
+    most_depth = 6
+    split_depth = 3
+
+    def __init__(
+        self,
+        network: NTupleNetwork,
+        depth: int,
+        tables: tuple[EndgameTable, ...] = (),
+        cores: int | None = None,
+    ) -> None:
+        super().__init__(cores, tables)
+        check_option("depth", depth, 1, self.most_depth)
+        self.network = network
+        self._depth = depth
+
+    def depths(self, boards: NDArray[np.uint64]) -> NDArray[np.uint8]:
+        """As in `DeepeningSearch`."""
+        return np.full(len(boards), self._depth, np.uint8)
+
+    def numbers(self) -> list[NDArray[np.generic]]:
+        """As in `DeepeningSearch`."""
+        return [self.network.values, *super().numbers()]
+
+    def search(
+        self,
+        boards: NDArray[np.uint64],
+        depths: NDArray[np.uint8],
+        moves: NDArray[np.int64],
+        rows: Rows,
+        means: Means,
+    ) -> bool:
+        """As in `DeepeningSearch`."""
+        state = new_state(means.deadline, means.stop)
+        search_boards(boards, depths, moves, self.network.values, self.network.layout, *rows, state)
+        return bool(state["ended"] == RUNNING)

@@ -10,16 +10,17 @@ is exact. No board counts less than 0, whatever the network says: points are not
 from __future__ import annotations
 
 import numpy as np
-from numba import prange
 from numpy.typing import NDArray
 from octofold_game.bitboards import OUTGROWN, POINTS, count_empty, slide
 from octofold_game.compiling import njit
 from octofold_game.spawns import CHANCE_OF_FOUR, CHANCE_OF_TWO
 
-from octofold_players.compiled.spread import part_count
+from octofold_players.compiled.endings import new_state, visit
+from octofold_players.compiled.spread import numba_threads, spread_parts
 from octofold_players.ntuple.network import NTupleNetwork, fetch_afterstates, move_value
 
 _U = np.uint64
+EVERY_MOVE = np.arange(4)
 
 
 def expected_values(network: NTupleNetwork, boards: NDArray[np.uint64], depth: int) -> NDArray[np.float32]:
@@ -30,38 +31,89 @@ def expected_values(network: NTupleNetwork, boards: NDArray[np.uint64], depth: i
     if depth == 1:
         return network.action_values(boards)
     values = np.empty((len(boards), 4), np.float32)
-    _fill(boards, depth, network.values, network.layout, values, part_count())
+    depths = np.full(len(boards), depth, np.uint8)
+
+    def fill(start: int, end: int) -> None:
+        of = slice(start, end)
+        searched, positions = np.zeros(end - start, np.uint8), np.zeros(end - start, np.int64)
+        search_boards(
+            boards[of],
+            depths[of],
+            EVERY_MOVE,
+            network.values,
+            network.layout,
+            values[of],
+            searched,
+            positions,
+            new_state(),
+        )
+
+    spread_parts(fill, len(boards), numba_threads())
     return values
 
 
-@njit(cache=True, parallel=True, nogil=True)
-def _fill(boards, depth, values, layout, result, chunks):
-    for chunk in prange(chunks):
-        symmetric = np.empty(8, np.uint64)
-        indices = np.empty((4, 8 * len(layout.shifts)), np.uint64)
-        for n in range(chunk, len(boards), chunks):  # interleaved: neighboring boards cost alike
-            for move in range(4):
-                afterstate, reward = slide(boards[n], move)
-                if reward >= OUTGROWN:
-                    result[n, move] = reward & POINTS
-                elif afterstate != boards[n]:
-                    result[n, move] = reward + expected_value(
-                        afterstate, depth - 1, values, layout, symmetric, indices
-                    )
-                else:
-                    result[n, move] = -np.inf
+@njit(cache=True, nogil=True)
+def search_boards(boards, depths, moves, network, layout, values, searched, positions, state):
+    """Search boards in order until the search ends, and return how many are done.
+
+    Args:
+        boards: `[N]` 64-bit boards.
+        depths: `[N]`, how deep to search each, from 1 on. Boards that were searched as deep are passed over.
+        moves: which moves to search; the others keep their values.
+        network: the values of the network.
+        layout: its layout.
+        values: `[N, 4] float32`, the expected value of each move, -inf if illegal; of boards that are done.
+        searched: `[N]`, how deep each was searched; likewise.
+        positions: `[N]`, to which the positions visited are added.
+        state: `[1] State`.
+    """
+    symmetric = np.empty(8, np.uint64)
+    indices = np.empty((4, 8 * len(layout.shifts)), np.uint64)
+    found = np.empty(4, np.float32)
+    for n in range(len(boards)):
+        depth = np.int64(depths[n])
+        if searched[n] >= depth:
+            continue
+        before = state[0].positions
+        visit(state, len(moves))
+        if depth == 1:
+            fetch_afterstates(boards[n], network, layout, symmetric, indices)
+        for move in moves:
+            if depth == 1:
+                found[move] = move_value(boards[n], move, network, indices)[0]
+                continue
+            afterstate, reward = slide(boards[n], move)
+            if reward >= OUTGROWN:
+                found[move] = reward & POINTS
+            elif afterstate != boards[n]:
+                found[move] = reward + expected_value(
+                    afterstate, depth - 1, network, layout, symmetric, indices, state
+                )
+            else:
+                found[move] = -np.inf
+        positions[n] += state[0].positions - before
+        if state[0].ended:
+            return n
+        for move in moves:
+            values[n, move] = found[move]
+        searched[n] = depth
+    return len(boards)
 
 
 @njit(cache=True, nogil=True)
-def expected_value(afterstate, depth, values, layout, symmetric, indices):
-    """The value of an afterstate: the mean over spawns of the best move's value, `depth` moves deep."""
+def expected_value(afterstate, depth, values, layout, symmetric, indices, state):
+    """The value of an afterstate: the mean over spawns of the best move's value, `depth` moves deep.
+
+    Anything if the search has ended.
+    """
     expected = 0.0
     for exponent, share in ((_U(1), CHANCE_OF_TWO), (_U(2), CHANCE_OF_FOUR)):
         shift = _U(0)
         while shift < _U(64):
-            if afterstate >> shift & _U(0xF) == _U(0):
+            if afterstate >> shift & _U(0xF) == _U(0) and not state[0].ended:
                 board = afterstate | exponent << shift
                 best = 0.0  # the value of a game that is over
+                visit(state, 5)
                 if depth == 1:
                     fetch_afterstates(board, values, layout, symmetric, indices)
                 for move in range(4):
@@ -73,7 +125,7 @@ def expected_value(afterstate, depth, values, layout, symmetric, indices):
                             worth = float(reward & POINTS)
                         elif next_afterstate != board:
                             worth = reward + expected_value(
-                                next_afterstate, depth - 1, values, layout, symmetric, indices
+                                next_afterstate, depth - 1, values, layout, symmetric, indices, state
                             )
                         else:
                             continue

@@ -9,7 +9,7 @@ formations and the cut-offs are. His depth counts one move less.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
 from itertools import pairwise
@@ -18,12 +18,14 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from octofold_game.contract.searches import Evaluator, Limits, Option
 
+from octofold_players.compiled.endings import RUNNING, new_state
 from octofold_players.compiled.line_tables import Line, line_table
-from octofold_players.compiled.spread import spread
-from octofold_players.endgame.tables import EndgameTable, joined_moves, load_tables
-from octofold_players.local_player import ValuePlayer, check_option
-from octofold_players.perimeter.search import MOST_SEARCHES, Entry, value_moves
+from octofold_players.deepening import EVERY_MOVE, DeepeningSearch, Means, Rows
+from octofold_players.endgame.tables import EndgameTable, load_tables, read_tables, table_files
+from octofold_players.local_player import ValuePlayer, card_options, check_option
+from octofold_players.perimeter.search import MOST_SEARCHES, Entry, search_boards
 
 _RISE = 12
 """How much more a tile costs that is larger than the one before it, than a tile in order gains."""
@@ -47,26 +49,80 @@ class PerimeterPlayer(ValuePlayer):
     """Moves to look ahead, 1 to 12."""
 
     def __post_init__(self) -> None:
-        """Raises `ValueError` for a depth out of range, `TableFileError` for what is no folder of tables."""
-        check_option("depth", self.depth, 1, 12)
-        _ = self.endgames  # read now: a missing file is better known before the first move
+        """Raises `OptionError` for a depth out of range, `TableFileError` for what is no folder of tables."""
+        _ = self._search  # made now: a missing file is better known before the first move
 
-    @cached_property
+    @classmethod
+    def served(
+        cls,
+        options: Mapping[str, Option],
+        files: Mapping[str, NDArray[np.uint8]],
+        evaluators: Mapping[str, Evaluator],
+        cores: int,
+    ) -> PerimeterSearch:
+        """As `octofold_game.contract.searches.ServedKind.served`."""
+        depth = card_options(cls, options, evaluators).get("depth", cls.depth)
+        return PerimeterSearch(read_tables(files), depth, cores)
+
+    def served_files(self) -> dict[str, Path]:
+        """As `octofold_game.contract.searches.HasFiles.served_files`."""
+        return table_files(self.tables)
+
+    @property
     def endgames(self) -> tuple[EndgameTable, ...]:
         """The tables, in the order in which they are asked."""
-        return load_tables(self.tables)
+        return self._search.tables
+
+    @cached_property
+    def _search(self) -> PerimeterSearch:
+        return PerimeterSearch(load_tables(self.tables), self.depth)
 
     def _choose(self, boards: NDArray[np.uint64]) -> NDArray[np.int8]:
-        return joined_moves(boards, self.endgames, self._values)
+        return self._search.find_packed(boards, Limits()).moves
 
     def _values(self, boards: NDArray[np.uint64]) -> NDArray[np.float64]:
-        values = np.empty((len(boards), 4))
-        spread(_fill, boards, values, self.depth, np.float32(2.0 ** -(self.depth + _DOUBT)))
-        return values
+        return self._search.values(boards)
 
     def _trained(self) -> Iterable[NDArray[np.generic]]:
         for table in self.endgames:
             yield from table.numbers()
+
+
+class PerimeterSearch(DeepeningSearch):
+    """The search with some tables, to a depth, on so many cores (None: as many as numba uses).
+
+    The moves of a board share what they find, so several threads would not find the same.
+    """
+
+    value_unit = PerimeterPlayer.value_unit
+    most_depth = 12
+    split_depth = most_depth + 1
+
+    def __init__(self, tables: tuple[EndgameTable, ...], depth: int, cores: int | None = None) -> None:
+        super().__init__(cores, tables)
+        check_option("depth", depth, 1, self.most_depth)
+        self._depth = depth
+
+    def depths(self, boards: NDArray[np.uint64]) -> NDArray[np.uint8]:
+        """As in `DeepeningSearch`."""
+        return np.full(len(boards), self._depth, np.uint8)
+
+    def search(
+        self,
+        boards: NDArray[np.uint64],
+        depths: NDArray[np.uint8],
+        moves: NDArray[np.int64],
+        rows: Rows,
+        means: Means,
+    ) -> bool:
+        """As in `DeepeningSearch`, for all moves."""
+        assert len(moves) == len(EVERY_MOVE)
+        if _memory.searches + 2 * len(boards) > MOST_SEARCHES:
+            _memory.__init__()  # type: ignore[misc]
+        state, first = new_state(means.deadline, means.stop), _memory.searches + 1
+        _memory.searches += 2 * len(boards)
+        search_boards(boards, depths, _DOUBT, _worth_of_lines(), _memory.table, first, *rows, state)
+        return bool(state["ended"] == RUNNING)
 
 
 class _Memory(threading.local):
@@ -79,15 +135,6 @@ class _Memory(threading.local):
 
 
 _memory = _Memory()
-
-
-def _fill(
-    boards: NDArray[np.uint64], values: NDArray[np.float64], depth: int, least_likely: np.float32
-) -> None:
-    if _memory.searches + 2 * len(boards) > MOST_SEARCHES:
-        _memory.__init__()  # type: ignore[misc]
-    value_moves(boards, depth, least_likely, _worth_of_lines(), _memory.table, _memory.searches + 1, values)
-    _memory.searches += 2 * len(boards)
 
 
 @cache

@@ -16,6 +16,7 @@ from octofold_game.bitboards import LEFT, OUTGROWN, RIGHT, count_empty, slide, t
 from octofold_game.compiling import njit
 from octofold_game.spawns import CHANCE_OF_FOUR, CHANCE_OF_TWO
 
+from octofold_players.compiled.endings import visit
 from octofold_players.compiled.last_moves import last_moves, slid_rows
 from octofold_players.compiled.line_tables import sum_of_lines
 
@@ -35,31 +36,49 @@ MOST_SEARCHES = (1 << 28) - 1
 
 
 @njit(cache=True, nogil=True)
-def value_moves(boards, depth, least_likely, lines, table, first_search, values):
-    """Fill `values` `[N, 4] float64` with the expected worth of each move of `boards` `[N]`, -inf if illegal.
+def search_boards(boards, depths, doubt, lines, table, first_search, values, searched, positions, state):
+    """Search boards in order until the search ends, and return how many are done.
 
     Args:
-        boards: 64-bit boards.
-        depth: moves to look ahead, 1 to 15.
-        least_likely: `float32`; spawns with a smaller chance are not searched further.
+        boards: `[N]` 64-bit boards.
+        depths: `[N]`, how deep to search each: 1 to 15. Boards that were searched as deep are passed over.
+        doubt: at depth d, spawns of a smaller chance than `2 ** -(d + doubt)` are not searched further.
         lines: `[65536] float64`, the worth of each line of four cells.
         table: `[2**n] Entry`. Entries of other searches are ignored, so it need not be cleared.
         first_search: the number of the first search, 1 or more, and unused in the table, as are the 2 N - 1
             that follow: a board is searched once or twice.
-        values: the result.
+        values: `[N, 4] float64`, the expected worth of each move, -inf if illegal; of boards that are done.
+        searched: `[N]`, how deep each was searched; likewise.
+        positions: `[N]`, to which the positions visited are added.
+        state: `[1] State`.
     """
+    found = np.empty(4)
     for n in range(len(boards)):
+        depth = np.int64(depths[n])
+        if searched[n] >= depth:
+            continue
+        before = state[0].positions
+        visit(state, 4)
+        least_likely = np.float32(2.0 ** -(depth + doubt))
         largest, worth = _largest_tile(boards[n]), sum_of_lines(boards[n], lines)
         enough = 2.0 * largest if worth >= 2 * largest else _NOTHING
         lost = -np.float64(max(_LEAST_LOSS, 2 * largest))
         search = first_search + 2 * n
-        best = _value(boards[n], depth, least_likely, enough, lost, lines, table, search, values[n])
+        best = _value(boards[n], depth, least_likely, enough, lost, lines, table, search, found, state)
         if best < 0:
-            _value(boards[n], depth, least_likely, _NOTHING, _ALL_LOST, lines, table, search + 1, values[n])
+            _value(
+                boards[n], depth, least_likely, _NOTHING, _ALL_LOST, lines, table, search + 1, found, state
+            )
+        positions[n] += state[0].positions - before
+        if state[0].ended:
+            return n
+        values[n] = found
+        searched[n] = depth
+    return len(boards)
 
 
 @njit(cache=True, nogil=True)
-def _value(board, depth, least_likely, enough, lost, lines, table, search, values):
+def _value(board, depth, least_likely, enough, lost, lines, table, search, values, state):
     """Fill `values` `[4]` for one board; returns the best of them."""
     for move in range(4):
         afterstate, reward = slide(board, move)
@@ -67,7 +86,16 @@ def _value(board, depth, least_likely, enough, lost, lines, table, search, value
             values[move] = sum_of_lines(afterstate, lines)
         elif afterstate != board:
             values[move] = _expected(
-                afterstate, depth - 1, np.float32(1.0), least_likely, enough, lost, lines, table, search
+                afterstate,
+                depth - 1,
+                np.float32(1.0),
+                least_likely,
+                enough,
+                lost,
+                lines,
+                table,
+                search,
+                state,
             )
         else:
             values[move] = _NOTHING
@@ -85,10 +113,10 @@ def _largest_tile(board):
 
 
 @njit(cache=True, nogil=True)
-def _expected(afterstate, depth, likely, least_likely, enough, lost, lines, table, search):
-    """The mean over the spawns of the best move's worth."""
+def _expected(afterstate, depth, likely, least_likely, enough, lost, lines, table, search, state):
+    """The mean over the spawns of the best move's worth; anything if the search has ended."""
     worth = sum_of_lines(afterstate, lines)
-    if depth == 0 or likely < least_likely or worth < enough:
+    if depth == 0 or likely < least_likely or worth < enough or state[0].ended:
         return worth
     slot = np.int64((afterstate * _U(0x9E3779B97F4A7C15) >> _U(32)) & _U(len(table) - 1))
     tag = np.uint32(search << 4 | depth)
@@ -96,6 +124,7 @@ def _expected(afterstate, depth, likely, least_likely, enough, lost, lines, tabl
     if entry.afterstate == afterstate and entry.tag == tag and entry.likely >= likely:
         return entry.worth
     empty = count_empty(afterstate)
+    visit(state, 1 + 2 * empty)
     of_two, of_four = np.float32(likely * CHANCE_OF_TWO / empty), np.float32(likely * CHANCE_OF_FOUR / empty)
     # Where the next afterstates are not searched, they are valued together.
     deep = 0 if depth == 1 or of_two < least_likely else 1 if of_four < least_likely else 2
@@ -127,11 +156,14 @@ def _expected(afterstate, depth, likely, least_likely, enough, lost, lines, tabl
                                 lines,
                                 table,
                                 search,
+                                state,
                             ),
                         )
                 worth += (CHANCE_OF_FOUR if exponent else CHANCE_OF_TWO) * (best if best > _NOTHING else lost)
         tile <<= _U(4)
     worth /= empty
+    if state[0].ended:
+        return worth
     table[slot].afterstate = afterstate
     table[slot].worth = worth
     table[slot].likely = likely

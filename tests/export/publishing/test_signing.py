@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from octofold_export.cli import main
-from octofold_export.commands import PASSWORD_VARIABLE
+from octofold_export.publishing.signing import PASSWORD_VARIABLE
 from octofold_game.contract.model import SIGNATURE_FILE, read_card
 from octofold_game.contract.signatures import PublicKeys, SignatureError
 from support.signing import KeyPair, new_keys

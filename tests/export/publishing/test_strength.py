@@ -117,8 +117,8 @@ def test_games_of_another_checkpoint_do_not_enter_the_card(models: Path, alterna
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"sha256": "0" * 64}, "which is no file of"),
-        ({"precision": "fp16"}, "which is no file of"),
+        ({"sha256": "0" * 64}, "not of"),
+        ({"precision": "fp16"}, "not of"),
         ({"schema": 1}, "schema 1"),
         ({"statistics": {}}, "not the result of an evaluation"),
         ({"precision": 7}, "not the result of an evaluation (precision is 7, not text)"),

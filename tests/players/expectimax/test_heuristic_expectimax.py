@@ -9,6 +9,7 @@ import pytest
 from numpy.typing import NDArray
 from octofold_game import rules
 from octofold_game.bitboards import pack
+from octofold_players.compiled.endings import TABLE_FULL, new_state
 from octofold_players.compiled.line_tables import sum_of_lines
 from octofold_players.expectimax.heuristic import worth_of_lines
 from octofold_players.expectimax.player import HeuristicExpectimaxPlayer, depth_by_tiles
@@ -148,7 +149,7 @@ def test_a_search_uses_what_was_searched_as_deeply_and_nothing_else(boards: Squa
     afterstate = pack(boards[4:5])[0]
 
     def searched(depth: int, table: Any, search: int) -> float:
-        return float(search_move(afterstate, depth, none, lines, table, search, True))
+        return float(search_move(afterstate, depth, none, lines, table, search, new_state()))
 
     shallow, deep = (searched(depth, np.zeros(1 << 16, Entry), 1) for depth in (1, 3))
     assert abs(deep - shallow) > 100
@@ -161,9 +162,13 @@ def test_a_search_uses_what_was_searched_as_deeply_and_nothing_else(boards: Squa
 def test_a_table_that_is_too_small_grows_or_changes_no_value(boards: Square) -> None:
     lines, none = worth_of_lines("moravek"), np.float32(0)
     for afterstate in pack(boards[3:6]):
-        ample = search_move(afterstate, 3, none, lines, np.zeros(1 << 16, Entry), 1, True)
-        assert np.isnan(search_move(afterstate, 3, none, lines, np.zeros(4, Entry), 1, True))
-        assert search_move(afterstate, 3, none, lines, np.zeros(4, Entry), 1, False) == pytest.approx(ample)
+        ample = search_move(afterstate, 3, none, lines, np.zeros(1 << 16, Entry), 1, new_state())
+        small = search_move(afterstate, 3, none, lines, np.zeros(4, Entry), 1, new_state())
+        assert small == pytest.approx(ample)
+        grows = new_state()
+        grows["grows"] = 1
+        assert np.isnan(search_move(afterstate, 3, none, lines, np.zeros(4, Entry), 1, grows))
+        assert grows["ended"] == TABLE_FULL
 
 
 def test_the_default_depth_is_one_less_than_the_distinct_tiles_and_at_least_four() -> None:

@@ -1,0 +1,190 @@
+"""Publishes a local player as a version that a server answers with: its options, its files, and its card.
+
+It needs neither torch nor onnx. A player is published only if what a server would make of the published files
+moves as the player itself does.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import io
+import time
+from collections.abc import Mapping
+from dataclasses import fields
+from importlib.metadata import version as installed_version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, get_args
+
+import numpy as np
+from msgspec.structs import replace
+from numpy.lib import format as npy
+from numpy.typing import NDArray
+from octofold_game.contract.model import (
+    CARD_FILE,
+    PLAYER_CARD_FORMAT,
+    README_FILE,
+    SIGNATURE_FILE,
+    Card,
+    ListedFile,
+    ServedPlayer,
+    encode_card,
+)
+from octofold_game.contract.searches import FileSource, Limits, Option, Search
+from octofold_game.errors import OctofoldError
+from octofold_game.player_specs import MadePlayer, make_player
+from octofold_game.system.files import open_regular
+from octofold_game.system.processors import usable_cores
+from octofold_players.expectimax.player import HeuristicExpectimaxPlayer
+
+from octofold_export.checks.recording import Report, play_boards
+from octofold_export.errors import ExportError, GateError
+from octofold_export.publishing.readme import describe
+from octofold_export.publishing.signing import MAX_FILE_BYTES, signing_key
+from octofold_export.publishing.versions import (
+    Source,
+    VersionExistsError,
+    check_name,
+    check_place,
+    next_version,
+    publish,
+)
+from octofold_export.tasks import report_line, run_task
+
+if TYPE_CHECKING:  # an optional extra
+    from octofold_game.contract.signatures import SigningKey
+
+_CHECKED_BOARDS = 64
+_BOARDS_AT_ONCE = 4
+_SECONDS_TO_CHECK = 5.0
+_SEED = 1
+
+
+def run(parsed: argparse.Namespace) -> int:
+    """Publish the player that the flags name, and return the exit code of `octofold_export.cli.main`."""
+
+    def task() -> Path:
+        key = signing_key(parsed.sign, parsed.sign_password_file)
+        return export_player(parsed.player, parsed.name, parsed.models, parsed.version, key, report_line)
+
+    return run_task(task)
+
+
+def export_player(
+    spec: str, name: str, models: Path, version: int | None, key: SigningKey | None, report: Report
+) -> Path:
+    """Publish the player of a spec and return the version's folder; an error leaves no files behind.
+
+    Large files are linked to where the player reads them, or copied if they are on another file system.
+
+    Raises:
+        ExportError: the spec or a file is wrong, or the player cannot be served.
+        GateError: it would make other moves when it is served.
+    """
+    check_name(name)
+    check_place(models, name, version)
+    try:
+        made = make_player(spec)
+        served = getattr(made.player, "served", None)
+        if served is None:
+            raise ExportError(f"player {made.kind} cannot be served: its class has no method served")
+        sources = _sources(made.player)
+        options = _options(made.player)
+        report(f"reading {len(sources)} files" if sources else "the player has no files")
+        search: Search = served(options, _contents(sources), {}, usable_cores())
+        search.prepare()
+        boards = _check_moves(made, search, report)
+    except OSError as error:
+        raise ExportError(f"{error.filename or spec}: {error.strerror}") from error
+    except OctofoldError as error:
+        raise error if isinstance(error, ExportError) else ExportError(str(error)) from error
+    report(f"the served player moves as {spec} does on {boards} boards")
+    listed = {each: ListedFile(file=each, sha256=_digest(source)) for each, source in sources.items()}
+    card = Card(
+        format=PLAYER_CARD_FORMAT,
+        name=name,
+        version=version or next_version(models, name),
+        checkpoint_sha256=getattr(made.player, "sha256", ""),
+        value_unit=search.value_unit,
+        largest_exponent=search.largest_exponent,
+        player=ServedPlayer(kind=made.kind, options=options, files=listed),
+        exporter=installed_version("octofold"),
+    )
+    while True:
+        content = encode_card(card)
+        files: dict[str, Source] = {**sources, CARD_FILE: content, README_FILE: describe(card)}
+        if key is not None:
+            files[SIGNATURE_FILE] = key.sign(content)
+        try:
+            return publish(models, name, card.version, files)
+        except VersionExistsError:
+            if version is not None:
+                raise
+            card = replace(card, version=next_version(models, name))
+
+
+def _options(player: Any) -> dict[str, Option]:
+    """The options of a player that differ from their defaults, without those that are paths."""
+    found = {option.name: getattr(player, option.name) for option in fields(player) if option.init}
+    defaults = {option.name: option.default for option in fields(player)}
+    chosen = {name: value for name, value in found.items() if value != defaults[name]}
+    options = {name: value for name, value in chosen.items() if not isinstance(value, Path)}
+    for name, value in options.items():
+        if not isinstance(value, get_args(Option)):
+            raise ExportError(f"{name} {value!r} cannot stand in a card")
+    return options
+
+
+def _sources(player: Any) -> dict[str, Source]:
+    """The files of a player by name: where they are, or what they contain."""
+    sources: Mapping[str, FileSource] = player.served_files() if hasattr(player, "served_files") else {}
+    return {
+        name: _npy(source) if isinstance(source, np.ndarray) else source for name, source in sources.items()
+    }
+
+
+def _npy(array: NDArray[Any]) -> memoryview:
+    """What `np.save` writes of an array."""
+    content = io.BytesIO()
+    npy.write_array(content, array, version=(1, 0), allow_pickle=False)
+    return content.getbuffer()
+
+
+def _contents(sources: Mapping[str, Source]) -> dict[str, NDArray[np.uint8]]:
+    """The bytes of files, of which those on disk are mapped."""
+    return {
+        name: np.memmap(source, np.uint8, mode="r")
+        if isinstance(source, Path) and source.stat().st_size
+        else np.frombuffer(b"" if isinstance(source, Path) else source, np.uint8)
+        for name, source in sources.items()
+    }
+
+
+def _digest(source: Source) -> str:
+    if not isinstance(source, Path):
+        return hashlib.sha256(source).hexdigest()
+    try:
+        with open_regular(source, MAX_FILE_BYTES) as opened:
+            return hashlib.file_digest(opened, "sha256").hexdigest()
+    except OSError as error:
+        raise ExportError(f"{source}: {error.strerror}") from error
+
+
+def _check_moves(made: MadePlayer, search: Search, report: Report) -> int:
+    """Check that a search moves as its player does, on boards of games; returns their number.
+
+    Raises:
+        GateError: it does not.
+    """
+    sensible = HeuristicExpectimaxPlayer(depth=1)
+    boards = play_boards(sensible, _CHECKED_BOARDS, search.largest_exponent, _SEED, report)
+    started, checked = time.monotonic(), 0
+    while checked < len(boards) and time.monotonic() - started < _SECONDS_TO_CHECK:
+        some = boards[checked : checked + _BOARDS_AT_ONCE]
+        own = made.player.next_moves(some)
+        found = search.find(some, Limits()).moves
+        if (different := np.flatnonzero(own != found)).size:
+            board = some[different[0]].tolist()
+            raise GateError(f"the served player moves otherwise than the player itself, on board {board}")
+        checked += len(some)
+    return checked

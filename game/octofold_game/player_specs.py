@@ -1,0 +1,132 @@
+"""Players by spec, such as `expectimax:depth=2`: `KIND`, or `KIND:OPTION=VALUE,...`.
+
+Installed packages register players as entry points of the group `octofold.players`. Each is a dataclass that
+implements `octofold_game.player.Player`; its fields are the options, and one without a default needs no name.
+A player and its requirements (numba for the players of Octofold) are imported only when it is used.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import MISSING, Field, fields
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from typing import Any, NamedTuple, get_type_hints
+
+from octofold_game.commands.extras import install_command
+from octofold_game.commands.suggestions import did_you_mean
+from octofold_game.contract.searches import GROUP
+from octofold_game.errors import OctofoldError
+
+
+class SpecError(OctofoldError, ValueError):
+    """A spec of an unknown player, or with an unknown option or an invalid value."""
+
+
+class PlayerMissing(OctofoldError):
+    """A player that cannot be made, because a package or a file is missing or wrong."""
+
+
+class MadePlayer(NamedTuple):
+    """The player of a spec."""
+
+    kind: str
+    """The name of its entry point."""
+    player: Any
+    """A `Player`."""
+    package_version: str
+    """The version of its package."""
+
+
+def _truth(text: str) -> bool:
+    if text not in ("true", "false"):
+        raise ValueError(text)
+    return text == "true"
+
+
+_READ: dict[Any, tuple[Callable[[str], Any], str]] = {
+    int: (int, "a whole number"),
+    int | None: (int, "a whole number"),
+    float: (float, "a number"),
+    bool: (_truth, "true or false"),
+    Path: (Path, "a path"),
+    Path | None: (Path, "a path"),
+    str: (str, "text"),
+}
+
+
+def make_player(spec: str) -> MadePlayer:
+    """The player that a spec means.
+
+    Raises:
+        SpecError: the player or an option is unknown, or a value is invalid.
+        PlayerMissing: a package or a file is missing.
+    """
+    kind, _, words = spec.partition(":")
+    known = {entry.name: entry for entry in entry_points(group=GROUP)}
+    if kind not in known:
+        raise SpecError(f"unknown player {kind or spec!r}{_hint(kind, known)}")
+    player = _load(known[kind])
+    options = _options(kind, player, words)
+    try:
+        made = player(**options)
+    except (ValueError, OSError) as error:
+        raise PlayerMissing(f"player {spec}: {error}") from None
+    distribution = known[kind].dist
+    assert distribution is not None  # the entry point comes from an installed package
+    return MadePlayer(kind, made, distribution.version)
+
+
+def _load(entry: EntryPoint) -> Any:
+    try:
+        return entry.load()
+    except ModuleNotFoundError as error:
+        extra = entry.extras[0] if entry.extras else "players"
+        raise PlayerMissing(
+            f"the player {entry.name} needs {error.name}: run {install_command(extra)}"
+        ) from None
+
+
+def _options(kind: str, player: Any, words: str) -> dict[str, Any]:
+    options = {option.name: option for option in fields(player)}
+    types = get_type_hints(player)
+    values: dict[str, Any] = {}
+    for word in words.split(",") if words else []:
+        name, equals, text = word.partition("=")
+        if not equals:
+            unnamed = [name for name in _required(options.values()) if name not in values]
+            if not unnamed:
+                raise SpecError(f"{kind}: {word!r} is not OPTION=VALUE{_hint(word, options)}")
+            name, text = unnamed[0], word
+        if name not in options:
+            raise SpecError(f"{kind} has no option {name}{_hint(name, options)}")
+        if name in values:
+            raise SpecError(f"{kind}: {name} is given twice")
+        if types[name] not in _READ:
+            readable = ", ".join(kind.__name__ for kind in _READ if isinstance(kind, type))
+            raise SpecError(
+                f"{kind}: {name} has the type {_type_name(types[name])}, but a spec gives only {readable}"
+            )
+        read, what = _READ[types[name]]
+        try:
+            values[name] = read(text)
+        except ValueError:
+            raise SpecError(f"{kind}: {name}={text} is not {what}") from None
+    missing = [name for name in _required(options.values()) if name not in values]
+    if missing:
+        raise SpecError(f"{kind} needs {missing[0]}: {kind}:{missing[0].upper()}")
+    return values
+
+
+def _type_name(kind: Any) -> str:
+    return kind.__name__ if isinstance(kind, type) else str(kind)
+
+
+def _required(options: Any) -> list[str]:
+    def needed(option: Field[Any]) -> bool:
+        return option.default is MISSING and option.default_factory is MISSING
+
+    return [option.name for option in options if needed(option)]
+
+
+def _hint(word: str, known: Iterable[str]) -> str:
+    names = sorted(known)
+    return f" (choose from {', '.join(names) or 'none'}){did_you_mean(word, names)}"

@@ -1,0 +1,103 @@
+"""What ends a compiled search before it is finished: a time, or a flag that another thread sets.
+
+A search counts the positions that it visits. After some hundreds, which take much less than a millisecond, it
+looks at the clock and the flag. It reads both itself, so it never waits for the interpreter's lock.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.core.cgutils import alloca_once, get_or_insert_function
+from numba.extending import intrinsic
+from numpy.typing import NDArray
+from octofold_game.compiling import njit
+
+RUNNING, STOPPED, TABLE_FULL = range(3)
+"""Whether a search goes on, or why it ended."""
+NEVER = np.iinfo(np.int64).max
+
+State = np.dtype(
+    [
+        ("ended", np.int64),
+        ("positions", np.int64),
+        ("next_look", np.int64),
+        ("deadline", np.int64),
+        ("flag", np.int64),
+        ("entries", np.int64),
+        ("grows", np.int64),
+    ]
+)
+"""The state of a search, which all its calls share: whether it has ended (`RUNNING` and so on), the positions
+visited, how many these are at the next look at the clock, the time to end (of `clock`), the address of the
+flag (0: none), the entries it has put into a transposition table, and whether it ends if that is full."""
+
+_POSITIONS_BETWEEN_LOOKS = 512
+
+
+def new_state(deadline: int = NEVER, stop: NDArray[np.uint8] | None = None) -> NDArray[np.void]:
+    """`[1] State`. `stop` `[1]` must live as long as the search."""
+    endless = deadline == NEVER and stop is None
+    flag = 0 if stop is None else stop.ctypes.data
+    return np.array([(RUNNING, 0, NEVER if endless else 0, deadline, flag, 0, 0)], State)
+
+
+def deadline_in(seconds: float) -> int:
+    """The time of `clock` in so many seconds, from 0 on."""
+    if seconds > 1e9 or math.isnan(seconds):
+        return NEVER
+    return int(clock()) + int(1e9 * seconds)
+
+
+@njit(cache=True, nogil=True)
+def visit(state, positions):
+    """Count visited positions; end the search if its time is over or its flag is set."""
+    state[0].positions += positions
+    if state[0].positions >= state[0].next_look:
+        state[0].next_look = state[0].positions + _POSITIONS_BETWEEN_LOOKS
+        if (state[0].flag and _byte_at(state[0].flag)) or (
+            state[0].deadline != NEVER and clock() >= state[0].deadline
+        ):
+            state[0].ended = STOPPED
+
+
+def _read_clock(_typing_context):
+    """Read the system's monotonic clock, in nanoseconds, by the function of the C library."""
+
+    def generate(_context, builder, _signature, _arguments):
+        integer, long = ir.IntType(32), ir.IntType(64)
+        found = alloca_once(builder, ir.LiteralStructType([long, long]))
+        function = get_or_insert_function(
+            builder.module, ir.FunctionType(integer, [integer, found.type]), "clock_gettime"
+        )
+        builder.call(function, [ir.Constant(integer, time.CLOCK_MONOTONIC), found])
+        read = builder.load(found)
+        seconds, nanoseconds = (builder.extract_value(read, n) for n in (0, 1))
+        return builder.add(builder.mul(seconds, ir.Constant(long, 10**9)), nanoseconds)
+
+    return types.int64(), generate
+
+
+def _read_byte(_typing_context, _address):
+    """Read the byte at an address anew, as another thread may have written it."""
+
+    def generate(_context, builder, _signature, arguments):
+        pointer = builder.inttoptr(arguments[0], ir.IntType(8).as_pointer())
+        return builder.zext(builder.load_atomic(pointer, "monotonic", 1), ir.IntType(64))
+
+    return types.int64(types.int64), generate
+
+
+_clock: Any = intrinsic(_read_clock)
+_byte_at: Any = intrinsic(_read_byte)
+
+
+@njit(cache=True, nogil=True)
+def clock():
+    """The time of the clock that ends searches, in nanoseconds."""
+    return _clock()

@@ -1,0 +1,189 @@
+"""Searches that end at a depth, at a time, or when they are told to, on as many cores as they may use.
+
+With a limit on time, a search goes one move deeper each time that it is finished, and the deepest finished
+one counts. A deadline alone seldom needs that. So the search looks one move ahead, to have an answer, and
+then as far as the options say. If half of the time does not suffice, it goes one move deeper at a time.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from octofold_game.contract.searches import Found, Limits
+from octofold_game.rules import LARGEST_EXPONENT, check_boards
+
+from octofold_players.compiled.endings import NEVER, clock, deadline_in
+from octofold_players.compiled.spread import numba_threads, spread_parts, spread_singly
+from octofold_players.downgrading import pack_downgraded
+from octofold_players.endgame.tables import EndgameTable, endgame_moves
+from octofold_players.local_player import best_moves
+
+EVERY_MOVE = np.arange(4)
+_SECONDS_TO_PREPARE = 0.01
+_PAGE_BYTES = 4096
+
+
+class Rows(NamedTuple):
+    """What is known of N boards."""
+
+    values: NDArray[np.floating]
+    """`[N, 4]`"""
+    depths: NDArray[np.uint8]
+    """`[N]`: how deep each was searched."""
+    positions: NDArray[np.int64]
+    """`[N]`: how many positions of each were visited."""
+
+
+class Means(NamedTuple):
+    """What a search may use."""
+
+    deadline: int = NEVER
+    """A time of `endings.clock`."""
+    stop: NDArray[np.uint8] | None = None
+    """See `Limits.stop`."""
+    threads: int = 1
+    """That may search the moves of a board: several only for a lone board."""
+
+
+class DeepeningSearch(ABC):
+    """Implements `octofold_game.contract.searches.Search` with a compiled search to a given depth."""
+
+    largest_exponent = LARGEST_EXPONENT
+    value_unit: str
+    value_type: ClassVar[type[np.floating]] = np.float64
+    most_depth: ClassVar[int]
+    """The largest depth that the options may have, and that more time leads to."""
+    split_depth: ClassVar[int]
+    """From this depth on, the moves of a lone board are searched by several threads."""
+
+    def __init__(self, cores: int | None, tables: tuple[EndgameTable, ...] = ()) -> None:
+        """A search on so many cores (None: as many as numba uses) that asks endgame tables first."""
+        self._cores = cores
+        self.tables = tables
+
+    @abstractmethod
+    def depths(self, boards: NDArray[np.uint64]) -> NDArray[np.uint8]:
+        """How deep the options say that boards `[N]` are searched: `[N]`."""
+
+    @abstractmethod
+    def search(
+        self,
+        boards: NDArray[np.uint64],
+        depths: NDArray[np.uint8],
+        moves: NDArray[np.int64],
+        rows: Rows,
+        means: Means,
+    ) -> bool:
+        """Search some moves of boards `[N]` to depths `[N]`, in order; returns whether all are done.
+
+        Only boards that are done get their new row. Boards that were searched as deep are passed over.
+        """
+
+    def numbers(self) -> list[NDArray[np.generic]]:
+        """The arrays that a search reads from files."""
+        return [array for table in self.tables for array in (table.kept, table.before, table.entries)]
+
+    def prepare(self) -> None:
+        """Compile all code, and touch all pages of the files."""
+        for array in self.numbers():
+            array.reshape(-1)[:: _PAGE_BYTES // array.itemsize].max(initial=0)
+        boards = np.zeros((8 * (self._cores or 1), 16), np.uint8)
+        boards[:, :4] = 1, 2, 3, 4
+        self.find(boards, Limits(_SECONDS_TO_PREPARE, deeper=True))
+        self.find(boards[:1], Limits(_SECONDS_TO_PREPARE, deeper=True))
+
+    def find(self, boards: NDArray[np.uint8], limits: Limits, /) -> Found:
+        """As `Search.find`.
+
+        Raises:
+            BoardError: a board is malformed or has an exponent above 17.
+        """
+        return self.find_packed(pack_downgraded(check_boards(boards, self.largest_exponent)), limits)
+
+    def find_packed(self, boards: NDArray[np.uint64], limits: Limits) -> Found:
+        """`find` for 64-bit boards `[N]`."""
+        moves = np.full(len(boards), -1, np.int8)
+        rows = self._no_rows(len(boards))
+        threads = self._threads()
+        deadline = deadline_in(limits.seconds * max(1.0, len(boards) / threads))
+
+        def fill(start: int, end: int) -> None:
+            of = slice(start, end)
+            known = endgame_moves(boards[of], self.tables).moves
+            others = start + np.flatnonzero(known < 0)
+            ends = min(deadline, deadline_in(limits.seconds * (end - start)))
+            found = self._no_rows(len(others))
+            means = Means(ends, limits.stop, threads if len(boards) == 1 else 1)
+            self._deepen(boards[others], found, means, limits.deeper)
+            moves[of] = known
+            moves[others] = best_moves(found.values)
+            rows.values[others], rows.depths[others], rows.positions[others] = found
+
+        spread_parts(fill, len(boards), threads)
+        rows.depths[moves < 0] = 0
+        return Found(moves, rows.values.astype(np.float32), rows.depths, rows.positions)
+
+    def values(self, boards: NDArray[np.uint64]) -> NDArray[np.float64]:
+        """The values of the moves of 64-bit boards `[N]`, searched as the options say: `[N, 4]`."""
+        rows, depths = self._no_rows(len(boards)), self.depths(boards)
+
+        def fill(start: int, end: int) -> None:
+            of = slice(start, end)
+            self._search(
+                boards[of], depths[of], Rows(rows.values[of], rows.depths[of], rows.positions[of]), Means()
+            )
+
+        spread_parts(fill, len(boards), self._threads())
+        return rows.values.astype(np.float64)
+
+    def _threads(self) -> int:
+        return self._cores or numba_threads()
+
+    def _no_rows(self, count: int) -> Rows:
+        return Rows(
+            np.full((count, 4), -np.inf, self.value_type),
+            np.zeros(count, np.uint8),
+            np.zeros(count, np.int64),
+        )
+
+    def _deepen(self, boards: NDArray[np.uint64], rows: Rows, means: Means, deeper: bool) -> None:
+        wanted = self.depths(boards)
+        if means.deadline == NEVER:
+            self._search(boards, wanted, rows, means)
+            return
+        if deeper:
+            wanted = np.full_like(wanted, self.most_depth)
+            first = 1
+        else:
+            if not self._search(boards, np.minimum(wanted, 1), rows, means):
+                return
+            half = means._replace(deadline=(int(clock()) + means.deadline) // 2)
+            if self._search(boards, wanted, rows, half):
+                return
+            first = 2
+        for depth in range(first, int(wanted.max(initial=0)) + 1):
+            if not self._search(boards, np.minimum(wanted, depth), rows, means):
+                return
+
+    def _search(
+        self, boards: NDArray[np.uint64], depths: NDArray[np.uint8], rows: Rows, means: Means
+    ) -> bool:
+        """`search` all moves; those of a lone board by several threads where that is faster."""
+        if means.threads == 1 or not len(boards) or depths[0] < self.split_depth:
+            return self.search(boards, depths, EVERY_MOVE, rows, means)
+        split = [self._no_rows(1) for _ in EVERY_MOVE]
+        is_done = np.zeros(len(EVERY_MOVE), np.bool_)
+
+        def fill(move: int) -> None:
+            is_done[move] = self.search(boards, depths, EVERY_MOVE[move : move + 1], split[move], means)
+
+        spread_singly(fill, len(EVERY_MOVE), means.threads)
+        rows.positions[0] += sum(int(each.positions[0]) for each in split)
+        if not is_done.all():
+            return False
+        rows.values[0] = [each.values[0, move] for move, each in enumerate(split)]
+        rows.depths[0] = depths[0]
+        return True

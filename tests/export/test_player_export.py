@@ -1,0 +1,226 @@
+"""`octofold-export --player`: a local player becomes a version of the repository."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from octofold_client.evaluation.summary import GameSummary, Summary
+from octofold_export.cli import main
+from octofold_game.contract.model import PLAYER_CARD_FORMAT, read_card
+from octofold_players.endgame.formation import SIX
+from octofold_players.endgame.solver import solve
+from octofold_players.endgame.tables import save_table
+from octofold_players.expectimax.player import HeuristicExpectimaxPlayer
+from octofold_players.ntuple.network import NTupleNetwork
+from octofold_players.ntuple.player import NTuplePlayer
+from octofold_players.perimeter.player import PerimeterPlayer
+
+ANOTHER_KIND = """
+from dataclasses import dataclass
+from pathlib import Path
+import numpy as np
+from octofold_game.contract.searches import Found
+from octofold_game.rules import legal_moves
+
+def moves(boards, order):
+    legal = legal_moves(boards)[:, order]
+    return np.where(legal.any(axis=1), np.array(order)[legal.argmax(axis=1)], -1).astype(np.int8)
+
+@dataclass
+class Ordered:
+    order: Path
+    salt: int = 0
+    name: str = "ordered"
+    sha256 = "0" * 64
+
+    def next_moves(self, boards):
+        return moves(boards, list(self.order.read_bytes()))
+
+    def served_files(self):
+        return {"order": self.order}
+
+    @classmethod
+    def served(cls, options, files, evaluators, cores):
+        return Search(files["order"].tolist() if not options.get("salt") else [0, 1, 2, 3])
+
+class Search:
+    value_unit = None
+    largest_exponent = 17
+
+    def __init__(self, order):
+        self.order = order
+
+    def prepare(self):
+        pass
+
+    def find(self, boards, limits):
+        n = len(boards)
+        return Found(moves(boards, self.order), None, np.ones(n, np.uint8), np.ones(n, np.int64))
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Endgame tables."""
+    folder = tmp_path_factory.mktemp("tables")
+    save_table(folder, SIX, 6, solve(SIX, 6))
+    return folder
+
+
+def published(models: Path, spec: str, *more: str) -> int:
+    return main(["--player", spec, "--name", "mine", "--models", str(models), *more])
+
+
+def contents(folder: Path) -> list[str]:
+    return sorted(each.name for each in folder.rglob("*"))
+
+
+def test_a_player_without_files_is_a_card(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert published(tmp_path, "expectimax:depth=2,cutoff=0.001") == 0
+    assert capsys.readouterr().out == f"{tmp_path / 'mine' / '1'}\n"
+    assert contents(tmp_path) == ["1", "README.md", "card.json", "mine"]
+    card = read_card(tmp_path / "mine" / "1")
+    assert card.format == PLAYER_CARD_FORMAT
+    assert card.player is not None
+    assert card.player.kind == "expectimax"
+    assert card.player.options == {"depth": 2, "cutoff": 0.001}
+    assert card.value_unit == "heuristic points"
+    assert card.largest_exponent == 17
+    assert card.checkpoint_sha256 == HeuristicExpectimaxPlayer(2, 0.001).sha256
+    assert "depth 2" in (tmp_path / "mine" / "1" / "README.md").read_text()
+    assert published(tmp_path, "expectimax:depth=1") == 0
+    assert read_card(tmp_path / "mine" / "2").version == 2
+
+
+def test_the_tables_of_a_player_are_published_with_their_digests(folder: Path, tmp_path: Path) -> None:
+    assert published(tmp_path, f"perimeter:{folder}") == 0
+    version = tmp_path / "mine" / "1"
+    card = read_card(version)
+    assert card.player is not None
+    assert card.player.options == {}
+    assert len(card.player.files) == 4
+    for name, listed in card.player.files.items():
+        assert name == listed.file
+        assert hashlib.sha256((version / listed.file).read_bytes()).hexdigest() == listed.sha256
+    assert card.checkpoint_sha256 == PerimeterPlayer(folder).sha256
+
+
+def test_a_network_that_ships_in_small_form_is_published_unpacked(tmp_path: Path) -> None:
+    tuples = ((0, 1, 2, 3), (1, 2, 5, 6))
+    values = np.random.default_rng(5).normal(100, 30, NTupleNetwork.size(tuples)).astype(np.float32)
+    NTupleNetwork(tuples, values).save(tmp_path / "network")
+    small = ["--max-megabytes", "1.3", "--name", "small", "--models", str(tmp_path / "models")]
+    assert main(["--ntuple", str(tmp_path / "network"), *small, "--precisions", "fp32"]) == 0
+    model = tmp_path / "models" / "small" / "1"
+    assert published(tmp_path, f"ntuple:{model},depth=2") == 0
+    found = NTuplePlayer(tmp_path / "mine" / "1", 2).network
+    np.testing.assert_array_equal(found.values, NTuplePlayer(model).network.values)
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ("expectimx", "did you mean expectimax?"),
+        ("expectimax:dpeth=2", "did you mean depth?"),
+        ("expectimax:depth=13", "player expectimax:depth=13: depth 13 is not in 1 to 12"),
+        ("perimeter:nowhere", "player perimeter:nowhere: nowhere: no endgame tables"),
+        ("ntuple:models/ntuple", "did you mean models/ntuple/2?"),
+        ("montecarlo", "player montecarlo cannot be served: its class has no method served"),
+    ],
+)
+def test_a_spec_that_is_wrong_is_one_line_and_leaves_nothing(
+    spec: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert published(tmp_path / "models", spec) == 1
+    error = capsys.readouterr().err
+    assert error.startswith("octofold-export: ")
+    assert message in error
+    assert error.count("\n") == 1
+    assert contents(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--symmetries", "4"], "--symmetries is for networks, and --player is none"),
+        (["--judge", "x"], "--judge is for networks, and --player is none"),
+        (["--input", "exponents"], "--player needs no description: remove its flags"),
+    ],
+)
+def test_flags_of_networks_are_refused(
+    flags: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        published(tmp_path, "expectimax", *flags)
+    assert message in capsys.readouterr().err
+
+
+def test_games_of_the_player_are_its_strength(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert published(tmp_path, "expectimax:depth=2") == 0
+    scores = [20_000, 40_000, 60_000, 80_000]
+    games = [GameSummary(at, score, 2048, 1500, outgrown=False) for at, score in enumerate(scores)]
+    result = {
+        "schema": 2,
+        "model": "expectimax:depth=2",
+        "version": "0.2.0",
+        "precision": "",
+        "sha256": HeuristicExpectimaxPlayer(2).sha256,
+        "seed": 5,
+        "slice": None,
+        "games": len(games),
+        "missing_games": 0,
+        "statistics": Summary.of(games).to_json(),
+    }
+    file = tmp_path / "result.json"
+    recording = ["--record-strength", str(file), "--name", "mine", "--version", "1"]
+    file.write_text(json.dumps(result))
+    assert main([*recording, "--models", str(tmp_path)]) == 0
+    strength = read_card(tmp_path / "mine" / "1").strength
+    assert strength is not None
+    assert strength.average == 50_000
+    assert strength.command == "octofold evaluate --model mine --version 1 --games 4 --seed 5"
+    page = (tmp_path / "mine" / "1" / "README.md").read_text()
+    assert "4 games, 95% intervals in brackets: average 50,000" in page
+    capsys.readouterr()
+    file.write_text(json.dumps({**result, "sha256": HeuristicExpectimaxPlayer(3).sha256}))
+    assert main([*recording, "--models", str(tmp_path)]) == 1
+    assert f"not of {tmp_path / 'mine' / '1'}" in capsys.readouterr().err
+
+
+def test_a_kind_of_another_package_is_published_only_if_it_is_served_as_it_plays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "ordered_players.py").write_text(ANOTHER_KIND)
+    described = tmp_path / "ordered_players-3.1.dist-info"
+    described.mkdir()
+    (described / "METADATA").write_text("Metadata-Version: 2.1\nName: ordered-players\nVersion: 3.1\n")
+    (described / "entry_points.txt").write_text("[octofold.players]\nordered = ordered_players:Ordered\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "order").write_bytes(bytes([3, 0, 2, 1]))
+    models = tmp_path / "models"
+    assert published(models, f"ordered:{tmp_path / 'order'}") == 0
+    assert (models / "mine" / "1" / "order").read_bytes() == bytes([3, 0, 2, 1])
+    card = read_card(models / "mine" / "1")
+    assert card.value_unit is None
+    assert card.largest_exponent == 17
+    capsys.readouterr()
+    assert published(models, f"ordered:{tmp_path / 'order'},salt=1") == 1
+    assert "the served player moves otherwise than the player itself, on board [" in capsys.readouterr().err
+    assert contents(models / "mine") == ["1", "README.md", "card.json", "order"]
+
+
+def test_neither_torch_nor_onnx_is_needed(tmp_path: Path) -> None:
+    program = (
+        "import sys\n"
+        "sys.modules['torch'] = sys.modules['onnx'] = sys.modules['onnxruntime'] = None\n"
+        "from octofold_export.cli import main\n"
+        f"sys.exit(main(['--player', 'expectimax:depth=1', '--name', 'mine', '--models', {str(tmp_path)!r}]))"
+    )
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=100)
+    assert ended.returncode == 0, ended.stderr

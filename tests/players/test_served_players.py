@@ -1,0 +1,230 @@
+"""Players that a server can answer with: their searches, their limits, and what they refuse."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from octofold_game.contract.searches import Limits, Option, Search
+from octofold_game.errors import OctofoldError
+from octofold_game.rules import legal_moves
+from octofold_players.compiled.table_files import mapped
+from octofold_players.endgame.formation import SIX
+from octofold_players.endgame.solver import solve
+from octofold_players.endgame.tables import save_table
+from octofold_players.expectimax.player import HeuristicExpectimaxPlayer
+from octofold_players.local_player import ValuePlayer
+from octofold_players.ntuple.network import NTupleNetwork
+from octofold_players.ntuple.player import NTuplePlayer
+from octofold_players.perimeter.player import PerimeterPlayer
+
+Files = dict[str, NDArray[np.uint8]]
+OPEN = [7, 6, 5, 4, 1, 2, 3, 2, 0, 1, 2, 1, 0, 0, 1, 0]
+BLOCK = [12, 11, 9, 3, 7, 8, 6, 2, 2, 0, 1, 0, 1, 0, 0, 0]  # in the formation of the tables
+NEARLY_OVER = [1, 2, 3, 4, 5, 6, 7, 8, 1, 2, 3, 4, 5, 6, 7, 0]
+LARGE = [17, 15, 14, 11, 1, 2, 3, 2, 0, 1, 2, 1, 0, 0, 1, 0]  # beyond the packed boards of the search
+HOURS = 1e5
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Endgame tables and a network."""
+    folder = tmp_path_factory.mktemp("files")
+    save_table(folder / "tables", SIX, 6, solve(SIX, 6))
+    tuples = ((0, 1, 2, 3), (1, 2, 5, 6))
+    values = np.random.default_rng(5).normal(100, 30, NTupleNetwork.size(tuples)).astype(np.float32)
+    NTupleNetwork(tuples, values).save(folder / "network")
+    return folder
+
+
+def files_of(player: ValuePlayer) -> Files:
+    if isinstance(player, HeuristicExpectimaxPlayer):
+        return {}
+    assert isinstance(player, (NTuplePlayer, PerimeterPlayer))
+    sources = player.served_files()
+    return {name: mapped(source) for name, source in sources.items() if isinstance(source, Path)}
+
+
+PLAYERS: dict[str, tuple[dict[str, Option], Callable[[Path], ValuePlayer]]] = {
+    "expectimax": ({"depth": 3}, lambda _: HeuristicExpectimaxPlayer(3)),
+    "expectimax, split": ({"depth": 5}, lambda _: HeuristicExpectimaxPlayer(5)),
+    "expectimax by tiles": ({"cutoff": 0.01}, lambda _: HeuristicExpectimaxPlayer(cutoff=0.01)),
+    "ntuple": ({}, lambda folder: NTuplePlayer(folder / "network")),
+    "ntuple, tables": ({"depth": 2}, lambda at: NTuplePlayer(at / "network", 2, at / "tables")),
+    "perimeter": ({}, lambda folder: PerimeterPlayer(folder / "tables")),
+}
+every_player = pytest.mark.parametrize("name", PLAYERS)
+
+
+def both(name: str, folder: Path, cores: int = 2) -> tuple[ValuePlayer, Search]:
+    """A player, and its search as a server makes it."""
+    options, make = PLAYERS[name]
+    player = make(folder)
+    return player, type(player).served(options, files_of(player), {}, cores)  # type: ignore[attr-defined]
+
+
+@every_player
+def test_a_served_player_moves_as_the_player_itself(
+    name: str, folder: Path, boards: NDArray[np.uint8]
+) -> None:
+    boards = np.concatenate([boards, np.array([OPEN, BLOCK, NEARLY_OVER, LARGE], np.uint8)])
+    player, one_core = both(name, folder, 1)
+    _, cores = both(name, folder, 3)
+    moves, values = player.next_moves(boards), player.action_values(boards).astype(np.float32)
+    for search in (one_core, cores):
+        for limits in (Limits(HOURS), Limits()):
+            found = search.find(boards, limits)
+            assert found.moves.tolist() == moves.tolist()
+            assert found.values is not None
+            searched = found.depth > 0
+            np.testing.assert_array_equal(found.values[searched], values[searched])
+            assert np.isneginf(found.values[~searched & (moves >= 0)]).all()
+            assert (found.positions[searched] > 0).all()
+    alone = [cores.find(board[None], Limits()) for board in boards]
+    assert [int(each.moves[0]) for each in alone] == moves.tolist()
+    assert [int(each.positions[0]) for each in alone] == found.positions.tolist()
+    np.testing.assert_array_equal(np.concatenate([each.values for each in alone]), found.values)
+
+
+def test_tables_answer_without_a_search(folder: Path) -> None:
+    _, search = both("perimeter", folder)
+    found = search.find(np.array([BLOCK, OPEN], np.uint8), Limits())
+    assert found.depth.tolist() == [0, 4]
+    assert found.moves[0] >= 0
+
+
+@every_player
+def test_without_time_nothing_is_finished(name: str, folder: Path) -> None:
+    _, search = both(name, folder)
+    stop = np.ones(1, np.uint8)
+    for limits in (Limits(0.0), Limits(0.0, deeper=True), Limits(HOURS, stop), Limits(HOURS, stop, True)):
+        found = search.find(np.array([OPEN] * 20, np.uint8), limits)
+        assert found.moves.tolist() == [-1] * 20
+        assert found.depth.tolist() == [0] * 20
+        assert found.values is not None
+        assert np.isneginf(found.values).all()
+
+
+@pytest.mark.parametrize("name", ["expectimax", "ntuple", "perimeter"])
+def test_a_search_that_would_take_hours_ends_when_it_is_told_to(name: str, folder: Path) -> None:
+    _, search = both(name, folder)
+    stop, begun = np.zeros(1, np.uint8), threading.Event()
+    moves: list[int] = []
+
+    def find() -> None:
+        begun.set()
+        moves.extend(search.find(np.array([OPEN] * 3, np.uint8), Limits(HOURS, stop, deeper=True)).moves)
+
+    thread = threading.Thread(target=find)
+    thread.start()
+    assert begun.wait(30)
+    stop[0] = 1
+    thread.join(30)
+    assert not thread.is_alive()
+    assert len(moves) == 3
+
+
+def test_the_deepest_search_counts_that_the_time_suffices_for() -> None:
+    search = HeuristicExpectimaxPlayer.served({"depth": 12, "cutoff": 0}, {}, {}, 2)
+    search.prepare()
+    board = np.array([OPEN], np.uint8)
+    found = search.find(board, Limits(1.0))
+    depth = int(found.depth[0])
+    assert 1 <= depth < 12
+    shallower = HeuristicExpectimaxPlayer.served({"depth": depth, "cutoff": 0}, {}, {}, 1)
+    same = shallower.find(board, Limits())
+    assert found.moves.tolist() == same.moves.tolist()
+    np.testing.assert_array_equal(found.values, same.values)
+
+
+def test_time_may_lead_deeper_than_the_options_but_not_deeper_than_they_may_say() -> None:
+    search = HeuristicExpectimaxPlayer.served({"depth": 2, "cutoff": 0.05}, {}, {}, 2)
+    board = np.array([NEARLY_OVER], np.uint8)
+    assert search.find(board, Limits(HOURS)).depth.tolist() == [2]
+    assert search.find(board, Limits(HOURS, deeper=True)).depth.tolist() == [12]
+
+
+def test_every_board_of_a_batch_that_is_stopped_has_a_legal_move_or_none() -> None:
+    search = HeuristicExpectimaxPlayer.served({"depth": 12, "cutoff": 0}, {}, {}, 2)
+    boards = np.array([OPEN, NEARLY_OVER] * 20, np.uint8)
+    found = search.find(boards, Limits(0.002))
+    moved = found.moves >= 0
+    assert (moved == (found.depth > 0)).all()
+    assert legal_moves(boards[moved])[np.arange(moved.sum()), found.moves[moved]].all()
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "message"),
+    [
+        (
+            HeuristicExpectimaxPlayer,
+            {"dpeth": 3},
+            "expectimax has no option dpeth (choose from depth, cutoff, heuristic); did you mean depth?",
+        ),
+        (HeuristicExpectimaxPlayer, {"depth": 0}, "depth 0 is not in 1 to 12"),
+        (HeuristicExpectimaxPlayer, {"depth": True}, "expectimax: depth True is not a whole number"),
+        (HeuristicExpectimaxPlayer, {"depth": 2.5}, "expectimax: depth 2.5 is not a whole number"),
+        (HeuristicExpectimaxPlayer, {"cutoff": "no"}, "expectimax: cutoff 'no' is not a number"),
+        (HeuristicExpectimaxPlayer, {"heuristic": "his"}, "heuristic 'his' is not one of moravek, nneonneo"),
+        (PerimeterPlayer, {"depth": 13}, "depth 13 is not in 1 to 12"),
+        (PerimeterPlayer, {"tables": "/etc"}, "perimeter has no option tables (choose from depth)"),
+        (NTuplePlayer, {"file": "/etc"}, "ntuple has no option file (choose from depth)"),
+    ],
+)
+def test_an_option_that_is_wrong_is_one_line(
+    kind: type[PerimeterPlayer], options: dict[str, Option], message: str, folder: Path
+) -> None:
+    files = files_of(PerimeterPlayer(folder / "tables")) if kind is PerimeterPlayer else {}
+    with pytest.raises(OctofoldError) as refusal:
+        kind.served(options, files, {}, 1)
+    assert str(refusal.value) == message
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda files: files.clear(), "no endgame tables: no file is named TABLE.table.json"),
+        (lambda files: files.pop("six-64.kept.npy"), "six-64.kept.npy is missing"),
+        (
+            lambda files: files.update({"six-64.entries.npy": files["six-64.entries.npy"][:-1]}),
+            "six-64.entries.npy: damaged, or not an array of numbers",
+        ),
+        (
+            lambda files: files.update({"six-64.table.json": np.frombuffer(b'{"format": 2}', np.uint8)}),
+            "six-64.table.json: not an endgame table (format 2, this version reads 3)",
+        ),
+    ],
+)
+def test_a_table_that_is_wrong_is_one_line(
+    change: Callable[[Files], object], message: str, folder: Path
+) -> None:
+    files = files_of(PerimeterPlayer(folder / "tables"))
+    change(files)
+    with pytest.raises(OctofoldError) as refusal:
+        PerimeterPlayer.served({}, files, {}, 1)
+    assert str(refusal.value) == message
+
+
+def test_a_network_that_is_wrong_is_one_line(folder: Path) -> None:
+    files = files_of(NTuplePlayer(folder / "network"))
+    for name, content, message in (
+        ("values.npy", files["values.npy"][:100], "values.npy: damaged, or not an array of numbers"),
+        ("network.json", np.zeros(9, np.uint8), "network.json: not the description of an n-tuple network"),
+        ("other", np.zeros(9, np.uint8), "no endgame tables: no file is named TABLE.table.json"),
+    ):
+        with pytest.raises(OctofoldError) as refusal:
+            NTuplePlayer.served({}, {**files, name: content}, {}, 1)
+        assert str(refusal.value).startswith(message)
+    with pytest.raises(OctofoldError, match=r"^network\.json is missing$"):
+        NTuplePlayer.served({}, {}, {}, 1)
+
+
+def test_a_kind_without_files_refuses_files_and_other_versions() -> None:
+    with pytest.raises(OctofoldError, match=r"^expectimax has no use for kept\.npy$"):
+        HeuristicExpectimaxPlayer.served({}, {"kept.npy": np.zeros(1, np.uint8)}, {}, 1)
+    with pytest.raises(OctofoldError, match=r"^expectimax has no use for policy$"):
+        HeuristicExpectimaxPlayer.served({}, {}, {"policy": lambda _: {}}, 1)
