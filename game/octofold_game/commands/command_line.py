@@ -60,8 +60,6 @@ class Parser(argparse.ArgumentParser):
     def _get_value(self, action: argparse.Action, arg_string: str) -> Any:
         try:
             return arg_string if action.type is None else action.type(arg_string)  # type: ignore[operator]
-        except argparse.ArgumentTypeError as error:
-            self.fail(f"{_name_of(action)}: {error}")
         except ValueError as error:
             self.fail(str(error))
 

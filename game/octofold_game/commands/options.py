@@ -166,6 +166,11 @@ def argument(metavar: str, help: str, words: str = "", default: Any = ...) -> An
     return option(default, help, metavar=metavar, words=words, is_argument=True)
 
 
+def flag_of(name: str) -> str:
+    """The flag of the option that is a field of this name."""
+    return f"--{name.replace('_', '-')}"
+
+
 @dataclass(frozen=True)
 class Option:
     """An option, as its field describes it."""
@@ -182,14 +187,16 @@ class Option:
         """What is typed for it; for an argument without a flag, what its help calls it."""
         if self.marks.get("is_argument"):
             return str(self.marks["metavar"])
-        return self.marks["flag"] or f"--{self.name.replace('_', '-')}"
+        return self.marks["flag"] or flag_of(self.name)
 
     @property
     def meaning(self) -> str:
         """Its help, with what is allowed and with its default."""
         text = str(self.marks["help"])
+        if "(default" in text:
+            return text
         notes = [] if self.kind.is_plain or self.marks["metavar"] else [self.kind.allowed]
-        if "(default" not in text and (default := shown(self.default)):
+        if self.default is not False and (default := shown(self.default)):
             notes.append(f"default: {default}")
         return f"{text} ({'; '.join(notes)})" if notes else text
 
