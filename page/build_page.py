@@ -17,7 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from octofold_game.contract.model import TEMPERATURE, Card, CardError, Precision, read_card
+from octofold_game.drawing.palette import tiles_css
 from octofold_server.web.about import described
+from octofold_server.web.files import TILES
 
 HERE = Path(__file__).parent
 PACKAGE = HERE / "node_modules" / "onnxruntime-web" / "dist"
@@ -79,6 +81,7 @@ def build(out: Path, repository: Path, names: list[str] | None, max_megabytes: f
         shutil.rmtree(out)
     with as_file(files("octofold_server.web") / "static") as static:
         shutil.copytree(static, out / "page")
+    (out / "page" / TILES).write_text(tiles_css())
     (out / "page" / "ort").mkdir()
     for name in RUNTIME:
         shutil.copy(PACKAGE / name, out / "page" / "ort" / name)
@@ -128,7 +131,7 @@ def _add(out: Path, folder: Path, card: Card, precision: Precision) -> dict[str,
     shutil.copy(folder / file, target / file)
     return {
         **described(card, precision, is_default=card.name == DEFAULT_MODEL, has_views=True),
-        "temperature": card.temperature or TEMPERATURE,
+        "views_temperature": card.temperature or TEMPERATURE,
         "file": f"models/{card.name}/{card.version}/{file}",
     }
 

@@ -60,6 +60,10 @@ if TYPE_CHECKING:  # an optional extra
 
 _CALIBRATION_BOARDS = 2_048  # or a quarter of a smaller recording
 _MEASURED_BOARDS = 10_240
+_LARGE_WEIGHTS = 50_000_000
+"""From here on, the 8-bit form is made only if it is asked for, because it takes several times the network's
+memory, and the network is asked about a fifth of the boards, because it answers some hundred a second."""
+_LARGE_SHARE = 5
 _SEED = 1
 
 
@@ -102,10 +106,12 @@ def export(load: Callable[[], Source], options: ExportOptions, report: Report) -
         raise ExportError(f"the network needs all {source.fewest_symmetries} symmetries")
 
     graph = plan.graph(source.fp32)
-    player = FoldedGraph(graph, source.tensors)
+    player = FoldedGraph(graph, source.tensors, source.weight_files)
     boards = boards_for(plan, player, report)
     reference, equal = check_exact(plan, player, boards, report)
-    made = Made({"fp32": graph})
+    made = Made({"fp32": graph}, refused=not_by_default(source, options))
+    for precision, reason in made.refused.items():
+        report(f"{precision}: not published: {reason}")
     for precision in PRECISIONS:
         if precision in wanted and precision != "fp32":
             reduce(plan, precision, player, boards, reference, made, report)
@@ -121,7 +127,9 @@ def _publish(plan: Plan, card: Card, made: Made, report: Report) -> Path:
     source, options = plan.source, plan.options
     contest, shown = options.contest, None
     while True:
-        files = version_files(card, made.graphs, made.agreement, source.tensors, source.locate_tables)
+        files = version_files(
+            card, made.graphs, made.agreement, source.tensors, source.locate_tables, source.weight_files
+        )
         if contest is not None:
             shown = play_contest(contest, options.models, options.name, card.version, files, report)
             contest = None  # the same graphs need not play again under another number
@@ -188,12 +196,21 @@ def wanted_precisions(source: Source, options: ExportOptions) -> frozenset[Preci
         ExportError: the network has no form in one of them.
     """
     if options.precisions is None:
-        return frozenset({"fp32"} if source.int8 is None else {"fp32", "int8"})
+        by_default = source.int8 is not None and not not_by_default(source, options)
+        return frozenset({"fp32", "int8"} if by_default else {"fp32"})
     if "int8" in options.precisions and source.int8 is None:
         raise ExportError("the network has no 8-bit form")
     if "fp16" in options.precisions and source.fp16 is None:
         raise ExportError("the network has no form in float16")
     return options.precisions
+
+
+def not_by_default(source: Source, options: ExportOptions) -> dict[Precision, str]:
+    """The precisions that must be asked for, and why."""
+    if options.precisions is not None or source.int8 is None or source.weights < _LARGE_WEIGHTS:
+        return {}
+    takes = "it takes several times the memory of a large network; --precisions fp32,int8 makes it"
+    return {"int8": takes}
 
 
 def boards_for(plan: Plan, player: FoldedGraph, report: Report) -> Boards:
@@ -202,7 +219,8 @@ def boards_for(plan: Plan, player: FoldedGraph, report: Report) -> Boards:
     if plan.options.boards is not None:
         boards = read_boards(plan.options.boards, largest)
     else:
-        count = _CALIBRATION_BOARDS + _MEASURED_BOARDS
+        large = plan.source.weights >= _LARGE_WEIGHTS
+        count = (_CALIBRATION_BOARDS + _MEASURED_BOARDS) // (_LARGE_SHARE if large else 1)
         report(f"playing until {count:,} different boards are seen")
         boards = play_boards(player, count, largest, _SEED, report)
     return Boards(*np.split(boards, [min(_CALIBRATION_BOARDS, len(boards) // 4)]))

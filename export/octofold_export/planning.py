@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -126,10 +126,12 @@ def _strangers_plan(source: Source, options: ExportOptions, report: Report) -> t
     rules: tuple[Rule, ...] = ("vote", "mean") if options.rule is None else (options.rule,)
     ways = [Way(views, rule) for views in sorted(VIEWS) for rule in (rules if views > 1 else (plan.rule,))]
 
-    def player(way: Way) -> FoldedGraph:
+    def new_player(way: Way) -> FoldedGraph:
         asked = dataclasses.replace(plan, symmetries=way.symmetries, rule=way.rule)
-        return FoldedGraph(asked.graph(source.fp32), source.tensors)
+        return FoldedGraph(asked.graph(source.fp32), source.tensors, source.weight_files)
 
+    # Each has a copy of the weights, so of a large network there is one at a time.
+    player = cache(new_player) if source.weight_files is None else new_player
     report(
         "playing games with 1, 2, 4 and 8 views of each board, by vote and by mean; --symmetries sets them"
     )

@@ -26,6 +26,9 @@ CELLS = 16
 DIRECTIONS = (DIRECTION_UP, DIRECTION_RIGHT, DIRECTION_DOWN, DIRECTION_LEFT, DIRECTION_UNSPECIFIED)
 """The `Direction` of each move of 0 to 3, and of -1, game over: the last one."""
 
+LONGEST_SEARCH_US = 60_000_000
+"""Largest `search_time_us`: other callers wait for the search."""
+
 _MOVES = {direction: move for move, direction in zip((0, 1, 2, 3, -1), DIRECTIONS, strict=True)}
 _LITTLE_ENDIAN_FLOAT = np.dtype("<f4")
 _LITTLE_ENDIAN_INTEGER = np.dtype("<i8")
@@ -117,8 +120,29 @@ def probabilities_from_bytes(packed: bytes, boards: int) -> NDArray[np.float32]:
 
 
 def values_to_bytes(values: NDArray[np.float32]) -> bytes:
-    """Write `[N, 4] float32` values of moves as N x 16 bytes, little-endian."""
+    """Write `[N, 4] float32` values of moves, or `[N]` of boards, as little-endian bytes."""
     return values.astype(_LITTLE_ENDIAN_FLOAT, copy=False).tobytes()
+
+
+def values_from_bytes(packed: bytes, boards: int) -> NDArray[np.float32]:
+    """Read `[N, 4] float32` values of moves for N boards; ValueError if their number is not N."""
+    if len(packed) != boards * 16:
+        raise ValueError(f"values holds {len(packed)} bytes for {boards} boards")
+    return np.frombuffer(packed, dtype=_LITTLE_ENDIAN_FLOAT).reshape(-1, 4).astype(np.float32, copy=False)
+
+
+def depth_from_bytes(packed: bytes, boards: int) -> NDArray[np.uint8]:
+    """Read `[N] uint8` depths of searches for N boards; ValueError if their number is not N."""
+    if len(packed) != boards:
+        raise ValueError(f"depth holds {len(packed)} bytes for {boards} boards")
+    return np.frombuffer(packed, dtype=np.uint8)
+
+
+def positions_from_bytes(packed: bytes, boards: int) -> NDArray[np.int64]:
+    """Read `[N] int64` numbers of visited positions for N boards; ValueError if their number is not N."""
+    if len(packed) != boards * 8:
+        raise ValueError(f"positions holds {len(packed)} bytes for {boards} boards")
+    return np.frombuffer(packed, dtype=_LITTLE_ENDIAN_INTEGER).astype(np.int64, copy=False)
 
 
 def positions_to_bytes(positions: NDArray[np.int64]) -> bytes:

@@ -7,7 +7,6 @@ import http.client
 import json
 import re
 import time
-from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -17,12 +16,12 @@ import pytest
 from octofold_client import Client, Credentials
 from octofold_client.evaluation.intervals import share_interval
 from octofold_game.episodes import Episode, Episodes
-from octofold_game.replays import ReplayWriter
 from octofold_game.rules import MOVE_NAMES, legal_moves, slide
 from octofold_game.symmetries import CELLS, MOVES
 from playwright.sync_api import Route, expect
 from support.browsers import PHONE, Visit
 from support.page_server import TOKEN, Server, Visitor
+from support.replays import corner_games, write_games, write_result
 from support.shipped import newest
 from support.waiting import wait_for
 
@@ -133,7 +132,7 @@ def test_a_board_by_address_gets_the_servers_hint(go: Visitor, server: Server) -
         visit.page.locator("#play-advice select").first.select_option(f"swift/{newest('swift').name}")
         visit.page.locator(".view").nth(7).wait_for()
         visit.page.keyboard.press("h")
-        visit.page.locator(f"#play-hint.toward-{move}").wait_for()
+        visit.page.locator(f"#play-stage .arrow-on-board.toward-{move}").wait_for()
         assert f"swift plays {move}" in visit.text("live-region")
         votes = visit.page.locator(".move-row.is-best .mark").inner_text()
         agreeing = visit.page.locator(".view.agrees").count()
@@ -155,6 +154,8 @@ def test_model_and_judge_may_disagree(go: Visitor) -> None:
         selects.nth(1).select_option(f"swift/{newest('swift').name}")
         visit.page.locator(".verdict .agrees, .verdict .differs").wait_for()
         assert visit.page.locator(".has-judge").count() == 1
+        offered = selects.nth(1).locator("option").all_inner_texts()
+        assert not any(text.startswith("small") for text in offered)  # nobody judges himself
 
 
 def test_autoplay_plays_to_the_end(go: Visitor) -> None:
@@ -374,31 +375,6 @@ def test_with_reduced_motion_nothing_moves(go: Visitor) -> None:
         assert number(visit, "play-score") == 4
 
 
-def finished_games(count: int, seed: int = 5) -> list[Episode]:
-    """Games of a player that goes left, up, right or down, whichever comes first and is legal."""
-    episodes, finished = Episodes(seed, range(count)), []
-    while len(episodes.running):
-        order = episodes.legal[:, [3, 0, 1, 2]]
-        finished += episodes.step(np.array([3, 0, 1, 2])[order.argmax(axis=1)])
-    return sorted(finished, key=lambda episode: episode.game)
-
-
-def write_games(file: Path, games: Sequence[Episode]) -> None:
-    with ReplayWriter(file) as writer:
-        for game in games:
-            writer.append(game)
-
-
-def write_result(server: Server, name: str, games: Sequence[Episode]) -> Path:
-    """A result folder, as `octofold evaluate` makes it."""
-    folder = server.results / name
-    folder.mkdir()
-    conditions = {"model": "corner", "version": "", "precision": "", "sha256": None, "seed": 5}
-    (folder / "conditions.json").write_text(json.dumps(conditions))
-    write_games(folder / "games.replay", games)
-    return folder
-
-
 DROP = """({ name, content }) => {
     const files = new DataTransfer();
     files.items.add(new File([Uint8Array.from(atob(content), (each) => each.charCodeAt(0))], name));
@@ -422,7 +398,7 @@ def boards_before_moves(game: Episode) -> list[list[int]]:
 
 
 def test_a_dropped_replay_is_held_against_a_model(go: Visitor, server: Server, tmp_path: Path) -> None:
-    games = finished_games(6)
+    games = corner_games(6)
     write_games(tmp_path / "games.replay", games)
     worst = min(games, key=lambda game: game.score)
     boards = boards_before_moves(worst)
@@ -433,7 +409,7 @@ def test_a_dropped_replay_is_held_against_a_model(go: Visitor, server: Server, t
     with go() as visit:
         drop(visit, tmp_path / "games.replay")
         visit.page.get_by_text(f"small would choose another move in {len(disputed)} ").wait_for()
-        visit.page.locator("#tab-replay progress").wait_for(state="hidden")
+        expect(visit.page.locator("#tab-replay progress")).to_have_css("visibility", "hidden")
         board = "#tab-replay .left .board"
         assert board_of(visit, board) == boards[0]
         visit.page.keyboard.press("d")
@@ -447,7 +423,7 @@ def test_a_dropped_replay_is_held_against_a_model(go: Visitor, server: Server, t
 
 
 def test_a_damaged_replay_is_refused(go: Visitor, tmp_path: Path) -> None:
-    write_games(tmp_path / "games.replay", finished_games(2))
+    write_games(tmp_path / "games.replay", corner_games(2))
     content = bytearray((tmp_path / "games.replay").read_bytes())
     content[40] ^= 1
     (tmp_path / "damaged.replay").write_bytes(content)
@@ -463,8 +439,8 @@ def test_a_damaged_replay_is_refused(go: Visitor, tmp_path: Path) -> None:
 
 
 def test_of_two_results_the_last_one_is_shown(go: Visitor, server: Server) -> None:
-    write_result(server, "slow", finished_games(1))
-    write_result(server, "fast", finished_games(3))
+    write_result(server.results / "slow", corner_games(1))
+    write_result(server.results / "fast", corner_games(3))
     with go("/#replay") as visit:
         asked: list[Route] = []
         visit.page.route(
@@ -483,7 +459,7 @@ def test_of_two_results_the_last_one_is_shown(go: Visitor, server: Server) -> No
 
 
 def test_a_result_asks_for_a_token_once(go: Visitor, server: Server) -> None:
-    write_result(server, "guarded", finished_games(1))
+    write_result(server.results / "guarded", corner_games(1))
     with go() as visit:
         visit.page.clock.install()
         set_speed(visit, "play", 0)
@@ -499,8 +475,8 @@ def test_a_result_asks_for_a_token_once(go: Visitor, server: Server) -> None:
 
 
 def test_an_evaluation_is_watched_while_it_grows(go: Visitor, server: Server) -> None:
-    games = finished_games(12)
-    folder = write_result(server, "evaluate-corner", games[:6:-1])
+    games = corner_games(12)
+    folder = write_result(server.results / "evaluate-corner", games[:6:-1])
     running = [{"game": 5, "board": games[5].start.tolist(), "score": 0, "moves": 0}]
     live = {"player": "corner", "seed": 5, "games": 12, "moves_per_second": 900, "running_scores": [0]}
     (folder / "live.json").write_text(json.dumps({**live, "updated": time.time(), "boards": running}))

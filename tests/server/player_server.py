@@ -8,4 +8,5 @@ from pathlib import Path
 from octofold_server.cli import main
 
 sys.path.append(str(Path(__file__).parents[1] / "support" / "kinds"))
-sys.exit(main())
+if __name__ == "__main__":
+    sys.exit(main())

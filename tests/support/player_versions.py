@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import hashlib
-import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
-from octofold_game.contract.model import CARD_FILE, Card, ListedFile, ServedPlayer, encode_card
+from octofold_game.contract.model import (
+    CARD_FILE,
+    PLAYER_CARD_FORMAT,
+    Card,
+    ListedFile,
+    ServedPlayer,
+    encode_card,
+)
 from octofold_game.contract.searches import Option
 from octofold_game.rules import legal_moves
 
@@ -16,12 +24,6 @@ KINDS = Path(__file__).parent / "kinds"
 PROGRAM = Path(__file__).parents[1] / "server" / "player_server.py"
 """The octofold-serve that finds the kinds."""
 TABLE = bytes([30, 10, 20, 40])
-
-
-def find_kinds() -> None:
-    """Let this process find the kinds."""
-    if str(KINDS) not in sys.path:
-        sys.path.append(str(KINDS))
 
 
 def write_player(
@@ -35,20 +37,41 @@ def write_player(
     largest_exponent: int = 15,
     **options: Option,
 ) -> Path:
-    """Write a version with this table; keywords are options of the player."""
-    folder = repository / name / str(version)
+    """Write a version of a fake player with this table; keywords are options of the player."""
+    return write_version(
+        repository / name / str(version),
+        ServedPlayer(kind=kind, options=options),
+        {"table": table},
+        "points" if options.get("values", True) else None,
+        largest_exponent,
+        digest,
+    )
+
+
+def write_version(
+    folder: Path,
+    player: ServedPlayer,
+    files: Mapping[str, bytes],
+    value_unit: str | None,
+    largest_exponent: int = 15,
+    digest: str | None = None,
+) -> Path:
+    """Write a version of any player, REPOSITORY/NAME/VERSION, and the card for it.
+
+    The card lists the files with their digests, or with `digest`.
+    """
     folder.mkdir(parents=True)
-    (folder / "table.bin").write_bytes(table)
-    listed = ListedFile(file="table.bin", sha256=digest or hashlib.sha256(table).hexdigest())
-    player = ServedPlayer(kind=kind, options=options, files={"table": listed})
-    unit = "points" if options.get("values", True) else None
+    listed = {}
+    for name, content in files.items():
+        (folder / f"{name}.bin").write_bytes(content)
+        listed[name] = ListedFile(file=f"{name}.bin", sha256=digest or hashlib.sha256(content).hexdigest())
     card = Card(
-        format=2,
-        name=name,
-        version=version,
+        format=PLAYER_CARD_FORMAT,
+        name=folder.parent.name,
+        version=int(folder.name),
         largest_exponent=largest_exponent,
-        value_unit=unit,
-        player=player,
+        value_unit=value_unit,
+        player=replace(player, files=listed),
         strength=None,
     )
     (folder / CARD_FILE).write_bytes(encode_card(card))

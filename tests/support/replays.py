@@ -1,11 +1,14 @@
 """Finished games, in forms that tests compare."""
 
+import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from octofold_game.episodes import Episode
+import numpy as np
+from octofold_game.episodes import Episode, Episodes
 from octofold_game.referee import verify
-from octofold_game.replays import read_replays
+from octofold_game.replays import ReplayWriter, read_replays
 
 Replays = dict[int, tuple[bytes, bytes, int]]
 """The start, the moves and the score of each game, by its number."""
@@ -25,3 +28,28 @@ def told(episode: Episode) -> tuple[Any, ...]:
     """Everything about an episode."""
     boards = episode.start.tolist(), episode.final_board.tolist()
     return episode.game, episode.seed, episode.largest_exponent, episode.moves, episode.score, *boards
+
+
+def corner_games(count: int, seed: int = 5) -> list[Episode]:
+    """Games of a player that goes left, up, right or down, whichever comes first and is legal."""
+    episodes, finished = Episodes(seed, range(count)), []
+    while len(episodes.running):
+        order = episodes.legal[:, [3, 0, 1, 2]]
+        finished += episodes.step(np.array([3, 0, 1, 2])[order.argmax(axis=1)])
+    return sorted(finished, key=lambda episode: episode.game)
+
+
+def write_games(file: Path, games: Sequence[Episode]) -> None:
+    """Write a replay file."""
+    with ReplayWriter(file) as writer:
+        for game in games:
+            writer.append(game)
+
+
+def write_result(folder: Path, games: Sequence[Episode], model: str = "corner") -> Path:
+    """A new result folder, as `octofold evaluate` makes it."""
+    folder.mkdir()
+    conditions = {"model": model, "version": "", "precision": "", "sha256": None, "seed": games[0].seed}
+    (folder / "conditions.json").write_text(json.dumps(conditions))
+    write_games(folder / "games.replay", games)
+    return folder

@@ -6,9 +6,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 from octofold_game.commands.options import option
+from octofold_game.rules import legal_moves
 
 from octofold_client.cli.arguments import DEFAULT_TARGET, ModelFlags, OptionalServerFlags, asked_for
 from octofold_client.contenders.advice import Advice, Adviser, Thought, local_adviser, served_adviser
+from octofold_client.contenders.judges import COSTLY
 from octofold_client.errors import OctofoldError, UsageError
 
 
@@ -60,6 +62,22 @@ class Asked:
         except OctofoldError as error:
             return str(error)
         return self._known[key]
+
+    @property
+    def tells_costs(self) -> bool:
+        """Whether its values tell what a move costs."""
+        return self._adviser.worth is not None
+
+    def mistakes(self, boards: NDArray[np.uint8], made: NDArray[np.uint8]) -> NDArray[np.bool_] | str:
+        """Whether each move made `[N]` on boards `[N, 16]` costs too much, or the message of the error."""
+        assert self._adviser.worth is not None
+        try:
+            values = self._adviser.worth(boards)
+        except OctofoldError as error:
+            return str(error)
+        values = np.where(legal_moves(boards), values, -np.inf)
+        costs: NDArray[np.float64] = values.max(axis=1) - values[np.arange(len(made)), made]
+        return np.greater_equal(costs, COSTLY[self._adviser.unit])
 
     def choices(self, boards: NDArray[np.uint8]) -> NDArray[np.int64] | str:
         """The choices `[N]` for boards `[N, 16]`, or the message of the error."""

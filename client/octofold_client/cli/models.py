@@ -36,6 +36,9 @@ def _described(version: ModelVersion) -> str:
     if not version.ready:
         return f"{version.state}: {version.reason}" if version.reason else version.state
     card, parts = version.card, ["ready", version.precision]
+    if card is not None and card.player is not None:
+        options = ",".join(f"{name}={value}" for name, value in card.player.options.items())
+        parts.append(f"player {card.player.kind}" + f":{options}" * bool(options))
     if card is not None and card.weights:
         parts.append(f"{card.weights:,} weights")
     if card is not None and card.decision_rule is not None:
@@ -51,7 +54,8 @@ def _strength(strength: Strength) -> str:
     if strength.average_interval is not None:
         low, high = strength.average_interval
         interval = f" ({low:,.0f} to {high:,.0f})"
-    played = f"{counted(strength.games, 'game')} in {strength.precision}, seed {strength.seed}"
+    how = f" in {strength.precision}" if strength.precision else ""
+    played = f"{counted(strength.games, 'game')}{how}, seed {strength.seed}"
     return f"average score {strength.average:,.0f}{interval}, best {strength.best:,}; {played}"
 
 
@@ -79,6 +83,8 @@ def _card(card: Card) -> dict[str, Any]:
         "decision_rule": card.decision_rule,
         "symmetries": card.symmetries or None,
         "largest_tile": 1 << card.largest_exponent,
+        "player": None if card.player is None else msgspec.to_builtins(card.player),
+        "value_unit": card.value_unit,
         "strength": None if card.strength is None else msgspec.to_builtins(card.strength),
     }
 

@@ -1,5 +1,6 @@
 """`octofold move`: prints the next move for a board, or for each board of a file."""
 
+import math
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -54,17 +55,21 @@ def move(options: Options) -> None:
                 {
                     "model": served.model,
                     "version": served.version.version,
-                    "moves": [_described(number, shares) for number, shares in answers],
+                    "moves": [_described(number, shares, served) for number, shares in answers],
                 }
             )
         elif one is not None:
             ((number, shares),) = answers
+            form = ",.6g" if served.is_player else ".1%"
             named = zip(MOVE_NAMES, shares, strict=True)
-            print(f"{_name(number)}  ({', '.join(f'{name} {share:.1%}' for name, share in named)})")
+            said = ", ".join(f"{name} {share:{form}}" for name, share in named if math.isfinite(share))
+            unit = f" {served.value_unit}" if said and served.is_player else ""
+            print(f"{_name(number)}  ({said}{unit})" if said else _name(number))
         else:
             print(",".join(("move", *MOVE_NAMES)))
             for number, shares in answers:
-                print(",".join((_name(number), *(f"{share:.4f}" for share in shares))))
+                told = (f"{share:.4f}" if math.isfinite(share) else "" for share in shares)
+                print(",".join((_name(number), *told)))
 
 
 def _named(words: Sequence[str], tiles: bool) -> list[int]:
@@ -91,19 +96,24 @@ def _typed(tiles: bool, served: ServedModel) -> NDArray[np.uint8]:
 def _answers(
     client: Client, served: ServedModel, boards: NDArray[np.uint8]
 ) -> Iterator[tuple[int, list[float]]]:
-    """The number of the move and the four probabilities for each board."""
+    """The number of the move for each board, and its four probabilities, or values if a player has some."""
     for start in range(0, len(boards), BOARDS_A_CALL):
         answers = client.next_moves(
-            boards[start : start + BOARDS_A_CALL], model=served.model, version=served.version.version
+            boards[start : start + BOARDS_A_CALL],
+            model=served.model,
+            version=served.version.version,
         )
-        assert answers.probabilities is not None
-        yield from zip(answers.moves.tolist(), answers.probabilities.tolist(), strict=True)
+        shares = answers.values if served.is_player else answers.probabilities
+        if shares is None:
+            shares = np.full((len(answers.moves), 4), -np.inf, np.float32)
+        yield from zip(answers.moves.tolist(), shares.tolist(), strict=True)
 
 
-def _described(number: int, shares: list[float]) -> dict[str, Any]:
+def _described(number: int, shares: list[float], served: ServedModel) -> dict[str, Any]:
+    told = [share if math.isfinite(share) else None for share in shares]
     return {
         "move": None if number < 0 else MOVE_NAMES[number],
-        "probabilities": dict(zip(MOVE_NAMES, shares, strict=True)),
+        "values" if served.is_player else "probabilities": dict(zip(MOVE_NAMES, told, strict=True)),
     }
 
 

@@ -173,22 +173,37 @@ class _Viewer:
         return keys
 
     def _seek(self) -> None:
-        """Go on looking for a disagreement, at some boards at a time, so that any key ends it."""
+        """Go on looking for a disagreement or mistake, at some boards at a time, so that any key ends it."""
         cursor, direction = self._cursor, self._cursor.seeking
         if not direction:
             return
         if self._ask is None:
-            cursor.seeking, cursor.note = 0, "d needs --player, --model or --target"
+            cursor.seeking, cursor.note = 0, "c and d need --player, --model or --target"
             return
+        if cursor.wants_mistake and not self._ask.tells_costs:
+            cursor.seeking, cursor.note = (
+                0,
+                "c needs points, such as --player ntuple:models/ntuple/2",
+            )
+            return
+        what = "mistake" if cursor.wants_mistake else "disagreement"
         rows = disputable(cursor.at, cursor.last, direction)[: self._ask.boards_at_once]
-        choices = self._ask.choices(self._walk.boards[rows]) if len(rows) else "no other disagreement"
-        if isinstance(choices, str):
-            cursor.at, cursor.seeking, cursor.note = cursor.sought_from, 0, choices
+        sought = self._sought(self._ask, rows) if len(rows) else f"no other {what}"
+        if isinstance(sought, str):
+            cursor.at, cursor.seeking, cursor.note = cursor.sought_from, 0, sought
             return
-        disputed = np.flatnonzero(choices != self._walk.moves[rows])
-        cursor.at = int(rows[disputed[0]] if len(disputed) else rows[-1])
-        cursor.seeking = 0 if len(disputed) else direction
-        cursor.note = "" if len(disputed) else "looking for a disagreement; any key stops"
+        found = np.flatnonzero(sought)
+        cursor.at = int(rows[found[0]] if len(found) else rows[-1])
+        cursor.seeking = 0 if len(found) else direction
+        cursor.note = "" if len(found) else f"looking for a {what}; any key stops"
+
+    def _sought(self, ask: Asked, rows: NDArray[np.int64]) -> NDArray[np.bool_] | str:
+        """Whether each move is what is looked for, or the message of an error."""
+        boards, made = self._walk.boards[rows], self._walk.moves[rows]
+        if self._cursor.wants_mistake:
+            return ask.mistakes(boards, made)
+        choices = ask.choices(boards)
+        return choices if isinstance(choices, str) else choices != made
 
     def _change_game(self) -> None:
         cursor, direction = self._cursor, self._cursor.other_game

@@ -45,7 +45,7 @@ class Options(JsonFlag, HtmlFlag):
     )
     out: File | None = option(
         None,
-        f"file of --html (default: {HTML_FILE} in the folder; {OVERLAY_FILE} in the first of several)",
+        f"file of --html (default: {HTML_FILE} in the folder; of several, {OVERLAY_FILE} here)",
     )
 
 
@@ -73,7 +73,7 @@ def report(options: Options) -> None:
     if not several and not is_load_test:
         content, files = _rebuild(first, draw, write_scores, shown=not options.json)
     if options.html:
-        file = options.out or first / (OVERLAY_FILE if several else HTML_FILE)
+        file = options.out or (Path(OVERLAY_FILE) if several else first / HTML_FILE)
         files["page"] = write_html(file, options.folders)
     print_files(content, files, options.json)
 

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from octofold_game.player import Judge as ValuingPlayer
 
-from octofold_client.contenders.judges import PROBABILITY
+from octofold_client.contenders.judges import COSTLY, PROBABILITY
 from octofold_client.contenders.player_specs import local_player
 from octofold_client.contenders.served_model import ServedModel
 from octofold_client.rpc.client import Client
@@ -49,6 +49,10 @@ class Adviser:
     """The choices `[N]` for boards `[N, 16]`, -1 if the game is over."""
     boards_at_once: int
     """Boards that are worth one question, which takes well below a second."""
+    worth: Callable[[NDArray[np.uint8]], NDArray[np.float64]] | None = None
+    """The values `[N, 4]` of the moves of boards `[N, 16]`; None without values that make up a cost."""
+    unit: str = ""
+    """Unit of `worth`, a key of `COSTLY`."""
 
 
 def served_adviser(client: Client, served: ServedModel) -> Adviser:
@@ -57,8 +61,12 @@ def served_adviser(client: Client, served: ServedModel) -> Adviser:
 
     def advise(board: NDArray[np.uint8]) -> Advice:
         answer = client.next_move(board, model=model, version=version)
-        values = answer.probabilities.astype(np.float64)
-        return Advice(served.title, answer.move, values, PROBABILITY, answer.votes)
+        if not served.is_player:
+            values = answer.probabilities.astype(np.float64)
+            return Advice(served.title, answer.move, values, PROBABILITY, answer.votes)
+        has_values = answer.values is not None and np.isfinite(answer.values).any()
+        worth = answer.values.astype(np.float64) if answer.values is not None and has_values else None
+        return Advice(served.title, answer.move, worth, served.value_unit, None)
 
     def choose(boards: NDArray[np.uint8]) -> NDArray[np.int64]:
         return client.next_moves(boards, model=model, version=version).moves.astype(np.int64)
@@ -84,4 +92,6 @@ def local_adviser(spec: str) -> Adviser:
     def choose(boards: NDArray[np.uint8]) -> NDArray[np.int64]:
         return player.next_moves(boards).astype(np.int64)
 
+    if isinstance(player, ValuingPlayer) and player.value_unit in COSTLY:
+        return Adviser(advise, choose, _LOCAL_BOARDS, player.action_values, player.value_unit)
     return Adviser(advise, choose, _LOCAL_BOARDS)

@@ -18,7 +18,9 @@ from octofold_client.contenders.served_model import ServedModel
 from octofold_client.errors import UsageError
 from octofold_client.rpc.client import Client
 
-PROBABILITY = "probability"
+PROBABILITY, POINTS, SUCCESS = "probability", "points", "chance of success"
+COSTLY = {POINTS: 1_000.0, SUCCESS: 0.01}
+"""By unit, from which cost on a move counts as a mistake, in every game alike, as on the page."""
 _SERVED_BOARDS_AT_ONCE = 1024
 
 
@@ -67,11 +69,17 @@ def local_judge(spec: str) -> Judge:
 
 
 def served_judge(client: Client, selected: ServedModel) -> Judge:
-    """A served model version, as a judge."""
+    """A served model version, as a judge.
+
+    Raises:
+        UsageError: it is a player that does not value moves.
+    """
+    if selected.is_player and not selected.value_unit:
+        raise UsageError(f"{selected.title} cannot judge: it does not value moves")
     return Judge(
         selected.title,
         selected.sha256,
-        PROBABILITY,
+        selected.value_unit if selected.is_player else PROBABILITY,
         selected.largest_exponent or LARGEST_EXPONENT,
         _SERVED_BOARDS_AT_ONCE,
         partial(_of_model, client, selected),
@@ -85,5 +93,7 @@ def _of_player(player: ValuingPlayer, boards: NDArray[np.uint8]) -> Opinion:
 
 def _of_model(client: Client, served: ServedModel, boards: NDArray[np.uint8]) -> Opinion:
     answers = client.next_moves(boards, model=served.model, version=served.version.version)
-    assert answers.probabilities is not None
-    return Opinion(answers.moves, answers.probabilities.astype(np.float64))
+    worth = answers.values if served.is_player else answers.probabilities
+    assert worth is not None
+    is_known = np.isfinite(worth).any(axis=1, keepdims=True)  # a table may know the move, and no values
+    return Opinion(answers.moves, np.where(is_known, worth, 0).astype(np.float64))

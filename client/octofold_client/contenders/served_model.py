@@ -4,6 +4,7 @@ This happens once, before the work starts. A misspelled name fails early, with t
 version plays all games of an evaluation even if a newer one is published in the meantime.
 """
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -11,11 +12,16 @@ import numpy as np
 from numpy.typing import NDArray
 from octofold_game.commands.suggestions import did_you_mean
 
-from octofold_client.errors import UnknownModel
+from octofold_client.errors import Unavailable, UnknownModel
 from octofold_client.rpc.answers import Model, ModelVersion, NextMoves
 from octofold_client.rpc.client import Client, PendingAnswer
 from octofold_client.rpc.conversations import NO_RETRY
 from octofold_client.wording import listed
+
+LOAD_SECONDS = 300.0
+"""The tables of a player have gigabytes, which are hashed."""
+
+FIRST_BOARD = np.array([[1, 1, *[0] * 14]], np.uint8)
 
 
 @dataclass(frozen=True)
@@ -29,6 +35,16 @@ class ServedModel:
     def title(self) -> str:
         """Name for people."""
         return f"{self.model} version {self.version.version}"
+
+    @property
+    def is_player(self) -> bool:
+        """Whether it is a player and not a network."""
+        return self.version.card is not None and self.version.card.player is not None
+
+    @property
+    def value_unit(self) -> str:
+        """What a player's values of moves count; empty if it has none."""
+        return (self.version.card and self.version.card.value_unit) or ""
 
     @property
     def largest_exponent(self) -> int | None:
@@ -71,6 +87,40 @@ class ServedSource:
             version=self._version,
             retry=NO_RETRY,
         )
+
+
+def loaded(client: Client, models: Sequence[Model], name: str, version: str) -> Sequence[Model]:
+    """The models of a server, with the player `name` loaded if it is loaded only when somebody asks for it.
+
+    Raises:
+        Unavailable: it was not loaded in time.
+    """
+    end = time.monotonic() + LOAD_SECONDS
+    while _is_asleep(models, name, version):
+        try:
+            client.begin_next_moves(FIRST_BOARD, model=name, version=version, retry=NO_RETRY).result()
+        except Unavailable:  # the question starts the loading
+            if time.monotonic() > end:
+                raise
+            time.sleep(0.1)
+        except UnknownModel:  # it cannot be loaded; `select` says why
+            return client.list_models()
+        models = client.list_models()
+    return models
+
+
+def _is_asleep(models: Sequence[Model], name: str, version: str) -> bool:
+    found = [
+        known
+        for model in models
+        if model.name == name
+        for known in model.versions
+        if version in ("", known.version)
+    ]
+    return not any(known.ready for known in found) and any(
+        known.card is not None and known.card.player is not None and known.state in ("unloaded", "loading")
+        for known in found
+    )
 
 
 def select(models: Sequence[Model], name: str = "", version: str = "") -> ServedModel:

@@ -6,7 +6,7 @@ from contextlib import ExitStack
 from types import TracebackType
 from typing import Self
 
-from octofold_client.contenders.served_model import ServedModel, ServedSource, select
+from octofold_client.contenders.served_model import ServedModel, ServedSource, loaded, select
 from octofold_client.errors import DeadlinePassed, EvaluationError, OctofoldError, Unavailable
 from octofold_client.evaluation.result_folder import Conditions, differences
 from octofold_client.rpc.answers import Model
@@ -126,8 +126,12 @@ class Servers:
 
         Raises:
             UnknownModel: a server does not have the version, or it is not ready.
+            Unavailable: a server does not load the player.
             EvaluationError: two servers have different model files.
         """
+        self._answering = [
+            (client, tuple(loaded(client, models, name, version))) for client, models in self._answering
+        ]
         first, *others = [select(models, name, version) for _, models in self._answering]
         wanted, first_target = Conditions.of(first, 0), self._answering[0][0].target
         for (client, _), served in zip(self._answering[1:], others, strict=True):

@@ -58,10 +58,15 @@ class AsyncClient:
         return self._calls.target
 
     async def next_move(
-        self, board: ArrayLike, *, model: str | None = None, version: str | int | None = None
+        self,
+        board: ArrayLike,
+        *,
+        model: str | None = None,
+        version: str | int | None = None,
+        search_seconds: float | None = None,
     ) -> NextMove:
         """The move for one board; see `Client.next_move`."""
-        return await self._drive(self._calls.of_model(model, version).next_move(board))
+        return await self._drive(self._calls.of_model(model, version).next_move(board, search_seconds))
 
     async def next_moves(
         self,
@@ -70,10 +75,11 @@ class AsyncClient:
         with_probabilities: bool = True,
         model: str | None = None,
         version: str | int | None = None,
+        search_seconds: float | None = None,
     ) -> NextMoves:
         """The moves for boards; see `Client.next_moves`."""
         calls = self._calls.of_model(model, version)
-        return await self._drive(calls.next_moves(boards, with_probabilities))
+        return await self._drive(calls.next_moves(boards, with_probabilities, search_seconds))
 
     async def list_models(
         self, *, timeout_seconds: float | None = None, retry: RetryPolicy | None = None

@@ -154,18 +154,25 @@ class Client:
         return self._calls.target
 
     def next_move(
-        self, board: ArrayLike, *, model: str | None = None, version: str | int | None = None
+        self,
+        board: ArrayLike,
+        *,
+        model: str | None = None,
+        version: str | int | None = None,
+        search_seconds: float | None = None,
     ) -> NextMove:
         """The move for one board of exponents, `[16]` or `[4, 4]`.
 
         `model` and `version` replace those of the client for this call. A `model` without a `version` means
-        its newest version.
+        its newest version. A player searches for `search_seconds`, above 0 and at most 60; without them, as
+        deep as its options say. Networks pass over them.
 
         Raises:
             BoardError: the board is invalid.
             OctofoldError: the call failed.
         """
-        return self._begin(self._calls.of_model(model, version).next_move(board)).result()
+        calls = self._calls.of_model(model, version)
+        return self._begin(calls.next_move(board, search_seconds)).result()
 
     def next_moves(
         self,
@@ -174,15 +181,23 @@ class Client:
         with_probabilities: bool = True,
         model: str | None = None,
         version: str | int | None = None,
+        search_seconds: float | None = None,
     ) -> NextMoves:
         """The moves for one or more boards, `[N, 16]` or `[N, 4, 4]`; the arguments are as in `next_move`.
+
+        `with_probabilities` asks a network for probabilities, and a player for values, depth and positions.
+        `search_seconds` are for each board.
 
         Raises:
             BoardError: a board is invalid.
             OctofoldError: the call failed.
         """
         return self.begin_next_moves(
-            boards, with_probabilities=with_probabilities, model=model, version=version
+            boards,
+            with_probabilities=with_probabilities,
+            model=model,
+            version=version,
+            search_seconds=search_seconds,
         ).result()
 
     def begin_next_moves(
@@ -192,6 +207,7 @@ class Client:
         with_probabilities: bool = True,
         model: str | None = None,
         version: str | int | None = None,
+        search_seconds: float | None = None,
         retry: RetryPolicy | None = None,
     ) -> PendingAnswer[NextMoves]:
         """Send boards and return at once; `result` of the returned object waits for the answer.
@@ -199,7 +215,7 @@ class Client:
         `retry` replaces that of the client.
         """
         calls = self._calls.of_model(model, version).within(None, retry)
-        return self._begin(calls.next_moves(boards, with_probabilities))
+        return self._begin(calls.next_moves(boards, with_probabilities, search_seconds))
 
     def list_models(
         self, *, timeout_seconds: float | None = None, retry: RetryPolicy | None = None

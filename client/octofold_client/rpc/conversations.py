@@ -8,15 +8,16 @@ output itself, so tests can run it without a server.
 import math
 import random
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import repeat
 from typing import Any, TypeVar
 
 import grpc
 import numpy as np
 from google.protobuf.message import Message
 from grpc_health.v1 import health_pb2
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from octofold_game.contract.model import Card, CardError, parse_card
 from octofold_game.rules import LARGEST_EXPONENT, check_boards
 from octofold_proto import messages
@@ -38,6 +39,8 @@ from octofold_client.rpc.targets import addresses_of
 from octofold_client.rpc.unreachable import explain
 
 T = TypeVar("T")
+
+_NO_PROBABILITIES, _NO_VOTES = np.zeros(0, np.float32), np.zeros(0, np.uint8)
 
 _LONGEST_SECONDS = 1e9
 """gRPC adds a timeout to the time and counts nanoseconds in 63 bits: a longer one would already be over."""
@@ -150,33 +153,47 @@ class Calls:
             retry=self.retry if retry is None else retry,
         )
 
-    def next_move(self, board: ArrayLike) -> Conversation[NextMove]:
+    def next_move(self, board: ArrayLike, search_seconds: float | None = None) -> Conversation[NextMove]:
         """Ask for the move on a board of exponents, `[16]` or `[4, 4]`.
 
         Raises:
             BoardError: the board is invalid; nothing is sent.
+            ValueError: so is the time of a search.
         """
         cells = _cells(board)
+        if search_seconds is not None:
+            request = self._of_boards([cells])
+            request.search_time_us = _search_time_us(search_seconds)
+            return self._ask_for("NextMoves", request, lambda response: answers_of(response, 1)[0])
         return self._ask(
             lambda seconds: SendBoard(cells, seconds, self.model, self.version), lambda answer: answer
         )
 
     def of_boards(self, boards: Sequence[bytes], timeout_seconds: float) -> Send:
         """One call for the boards of many `SendBoard` steps; `answers_of` splits its response."""
-        request = pb.NextMovesRequest(
+        return Send("NextMoves", self._of_boards(boards), timeout_seconds)
+
+    def _of_boards(self, boards: Sequence[bytes]) -> pb.NextMovesRequest:
+        return pb.NextMovesRequest(
             model=self.model,
             version=self.version,
             boards=b"".join(boards),
             with_probabilities=True,
             with_votes=True,
+            with_search=True,
         )
-        return Send("NextMoves", request, timeout_seconds)
 
-    def next_moves(self, boards: ArrayLike, with_probabilities: bool) -> Conversation[NextMoves]:
+    def next_moves(
+        self,
+        boards: ArrayLike,
+        with_probabilities: bool,
+        search_seconds: float | None = None,
+    ) -> Conversation[NextMoves]:
         """Ask for the moves on boards of exponents, `[N, 16]` or `[N, 4, 4]`.
 
         Raises:
             BoardError: a board is invalid; nothing is sent.
+            ValueError: so is the time of a search.
         """
         checked = check_boards(boards)
         n = len(checked)
@@ -185,6 +202,8 @@ class Calls:
             version=self.version,
             boards=messages.boards_to_bytes(checked),
             with_probabilities=with_probabilities,
+            with_search=with_probabilities,
+            search_time_us=0 if search_seconds is None else _search_time_us(search_seconds),
         )
         return self._ask_for(
             "NextMoves", request, lambda response: _parse_next_moves(response, n, with_probabilities)
@@ -281,22 +300,39 @@ def answers_of(response: pb.NextMovesResponse, n: int) -> list[NextMove]:
     """
     many = _parse_next_moves(response, n, with_probabilities=True)
     try:
-        votes = messages.votes_from_bytes(response.votes, n)
+        votes = repeat(_NO_VOTES) if many.depth is not None else messages.votes_from_bytes(response.votes, n)
     except ValueError as error:
         raise _misfit(error) from None
-    rows = zip(many.moves.tolist(), many.probabilities, votes, strict=True)  # type: ignore[arg-type]  # not None
+    probabilities = repeat(_NO_PROBABILITIES) if many.probabilities is None else many.probabilities
+    shared = (many.model, many.version, many.queue_us, many.inference_us)
     return [
-        NextMove(move, shares, row, many.model, many.version, many.queue_us, many.inference_us)
-        for move, shares, row in rows
+        NextMove(move, shares, row, *shared, *searched)
+        for move, shares, row, searched in zip(
+            many.moves.tolist(), probabilities, votes, _searched(many), strict=False
+        )
     ]
 
 
+def _searched(many: NextMoves) -> Iterable[tuple[NDArray[np.float32] | None, int | None, int | None]]:
+    """Values, depth and positions of each board; without end from a network."""
+    if many.depth is None or many.positions is None:
+        return repeat((None, None, None))
+    values = repeat(None) if many.values is None else many.values
+    return zip(values, many.depth.tolist(), many.positions.tolist(), strict=False)
+
+
 def _parse_next_moves(response: pb.NextMovesResponse, n: int, with_probabilities: bool) -> NextMoves:
+    """What a response holds: if asked, a network has probabilities, and a player has depth and positions."""
+    probabilities = values = depth = positions = None
     try:
         moves = messages.moves_from_bytes(response.moves, n)
-        probabilities = (
-            messages.probabilities_from_bytes(response.probabilities, n) if with_probabilities else None
-        )
+        if response.depth:
+            depth = messages.depth_from_bytes(response.depth, n)
+            positions = messages.positions_from_bytes(response.positions, n)
+            if response.values:
+                values = messages.values_from_bytes(response.values, n)
+        elif with_probabilities:
+            probabilities = messages.probabilities_from_bytes(response.probabilities, n)
     except ValueError as error:
         raise _misfit(error) from None
     return NextMoves(
@@ -306,7 +342,18 @@ def _parse_next_moves(response: pb.NextMovesResponse, n: int, with_probabilities
         version=response.version,
         queue_us=response.queue_us,
         inference_us=response.inference_us,
+        values=values,
+        depth=depth,
+        positions=positions,
     )
+
+
+def _search_time_us(seconds: float) -> int:
+    time_us = round(seconds * 1e6)
+    if not 0 < time_us <= messages.LONGEST_SEARCH_US:
+        longest = messages.LONGEST_SEARCH_US // 10**6
+        raise ValueError(f"search_seconds is {seconds:g}; it takes more than 0 and at most {longest}")
+    return time_us
 
 
 def _misfit(error: ValueError) -> BrokenAnswer:

@@ -7,8 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from octofold_game.drawing.figures import (
     WIDE,
@@ -37,6 +39,7 @@ _BINS = (20, 72)
 _NICE = (1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 7.5, 10.0)
 _ROW_INCHES = 1.15
 _NAME_INCHES = 0.18
+_AVERAGE_WIDTH, _BAND_ALPHA = 1.3, 0.16
 _HEADROOM = 1.4
 """The height of the axes over the highest bar, for the words above the bars."""
 _MOST_VALUES = 40
@@ -108,20 +111,33 @@ def _scores(results: Sequence[Shown], size: Size) -> Figure:
         Patch(facecolor=tile_color(tile), edgecolor=INK, linewidth=0.25, label=f"{tile}") for tile in tiles
     ]
     figure.legend(handles=legend[::-1], title="largest\ntile", loc="outside right upper")
+    marks = _marks(results)
+    figure.legend(handles=marks, loc="outside lower center", ncols=len(marks), fontsize="small")
     return figure
+
+
+def _marks(results: Sequence[Shown]) -> list[Artist]:
+    """What the lines and the band of `_mark_average` are, for a legend."""
+    marks: list[Artist] = [Line2D([], [], color=INK, linewidth=_AVERAGE_WIDTH, label="average")]
+    if any(shown.evaluation.summary.average_interval is not None for shown in results):
+        marks.append(Patch(color=INK, alpha=_BAND_ALPHA, linewidth=0, label="its 95% interval"))
+    if len(results) == 1:
+        marks.append(Line2D([], [], color=INK, linewidth=1.1, linestyle=":", label="median"))
+    return marks
 
 
 def _mark_average(axes: Axes, shown: Shown, *, alone: bool) -> None:
     summary = shown.evaluation.summary
     interval = summary.average_interval
-    axes.axvline(summary.average, color=INK, linewidth=1.3)
+    # The words stand above the bars, where no line may strike them through.
+    axes.axvline(summary.average, 0, 1 / _HEADROOM, color=INK, linewidth=_AVERAGE_WIDTH)
     said = f"average {summary.average:,.0f}"
     if interval is not None:
-        axes.axvspan(*interval, color=INK, alpha=0.16, linewidth=0, zorder=0)
+        axes.axvspan(*interval, 0, 1 / _HEADROOM, color=INK, alpha=_BAND_ALPHA, linewidth=0, zorder=0)
         said += f" ({interval[0]:,.0f} to {interval[1]:,.0f})"
     if alone:
         said += f"\nmedian {summary.median:,.0f}"
-        axes.axvline(summary.median, color=INK, linewidth=1.1, linestyle=":")
+        axes.axvline(summary.median, 0, 1 / _HEADROOM, color=INK, linewidth=1.1, linestyle=":")
     else:
         said = f"{shortened(shown.name)}\n{said}"
     axes.text(0.995, 0.96, said, transform=axes.transAxes, ha="right", va="top", fontsize="small")

@@ -3,11 +3,12 @@
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from textwrap import wrap
 from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
-from octofold_game.drawing.tile_colors import EMPTY_ON_DARK, color_of
+from octofold_game.drawing.palette import EMPTY_ON_DARK, color_of
 from octofold_game.rules import MOVE_NAMES
 from rich import box
 from rich.console import Console, Group, RenderableType
@@ -15,6 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from octofold_client.contenders.advice import Advice
+from octofold_client.contenders.judges import SUCCESS
 from octofold_client.errors import EvaluationError
 
 ARROWS = ("↑", "→", "↓", "←")
@@ -159,7 +161,7 @@ def _style(exponent: int, colors: str | None) -> str:
         return f"bold {_FEW_COLORS.get(exponent, _FEW_HIGH)}" if exponent else ""
     if not exponent:
         return f"on {EMPTY_ON_DARK}"
-    color = color_of(exponent)
+    color = color_of(exponent, on_dark=True)  # as most terminals are
     return f"bold {color.text} on {color.background}"
 
 
@@ -232,11 +234,11 @@ def _heights(text: Sequence[Text], columns: int) -> int:
 
 
 def _height(line: Text, columns: int) -> int:
-    return 1 if line.no_wrap else max(1, -(-line.cell_len // columns))
+    return 1 if line.no_wrap else max(1, len(wrap(line.plain, columns)))
 
 
 def opinion(advice: Advice, made: int | None, look: Look) -> list[Text]:
-    """A line for each move: its value, its votes, whether the adviser chooses it, and whether it was made."""
+    """A line for each move: its value, its share of the views' votes, and whether it is chosen and made."""
     lines = []
     for move, name in enumerate(MOVE_NAMES):
         marks = ["its choice"] * (move == advice.choice) + ["made"] * (move == made)
@@ -244,8 +246,7 @@ def opinion(advice: Advice, made: int | None, look: Look) -> list[Text]:
         if advice.values is not None:
             text.append(f" {_value(advice, move)}")
         if advice.votes is not None:
-            votes = int(advice.votes[move])
-            text.append(f" {votes} vote{' ' if votes == 1 else 's'}")
+            text.append(f" {_votes(advice, move)}")
         text.append(f" {', '.join(marks):<{_WIDEST_MARKS}}", "cyan" if look.colors else "bold")
         room = min(_LONGEST_BAR, look.text_columns - len(text) - 1)
         if advice.shares and advice.values is not None and room > 3:
@@ -255,22 +256,33 @@ def opinion(advice: Advice, made: int | None, look: Look) -> list[Text]:
 
 
 def remark(advice: Advice, made: int) -> str:
-    """What the adviser thinks of a move: what it is worth, and which move it would have made."""
-    words = _described(advice, made)
+    """What the adviser thinks of a move, in a sentence that says the most important first."""
+    move, better = (f"{ARROWS[each]} {MOVE_NAMES[each]}" for each in (made, advice.choice))
     if made == advice.choice:
-        return f"{words}: its choice, too"
-    return f"{words}; it prefers {_described(advice, advice.choice)}"
+        return f"{move}{_reason(advice, made)} is also the choice of {advice.adviser}."
+    if advice.values is not None and not advice.shares:
+        more = float(advice.values[advice.choice] - advice.values[made])
+        if more > 0 and np.isfinite(more):  # it may not choose by its values alone
+            worth = f"{more:.1%}" if advice.unit == SUCCESS else f"{more:,.1f}"
+            return f"{better} is worth {worth} {advice.unit} more than {move}, says {advice.adviser}."
+        return f"{better} is better than {move}, says {advice.adviser}."
+    reasons = [_reason(advice, each) for each in (advice.choice, made)]
+    return f"{better}{reasons[0]} is better than {move}{reasons[1]}, says {advice.adviser}."
 
 
-def _described(advice: Advice, move: int) -> str:
-    """A move, what it is worth, and its votes."""
-    words = f"{ARROWS[move]} {MOVE_NAMES[move]}"
-    if advice.values is not None:
-        words += f" {_value(advice, move).strip()}"
+def _reason(advice: Advice, move: int) -> str:
+    """What speaks for a move, in parentheses."""
     if advice.votes is not None:
-        votes = int(advice.votes[move])
-        words += f" {votes} vote{'' if votes == 1 else 's'}"
-    return words
+        return f" ({_votes(advice, move)} views)"
+    if advice.values is None:
+        return ""
+    return f" ({_value(advice, move).strip()}{'' if advice.shares else ' ' + advice.unit})"
+
+
+def _votes(advice: Advice, move: int) -> str:
+    """The votes for a move, of all: "5/8"."""
+    assert advice.votes is not None
+    return f"{int(advice.votes[move])}/{int(advice.votes.sum())}"
 
 
 def _value(advice: Advice, move: int) -> str:

@@ -16,9 +16,18 @@ from octofold_client.terminal.boards import ARROWS, Look, board_picture, one_lin
 SPEEDS = (1, 2, 5, 10, 20, 50, 100)
 """Moves per second of the autoplay."""
 _PAGE = 100
-_KEYS = (
-    "←/→ move   q: quit   space: play   d/D: disagreement   g/G: game   number Enter: jump   "
-    "PgUp/PgDn 100   Home/End   +/-: speed"
+_KEYS = "←/→ move   q: quit   ?: help   space: play   d/D: disagreement   c/C: mistake   g/G: game"
+_HELP = (
+    ("← →", "one move back, one move on"),
+    ("PgUp PgDn", "100 moves"),
+    ("Home End", "the first and the last position"),
+    ("N Enter", "jump to move N"),
+    ("space", "play, or stop"),
+    ("+ -", "play faster, slower"),
+    ("d D", "next, previous move that the adviser would not make"),
+    ("c C", "next, previous mistake: a move that costs 1,000 points or more, or 1% chance of success"),
+    ("g G", "next, previous game"),
+    ("q", "quit"),
 )
 _OPINION_LINES = 5
 
@@ -34,7 +43,11 @@ class Cursor:
     speed: int = SPEEDS.index(5)
     """Index into `SPEEDS`."""
     seeking: int = 0
-    """1 while the next disagreement is looked for, -1 while the one before is."""
+    """1 while the next disagreement or mistake is looked for, -1 while the one before is."""
+    wants_mistake: bool = False
+    """Whether a mistake is looked for, and not a disagreement."""
+    help: bool = False
+    """Whether the keys are explained in place of the adviser's opinion."""
     sought_from: int = 0
     """Where the search began."""
     note: str = ""
@@ -79,10 +92,13 @@ class Cursor:
                 self._stop_at(0)
             case "end":
                 self._stop_at(self.last)
-            case "d" | "D":
+            case "d" | "D" | "c" | "C":
                 self._stop_at(self.at)
                 self.sought_from = self.at
-                self.seeking = 1 if key == "d" else -1
+                self.wants_mistake = key in "cC"
+                self.seeking = 1 if key in "dc" else -1
+            case "?":
+                self.help = not self.help
             case "g" | "G":
                 self._stop_at(self.at)
                 self.other_game = 1 if key == "g" else -1
@@ -106,7 +122,8 @@ class Cursor:
 def draw(title: str, walk: Walk, cursor: Cursor, thought: Thought, look: Look) -> Group:
     """The screen: the board, the position, the move that was made, and the model's answer."""
     made = None if cursor.at == cursor.last else int(walk.moves[cursor.at])
-    text = [*_state(walk, cursor, made, look), *_opinion(thought, made, look)]
+    said = _help(look) if cursor.help else _opinion(thought, made, look)
+    text = [*_state(walk, cursor, made, look), *said]
     return with_board(board_picture(walk.boards[cursor.at], look), text, look, title, _KEYS)
 
 
@@ -127,6 +144,11 @@ def _state(walk: Walk, cursor: Cursor, made: int | None, look: Look) -> list[Tex
         arrow = "over" if made is None else ARROWS[made]
         line = one_line(f"{cursor.at:,}/{cursor.last:,}  {arrow}  {walk.scores[cursor.at]:,} points")
     return [line, note] if cursor.note or cursor.typed or cursor.playing else [line]
+
+
+def _help(look: Look) -> list[Text]:
+    blank = [Text()] if look.tall else []
+    return [*blank, *(Text.assemble((f"{keys:<10}", "bold"), effect) for keys, effect in _HELP)]
 
 
 def _opinion(thought: Thought, made: int | None, look: Look) -> list[Text]:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from octofold_game.contract.model import BOARDS, VALUE, VIEWS
 
 from octofold_export.errors import ExportError, first_line
+from octofold_export.graph.weight_files import WeightFiles, new_session
 
 _NONE: Mapping[str, NDArray[np.float32]] = MappingProxyType({})
 _BATCH = 64  # boards a run; larger batches leave the processor's caches
@@ -39,27 +40,27 @@ class Outputs:
 
 
 class FoldedGraph:
-    """A folded graph, loaded on the CPU, with its external tensors by name. It is also a `Player`.
+    """A folded graph on the CPU, with its external tensors by name or in files. It is also a `Player`.
 
     Raises:
         ExportError: onnxruntime cannot load the graph.
     """
 
-    def __init__(self, model: onnx.ModelProto, tensors: Mapping[str, NDArray[np.float32]] = _NONE) -> None:
+    def __init__(
+        self,
+        model: onnx.ModelProto,
+        tensors: Mapping[str, NDArray[np.float32]] = _NONE,
+        files: WeightFiles | None = None,
+    ) -> None:
         self.name = "folded graph"
         options = onnxruntime.SessionOptions()
-        options.log_severity_level = 4  # errors come as exceptions
         if any(tensor.data_type == onnx.TensorProto.FLOAT16 for tensor in model.graph.initializer):
             # onnxruntime 1.31 crashes when it optimizes the layout of some float16 graphs for the CPU.
             options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
-        # Spinning threads would slow down other work, for example a training run.
-        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         values = [onnxruntime.OrtValue.ortvalue_from_numpy(tensor) for tensor in tensors.values()]
         options.add_external_initializers(list(tensors), values)
         try:
-            self._session = onnxruntime.InferenceSession(
-                model.SerializeToString(), options, providers=["CPUExecutionProvider"]
-            )
+            self._session = new_session(model, options, files)
         except Exception as error:  # onnxruntime's exceptions have no other base class
             raise ExportError(f"onnxruntime cannot load the folded graph: {first_line(error)}") from error
         self._names = [output.name for output in self._session.get_outputs()]

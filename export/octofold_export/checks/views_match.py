@@ -54,15 +54,12 @@ def choose_way(
     end = time.monotonic() + most_seconds
     scores: dict[Way, Scores] = {}
     makers = dict(players)
-    playing: dict[Way, Mover] = {}
     for number in range(_ROUNDS):
         games = range(number * _GAMES_A_ROUND, (number + 1) * _GAMES_A_ROUND)
         played: dict[Way, Scores] = {}
         try:
             for way in makers:
-                if way not in playing:
-                    playing[way] = makers[way]()
-                played[way] = play_scores(playing[way], games, largest_exponent, end)
+                played[way] = play_scores(makers[way](), games, largest_exponent, end)
         except OutOfTimeError:
             if number:
                 break  # with the rounds that all have played
@@ -75,7 +72,7 @@ def choose_way(
         for way in list(makers):
             interval = _interval(scores[way] - scores[best])
             if interval is not None and interval[1] < 0:
-                del makers[way], playing[way]
+                del makers[way]
         if len(makers) == 1 or time.monotonic() > end:
             break
     return _chosen(scores, makers, report)

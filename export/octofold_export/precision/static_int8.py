@@ -23,6 +23,7 @@ from onnxruntime.quantization import (
 )
 
 from octofold_export.errors import ExportError
+from octofold_export.graph.weight_files import WeightFiles
 from octofold_export.quiet import quiet
 
 _PRODUCTS = ("Conv", "Gemm", "MatMul")
@@ -56,8 +57,10 @@ class _Inputs(CalibrationDataReader):  # type: ignore[misc]
         return next(self._batches, None)
 
 
-def quantized_bodies(body: onnx.ModelProto, inputs: NDArray[Any]) -> Iterator[onnx.ModelProto]:
-    """Make 8-bit forms of `body`, calibrated on `inputs`.
+def quantized_bodies(
+    body: onnx.ModelProto, inputs: NDArray[Any], files: WeightFiles | None = None
+) -> Iterator[onnx.ModelProto]:
+    """Make 8-bit forms of `body`, whose large tensors are in `files`, calibrated on `inputs`.
 
     Raises:
         ExportError: the body has no products.
@@ -66,7 +69,7 @@ def quantized_bodies(body: onnx.ModelProto, inputs: NDArray[Any]) -> Iterator[on
     if len(products) <= len(body.graph.output):
         raise ExportError("the network has no hidden products to quantize")
     for choice in _CHOICES:
-        yield _quantized(body, inputs, choice, products[-len(body.graph.output) :])
+        yield _quantized(body, inputs, files, choice, products[-len(body.graph.output) :])
 
 
 def named(body: onnx.ModelProto) -> onnx.ModelProto:
@@ -78,10 +81,15 @@ def named(body: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def _quantized(
-    body: onnx.ModelProto, inputs: NDArray[Any], choice: _Choice, excluded: Sequence[str]
+    body: onnx.ModelProto,
+    inputs: NDArray[Any],
+    files: WeightFiles | None,
+    choice: _Choice,
+    excluded: Sequence[str],
 ) -> onnx.ModelProto:
     with tempfile.TemporaryDirectory() as folder, quiet():
-        given, file = Path(folder) / "body.onnx", Path(folder) / "quantized.onnx"
+        file = Path(folder) / "quantized.onnx"
+        given = Path(folder) / "body.onnx" if files is None else files.as_file(body)
         onnx.save(body, given)
         quantize_static(
             given,

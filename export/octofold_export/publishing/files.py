@@ -29,6 +29,7 @@ from octofold_game.contract.model import (
 )
 from onnx import helper
 
+from octofold_export.graph.weight_files import WeightFiles, is_in_file
 from octofold_export.publishing.readme import describe
 from octofold_export.publishing.versions import Content
 
@@ -48,6 +49,7 @@ def version_files(
     agreement: Mapping[Precision, Agreement],
     tensors: Mapping[str, NDArray[np.float32]],
     locate_tables: Callable[[bytes], CompactTablesPlaces] | None = None,
+    files: WeightFiles | None = None,
 ) -> dict[str, Content]:
     """Make the files of a version, by name.
 
@@ -57,11 +59,13 @@ def version_files(
         agreement: the agreement of reduced precisions with float32.
         tensors: external tensors by name, which get files of their own.
         locate_tables: as in `Source`.
+        files: the files to which graphs refer, which become parts of these graphs.
     """
-    models: dict[Precision, bytes] = {}
+    models: dict[Precision, Content] = {}
     for precision, graph in graphs.items():
         write_metadata(graph, card, precision)
-        models[precision] = graph.SerializeToString()
+        is_light = any(is_in_file(tensor) for tensor in graph.graph.initializer)
+        models[precision] = files.joined(graph) if files and is_light else graph.SerializeToString()
     beside: dict[str, Content] = {tensor_file(name): values.data for name, values in tensors.items()}
     listed = {
         name: ListedFile(file=tensor_file(name), sha256=_sha256(values.data))
@@ -71,10 +75,10 @@ def version_files(
         precision: graph_file(precision, content, agreement.get(precision), listed)
         for precision, content in models.items()
     }
-    tables = None if locate_tables is None else locate_tables(models["fp32"])
+    tables = None if locate_tables is None else locate_tables(bytes(models["fp32"]))
     card = replace(card, precisions=precisions, compact_tables=tables)
-    files: dict[str, Content] = {GRAPH_FILES[precision]: content for precision, content in models.items()}
-    return files | beside | {CARD_FILE: encode_card(card), README_FILE: describe(card)}
+    graph_files: dict[str, Content] = {GRAPH_FILES[each]: content for each, content in models.items()}
+    return graph_files | beside | {CARD_FILE: encode_card(card), README_FILE: describe(card)}
 
 
 def graph_file(

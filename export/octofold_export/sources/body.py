@@ -18,7 +18,9 @@ from numpy.typing import NDArray
 from onnx import helper, inliner, numpy_helper, version_converter
 
 from octofold_export.errors import ExportError, first_line
+from octofold_export.graph import weight_files
 from octofold_export.graph.builder import OPSET
+from octofold_export.graph.weight_files import LARGE_TENSOR_BYTES, WeightFiles
 
 _BATCH = "N"
 _LOWEST_IR_VERSION = 4
@@ -26,25 +28,34 @@ _LOWEST_IR_VERSION = 4
 _OWN_DOMAINS = ("", "ai.onnx")
 
 
-def new_session(model: onnx.ModelProto, optimized: Path | None = None) -> onnxruntime.InferenceSession:
+def new_session(
+    model: onnx.ModelProto, optimized: Path | None = None, files: WeightFiles | None = None
+) -> onnxruntime.InferenceSession:
     """Open a session on the CPU. Exceptions of onnxruntime pass through.
 
-    With `optimized`, the optimized graph is written to this path. It uses only ONNX's own operators:
-    constants are folded, and batch norm is merged into the convolutions.
+    With `optimized`, the optimized graph is written to this path, and its large tensors to a file beside it
+    if those of the model are in `files`. It uses only ONNX's own operators: constants are folded, and batch
+    norm is merged into the convolutions.
     """
     options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4  # errors come as exceptions
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    if files is not None:  # packed weights are a copy
+        options.add_session_config_entry("session.disable_prepacking", "1")
     if optimized is not None:
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
         options.optimized_model_filepath = str(optimized)
-    return onnxruntime.InferenceSession(
-        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
-    )
+        if files is not None:
+            beside = "session.optimized_model_external_initializers"
+            options.add_session_config_entry(f"{beside}_file_name", f"{optimized.name}.weights")
+            options.add_session_config_entry(f"{beside}_min_size_in_bytes", str(LARGE_TENSOR_BYTES))
+    return weight_files.new_session(model, options, files)
 
 
-def prepare(model: onnx.ModelProto, outputs: Sequence[str], example: NDArray[Any]) -> onnx.ModelProto:
+def prepare(
+    model: onnx.ModelProto, outputs: Sequence[str], example: NDArray[Any], files: WeightFiles | None = None
+) -> onnx.ModelProto:
     """Make the body of `model` for some `outputs`, in their order; `example` `[3, ...]` is an input.
+
+    The large tensors of the model are in `files`, or are part of it.
 
     Raises:
         ExportError: the batch size is fixed, the answers are random or not finite, or the opset cannot be
@@ -60,8 +71,8 @@ def prepare(model: onnx.ModelProto, outputs: Sequence[str], example: NDArray[Any
     _keep(body.graph, [by_name[name] for name in outputs])
     _free_batch(body, example)
     body = _modern(body)
-    body = _folded(body)
-    _check_answers(body, example)
+    body = _folded(body, files)
+    _check_answers(body, example, files)
     return body
 
 
@@ -142,15 +153,15 @@ def _modern(body: onnx.ModelProto) -> onnx.ModelProto:
         ) from error
 
 
-def _folded(body: onnx.ModelProto) -> onnx.ModelProto:
+def _folded(body: onnx.ModelProto, files: WeightFiles | None) -> onnx.ModelProto:
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         file = Path(folder) / "optimized.onnx"
         try:
-            new_session(body, file)
+            new_session(body, file, files)
         except Exception as error:  # onnxruntime's exceptions have no other base class
             raise ExportError(f"onnxruntime cannot load the network: {first_line(error)}") from error
-        folded = onnx.load(file)
+        folded = onnx.load(file) if files is None else files.divided(file)
     domains = {node.domain for node in folded.graph.node}
     used = [entry for entry in folded.opset_import if entry.domain in _OWN_DOMAINS or entry.domain in domains]
     imports = [helper.make_opsetid(entry.domain, entry.version) for entry in used]
@@ -160,8 +171,8 @@ def _folded(body: onnx.ModelProto) -> onnx.ModelProto:
     return folded
 
 
-def _check_answers(body: onnx.ModelProto, example: NDArray[Any]) -> None:
-    session = new_session(body)
+def _check_answers(body: onnx.ModelProto, example: NDArray[Any], files: WeightFiles | None) -> None:
+    session = new_session(body, files=files)
     (given,) = session.get_inputs()
 
     def run(inputs: NDArray[Any]) -> NDArray[Any]:

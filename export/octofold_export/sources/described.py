@@ -20,6 +20,7 @@ from octofold_export.description.inference import Network, NoBatchError, complet
 from octofold_export.errors import ExportError, first_line
 from octofold_export.graph.bodies import DescribedBody
 from octofold_export.graph.heads import Evaluator
+from octofold_export.graph.weight_files import WeightFiles, in_files
 from octofold_export.precision.half_body import check_range, half_body
 from octofold_export.precision.static_int8 import named, quantized_bodies
 from octofold_export.sources.channels import widened
@@ -39,6 +40,9 @@ _WIDE_BOARDS = 256  # with tiles of all sizes
 
 class TrainedNetwork(Network, Protocol):
     """A network that can be exported."""
+
+    files: WeightFiles | None
+    "with its large tensors; None: it is in memory as a whole"
 
     @property
     def weights(self) -> int:
@@ -137,13 +141,14 @@ def described_source(
     answers = description.answers
     output = answers.output or next(iter(network.run(example)))
     heads = [output] if answers.value is None else [output, answers.value]
-    body = named(widened(network.body(heads, example)))
+    body, files = in_files(named(widened(network.body(heads, example))), network.files)
 
     boards = np.random.default_rng(3).integers(0, description.largest_exponent + 1, (_WIDE_BOARDS, 16))
 
     def half() -> Evaluator:
-        check_range(body, encode(description.reads, boards.astype(np.uint8)))
-        return evaluator(half_body(body))
+        whole = body if files is None else files.whole(body)
+        check_range(whole, encode(description.reads, boards.astype(np.uint8)))
+        return evaluator(half_body(whole))
 
     def evaluator(form: onnx.ModelProto) -> Evaluator:
         return DescribedBody(form, description)
@@ -154,7 +159,8 @@ def described_source(
         evaluate_value=_value(network, description),
         fp32=evaluator(body),
         fp16=half,
-        int8=_quantize(body, description, evaluator),
+        int8=_quantize(body, files, description, evaluator),
+        weight_files=files,
         architecture={**architecture, "operators": network.operators},
         weights=network.weights,
         checkpoint_sha256=digest,
@@ -171,12 +177,15 @@ def _value(network: Network, description: Description) -> Evaluate | None:
 
 
 def _quantize(
-    body: onnx.ModelProto, description: Description, evaluator: Callable[[onnx.ModelProto], Evaluator]
+    body: onnx.ModelProto,
+    files: WeightFiles | None,
+    description: Description,
+    evaluator: Callable[[onnx.ModelProto], Evaluator],
 ) -> Quantize:
     def quantize(views: Boards, error: Callable[[Evaluator], float]) -> Evaluator:
         inputs = encode(description.reads, views)
         try:
-            forms = [evaluator(form) for form in quantized_bodies(body, inputs)]
+            forms = [evaluator(form) for form in quantized_bodies(body, inputs, files)]
         except ExportError:
             raise
         except Exception as failure:  # onnxruntime's quantization may raise any exception

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -18,33 +19,46 @@ from onnx import TensorProto, helper, numpy_helper
 from octofold_export.description.description import ElementType
 from octofold_export.description.inference import NetworkError
 from octofold_export.errors import ExportError, first_line
+from octofold_export.graph.weight_files import (
+    LARGE_BYTES,
+    LARGE_TENSOR_BYTES,
+    WeightFiles,
+    file_of,
+    in_files,
+    is_in_file,
+)
 from octofold_export.sources.body import new_session, prepare
 from octofold_export.sources.file_kinds import MOST_BYTES, check_size, kind_of
 
 _BLOCK = 1 << 20
+_BOARDS_OF_LARGE = 64
+"""Boards a run of a large network, whose activations would take memory, too."""
 
 
 class OnnxNetwork:
     """Implements `described.TrainedNetwork` by running the unchanged model."""
 
-    def __init__(self, model: onnx.ModelProto, name: str) -> None:
-        """Check the model.
+    def __init__(self, model: onnx.ModelProto, name: str, files: WeightFiles | None = None) -> None:
+        """Check the model, whose large tensors may be in `files`.
 
         Raises:
             ExportError: the model is unsuitable; the message begins with `name`.
         """
         self.model = model
+        self.files = files
         self._check_weights(name)
         try:
-            self._session = new_session(model)
+            session = new_session(model, files=files)
         except Exception as error:  # onnxruntime's exceptions have no other base class
             raise ExportError(f"{name}: onnxruntime cannot load it: {first_line(error)}") from error
-        inputs = self._session.get_inputs()
+        # What it maps of large tensors counts as memory, and it takes a millisecond to map them again.
+        self._session = session if files is None else None
+        inputs = session.get_inputs()
         if len(inputs) != 1:
             listed = ", ".join(repr(value.name) for value in inputs)
             raise ExportError(f"{name}: it has {len(inputs)} inputs ({listed}); a network reads boards only")
         self._input = inputs[0].name
-        self._names = [value.name for value in self._session.get_outputs()]
+        self._names = [value.name for value in session.get_outputs()]
         declared = next(value for value in model.graph.input if value.name == self._input).type.tensor_type
         try:
             element = helper.tensor_dtype_to_np_dtype(declared.elem_type).name
@@ -60,25 +74,26 @@ class OnnxNetwork:
 
     def run(self, inputs: NDArray[Any]) -> dict[str, NDArray[Any]]:
         """Run the model, as `inference.Network`; a fixed batch size needs several runs and padding."""
-        size = self._batch or len(inputs)
-        filled = inputs[np.arange(-(-len(inputs) // size) * size) % len(inputs)]
+        size = self._batch or (len(inputs) if self.files is None else _BOARDS_OF_LARGE)
+        filled = inputs
+        if self._batch is not None:
+            filled = inputs[np.arange(-(-len(inputs) // size) * size) % len(inputs)]
         try:
             runs = [self.run_batch(filled[first : first + size]) for first in range(0, len(filled), size)]
         except Exception as error:  # onnxruntime's exceptions have no other base class
             raise NetworkError(first_line(error)) from error
-        if self._batch is None:
-            return dict(zip(self._names, runs[0], strict=True))
         joined = (np.concatenate(output)[: len(inputs)] for output in zip(*runs, strict=True))
         return dict(zip(self._names, joined, strict=True))
 
     def run_batch(self, inputs: NDArray[Any]) -> Sequence[NDArray[Any]]:
         """The outputs in order, for a batch of the model's size."""
-        outputs: Sequence[NDArray[Any]] = self._session.run(None, {self._input: inputs})
+        session = self._session or new_session(self.model, files=self.files)
+        outputs: Sequence[NDArray[Any]] = session.run(None, {self._input: inputs})
         return outputs
 
     def body(self, outputs: Sequence[str], example: NDArray[Any]) -> onnx.ModelProto:
         """Make a body, as `described.TrainedNetwork`."""
-        return prepare(self.model, outputs, example)
+        return prepare(self.model, outputs, example, self.files)
 
     @property
     def weights(self) -> int:
@@ -93,8 +108,16 @@ class OnnxNetwork:
 
     def _check_weights(self, name: str) -> None:
         for tensor in _tensors(self.model.graph):  # infinite ones may be a mask; answers are checked later
-            if _is_float(tensor) and np.isnan(numpy_helper.to_array(tensor)).any():
+            if _is_float(tensor) and any(np.isnan(part).any() for part in self._parts(tensor)):
                 raise ExportError(f"{name}: {tensor.name!r} holds weights that are not finite numbers")
+
+    def _parts(self, tensor: TensorProto) -> Iterator[NDArray[Any]]:
+        if self.files is None or not is_in_file(tensor):
+            yield numpy_helper.to_array(tensor)
+            return
+        with (self.files.folder / file_of(tensor)).open("rb") as content:
+            while block := content.read(_BLOCK):
+                yield np.frombuffer(block, "<f4")
 
 
 def read_onnx(file: Path) -> tuple[OnnxNetwork, str]:
@@ -106,23 +129,29 @@ def read_onnx(file: Path) -> tuple[OnnxNetwork, str]:
     check_size(file, _size(file))
     digest = hashlib.sha256()
     try:
-        content = read_regular(file, MOST_BYTES)
-        digest.update(content)
-        model = onnx.ModelProto.FromString(content)
+        model, size = _parsed(file, digest)
         beside = _external_files(file, model)
-        check_size(file, len(content) + sum(beside.values()))
+        check_size(file, size + sum(beside.values()))
         for path in beside:
             with open_regular(path, MOST_BYTES) as opened:
                 while block := opened.read(_BLOCK):
                     digest.update(block)
-        _load_external(file, model)
+        model, files = in_files(model, _load_external(file, model, sum(beside.values())))
     except OSError as error:
         raise ExportError(f"{error.filename or file}: {error.strerror}") from error
-    except DecodeError as error:
-        raise ExportError(f"{file}: not an ONNX file{_instead(content)}") from error
     if not model.graph.node:
         raise ExportError(f"{file}: not an ONNX file, or its graph is empty")
-    return OnnxNetwork(model, str(file)), digest.hexdigest()
+    return OnnxNetwork(model, str(file), files), digest.hexdigest()
+
+
+def _parsed(file: Path, digest: hashlib._Hash) -> tuple[onnx.ModelProto, int]:
+    """The model in a file, and the size of the file; its bytes are not kept beside the model."""
+    content = read_regular(file, MOST_BYTES)
+    digest.update(content)
+    try:
+        return onnx.ModelProto.FromString(content), len(content)
+    except DecodeError as error:
+        raise ExportError(f"{file}: not an ONNX file{_instead(content)}") from error
 
 
 def _size(file: Path) -> int:
@@ -136,12 +165,16 @@ def _tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
     """All constants of a graph: initializers, attributes of nodes, and those of graphs inside nodes."""
     yield from graph.initializer
     for node in graph.node:
-        for attribute in node.attribute:
-            if attribute.HasField("t"):
-                yield attribute.t
-            yield from attribute.tensors
-            for inner in (attribute.g, *attribute.graphs):
-                yield from _tensors(inner)
+        yield from _constants(node)
+
+
+def _constants(node: onnx.NodeProto) -> Iterator[onnx.TensorProto]:
+    for attribute in node.attribute:
+        if attribute.HasField("t"):
+            yield attribute.t
+        yield from attribute.tensors
+        for inner in (attribute.g, *attribute.graphs):
+            yield from _tensors(inner)
 
 
 def _external_files(file: Path, model: onnx.ModelProto) -> dict[Path, int]:
@@ -164,26 +197,39 @@ def _external_files(file: Path, model: onnx.ModelProto) -> dict[Path, int]:
     return found
 
 
-def _load_external(file: Path, model: onnx.ModelProto) -> None:
-    """Read the external tensors of a model, whose files were checked, into it.
+def _load_external(file: Path, model: onnx.ModelProto, size: int) -> WeightFiles | None:
+    """Read the external tensors of a model, whose files were checked, into it; large ones into our own files.
 
     Raises:
         ExportError: a file is too short for a tensor.
     """
-    for tensor in _tensors(model.graph):
-        if tensor.data_location != TensorProto.EXTERNAL:
-            continue
-        entries = {entry.key: entry.value for entry in tensor.external_data}
-        offset, length = (entries.get(key, "") for key in ("offset", "length"))
-        with open_regular(file.parent / entries["location"], MOST_BYTES) as opened:
-            opened.seek(int(offset) if offset.isdecimal() else 0)
-            tensor.raw_data = opened.read(int(length) if length.isdecimal() else -1)
-        wanted = int(np.prod(tensor.dims)) * helper.tensor_dtype_to_np_dtype(tensor.data_type).itemsize
-        if len(tensor.raw_data) != wanted:
-            found = f"{len(tensor.raw_data)} bytes of {entries['location']!r}, but needs {wanted}"
-            raise ExportError(f"{file}: {tensor.name!r} has {found}")
-        tensor.data_location = TensorProto.DEFAULT
-        del tensor.external_data[:]
+    files = WeightFiles() if size >= LARGE_BYTES else None
+    for tensor in filter(is_in_file, list(model.graph.initializer)):
+        _load(file, tensor, files)
+    for node in model.graph.node:
+        for tensor in filter(is_in_file, _constants(node)):
+            _load(file, tensor, None)
+    return files
+
+
+def _load(file: Path, tensor: TensorProto, files: WeightFiles | None) -> None:
+    entries = {entry.key: entry.value for entry in tensor.external_data}
+    offset, length = (entries.get(key, "") for key in ("offset", "length"))
+    wanted = int(np.prod(tensor.dims)) * helper.tensor_dtype_to_np_dtype(tensor.data_type).itemsize
+    with open_regular(file.parent / entries["location"], MOST_BYTES) as opened:
+        start = int(offset) if offset.isdecimal() else 0
+        rest = max(opened.seek(0, os.SEEK_END) - start, 0)
+        found = min(int(length), rest) if length.isdecimal() else rest
+        if found != wanted:
+            held = f"{found} bytes of {entries['location']!r}, but needs {wanted}"
+            raise ExportError(f"{file}: {tensor.name!r} has {held}")
+        opened.seek(start)
+        if files is not None and tensor.data_type == TensorProto.FLOAT and wanted >= LARGE_TENSOR_BYTES:
+            tensor.CopyFrom(files.add(tensor, opened, wanted))
+            return
+        tensor.raw_data = opened.read(wanted)
+    tensor.data_location = TensorProto.DEFAULT
+    del tensor.external_data[:]
 
 
 def _instead(content: bytes) -> str:

@@ -20,6 +20,7 @@ from octofold_export.description.description import ElementType
 from octofold_export.description.inference import NetworkError
 from octofold_export.errors import ExportError, first_line
 from octofold_export.graph.builder import OPSET
+from octofold_export.graph.weight_files import WeightFiles
 from octofold_export.quiet import quiet
 from octofold_export.sources.body import prepare
 from octofold_export.sources.file_kinds import kind_of
@@ -38,6 +39,7 @@ class TorchNetwork:
 
     shape: Sequence[int | None] | None = None
     type: ElementType | None = None
+    files: WeightFiles | None = None
 
     def __init__(self, module: nn.Module, name: str, encoder: Encoder | None = None) -> None:
         """Check the weights, and bring modules of 16 bits to float32.

@@ -11,10 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
-from octofold_game.drawing.tile_colors import EMPTY, color_of
+from octofold_game.drawing.palette import EMPTY, FRAME, color_of
 
-FRAME = "#bbada0"
-"""The background around the cells."""
 CELL_PIXELS = 64
 _GAP = 6
 BOARD_PIXELS = 4 * CELL_PIXELS + 5 * _GAP

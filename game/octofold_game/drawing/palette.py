@@ -1,37 +1,47 @@
-"""The colors of pictures and reports: those of tiles are those of the page of `octofold-serve`."""
+"""The colors of everything that draws boards, pictures and reports: one palette, on light and dark ground."""
 
-TILE_COLORS = (
-    "#fdfdfb",
-    "#d9e8e2",
-    "#afd4ca",
-    "#6fb5ab",
-    "#2c7f7f",
-    "#27718a",
-    "#2f6690",
-    "#3d5293",
-    "#543f90",
-    "#733a8c",
-    "#963a80",
-    "#b93e69",
-    "#c64745",
-    "#dd6f33",
-    "#e79a1c",
-    "#f4cf4b",
-    "#fbf3cf",
-)
-"""The color of tile 2, of tile 4 and so on, on a light page."""
+from __future__ import annotations
 
-TILE_TEXT = (
-    "#3a4045",
-    "#2c4a45",
-    "#173f38",
-    "#0c2f2a",
-    *["#ffffff"] * 9,
-    "#2b1200",
-    "#3a2500",
-    *["#3f3000"] * 2,
+from typing import NamedTuple
+
+
+class TileColor(NamedTuple):
+    """The colors of a tile, as `#rrggbb`."""
+
+    text: str
+    background: str
+
+
+_TILES = (
+    ("#3a4045", "#fdfdfb", "#dfe6e4", "#3b464c"),
+    ("#2c4a45", "#d9e8e2", "#e4eeea", "#43585a"),
+    ("#173f38", "#afd4ca", "#eef6f3", "#457370"),
+    ("#0c2f2a", "#6fb5ab", "#f4faf8", "#3b7c79"),
+    ("#ffffff", "#2c7f7f"),
+    ("#ffffff", "#27718a"),
+    ("#ffffff", "#2f6690"),
+    ("#ffffff", "#3d5293"),
+    ("#ffffff", "#543f90"),
+    ("#ffffff", "#733a8c"),
+    ("#ffffff", "#963a80"),
+    ("#ffffff", "#b93e69"),
+    ("#ffffff", "#c64745"),
+    ("#2b1200", "#dd6f33"),
+    ("#3a2500", "#e79a1c"),
+    ("#3f3000", "#f4cf4b"),
+    ("#3f3000", "#fbf3cf"),
 )
+"""Of tile 2, 4 and so on: the number and the tile, and both on dark ground where they differ."""
+
+TILE_COLORS = tuple(tile[1] for tile in _TILES)
+"""The color of tile 2, of tile 4 and so on, on light ground."""
+TILE_TEXT = tuple(tile[0] for tile in _TILES)
 """The color of the number on each."""
+
+FRAME, FRAME_ON_DARK = "#e6e2d9", "#20242b"
+"""The background around the cells of a board."""
+EMPTY, EMPTY_ON_DARK = "#f2efe8", "#2a2f38"
+"""The background of an empty cell."""
 
 SERIES = ("#3f76c9", "#cf7119", "#2a9472", "#a0509f", "#c4475f", "#7d7f87", "#8a7a1f", "#2b8fb0")
 """Colors of results in one picture; each is readable on white and on black."""
@@ -48,3 +58,33 @@ def tile_color(tile: int) -> str:
 def series_color(number: int) -> str:
     """The color of result `number`, from 0."""
     return SERIES[number % len(SERIES)]
+
+
+def color_of(exponent: int, *, on_dark: bool = False) -> TileColor:
+    """The colors of the tile with this exponent, from 1; all that are too large are like the largest."""
+    text, background, *dark = _TILES[min(exponent, len(_TILES)) - 1]
+    return TileColor(*dark) if on_dark and dark else TileColor(text, background)
+
+
+def tiles_css() -> str:
+    """The palette as a style sheet: `--t1` to `--t17`, `--board` and `--cell`, and a class for each tile."""
+    pairs = [(color_of(n), color_of(n, on_dark=True)) for n in range(1, len(_TILES) + 1)]
+    lines = [
+        ":root {",
+        f"  --board: {_either(FRAME, FRAME_ON_DARK)};",
+        f"  --cell: {_either(EMPTY, EMPTY_ON_DARK)};",
+        *(
+            f"  --t{n}: {_either(light.background, dark.background)};"
+            for n, (light, dark) in enumerate(pairs, 1)
+        ),
+        "}",
+        *(
+            f".t{n} {{ background: var(--t{n}); color: {_either(light.text, dark.text)}; }}"
+            for n, (light, dark) in enumerate(pairs, 1)
+        ),
+    ]
+    return "\n".join([*lines, ""])
+
+
+def _either(light: str, dark: str) -> str:
+    return light if light == dark else f"light-dark({light}, {dark})"

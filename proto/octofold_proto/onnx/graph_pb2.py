@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1foctofold_proto/onnx/graph.proto\x12\roctofold.onnx\",\n\x05Model\x12#\n\x05graph\x18\x07 \x01(\x0b\x32\x14.octofold.onnx.Graph\"\xa9\x01\n\x05Graph\x12!\n\x04node\x18\x01 \x03(\x0b\x32\x13.octofold.onnx.Node\x12*\n\x0binitializer\x18\x05 \x03(\x0b\x32\x15.octofold.onnx.Tensor\x12\'\n\x05input\x18\x0b \x03(\x0b\x32\x18.octofold.onnx.ValueInfo\x12(\n\x06output\x18\x0c \x03(\x0b\x32\x18.octofold.onnx.ValueInfo\"q\n\x04Node\x12\r\n\x05input\x18\x01 \x03(\t\x12\x0e\n\x06output\x18\x02 \x03(\t\x12\x0c\n\x04name\x18\x03 \x01(\t\x12\x0f\n\x07op_type\x18\x04 \x01(\t\x12+\n\tattribute\x18\x05 \x03(\x0b\x32\x18.octofold.onnx.Attribute\"2\n\tAttribute\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\t\n\x01i\x18\x03 \x01(\x03\x12\x0c\n\x04type\x18\x14 \x01(\x05\"I\n\x06Tensor\x12\x0c\n\x04\x64ims\x18\x01 \x03(\x03\x12\x11\n\tdata_type\x18\x02 \x01(\x05\x12\x0c\n\x04name\x18\x08 \x01(\t\x12\x10\n\x08raw_data\x18\t \x01(\x0c\"<\n\tValueInfo\x12\x0c\n\x04name\x18\x01 \x01(\t\x12!\n\x04type\x18\x02 \x01(\x0b\x32\x13.octofold.onnx.Type\"\x81\x01\n\x04Type\x12\x33\n\x0btensor_type\x18\x01 \x01(\x0b\x32\x1e.octofold.onnx.Type.TensorType\x1a\x44\n\nTensorType\x12\x11\n\telem_type\x18\x01 \x01(\x05\x12#\n\x05shape\x18\x02 \x01(\x0b\x32\x14.octofold.onnx.Shape\"t\n\x05Shape\x12+\n\x03\x64im\x18\x01 \x03(\x0b\x32\x1e.octofold.onnx.Shape.Dimension\x1a>\n\tDimension\x12\x13\n\tdim_value\x18\x01 \x01(\x03H\x00\x12\x13\n\tdim_param\x18\x02 \x01(\tH\x00\x42\x07\n\x05value')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1foctofold_proto/onnx/graph.proto\x12\roctofold.onnx\",\n\x05Model\x12#\n\x05graph\x18\x07 \x01(\x0b\x32\x14.octofold.onnx.Graph\"\xa9\x01\n\x05Graph\x12!\n\x04node\x18\x01 \x03(\x0b\x32\x13.octofold.onnx.Node\x12*\n\x0binitializer\x18\x05 \x03(\x0b\x32\x15.octofold.onnx.Tensor\x12\'\n\x05input\x18\x0b \x03(\x0b\x32\x18.octofold.onnx.ValueInfo\x12(\n\x06output\x18\x0c \x03(\x0b\x32\x18.octofold.onnx.ValueInfo\"q\n\x04Node\x12\r\n\x05input\x18\x01 \x03(\t\x12\x0e\n\x06output\x18\x02 \x03(\t\x12\x0c\n\x04name\x18\x03 \x01(\t\x12\x0f\n\x07op_type\x18\x04 \x01(\t\x12+\n\tattribute\x18\x05 \x03(\x0b\x32\x18.octofold.onnx.Attribute\"y\n\tAttribute\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\t\n\x01i\x18\x03 \x01(\x03\x12\x1f\n\x01g\x18\x06 \x01(\x0b\x32\x14.octofold.onnx.Graph\x12$\n\x06graphs\x18\x0b \x03(\x0b\x32\x14.octofold.onnx.Graph\x12\x0c\n\x04type\x18\x14 \x01(\x05\"I\n\x06Tensor\x12\x0c\n\x04\x64ims\x18\x01 \x03(\x03\x12\x11\n\tdata_type\x18\x02 \x01(\x05\x12\x0c\n\x04name\x18\x08 \x01(\t\x12\x10\n\x08raw_data\x18\t \x01(\x0c\"<\n\tValueInfo\x12\x0c\n\x04name\x18\x01 \x01(\t\x12!\n\x04type\x18\x02 \x01(\x0b\x32\x13.octofold.onnx.Type\"\x81\x01\n\x04Type\x12\x33\n\x0btensor_type\x18\x01 \x01(\x0b\x32\x1e.octofold.onnx.Type.TensorType\x1a\x44\n\nTensorType\x12\x11\n\telem_type\x18\x01 \x01(\x05\x12#\n\x05shape\x18\x02 \x01(\x0b\x32\x14.octofold.onnx.Shape\"t\n\x05Shape\x12+\n\x03\x64im\x18\x01 \x03(\x0b\x32\x1e.octofold.onnx.Shape.Dimension\x1a>\n\tDimension\x12\x13\n\tdim_value\x18\x01 \x01(\x03H\x00\x12\x13\n\tdim_param\x18\x02 \x01(\tH\x00\x42\x07\n\x05value')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -38,17 +38,17 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_NODE']._serialized_start=268
   _globals['_NODE']._serialized_end=381
   _globals['_ATTRIBUTE']._serialized_start=383
-  _globals['_ATTRIBUTE']._serialized_end=433
-  _globals['_TENSOR']._serialized_start=435
-  _globals['_TENSOR']._serialized_end=508
-  _globals['_VALUEINFO']._serialized_start=510
-  _globals['_VALUEINFO']._serialized_end=570
-  _globals['_TYPE']._serialized_start=573
-  _globals['_TYPE']._serialized_end=702
-  _globals['_TYPE_TENSORTYPE']._serialized_start=634
-  _globals['_TYPE_TENSORTYPE']._serialized_end=702
-  _globals['_SHAPE']._serialized_start=704
-  _globals['_SHAPE']._serialized_end=820
-  _globals['_SHAPE_DIMENSION']._serialized_start=758
-  _globals['_SHAPE_DIMENSION']._serialized_end=820
+  _globals['_ATTRIBUTE']._serialized_end=504
+  _globals['_TENSOR']._serialized_start=506
+  _globals['_TENSOR']._serialized_end=579
+  _globals['_VALUEINFO']._serialized_start=581
+  _globals['_VALUEINFO']._serialized_end=641
+  _globals['_TYPE']._serialized_start=644
+  _globals['_TYPE']._serialized_end=773
+  _globals['_TYPE_TENSORTYPE']._serialized_start=705
+  _globals['_TYPE_TENSORTYPE']._serialized_end=773
+  _globals['_SHAPE']._serialized_start=775
+  _globals['_SHAPE']._serialized_end=891
+  _globals['_SHAPE_DIMENSION']._serialized_start=829
+  _globals['_SHAPE_DIMENSION']._serialized_end=891
 # @@protoc_insertion_point(module_scope)

@@ -39,14 +39,18 @@ class Node(_message.Message):
     def __init__(self, input: _Optional[_Iterable[str]] = ..., output: _Optional[_Iterable[str]] = ..., name: _Optional[str] = ..., op_type: _Optional[str] = ..., attribute: _Optional[_Iterable[_Union[Attribute, _Mapping]]] = ...) -> None: ...
 
 class Attribute(_message.Message):
-    __slots__ = ("name", "i", "type")
+    __slots__ = ("name", "i", "g", "graphs", "type")
     NAME_FIELD_NUMBER: _ClassVar[int]
     I_FIELD_NUMBER: _ClassVar[int]
+    G_FIELD_NUMBER: _ClassVar[int]
+    GRAPHS_FIELD_NUMBER: _ClassVar[int]
     TYPE_FIELD_NUMBER: _ClassVar[int]
     name: str
     i: int
+    g: Graph
+    graphs: _containers.RepeatedCompositeFieldContainer[Graph]
     type: int
-    def __init__(self, name: _Optional[str] = ..., i: _Optional[int] = ..., type: _Optional[int] = ...) -> None: ...
+    def __init__(self, name: _Optional[str] = ..., i: _Optional[int] = ..., g: _Optional[_Union[Graph, _Mapping]] = ..., graphs: _Optional[_Iterable[_Union[Graph, _Mapping]]] = ..., type: _Optional[int] = ...) -> None: ...
 
 class Tensor(_message.Message):
     __slots__ = ("dims", "data_type", "name", "raw_data")

@@ -9,14 +9,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from octofold_proto.errors import InvalidRequest
+from octofold_proto.messages import LONGEST_SEARCH_US
 
 from octofold_server.batching.call import Priority
 
 TRACE_HEADERS = ("traceparent", "tracestate")
 """The names of W3C Trace Context, as metadata keys or HTTP headers."""
-
-LONGEST_SEARCH_US = 60_000_000
-"""Of the search for one board: others wait for it."""
 
 Headers = Sequence[tuple[str, str | bytes]]
 """The metadata or headers of a call: names in lower case, and values."""

@@ -57,10 +57,11 @@ class Moves(NamedTuple):
     values: NDArray[np.float32] | None = None  # [N, 4], as the next two in `octofold_game.contract.searches`
     depth: NDArray[np.uint8] | None = None  # [N]
     positions: NDArray[np.int64] | None = None  # [N]
+    value: NDArray[np.float32] | None = None  # [N], of a value head
 
     def rows(self, start: int, stop: int) -> Moves:
         """The answers for boards `start` to `stop`, as views."""
-        moves, probabilities, votes, legal, values, depth, positions = self
+        moves, probabilities, votes, legal, values, depth, positions, value = self
         return Moves(
             moves[start:stop],
             None if probabilities is None else probabilities[start:stop],
@@ -69,6 +70,7 @@ class Moves(NamedTuple):
             None if values is None else values[start:stop],
             None if depth is None else depth[start:stop],
             None if positions is None else positions[start:stop],
+            None if value is None else value[start:stop],
         )
 
     @staticmethod

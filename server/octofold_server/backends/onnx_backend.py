@@ -7,7 +7,6 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import Protocol
 
 import numpy as np
 import onnxruntime
@@ -16,8 +15,9 @@ from octofold_game.contract.model import BOARDS, OUTPUTS
 from octofold_game.rules import legal_moves
 
 from octofold_server.backends.backend import EVERYTHING, Asked, Layout, Moves, Tensors
+from octofold_server.backends.onnx_host import HostBatches, HostSessions
 from octofold_server.backends.onnx_session import GraphError, first_line, new_session
-from octofold_server.backends.onnx_tables import NO_TABLES, Tables, without_tables
+from octofold_server.backends.onnx_tables import without_tables
 
 _log = logging.getLogger(__name__)
 
@@ -42,11 +42,8 @@ TIMED_RUNS = 3
 
 MAX_SUM_ERROR = 0.01  # of probabilities in fp16
 
-FETCHED = OUTPUTS
-"""The outputs that become `Moves`, in its order."""
-
-LARGEST_KEPT = 64
-"""Largest batch on a CPU whose binding is kept; for larger batches, a new binding costs almost nothing."""
+MOVES = Asked()
+"""What most calls ask for."""
 
 
 def onnx_lanes(
@@ -72,8 +69,8 @@ def onnx_lanes(
     if layout.device == "cpu":
         model, tables = without_tables(model, shared)
         count = 1 if layout.threads == 1 else layout.lanes
-        sessions = [new_session(model, layout, tensors) for _ in range(count)]
-        return [OnnxBackend(sessions[lane % count], layout, tables) for lane in range(layout.lanes)]
+        sessions = [HostSessions.of(model, layout, tensors, tables) for _ in range(count)]
+        return [OnnxBackend(sessions[lane % count], layout) for lane in range(layout.lanes)]
     capture = layout.device == "cuda" and layout.cuda_graphs and layout.engines is None
     new = _captured if capture else new_session
     return [OnnxBackend(new(model, layout, tensors), layout) for _ in range(layout.lanes)]
@@ -87,22 +84,17 @@ class OnnxBackend:
     there at their exact size, and `batch_sizes` are used only for the warm-up.
     """
 
-    def __init__(
-        self, session: onnxruntime.InferenceSession, layout: Layout, tables: Tables = NO_TABLES
-    ) -> None:
-        self._session = session
-        self._tables = tables
+    def __init__(self, sessions: onnxruntime.InferenceSession | HostSessions, layout: Layout) -> None:
         self._batch_sizes = batch_sizes(layout.max_batch_size)
-        self._bound: dict[int, _Bound] = {}
-        self._memory = _HostMemory(layout.max_batch_size) if layout.device == "cpu" else None
+        self._batches: HostBatches | DeviceBatches
+        if isinstance(sessions, HostSessions):
+            self._batches = HostBatches(sessions, layout.max_batch_size)
+        else:
+            self._batches = DeviceBatches(sessions, self._batch_sizes)
 
-    def run(self, boards: NDArray[np.uint8], _asked: Asked = EVERYTHING) -> Moves:
+    def run(self, boards: NDArray[np.uint8], asked: Asked = EVERYTHING) -> Moves:
         """The answers for boards [N, 16] uint8; onnxruntime may raise any exception."""
-        count = len(boards)
-        size = count
-        if self._memory is None:
-            size = next(size for size in self._batch_sizes if size >= count)
-        return self._bound_to(size).run(boards)
+        return self._batches.run(boards, asked)
 
     def warm_up(self) -> None:
         """Run every batch size once, so that no caller waits for a first run, and check the answers.
@@ -113,6 +105,7 @@ class OnnxBackend:
         batches = [np.resize(EXAMPLES, (size, 16)) for size in self._batch_sizes]
         for boards in (*batches, *EXAMPLES[:, None]):
             try:
+                self.run(boards, MOVES)
                 moves = self.run(boards)
             except Exception as error:
                 raise GraphError(f"a batch of {len(boards)} boards failed: {first_line(error)}") from error
@@ -120,66 +113,31 @@ class OnnxBackend:
 
     def batch_seconds(self, boards: int) -> float:
         """See `Backend.batch_seconds`. Other work on the machine hardly changes CPU time."""
-        if self._memory is None:
+        if isinstance(self._batches, DeviceBatches):
             return 0.0
         batch = np.resize(EXAMPLES, (boards, 16))
         seconds = []
         for _ in range(TIMED_RUNS):
             begin = time.thread_time()
-            self.run(batch)
+            self.run(batch, MOVES)
             seconds.append(time.thread_time() - begin)
         return min(seconds)
 
-    def _bound_to(self, size: int) -> _Bound:
-        bound = self._bound.get(size)
-        if bound is None:
-            if self._memory is None:
-                bound = DeviceBatch(self._session, size, "cuda")
-            else:
-                bound = _HostBatch(self._session, self._memory, size, self._tables)
-            if self._memory is None or size <= LARGEST_KEPT:
-                self._bound[size] = bound
-        return bound
 
+class DeviceBatches:
+    """Runs batches on a GPU, each padded to the next size. A size has memory of its own."""
 
-class _Bound(Protocol):
-    """Memory for one batch size, bound to a session."""
-
-    def run(self, boards: NDArray[np.uint8]) -> Moves:
-        """The moves for boards that fit into the memory."""
-        ...
-
-
-class _HostMemory:
-    """Memory for the largest batch; smaller batches use its first rows."""
-
-    def __init__(self, boards: int) -> None:
-        self.boards = np.zeros((boards, 16), np.uint8)
-        self.outputs = [np.zeros((boards, *tensor.shape), tensor.dtype) for tensor in FETCHED]
-
-
-class _HostBatch:
-    def __init__(
-        self, session: onnxruntime.InferenceSession, memory: _HostMemory, size: int, tables: Tables
-    ) -> None:
+    def __init__(self, session: onnxruntime.InferenceSession, sizes: Sequence[int]) -> None:
         self._session = session
-        self._tables = tables  # the session reads their memory
-        self._boards = memory.boards[:size]
-        self._outputs = [output[:size] for output in memory.outputs]
-        self._binding = session.io_binding()
-        shape, address = self._boards.shape, self._boards.ctypes.data
-        self._binding.bind_input(BOARDS.name, "cpu", 0, np.uint8, shape, address)
-        for name, table in tables.items():
-            self._binding.bind_input(name, "cpu", 0, table.dtype.type, table.shape, table.ctypes.data)
-        for tensor, output in zip(FETCHED, self._outputs, strict=True):
-            kind, shape, address = tensor.dtype.type, output.shape, output.ctypes.data
-            self._binding.bind_output(tensor.name, "cpu", 0, kind, shape, address)
+        self._sizes = sizes
+        self._bound: dict[int, DeviceBatch] = {}
 
-    def run(self, boards: NDArray[np.uint8]) -> Moves:
-        """The moves for boards that fill the memory or less."""
-        self._boards[:] = boards
-        self._session.run_with_iobinding(self._binding)
-        return Moves(*(output.copy() for output in self._outputs))
+    def run(self, boards: NDArray[np.uint8], _asked: Asked) -> Moves:
+        """All answers for the boards."""
+        size = next(size for size in self._sizes if size >= len(boards))
+        if size not in self._bound:
+            self._bound[size] = DeviceBatch(self._session, size, "cuda")
+        return self._bound[size].run(boards)
 
 
 class DeviceBatch:
@@ -193,7 +151,7 @@ class DeviceBatch:
             tensor.name: onnxruntime.OrtValue.ortvalue_from_shape_and_type(
                 [size, *tensor.shape], tensor.dtype.type, device, 0
             )
-            for tensor in FETCHED
+            for tensor in OUTPUTS
         }
         self._binding = session.io_binding()
         self._binding.bind_ortvalue_input(BOARDS.name, self._boards)

@@ -35,7 +35,12 @@ class GraphError(BackendError):
 
 
 def new_session(
-    model: bytes, layout: Layout, tensors: Tensors, *, capture: bool = False
+    model: bytes,
+    layout: Layout,
+    tensors: Tensors,
+    *,
+    capture: bool = False,
+    outputs: Sequence[Tensor] = OUTPUTS,
 ) -> onnxruntime.InferenceSession:
     """A session of a graph and the tensors that it refers to by name. No path is followed.
 
@@ -47,6 +52,7 @@ def new_session(
         tensors: the tensors by name.
         capture: record the work of the GPU for each shape and replay it ("CUDA graphs" in onnxruntime's
             documentation). Every node of the graph must run on the GPU.
+        outputs: the outputs that the graph must have.
 
     Raises:
         GraphError: onnxruntime cannot run the graph, or the graph breaks the contract.
@@ -78,7 +84,7 @@ def new_session(
     if missing:
         why = THIS_MACHINE.missing_library(missing[0]) or "onnxruntime gives no reason"
         raise GraphError(f"onnxruntime cannot use {missing[0]} on this machine: {why}")
-    _check_contract(session)
+    _check_contract(session, outputs)
     return session
 
 
@@ -115,10 +121,10 @@ def _profile(boards: int) -> str:
     return f"{BOARDS.name}:{'x'.join(map(str, (boards, *BOARDS.shape)))}"
 
 
-def _check_contract(session: onnxruntime.InferenceSession) -> None:
+def _check_contract(session: onnxruntime.InferenceSession, outputs: Sequence[Tensor]) -> None:
     for kind, arguments, tensors in (
         ("input", [each for each in session.get_inputs() if each.name != TABLES], (BOARDS,)),
-        ("output", session.get_outputs(), OUTPUTS),
+        ("output", session.get_outputs(), outputs),
     ):
         contract = _signatures(tensors)
         found = {argument.name: (argument.type, list(argument.shape[1:])) for argument in arguments}

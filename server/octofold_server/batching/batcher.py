@@ -221,8 +221,9 @@ class Batcher:
         waiting = self.waiting
         if not waiting:
             return batch
-        # One lane's share: if it took all boards, the other lanes would be idle.
-        room = min(self.max_batch_size, -(-waiting // self.lanes))
+        # One lane's share: if it took all, the others would be idle. A search uses all cores anyhow.
+        share = waiting if self._budgets is not None else -(-waiting // self.lanes)
+        room = min(self.max_batch_size, share)
         bulk = self._bulk.boards
         order = (self._interactive, self._bulk)
         for level in reversed(order) if self._bulk_passed_over >= BULK_PATIENCE else order:

@@ -15,8 +15,8 @@ from octofold_game.contract.searches import Limits
 
 from octofold_server.batching.call import Call
 
-BATCH_SECONDS = 0.01
-"""How long a batch of several boards should take: long enough that its overhead of 0.2 ms is small, short
+BATCH_SECONDS = 0.03
+"""How long a batch of several boards should take: long enough that starting and ending it costs little, short
 enough that other calls need not wait long."""
 
 AMPLE = 5

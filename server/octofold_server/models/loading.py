@@ -17,6 +17,7 @@ from octofold_game.contract.model import (
     OUTPUTS,
     POSITIONS,
     SEARCH_OUTPUTS,
+    VALUE,
     Card,
     GraphFile,
     Precision,
@@ -24,6 +25,7 @@ from octofold_game.contract.model import (
 from octofold_proto.errors import ModelError
 
 from octofold_server.backends.backend import Backend, BackendError, BackendFactory, Layout
+from octofold_server.backends.onnx_value import ValueBackend
 from octofold_server.backends.players import Kinds, PlayerBackend
 from octofold_server.batching.batcher import Batcher
 from octofold_server.batching.statistics import ModelStatistics
@@ -164,8 +166,10 @@ class Loader:
             name=f"{name}-{version}",
             statistics=statistics,
         )
+        value = [VALUE] if isinstance(backends[0], ValueBackend) else []
+        outputs = tuple(tensor.name for tensor in (*OUTPUTS, *value))
         return ServedModel(
-            name, version, card.largest_exponent, card, card_text, precision, batcher, statistics
+            name, version, card.largest_exponent, card, card_text, precision, batcher, statistics, outputs
         )
 
     def _load_player(
@@ -176,7 +180,7 @@ class Loader:
         lanes, cores = choose_search_layout(self._config)
         try:
             search = self._kinds.search(player, self._player_files.map(folder.path, player), cores)
-            if search.largest_exponent != card.largest_exponent:
+            if search.largest_exponent < card.largest_exponent:
                 raise BackendError(
                     f"the player accepts tiles up to exponent {search.largest_exponent}, but "
                     f"{CARD_FILE} says {card.largest_exponent}"

@@ -19,7 +19,7 @@ from octofold_game.system.files import write_text
 from octofold_proto.errors import ModelError, Unavailable, UnknownModel
 
 from octofold_server.backends.backend import BackendFactory
-from octofold_server.backends.onnx_backend import onnx_lanes
+from octofold_server.backends.onnx_value import network_lanes
 from octofold_server.batching.statistics import ModelStatistics
 from octofold_server.config.options import Config
 from octofold_server.models.loading import Loader, ServedModel
@@ -70,7 +70,7 @@ class Models:
     def __init__(
         self,
         config: Config,
-        new_backends: BackendFactory = onnx_lanes,
+        new_backends: BackendFactory = network_lanes,
         on_change: OnChange = lambda _name, _ready: None,
         unloaded: Unloaded | None = None,
         signatures: Signatures | None = None,

@@ -22,7 +22,7 @@ from octofold_game.system.processors import usable_cores
 from octofold_proto.errors import ModelError
 
 from octofold_server.backends.backend import Backend, BackendError, BackendFactory, Layout
-from octofold_server.backends.onnx_backend import onnx_lanes
+from octofold_server.backends.onnx_value import network_lanes
 from octofold_server.config.options import Config
 from octofold_server.models.layouts import choose_device, choose_layout
 from octofold_server.models.repository import (
@@ -51,7 +51,7 @@ _log = logging.getLogger(__name__)
 
 def tune(
     config: Config,
-    new_backends: BackendFactory = onnx_lanes,
+    new_backends: BackendFactory = network_lanes,
     seconds: float = SECONDS,
     clock: Callable[[], float] = time.perf_counter,
 ) -> None:

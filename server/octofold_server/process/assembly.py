@@ -13,7 +13,7 @@ from octofold_game.commands.extras import install_command
 from octofold_server.admission.access import Access
 from octofold_server.admission.admission import Admission, Limits
 from octofold_server.backends.backend import BackendFactory
-from octofold_server.backends.onnx_backend import onnx_lanes
+from octofold_server.backends.onnx_value import network_lanes
 from octofold_server.config.options import Config
 from octofold_server.grpc_transport.arrivals import Arrivals
 from octofold_server.grpc_transport.aside import Aside
@@ -119,7 +119,7 @@ class Parts:
 
 
 def build(
-    config: Config, new_backends: BackendFactory = onnx_lanes, slot: ProcessSlot | None = None
+    config: Config, new_backends: BackendFactory = network_lanes, slot: ProcessSlot | None = None
 ) -> Parts:
     """Make the parts of a server and connect them.
 
@@ -134,8 +134,8 @@ def build(
             no place for the socket of its check.
         ModelError: the model repository cannot be read.
     """
-    if slot is not None and new_backends is onnx_lanes:
-        new_backends = partial(onnx_lanes, shared=slot.folder)
+    if slot is not None and new_backends is network_lanes:
+        new_backends = partial(network_lanes, shared=slot.folder)
     health = Health(SERVICES)
     unloaded = Unloaded(None if slot is None else slot.folder / "unloaded")
     default_file = None if slot is None else slot.folder / "default"

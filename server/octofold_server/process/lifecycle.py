@@ -15,7 +15,7 @@ from octofold_game.errors import OctofoldError
 
 from octofold_server.admission.admission import Admission
 from octofold_server.backends.backend import BackendFactory
-from octofold_server.backends.onnx_backend import onnx_lanes
+from octofold_server.backends.onnx_value import network_lanes
 from octofold_server.config.options import Config
 from octofold_server.models.registry import Models
 from octofold_server.models.reloading import Reloading
@@ -50,7 +50,9 @@ class ServingError(OctofoldError):
     """The server failed and must end; the message gives the reason."""
 
 
-def serve(config: Config, new_backends: BackendFactory = onnx_lanes, slot: ProcessSlot | None = None) -> None:
+def serve(
+    config: Config, new_backends: BackendFactory = network_lanes, slot: ProcessSlot | None = None
+) -> None:
     """Run a server until SIGTERM or SIGINT, and return once all accepted calls are answered.
 
     Call this in the main thread, which receives the signals. A second signal ends the grace period at once.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from octofold_game.contract.model import Card, Precision
+from octofold_game.contract.model import TEMPERATURE, Card, Precision
 
 
 def described(
@@ -30,4 +30,17 @@ def described(
         "player": None if card.player is None else card.player.kind,
         "value_unit": card.value_unit,
         "average": None if card.strength is None else card.strength.average,
+        **_values(card),
     }
+
+
+def _values(card: Card) -> dict[str, Any]:
+    """The unit of what the model says about moves, and the temperature that turns probabilities into it.
+
+    A network of afterstate values answers in points. Its probabilities are their softmax.
+    """
+    answers = (card.description or {}).get("answers")
+    kind = answers.get("kind") if isinstance(answers, dict) else None
+    if kind != "afterstate_value":
+        return {"value_unit": None, "temperature": None}
+    return {"value_unit": "points", "temperature": card.temperature or TEMPERATURE}

@@ -9,8 +9,11 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 
 from aiohttp import web
+from octofold_game.drawing.palette import tiles_css
 
 INDEX = "index.html"
+TILES = "css/tiles.css"
+"""The palette, which all programs that draw boards share."""
 
 CONTENT_TYPES = {
     ".html": "text/html",
@@ -18,6 +21,8 @@ CONTENT_TYPES = {
     ".js": "text/javascript",
     ".svg": "image/svg+xml",
     ".json": "application/json",
+    ".md": "text/plain",
+    ".png": "image/png",
 }
 """By suffix; other files are not served."""
 
@@ -53,6 +58,7 @@ class PageFiles:
 
     def __init__(self) -> None:
         self._files = dict(_read(files(__package__) / "static", ""))
+        self._files[TILES] = _file(tiles_css().encode(), CONTENT_TYPES[".css"])
 
     @property
     def names(self) -> list[str]:
@@ -83,8 +89,10 @@ def _read(folder: Traversable, prefix: str) -> list[tuple[str, File]]:
         suffix = entry.name[entry.name.rfind(".") :]
         if entry.is_dir():
             found += _read(entry, f"{prefix}{entry.name}/")
-        elif suffix in CONTENT_TYPES:
-            content = entry.read_bytes()
-            tag = hashlib.sha256(content).hexdigest()[:32]
-            found.append((prefix + entry.name, File(content, CONTENT_TYPES[suffix], tag)))
+        elif suffix in CONTENT_TYPES and entry.is_file():  # a link into docs/ may lead nowhere
+            found.append((prefix + entry.name, _file(entry.read_bytes(), CONTENT_TYPES[suffix])))
     return found
+
+
+def _file(content: bytes, content_type: str) -> File:
+    return File(content, content_type, hashlib.sha256(content).hexdigest()[:32])

@@ -20,9 +20,14 @@ from typing import Any, NamedTuple
 import msgspec
 from octofold_proto.errors import InvalidRequest
 
+from octofold_server.web.tallies import Tally, counted
+
 CONDITIONS = "conditions.json"
 GAMES = "games.replay"
-FILES = (CONDITIONS, GAMES, "live.json")
+LIVE = "live.json"
+RESULT = "result.json"
+"""Written when an evaluation has ended."""
+FILES = (CONDITIONS, GAMES, LIVE)
 """The files of a result that the page reads."""
 
 MAX_BYTES = 4 << 20
@@ -36,6 +41,7 @@ MAX_DEPTH, MAX_FOLDERS, MAX_ENTRIES = 4, 5_000, 20_000
 entries of each."""
 
 MAX_CONDITIONS_BYTES = 65_536
+MAX_LIVE_BYTES = 1 << 20
 
 _NAME = re.compile(r"[\w.,=-]{1,200}", re.ASCII)
 
@@ -60,13 +66,15 @@ class Results:
     def __init__(self, folder: Path | None, max_folders: int = MAX_FOLDERS) -> None:
         self._folder = folder
         self._max_folders = max_folders
+        self._tallies: dict[str, Tally] = {}
 
     def list(self) -> list[dict[str, Any]]:
-        """The results that changed last: name, conditions, and the seconds since the last game finished."""
+        """The results that changed last: name, conditions, games and their scores, age in seconds."""
         if self._folder is None:
             return []
         now = time.time()
         newest = heapq.nlargest(MAX_RESULTS, _found(self._folder, self._max_folders))
+        self._tallies = {name: self._tally(name) for _, name in newest}
         described = (self._described(name, max(0.0, now - changed)) for changed, name in newest)
         return [each for each in described if each is not None]
 
@@ -93,7 +101,36 @@ class Results:
             conditions = msgspec.json.decode(text.content if text else b"", type=dict[str, Any])
         except ValueError:
             return None
-        return {"name": name, "conditions": conditions, "age_seconds": round(age, 1)}
+        tally = self._tallies[name]
+        return {
+            "name": name,
+            "conditions": conditions,
+            "age_seconds": round(age, 1),
+            "games": tally.games,
+            "planned": self._planned(name),
+            "has_ended": _read(self._folder, f"{name}/{RESULT}", 0, 1) is not None,
+            "average": round(tally.mean, 1) if tally.games else None,
+            "deviation": tally.deviation,
+        }
+
+    def _planned(self, name: str) -> int | None:
+        """The games of an evaluation that writes how it goes; None for others."""
+        assert self._folder is not None
+        live = _read(self._folder, f"{name}/{LIVE}", 0, MAX_LIVE_BYTES)
+        try:
+            found = msgspec.json.decode(live.content if live else b"", type=dict[str, Any]).get("games")
+        except ValueError:
+            return None
+        return found if isinstance(found, int) else None
+
+    def _tally(self, name: str) -> Tally:
+        assert self._folder is not None
+        tally = self._tallies.get(name, Tally())
+        try:
+            with _opened_file(self._folder, f"{name}/{GAMES}") as descriptor:
+                return counted(descriptor, tally)
+        except OSError:  # it has gone meanwhile
+            return Tally()
 
 
 def _found(root: Path, max_folders: int) -> Iterator[tuple[float, str]]:
@@ -135,21 +172,33 @@ def _is_name(text: str) -> bool:
 
 def _read(root: Path, path: str, start: int, most_bytes: int) -> Piece | None:
     """A part of the file `path` below a folder; None if it is not a regular file, or lies behind a link."""
-    *folders, name = path.split("/")
     try:
-        with _opened(root, folders) as folder:
-            descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
+        with _opened_file(root, path) as descriptor:
+            status = os.fstat(descriptor)
+            age = max(0.0, time.time() - status.st_mtime)
+            if start >= status.st_size:  # no file system can seek to every number
+                return Piece(b"", age)
+            return Piece(os.pread(descriptor, most_bytes, start), age)
     except OSError:
         return None
-    with os.fdopen(descriptor, "rb") as file:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode):
-            return None
-        age = max(0.0, time.time() - status.st_mtime)
-        if start >= status.st_size:  # no file system can seek to every number
-            return Piece(b"", age)
-        file.seek(start)
-        return Piece(file.read(most_bytes), age)
+
+
+@contextmanager
+def _opened_file(root: Path, path: str) -> Iterator[int]:
+    """The descriptor of the regular file `path` below a folder.
+
+    Raises:
+        OSError: it cannot be opened, is not a regular file, or lies behind a link.
+    """
+    *folders, name = path.split("/")
+    with _opened(root, folders) as folder:
+        descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError("not a regular file")
+        yield descriptor
+    finally:
+        os.close(descriptor)
 
 
 @contextmanager

@@ -84,7 +84,7 @@ def test_the_model_says_what_it_thinks_of_each_move(
 ) -> None:
     screen = open_screen(games, "--game", "3", "--target", target)
     screen.shows("game 3 of seed 7")
-    screen.shows(r"small version 1[\s\S]*↑ up +\d+\.\d% [\s\S]*\d votes?[\s\S]*← left")
+    screen.shows(r"small version 1[\s\S]*↑ up +\d+\.\d% [\s\S]*\d/8[\s\S]*← left")
     screen.type(RIGHT)
     screen.shows(r"move 1 of[\s\S]*its choice")
     screen.type(END)
@@ -137,7 +137,7 @@ def test_it_steps_to_the_next_game_and_the_one_before_also_without_colors(
     screen.type("G")
     screen.shows("game 38 of seed 7[\\s\\S]*move 0 of")
     screen.type("d")
-    screen.shows("d needs --player, --model or --target")
+    screen.shows("c and d need --player, --model or --target")
     screen.type("q")
     screen.ends()
     assert re.search(r"\x1b\[[\d;]*[34]8?;[\d;]*m", screen.raw) is None  # no color is set

@@ -11,7 +11,7 @@ from octofold_client.contenders.advice import local_adviser
 from octofold_client.errors import EvaluationError
 from octofold_game.drawing.board_picture import CELL_PIXELS
 from octofold_game.drawing.board_text import board_text
-from octofold_game.drawing.tile_colors import EMPTY, color_of
+from octofold_game.drawing.palette import EMPTY, color_of
 from octofold_game.trajectories import Walk
 from PIL import Image, ImageSequence
 from support.commands import octofold
@@ -66,8 +66,8 @@ def test_a_text_has_every_position_and_what_the_adviser_thinks(games: Path, tmp_
         assert block.startswith(f"move {row} of {len(walk.moves)}\nscore {walk.scores[row]:,}, next: ")
         assert board_text(walk.boards[row]) in block
         agrees = advise(walk.boards[row]).choice == walk.moves[row]
-        assert ("its choice, too" in block) == agrees
-        assert ("it prefers" in block) != agrees
+        assert ("is also the choice of expectimax" in block) == agrees
+        assert ("says expectimax" in block) != agrees
 
 
 def asked(out: str, **flags: Any) -> ExportFlags:

@@ -14,7 +14,7 @@ from google.rpc.status_pb2 import Status
 from msgspec.structs import replace
 from octofold_client import errors
 from octofold_client.rpc.conversations import Calls, Conversation, RetryPolicy, Send, Wait
-from octofold_game.contract.model import CARD_FORMAT, Card, encode_card
+from octofold_game.contract.model import CARD_FORMAT, Card, GraphFile, encode_card
 from octofold_game.rules import BoardError
 from octofold_proto import status
 from octofold_proto.octofold.v1 import inference_pb2 as pb
@@ -174,7 +174,8 @@ def test_a_state_that_only_a_newer_server_knows_is_unspecified() -> None:
 
 
 def test_a_card_that_cannot_be_read_or_is_of_an_unknown_format_is_none() -> None:
-    card = Card(format=CARD_FORMAT, name="m", version=1, largest_exponent=15, precisions={})
+    graph = GraphFile(file="model.onnx", sha256="0" * 64)
+    card = Card(format=CARD_FORMAT, name="m", version=1, largest_exponent=15, precisions={"fp32": graph})
     texts = ["", "[]", "{}", encode_card(replace(card, format=2)).decode(), encode_card(card).decode()]
     versions = [pb.ModelVersion(version="1", card_json=text) for text in texts]
     response = pb.ListModelsResponse(models=[pb.Model(name="m", versions=versions)])

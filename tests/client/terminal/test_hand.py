@@ -132,7 +132,7 @@ def test_every_terminal_has_room_for_board_hints_and_borders(columns: int, lines
     assert sum(row.count("│") for row in rows) == 5 * (12 if columns >= 78 and lines > 20 else 4)
     assert sum(row.startswith("├") for row in rows) == 3
     for name in ("up", "right", "down", "left"):
-        assert any(name in row and "8 votes" in row for row in rows)
+        assert any(name in row and "8/32" in row for row in rows)
     assert "its choice" in text
     assert "q: quit" in text
 
@@ -160,6 +160,8 @@ def test_largest_tiles_fit_their_cells() -> None:
 def test_a_remark_says_what_the_move_was_worth_and_what_was_better() -> None:
     votes, shares = np.array([6, 1, 0, 1]), np.array([0.7, 0.2, 0.0, 0.1])
     advice = Advice("m", 0, shares, "probability", votes)
-    assert remark(advice, 1) == "→ right 20.0% 1 vote; it prefers ↑ up 70.0% 6 votes"
-    assert remark(advice, 0) == "↑ up 70.0% 6 votes: its choice, too"
-    assert remark(Advice("r", 0, None, "", None), 3) == "← left; it prefers ↑ up"
+    assert remark(advice, 1) == "↑ up (6/8 views) is better than → right (1/8 views), says m."
+    assert remark(advice, 0) == "↑ up (6/8 views) is also the choice of m."
+    assert remark(Advice("r", 0, None, "", None), 3) == "↑ up is better than ← left, says r."
+    points = Advice("p", 2, np.array([10.0, 40.0, 350.0, 0.0]), "points", None)
+    assert remark(points, 1) == "↓ down is worth 310.0 points more than → right, says p."

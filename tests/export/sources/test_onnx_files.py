@@ -11,6 +11,11 @@ import onnxruntime
 import pytest
 from numpy.typing import NDArray
 from octofold_export.cli import main
+from octofold_export.description.hints import hints_from_flags
+from octofold_export.graph.folding import fold
+from octofold_export.graph.heads import head
+from octofold_export.graph.weight_files import LARGE_BYTES
+from octofold_export.sources.described import from_onnx
 from octofold_game.rules import legal_moves
 from onnx import TensorProto, helper, numpy_helper
 from support.lessons import Lessons
@@ -178,6 +183,33 @@ def test_tensors_in_a_file_beside_the_model_are_read_and_count_for_its_digest(
         metadata = {entry.key: entry.value for entry in onnx.load(version / "model.onnx").metadata_props}
         digests.append(metadata["octofold.checkpoint_sha256"])
     assert digests[0] != digests[1]
+
+
+@pytest.mark.parametrize("beside", [False, True], ids=["in the file", "in files beside it"])
+def test_a_large_network_becomes_one_file_that_answers_as_it_did(
+    beside: bool, weights: Weights, lessons: Lessons, tmp_path: Path
+) -> None:
+    width = LARGE_BYTES // 1024 + 256  # of 256 rows of float32: just large enough to be kept in files
+    wide, narrow = np.eye(256, width, dtype=np.float32), np.zeros((width, 4), np.float32)
+    narrow[:256] = weights
+    nodes = [
+        helper.make_node("MatMul", ["cells", "wide"], ["hidden"]),
+        helper.make_node("MatMul", ["hidden", "narrow"], ["policy"]),
+    ]
+    constants = [numpy_helper.from_array(wide, "wide"), numpy_helper.from_array(narrow, "narrow")]
+    file = tmp_path / "large.onnx"
+    save(file, nodes, constants)
+    if beside:
+        onnx.save(onnx.load(file), file, save_as_external_data=True, location="large.data")
+    reads = {"reads.kind": "one_hot", "reads.layout": "flat", "reads.planes": 16}
+    source = from_onnx(file, hints_from_flags({**reads, "answers.kind": "policy_logits"}))
+    assert source.weight_files is not None
+    graph = fold(head(source.description, source.fp32), "mean", 2)
+    assert graph.ByteSize() < 1 << 20
+    published = tmp_path / "model.onnx"
+    published.write_bytes(source.weight_files.joined(graph))
+    onnx.checker.check_model(published, full_check=True)
+    check_moves(published, weights, lessons.boards[:100])
 
 
 def test_of_several_outputs_the_named_one_is_used(

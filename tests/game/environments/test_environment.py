@@ -10,7 +10,7 @@ import numpy as np
 import pygame
 import pytest
 from gymnasium.utils.env_checker import check_env
-from octofold_game.drawing.tile_colors import EMPTY, color_of
+from octofold_game.drawing.palette import EMPTY, color_of
 from octofold_game.environments.single import ENVIRONMENT_ID, OLD_ID, Game2048Env
 from octofold_game.episodes import Episode, Episodes
 from octofold_game.referee import verify

@@ -63,7 +63,7 @@ def test_a_call_in_a_hurry_ends_nobody_elses_search(one: Call, other: Call) -> N
 
 def test_a_batch_is_as_large_as_its_boards_are_fast() -> None:
     assert room(call_of(100)) == 100
-    assert room(call_of(100), seconds_per_board=BATCH_SECONDS / 7) == 7
+    assert room(call_of(100), seconds_per_board=BATCH_SECONDS / 7.5) == 7
     assert room(call_of(100), seconds_per_board=1.0) == CORES
     assert room(call_of(100, search_seconds=BATCH_SECONDS / 2)) == 2 * CORES
 

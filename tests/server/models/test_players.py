@@ -10,20 +10,20 @@ import pytest
 from octofold_game.contract.model import read_card
 from octofold_proto.errors import ModelError, Unavailable
 from octofold_server.backends.fakes import FakeBackend
+from octofold_server.batching.call import Call
 from octofold_server.config.options import Config
 from octofold_server.models.on_demand import WHEN_ASKED
 from octofold_server.models.player_files import PlayerFiles
 from octofold_server.models.registry import Models
-from support.player_versions import TABLE, find_kinds, write_player
-from support.registries import states
+from support.player_versions import KINDS, TABLE, write_player
+from support.registries import BOARD, reason, states
 from support.servers import WriteVersion
 from support.waiting import wait_for
 
-find_kinds()
-
 
 @pytest.fixture
-def repository(tmp_path: Path, write_version: WriteVersion) -> Path:
+def repository(tmp_path: Path, write_version: WriteVersion, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.syspath_prepend(KINDS)
     write_version("network")
     return tmp_path / "models"
 
@@ -113,6 +113,26 @@ def test_a_player_that_the_operator_names_is_loaded_at_the_start(
     models = models_of(repository, "fake", **options)
     models.start()
     assert states(models) == {"network/1": "READY", "player/1": "READY"}
+    models.close()
+
+
+def test_a_new_version_of_a_player_replaces_the_old_one(repository: Path) -> None:
+    write_player(repository)
+    models = models_of(repository, "fake")
+    models.start()
+    old = models.resolve("player", "")
+    write_player(repository, version=2, depth=3)
+    models.reload()
+    assert models.resolve("player", "").version == "2"
+    write_player(repository, version=3, speed=3)  # which it has no option for
+    models.reload()
+    assert models.resolve("player", "").version == "2"
+    assert "unknown option" in reason(models, 3)
+    models.unload("player")
+    with pytest.raises(Unavailable):
+        models.resolve("player", "")
+    with pytest.raises(Unavailable):
+        old.batcher.submit(Call(BOARD))
     models.close()
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import urllib.request
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import grpc
 import numpy as np
 import pytest
+from octofold_client import evaluate
 from octofold_game.rules import legal_moves
 from octofold_proto.inference import grpc_service_pb2 as oip
 from octofold_proto.inference.grpc_service_pb2_grpc import GRPCInferenceServiceStub
@@ -18,7 +20,7 @@ from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
 from support.forked_servers import ServerForks
 from support.player_versions import PROGRAM, TABLE, expected_moves, write_player
-from support.servers import Ask, ServerProcess, server_starter, write_model
+from support.servers import Ask, ServerProcess, Start, server_starter, write_model
 from support.waiting import wait_for
 
 BOARDS = np.random.default_rng(3).integers(0, 3, (5, 16), dtype=np.uint8)
@@ -151,7 +153,7 @@ def test_a_search_that_would_keep_others_waiting_for_too_long_is_refused(
 
 def test_a_deadline_ends_a_search_with_the_deepest_finished_move(channel: grpc.Channel) -> None:
     answer = OctofoldServiceStub(channel).NextMove(
-        pb.NextMoveRequest(model="slow", board=BOARDS[0].tolist()), timeout=1
+        pb.NextMoveRequest(model="slow", board=BOARDS[0].tolist()), timeout=3
     )
     assert answer.direction == DIRECTIONS[MOVES[0]]
 
@@ -169,13 +171,44 @@ def test_a_cancelled_search_makes_room_for_the_next(server: ServerProcess, chann
         wait_for(lambda: open_calls(server) == 1)
         leaving.cancel()
         wait_for(lambda: open_calls(server) == 0)
-    assert stub.NextMove(pb.NextMoveRequest(model="slow", board=BOARDS[0].tolist()), timeout=1).depth == 2
+    again = pb.NextMoveRequest(model="slow", board=BOARDS[0].tolist(), search_time_us=10_000)
+    assert stub.NextMove(again).depth == 7
 
 
 def open_calls(server: ServerProcess) -> int:
     with urllib.request.urlopen(f"http://127.0.0.1:{server.rest_port}/metrics") as reply:
         lines = reply.read().decode().splitlines()
     return int(next(line for line in lines if line.startswith("octofold_open_calls ")).split()[1])
+
+
+def test_a_search_that_has_begun_is_answered_while_the_server_drains(
+    tmp_path: Path, start_server: Start
+) -> None:
+    write_player(tmp_path / "models")
+    server = start_server("--players", "fake", "--processes", "2", program=(str(PROGRAM),), rest=True)
+    with grpc.insecure_channel(server.target) as channel:
+        question = pb.NextMoveRequest(board=BOARDS[0].tolist(), search_time_us=400_000)
+        running = OctofoldServiceStub(channel).NextMove.future(question)
+        wait_for(lambda: open_calls(server) == 1 or running.done())
+        assert server.terminate() == 0
+        assert running.result().depth == 50
+
+
+class Local:
+    """The player `player`, in this process."""
+
+    name = "local"
+
+    def next_moves(self, boards: np.ndarray) -> np.ndarray:
+        return expected_moves(boards)
+
+
+def test_an_evaluation_plays_the_games_that_the_player_plays_in_this_process(
+    server: ServerProcess, tmp_path: Path
+) -> None:
+    served = evaluate(server.target, tmp_path / "served", model="player", games=2, seed=1)
+    local = evaluate(Local(), tmp_path / "local", games=2, seed=1)
+    assert [game.score for game in served.games] == [game.score for game in local.games]
 
 
 def test_players_are_listed_with_their_cards(channel: grpc.Channel) -> None:

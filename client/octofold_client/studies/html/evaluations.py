@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from xml.etree import ElementTree as ET
 
+from octofold_client.contenders.judges import PROBABILITY
 from octofold_client.evaluation.contest import Contest
 from octofold_client.evaluation.sides import Side
 from octofold_client.evaluation.tables import INTERVALS, Row, missing_note, outgrown_note, rows_of
@@ -175,10 +176,12 @@ def _lost(part: EvaluationPart, index: int, named: bool) -> ET.Element:
             *(
                 figure(drawing.svg_of(drawn), f"lost-{index}-{name}", *PANELS[name])
                 for name, drawn in pictures.panels_of(analysis).items()
+                if name != "cost" or (analysis.judge is not None and analysis.judge.unit != PROBABILITY)
             ),
         ),
     )
-    if analysis.judge is not None and analysis.costliest:
+    # A probability is no cost: a judge that has nothing else only agrees or not.
+    if analysis.judge is not None and analysis.judge.unit != PROBABILITY and analysis.costliest:
         section.append(make("h3", "The costliest moves"))
         section.append(costly_moves(part, index, analysis.judge))
     return section

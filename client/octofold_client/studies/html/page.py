@@ -7,7 +7,7 @@ from importlib.resources import files
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
-from octofold_game.drawing.palette import SERIES, TILE_COLORS, TILE_TEXT
+from octofold_game.drawing.palette import SERIES, tiles_css
 from octofold_game.system.files import write_text
 
 from octofold_client.errors import EvaluationError
@@ -113,12 +113,8 @@ def _digest(content: str) -> str:
 
 
 def _style() -> str:
-    tiles = zip(TILE_COLORS, TILE_TEXT, strict=True)
-    lines = [
-        *(f".t{n} {{ background: {color}; color: {text}; }}" for n, (color, text) in enumerate(tiles, 1)),
-        *(f".series-{n} {{ background: {color}; }}" for n, color in enumerate(SERIES)),
-    ]
-    return "\n".join(["", *lines, _static("report.css")])
+    series = (f".series-{n} {{ background: {color}; }}" for n, color in enumerate(SERIES))
+    return "\n".join(["", tiles_css(), *series, _static("report.css")])
 
 
 def _static(name: str) -> str:

@@ -43,7 +43,7 @@ class NextMoveRequest(_message.Message):
     def __init__(self, model: _Optional[str] = ..., version: _Optional[str] = ..., board: _Optional[_Iterable[int]] = ..., search_time_us: _Optional[int] = ...) -> None: ...
 
 class NextMoveResponse(_message.Message):
-    __slots__ = ("direction", "probabilities", "votes", "game_over", "model", "version", "queue_us", "inference_us", "values", "depth", "positions")
+    __slots__ = ("direction", "probabilities", "votes", "game_over", "model", "version", "queue_us", "inference_us", "values", "depth", "positions", "value")
     DIRECTION_FIELD_NUMBER: _ClassVar[int]
     PROBABILITIES_FIELD_NUMBER: _ClassVar[int]
     VOTES_FIELD_NUMBER: _ClassVar[int]
@@ -55,6 +55,7 @@ class NextMoveResponse(_message.Message):
     VALUES_FIELD_NUMBER: _ClassVar[int]
     DEPTH_FIELD_NUMBER: _ClassVar[int]
     POSITIONS_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
     direction: Direction
     probabilities: _containers.RepeatedScalarFieldContainer[float]
     votes: _containers.RepeatedScalarFieldContainer[int]
@@ -66,10 +67,11 @@ class NextMoveResponse(_message.Message):
     values: _containers.RepeatedScalarFieldContainer[float]
     depth: int
     positions: int
-    def __init__(self, direction: _Optional[_Union[Direction, str]] = ..., probabilities: _Optional[_Iterable[float]] = ..., votes: _Optional[_Iterable[int]] = ..., game_over: bool = ..., model: _Optional[str] = ..., version: _Optional[str] = ..., queue_us: _Optional[int] = ..., inference_us: _Optional[int] = ..., values: _Optional[_Iterable[float]] = ..., depth: _Optional[int] = ..., positions: _Optional[int] = ...) -> None: ...
+    value: float
+    def __init__(self, direction: _Optional[_Union[Direction, str]] = ..., probabilities: _Optional[_Iterable[float]] = ..., votes: _Optional[_Iterable[int]] = ..., game_over: bool = ..., model: _Optional[str] = ..., version: _Optional[str] = ..., queue_us: _Optional[int] = ..., inference_us: _Optional[int] = ..., values: _Optional[_Iterable[float]] = ..., depth: _Optional[int] = ..., positions: _Optional[int] = ..., value: _Optional[float] = ...) -> None: ...
 
 class NextMovesRequest(_message.Message):
-    __slots__ = ("model", "version", "boards", "with_probabilities", "priority", "with_votes", "search_time_us", "with_search")
+    __slots__ = ("model", "version", "boards", "with_probabilities", "priority", "with_votes", "search_time_us", "with_search", "with_value")
     MODEL_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
     BOARDS_FIELD_NUMBER: _ClassVar[int]
@@ -78,6 +80,7 @@ class NextMovesRequest(_message.Message):
     WITH_VOTES_FIELD_NUMBER: _ClassVar[int]
     SEARCH_TIME_US_FIELD_NUMBER: _ClassVar[int]
     WITH_SEARCH_FIELD_NUMBER: _ClassVar[int]
+    WITH_VALUE_FIELD_NUMBER: _ClassVar[int]
     model: str
     version: str
     boards: bytes
@@ -86,10 +89,11 @@ class NextMovesRequest(_message.Message):
     with_votes: bool
     search_time_us: int
     with_search: bool
-    def __init__(self, model: _Optional[str] = ..., version: _Optional[str] = ..., boards: _Optional[bytes] = ..., with_probabilities: bool = ..., priority: _Optional[_Union[Priority, str]] = ..., with_votes: bool = ..., search_time_us: _Optional[int] = ..., with_search: bool = ...) -> None: ...
+    with_value: bool
+    def __init__(self, model: _Optional[str] = ..., version: _Optional[str] = ..., boards: _Optional[bytes] = ..., with_probabilities: bool = ..., priority: _Optional[_Union[Priority, str]] = ..., with_votes: bool = ..., search_time_us: _Optional[int] = ..., with_search: bool = ..., with_value: bool = ...) -> None: ...
 
 class NextMovesResponse(_message.Message):
-    __slots__ = ("moves", "probabilities", "model", "version", "queue_us", "inference_us", "votes", "values", "depth", "positions")
+    __slots__ = ("moves", "probabilities", "model", "version", "queue_us", "inference_us", "votes", "values", "depth", "positions", "value")
     MOVES_FIELD_NUMBER: _ClassVar[int]
     PROBABILITIES_FIELD_NUMBER: _ClassVar[int]
     MODEL_FIELD_NUMBER: _ClassVar[int]
@@ -100,6 +104,7 @@ class NextMovesResponse(_message.Message):
     VALUES_FIELD_NUMBER: _ClassVar[int]
     DEPTH_FIELD_NUMBER: _ClassVar[int]
     POSITIONS_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
     moves: bytes
     probabilities: bytes
     model: str
@@ -110,7 +115,8 @@ class NextMovesResponse(_message.Message):
     values: bytes
     depth: bytes
     positions: bytes
-    def __init__(self, moves: _Optional[bytes] = ..., probabilities: _Optional[bytes] = ..., model: _Optional[str] = ..., version: _Optional[str] = ..., queue_us: _Optional[int] = ..., inference_us: _Optional[int] = ..., votes: _Optional[bytes] = ..., values: _Optional[bytes] = ..., depth: _Optional[bytes] = ..., positions: _Optional[bytes] = ...) -> None: ...
+    value: bytes
+    def __init__(self, moves: _Optional[bytes] = ..., probabilities: _Optional[bytes] = ..., model: _Optional[str] = ..., version: _Optional[str] = ..., queue_us: _Optional[int] = ..., inference_us: _Optional[int] = ..., votes: _Optional[bytes] = ..., values: _Optional[bytes] = ..., depth: _Optional[bytes] = ..., positions: _Optional[bytes] = ..., value: _Optional[bytes] = ...) -> None: ...
 
 class StreamNextMovesRequest(_message.Message):
     __slots__ = ("id", "request")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from itertools import compress, product
 
-from octofold_game.contract.model import PROBABILITIES, SEARCH_OUTPUTS, VOTES
+from octofold_game.contract.model import PROBABILITIES, SEARCH_OUTPUTS, VALUE, VOTES
 from octofold_proto.errors import InvalidRequest
 from octofold_proto.messages import (
     DIRECTIONS,
@@ -30,12 +30,12 @@ _PRIORITIES = {
     pb.PRIORITY_BULK: Priority.BULK,
 }
 
-_SWITCHES = ((PROBABILITIES,), (VOTES,), SEARCH_OUTPUTS)
+_SWITCHES = ((PROBABILITIES,), (VOTES,), SEARCH_OUTPUTS, (VALUE,))
 _OUTPUTS = {
     switches: frozenset(tensor.name for tensors in compress(_SWITCHES, switches) for tensor in tensors)
-    for switches in product((False, True), repeat=3)
+    for switches in product((False, True), repeat=4)
 }
-"""By `with_probabilities`, `with_votes` and `with_search`."""
+"""By `with_probabilities`, `with_votes`, `with_search` and `with_value`."""
 
 
 class NextMove:
@@ -70,6 +70,7 @@ class NextMove:
             values=None if moves.values is None else moves.values[0].tolist(),
             depth=None if moves.depth is None else int(moves.depth[0]),
             positions=None if moves.positions is None else int(moves.positions[0]),
+            value=None if moves.value is None else float(moves.value[0]),
         ).SerializeToString()
 
 
@@ -122,7 +123,9 @@ def _request(message: pb.NextMovesRequest) -> Request:
     if priority is None:
         raise InvalidRequest(f"unknown priority {message.priority}; known are {pb.Priority.keys()}")
     read_boards = partial(boards_from_bytes, message.boards)
-    outputs = _OUTPUTS[message.with_probabilities, message.with_votes, message.with_search]
+    outputs = _OUTPUTS[
+        message.with_probabilities, message.with_votes, message.with_search, message.with_value
+    ]
     request = Request(
         message.model, message.version, read_boards, priority, outputs=outputs, needs_outputs=False
     )
@@ -149,6 +152,8 @@ def _response(message: pb.NextMovesRequest, call: AcceptedCall) -> pb.NextMovesR
         queue_us=round(answer.queue_seconds * 1e6),
         inference_us=round(answer.inference_seconds * 1e6),
     )
+    if message.with_value and moves.value is not None:
+        response.value = values_to_bytes(moves.value)
     if message.with_search and moves.depth is not None and moves.positions is not None:
         response.depth, response.positions = moves.depth.tobytes(), positions_to_bytes(moves.positions)
         if moves.values is not None:

@@ -42,7 +42,7 @@ def _spec(tensor: model.Tensor) -> TensorSpec:
 
 
 BOARDS = _spec(model.BOARDS)
-OUTPUTS = {tensor.name: _spec(tensor) for tensor in (*model.OUTPUTS, *model.SEARCH_OUTPUTS)}
+OUTPUTS = {tensor.name: _spec(tensor) for tensor in (*model.OUTPUTS, *model.SEARCH_OUTPUTS, model.VALUE)}
 """The outputs of all models."""
 
 _FIELDS = dict(zip(OUTPUTS, Moves._fields, strict=True))

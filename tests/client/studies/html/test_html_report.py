@@ -42,7 +42,7 @@ def judged(folder: Path, judge: str) -> None:
     described = {
         "schema": 1,
         "last_moves": 20,
-        "judge": {"name": judge, "unit": "probability", "sha256": None},
+        "judge": {"name": judge, "unit": "points", "sha256": None},
     }
     (folder / "analysis.json").write_text(json.dumps(described | analysis.to_json(5)))
 
@@ -122,6 +122,8 @@ def test_the_worst_game_steps_by_keys_through_the_boards_of_its_record(
         worst = min(episodes, key=lambda episode: (episode.score, episode.game))
         walk = Walk.of(worst)
         assert f"game {worst.game}" in page.locator("#viewer-title").inner_text()
+        assert board_of(page) == worst.final_board.tolist()  # how it was lost
+        page.keyboard.press("Home")
         assert board_of(page) == walk.boards[0].tolist()
         for move in range(1, 31):
             assert MOVE_NAMES[walk.moves[move - 1]] in page.locator("#at-next").inner_text()

@@ -1,7 +1,6 @@
 """What a report reads: which games it chooses, where runs are recorded, load tests, colors."""
 
 import json
-import re
 from contextlib import suppress
 from html.parser import HTMLParser
 from pathlib import Path
@@ -18,7 +17,6 @@ from octofold_client.provenance import Provenance, recorded, runs_of
 from octofold_client.studies.html.elements import html, make, raw
 from octofold_client.studies.html.results import ChosenGames
 from octofold_client.studies.kept import read_analysis
-from octofold_game.drawing.palette import TILE_COLORS, TILE_TEXT
 from octofold_game.replays import read_replays
 from support.commands import octofold
 
@@ -185,18 +183,6 @@ def test_a_damaged_analysis_is_named(change: dict[str, object], tmp_path: Path) 
     (tmp_path / "analysis.json").write_text(json.dumps(content | change))
     with pytest.raises(EvaluationError, match=r"analysis\.json is damaged"):
         read_analysis(tmp_path)
-
-
-def test_tiles_have_the_colors_of_the_page() -> None:
-    page = ROOT / "server/octofold_server/web/static/css/board.css"
-    text, ours = page.read_text(), ROOT / "client/octofold_client/studies/html/static/report.css"
-    dark = dict(re.findall(r"^\.(t\d) \{ background: (light-dark\(.*?\));", ours.read_text(), re.MULTILINE))
-    for exponent, (color, letters) in enumerate(zip(TILE_COLORS, TILE_TEXT, strict=True), 1):
-        (theirs,) = re.findall(rf"--t{exponent}: (.*);", text)
-        assert theirs == dark.get(f"t{exponent}", color)
-        assert color in theirs
-        (theirs,) = re.findall(rf"\.t{exponent} {{.*; color: (.*); }}", text)
-        assert letters.replace("#ffffff", "#fff") in theirs
 
 
 class Tags(HTMLParser):

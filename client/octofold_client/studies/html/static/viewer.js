@@ -102,7 +102,8 @@
     }, PLAY_MS);
   }
 
-  function choose(button, move = 0) {
+  /** Show a game; it opens at its end, which says how it was lost. */
+  function choose(button, move = Infinity) {
     pause();
     for (const each of viewer.querySelectorAll(".game")) each.setAttribute("aria-pressed", String(each === button));
     game = positions(button.dataset);

@@ -1,5 +1,8 @@
 /** Makes elements, and speaks to screen readers. No text ever becomes HTML. */
 
+/** Where the page is explained at length. */
+export const DOCS = "page/docs/page.md";
+
 /**
  * Make an element.
  *

@@ -78,3 +78,20 @@ export function askToken(wrong) {
     );
   });
 }
+
+/**
+ * Ask a question before something is lost.
+ *
+ * @param {{title: string, note: string, yes: string, no: string}} words
+ * @returns {Promise<boolean>}
+ */
+export function confirmed({ title, note, yes, no }) {
+  const dialog = byId("question-dialog");
+  const words = { title, note, yes, no };
+  for (const [name, text] of Object.entries(words)) byId(`question-${name}`).textContent = text;
+  dialog.returnValue = "";
+  dialog.showModal();
+  return new Promise((resolve) => {
+    dialog.addEventListener("close", () => resolve(dialog.returnValue === "ok"), { once: true });
+  });
+}

@@ -2,11 +2,13 @@
 
 import { Gone, Refused } from "../ask/server.js";
 import { askViews } from "../ask/views.js";
-import { announce, make, percent } from "../dom.js";
+import { announce, make } from "../dom.js";
 import { MOVE_NAMES } from "../game/rules.js";
+import { decision } from "./verdict.js";
 import { modelSelect } from "./model_select.js";
 import { MovesPanel } from "./moves_panel.js";
 import { ViewsPanel } from "./views_panel.js";
+import { costOf, toldCost, worthOf } from "./worth.js";
 
 const DELAY_MS = 60; // so that a run of key presses asks only for its last board
 
@@ -16,27 +18,26 @@ export class Advice {
    * @param {HTMLElement} root
    * @param {object} source of moves
    * @param {import("../ask/models.js").Models} models that are ready
-   * @param {{onModels?: () => void}} listeners told when another model or judge is chosen
+   * @param {{onModels?: () => void, judge?: object, choosers?: HTMLElement}} options the listener is told when another model or judge is
+   *   chosen; the judge at the start; where the choosers are, if not above the advice
    */
-  constructor(root, source, models, { onModels = () => {} } = {}) {
+  constructor(root, source, models, { onModels = () => {}, judge, choosers = root } = {}) {
     this._source = source;
     this._models = models;
     this._number = 0; // of the newest question; older answers are dropped
     const changed = () => {
+      this._judge.update();
       onModels();
       if (this._board) this.ask(this._board, this._played);
     };
-    this._model = modelSelect("Model", models, { on: changed });
-    this._judge = modelSelect("Judge", models, { none: "no judge", on: changed });
+    this._model = modelSelect("Model", models, { on: changed, first: models.first });
+    const without = () => this._model.chosen;
+    this._judge = modelSelect("Judge", models, { none: "no judge", on: changed, first: judge, without });
     this._verdict = make("p.verdict");
     const moves = make("div");
     const views = make("div.views-box");
-    root.append(
-      make("div.pickers", {}, this._model.label, this._judge.label),
-      this._verdict,
-      moves,
-      views,
-    );
+    choosers.append(make("div.pickers", {}, this._model.label, this._judge.label));
+    root.append(this._verdict, moves, views);
     this._moves = new MovesPanel(moves);
     this._views = new ViewsPanel(views);
     this.clear();
@@ -65,8 +66,9 @@ export class Advice {
     ].filter(([, answer]) => answer && answer.move >= 0 && answer.move !== move);
     return others
       .map(([model, answer]) => {
-        const shares = [answer.move, move].map((each) => percent(answer.probabilities[each]));
-        return `${model.name} would have moved ${MOVE_NAMES[answer.move]}, ${shares[0]} against ${shares[1]}.`;
+        const worth = worthOf(model, answer);
+        const cost = worth && costOf(worth, move);
+        return `${model.name} prefers ${MOVE_NAMES[answer.move]}${cost ? `, worth ${toldCost(worth.unit, cost)} more` : ""}.`;
       })
       .join(" ");
   }
@@ -130,16 +132,11 @@ export class Advice {
   _show(answer, judged, played) {
     this._answer = answer;
     this._judged = judged;
-    this._moves.show(answer, judged, played);
-    if (answer.move < 0) {
-      this._say("The game is over: no move is legal.");
-      return;
-    }
-    const parts = [make("strong", {}, `${this.model.name} plays ${MOVE_NAMES[answer.move]}`)];
-    const views = answer.votes.reduce((sum, votes) => sum + votes, 0);
-    if (views > 1) parts.push(`, with ${answer.votes[answer.move]} of ${views} views. `);
-    else parts.push(`, ${percent(answer.probabilities[answer.move])}. `);
-    if (judged) parts.push(judgment(this.judge, answer, judged));
+    const judge = judged && this.judge ? { model: this.judge, answer: judged } : null;
+    this._moves.show({ model: this.model, answer }, judge, played);
+    const { plays, because } = decision(this.model, answer);
+    const parts = [make("strong", {}, plays), `${because} `];
+    if (judge && answer.move >= 0) parts.push(judgment(judge, answer));
     this._verdict.replaceChildren(...parts);
   }
 }
@@ -158,7 +155,10 @@ function withoutViews(model, { votes, why_no_views: why }) {
   );
 }
 
-function judgment(judge, answer, judged) {
-  if (judged.move === answer.move) return make("span.agrees", {}, `${judge.name} agrees.`);
-  return make("span.differs", {}, `${judge.name} would play ${MOVE_NAMES[judged.move]}.`);
+function judgment({ model, answer: judged }, answer) {
+  if (judged.move === answer.move) return make("span.agrees", {}, `${model.name} agrees.`);
+  const worth = worthOf(model, judged);
+  const cost = worth && costOf(worth, answer.move);
+  const more = cost ? `, worth ${toldCost(worth.unit, cost)} more` : "";
+  return make("span.differs", {}, `${model.name} would play ${MOVE_NAMES[judged.move]}${more}.`);
 }

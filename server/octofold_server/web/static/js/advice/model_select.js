@@ -9,14 +9,15 @@ let count = 0;
  * Make a labeled chooser, which follows the list.
  *
  * @param {string} title
- * @param {import("../ask/models.js").Models} models the first one is chosen at the start, unless `none` is given
- * @param {{none?: string, on: () => void, first?: number}} options the text for no model; the listener, told of
- *   every other choice, also if a model has gone; which model is chosen at the start
- * @returns {{label: HTMLElement, chosen: object|undefined}}
+ * @param {import("../ask/models.js").Models} models
+ * @param {{none?: string, on: () => void, first?: object, without?: () => object|undefined}} options the text for no
+ *   model; the listener, told of every other choice, also if a model has gone; the model at the start; a model that
+ *   may not be chosen, as nobody judges himself
+ * @returns {{label: HTMLElement, chosen: object|undefined, update: () => void}} `update` after `without` has changed
  */
-export function modelSelect(title, models, { none, on, first = 0 }) {
+export function modelSelect(title, models, { none, on, first, without = () => undefined }) {
   const id = `model-${(count += 1)}`;
-  let chosen = none === undefined ? models.all[Math.min(first, models.all.length - 1)] : undefined;
+  let chosen = first;
   const select = make("select", { id, on: { change: choose } });
 
   function choose() {
@@ -25,16 +26,19 @@ export function modelSelect(title, models, { none, on, first = 0 }) {
   }
 
   function show() {
-    const options = models.all.map((model) => make("option", { value: keyOf(model) }, titleOf(model)));
+    const other = without();
+    const offered = models.all.filter((model) => !other || keyOf(model) !== keyOf(other));
+    const options = offered.map((model) => make("option", { value: keyOf(model) }, titleOf(model)));
     if (none !== undefined) options.unshift(make("option", { value: "" }, none));
     if (!options.length) options.push(make("option", { value: "" }, "no model is ready"));
+    if (chosen && other && keyOf(chosen) === keyOf(other)) chosen = undefined;
     select.replaceChildren(...options);
     select.value = chosen ? keyOf(chosen) : "";
   }
 
   function follow() {
     const before = chosen;
-    const fallback = none === undefined ? models.all[0] : undefined;
+    const fallback = none === undefined ? models.first : undefined;
     chosen = before ? (models.successorOf(before) ?? fallback) : fallback;
     show();
     if (JSON.stringify(chosen) === JSON.stringify(before)) return;
@@ -48,6 +52,7 @@ export function modelSelect(title, models, { none, on, first = 0 }) {
   models.addEventListener("change", follow);
   return {
     label: make("label.picker", { for: id }, make("span", {}, title), select),
+    update: show,
     get chosen() {
       return chosen;
     },
@@ -55,6 +60,6 @@ export function modelSelect(title, models, { none, on, first = 0 }) {
 }
 
 function titleOf(model) {
-  const average = model.average ? `, ${grouped(model.average / 1000)}k points` : "";
+  const average = model.average ? ` · ${grouped(model.average / 1000)}k` : "";
   return `${model.name} ${model.version}${average}`;
 }

@@ -1,7 +1,8 @@
-/** The four moves, with the probability that model and judge give to each. */
+/** The four moves, with what model and judge think of each. */
 
 import { make, percent } from "../dom.js";
 import { MOVE_NAMES } from "../game/rules.js";
+import { costOf, told, worthOf } from "./worth.js";
 
 export const ARROWS = ["↑", "→", "↓", "←"];
 
@@ -26,32 +27,64 @@ export class MovesPanel {
       return row;
     });
     this._list = make("ol.moves", {}, ...this._rows.map((row) => row.element));
-    root.append(this._list);
+    this._legend = make("p.note.legend-line");
+    root.append(this._list, this._legend);
   }
 
   /**
-   * @param {import("../ask/server.js").Answer|null} model its answer; null for none
-   * @param {import("../ask/server.js").Answer|null} judge
+   * @param {{model: object, answer: object}|null} asked the model and its answer; null for none
+   * @param {{model: object, answer: object}|null} judge
    * @param {number} played the move that the player made; -1 for none
    */
-  show(model, judge = null, played = -1) {
-    this._list.classList.toggle("is-empty", !model);
+  show(asked, judge = null, played = -1) {
+    const answer = asked?.answer;
+    this._list.classList.toggle("is-empty", !answer);
     this._list.classList.toggle("has-judge", Boolean(judge));
-    const views = model ? model.votes.reduce((sum, votes) => sum + votes, 0) : 0;
+    const worth = asked && worthOf(asked.model, answer);
+    const judged = judge && worthOf(judge.model, judge.answer);
+    const views = answer?.votes?.reduce((sum, votes) => sum + votes, 0) ?? 0;
     this._rows.forEach((row, move) => {
-      const legal = model ? model.legal[move] : true;
-      row.element.classList.toggle("is-best", Boolean(model) && model.move === move);
+      const legal = answer ? answer.legal[move] : true;
+      row.element.classList.toggle("is-best", answer?.move === move);
       row.element.classList.toggle("is-illegal", !legal);
-      setShare(row.model, model?.probabilities[move]);
-      setShare(row.judge, judge?.probabilities[move]);
-      row.number.textContent = model && legal ? percent(model.probabilities[move]) : legal ? "" : "–";
+      setShare(row.model, answer && legal ? share(answer, move) : 0);
+      setShare(row.judge, judge && legal ? share(judge.answer, move) : 0);
+      row.number.textContent = answer ? (legal ? number(answer, worth, move) : "–") : "";
       const marks = [];
-      if (model && legal && views > 1 && model.votes[move]) marks.push(`${model.votes[move]} of ${views}`);
-      if (judge?.move === move && judge.move !== model?.move) marks.push("judge");
+      if (answer && legal && views > 1 && asked.model.rule === "vote" && answer.votes[move]) {
+        marks.push(`${answer.votes[move]} of ${views} views`);
+      }
+      if (judged && legal && costOf(judged, move) > 0) marks.push(`−${loss(judged, move)} ${judge.model.name}`);
+      else if (judge?.answer.move === move && judge.answer.move !== answer?.move) marks.push("judge");
       if (played === move) marks.push("played");
-      row.mark.textContent = model && !legal ? "not legal" : marks.join(" · ");
+      row.mark.textContent = answer && !legal ? "not legal" : marks.join(" · ");
     });
+    this._legend.replaceChildren(...(answer ? legend(asked, judge, worth, judged) : []));
   }
+}
+
+const share = ({ values, probabilities }, move) =>
+  probabilities ? probabilities[move] : values && Number.isFinite(values[move]) ? relative(values, move) : 0;
+
+/** A value as a share of the best one, for a player without probabilities. */
+const relative = (values, move) => Math.max(0, values[move] / Math.max(...values.filter(Number.isFinite)));
+
+function number({ probabilities }, worth, move) {
+  if (!worth) return probabilities ? percent(probabilities[move]) : "";
+  if (worth.isWhole) return told(worth.unit, worth.values[move]);
+  return costOf(worth, move) ? `−${loss(worth, move)}` : "best";
+}
+
+const loss = (worth, move) => told(worth.unit, costOf(worth, move));
+
+/** What bars and numbers mean, beside them. */
+function legend(asked, judge, worth, judged) {
+  const key = (kind, text) => make("span", {}, make(`span.legend.${kind}`, { "aria-hidden": "true" }), text);
+  const bar = asked.answer.probabilities ? "how probable each move is to it" : "the value of each move";
+  const parts = [key("is-model", `${asked.model.name}: ${bar}`)];
+  if (worth) parts.push(make("span", {}, worth.isWhole ? `number: ${worth.unit}` : "number: points less than the best move"));
+  if (judge) parts.push(key("is-judge", `${judge.model.name}, the judge${judged ? `: −310 is a loss of 310 ${judged.unit}` : ""}`));
+  return parts;
 }
 
 function setShare(bar, share) {

@@ -1,7 +1,7 @@
 /** The views of a board, each with its vote and the probability that it gives to the board's own move. */
 
 import { smallBoard } from "../board/board_view.js";
-import { make, percent } from "../dom.js";
+import { DOCS, make, percent } from "../dom.js";
 import { MOVE_NAMES } from "../game/rules.js";
 import { ARROWS } from "./moves_panel.js";
 
@@ -31,12 +31,11 @@ export class ViewsPanel {
    * @param {string} note said when there are no views
    */
   show(views, move, note = "") {
-    this._note.textContent = note;
-    this._note.hidden = !note;
+    this._note.replaceChildren(...(views ? EXPLAINED() : [note]));
+    this._note.hidden = !views && !note;
     this._title.hidden = !views;
     if (views) {
-      const note = make("span.note", {}, " · arrows as on your board");
-      this._title.replaceChildren(`${counted(views.length)}, one vote each`, note);
+      this._title.replaceChildren(`How ${counted(views.length)} of the board ${views.length === 1 ? "votes" : "vote"}`);
     }
     this._grid.replaceChildren(...(views ?? []).map((view) => figure(view, move)));
   }
@@ -47,7 +46,14 @@ export class ViewsPanel {
   }
 }
 
-const counted = (count) => (count === 8 ? "Eight views" : count === 1 ? "One view" : `${count} views`);
+const counted = (count) => (count === 8 ? "eight views" : count === 1 ? "one view" : `${count} views`);
+
+const EXPLAINED = () => [
+  "A view is the board turned or mirrored. Each prefers a move, told as on your board, with its probability. An ",
+  make("span.differs-word", {}, "orange frame"),
+  " marks views that prefer another move. ",
+  make("a", { href: DOCS }, "More"),
+];
 
 function figure(view, move) {
   const share = percent(view.probabilities[view.vote]);

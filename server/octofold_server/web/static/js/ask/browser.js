@@ -60,7 +60,7 @@ export class Browser {
     }
     const id = (this._count += 1);
     const url = new URL(model.file, new URL(this._models, document.baseURI)).href;
-    this._worker.postMessage({ id, url, temperature: model.temperature, boards, wantsViews });
+    this._worker.postMessage({ id, url, temperature: model.views_temperature, boards, wantsViews });
     return new Promise((resolve, reject) => this._waiting.set(id, { resolve, reject }));
   }
 

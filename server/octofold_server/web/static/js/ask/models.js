@@ -16,8 +16,13 @@ export class Models extends EventTarget {
   constructor(source, models) {
     super();
     this._source = source;
-    /** The models, the first one to choose first. */
+    /** The models, the strongest first. */
     this.all = sorted(models);
+  }
+
+  /** The model to begin with: the default of the server, or the strongest one. */
+  get first() {
+    return this.all.find((model) => model.default) ?? this.all[0];
   }
 
   /** Ask the source again. */
@@ -53,9 +58,9 @@ export class Models extends EventTarget {
   }
 }
 
-/** First the models that show their views, which are what there is to see; of these, the default, then the strongest. */
+/** The strongest first; those that nobody has measured last, by name. */
 function sorted(models) {
-  const rank = ({ default: isDefault, views }) => 2 * Number(views && isDefault) + Number(views);
-  const strength = ({ average }) => average ?? 0;
-  return [...models].sort((a, b) => rank(b) - rank(a) || strength(b) - strength(a));
+  const strength = ({ average }) => average ?? -1;
+  const byName = (a, b) => a.name.localeCompare(b.name) || Number(b.version) - Number(a.version);
+  return [...models].sort((a, b) => strength(b) - strength(a) || byName(a, b));
 }

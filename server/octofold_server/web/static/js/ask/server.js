@@ -6,6 +6,7 @@
  */
 
 import { formatBoard } from "../game/board_text.js";
+import { legalMoves } from "../game/rules.js";
 import { store, stored } from "../storage.js";
 
 const TOKEN_KEY = "octofold.token";
@@ -27,9 +28,11 @@ export class Gone extends Error {}
 /**
  * @typedef {object} Answer what a model says about one board
  * @property {number} move 0 to 3; -1 if the game is over
- * @property {number[]} probabilities of the four moves
- * @property {number[]} votes the number of views for each move
+ * @property {number[]} [probabilities] of the four moves; a network has them
+ * @property {number[]} [votes] the number of views for each move
  * @property {boolean[]} legal
+ * @property {number[]} [values] of the four moves, in the model's unit; a player has them
+ * @property {number} [depth] how many moves deep a player searched
  * @property {number[][]|null} [views] each view's probabilities of the board's own moves
  * @property {string|null} [why_no_views] a clause, if there are none
  */
@@ -67,15 +70,15 @@ export class Server {
     const path = `v2/models/${encodeURIComponent(model.name)}/versions/${model.version}/infer`;
     const input = { name: "boards", datatype: "UINT8", shape: [boards.length, 16], data: boards.flat() };
     const reply = await this._json(path, { method: "POST", body: JSON.stringify({ inputs: [input] }) });
-    const [move, probabilities, votes, legal] = ["move", "probabilities", "votes", "legal"].map(
-      (name) => reply.outputs.find((output) => output.name === name).data,
-    );
-    const four = (values, i) => values.slice(4 * i, 4 * i + 4);
-    return boards.map((_, i) => ({
-      move: move[i],
-      probabilities: four(probabilities, i),
-      votes: four(votes, i),
-      legal: four(legal, i),
+    const found = Object.fromEntries(reply.outputs.map(({ name, data }) => [name, data]));
+    const four = (name, i) => found[name]?.slice(4 * i, 4 * i + 4);
+    return boards.map((board, i) => ({
+      move: found.move[i],
+      probabilities: four("probabilities", i),
+      votes: four("votes", i),
+      legal: four("legal", i) ?? legalMoves(board),
+      values: four("values", i),
+      depth: found.depth?.[i],
     }));
   }
 

@@ -82,3 +82,23 @@ export function wilson(hits, count) {
     (NORMAL_95 / (1 + z2 / count)) * Math.sqrt((share * (1 - share)) / count + z2 / (4 * count ** 2));
   return [Math.max(0, center - half), Math.min(1, center + half)];
 }
+
+/**
+ * The difference of the averages of two players, with its 95% margin: game by game where both played the same games.
+ *
+ * @param {{seed: bigint, game: number, score: number}[]} first
+ * @param {{seed: bigint, game: number, score: number}[]} second
+ * @returns {{difference: number, margin: number|null, isPaired: boolean, count: number}}
+ */
+export function differenceOf(first, second) {
+  const keyOf = ({ seed, game }) => `${seed}/${game}`;
+  const scores = new Map(second.map((each) => [keyOf(each), each.score]));
+  const common = first.filter((each) => scores.has(keyOf(each)));
+  if (common.length > 1) {
+    const { average, margin } = summarize(common.map((each) => each.score - scores.get(keyOf(each))));
+    return { difference: average, margin, isPaired: true, count: common.length };
+  }
+  const [a, b] = [first, second].map((games) => summarize(games.map(({ score }) => score)));
+  const margin = a.margin === null || b.margin === null ? null : Math.hypot(a.margin, b.margin);
+  return { difference: a.average - b.average, margin, isPaired: false, count: a.count + b.count };
+}

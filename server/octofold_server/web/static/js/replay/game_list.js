@@ -48,6 +48,6 @@ function thinned(games) {
   return Array.from({ length: MAX_SHOWN }, (_, i) => games[Math.round((i * (games.length - 1)) / (MAX_SHOWN - 1))]);
 }
 
-function titleOf({ game, score, finalBoard, length }) {
-  return `${grouped(score)} points, tile ${tileOf(largestOf(finalBoard))}, game ${game}, ${grouped(length)} moves`;
+function titleOf({ game, score, finalBoard }) {
+  return `${grouped(score)} points, tile ${tileOf(largestOf(finalBoard))}, game ${game}`;
 }

@@ -6,8 +6,8 @@ import { make } from "../dom.js";
  * Make the elements.
  *
  * @param {HTMLElement} root
- * @param {object} on listeners: `onFile` gets a file that was chosen, `onStep` a number of moves,
- *   `onDispute` and `onCostly` a direction
+ * @param {object} on listeners: `onFile` gets a file that was chosen, `onStep` a number of moves, `onDispute` and
+ *   `onMistake` a direction
  * @param {boolean} hasResults whether the source has results of evaluations
  * @returns {object} the elements by name
  */
@@ -15,27 +15,33 @@ export function replayLayout(root, on, hasResults) {
   const ui = {
     title: make("h2", {}, "Games to look at"),
     viewer: make("div", { hidden: true }),
-    timeline: make("div"),
-    progress: make("progress", { max: 1, value: 0, "aria-label": "Asking the model about the game", hidden: true }),
+    curve: make("div"),
+    moves: make("div.moves-box"),
+    progress: make("progress", { max: 1, value: 0, "aria-label": "Asking the model about the game" }),
     tally: make("p.note"),
+    accuracy: make("p.accuracy"),
+    stage: make("div.stage"),
     board: make("div", { tabindex: 0 }),
     controls: make("div.controls"),
     games: make("div"),
-    advice: make("div.right.advice"),
+    choosers: make("div"),
+    advice: make("div.advice"),
     score: make("dd"),
     move: make("dd"),
     tile: make("dd"),
     said: make("p.verdict.short"),
     link: make("a", { href: "" }),
+    mistakes: [],
   };
   const button = (text, label, click) =>
     make("button", { type: "button", "aria-label": label, title: label, on: { click } }, text);
+  ui.progress.style.visibility = "hidden";
+  ui.mistakes = [
+    button("‹ Mistake", "Previous mistake", () => on.onMistake(-1)),
+    button("Mistake ›", "Next mistake", () => on.onMistake(1)),
+  ];
+  ui.stage.append(ui.board);
   ui.viewer.append(
-    ui.games,
-    ui.timeline,
-    ui.progress,
-    legend(),
-    ui.tally,
     make(
       "div.columns",
       {},
@@ -43,26 +49,24 @@ export function replayLayout(root, on, hasResults) {
         "div.left",
         {},
         make("dl.scores", {}, fact("Score", ui.score), fact("Move", ui.move), fact("Tile", ui.tile)),
-        ui.board,
+        ui.stage,
         ui.said,
         ui.controls,
         make(
-          "div.buttons",
+          "div.buttons.steps",
           {},
           button("‹", "One move back", () => on.onStep(-1)),
           button("›", "One move on", () => on.onStep(1)),
-          button("‹ Disagreement", "Previous disagreement", () => on.onDispute(-1)),
-          button("Disagreement ›", "Next disagreement", () => on.onDispute(1)),
-          button("‹ Costly", "Previous costly move", () => on.onCostly(-1)),
-          button("Costly ›", "Next costly move", () => on.onCostly(1)),
+          ...ui.mistakes,
+          button("Other ›", "Next other move", () => on.onDispute(1)),
         ),
         keys(),
         make("p.note", {}, ui.link),
       ),
-      ui.advice,
+      make("div.right", {}, ui.choosers, ui.progress, ui.accuracy, ui.curve, legend(), ui.moves, ui.tally, ui.advice),
     ),
   );
-  root.append(dropZone(ui, on.onFile, hasResults), ui.viewer);
+  root.append(make("div.replay-head", {}, dropZone(ui, on.onFile, hasResults), ui.games), ui.viewer);
   return ui;
 }
 
@@ -73,7 +77,7 @@ function legend() {
   return make(
     "p.note",
     {},
-    ...[mark("is-costly"), "costly moves ", mark("is-disputed"), "another move was preferred ", mark("is-tile")],
+    ...[mark("is-costly"), "mistakes ", mark("is-disputed"), "others prefer another move ", mark("is-tile")],
     "a new largest tile",
   );
 }
@@ -83,8 +87,8 @@ function keys() {
   return make(
     "p.note.keys",
     {},
-    ...[key("←"), key("→"), " one move, ", key("D"), " next disagreement, ", key("C"), " next costly move, "],
-    ...["with ", key("shift"), " the one before, ", key("space"), " play."],
+    ...[key("←"), key("→"), " one move, ", key("C"), " next mistake, ", key("D"), " next other move, "],
+    ...["with ", key("shift"), " the one before, ", key("space"), " play"],
   );
 }
 
@@ -93,7 +97,7 @@ function dropZone(ui, onFile, hasResults) {
   const input = make("input", {
     id: "replay-file",
     type: "file",
-    accept: ".replay",
+    accept: ".replay,.txt,.json,.vrs,.rpl",
     class: "said",
     on: {
       change: () => {
@@ -109,11 +113,11 @@ function dropZone(ui, onFile, hasResults) {
     make(
       "p.note",
       {},
-      "Drop a replay file of octofold evaluate (games.replay) onto the page, or ",
-      make("label.link", { for: "replay-file" }, "choose one"),
+      make("span.full", {}, "Drop a replay file (games.replay of octofold evaluate) onto the page, or "),
+      make("label.link", { for: "replay-file" }, "open a file"),
       input,
-      ". It is read in this browser; only boards are sent to the models that you ask.",
-      ...(hasResults ? [" Evaluations of this server open from the tab ", make("a", { href: "#watch" }, "Watch"), "."] : []),
+      make("span.full", {}, ". It stays in this browser; only boards go to the models that you ask."),
+      ...(hasResults ? [make("span.full", {}, " Or open a "), make("a.full", { href: "#watch" }, "result of this server"), make("span.full", {}, ".")] : []),
     ),
   );
 }

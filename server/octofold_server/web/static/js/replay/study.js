@@ -1,14 +1,18 @@
 /** Compares the moves of a game with those of a model and a judge. */
 
+import { costOf, costlyFrom, mostOf, unitOf, worthOf } from "../advice/worth.js";
+
 const BATCH = 256; // boards in a request
+const SEARCHED = 8; // of a player that searches, which takes its time for each
 
 /**
  * @typedef {object} Verdict what model and judge say about a move of a game
  * @property {number} played
  * @property {number} model its move
  * @property {number} judge its move; -1 without a judge
- * @property {number} cost the probability that the judge, or else the model, gives its own move, less that of the
- *   move that was played
+ * @property {number|null} cost what the move costs by the judge, or by the model if there is none; null without values
+ * @property {number|null} value of the best move, if the values are whole
+ * @property {number|null} ratio of the value of the move to that of the best one
  */
 
 /**
@@ -24,20 +28,20 @@ const BATCH = 256; // boards in a request
  */
 export async function study(source, { model, judge }, boards, moves, { onProgress, isWanted }) {
   const verdicts = [];
-  for (let start = 0; start < moves.length && isWanted(); start += BATCH) {
-    const batch = boards.slice(start, Math.min(start + BATCH, moves.length));
+  const size = [model, judge].some((each) => each?.symmetries === 0) ? SEARCHED : BATCH;
+  for (let start = 0; start < moves.length && isWanted(); start += size) {
+    const batch = boards.slice(start, Math.min(start + size, moves.length));
     const [answers, judged] = await Promise.all([
       source.infer(model, batch),
       judge ? source.infer(judge, batch) : null,
     ]);
     answers.forEach((answer, i) => {
-      const played = moves[start + i];
-      const values = (judged ?? answers)[i];
+      const worth = judged ? worthOf(judge, judged[i]) : worthOf(model, answer);
       verdicts.push({
-        played,
+        played: moves[start + i],
         model: answer.move,
         judge: judged ? judged[i].move : -1,
-        cost: Math.max(0, (values.probabilities[values.move] ?? 0) - values.probabilities[played]),
+        ...valued(worth, moves[start + i]),
       });
     });
     onProgress(verdicts.length / moves.length, verdicts);
@@ -45,26 +49,48 @@ export async function study(source, { model, judge }, boards, moves, { onProgres
   return verdicts;
 }
 
+function valued(worth, played) {
+  if (!worth) return { cost: null, value: null, ratio: null };
+  const cost = costOf(worth, played);
+  const best = Math.max(...worth.values);
+  if (!worth.isWhole || !Number.isFinite(best)) return { cost, value: null, ratio: null };
+  return { cost, value: best, ratio: best > 0 ? Math.max(0, worth.values[played]) / best : 1 };
+}
+
 /** Whether somebody would have made another move. */
 export const isDisputed = ({ played, model, judge }) => model !== played || (judge >= 0 && judge !== played);
 
-/** From this loss of probability on, a move counts as costly. */
-export const COSTLY = 0.25;
+/** Whether a move costs so much that it is a mistake, in the unit of who judges. */
+export const isMistake = ({ cost }, unit) => unit !== undefined && cost !== null && cost >= costlyFrom(unit);
+
+/** The move that who judges would have made. */
+export const better = ({ model, judge }) => (judge >= 0 ? judge : model);
 
 /**
  * What the verdicts on a game come to.
  *
  * @param {Verdict[]} verdicts
- * @returns {{count: number, model: number, judge: number, both: number, costly: number}} moves; those in whose
- *   place the model, the judge, and both of them would have made another; costly moves
+ * @param {{model: object, judge?: object}} asked
+ * @returns {object} moves, and those in whose place the model, the judge and both would have made another; `accuracy`
+ *   from 0 to 100 and how it was computed; mistakes and the sum of all costs, if who judges has values
  */
-export function tally(verdicts) {
+export function tally(verdicts, { model, judge }) {
   const count = (wanted) => verdicts.filter(wanted).length;
+  const unit = unitOf(judge ?? model);
+  const ratios = verdicts.map(({ ratio }) => ratio).filter((ratio) => ratio !== null);
+  const isRatio = ratios.length > 0;
+  const equal = count((verdict) => better(verdict) === verdict.played);
+  const sum = ratios.reduce((total, ratio) => total + ratio, 0);
   return {
     count: verdicts.length,
     model: count(({ played, model }) => model !== played),
     judge: count(({ played, judge }) => judge >= 0 && judge !== played),
     both: count(({ played, model, judge }) => model !== played && judge >= 0 && judge !== played),
-    costly: count(({ cost }) => cost >= COSTLY),
+    equal,
+    isRatio,
+    accuracy: verdicts.length ? (100 * (isRatio ? sum / ratios.length : equal / verdicts.length)) : 0,
+    unit,
+    mistakes: count((verdict) => isMistake(verdict, unit)),
+    cost: unit && mostOf(unit) === Infinity ? verdicts.reduce((total, { cost }) => total + cost, 0) : null,
   };
 }

@@ -36,10 +36,9 @@ class DuelTab {
     this._lead = make("p.verdict", { role: "status" });
     const button = (text, click) => make("button", { type: "button", on: { click } }, text);
     root.append(
-      make("p.note.lead", {}, "Both begin with the same board, and move by move the same dice choose the new tiles."),
+      make("div.duel-bar", {}, controls),
       make("div.duel", {}, ...this._sides.map((side) => side.element)),
       this._lead,
-      controls,
       make(
         "div.buttons.seeded",
         {},
@@ -47,6 +46,7 @@ class DuelTab {
         button("New seed", () => this.begin(randomSeed())),
         button("Start again", () => this.begin(this._seed)),
       ),
+      make("p.note", {}, "Both begin with the same board, and move by move the same dice choose the new tiles."),
     );
     this.begin(randomSeed());
   }
@@ -132,10 +132,13 @@ class DuelTab {
   }
 }
 
+/** The strongest model but the first one; that one if there is no other. */
+const rivalOf = (models) => models.all.find((model) => model !== models.first) ?? models.first;
+
 function newSide(number, models, on) {
   const board = make("div");
   const side = {
-    model: modelSelect(number ? "Right" : "Left", models, { on, first: number }),
+    model: modelSelect(number ? "Right" : "Left", models, { on, first: number ? rivalOf(models) : models.first }),
     score: make("span.big"),
     state: make("span.note"),
     study: make("button", { type: "button" }, "Study this game"),

@@ -3,17 +3,20 @@
 import { Advice } from "../advice/advice.js";
 import { Autoplay } from "../ask/autoplay.js";
 import { Gone, Refused } from "../ask/server.js";
+import { Arrow } from "../board/arrow.js";
 import { BoardView } from "../board/board_view.js";
 import { isForPage, moveOf, onSwipe } from "../board/input.js";
 import { announce, byId, grouped } from "../dom.js";
 import { describeCell, formatBoard, parseBoard } from "../game/board_text.js";
 import { Game, randomSeed } from "../game/game.js";
 import { MOVE_NAMES, largestOf, tileOf } from "../game/rules.js";
+import { confirmed } from "../shell.js";
 import { store, stored } from "../storage.js";
 import { SpeedControl } from "./speed_control.js";
 
 const BEST_KEY = "octofold.best";
 const GAME_KEY = "octofold.game";
+const WIN = 11; // the exponent of 2048
 const PANEL_MS = 90; // between two updates of the advice while a model plays fast
 
 export class PlayTab {
@@ -26,6 +29,7 @@ export class PlayTab {
   constructor(source, models, { board, onStudy }) {
     this._source = source;
     this._view = new BoardView(byId("play-board"), "Board of 2048");
+    this._arrow = new Arrow(byId("play-stage"));
     this._advice = new Advice(byId("play-advice"), source, models);
     this._autoplay = new Autoplay(
       () => this._stepOfModel(),
@@ -65,6 +69,7 @@ export class PlayTab {
   play(move) {
     this._autoplay.stop();
     const comment = this._advice.commentOn(move);
+    const before = largestOf(this.game.board);
     const played = this.game.play(move);
     if (!played) {
       this._view.refuse();
@@ -72,10 +77,11 @@ export class PlayTab {
       return;
     }
     this._view.move(played, this.game.board);
-    this._update({ comment: comment && `You went ${MOVE_NAMES[move]}; ${comment}` });
+    const hasWon = before < WIN && largestOf(this.game.board) === WIN;
+    this._update({ comment: comment && `You went ${MOVE_NAMES[move]}; ${comment}`, hasWon });
     const gain = played.reward ? `, plus ${played.reward}` : "";
     const tile = `New ${tileOf(played.spawn.exponent)} at ${describeCell(played.spawn.cell)}.`;
-    const over = this.game.isOver ? " The game is over." : "";
+    const over = this.game.isOver ? " No move is left. The game is over." : hasWon ? " You win." : "";
     announce(`${MOVE_NAMES[move]}. Score ${grouped(this.game.score)}${gain}. ${tile}${over}`);
   }
 
@@ -92,12 +98,18 @@ export class PlayTab {
     await this._advice.ask(this.game.board, -1, { aloud: true });
     const move = this._advice.answer?.move ?? -1;
     if (move < 0) return;
-    const arrow = byId("play-hint");
-    arrow.className = `hint toward-${MOVE_NAMES[move]}`;
-    arrow.hidden = false;
+    this._arrow.point(move);
   }
 
-  restart() {
+  /** Begin another game; one that is not over is not thrown away without a question. */
+  async restart() {
+    const { game } = this;
+    this._autoplay.stop();
+    if (game.moves.length && !game.isOver) {
+      const note = `It has ${grouped(game.score)} points after ${grouped(game.moves.length)} moves, and cannot be brought back.`;
+      const words = { title: "Throw this game away?", note, yes: "New game", no: "Keep playing" };
+      if (!(await confirmed(words)) || game !== this.game) return;
+    }
     this.begin(new Game(randomSeed()));
     announce("A new game.");
   }
@@ -122,11 +134,14 @@ export class PlayTab {
       return false;
     }
     if (game !== this.game || board !== game.board) return false; // the player was faster
+    const before = largestOf(board);
     const played = game.play(answer.move);
     if (!played) return false;
+    const hasWon = before < WIN && largestOf(game.board) === WIN;
     if (this._autoplay.isSlow) this._view.move(played, game.board);
     else this._view.show(game.board);
-    this._update({ answer });
+    const comment = hasWon ? `${model.name} has made 2048 after ${grouped(game.moves.length)} moves.` : undefined;
+    this._update({ answer, comment });
     return !game.isOver;
   }
 
@@ -138,12 +153,12 @@ export class PlayTab {
 
   /**
    * Show score, buttons and advice for the board; `answer` is what the model said to
-   * reach it, `comment` what others think of the last move of the player.
+   * reach it, `comment` what others think of the last move of the player, `hasWon` whether that move made 2048.
    */
-  _update({ answer, comment = "" } = {}) {
+  _update({ answer, comment, hasWon = false } = {}) {
     const { game } = this;
-    byId("play-hint").hidden = true;
-    byId("play-comment").textContent = comment;
+    this._arrow.point(-1);
+    if (comment !== undefined || !answer) byId("play-comment").textContent = comment ?? "";
     byId("play-score").textContent = grouped(game.score);
     byId("play-moves").textContent = grouped(game.moves.length);
     if (answer) game.isHelped = true; // a model's score is not the player's best
@@ -152,11 +167,10 @@ export class PlayTab {
       store(BEST_KEY, this._best);
     }
     byId("play-best").textContent = grouped(this._best);
-    byId("play-over").hidden = !game.isOver;
+    this._showEnd(hasWon);
     byId("play-undo").disabled = !game.canUndo;
     byId("play-study").disabled = !game.moves.length;
     byId("play-seed").textContent = String(game.seed);
-    byId("play-over-text").textContent = `${grouped(game.score)} points, tile ${tileOf(largestOf(game.board))}`;
     if (answer && !this._autoplay.isSlow && !game.isOver) {
       const now = performance.now();
       if (now - this._shown > PANEL_MS) {
@@ -170,11 +184,24 @@ export class PlayTab {
     if (this._autoplay.isSlow && (game.moves.length || !game.isLinked)) store(GAME_KEY, JSON.stringify(saved(game)));
   }
 
+  /** Say that the game is over, or won; a won game goes on. */
+  _showEnd(hasWon) {
+    const { game } = this;
+    byId("play-over").hidden = !game.isOver && !hasWon;
+    byId("play-go-on").hidden = game.isOver;
+    byId("play-over-undo").hidden = !game.isOver || !game.canUndo;
+    if (byId("play-over").hidden) return;
+    byId("play-over-title").textContent = game.isOver ? "Game over" : "You made 2048!";
+    const tile = game.isOver ? `No move is left. ${grouped(game.score)} points, tile ${tileOf(largestOf(game.board))}` : "";
+    byId("play-over-text").textContent = tile || `You win, with ${grouped(game.score)} points. The game may go on.`;
+  }
+
   _connect(onStudy) {
     onSwipe(byId("play-stage"), (move) => this.play(move));
     byId("play-new").addEventListener("click", () => this.restart());
     byId("play-again").addEventListener("click", () => this.restart());
     byId("play-undo").addEventListener("click", () => this.undo());
+    byId("play-go-on").addEventListener("click", () => (byId("play-over").hidden = true));
     byId("play-over-undo").addEventListener("click", () => this.undo());
     byId("play-hint-button").addEventListener("click", () => this.hint());
     byId("play-study").addEventListener("click", () => onStudy(this.game.record()));

@@ -1,18 +1,21 @@
-/** Replay: the games of a file, with a timeline of what a model and a judge think of their moves. */
+/** Replay: the games of a file, with a curve and what a model and a judge think of their moves. */
 
 import { Advice } from "../advice/advice.js";
+import { toldCost, toldThreshold, unitOf } from "../advice/worth.js";
 import { Autoplay } from "../ask/autoplay.js";
 import { Gone, Refused } from "../ask/server.js";
+import { Arrow } from "../board/arrow.js";
 import { BoardView } from "../board/board_view.js";
 import { isForPage } from "../board/input.js";
 import { announce, grouped, make } from "../dom.js";
 import { formatBoard } from "../game/board_text.js";
 import { ReplayReader, positions } from "../game/replays.js";
 import { MOVE_NAMES, largestOf, slide, tileOf } from "../game/rules.js";
+import { Curve } from "../replay/curve.js";
 import { GameList } from "../replay/game_list.js";
-import { COSTLY, isDisputed, study, tally } from "../replay/study.js";
-import { Timeline } from "../replay/timeline.js";
 import { replayLayout } from "../replay/layout.js";
+import { MoveList } from "../replay/move_list.js";
+import { better, isDisputed, isMistake, study, tally } from "../replay/study.js";
 import { SpeedControl } from "./speed_control.js";
 
 const MAX_FILE_BYTES = 512 << 20;
@@ -31,13 +34,21 @@ class ReplayTab {
       onFile: (file) => this._loadFile(file),
       onStep: (by) => this.seek(this._at + by),
       onDispute: (direction) => this._jump(direction, isDisputed, "disagreement"),
-      onCostly: (direction) => this._jump(direction, ({ cost }) => cost >= COSTLY, "costly move"),
+      onMistake: (direction) => this._jumpToMistake(direction),
     };
     const ui = (this._ui = replayLayout(root, listeners, page.source.hasResults));
     this._view = new BoardView(ui.board, "Board of the replay");
-    this._timeline = new Timeline(ui.timeline, (move) => this.seek(move));
+    this._arrow = new Arrow(ui.stage);
+    this._curve = new Curve(ui.curve, (move) => this.seek(move));
+    this._moveList = new MoveList(ui.moves, (move) => this.seek(move));
     this._list = new GameList(ui.games, (record) => this._show(record, 0));
-    this._advice = new Advice(ui.advice, page.source, page.models, { onModels: () => this._study() });
+    const { models } = page;
+    const judge = models.all.find((model) => unitOf(model) && model !== models.first);
+    this._advice = new Advice(ui.advice, page.source, models, {
+      onModels: () => this._study(),
+      judge,
+      choosers: ui.choosers,
+    });
     this._autoplay = new Autoplay(
       () => this._forward(),
       () => this._speed.update(),
@@ -71,7 +82,7 @@ class ReplayTab {
     const steps = { arrowright: 1, arrowleft: -1, pagedown: 10, pageup: -10, home: -Infinity, end: Infinity };
     if (key in steps) this.seek(this._at + steps[key]);
     else if (key === "d") this._jump(event.shiftKey ? -1 : 1, isDisputed, "disagreement");
-    else if (key === "c") this._jump(event.shiftKey ? -1 : 1, ({ cost }) => cost >= COSTLY, "costly move");
+    else if (key === "c") this._jumpToMistake(event.shiftKey ? -1 : 1);
     else if (key === " " && !event.target.closest("button, a")) this._autoplay.toggle();
     else return false;
     return true;
@@ -90,7 +101,7 @@ class ReplayTab {
     } else {
       this._view.show(board);
     }
-    this._timeline.at = this._at;
+    this._curve.at = this._at;
     this._describe();
     this._ask(board, moves[this._at]?.move ?? -1);
   }
@@ -100,6 +111,7 @@ class ReplayTab {
     this._result = result;
     this._ui.title.textContent = title;
     this._ui.viewer.hidden = false;
+    this._ui.viewer.parentElement.classList.add("has-game");
     this._list.games = games;
     this._games = games;
     this._show(this._list.worst, 0);
@@ -151,6 +163,7 @@ class ReplayTab {
 
   _problem(text) {
     this._ui.viewer.hidden = true;
+    this._ui.viewer.parentElement.classList.remove("has-game");
     this._ui.title.textContent = text;
   }
 
@@ -171,7 +184,8 @@ class ReplayTab {
       return;
     }
     this._list.chosen = record;
-    this._timeline.boards = this._boards;
+    this._curve.open(this._boards, this._scores);
+    this._moveList.judge([]);
     this._at = 0;
     this.seek(move);
     this._study();
@@ -189,13 +203,18 @@ class ReplayTab {
     ui.score.textContent = grouped(this._scores[at]);
     ui.move.textContent = `${grouped(at)} of ${grouped(record.length)}`;
     ui.tile.textContent = grouped(tileOf(largestOf(this._boards[at])));
-    ui.said.replaceChildren(made ? `The player goes ${MOVE_NAMES[made.move]}. ` : "The game is over. ");
     const verdict = this._verdicts[at];
-    if (verdict && verdict.cost >= COSTLY) {
-      const judge = this._advice.judge ?? this._advice.model;
-      const points = Math.round(verdict.cost * 100);
-      ui.said.append(make("span.costly", {}, `Costly: ${judge.name} gives its own move ${points} percentage points more.`));
+    ui.said.replaceChildren(made ? `The player goes ${MOVE_NAMES[made.move]}. ` : "No move is left: the game is over.");
+    this._arrow.point(-1);
+    if (verdict && made) {
+      const wrong = better(verdict) !== made.move;
+      const cost = wrong && verdict.cost ? `, which costs ${toldCost(this._unit, verdict.cost)}` : "";
+      const isBad = wrong && isMistake(verdict, this._unit);
+      const prefers = `${this._judging.name} prefers ${MOVE_NAMES[better(verdict)]}${cost}.`;
+      ui.said.append(wrong ? make("span", { class: isBad ? "costly" : "" }, prefers.replace("which", `${MOVE_NAMES[made.move]}`)) : "");
+      this._arrow.point(better(verdict), isBad ? "is-wrong" : wrong ? "is-other" : "");
     }
+    this._moveList.show(this._moves, this._verdicts, at, this._unit);
     ui.link.href = this._result
       ? `#replay/${encodeURIComponent(this._result)}/${record.game}/${at}`
       : `?board=${formatBoard(this._boards[at])}`;
@@ -216,13 +235,17 @@ class ReplayTab {
     const { progress, tally: text } = this._ui;
     if (!this._record || !model) return;
     const moves = this._moves.map(({ move }) => move);
-    progress.hidden = false;
+    this._judging = judge ?? model;
+    this._unit = unitOf(this._judging);
+    for (const button of this._ui.mistakes) button.disabled = !this._unit;
+    progress.style.visibility = "visible";
     progress.value = 0;
     const onProgress = (share, verdicts) => {
       progress.value = share;
       this._verdicts = verdicts;
-      this._timeline.verdicts = verdicts;
-      text.textContent = tallied(verdicts, model, judge);
+      this._curve.judge(verdicts, this._unit, this._judging.name);
+      this._moveList.judge(verdicts, this._unit);
+      this._showTally(tally(verdicts, { model, judge }), model, judge);
     };
     try {
       await study(this._page.source, { model, judge }, this._boards, moves, {
@@ -236,8 +259,31 @@ class ReplayTab {
       if (error instanceof Gone) this._page.source.whenBack().then(() => this._study());
     }
     if (number !== this._studies) return;
-    progress.hidden = true;
+    progress.style.visibility = "hidden";
     this._describe();
+  }
+
+  _jumpToMistake(direction) {
+    if (this._unit) this._jump(direction, (verdict) => isMistake(verdict, this._unit), "mistake");
+    else announce("Choose a judge that has values: without one, nobody knows what a move costs.");
+  }
+
+  /** The accuracy with its formula, and how often others would have moved otherwise. */
+  _showTally(found, model, judge) {
+    const { accuracy, tally: text } = this._ui;
+    const { name } = judge ?? model;
+    const how = found.isRatio
+      ? `100 × the mean, over ${grouped(found.count)} moves, of (value of the move) / (value of the best move)`
+      : `${grouped(found.equal)} of ${grouped(found.count)} moves are those of ${name}`;
+    const mistakes = found.unit
+      ? ` · ${grouped(found.mistakes)} mistakes (a move that costs ${toldThreshold(found.unit)} or more)`
+      : ` · ${name} has no values, so no move has a cost`;
+    const total = found.cost ? `, ${grouped(found.cost)} points in all` : "";
+    accuracy.replaceChildren(
+      make("strong", {}, `${found.accuracy.toFixed(1)}% accuracy`),
+      make("span.note", {}, ` by ${name}: ${how}${mistakes}${total}.`),
+    );
+    text.textContent = tallied(found, model, judge);
   }
 
   _jump(direction, isWanted, what) {
@@ -253,11 +299,9 @@ class ReplayTab {
 
 const tooLarge = (name) => `${name} is larger than 512 MiB.`;
 
-function tallied(verdicts, model, judge) {
-  const { count, model: byModel, judge: byJudge, both, costly } = tally(verdicts);
+function tallied({ count, model: byModel, judge: byJudge, both }, model, judge) {
   const share = (number) => `${grouped(number)} (${((100 * number) / Math.max(1, count)).toFixed(1)}%)`;
   const parts = [`${model.name} would choose another move in ${share(byModel)} of ${grouped(count)} positions`];
   if (judge) parts.push(`, ${judge.name} in ${share(byJudge)}, both in ${share(both)}`);
-  parts.push(`. ${grouped(costly)} moves are costly.`);
-  return parts.join("");
+  return `${parts.join("")}.`;
 }

@@ -4,8 +4,10 @@ import { Gone, Refused } from "../ask/server.js";
 import { smallBoard, updateSmallBoard } from "../board/board_view.js";
 import { announce, grouped, make } from "../dom.js";
 import { ReplayReader } from "../game/replays.js";
-import { drawHistogram, drawRunning } from "../watch/pictures.js";
+import { comparison } from "../watch/comparison.js";
 import { Facts } from "../watch/facts.js";
+import { drawHistogram, drawRunning } from "../watch/pictures.js";
+import { Ratings } from "../watch/ratings.js";
 
 const LOOK_MS = 1000;
 const LIST_MS = 5000;
@@ -21,6 +23,9 @@ class WatchTab {
     this._visits = 0; // number of the newest look; older ones end
     this._root = root;
     this._list = make("div.results");
+    this._compared = make("div", { hidden: true });
+    this._ratings = new Ratings();
+    this._chosen = new Set(); // names of results to compare
     this._title = make("h2");
     this._state = make("p.note", { role: "status" });
     this._facts = new Facts();
@@ -45,16 +50,21 @@ class WatchTab {
       this._boards,
       make("p.note", {}, this._games = make("a", { href: "" }, "Look at the finished games")),
     );
-    root.append(this._list, this._view);
+    root.append(this._list, this._view, this._compared);
     addEventListener("themechange", () => this._draw());
     addEventListener("resize", () => this._draw());
   }
 
   /** Show the result that the address names, or the list of results. */
-  async enter([name]) {
+  async enter([name, other]) {
     const visit = (this._visits += 1);
-    this._view.hidden = !name;
+    this._view.hidden = !name || Boolean(other);
     this._list.hidden = Boolean(name);
+    this._compared.hidden = !other;
+    if (other) {
+      await this._compare([name, other], () => visit === this._visits);
+      return;
+    }
     const look = name ? this._begin(name) : () => this._showList();
     this._loop(visit, look, name ? LOOK_MS : LIST_MS);
   }
@@ -101,7 +111,64 @@ class WatchTab {
       );
       return;
     }
-    this._list.replaceChildren(make("h2", {}, "Evaluations"), make("ul.cards", {}, ...results.map(card)));
+    this._ratings.show(results);
+    const isNew = JSON.stringify(results.map(({ age_seconds: _, ...rest }) => rest)) !== this._shownResults;
+    if (!isNew && this._list.contains(this._ratings.element)) return; // so that nothing is lost under a finger
+    this._shownResults = JSON.stringify(results.map(({ age_seconds: _, ...rest }) => rest));
+    this._button = make("button.primary", { type: "button", on: { click: () => this._openComparison() } });
+    this._list.replaceChildren(
+      make("div.replay-head", {}, make("h2", {}, "Evaluations"), this._button),
+      make("ul.cards", {}, ...results.map((result) => this._card(result))),
+      this._ratings.element,
+    );
+    this._updateButton();
+  }
+
+  _card(result) {
+    const { name } = result;
+    const box = make("input", { type: "checkbox", "aria-label": `Compare ${name}`, on: { change: () => this._choose(name, box) } });
+    box.checked = this._chosen.has(name);
+    return card(result, make("label.choose", {}, box, "compare"));
+  }
+
+  /** Choose a result to compare; the one chosen first goes when there are three. */
+  _choose(name, box) {
+    if (box.checked) this._chosen.add(name);
+    else this._chosen.delete(name);
+    if (this._chosen.size > 2) {
+      this._chosen.delete([...this._chosen][0]);
+      for (const each of this._list.querySelectorAll(".choose input")) {
+        each.checked = this._chosen.has(each.ariaLabel.replace("Compare ", ""));
+      }
+    }
+    this._updateButton();
+  }
+
+  _updateButton() {
+    this._button.disabled = this._chosen.size !== 2;
+    this._button.textContent = this._chosen.size === 2 ? "Compare the two" : "Choose two to compare";
+  }
+
+  _openComparison() {
+    location.hash = `#watch/${[...this._chosen].map(encodeURIComponent).join("/")}`;
+  }
+
+  async _compare(names, isWanted) {
+    this._compared.replaceChildren(make("p.note", {}, "Loading both evaluations…"));
+    try {
+      const two = [];
+      for (const name of names) {
+        const games = [];
+        for await (const game of gamesOf(this._page.source, name)) {
+          games.push({ game: game.game, seed: game.seed, score: game.score, tile: Math.max(...game.finalBoard) });
+        }
+        if (!isWanted()) return;
+        two.push({ name, games });
+      }
+      this._compared.replaceChildren(comparison(two));
+    } catch (error) {
+      if (isWanted()) this._compared.replaceChildren(make("p.note", {}, error.message));
+    }
   }
 
   /** Begin to read a result; returns what reads the rest of it. */
@@ -185,17 +252,35 @@ class WatchTab {
 
 const ended = (live, scores) => (live && scores.length >= live.games ? "Finished." : "Not running.");
 
-function card({ name, conditions, age_seconds: age }) {
+/** The finished games of a result, as they are read. */
+async function* gamesOf(source, name) {
+  const reader = new ReplayReader();
+  for (;;) {
+    const piece = await source.resultFile(name, "games.replay", reader.bytes);
+    if (!piece) throw new Error(`There is no result ${name}.`);
+    if (!piece.bytes.length) return;
+    yield* reader.push(piece.bytes);
+  }
+}
+
+function card({ name, conditions, age_seconds: age, games, planned, average, has_ended: hasEnded }, choose) {
   const { model, version, seed } = conditions;
+  const total = hasEnded ? games : planned;
+  const played = total && total > games ? `${grouped(games)} of ${grouped(total)} games` : `${grouped(games)} ${games === 1 ? "game" : "games"}`;
+  const isGrowing = !hasEnded && age < GROWING_SECONDS;
+  const state = isGrowing ? "growing now" : new Date(Date.now() - age * 1000).toLocaleString();
   return make(
-    "li",
+    "li.card-box",
     {},
     make(
       "a.card",
       { href: `#watch/${encodeURIComponent(name)}` },
       make("strong", {}, `${model}${version ? ` ${version}` : ""}`),
+      make("span", {}, games ? `${grouped(average)} on average, ${played}` : "no game has finished yet"),
+      total ? make("progress", { max: total, value: Math.min(games, total), "aria-label": `${played} finished` }) : null,
       make("span.note", {}, `seed ${seed} · ${name}`),
-      make("span.note", {}, age < GROWING_SECONDS ? "growing now" : new Date(Date.now() - age * 1000).toLocaleString()),
+      make("span.note", {}, state),
     ),
+    choose,
   );
 }

@@ -73,6 +73,27 @@ export function drawRunning(canvas, scores) {
   canvas.setAttribute("aria-label", `Average ${grouped(average)} ± ${grouped(margin)} after ${path.length} games`);
 }
 
+/** Draw the averages of a model's versions with their intervals, the oldest version first. */
+export function drawVersions(canvas, name, ratings) {
+  const { context, width } = prepared(canvas);
+  const floor = HEIGHT - BOTTOM;
+  axis(context, width, floor);
+  const versions = [...ratings].sort((a, b) => Number(a.version) - Number(b.version));
+  const high = largestIn(versions.map(({ average, margin }) => average + (margin ?? 0))) || 1;
+  const x = (i) => LEFT + ((i + 0.5) / versions.length) * (width - LEFT - RIGHT);
+  const y = (score) => floor - (score / high) * (floor - TOP - 10);
+  versions.forEach(({ version, average, margin }, i) => {
+    context.fillStyle = colorOf("--model");
+    if (margin !== null) context.fillRect(x(i) - 1, y(average + margin), 2, y(average - margin) - y(average + margin));
+    context.beginPath();
+    context.arc(x(i), y(average), 5, 0, 2 * Math.PI);
+    context.fill();
+    label(context, `version ${version}`, x(i), width);
+    context.fillText(grouped(average), x(i) + 10, y(average) - 6);
+  });
+  canvas.setAttribute("aria-label", `Versions of ${name}: ${versions.map(({ version, average }) => `${version}: ${grouped(average)}`).join(", ")}`);
+}
+
 function prepared(canvas) {
   const ratio = devicePixelRatio || 1;
   const width = canvas.clientWidth || 300;

@@ -1,0 +1,194 @@
+"""Compares a player behind the service with the same search called directly, in one run.
+
+    python bench/serving/searches.py --models models --model perimeter
+
+It measures, in turns: packed calls of many boards, with two in flight; one board at a time; and, with
+--games, evaluations by `octofold evaluate`, with --model and with --player.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+import grpc
+import numpy as np
+
+sys.path.append(str(Path(__file__).parents[1]))  # where the harness is
+
+from harness import interleave, medians, newest_version, report
+from numpy.typing import NDArray
+from octofold_client.rpc.local_server import LocalServer
+from octofold_game.contract.model import read_card
+from octofold_game.contract.searches import Limits, Search
+from octofold_game.episodes import Episodes
+from octofold_game.system.processors import usable_cores
+from octofold_proto.octofold.v1 import inference_pb2 as pb
+from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
+from octofold_server.backends.players import Kinds
+from octofold_server.models.player_files import PlayerFiles
+
+Boards = NDArray[np.uint8]
+
+GAMES = 32
+WARM_UP_MOVES = 150
+LONE = 40
+"""Boards that are asked one by one in a round."""
+
+
+def new_search(folder: Path) -> Search:
+    """The search of a version, on all cores."""
+    player = read_card(folder).player
+    if player is None:
+        raise SystemExit(f"{folder} holds no player")
+    search = Kinds(None).search(player, PlayerFiles().map(folder, player), usable_cores())
+    search.prepare()
+    return search
+
+
+def played(search: Search, count: int) -> Boards:
+    """Boards `[count, 16]` of games that the search plays, behind their first moves."""
+    episodes, seen = Episodes(0, range(GAMES)), list[Boards]()
+    for move in range(WARM_UP_MOVES + -(-count // GAMES)):
+        if move >= WARM_UP_MOVES:
+            seen.append(episodes.boards.copy())
+        episodes.step(search.find(episodes.boards, Limits()).moves)
+    return np.concatenate(seen)[:count]
+
+
+def direct_packed(search: Search, boards: Boards) -> float:
+    """Boards per second of the search."""
+    begin = time.perf_counter()
+    search.find(boards, Limits())
+    return len(boards) / (time.perf_counter() - begin)
+
+
+def served_packed(stub: OctofoldServiceStub, model: str, boards: Boards) -> float:
+    """Boards per second of two packed calls at a time."""
+    begin = time.perf_counter()
+    calls = [
+        stub.NextMoves.future(pb.NextMovesRequest(model=model, boards=part.tobytes()))
+        for part in np.array_split(boards, 2)
+    ]
+    answered = sum(len(call.result().moves) for call in calls)
+    return answered / (time.perf_counter() - begin)
+
+
+def direct_lone(search: Search, boards: Boards) -> float:
+    """The median of the milliseconds that the search takes for one board."""
+    return _median_ms([partial(search.find, board[None], Limits()) for board in boards])
+
+
+def served_lone(stub: OctofoldServiceStub, model: str, boards: Boards) -> float:
+    """The median of the milliseconds between a call for one board and its answer."""
+    requests = [pb.NextMovesRequest(model=model, boards=board.tobytes()) for board in boards]
+    return _median_ms([partial(stub.NextMoves, request) for request in requests])
+
+
+def _median_ms(asks: Sequence[Callable[[], object]]) -> float:
+    taken = []
+    for ask in asks:
+        begin = time.perf_counter()
+        ask()
+        taken.append(time.perf_counter() - begin)
+    return 1e3 * float(np.median(taken))
+
+
+def evaluated(games: int, *arguments: str) -> float:
+    """Moves per second of an evaluation."""
+    with tempfile.TemporaryDirectory() as folder:
+        command = [
+            str(Path(sys.executable).with_name("octofold")),
+            "evaluate",
+            "--json",
+            "--games",
+            str(games),
+        ]
+        done = subprocess.run(
+            [*command, *arguments, "--parallel", "64", "--out", f"{folder}/result"],
+            stdout=subprocess.PIPE,
+            check=True,
+        )
+    return float(json.loads(done.stdout)["moves_per_second"])
+
+
+@contextmanager
+def served(models: Path, model: str) -> Iterator[tuple[OctofoldServiceStub, str]]:
+    """A server of the model, and its address."""
+    with (
+        LocalServer(models, ("--default-model", model)) as server,
+        grpc.insecure_channel(server.target) as channel,
+    ):
+        yield OctofoldServiceStub(channel), server.target
+
+
+def main() -> None:
+    """Run the benchmark."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--models", type=Path, default=Path("models"), help="repository (default: models)")
+    parser.add_argument("--model", default="perimeter", help="player to ask (default: perimeter)")
+    parser.add_argument("--boards", type=int, default=4096, help="of a packed round (default: 4096)")
+    parser.add_argument("--rounds", type=int, default=9, help="rounds (default: 9)")
+    parser.add_argument("--games", type=int, default=0, help="games of each evaluation (default: none)")
+    parser.add_argument("--player", help="the same player as a spec, for --games")
+    arguments = parser.parse_args()
+    search = new_search(newest_version(arguments.models, arguments.model))
+    boards = played(search, arguments.boards)
+    lone = boards[:: max(1, len(boards) // LONE)][:LONE]
+    with served(arguments.models, arguments.model) as (stub, target):
+        served_packed(stub, arguments.model, boards)
+        figures = medians(
+            interleave(
+                {
+                    "direct_boards_per_second": lambda: direct_packed(search, boards),
+                    "served_boards_per_second": lambda: served_packed(stub, arguments.model, boards),
+                    "direct_lone_ms": lambda: direct_lone(search, lone),
+                    "served_lone_ms": lambda: served_lone(stub, arguments.model, lone),
+                },
+                arguments.rounds,
+            )
+        )
+        if arguments.games:
+            kinds = {
+                "evaluated_player": ("--player", arguments.player or arguments.model),
+                "evaluated_model": ("--target", target, "--model", arguments.model),
+            }
+            figures |= medians(
+                interleave(
+                    {name: partial(evaluated, arguments.games, *what) for name, what in kinds.items()}, 3
+                )
+            )
+    rows = [
+        ("packed, boards/s", "direct_boards_per_second", "served_boards_per_second", ",.0f"),
+        ("one board, ms", "direct_lone_ms", "served_lone_ms", ".3f"),
+        ("evaluate, moves/s", "evaluated_player", "evaluated_model", ",.0f"),
+    ]
+    report(
+        "searches",
+        (arguments.model, "direct", "served", "served/direct"),
+        [
+            (
+                title,
+                f"{figures[one]:{form}}",
+                f"{figures[other]:{form}}",
+                f"{figures[other] / figures[one]:.3f}",
+            )
+            for title, one, other, form in rows
+            if one in figures
+        ],
+        model=arguments.model,
+        cores=usable_cores(),
+        **{name: round(value, 4) for name, value in figures.items()},
+    )
+
+
+if __name__ == "__main__":
+    main()

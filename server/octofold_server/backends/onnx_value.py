@@ -1,0 +1,105 @@
+"""The output `value` of a graph with a value head, computed for the calls that ask for it.
+
+onnxruntime computes all outputs of a graph, whichever are fetched. So the lanes run the graph without the
+output, and the batches in which a call asks for it run in a session of the whole graph.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+from numpy.typing import NDArray
+from octofold_game.contract.model import BOARDS, OUTPUTS, VALUE
+from octofold_proto.onnx import graph_pb2 as onnx
+
+from octofold_server.backends.backend import EVERYTHING, Asked, Backend, Layout, Moves, Tensors
+from octofold_server.backends.onnx_backend import EXAMPLES, NO_TENSORS, onnx_lanes
+from octofold_server.backends.onnx_session import GraphError, first_line, new_session
+
+_NAMES = [tensor.name for tensor in (*OUTPUTS, VALUE)]
+_OUTPUT = re.compile(rb"\x0a\x05" + VALUE.name.encode() + rb"\x12.\x0a", re.DOTALL)
+"""The start of a `ValueInfoProto` of that name: most graphs have none, and need not be parsed."""
+
+
+def network_lanes(
+    model: bytes, layout: Layout, tensors: Tensors = NO_TENSORS, shared: Path | None = None
+) -> Sequence[Backend]:
+    """The lanes of a model, as `onnx_backend.onnx_lanes`; they also answer `value` if the graph does.
+
+    Raises:
+        GraphError: onnxruntime cannot run the graph, or the graph breaks the contract.
+    """
+    without = _without_value(model)
+    if without is None:
+        return onnx_lanes(model, layout, tensors, shared)
+    whole = new_session(model, layout, tensors)
+    return [ValueBackend(lane, whole) for lane in onnx_lanes(without, layout, tensors, shared)]
+
+
+def _without_value(model: bytes) -> bytes | None:
+    """The graph without the output and the nodes that only it needs; None if it has none."""
+    if _OUTPUT.search(model) is None:
+        return None
+    parsed = onnx.Model.FromString(model)
+    kept = [output for output in parsed.graph.output if output.name != VALUE.name]
+    if len(kept) == len(parsed.graph.output):
+        return None
+    needed = {output.name for output in kept}
+    nodes = []
+    for node in reversed(parsed.graph.node):  # they are in topological order
+        if not needed.isdisjoint(node.output):
+            needed.update(_reads(node))
+            nodes.append(node)
+    del parsed.graph.output[:], parsed.graph.node[:]
+    parsed.graph.output.extend(kept)
+    parsed.graph.node.extend(reversed(nodes))
+    return parsed.SerializeToString()
+
+
+def _reads(node: onnx.Node) -> Iterator[str]:
+    """The tensors that a node and the graphs inside it read."""
+    yield from node.input
+    for attribute in node.attribute:
+        for graph in (attribute.g, *attribute.graphs):
+            yield from (output.name for output in graph.output)
+            for inner in graph.node:
+                yield from _reads(inner)
+
+
+class ValueBackend:
+    """A lane, and beside it the session that all lanes of the model ask for values."""
+
+    def __init__(self, lane: Backend, whole: onnxruntime.InferenceSession) -> None:
+        self._lane = lane
+        self._whole = whole
+
+    def run(self, boards: NDArray[np.uint8], asked: Asked = EVERYTHING) -> Moves:
+        """The answers for boards [N, 16] uint8; onnxruntime may raise any exception."""
+        if VALUE.name not in asked.outputs:
+            return self._lane.run(boards, asked)
+        move, probabilities, votes, legal, value = self._whole.run(_NAMES, {BOARDS.name: boards})
+        return Moves(move, probabilities, votes, legal, value=value)
+
+    def warm_up(self) -> None:
+        """Run both once, and check the answers.
+
+        Raises:
+            GraphError: a run failed, or its answers are wrong.
+        """
+        self._lane.warm_up()
+        try:
+            answer = self.run(EXAMPLES, Asked(frozenset({VALUE.name})))
+        except Exception as error:  # onnxruntime's exceptions have no other base class
+            raise GraphError(f"the output {VALUE.name!r} failed: {first_line(error)}") from error
+        if answer.value is None or answer.value.shape != (len(EXAMPLES),):
+            raise GraphError(f"the output {VALUE.name!r} is not one number for each board")
+        if answer.value.dtype != VALUE.dtype or not np.isfinite(answer.value).all():
+            raise GraphError(f"the output {VALUE.name!r} holds {answer.value.dtype} {answer.value.tolist()}")
+
+    def batch_seconds(self, boards: int) -> float:
+        """See `Backend.batch_seconds`."""
+        return self._lane.batch_seconds(boards)

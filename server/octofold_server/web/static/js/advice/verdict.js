@@ -1,0 +1,54 @@
+/** Says in sentences what a model plays, and how it came to that. */
+
+import { percent } from "../dom.js";
+import { MOVE_NAMES } from "../game/rules.js";
+import { costOf, told, toldCost, worthOf } from "./worth.js";
+
+const EQUAL = 1e-4; // probabilities that differ by less are one
+
+/**
+ * What the model plays and why, in two parts.
+ *
+ * @returns {{plays: string, because: string}} "flagship plays down", ": 5 of its 8 views vote for it."
+ */
+export function decision(model, answer) {
+  if (answer.move < 0) return { plays: "No move is left: the game is over.", because: "" };
+  const name = MOVE_NAMES[answer.move];
+  const plays = `${model.name} plays ${name}`;
+  const legal = [0, 1, 2, 3].filter((move) => answer.legal[move]);
+  if (legal.length === 1) return { plays, because: ", the only legal move." };
+  if (isUndecided(answer, legal)) {
+    return { plays: `${model.name} has no preference`, because: `: its legal moves are equal to it. It plays ${name}.` };
+  }
+  return { plays, because: reason(model, answer, legal) };
+}
+
+/** Whether all legal moves are the same to the model. */
+function isUndecided(answer, legal) {
+  const known = legal.map((move) => (answer.values ?? answer.probabilities)[move] ?? 0);
+  if (answer.values && known.every((value) => value === 0)) return false; // a table gives a move alone
+  return Math.max(...known) - Math.min(...known) < EQUAL;
+}
+
+function reason(model, answer, legal) {
+  const worth = worthOf(model, answer);
+  const views = answer.votes?.reduce((sum, votes) => sum + votes, 0) ?? 0;
+  if (worth) {
+    const others = legal.filter((move) => move !== answer.move);
+    const [next] = others.sort((a, b) => worth.values[b] - worth.values[a]);
+    const cost = costOf(worth, next) - costOf(worth, answer.move);
+    const depth = answer.depth ? `, searched ${answer.depth} moves deep` : "";
+    const merged = !answer.depth && views > 1 ? `, in the average of its ${views} views` : "";
+    const own = worth.isWhole ? `: ${told(worth.unit, worth.values[answer.move])}${worth.unit === "points" ? " points to come" : " chance of success"}` : "";
+    const more = own ? told(worth.unit, Math.max(0, cost)) : toldCost(worth.unit, Math.max(0, cost));
+    return `${own}${own ? "," : ":"} ${more} more than ${MOVE_NAMES[next]}${merged}${depth}.`;
+  }
+  if (views > 1 && model.rule === "vote") {
+    const rivals = legal.filter((move) => move !== answer.move && answer.votes[move] === answer.votes[answer.move]);
+    const tie = rivals.length ? `, as for ${rivals.map((move) => MOVE_NAMES[move]).join(" and ")}; the probability decides` : "";
+    return `: ${answer.votes[answer.move]} of its ${views} views vote for it${tie}.`;
+  }
+  if (!answer.probabilities) return ", by a table of solved positions.";
+  const share = percent(answer.probabilities[answer.move]);
+  return views > 1 ? `: its ${views} views give it ${share} on average.` : `, with ${share}.`;
+}

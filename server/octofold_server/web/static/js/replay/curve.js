@@ -1,0 +1,191 @@
+/** The curve of a game: what it was worth at each move, its largest tiles, and where moves were mistakes. */
+
+import { mostOf } from "../advice/worth.js";
+import { colorOf } from "../colors.js";
+import { grouped, make } from "../dom.js";
+import { largestOf, tileOf } from "../game/rules.js";
+import { isDisputed, isMistake } from "./study.js";
+
+const HEIGHT = 150;
+const [LEFT, RIGHT, TOP, BOTTOM] = [46, 6, 18, 28];
+const TICKS = 7; // pixels of the marks of mistakes and disagreements
+
+export class Curve {
+  /**
+   * @param {HTMLElement} root
+   * @param {(move: number) => void} onSeek
+   */
+  constructor(root, onSeek) {
+    this._title = make("p.note");
+    this._canvas = make("canvas.timeline", { "aria-hidden": "true" });
+    this._slider = make("input.seek", {
+      type: "range",
+      min: 0,
+      max: 0,
+      value: 0,
+      "aria-label": "Move",
+      on: { input: () => onSeek(Number(this._slider.value)) },
+    });
+    root.classList.add("timeline-box");
+    root.append(this._title, this._canvas, this._slider);
+    this._boards = [];
+    this._scores = [];
+    this._verdicts = [];
+    this._at = 0;
+    new ResizeObserver(() => this.draw()).observe(root);
+    const seek = (event) => {
+      if (!(event.buttons & 1)) return;
+      const { left, width } = this._canvas.getBoundingClientRect();
+      const share = (event.clientX - left - LEFT) / (width - LEFT - RIGHT);
+      onSeek(Math.round(Math.min(1, Math.max(0, share)) * (this._boards.length - 1)));
+    };
+    this._canvas.addEventListener("pointerdown", seek);
+    this._canvas.addEventListener("pointermove", seek);
+    addEventListener("themechange", () => this.draw());
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.draw());
+  }
+
+  /** Show another game: every position, and the score at it. */
+  open(boards, scores) {
+    Object.assign(this, { _boards: boards, _scores: scores, _verdicts: [], _milestones: milestones(boards) });
+    this._slider.max = Math.max(0, boards.length - 1);
+    this.at = 0;
+  }
+
+  /** Show what model and judge say; `unit` of the costs, `name` of who judges. */
+  judge(verdicts, unit, name) {
+    Object.assign(this, { _verdicts: verdicts, _unit: unit, _name: name });
+    this.draw();
+  }
+
+  /** Show the cursor at a move. */
+  set at(move) {
+    this._at = move;
+    this._slider.value = move;
+    this._slider.setAttribute("aria-valuetext", `Move ${move} of ${this._boards.length - 1}`);
+    this.draw();
+  }
+
+  draw() {
+    const { clientWidth: width } = this._canvas;
+    if (!width || !this._boards.length) return;
+    const ratio = devicePixelRatio || 1;
+    this._canvas.width = width * ratio;
+    this._canvas.height = HEIGHT * ratio;
+    const context = this._canvas.getContext("2d");
+    context.scale(ratio, ratio);
+    context.font = `11px ${getComputedStyle(this._canvas).fontFamily}`;
+    const { title, values, most, told } = this._worth();
+    this._title.textContent = title;
+    const last = Math.max(1, this._boards.length - 1);
+    const plot = { left: LEFT, right: width - RIGHT, top: TOP, floor: HEIGHT - BOTTOM };
+    const x = (move) => plot.left + (move / last) * (plot.right - plot.left);
+    const y = (value) => plot.floor - (value / most) * (plot.floor - plot.top);
+    drawAxes(context, plot, { x, y, last, most, told });
+    drawMilestones(context, plot, x, this._milestones ?? []);
+    drawLine(context, { x, y, values, width });
+    drawMarks(context, plot, x, this._verdicts, this._unit);
+    context.fillStyle = colorOf("--ink");
+    context.fillRect(x(this._at) - 1, TOP - 4, 2, plot.floor - TOP + 4);
+  }
+
+  /** What the curve shows: the score to expect, the chance of success, or without whole values the score so far. */
+  _worth() {
+    const whole = this._verdicts.filter(({ value }) => value !== null).length > this._verdicts.length / 2;
+    if (!this._verdicts.length || !whole) return ofScores("Score so far", this._scores);
+    const values = this._verdicts.map(({ value }) => value);
+    if (mostOf(this._unit) === 1) {
+      return { title: `Chance of success, by ${this._name}`, values, most: 1, told: (share) => `${share * 100}%` };
+    }
+    const expected = values.map((value, move) => value && value + this._scores[move]);
+    return ofScores(`Score to expect at the end, by ${this._name}`, expected);
+  }
+}
+
+function ofScores(title, values) {
+  const most = values.reduce((top, value) => Math.max(top, value ?? 0), 1);
+  return { title, values, most, told: (score) => (score && most >= 10_000 ? `${grouped(score / 1000)}k` : grouped(score)) };
+}
+
+/** The moves at which a tile larger than all before appeared, from 128 on. */
+function milestones(boards) {
+  const found = [];
+  let most = 6;
+  boards.forEach((board, move) => {
+    const largest = largestOf(board);
+    if (largest > most) found.push({ move, exponent: (most = largest) });
+  });
+  return found;
+}
+
+function drawAxes(context, { left, right }, { x, y, last, most, told }) {
+  context.textBaseline = "middle";
+  context.textAlign = "right";
+  for (const share of [0, 0.5, 1]) {
+    context.fillStyle = colorOf("--line");
+    context.fillRect(left, y(share * most), right - left, 1);
+    context.fillStyle = colorOf("--muted");
+    context.fillText(told(share * most), left - 6, y(share * most));
+  }
+  context.textBaseline = "bottom";
+  for (const [share, align] of [[0, "left"], [0.5, "center"], [1, "right"]]) {
+    context.textAlign = align;
+    const text = share ? grouped(last * share) : "move 0";
+    context.fillText(text, x(last * share), HEIGHT);
+  }
+  context.textAlign = "left";
+}
+
+function drawMilestones(context, { right, floor }, x, found) {
+  context.textBaseline = "top";
+  context.textAlign = "left";
+  let free = right + 40;
+  for (const { move, exponent } of [...found].reverse()) {
+    const text = String(tileOf(exponent));
+    const at = x(move);
+    context.fillStyle = colorOf(`--t${exponent}`);
+    context.fillRect(at, TOP - 4, 1, floor - TOP + 4);
+    const size = context.measureText(text).width;
+    const left = Math.min(at, right - size);
+    if (left + size + 6 > free) continue;
+    context.fillStyle = colorOf("--muted");
+    context.fillText(text, left, 0);
+    free = left;
+  }
+}
+
+function drawLine(context, { x, y, values, width }) {
+  const step = Math.max(1, Math.floor(values.length / (2 * width)));
+  context.beginPath();
+  for (let move = 0; move < values.length; move += step) {
+    if (values[move] !== null) context.lineTo(x(move), y(values[move]));
+  }
+  context.strokeStyle = colorOf("--model");
+  context.lineWidth = 1.6;
+  context.stroke();
+}
+
+/** Below the curve: mistakes in red, and disagreements, the darker the more of a pixel's moves are disputed. */
+function drawMarks(context, { floor }, x, verdicts, unit) {
+  const columns = new Map();
+  verdicts.forEach((verdict, move) => {
+    const at = Math.floor(x(move));
+    const column = columns.get(at) ?? { moves: 0, disputed: 0, isMistake: false };
+    column.moves += 1;
+    column.disputed += isDisputed(verdict);
+    column.isMistake ||= isMistake(verdict, unit);
+    columns.set(at, column);
+  });
+  const [bad, judge] = ["--bad", "--judge"].map(colorOf);
+  for (const [at, { moves, disputed, isMistake: hasMistake }] of columns) {
+    if (hasMistake) {
+      context.fillStyle = bad;
+      context.fillRect(at - 0.5, floor + 1, 2, TICKS + 5);
+    } else if (disputed) {
+      context.fillStyle = judge;
+      context.globalAlpha = 0.2 + (0.8 * disputed) / moves;
+      context.fillRect(at, floor + 3, 1, TICKS);
+      context.globalAlpha = 1;
+    }
+  }
+}

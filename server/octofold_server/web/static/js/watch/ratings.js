@@ -1,0 +1,90 @@
+/** The rating list: every model and player of the results, with its average over all their games. */
+
+import { grouped, make } from "../dom.js";
+import { drawVersions } from "./pictures.js";
+
+const NORMAL_95 = 1.96;
+
+/**
+ * Players by strength.
+ *
+ * Results of one player with different seeds are different games and count together. Of two results with the same
+ * seed, which repeat games, the larger one counts.
+ *
+ * @param {object[]} results as the server lists them
+ * @returns {{name: string, version: string, precision: string, games: number, average: number, margin: number|null,
+ *   age: number}[]} the strongest first
+ */
+export function ratingsOf(results) {
+  const players = new Map();
+  for (const result of results.filter(({ games }) => games)) {
+    const { model, version, precision, sha256 } = result.conditions;
+    const key = JSON.stringify([model, version, precision, sha256]);
+    const seeds = players.get(key) ?? new Map();
+    const seed = JSON.stringify([result.conditions.seed, result.conditions.slice ?? null]);
+    if ((seeds.get(seed)?.games ?? 0) < result.games) seeds.set(seed, result);
+    players.set(key, seeds);
+  }
+  return [...players.values()].map((seeds) => rated([...seeds.values()])).sort((a, b) => b.average - a.average);
+}
+
+function rated(results) {
+  const { model: name, version, precision } = results[0].conditions;
+  const games = results.reduce((sum, each) => sum + each.games, 0);
+  const average = results.reduce((sum, each) => sum + each.games * each.average, 0) / games;
+  const squares = results.reduce(
+    (sum, each) => sum + (each.games - 1) * (each.deviation ?? 0) ** 2 + each.games * (each.average - average) ** 2,
+    0,
+  );
+  const margin = games > 1 ? NORMAL_95 * Math.sqrt(squares / (games - 1) / games) : null;
+  const age = Math.min(...results.map((each) => each.age_seconds));
+  return { name, version, precision, games, average, margin, age };
+}
+
+/** The list as a table, and for models of several versions a picture of their averages. */
+export class Ratings {
+  constructor() {
+    this._table = make("table.ratings");
+    this._pictures = make("div.pictures");
+    this.element = make(
+      "section.ratings-box",
+      { "aria-label": "Rating list" },
+      make("h2", {}, "Rating list"),
+      make("div.scrolls", { tabindex: 0, role: "region", "aria-label": "Table of ratings" }, this._table),
+      make("p.note", {}, "Average score over all games of the results above, with its 95% interval (1.96 standard errors)."),
+      this._pictures,
+    );
+  }
+
+  show(results) {
+    const ratings = ratingsOf(results);
+    const best = ratings[0]?.average || 1;
+    this._table.replaceChildren(
+      make("thead", {}, make("tr", {}, ...["Rank", "Player", "Average", "95% interval", "Games", "Last game"].map((name) => make("th", { scope: "col" }, name)))),
+      make("tbody", {}, ...ratings.map((each, i) => row(each, i, best))),
+    );
+    const known = Map.groupBy ? Map.groupBy(ratings, ({ name }) => name) : new Map();
+    const several = [...known].filter(([, versions]) => versions.length > 1);
+    this._pictures.replaceChildren(
+      ...several.map(([name, versions]) => {
+        const canvas = make("canvas.picture", { role: "img" });
+        queueMicrotask(() => drawVersions(canvas, name, versions));
+        return make("figure", {}, make("figcaption", {}, `Versions of ${name}: average with 95% interval`), canvas);
+      }),
+    );
+  }
+}
+
+function row({ name, version, precision, games, average, margin, age }, i, best) {
+  const interval = margin === null ? "–" : `${grouped(average - margin)} to ${grouped(average + margin)}`;
+  return make(
+    "tr",
+    {},
+    make("td.note", {}, String(i + 1)),
+    make("th", { scope: "row" }, `${name}${version ? ` ${version}` : ""}`, make("span.note", {}, precision ? ` ${precision}` : "")),
+    make("td", {}, make("strong", {}, grouped(average)), make("span.bar.of-model", { style: { "--share": average / best } })),
+    make("td.note", {}, interval),
+    make("td", {}, grouped(games)),
+    make("td.note", {}, new Date(Date.now() - age * 1000).toLocaleDateString("en-CA")),
+  );
+}

@@ -1,0 +1,65 @@
+"""Counts the games of replay files that grow, and adds up their scores, without reading the moves.
+
+`octofold_game/replays.py` describes the format: a head, which says how many bytes of moves follow it.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from dataclasses import dataclass
+
+MAGIC_BYTES = 12
+HEAD = struct.Struct("<IQQQ")
+"""Moves, game, seed and score: the beginning of a head."""
+HEAD_BYTES, CHECKSUM_BYTES = 61, 4
+
+MAX_GAMES = 20_000
+"""Most heads that one look reads. The next look goes on."""
+
+
+@dataclass
+class Tally:
+    """The finished games of one replay file so far."""
+
+    file: tuple[int, int] = (0, 0)
+    """Device and number of the file: an evaluation that ends puts another in its place."""
+    at: int = MAGIC_BYTES
+    games: int = 0
+    mean: float = 0.0
+    squares: float = 0.0
+    """The sum of squared distances from the mean."""
+
+    def add(self, score: int) -> None:
+        """Count a game (Welford's method)."""
+        self.games += 1
+        before = self.mean
+        self.mean += (score - before) / self.games
+        self.squares += (score - before) * (score - self.mean)
+
+    @property
+    def deviation(self) -> float | None:
+        """The standard deviation of the scores; None for less than two."""
+        return (self.squares / (self.games - 1)) ** 0.5 if self.games > 1 else None
+
+
+def counted(descriptor: int, tally: Tally) -> Tally:
+    """The tally with the games that the file has got since.
+
+    A file that is no replay counts as one without games: whoever opens it is told.
+    """
+    status = os.fstat(descriptor)
+    file = (status.st_dev, status.st_ino)
+    if tally.file != file or tally.at > status.st_size:
+        tally = Tally(file)
+    for _ in range(MAX_GAMES):
+        head = os.pread(descriptor, HEAD.size, tally.at)
+        if len(head) < HEAD.size:
+            break
+        moves, _, _, score = HEAD.unpack(head)
+        end = tally.at + HEAD_BYTES + CHECKSUM_BYTES + moves + CHECKSUM_BYTES
+        if end > status.st_size:
+            break
+        tally.add(score)
+        tally.at = end
+    return tally

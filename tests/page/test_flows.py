@@ -1,0 +1,215 @@
+"""What people come to the page for: games that are not lost by accident, mistakes, who is stronger."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+from octofold_game.episodes import Episode
+from playwright.sync_api import Locator, expect
+from support.browsers import Visit
+from support.page_server import Server, Visitor
+from support.replays import corner_games, write_result
+
+ROOT = Path(__file__).parents[2]
+AXE = ROOT / "page" / "node_modules" / "axe-core" / "axe.min.js"
+SIZES = {"laptop": (1280, 720), "tablet": (820, 1180), "phone": (390, 844)}
+TABS = {
+    "play": ("#play-board", "Let the model play"),
+    "duel": (".duel .board", "Let both play"),
+    "replay": (".left .board", "Play"),
+}
+NEARLY_OVER = "1212212112122011"
+"""A board on which one move leads to no other."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def judge(server: Server) -> None:
+    """A model whose card says that its probabilities are those of points: `small` under another name."""
+    folder = server.folder / "models" / "points" / "1"
+    shutil.copytree(server.folder / "models" / "small" / "1", folder)
+    card = json.loads((folder / "card.json").read_text())
+    card |= {"name": "points", "temperature": 100_000.0, "decision_rule": "mean"}
+    card["description"] = {"answers": {"kind": "afterstate_value"}}
+    (folder / "card.json").write_text(json.dumps(card))
+    server.reload()
+
+
+@pytest.fixture(scope="module")
+def games(server: Server) -> list[Episode]:
+    found = corner_games(4)
+    write_result(server.results / "corner", found)
+    write_result(server.results / "others", corner_games(4, seed=6), model="others")
+    return found
+
+
+def is_seen(visit: Visit, element: Locator) -> bool:
+    """Whether all of the element is on the screen."""
+    box = element.bounding_box()
+    height = visit.run("innerHeight")
+    return box is not None and box["y"] >= 0 and box["y"] + box["height"] <= height
+
+
+def with_judge(visit: Visit, tab: str = "replay") -> None:
+    """Choose the judge that has values."""
+    judges = visit.page.locator(f"#tab-{tab} .pickers select").nth(1)
+    expect(judges.locator("option", has_text="points")).to_have_count(1)
+    judges.select_option("points/1")
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_board_and_main_button_are_on_the_screen_in_both_themes(
+    go: Visitor,
+    games: list[Episode],  # noqa: ARG001  # the result that is shown
+    size: str,
+) -> None:
+    width, height = SIZES[size]
+    viewport = {"width": width, "height": height}
+    for theme in ("light", "dark"):
+        with go(
+            viewport=viewport, color_scheme=theme, has_touch=size == "phone", is_mobile=size == "phone"
+        ) as visit:
+            for tab, (board, button) in TABS.items():
+                visit.run(f"location.hash = '#{tab}{'/corner' if tab == 'replay' else ''}'")
+                shown = visit.page.locator(f"#tab-{tab}")
+                expect(shown.locator(board).first).to_be_visible()
+                assert is_seen(visit, shown.locator(board).first)
+                assert is_seen(visit, shown.get_by_role("button", name=button, exact=True))
+                assert visit.run("document.documentElement.scrollWidth") <= width
+                assert shown.locator(".keys").first.is_visible() == (size == "laptop") or tab == "duel"
+                assert axe(visit) == []
+
+
+def axe(visit: Visit) -> list[str]:
+    """What axe finds on the page, in a line each; nothing if axe is not installed."""
+    if not AXE.exists():
+        return []
+    visit.run(AXE.read_text() + "; undefined")
+    found = visit.run("axe.run(document, { resultTypes: ['violations'] })")
+    return [f"{each['id']}: {each['nodes'][0]['html']}" for each in found["violations"]]
+
+
+def test_a_game_is_not_thrown_away_without_a_question(go: Visitor) -> None:
+    with go() as visit:
+        for key in ("ArrowLeft", "ArrowUp", "ArrowRight", "ArrowDown"):
+            visit.page.keyboard.press(key)
+        moves = visit.text("play-moves")
+        visit.page.keyboard.press("n")
+        expect(visit.page.get_by_role("dialog", name="Throw this game away?")).to_contain_text(
+            f"after {moves} moves"
+        )
+        visit.page.get_by_role("button", name="Keep playing").click()
+        assert visit.text("play-moves") == moves
+        visit.page.keyboard.press("n")
+        visit.page.get_by_role("dialog").get_by_role("button", name="New game").click()
+        expect(visit.page.locator("#play-moves")).to_have_text("0")
+        visit.page.keyboard.press("n")  # a game without moves needs no question
+        expect(visit.page.get_by_role("dialog")).to_have_count(0)
+
+
+def test_2048_is_a_win_after_which_the_game_goes_on(go: Visitor) -> None:
+    with go("/?board=aa00000000000000") as visit:
+        visit.page.keyboard.press("ArrowLeft")
+        expect(visit.page.locator("#play-over")).to_contain_text("You made 2048!")
+        visit.page.get_by_role("button", name="Keep going").click()
+        expect(visit.page.locator("#play-over")).to_be_hidden()
+        visit.page.keyboard.press("ArrowRight")
+        expect(visit.page.locator("#play-moves")).to_have_text("2")
+
+
+def test_a_lost_game_says_that_no_move_is_left(go: Visitor) -> None:
+    with go("/?board=1212212112122121") as visit:
+        expect(visit.page.locator("#play-over")).to_contain_text("No move is left.")
+        expect(visit.page.locator("#play-advice .verdict")).to_contain_text("No move is left")
+
+
+def test_an_equal_choice_is_no_vote(go: Visitor) -> None:
+    text = """async () => {
+        const { decision } = await import("/page/js/advice/verdict.js");
+        const model = { name: "m", rule: "vote", symmetries: 8 };
+        const legal = [true, true, false, true];
+        const said = ({ model: own, ...answer }) => {
+            const { plays, because } = decision({ ...model, ...own }, { legal, move: 0, ...answer });
+            return plays + because;
+        };
+        const player = { value_unit: "chance of success", symmetries: 0 };
+        const third = 1 / 3;
+        return [
+            said({ probabilities: [third, third, 0, third], votes: [2, 3, 0, 3] }),
+            said({ probabilities: [0.5, 0.3, 0, 0.2], votes: [5, 2, 0, 1] }),
+            said({ probabilities: [0.5, 0.3, 0, 0.2], votes: [5, 2, 0, 1], model: { rule: "mean" } }),
+            said({ probabilities: [1, 0, 0, 0], votes: [8, 0, 0, 0], legal: [true, false, false, false] }),
+            said({ values: [0.95, 0.9, null, 0.2], depth: 6, model: player }),
+        ];
+    }"""
+    with go() as visit:
+        equal, vote, mean, only, player = visit.run(text)
+    assert equal == "m has no preference: its legal moves are equal to it. It plays up."
+    assert vote == "m plays up: 5 of its 8 views vote for it."
+    assert mean == "m plays up: its 8 views give it 50% on average."
+    assert only == "m plays up, the only legal move."
+    assert player == "m plays up: 95.0% chance of success, 5.0% more than right, searched 6 moves deep."
+
+
+def test_costs_are_points_and_never_negative_and_accuracy_has_its_formula(go: Visitor) -> None:
+    compute = """async () => {
+        const { tally, study } = await import("/page/js/replay/study.js");
+        const judge = { name: "j", value_unit: "points", symmetries: 0 };
+        const legal = [true, true, true, true];
+        const answer = { move: 2, legal, values: [1000, 4000, 8000, 6000], votes: undefined };
+        const source = { infer: async (_, boards) => boards.map(() => answer) };
+        const watch = { onProgress() {}, isWanted: () => true };
+        const verdicts = await study(source, { model: judge }, [[], [], [], []], [2, 1, 3, 0], watch);
+        return { costs: verdicts.map(({ cost }) => cost), ...tally(verdicts, { model: judge }) };
+    }"""
+    with go() as visit:
+        found = visit.run(compute)
+    assert found["costs"] == [0, 4000, 2000, 7000]
+    assert found["accuracy"] == pytest.approx(100 * (1 + 0.5 + 0.75 + 0.125) / 4)
+    assert (found["mistakes"], found["cost"], found["isRatio"]) == (3, 13_000, True)
+
+
+def test_a_judge_with_values_leads_from_mistake_to_mistake(go: Visitor, games: list[Episode]) -> None:
+    worst = min(games, key=lambda game: game.score)
+    with go("/#replay/corner") as visit:
+        with_judge(visit)
+        accuracy = visit.page.locator("#tab-replay .accuracy")
+        expect(accuracy).to_contain_text(re.compile(rf"\d+ of {len(worst)} moves are those of points"))
+        expect(accuracy).to_contain_text("costs 1,000 points or more")
+        expect(visit.page.locator("#tab-replay progress")).to_have_css("visibility", "hidden")
+        visit.page.get_by_role("button", name="Next mistake").click()
+        expect(visit.page.locator("#tab-replay .verdict.short .costly")).to_contain_text("points")
+        expect(visit.page.locator("#tab-replay .arrow-on-board.is-wrong")).to_be_visible()
+        current = visit.page.locator(".move-list [aria-current] >> nth=0")
+        number = int(re.split(r"\D", current.inner_text())[0])
+        assert number > 0
+        visit.page.locator(".worst button").first.click()
+        expect(visit.page.locator("#tab-replay .scores")).to_contain_text("of")
+        visit.page.locator("#tab-replay .pickers select").nth(1).select_option("")
+        expect(accuracy).to_contain_text("has no values, so no move has a cost")
+        expect(visit.page.get_by_role("button", name="Next mistake")).to_be_disabled()
+
+
+def test_cards_tell_averages_and_two_results_are_compared(
+    go: Visitor, server: Server, games: list[Episode]
+) -> None:
+    shutil.copytree(server.results / "corner", server.results / "copy")
+    average = sum(game.score for game in games) / len(games)
+    with go("/#watch") as visit:
+        card = visit.page.locator(".card-box", has_text="corner").first
+        expect(card).to_contain_text(f"{average:,.0f} on average, 4 games")
+        visit.page.get_by_role("checkbox", name="Compare corner").check()
+        visit.page.get_by_role("checkbox", name="Compare others").check()
+        visit.page.get_by_role("button", name="Compare the two").click()
+        verdict = visit.page.locator("#tab-watch .verdict")
+        expect(verdict).to_contain_text("over different games")
+        visit.run("location.hash = '#watch/corner/copy'")
+        expect(verdict).to_contain_text("over 4 equal games")
+        visit.run("location.hash = '#watch'")
+        ratings = visit.page.locator(".ratings tbody tr")
+        expect(ratings).to_have_count(2)  # a copy of the same games counts once
+        expect(ratings.filter(has_text="corner")).to_contain_text(f"{average:,.0f}")
+        assert axe(visit) == []
