@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from octofold_game.commands.options import Name, option
 from octofold_game.commands.subcommands import Command
 
-from octofold_client.cli.arguments import GameFlags, Names, PlayersFlag, SliceFlag, asked_for
+from octofold_client.cli.arguments import GameFlags, SliceFlag, asked_for
 from octofold_client.cli.json_output import JsonFlag, print_json
 from octofold_client.cli.playing import Games, Players, as_json, show
 from octofold_client.cli.spreading import ClusterFlags
@@ -14,14 +14,9 @@ from octofold_client.errors import UsageError
 
 
 @dataclass(kw_only=True)
-class Options(ClusterFlags, JsonFlag, SliceFlag, GameFlags, PlayersFlag):
+class Options(ClusterFlags, JsonFlag, SliceFlag, GameFlags):
     """Its options."""
 
-    models: Names = option(
-        [],
-        "models to play one after the other, NAME or NAME:VERSION (default: the server's default model)",
-        flag="--model",
-    )
     version: Name = option("", "version of the models (default: the newest ready version)", metavar="N")
 
 

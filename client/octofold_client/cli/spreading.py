@@ -6,7 +6,13 @@ from dataclasses import dataclass, replace
 
 from octofold_game.commands.options import option
 
-from octofold_client.cli.arguments import DEFAULT_TARGET, CredentialFlags, OptionalServerFlags
+from octofold_client.cli.arguments import (
+    DEFAULT_TARGET,
+    CredentialFlags,
+    Names,
+    OptionalServerFlags,
+    PlayersFlag,
+)
 from octofold_client.cli.playing import Cluster
 from octofold_client.contenders.player_specs import LocalPlayer
 from octofold_client.contenders.served_model import ServedModel
@@ -49,8 +55,14 @@ class RayCluster:
 
 
 @dataclass(kw_only=True)
-class ClusterFlags(OptionalServerFlags):
-    """Which servers to ask, and the Ray cluster that spreads the games."""
+class ClusterFlags(OptionalServerFlags, PlayersFlag):
+    """Who plays, which servers to ask, and the Ray cluster that spreads the games."""
+
+    models: Names = option(
+        [],
+        "models to play one after the other, NAME or NAME:VERSION (default: the server's default model)",
+        flag="--model",
+    )
 
     ray: str | None = option(
         None,
@@ -61,8 +73,6 @@ class ClusterFlags(OptionalServerFlags):
         begins="spreading over a Ray cluster",
     )
     ray_name: str = option(SERVICE, "name of the replicas")
-    models: list[str]
-    players: list[str]
 
     @contextmanager
     def cluster(self) -> Iterator[tuple[Sequence[str], Cluster | None]]:
