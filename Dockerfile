@@ -22,7 +22,7 @@ EXPOSE 50051 8000
 # unreachable from outside, so the server listens on all its addresses. Loading and unloading models over the
 # network stays off unless somebody asks for it. Grace and drain together end within the ten seconds after
 # which Docker kills; who needs longer raises them, and `docker stop --time`, together.
-ENV OCTOFOLD_HOST=0.0.0.0 \
+ENV OCTOFOLD_HOST=:: \
     OCTOFOLD_REST_PORT=8000 \
     OCTOFOLD_DEFAULT_MODEL=flagship \
     OCTOFOLD_ADMIN=false \

@@ -18,6 +18,7 @@ RUNS ?= 10
 SOURCE ?= --checkpoint $(CHECKPOINT)# or the flags of any other network, see docs/export.md
 PIP = $(VENV)/bin/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 BIN = $(VENV)/bin
+SERVING = $(if $(filter expectimax perimeter,$(MODEL)),players,light)# players search with numba
 COMPILED = game/octofold_game players/octofold_players training/octofold_training
 PYTEST = $(BIN)/pytest --numprocesses $(WORKERS) --dist worksteal
 
@@ -30,10 +31,10 @@ help: ## this list
 
 setup: $(VENV)/light ## the environment that serves and plays (no torch)
 
-play: $(VENV)/light ## play GAMES full games against MODEL, served on a free loopback port
+play: $(VENV)/$(SERVING) ## play GAMES full games against MODEL, served on a free loopback port
 	$(BIN)/octofold play --games $(GAMES) --model $(MODEL)
 
-serve: $(VENV)/light ## serve the models in models/, and new ones as they appear: gRPC on HOST:PORT, REST and /metrics on HOST:REST_PORT
+serve: $(VENV)/$(SERVING) ## serve the models in models/, and new ones as they appear: gRPC on HOST:PORT, REST and /metrics on HOST:REST_PORT
 	@$(BIN)/octofold-serve --default-model $(MODEL) --host $(HOST) --port $(PORT) --rest-port $(REST_PORT) --watch 5
 
 train: $(VENV)/dev ## checkpoints/NAME by training/recipes/NAME.toml, from TEACHER, in an hour or two; goes on where it stopped
@@ -49,6 +50,11 @@ export: $(VENV)/dev ## publish CHECKPOINT (or SOURCE, such as "--onnx net.onnx")
 teacher: $(VENV)/dev ## models/teacher: a large n-tuple network, trained in hours, from nothing or on from where it stopped
 	$(BIN)/octofold-train teacher training/recipes/teacher.toml
 	$(BIN)/octofold-export --ntuple runs/teacher --name teacher
+
+tables: $(VENV)/players ## models/perimeter: the strongest player, whose endgame tables take minutes and 1.4 GB; goes on where it stopped
+	$(BIN)/octofold-train endgame
+	@test -e models/perimeter/1 || $(BIN)/octofold-export --player perimeter:runs/endgame --name perimeter --version 1
+	@echo "make play MODEL=perimeter plays with them"
 
 bench: $(VENV)/dev ## measure the rules, the graph and the service on this machine
 	$(BIN)/python bench/strength/rules.py
@@ -145,6 +151,10 @@ $(VENV)/light: pyproject.toml constraints.txt | $(VENV)/bin/pip $(VENV)/compiled
 	$(PIP) --editable '.[$(SERVER)]'
 	@touch $@
 
+$(VENV)/players: $(VENV)/light
+	$(PIP) --editable '.[$(SERVER),players]'
+	@touch $@
+
 # Older releases of pip know no dependency groups.
 $(VENV)/dev: $(VENV)/light
 	@test $(SERVER) != server-gpu || \
@@ -154,4 +164,4 @@ $(VENV)/dev: $(VENV)/light
 	$(PIP) --editable '.[server,plots,gymnasium-window,logs,ray,signing,tracing,training,export]' --group dev
 	@touch $@
 
-.PHONY: help setup play serve train first export teacher bench table cards keys lint test test-long busy format clean proto docker page browser sbom unfit
+.PHONY: help setup play serve train first export teacher tables bench table cards keys lint test test-long busy format clean proto docker page browser sbom unfit

@@ -1,41 +1,67 @@
-"""Makes docs/page.png, the picture in the README: `python page/picture.py` beside a running server."""
+"""Makes the pictures of docs/page.md: `python page/picture.py --result NAME` beside a running server."""
 
 from __future__ import annotations
 
 import argparse
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from PIL import Image
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import Browser, Page, sync_playwright
 
 BOARD = "0120134315629ba8"
+DOCS = Path(__file__).parents[1] / "docs"
+SIZE = (1280, 720)
+COLORS = 96
+"""Enough for flat areas, and a third of the bytes."""
+PATIENCE_MS = 120_000
 
 
 def main() -> None:
-    """Take the picture."""
+    """Take the pictures."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--address", default="http://127.0.0.1:8000")
     parser.add_argument("--model", default="flagship/3")
-    parser.add_argument("--judge", default="cnn5/4")
-    parser.add_argument("--out", type=Path, default=Path(__file__).parents[1] / "docs" / "page.png")
+    parser.add_argument("--judge", default="ntuple/2")
+    parser.add_argument("--result", required=True, help="a result of the server; its worst game is shown")
+    parser.add_argument("--out", type=Path, default=DOCS)
     options = parser.parse_args()
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
-        page = browser.new_page(viewport={"width": 1240, "height": 850})
-        page.goto(f"{options.address}/?board={BOARD}")
-        page.wait_for_selector("body[data-ready]")
-        choosers = page.locator("#play-advice select")
-        choosers.nth(0).select_option(options.model)
-        choosers.nth(1).select_option(options.judge)
-        page.locator(".view").nth(7).wait_for()
-        page.wait_for_timeout(500)
-        page.screenshot(path=options.out)
+        with opened(browser, f"{options.address}/?board={BOARD}", options.out / "page.png") as page:
+            choosers = page.locator("#play-advice select")
+            choosers.nth(0).select_option(options.model)
+            choosers.nth(1).select_option(options.judge)
+            page.locator(".verdict .agrees, .verdict .differs").first.wait_for()
+        address = f"{options.address}/#replay/{options.result}"
+        with opened(browser, address, options.out / "page-replay.png") as page:
+            page.locator("#tab-replay .pickers select").nth(1).select_option(options.judge)
+            page.locator(".worst button").first.wait_for()
+            page.wait_for_function(
+                "() => document.querySelector('#tab-replay progress').style.visibility === 'hidden'"
+            )
+            page.locator(".worst button").first.click()
+        with opened(browser, f"{options.address}/#watch", options.out / "page-watch.png") as page:
+            page.locator(".ratings tbody tr").first.wait_for()
         browser.close()
-    # 128 colors are enough for flat areas, and a third of the bytes.
-    with Image.open(options.out) as picture:
-        small = picture.convert("RGB").quantize(128, dither=Image.Dither.NONE)
-    small.save(options.out, optimize=True)
+
+
+@contextmanager
+def opened(browser: Browser, address: str, out: Path) -> Iterator[Page]:
+    """The page at an address, of which a picture is taken at the end."""
+    page = browser.new_page(viewport={"width": SIZE[0], "height": SIZE[1]})
+    page.set_default_timeout(PATIENCE_MS)
+    page.goto(address)
+    page.wait_for_selector("body[data-ready]")
+    yield page
+    page.wait_for_timeout(500)
+    page.screenshot(path=out)
+    page.close()
+    with Image.open(out) as picture:
+        small = picture.convert("RGB").quantize(COLORS, dither=Image.Dither.NONE)
+    small.save(out, optimize=True)
 
 
 if __name__ == "__main__":

@@ -226,7 +226,7 @@ def test_a_container_serves_warns_lets_nobody_load_and_stops_whoever_listens(
         idle.cancel()
     assert not image.is_healthy(ready_file)
     log = (image.folder / "log").read_text()
-    assert "everyone who can reach 0.0.0.0:" in log
+    assert "everyone who can reach [::]:" in log
     assert "load and unload" not in log
     assert "is not a variable" not in log
 

@@ -21,7 +21,8 @@ SOURCES = (".ipynb", ".proto", ".py", ".sh", ".toml", ".txt", ".yaml", ".yml")
 """Endings that make a mention a file of the repository. Commands write files with other endings."""
 
 MADE_BY_COMMANDS = (
-    *("checkpoints/first", "checkpoints/mine", "models/first", "models/mine", "models/teacher"),
+    *("checkpoints/first", "checkpoints/mine"),
+    *("models/deep", "models/first", "models/mine", "models/perimeter", "models/teacher"),
     "examples/bring-your-own/network.onnx",
     "deploy/kubernetes/mine",  # by hand
 )

@@ -2,9 +2,13 @@
 
     python bench/graph/foreign.py
     python bench/graph/foreign.py --only dueling residual
+    python bench/graph/foreign.py --keras ENV/bin/python --sb3 ENV/bin/python
 
-`foreign_networks.py` trains them. The check shares no code with the export: it turns the boards, asks
-the module in PyTorch, and slides the tiles by the game of examples/bring-your-own.
+The last one adds a network of Keras, through tf2onnx, and one of Stable-Baselines3. Each needs a Python that
+has tensorflow and tf2onnx, or stable-baselines3.
+
+`foreign_networks.py` and `foreign_libraries.py` train them. The check shares no code with the export: it
+turns the boards, asks the network itself, and slides the tiles by the game of examples/bring-your-own.
 """
 
 from __future__ import annotations
@@ -15,13 +19,14 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnxruntime
 import torch
-from foreign_networks import NETWORKS, four, plain_game
+from foreign_networks import NETWORKS, POLICY, four, plain_game
 from numpy.typing import NDArray
 
 sys.path.append(str(Path(__file__).parents[1]))  # where the harness is
@@ -33,24 +38,30 @@ _BOARDS = 2_000
 
 
 def own_moves(
-    name: str, module: torch.nn.Module, boards: NDArray[Any], views: int, rule: str
+    answers: Callable[[NDArray[Any]], NDArray[Any]],
+    boards: NDArray[Any],
+    views: int,
+    rule: str,
+    *,
+    of_values: bool,
 ) -> NDArray[Any]:
-    """The moves (up, right, down, left) of the module on `[N, 4, 4]`, by so many views and a rule."""
-    network = NETWORKS[name]
+    """The moves (up, right, down, left) of a network on `[N, 4, 4]`, by so many views and a rule.
+
+    `answers` returns its four numbers, for up, down, left and right, for boards `[M, 4, 4]`.
+    """
     legal = np.stack(
         [(plain_game.slide(boards, move)[0] != boards).any(axis=(1, 2)) for move in range(4)], axis=1
     )
     total, votes = np.zeros((len(boards), 4)), np.zeros((len(boards), 4), int)
-    for view in range(views):
-        turns = view % 4 if views > 2 else 2 * view
-        turned = boards[:, :, ::-1] if view > 3 else boards
-        turned = np.rot90(turned, turns, (1, 2)).copy()
-        with torch.no_grad():
-            answer = four(module(network.encode(torch.from_numpy(turned)))).double().numpy()
-        back = [_seen_as(move, turns, mirrored=view > 3) for move in range(4)]
+    turns = [view % 4 if views > 2 else 2 * view for view in range(views)]
+    seen = [
+        np.rot90(boards[:, :, ::-1] if view > 3 else boards, turns[view], (1, 2)) for view in range(views)
+    ]
+    for view, answer in enumerate(np.split(answers(np.concatenate(seen)).astype(np.float64), views)):
+        back = [_seen_as(move, turns[view], mirrored=view > 3) for move in range(4)]
         numbers = np.where(legal, answer[:, back], -np.inf)
         votes[np.arange(len(boards)), numbers.argmax(axis=1)] += 1
-        if network.scale is None:
+        if not of_values:
             odds = np.exp(numbers - numbers.max(axis=1, keepdims=True))
             numbers = odds / odds.sum(axis=1, keepdims=True)
         total += numbers
@@ -76,44 +87,93 @@ def _seen_as(move: int, turns: int, *, mirrored: bool) -> int:
 def measure(name: str, folder: Path, steps: int) -> tuple[object, ...]:
     """Train, publish and compare one network: its views, rule and share of equal moves."""
     place = name.replace(" ", "_")
-    weights, models = folder / f"{place}.pt", folder / "models"
+    weights = folder / f"{place}.pt"
     script = [sys.executable, str(_HERE / "foreign_networks.py"), name, "--out", str(weights)]
     subprocess.run([*script, "--steps", str(steps)], check=True)
     network = NETWORKS[name]
     module = network.make()
     module.load_state_dict(torch.load(weights, weights_only=True)["model_state_dict"])
+    module.eval()
     (folder / f"net_{place}.py").write_text(
         f"from foreign_networks import NETWORKS\nmake = NETWORKS[{name!r}].make\n"
     )
-    command = [sys.executable, "-m", "octofold_export.cli", "--module", f"net_{place}:make"]
-    command += ["--weights", str(weights), "--name", place, "--models", str(models), *network.flags.split()]
+
+    def answers(boards: NDArray[Any]) -> NDArray[Any]:
+        with torch.no_grad():
+            answer: NDArray[Any] = four(module(network.encode(torch.from_numpy(boards)))).numpy()
+        return answer
+
+    flags = ["--module", f"net_{place}:make", "--weights", str(weights), *network.flags.split()]
+    return (name, *published(place, folder, flags, answers, of_values=network.scale is not None))
+
+
+def of_a_library(kind: str, python: str, folder: Path) -> tuple[object, ...]:
+    """The same for a network of Keras or Stable-Baselines3, with a `python` that has the library."""
+    script = [python, str(_HERE / "foreign_libraries.py"), kind]
+    boards, moves = plain_game.play(60_000)
+    np.savez(folder / "lesson.npz", boards=boards, moves=moves)
+    subprocess.run([*script, "train", str(folder)], check=True)
+    if kind == "keras":
+        export = "import keras; keras.saving.load_model('network.keras', compile=False).export('saved')"
+        convert = ["-m", "tf2onnx.convert", "--saved-model", "saved", "--opset", "18", "--output", "net.onnx"]
+        for command in (["-c", export], convert):
+            subprocess.run([python, *command], check=True, cwd=folder, stdout=subprocess.DEVNULL)
+        flags = ["--onnx", "net.onnx", *POLICY.split()]
+    else:
+        flags = ["--sb3", "network.zip", "--actions", "up,down,left,right", "--layout", "flat"]
+
+    def answers(asked: NDArray[Any]) -> NDArray[Any]:
+        np.save(folder / "asked.npy", asked)
+        subprocess.run([*script, "answer", str(folder)], check=True)
+        answer: NDArray[Any] = np.load(folder / "answers.npy")
+        return answer
+
+    return ({"keras": "Keras", "sb3": "SB3"}[kind], *published(kind, folder, flags, answers, of_values=False))
+
+
+def published(
+    name: str,
+    folder: Path,
+    flags: Sequence[str],
+    answers: Callable[[NDArray[Any]], NDArray[Any]],
+    *,
+    of_values: bool,
+) -> tuple[object, ...]:
+    """Publish a network with the defaults: its views, its rule and the share of equal moves."""
+    command = [sys.executable, "-m", "octofold_export.cli", *flags, "--name", name]
     done = subprocess.run(
-        command,
+        [*command, "--models", str(folder / "models")],
         stdout=subprocess.PIPE,
         text=True,
         cwd=folder,
         env={**os.environ, "PYTHONPATH": str(_HERE)},
     )
     if done.returncode:
-        return name, "refused", "", ""
+        return "refused", "", ""
     version = Path(done.stdout.strip())
     card = json.loads((version / "card.json").read_text())
     boards, _ = plain_game.play(_BOARDS, seed=7)
     session = onnxruntime.InferenceSession(version / "model.onnx", providers=["CPUExecutionProvider"])
     (moves,) = session.run(["move"], {"boards": boards.reshape(-1, 16).astype(np.uint8)})
-    own = own_moves(name, module.eval(), boards, card["symmetries"], card["decision_rule"])
-    return name, card["symmetries"], card["decision_rule"], f"{np.mean(moves == own):.2%}"
+    own = own_moves(answers, boards, card["symmetries"], card["decision_rule"], of_values=of_values)
+    return card["symmetries"], card["decision_rule"], f"{np.mean(moves == own):.2%}"
 
 
 def main() -> None:
     """Run the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--only", nargs="+", choices=NETWORKS, default=list(NETWORKS), help="these networks")
+    parser.add_argument("--only", nargs="*", choices=NETWORKS, default=list(NETWORKS), help="these networks")
     parser.add_argument("--steps", type=int, default=2_000, help="training batches (default: %(default)s)")
+    parser.add_argument(
+        "--keras", metavar="PYTHON", help="with tensorflow and tf2onnx: a network of Keras, too"
+    )
+    parser.add_argument("--sb3", metavar="PYTHON", help="with stable-baselines3: one of its agents, too")
     options = parser.parse_args()
     torch.set_num_threads(1)
+    libraries = {kind: vars(options)[kind] for kind in ("keras", "sb3") if vars(options)[kind]}
     with tempfile.TemporaryDirectory() as folder:
         rows = [measure(name, Path(folder), options.steps) for name in options.only]
+        rows += [of_a_library(kind, python, Path(folder)) for kind, python in libraries.items()]
     report(
         "networks of others",
         ["network", "views", "rule", f"equal moves of {_BOARDS:,}"],

@@ -20,8 +20,11 @@ from pathlib import Path
 import numpy as np
 import onnx
 import psutil
-from harness import report
 from onnx import TensorProto, helper, numpy_helper
+
+sys.path.append(str(Path(__file__).parents[1]))  # where the harness is
+
+from harness import report
 
 _PAUSE_SECONDS = 0.02
 _MB = 1_000_000

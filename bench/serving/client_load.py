@@ -19,8 +19,9 @@ import numpy as np
 import psutil
 from numpy.typing import NDArray
 from octofold_client import AsyncClient, Client
-from octofold_client.contenders.served_model import select
-from octofold_client.evaluation.evaluate import evaluate
+from octofold_client.contenders.player_specs import LocalPlayer
+from octofold_client.contenders.served_model import ServedModel, ServedSource, select
+from octofold_client.evaluation.evaluate import MoveSource, evaluate
 from octofold_client.evaluation.lockstep import Step
 from octofold_client.evaluation.result_folder import ResultFolder
 from octofold_client.evaluation.summary import GameSummary
@@ -152,32 +153,43 @@ def evaluation(target: str, server_pid: int, games: int, seconds: float) -> Pace
     ):
         selected = select(client.list_models())
         statistics = GRPCInferenceServiceStub(channel).ModelStatistics
-        progress = _Count()
 
         def inference_seconds() -> float:
             (model,) = statistics(oip.ModelStatisticsRequest(name=selected.model)).model_stats
             return float(sum(batch.compute_infer.ns for batch in model.batch_stats)) / 1e9
 
-        def stop() -> None:
-            if time.perf_counter() > begin + seconds:
-                raise _TimeIsUp
-
         ran, cpu = inference_seconds(), [sum(process.cpu_times()[:2]) for process in processes]
-        begin = time.perf_counter()
-        with suppress(_TimeIsUp):
-            evaluate(
-                [client], selected, ResultFolder(Path(folder)), seed=0, games=games, parallel=games,
-                progress=progress, while_waiting=stop,
-            )  # fmt: skip
-        wall = time.perf_counter() - begin
+        moves, wall = evaluated([ServedSource(client, selected)], selected, games, seconds, Path(folder))
         client_cpu, server_cpu = (
             sum(process.cpu_times()[:2]) - before for process, before in zip(processes, cpu, strict=True)
         )
         return Pace(
-            progress.moves / wall,
+            moves / wall,
             (inference_seconds() - ran) / wall,
             client_cpu / (client_cpu + server_cpu),
         )
+
+
+def evaluated(
+    sources: Sequence[MoveSource],
+    contender: ServedModel | LocalPlayer,
+    games: int,
+    seconds: float,
+    folder: Path,
+) -> tuple[int, float]:
+    """Evaluate with this many games in flight for some time; return the moves and the seconds."""
+    progress, begin = _Count(), time.perf_counter()
+
+    def stop() -> None:
+        if time.perf_counter() > begin + seconds:
+            raise _TimeIsUp
+
+    with suppress(_TimeIsUp):
+        evaluate(
+            sources, contender, ResultFolder(folder), seed=0, games=games, parallel=games,
+            progress=progress, while_waiting=stop,
+        )  # fmt: skip
+    return progress.moves, time.perf_counter() - begin
 
 
 class _TimeIsUp(Exception):

@@ -2,17 +2,16 @@
 
     python bench/serving/searches.py --models models --model perimeter
 
-It measures, in turns: packed calls of many boards, with two in flight; one board at a time; and, with
---games, evaluations by `octofold evaluate`, with --model and with --player.
+It measures, in turns: packed calls of many boards, with two in flight; one board at a time; how soon a
+stopped search ends; and, with --games, evaluations by `octofold evaluate`, with --model and with --player.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -24,8 +23,13 @@ import numpy as np
 
 sys.path.append(str(Path(__file__).parents[1]))  # where the harness is
 
+from client_load import evaluated
 from harness import interleave, medians, newest_version, report
 from numpy.typing import NDArray
+from octofold_client import Client
+from octofold_client.contenders.player_specs import local_player
+from octofold_client.contenders.player_thread import PlayerThread
+from octofold_client.contenders.served_model import ServedSource, select
 from octofold_client.rpc.local_server import LocalServer
 from octofold_game.contract.model import read_card
 from octofold_game.contract.searches import Limits, Search
@@ -93,6 +97,26 @@ def served_lone(stub: OctofoldServiceStub, model: str, boards: Boards) -> float:
     return _median_ms([partial(stub.NextMoves, request) for request in requests])
 
 
+def stopping_ms(search: Search, boards: Boards) -> float:
+    """The median of the milliseconds between a stop and the end of a search that would take seconds."""
+    taken = []
+    for board in boards[:20]:
+        stop, told = np.zeros(1, np.uint8), [0.0]
+
+        def tell(stop: NDArray[np.uint8] = stop, told: list[float] = told) -> None:
+            time.sleep(0.02)
+            told[0] = time.perf_counter()
+            stop[0] = 1
+
+        teller = threading.Thread(target=tell)
+        teller.start()
+        search.find(board[None], Limits(10.0, stop, deeper=True))
+        ended = time.perf_counter()
+        teller.join()
+        taken.append(1e3 * (ended - told[0]))
+    return float(np.median(taken))
+
+
 def _median_ms(asks: Sequence[Callable[[], object]]) -> float:
     taken = []
     for ask in asks:
@@ -102,22 +126,20 @@ def _median_ms(asks: Sequence[Callable[[], object]]) -> float:
     return 1e3 * float(np.median(taken))
 
 
-def evaluated(games: int, *arguments: str) -> float:
-    """Moves per second of an evaluation."""
-    with tempfile.TemporaryDirectory() as folder:
-        command = [
-            str(Path(sys.executable).with_name("octofold")),
-            "evaluate",
-            "--json",
-            "--games",
-            str(games),
-        ]
-        done = subprocess.run(
-            [*command, *arguments, "--parallel", "64", "--out", f"{folder}/result"],
-            stdout=subprocess.PIPE,
-            check=True,
-        )
-    return float(json.loads(done.stdout)["moves_per_second"])
+def evaluated_player(spec: str, games: int, seconds: float) -> float:
+    """Moves per second of an evaluation of a local player."""
+    contender = local_player(spec)
+    with PlayerThread(contender) as source, tempfile.TemporaryDirectory() as folder:
+        moves, wall = evaluated([source], contender, games, seconds, Path(folder))
+    return moves / wall
+
+
+def evaluated_model(target: str, model: str, games: int, seconds: float) -> float:
+    """Moves per second of an evaluation of a served model."""
+    with Client(target) as client, tempfile.TemporaryDirectory() as folder:
+        contender = select(client.list_models(), model)
+        moves, wall = evaluated([ServedSource(client, contender)], contender, games, seconds, Path(folder))
+    return moves / wall
 
 
 @contextmanager
@@ -137,7 +159,8 @@ def main() -> None:
     parser.add_argument("--model", default="perimeter", help="player to ask (default: perimeter)")
     parser.add_argument("--boards", type=int, default=4096, help="of a packed round (default: 4096)")
     parser.add_argument("--rounds", type=int, default=9, help="rounds (default: 9)")
-    parser.add_argument("--games", type=int, default=0, help="games of each evaluation (default: none)")
+    parser.add_argument("--games", type=int, default=0, help="games at a time of evaluations (default: none)")
+    parser.add_argument("--seconds", type=float, default=8, help="of each evaluation (default: 8)")
     parser.add_argument("--player", help="the same player as a spec, for --games")
     arguments = parser.parse_args()
     search = new_search(newest_version(arguments.models, arguments.model))
@@ -151,21 +174,20 @@ def main() -> None:
                     "direct_boards_per_second": lambda: direct_packed(search, boards),
                     "served_boards_per_second": lambda: served_packed(stub, arguments.model, boards),
                     "direct_lone_ms": lambda: direct_lone(search, lone),
+                    "stopping_ms": lambda: stopping_ms(search, lone),
                     "served_lone_ms": lambda: served_lone(stub, arguments.model, lone),
                 },
                 arguments.rounds,
             )
         )
         if arguments.games:
-            kinds = {
-                "evaluated_player": ("--player", arguments.player or arguments.model),
-                "evaluated_model": ("--target", target, "--model", arguments.model),
+            spec, games, seconds = arguments.player or arguments.model, arguments.games, arguments.seconds
+            plays = {
+                "evaluated_player": lambda: evaluated_player(spec, games, seconds),
+                "evaluated_model": lambda: evaluated_model(target, arguments.model, games, seconds),
             }
-            figures |= medians(
-                interleave(
-                    {name: partial(evaluated, arguments.games, *what) for name, what in kinds.items()}, 3
-                )
-            )
+            figures |= medians(interleave(plays, min(3, arguments.rounds)))
+    print(f"a search ends {figures['stopping_ms']:.2f} ms after it is stopped")
     rows = [
         ("packed, boards/s", "direct_boards_per_second", "served_boards_per_second", ",.0f"),
         ("one board, ms", "direct_lone_ms", "served_lone_ms", ".3f"),

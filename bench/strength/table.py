@@ -91,9 +91,14 @@ def table(cards: list[tuple[Card, Strength]]) -> str:
     heading = ["model", "weights", "average score", *(f"reaches {tile}" for tile in TILES)]
     rows = [heading, ["---", *["---:"] * (len(heading) - 1)], *(_row(*found) for found in cards)]
     lines = ["| " + " | ".join(row) + " |" for row in rows]
-    commands = {made.command.replace(_named(card), "--model NAME --version N") for card, made in cards}
-    measured_by = " and ".join(f"`{command}`" for command in sorted(commands))
-    return "\n".join([*lines, "", f"In brackets: 95% intervals. Measured by {measured_by}.", ""])
+    commands = {
+        card.name: made.command.replace(_named(card), "--model NAME --version N") for card, made in cards
+    }
+    usual = max(commands.values(), key=[*commands.values()].count, default="")
+    others = "".join(
+        f"; `{card.name}`: {made.games:,} games" for card, made in cards if commands[card.name] != usual
+    )
+    return "\n".join([*lines, "", f"In brackets: 95% intervals. Measured by `{usual}`{others}.", ""])
 
 
 def _named(card: Card) -> str:
@@ -102,14 +107,20 @@ def _named(card: Card) -> str:
 
 def _row(card: Card, strength: Strength) -> list[str]:
     page = f"models/{card.name}/{card.version}/README.md"
-    views = f"{card.decision_rule} of {card.symmetries} views" if card.symmetries > 1 else "1 view"
     reached = {row.tile: row for row in strength.reached}
     return [
-        f"[`{card.name}`]({page}), {views}, {strength.precision}",
-        f"{card.weights:,}",
+        f"[`{card.name}`]({page}), {_kind(card, strength)}",
+        f"{card.weights:,}" if card.weights else "",
         f"{strength.average:,.0f}{_interval(strength.average_interval)}",
         *(_share(reached.get(tile)) for tile in TILES),
     ]
+
+
+def _kind(card: Card, strength: Strength) -> str:
+    if card.player is not None:
+        return ", ".join(["search", *(f"{name} {value}" for name, value in card.player.options.items())])
+    views = f"{card.decision_rule} of {card.symmetries} views" if card.symmetries > 1 else "1 view"
+    return f"{views}, {strength.precision}"
 
 
 def _interval(interval: Interval | None) -> str:

@@ -22,7 +22,7 @@ from octofold_client.evaluation.evaluate import evaluate as run
 from octofold_client.evaluation.merging import merge as merge_slices
 from octofold_client.evaluation.result import Evaluation
 from octofold_client.evaluation.result_folder import ResultFolder
-from octofold_client.evaluation.servers import Servers, report_missing
+from octofold_client.evaluation.servers import Servers, report_loading, report_missing
 from octofold_client.evaluation.slices import Slice
 from octofold_client.evaluation.summary import GameSummary, Summary
 from octofold_client.evaluation.tables import markdown
@@ -125,7 +125,9 @@ def evaluate(
         check = stack.enter_context(DeferredInterrupts()).check if in_main_thread else lambda: None
         if isinstance(player, str | Sequence):
             targets = [player] if isinstance(player, str) else player
-            servers = stack.enter_context(Servers(targets, credentials, check, report_missing))
+            servers = stack.enter_context(
+                Servers(targets, credentials, check, report_missing, report_loading)
+            )
             contender = served = servers.select(model, version)
             sources = servers.sources(served)
         else:

@@ -233,6 +233,7 @@ def check_exact(plan: Plan, player: FoldedGraph, boards: Boards, report: Report)
     """
     source = plan.source
     checked = sample(boards.measured, source.description.largest_exponent)
+    player.give_memory()
     plain = plain_head(source.description, source.evaluate, plan.spread)
     reference = reference_answers(plain, checked, plan.rule, plan.symmetries, source.evaluate_value)
     equal = check_parity(player, reference)

@@ -72,7 +72,13 @@ def afterstates(boards: ArrayLike) -> tuple[NDArray[np.uint8], NDArray[np.int32]
     Raises:
         BoardError: a board is malformed; see `check_boards`.
     """
-    boards = check_boards(boards)
+    return afterstates_of_checked(check_boards(boards))
+
+
+def afterstates_of_checked(
+    boards: NDArray[np.uint8],
+) -> tuple[NDArray[np.uint8], NDArray[np.int32], NDArray[np.bool_]]:
+    """The same as `afterstates`, of boards that `check_boards` has returned."""
     count = len(boards)
     rows = _line_numbers(boards)
     columns = _line_numbers(_transposed(boards))

@@ -17,6 +17,8 @@ CHANCE_OF_FOUR = 0.1
 CHANCE_OF_TWO = 1 - CHANCE_OF_FOUR
 FOUR_BELOW = round(CHANCE_OF_FOUR * 2**32)
 """A spawn is a 4 if its low 32 bits are below this."""
+_HALF = np.dtype("<u8")
+_EACH_BYTE = np.uint64(0x0101010101010101)
 _GAMMA = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -44,7 +46,16 @@ class SpawnStream:
 
         Spawns 0 and 1 are the starting tiles; spawn `k + 2` follows move `k` of the game.
         """
-        return _output(_output(self._state, games), spawns)
+        return bits_of(self.states(games), spawns)
+
+    def states(self, games: NDArray[np.uint64]) -> NDArray[np.uint64]:
+        """The initial states `[N]` of the streams of games, for `bits_of`."""
+        return _output(self._state, games)
+
+
+def bits_of(states: NDArray[np.uint64], spawns: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """The random bits of spawn number `spawns[i]` of the game with the initial state `states[i]`."""
+    return _output(states, spawns)
 
 
 class SpawnStreams:
@@ -87,13 +98,16 @@ def choose_spawns(
     Raises:
         ValueError: a board has no empty cell.
     """
-    empty_so_far = np.cumsum(flat(afterstates) == 0, axis=1, dtype=np.uint8)
+    # Eight cells are the bytes of a word, so the product sums them up to each cell at once.
+    halves = np.equal(flat(afterstates), 0, order="C").view(_HALF) * _EACH_BYTE
+    halves[:, 1] += (halves[:, 0] >> np.uint64(56)) * _EACH_BYTE
+    empty_so_far = halves.view(np.uint8)
     empty = empty_so_far[:, -1]
     if not empty.all():
         raise ValueError(f"board {int(np.argmin(empty))} has no empty cell for a new tile")
     # The high half chooses the cell (with a bias below 2**-28), the low half chooses the tile.
     chosen = (bits >> np.uint64(32)) * empty >> np.uint64(32)
-    cells = np.argmax(empty_so_far > chosen[:, None], axis=1)
+    cells = np.argmax(empty_so_far > chosen.astype(np.uint8)[:, None], axis=1)
     exponents = np.where((bits & np.uint64(0xFFFFFFFF)) < FOUR_BELOW, np.uint8(2), np.uint8(1))
     return cells, exponents
 

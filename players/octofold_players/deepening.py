@@ -112,19 +112,31 @@ class DeepeningSearch(ABC):
 
         def fill(start: int, end: int) -> None:
             of = slice(start, end)
-            known = endgame_moves(boards[of], self.tables).moves
-            others = start + np.flatnonzero(known < 0)
-            ends = min(deadline, deadline_in(limits.seconds * (end - start)))
-            found = self._no_rows(len(others))
-            means = Means(ends, limits.stop, threads if len(boards) == 1 else 1)
-            self._deepen(boards[others], found, means, limits.deeper)
-            moves[of] = known
-            moves[others] = best_moves(found.values)
-            rows.values[others], rows.depths[others], rows.positions[others] = found
+            means = Means(
+                min(deadline, deadline_in(limits.seconds * (end - start))),
+                limits.stop,
+                threads if len(boards) == 1 else 1,
+            )
+            part = Rows(rows.values[of], rows.depths[of], rows.positions[of])
+            moves[of] = self._moves(boards[of], part, means, limits.deeper)
 
         spread_parts(fill, len(boards), threads)
         rows.depths[moves < 0] = 0
         return Found(moves, rows.values.astype(np.float32), rows.depths, rows.positions)
+
+    def _moves(self, boards: NDArray[np.uint64], rows: Rows, means: Means, deeper: bool) -> NDArray[np.int8]:
+        """The moves of the tables, and those of a search where they know none; fills the latter's rows."""
+        moves = endgame_moves(boards, self.tables).moves if self.tables else np.full(len(boards), -1, np.int8)
+        others = np.flatnonzero(moves < 0)
+        if len(others) == len(boards):
+            self._deepen(boards, rows, means, deeper)
+            return best_moves(rows.values)
+        if len(others):
+            found = self._no_rows(len(others))
+            self._deepen(boards[others], found, means, deeper)
+            rows.values[others], rows.depths[others], rows.positions[others] = found
+            moves[others] = best_moves(found.values)
+        return moves
 
     def values(self, boards: NDArray[np.uint64]) -> NDArray[np.float64]:
         """The values of the moves of 64-bit boards `[N]`, searched as the options say: `[N, 4]`."""
@@ -172,7 +184,7 @@ class DeepeningSearch(ABC):
         self, boards: NDArray[np.uint64], depths: NDArray[np.uint8], rows: Rows, means: Means
     ) -> bool:
         """`search` all moves; those of a lone board by several threads where that is faster."""
-        if means.threads == 1 or not len(boards) or depths[0] < self.split_depth:
+        if means.threads == 1 or depths[0] < self.split_depth:
             return self.search(boards, depths, EVERY_MOVE, rows, means)
         split = [self._no_rows(1) for _ in EVERY_MOVE]
         is_done = np.zeros(len(EVERY_MOVE), np.bool_)

@@ -55,7 +55,7 @@ def configuration(container: Manifest) -> Config:
 def test_the_server_takes_every_flag_and_variable(combination: str) -> None:
     found = [configuration(container) for _, container in servers(resolved(combination))]
     assert len(found) == 1
-    assert found[0].host == "0.0.0.0"
+    assert found[0].host == "::"
     assert not found[0].admin
 
 

@@ -135,7 +135,7 @@ def test_an_equal_choice_is_no_vote(go: Visitor) -> None:
             const { plays, because } = decision({ ...model, ...own }, { legal, move: 0, ...answer });
             return plays + because;
         };
-        const player = { value_unit: "chance of success", symmetries: 0 };
+        const player = { player: "search", value_unit: "chance of success", symmetries: 0 };
         const third = 1 / 3;
         return [
             said({ probabilities: [third, third, 0, third], votes: [2, 3, 0, 3] }),
@@ -157,7 +157,7 @@ def test_an_equal_choice_is_no_vote(go: Visitor) -> None:
 def test_costs_are_points_and_never_negative_and_accuracy_has_its_formula(go: Visitor) -> None:
     compute = """async () => {
         const { tally, study } = await import("/page/js/replay/study.js");
-        const judge = { name: "j", value_unit: "points", symmetries: 0 };
+        const judge = { name: "j", player: "search", value_unit: "points", symmetries: 0 };
         const legal = [true, true, true, true];
         const answer = { move: 2, legal, values: [1000, 4000, 8000, 6000], votes: undefined };
         const source = { infer: async (_, boards) => boards.map(() => answer) };

@@ -166,7 +166,7 @@ def test_autoplay_plays_to_the_end(go: Visitor) -> None:
         assert not legal_moves([board_of(visit)]).any()
         assert number(visit, "play-best") == 0  # a model's score is nobody's best
         moves = number(visit, "play-moves")
-        visit.page.get_by_role("button", name="Study this game").click()
+        visit.page.get_by_role("button", name="Study", exact=True).click()
         expect(visit.page.locator("#tab-replay h2").first).to_have_text("Your game")
         expect(visit.page.locator("#tab-replay .left .scores")).to_contain_text(f"0 of {moves}")
 

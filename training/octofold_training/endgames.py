@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -14,8 +15,10 @@ from octofold_players.endgame.tables import DISK_BYTES_A_POSITION, save_table, t
 
 from octofold_training.errors import TrainingError
 from octofold_training.flags import EndgameFlags
-from octofold_training.run.progress import ProgressLine
+from octofold_training.run.progress import Forecast, ProgressLine
 
+_SOLVED = 0.25
+"""About the share of the positions that come up; of small tables, it is a third."""
 _TOUCHED = 0.75
 """Share of the entries' memory that is ever touched, as measured with the tables of the default size."""
 
@@ -47,9 +50,11 @@ def make_endgame_tables(flags: EndgameFlags) -> None:
 def _make(folder: Path, formation: Formation, largest: int, line: ProgressLine) -> int:
     """Solve a table and write it; returns its positions. Only then does the next one take memory."""
     name = table_folder(folder, formation, largest).name
+    forecast, expected = Forecast(), _SOLVED * shape(formation, largest).positions
 
     def report(solved: int) -> None:
-        line.show(f"{name}: {solved / 1e6:.0f}M positions solved")
+        left = forecast.left(time.monotonic(), solved, expected)
+        line.show(f"{name}: {solved / 1e6:.0f}M positions solved", solved / expected, left)
 
     entries = solve(formation, largest, report)
     line.show(f"{name}: writing")

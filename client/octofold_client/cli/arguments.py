@@ -11,7 +11,7 @@ from octofold_game.commands.options import File, Folder, Kind, Name, Seed, Wrong
 
 from octofold_client.errors import InvalidRequest, UsageError
 from octofold_client.evaluation.lockstep import PATIENCE_SECONDS
-from octofold_client.evaluation.servers import Servers, report_missing
+from octofold_client.evaluation.servers import Servers, report_loading, report_missing
 from octofold_client.evaluation.slices import slice_numbers
 from octofold_client.rpc.credentials import CredentialFiles, Credentials
 from octofold_client.rpc.targets import addresses_of
@@ -111,7 +111,7 @@ class ServerFlags(CredentialFlags):
 
     def servers(self) -> Servers:
         """Connections to them; a line on standard error names each that is missing."""
-        return Servers(self.targets, self.credentials(), on_missing=report_missing)
+        return Servers(self.targets, self.credentials(), on_missing=report_missing, on_loading=report_loading)
 
 
 @dataclass(kw_only=True)

@@ -22,7 +22,7 @@ from octofold_client.evaluation.live import LiveFile
 from octofold_client.evaluation.lockstep import PATIENCE_SECONDS
 from octofold_client.evaluation.result import Evaluation
 from octofold_client.evaluation.result_folder import ResultFolder, check_writable
-from octofold_client.evaluation.servers import Servers, report_missing
+from octofold_client.evaluation.servers import Servers, report_loading, report_missing
 from octofold_client.evaluation.slices import Slice
 from octofold_client.provenance import recorded
 from octofold_client.rpc.client import Client
@@ -125,7 +125,7 @@ class Players:
             self.check = stack.enter_context(DeferredInterrupts()).check
             if self._models:
                 self._servers = stack.enter_context(
-                    Servers(self._targets, self._credentials, self.check, report_missing)
+                    Servers(self._targets, self._credentials, self.check, report_missing, report_loading)
                 )
                 self.contenders += [self._servers.select(*model) for model in self._models]
             self.contenders += local

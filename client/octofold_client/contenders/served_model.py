@@ -5,7 +5,7 @@ version plays all games of an evaluation even if a newer one is published in the
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -89,13 +89,24 @@ class ServedSource:
         )
 
 
-def loaded(client: Client, models: Sequence[Model], name: str, version: str) -> Sequence[Model]:
+def loaded(
+    client: Client, models: Sequence[Model], name: str, version: str, on_wait: Callable[[str], None]
+) -> Sequence[Model]:
     """The models of a server, with the player `name` loaded if it is loaded only when somebody asks for it.
+
+    Args:
+        client: the client of the server.
+        models: its models so far.
+        name: the name of a model.
+        version: one of its versions; empty for the newest.
+        on_wait: told the name of a player once if it has to be loaded.
 
     Raises:
         Unavailable: it was not loaded in time.
     """
     end = time.monotonic() + LOAD_SECONDS
+    if _is_asleep(models, name, version):
+        on_wait(name)
     while _is_asleep(models, name, version):
         try:
             client.begin_next_moves(FIRST_BOARD, model=name, version=version, retry=NO_RETRY).result()

@@ -40,6 +40,11 @@ def report_missing(target: str, reason: OctofoldError) -> None:
     print(f"continuing without {target}: {reason_alone}", file=sys.stderr)
 
 
+def report_loading(name: str) -> None:
+    """Print a line on standard error about a player that a server loads, which may take a minute."""
+    print(f"the server loads {name} ...", file=sys.stderr)
+
+
 class Servers:
     """Connections to one or more servers; a context manager.
 
@@ -49,6 +54,7 @@ class Servers:
         while_waiting: called every 0.2 s while a call waits; an exception from it ends the call.
         on_missing: called with the address of a server that does not answer, and the reason. Without it,
             every server must answer.
+        on_loading: called with the name of a player that a server has to load first.
     """
 
     def __init__(
@@ -57,11 +63,13 @@ class Servers:
         credentials: Credentials,
         while_waiting: Callable[[], None] = lambda: None,
         on_missing: Callable[[str, OctofoldError], None] | None = None,
+        on_loading: Callable[[str], None] = lambda _name: None,
     ) -> None:
         self._targets = [address for target in targets for address in addresses_of(target)]
         self._credentials = credentials
         self._while_waiting = while_waiting
         self._on_missing = on_missing
+        self._on_loading = on_loading
         self._answering: list[tuple[Client, tuple[Model, ...]]] = []
         self._together: Client | None = None
 
@@ -130,7 +138,8 @@ class Servers:
             EvaluationError: two servers have different model files.
         """
         self._answering = [
-            (client, tuple(loaded(client, models, name, version))) for client, models in self._answering
+            (client, tuple(loaded(client, models, name, version, self._on_loading)))
+            for client, models in self._answering
         ]
         first, *others = [select(models, name, version) for _, models in self._answering]
         wanted, first_target = Conditions.of(first, 0), self._answering[0][0].target

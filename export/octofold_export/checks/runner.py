@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
 
 import numpy as np
@@ -59,11 +60,18 @@ class FoldedGraph:
             options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
         values = [onnxruntime.OrtValue.ortvalue_from_numpy(tensor) for tensor in tensors.values()]
         options.add_external_initializers(list(tensors), values)
+        self._open = partial(new_session, model, options, files)
+        self._is_large = files is not None
         try:
-            self._session = new_session(model, options, files)
+            self._session: onnxruntime.InferenceSession | None = self._open()
         except Exception as error:  # onnxruntime's exceptions have no other base class
             raise ExportError(f"onnxruntime cannot load the folded graph: {first_line(error)}") from error
         self._names = [output.name for output in self._session.get_outputs()]
+
+    def give_memory(self) -> None:
+        """Give the memory of a large graph back until it is asked again."""
+        if self._is_large:
+            self._session = None
 
     @property
     def with_views(self) -> bool:
@@ -82,8 +90,9 @@ class FoldedGraph:
             ExportError: onnxruntime fails, which may come from a network's body.
         """
         try:
+            session = self._session = self._session or self._open()
             runs = [
-                self._session.run(None, {BOARDS.name: boards[first : first + batch]})
+                session.run(None, {BOARDS.name: boards[first : first + batch]})
                 for first in range(0, max(len(boards), 1), batch)
             ]
         except Exception as error:  # onnxruntime's exceptions have no other base class

@@ -31,7 +31,7 @@ from octofold_export.sources.body import new_session, prepare
 from octofold_export.sources.file_kinds import MOST_BYTES, check_size, kind_of
 
 _BLOCK = 1 << 20
-_BOARDS_OF_LARGE = 64
+_BOARDS_OF_LARGE = 256
 """Boards a run of a large network, whose activations would take memory, too."""
 
 
@@ -79,16 +79,21 @@ class OnnxNetwork:
         if self._batch is not None:
             filled = inputs[np.arange(-(-len(inputs) // size) * size) % len(inputs)]
         try:
+            if self.files is not None:
+                self._session = new_session(self.model, files=self.files)
             runs = [self.run_batch(filled[first : first + size]) for first in range(0, len(filled), size)]
         except Exception as error:  # onnxruntime's exceptions have no other base class
             raise NetworkError(first_line(error)) from error
+        finally:
+            if self.files is not None:
+                self._session = None
         joined = (np.concatenate(output)[: len(inputs)] for output in zip(*runs, strict=True))
         return dict(zip(self._names, joined, strict=True))
 
     def run_batch(self, inputs: NDArray[Any]) -> Sequence[NDArray[Any]]:
         """The outputs in order, for a batch of the model's size."""
-        session = self._session or new_session(self.model, files=self.files)
-        outputs: Sequence[NDArray[Any]] = session.run(None, {self._input: inputs})
+        assert self._session is not None
+        outputs: Sequence[NDArray[Any]] = self._session.run(None, {self._input: inputs})
         return outputs
 
     def body(self, outputs: Sequence[str], example: NDArray[Any]) -> onnx.ModelProto:

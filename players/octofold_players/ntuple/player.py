@@ -18,7 +18,7 @@ from octofold_players.endgame.tables import EndgameTable, load_tables, read_tabl
 from octofold_players.local_player import ValuePlayer, card_options, check_option
 from octofold_players.ntuple.compact_tables import is_compact
 from octofold_players.ntuple.network import NTupleNetwork
-from octofold_players.ntuple.search import search_boards
+from octofold_players.ntuple.search import expected_values, search_boards
 
 
 @dataclass(frozen=True)
@@ -76,10 +76,10 @@ class NTuplePlayer(ValuePlayer):
         return NTupleSearch(NTupleNetwork.load(self.path), self.depth, tables)
 
     def _choose(self, boards: NDArray[np.uint64]) -> NDArray[np.int8]:
-        return self._search.find_packed(boards, Limits()).moves
+        return self._search.find_packed(boards, Limits()).moves if self.endgames else super()._choose(boards)
 
     def _values(self, boards: NDArray[np.uint64]) -> NDArray[np.float64]:
-        return self._search.values(boards)
+        return expected_values(self.network, boards, self.depth).astype(np.float64)
 
     def _trained(self) -> Iterable[NDArray[np.generic]]:
         yield from (np.array(self.network.tuples, np.int64), self.network.values)

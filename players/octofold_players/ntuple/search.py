@@ -78,10 +78,9 @@ def search_boards(boards, depths, moves, network, layout, values, searched, posi
         visit(state, len(moves))
         if depth == 1:
             fetch_afterstates(boards[n], network, layout, symmetric, indices)
-        for move in moves:
-            if depth == 1:
+            for move in range(4):
                 found[move] = move_value(boards[n], move, network, indices)[0]
-                continue
+        for move in moves[: len(moves) if depth > 1 else 0]:
             afterstate, reward = slide(boards[n], move)
             if reward >= OUTGROWN:
                 found[move] = reward & POINTS

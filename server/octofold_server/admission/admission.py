@@ -253,7 +253,7 @@ class Admission:
         served = None
         try:
             while True:
-                served, before = models.ready.get(key) or models.resolve(*key), served
+                served, before = models.ready.get(key) or models.resolve(*key, loads=True), served
                 boards = request.read_boards(served.largest_exponent)
                 if len(boards) > self.limits.boards:
                     raise InvalidRequest(

@@ -42,6 +42,9 @@ TIMED_RUNS = 3
 
 MAX_SUM_ERROR = 0.01  # of probabilities in fp16
 
+WARM_BOARDS = 32
+"""Largest batch of the warm-up on a CPU."""
+
 MOVES = Asked()
 """What most calls ask for."""
 
@@ -81,11 +84,14 @@ class OnnxBackend:
 
     On CUDA, a batch is padded to the next of `batch_sizes`, because the work of the GPU is chosen and
     recorded for each shape. On a CPU, a new shape costs nothing measurable, but padding would. Batches run
-    there at their exact size, and `batch_sizes` are used only for the warm-up.
+    there at their exact size, and `batch_sizes` are used only for the warm-up, up to `WARM_BOARDS`.
     """
 
     def __init__(self, sessions: onnxruntime.InferenceSession | HostSessions, layout: Layout) -> None:
-        self._batch_sizes = batch_sizes(layout.max_batch_size)
+        on_host = isinstance(sessions, HostSessions)
+        self._batch_sizes = batch_sizes(
+            min(layout.max_batch_size, WARM_BOARDS) if on_host else layout.max_batch_size
+        )
         self._batches: HostBatches | DeviceBatches
         if isinstance(sessions, HostSessions):
             self._batches = HostBatches(sessions, layout.max_batch_size)

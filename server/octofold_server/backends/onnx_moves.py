@@ -51,6 +51,8 @@ def move_graph(model: bytes) -> bytes | None:
         return None
     parsed = onnx.Model.FromString(model)
     graph = parsed.graph
+    if any(each.HasField("g") or each.graphs for node in graph.node for each in node.attribute):
+        return None  # graphs inside nodes read tensors that the nodes do not name
     outputs = [each for each in graph.output if each.name == MOVE.name]
     del graph.output[:]
     graph.output.extend(outputs)

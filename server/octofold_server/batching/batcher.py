@@ -36,6 +36,9 @@ from octofold_server.batching.statistics import ModelStatistics
 BULK_PATIENCE = 7
 """Consecutive batches that interactive calls may fill while bulk calls wait. Bulk gets one batch in eight."""
 
+WHOLE_SECONDS = 0.0015
+"""A call that takes at most this long is not divided among the lanes."""
+
 SHORTEST_RETRY_SECONDS = 0.05
 LONGEST_SLEEP_SECONDS = 3600.0  # a deadline may be further away than a lock can wait
 TOO_LATE = "the deadline passed before every board was answered"
@@ -245,7 +248,9 @@ class Batcher:
                 room = self._budgets.room(call, others, now, room, self._seconds_per_board)
                 if not room:
                     break
-            count = min(room, call.size - call.taken, call.turn)
+            left = call.size - call.taken
+            whole = self._budgets is None and self._fits_whole(call, left, batch)
+            count = left if whole else min(room, left, call.turn)
             start = call.taken
             if batch and batch[-1].call is call:
                 start = batch.pop().start  # its next turn, in the same batch
@@ -255,7 +260,7 @@ class Batcher:
             call.may_yield = False
             call.queue_seconds = now - call.submitted
             level.boards -= count
-            room -= count
+            room = max(0, room - count)
             if call.taken == call.size:
                 del level.calls[call]
             elif not call.turn:
@@ -263,6 +268,12 @@ class Batcher:
                 call.may_yield = True
                 level.calls.move_to_end(call)
         return room
+
+    def _fits_whole(self, call: Call, left: int, batch: list[_Slice]) -> bool:
+        """Whether a batch takes all that is left of a call: dividing a short one costs more than it saves."""
+        if call.size > WHOLE_BOARDS or left * self._seconds_per_board > WHOLE_SECONDS:
+            return False
+        return left <= self.max_batch_size - sum(stop - start for _, start, stop in batch)
 
     def _run_batch(self, backend: Backend, batch: list[_Slice], buffer: NDArray[np.uint8]) -> list[Call]:
         """Run a batch; return the calls that it has ended."""

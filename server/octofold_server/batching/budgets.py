@@ -15,7 +15,7 @@ from octofold_game.contract.searches import Limits
 
 from octofold_server.batching.call import Call
 
-BATCH_SECONDS = 0.03
+BATCH_SECONDS = 0.05
 """How long a batch of several boards should take: long enough that starting and ending it costs little, short
 enough that other calls need not wait long."""
 

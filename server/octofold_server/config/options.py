@@ -50,8 +50,8 @@ class Config:
 
     host: str = option(
         "127.0.0.1",
-        "address to listen on; 0.0.0.0 accepts connections from other machines; unix:PATH is a socket, for "
-        "gRPC alone",
+        "address to listen on; :: accepts connections from other machines, over IPv6 and IPv4; 0.0.0.0 over "
+        "IPv4 alone; unix:PATH is a socket, for gRPC alone",
         begins="Protocols",
     )
     port: int = option(50051, "gRPC port; 0 chooses a free port", 0, 65535)

@@ -15,7 +15,7 @@ from octofold_server.config.options import Config
 
 _log = logging.getLogger(__name__)
 
-CPU_BATCH_SIZE = 32
+CPU_BATCH_SIZE = 256
 CUDA_BATCH_SIZE = 1024
 
 SEARCH_BATCH_SIZE = 1024
@@ -24,11 +24,11 @@ SEARCH_BATCH_SIZE = 1024
 SEARCH_LANES = 2
 """While one lane answers callers, the other searches."""
 
-SMALLER_CPU_BATCH_SIZES = (8, 16)
+WORTHWHILE_SECONDS = {8: 0.0025, 16: 0.0025, 32: 0.001, 64: 0.001, 128: 0.001}
+"""Batch sizes, and the duration of a batch from which on the size suffices. The overhead of about 0.1 ms is
+small beside it, and longer batches make callers wait. Only fast models run batches above 32."""
 
-WORTHWHILE_SECONDS = 0.0025
-"""Minimum duration of a batch. Its overhead of about 0.1 ms is small beside this; longer batches make callers
-wait."""
+ONE_LANE_BATCH_SIZE = 32
 
 
 def choose_device(wanted: str, machine: Machine = THIS_MACHINE) -> str:
@@ -104,20 +104,23 @@ def default_layout(device: str) -> Layout:
 def choose_batch_size(layout: Layout, batch_seconds: Callable[[int], float]) -> int:
     """The default batch size for a layout on a CPU.
 
-    A single lane uses the largest: between two of its batches, all other threads run and find their caches
-    cold, which costs 1.3 ms. With several lanes, another one runs in that time. Lanes of several threads also
-    use the largest, because the CPU time of one thread does not measure their work.
+    A single lane needs at least 32: between two of its batches, all other threads run and find their caches
+    cold, which costs 1.3 ms. With several lanes, another one runs in that time. Lanes of several threads use
+    32, because the CPU time of one thread does not measure their work.
 
     Args:
         layout: a layout with the largest allowed size.
         batch_seconds: `Backend.batch_seconds` of the model.
 
     Returns:
-        8, 16, or the size of the layout: the smallest whose batch takes long enough for its overhead.
+        8 to 256, or the size of the layout if that is smaller: the smallest whose batch takes long enough for
+        its overhead.
     """
-    if layout.lanes == 1 or layout.threads > 1:
-        return layout.max_batch_size
-    for size in SMALLER_CPU_BATCH_SIZES:
-        if size < layout.max_batch_size and batch_seconds(size) >= WORTHWHILE_SECONDS:
+    if layout.threads > 1:
+        return min(ONE_LANE_BATCH_SIZE, layout.max_batch_size)
+    for size, seconds in WORTHWHILE_SECONDS.items():
+        if size >= layout.max_batch_size:
+            break
+        if (layout.lanes > 1 or size >= ONE_LANE_BATCH_SIZE) and batch_seconds(size) >= seconds:
             return size
     return layout.max_batch_size

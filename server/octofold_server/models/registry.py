@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from octofold_game.contract.model import CARD_FILE, DEFAULT_MODEL
+from octofold_game.contract.model import DEFAULT_MODEL
 from octofold_game.system.files import write_text
 from octofold_proto.errors import ModelError, Unavailable, UnknownModel
 
@@ -24,6 +24,7 @@ from octofold_server.batching.statistics import ModelStatistics
 from octofold_server.config.options import Config
 from octofold_server.models.loading import Loader, ServedModel
 from octofold_server.models.on_demand import WHEN_ASKED, OnDemand
+from octofold_server.models.reasons import BY_REQUEST, why_not_found, why_nothing_is_served
 from octofold_server.models.repository import VersionFolder, find_versions, read_card, versions_by_name
 from octofold_server.models.unloaded import Unloaded
 from octofold_server.models.version_index import State, VersionIndex, VersionStatus
@@ -32,7 +33,6 @@ from octofold_server.system.quoting import quoted
 if TYPE_CHECKING:  # an optional extra
     from octofold_server.models.signatures import Signatures
 
-BY_REQUEST = "unloaded by request"
 FOLDER_GONE = "its folder is gone; it serves until there is another version"
 
 _log = logging.getLogger(__name__)
@@ -117,11 +117,11 @@ class Models:
                 self._mark_unloaded(name)
             names = [name for name in by_name if name not in unloaded]
             self._update_each(names, by_name)
-            if not self.ready and self._on_demand.add_all(status.name for status in self._waiting()):
+            if not self.ready and self._on_demand.add_all(status.name for status in self.waiting()):
                 self._update_each(names, by_name)  # there is nothing but players
         names = sorted({name for name, _ in self.ready} | unloaded)
         if not names:
-            raise ModelError(self._why_nothing_is_served())
+            raise ModelError(why_nothing_is_served(self._config.models, self.index()))
         if self.default and self.default not in names:
             raise ModelError(
                 f"the default model {self.default!r} cannot be served; ready: {', '.join(names)}"
@@ -129,17 +129,26 @@ class Models:
         if not self.default:
             self.default = self._obvious_model(names)
 
-    def resolve(self, name: str, version: str) -> ServedModel:
+    def resolve(self, name: str, version: str, *, loads: bool = False) -> ServedModel:
         """The model for a call; an empty name means the default, an empty version the newest ready.
+
+        With `loads`, a player that waits for the first call is loaded from now on.
 
         Raises:
             UnknownModel: the version does not exist or is not ready; the message lists those that are.
             Unavailable: it is being loaded or unloaded, or was unloaded.
         """
-        served = self.ready.get((name or self.default, version))
-        if served is None:
-            raise self._why_not_found(name or self.default, version)
-        return served
+        name = name or self.default
+        served = self.ready.get((name, version))
+        if served is not None:
+            return served
+        known = self._index.of(name)
+        if loads and any(
+            status.reason == WHEN_ASKED and version in ("", str(status.version)) for status in known
+        ):
+            self._on_demand.load(name, self.load)
+        ready = ", ".join(f"{served.name}/{served.version}" for served in self.served())
+        raise why_not_found(name, version, known, ready)
 
     def chosen(self, name: str, version: str) -> tuple[str, str]:
         """The version that a call goes to with a canary.
@@ -170,9 +179,9 @@ class Models:
         ready = [served for (_, version), served in self.ready.items() if version]
         return sorted(ready, key=lambda served: (served.name, int(served.version)))
 
-    def waiting_cards(self) -> list[str]:
-        """The texts of the cards of all players that are loaded when somebody asks for them."""
-        return [status.card_text for status in self._waiting()]
+    def waiting(self) -> list[VersionStatus]:
+        """All players that are loaded when somebody asks for them."""
+        return [status for status in self.index() if status.reason == WHEN_ASKED]
 
     def statistics(self) -> Mapping[tuple[str, str], ModelStatistics]:
         """The statistics of the versions, as in `VersionIndex.statistics`."""
@@ -372,9 +381,6 @@ class Models:
             write_text(self._default_file, obvious)
         return self._default_file.read_text(encoding="utf-8")
 
-    def _waiting(self) -> list[VersionStatus]:
-        return [status for status in self.index() if status.reason == WHEN_ASKED]
-
     def _mark_unloaded(self, name: str) -> None:
         for status in self._index.of(name):
             if status.state is not State.FAILED:
@@ -388,31 +394,6 @@ class Models:
             )
         served.batcher.close()
         _log.info("%s/%d is drained", served.name, version)
-
-    def _why_nothing_is_served(self) -> str:
-        known = self.index()
-        if not known:
-            return f"no models in {Path(self._config.models).resolve()}: expected NAME/VERSION/{CARD_FILE}"
-        failures = (f"{status.name}/{status.version}: {status.reason}" for status in known)
-        return "no model can be served: " + "; ".join(failures)
-
-    def _why_not_found(self, name: str, version: str) -> UnknownModel | Unavailable:
-        ready = ", ".join(f"{served.name}/{served.version}" for served in self.served())
-        if not name:
-            return UnknownModel(f"this server has no default model: name one of {ready}")
-        asked = f"{name}/{version}" if version else name
-        for status in self._index.of(name):
-            if version in ("", str(status.version)):
-                if status.state is State.READY:  # it has just left the table; the index follows
-                    return Unavailable(f"{asked} is being unloaded")
-                if status.state in (State.LOADING, State.UNLOADING):
-                    return Unavailable(f"{asked} is {status.state.name.lower()}")
-                if status.state is State.UNLOADED and status.reason == BY_REQUEST:
-                    return Unavailable(f"{asked} was {status.reason}")
-                if status.reason == WHEN_ASKED:
-                    self._on_demand.load(name, self.load)
-                    return Unavailable(f"{asked} is loading")
-        return UnknownModel(f"no model {quoted(asked)} is ready; ready: {ready}")
 
 
 def _is_of_the_system(error: BaseException | None) -> bool:

@@ -43,7 +43,7 @@ ROUNDS = 3
 NEAR = 0.97
 """Share of the best speed that counts as equal; among equal candidates, the simplest wins."""
 
-CPU_BATCHES = (8, 16, 32, 64)
+CPU_BATCHES = (8, 16, 32, 64, 128, 256)
 CUDA_BATCHES = (64, 256, 1024, 4096)
 
 _log = logging.getLogger(__name__)
@@ -88,6 +88,9 @@ def _tune(
     clock: Callable[[], float],
 ) -> None:
     card, _ = read_card(folder)
+    if card.player is not None:
+        _log.info("%s/%d is a player, which needs no measurement", folder.name, folder.version)
+        return
     precision = choose_precision(card, config.precision, device=device, vnni=cpu_has_vnni())
     file = card.precisions[precision]
     model, tensors = read_model(folder.path, file), read_tensors(folder.path, file)

@@ -149,7 +149,12 @@ def _bound(host: str, port: int, *, shared: bool) -> socket.socket:
         family, kind, protocol, _, found = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
-        listener = socket.socket(family, kind, protocol)
+        try:
+            listener = socket.socket(family, kind, protocol)
+        except OSError as error:
+            if host == "::" and error.errno == errno.EAFNOSUPPORT:  # the kernel has no IPv6
+                return _bound("0.0.0.0", port, shared=shared)
+            raise
         try:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             if shared:

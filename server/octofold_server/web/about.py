@@ -42,5 +42,5 @@ def _values(card: Card) -> dict[str, Any]:
     answers = (card.description or {}).get("answers")
     kind = answers.get("kind") if isinstance(answers, dict) else None
     if kind != "afterstate_value":
-        return {"value_unit": None, "temperature": None}
+        return {"value_unit": card.value_unit, "temperature": None}
     return {"value_unit": "points", "temperature": card.temperature or TEMPERATURE}

@@ -89,8 +89,14 @@ class _Answers:
                     for served in models.served()
                 ]
                 + [
-                    described(parse_card(text), "", is_default=False, has_views=False, is_ready=False)
-                    for text in models.waiting_cards()
+                    described(
+                        parse_card(status.card_text),
+                        "",
+                        is_default=False,
+                        has_views=False,
+                        is_ready=False,
+                    )
+                    for status in models.waiting()
                 ],
             }
         )

@@ -10,6 +10,8 @@ import onnx
 import onnxruntime
 import pytest
 from numpy.typing import NDArray
+from octofold_export.checks.runner import FoldedGraph
+from octofold_export.checks.spreads import measured_spread
 from octofold_export.cli import main
 from octofold_export.description.hints import hints_from_flags
 from octofold_export.graph.folding import fold
@@ -210,6 +212,22 @@ def test_a_large_network_becomes_one_file_that_answers_as_it_did(
     published.write_bytes(source.weight_files.joined(graph))
     onnx.checker.check_model(published, full_check=True)
     check_moves(published, weights, lessons.boards[:100])
+
+
+@pytest.mark.parametrize("size", [0.02, 20_000.0])
+def test_action_values_of_any_size_decide_every_move(
+    size: float, weights: Weights, lessons: Lessons, tmp_path: Path
+) -> None:
+    boards = lessons.boards[:2_000]
+    scaled = weights * np.float32(size / np.ptp(np.eye(16)[boards].reshape(len(boards), -1) @ weights))
+    onnx.save(linear_model(scaled), tmp_path / "values.onnx")
+    source = from_onnx(tmp_path / "values.onnx", hints_from_flags({"answers.kind": "action_values"}))
+    spread = measured_spread(source.description, source.evaluate, lessons.boards[2_000:4_000])
+    graph = FoldedGraph(fold(head(source.description, source.fp32, spread), "mean", 1))
+    sums = np.eye(16)[boards].reshape(len(boards), -1) @ scaled.astype(np.float64)
+    assert np.ptp(sums) <= 1.001 * size
+    own = np.where(legal_moves(boards), sums, -np.inf).argmax(axis=1)
+    assert (graph.next_moves(boards) == own).all()
 
 
 def test_of_several_outputs_the_named_one_is_used(

@@ -100,7 +100,10 @@ def test_a_player_is_loaded_when_a_call_first_asks_for_it(repository: Path) -> N
     models.reload()
     assert models.index()[-1].reason == WHEN_ASKED
     with pytest.raises(Unavailable, match="player is loading"):
-        models.resolve("player", "")
+        models.resolve("player", "")  # a question about the model is no call
+    assert models.index()[-1].reason == WHEN_ASKED
+    with pytest.raises(Unavailable, match="player is loading"):
+        models.resolve("player", "", loads=True)
     wait_for(lambda: states(models)["player/1"] == "FAILED")  # its file is empty
     models.close()
 

@@ -49,7 +49,7 @@ def test_the_reasons_of_all_failures_make_one_line_when_nothing_is_left(
     with pytest.raises(ModelError) as failure:
         new_models()
     assert str(failure.value) == (
-        "no model can be served: tiny/1: unexpected RuntimeError('a bug for cpu\\nof 32 boards'); "
+        "no model can be served: tiny/1: unexpected RuntimeError('a bug for cpu\\nof 256 boards'); "
         "tiny/2: card.json cannot be read: No such file or directory"
     )
 

@@ -123,7 +123,7 @@ def test_each_process_has_as_many_lanes_as_the_flags_say_and_one_on_a_gpu() -> N
 
 def test_without_a_result_each_core_has_a_lane_of_one_thread() -> None:
     assert choose_layout(Config(), "cpu", "int8") == default_layout("cpu")
-    assert default_layout("cpu") == Layout("cpu", 32, lanes=usable_cores(), threads=1)
+    assert default_layout("cpu") == Layout("cpu", 256, lanes=usable_cores(), threads=1)
     assert choose_layout(Config(threads=usable_cores()), "cpu", "int8").lanes == 1
     assert default_layout("cuda").lanes == 1
 
@@ -156,6 +156,7 @@ def test_without_flags_and_tuning_the_first_batch_size_that_is_worth_its_cost_is
         return models.resolve("", "").batcher.max_batch_size
 
     assert [batch_size(milliseconds) for milliseconds in (9.0, 0.4, 0.2, 0.1)] == [8, 8, 16, 32]
+    assert [batch_size(milliseconds) for milliseconds in (0.02, 0.01, 0.001)] == [64, 128, 256]
     assert batch_size(0.4, lanes=1) == 32
     assert batch_size(0.4, largest=64) == 64
     digest = json.loads((folder / "card.json").read_text())["precisions"]["fp32"]["sha256"]

@@ -36,6 +36,14 @@ def test_an_address_that_is_in_use_is_an_error() -> None:
             listeners_on("two", port, resolve=addresses("127.0.0.1", "127.0.0.2"))
 
 
+@pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="IPv6 is switched off here")
+def test_all_addresses_are_those_of_both_families() -> None:
+    (listener,) = listeners_on("::", 0)
+    with listener:
+        for address in ("::1", "127.0.0.1"):
+            socket.create_connection((address, listener.getsockname()[1]), timeout=30).close()
+
+
 def test_a_host_that_has_no_address_is_an_error() -> None:
     with pytest.raises(StartupError, match=r"cannot listen on no\.invalid:0"):
         listeners_on("no.invalid", 0)

@@ -12,6 +12,7 @@ import { PlayTab } from "./tabs/play_tab.js";
 const LATER = {
   duel: () => import("./tabs/duel_tab.js"),
   replay: () => import("./tabs/replay_tab.js"),
+  practice: () => import("./tabs/practice_tab.js"),
   watch: () => import("./tabs/watch_tab.js"),
 };
 

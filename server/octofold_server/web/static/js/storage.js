@@ -19,3 +19,12 @@ export function store(key, value, { forSession = false } = {}) {
     memory.set(key, String(value));
   }
 }
+
+/** Let the browser save a file. */
+export function saveFile(name, content, type = "text/plain") {
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(new Blob([content], { type }));
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
+}

@@ -58,6 +58,12 @@ export class Advice {
     return this._answer ?? null;
   }
 
+  /** Who says best which move to make on the board: the judge, else the model; null without an answer. */
+  get best() {
+    const [model, answer] = this._judged ? [this.judge, this._judged] : [this.model, this._answer];
+    return answer && answer.move >= 0 ? { model, answer } : null;
+  }
+
   /** What model and judge say about a move of the player; empty if they agree or have not answered. */
   commentOn(move) {
     const others = [
@@ -104,7 +110,7 @@ export class Advice {
       if (number !== this._number) return;
       this._show(answer, judged, played);
       const over = answer.move < 0;
-      this._views.show(views, answer.move, views || over ? "" : withoutViews(model, answer));
+      this._views.show(views, answer.move, views || over || !answer.votes ? "" : withoutViews(model, answer));
       if (aloud) announce(this._verdict.textContent);
     } catch (error) {
       if (number !== this._number) return;

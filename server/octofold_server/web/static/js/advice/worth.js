@@ -12,7 +12,9 @@ const UNITS = {
 const LEAST = 1e-38; // of float32's probabilities
 
 /** The unit of a model's values that costs can be told in; undefined if the model has only probabilities. */
-export const unitOf = (model) => (model && Object.hasOwn(UNITS, model.value_unit ?? "") ? model.value_unit : undefined);
+export const unitOf = (model) =>
+  // A value head has a unit, too, but no values of moves.
+  model && (model.player || model.temperature) && Object.hasOwn(UNITS, model.value_unit) ? model.value_unit : undefined;
 
 /** From this cost on, a move counts as a mistake. */
 export const costlyFrom = (unit) => UNITS[unit].costly;

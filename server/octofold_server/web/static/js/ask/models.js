@@ -3,6 +3,7 @@
 import { Gone } from "./server.js";
 
 const LOOK_MS = 3000;
+const MOST_MISSED = 20;
 
 /** The identity of a model: its name and version. */
 export const keyOf = (model) => `${model.name}/${model.version}`;
@@ -16,6 +17,7 @@ export class Models extends EventTarget {
   constructor(source, models) {
     super();
     this._source = source;
+    this._missed = new Map(); // by key, how often a player was not in the list
     /** The models, the strongest first. */
     this.all = sorted(models);
   }
@@ -28,10 +30,22 @@ export class Models extends EventTarget {
   /** Ask the source again. */
   async refresh() {
     const { models } = await this._source.about();
-    const all = sorted(models);
+    const all = sorted([...models, ...this._loading(models)]);
     if (JSON.stringify(all) === JSON.stringify(this.all)) return;
     this.all = all;
     this.dispatchEvent(new Event("change"));
+  }
+
+  /** Players that the list lacks while they load; whoever chose one keeps it. After a minute, they are gone. */
+  _loading(models) {
+    const known = new Set(models.map(keyOf));
+    for (const key of known) this._missed.delete(key);
+    return this.all.filter((model) => {
+      const key = keyOf(model);
+      if (known.has(key) || !model.player) return false;
+      this._missed.set(key, (this._missed.get(key) ?? 0) + 1);
+      return this._missed.get(key) < MOST_MISSED;
+    });
   }
 
   /** Ask again and again, while the page is visible. A server that is gone is waited for. */

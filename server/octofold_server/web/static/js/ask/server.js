@@ -13,6 +13,7 @@ const TOKEN_KEY = "octofold.token";
 const LOOK_MS = 1000;
 const RETRY_MS = 200;
 const MAX_RETRIES = 20;
+const MAX_LOADING = 300; // looks, one a second
 
 /** The server refused a request. `status` is that of HTTP. */
 export class Refused extends Error {
@@ -159,6 +160,10 @@ export class Server {
         await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
       } else {
         const message = await reply.json().catch(() => ({}));
+        if (reply.status === 503 && /is loading/.test(message.error) && tries < MAX_LOADING) {
+          await new Promise((resolve) => setTimeout(resolve, LOOK_MS)); // a player loads when it is asked first
+          continue;
+        }
         if (reply.status === 503) this.whenBack();
         const Kind = reply.status === 503 ? Gone : Refused;
         throw new Kind(message.error ?? `The server answered with status ${reply.status}.`, reply.status);

@@ -112,9 +112,11 @@ export function positions(start, moves) {
   return { boards, scores };
 }
 
+/** Whether bytes begin as a replay file does. */
+export const isReplay = (bytes) => new TextDecoder("latin1").decode(bytes.slice(0, 8)) === MAGIC;
+
 function checkHeader(bytes) {
-  const magic = new TextDecoder("latin1").decode(bytes.subarray(0, 8));
-  if (magic !== MAGIC) throw new Error("This is not a replay file of Octofold.");
+  if (!isReplay(bytes)) throw new Error("This is not a replay file of Octofold, and no replay of 2048verse.com.");
   const version = new DataView(bytes.buffer, bytes.byteOffset).getUint32(8, true);
   if (version !== 1) throw new Error(`The replay file has format ${version}; this page reads format 1.`);
 }

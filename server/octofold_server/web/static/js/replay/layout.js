@@ -7,7 +7,7 @@ import { make } from "../dom.js";
  *
  * @param {HTMLElement} root
  * @param {object} on listeners: `onFile` gets a file that was chosen, `onStep` a number of moves, `onDispute` and
- *   `onMistake` a direction
+ *   `onMistake` a direction; `onPractise`, `onText` and `onGif` are told of their buttons
  * @param {boolean} hasResults whether the source has results of evaluations
  * @returns {object} the elements by name
  */
@@ -40,6 +40,7 @@ export function replayLayout(root, on, hasResults) {
     button("‹ Mistake", "Previous mistake", () => on.onMistake(-1)),
     button("Mistake ›", "Next mistake", () => on.onMistake(1)),
   ];
+  ui.practise = button("Practise the mistakes", "Practise the mistakes", on.onPractise);
   ui.stage.append(ui.board);
   ui.viewer.append(
     make(
@@ -60,6 +61,7 @@ export function replayLayout(root, on, hasResults) {
           ...ui.mistakes,
           button("Other ›", "Next other move", () => on.onDispute(1)),
         ),
+        make("div.buttons", {}, ui.practise, button("Save as text", "Save as text", on.onText), button("Save as GIF", "Save as GIF", on.onGif)),
         keys(),
         make("p.note", {}, ui.link),
       ),

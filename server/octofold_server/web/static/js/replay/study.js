@@ -3,7 +3,8 @@
 import { costOf, costlyFrom, mostOf, unitOf, worthOf } from "../advice/worth.js";
 
 const BATCH = 256; // boards in a request
-const SEARCHED = 8; // of a player that searches, which takes its time for each
+const SEARCHED = 16; // at first, of a player that searches and takes its time for each
+const [FAST_MS, SLOW_MS] = [3000, 10_000]; // of an answer, after which the next request has more or fewer boards
 
 /**
  * @typedef {object} Verdict what model and judge say about a move of a game
@@ -11,6 +12,7 @@ const SEARCHED = 8; // of a player that searches, which takes its time for each
  * @property {number} model its move
  * @property {number} judge its move; -1 without a judge
  * @property {number|null} cost what the move costs by the judge, or by the model if there is none; null without values
+ * @property {(number|null)[]|null} costs of all four moves
  * @property {number|null} value of the best move, if the values are whole
  * @property {number|null} ratio of the value of the move to that of the best one
  */
@@ -28,9 +30,11 @@ const SEARCHED = 8; // of a player that searches, which takes its time for each
  */
 export async function study(source, { model, judge }, boards, moves, { onProgress, isWanted }) {
   const verdicts = [];
-  const size = [model, judge].some((each) => each?.symmetries === 0) ? SEARCHED : BATCH;
-  for (let start = 0; start < moves.length && isWanted(); start += size) {
+  let size = [model, judge].some((each) => each?.player) ? SEARCHED : BATCH;
+  while (verdicts.length < moves.length && isWanted()) {
+    const start = verdicts.length;
     const batch = boards.slice(start, Math.min(start + size, moves.length));
+    const begun = performance.now();
     const [answers, judged] = await Promise.all([
       source.infer(model, batch),
       judge ? source.infer(judge, batch) : null,
@@ -42,8 +46,12 @@ export async function study(source, { model, judge }, boards, moves, { onProgres
         model: answer.move,
         judge: judged ? judged[i].move : -1,
         ...valued(worth, moves[start + i]),
+        costs: worth && worth.values.map((value, move) => (Number.isFinite(value) ? costOf(worth, move) : null)),
       });
     });
+    const took = performance.now() - begun;
+    if (took < FAST_MS) size = Math.min(BATCH, 2 * size);
+    else if (took > SLOW_MS) size = Math.max(1, size >> 1);
     onProgress(verdicts.length / moves.length, verdicts);
   }
   return verdicts;

@@ -9,9 +9,12 @@ import { isForPage, moveOf, onSwipe } from "../board/input.js";
 import { announce, byId, grouped } from "../dom.js";
 import { describeCell, formatBoard, parseBoard } from "../game/board_text.js";
 import { Game, randomSeed } from "../game/game.js";
-import { MOVE_NAMES, largestOf, tileOf } from "../game/rules.js";
+import { MOVE_NAMES, largestOf, slide, tileOf } from "../game/rules.js";
+import { exerciseOf } from "../practice/exercise_of.js";
+import { Notebook } from "../practice/notebook.js";
 import { confirmed } from "../shell.js";
 import { store, stored } from "../storage.js";
+import { Editor } from "./editor.js";
 import { SpeedControl } from "./speed_control.js";
 
 const BEST_KEY = "octofold.best";
@@ -37,6 +40,14 @@ export class PlayTab {
     );
     this._speed = new SpeedControl(byId("play-controls"), this._autoplay, { models });
     this._best = Number(stored(BEST_KEY)) || 0;
+    this._earlier = []; // games before the board was edited, for undo
+    this._editor = new Editor({
+      stage: byId("play-stage"),
+      bar: byId("play-edit-bar"),
+      board: () => this._afterstate ?? this.game.board,
+      onBoard: (board) => this._edit(board),
+      onPlace: (cell, exponent) => this._place(cell, exponent),
+    });
     this._shown = 0; // time of the last update of the advice
     this._connect(onStudy);
     // A board from a link proves nothing about the player, and looking at it must not cost the game at hand.
@@ -44,9 +55,11 @@ export class PlayTab {
   }
 
   /** Show a game, in place of the one before. */
-  begin(game) {
+  begin(game, earlier = []) {
     this._autoplay.stop();
     this.game = game;
+    this._earlier = earlier;
+    this._afterstate = null;
     this._view.show(game.board);
     this._update();
   }
@@ -65,9 +78,39 @@ export class PlayTab {
     return true;
   }
 
+  /** Show an edited board, from which a game may go on; undo brings the game before back. */
+  _edit(board) {
+    this.begin(linked(board), [...this._earlier, this.game]);
+  }
+
+  /** End a move whose new tile the player places. */
+  _place(cell, exponent) {
+    const move = this._move;
+    this._afterstate = null;
+    this._editor.wantTile(false);
+    this.game.isManual = this.game.isHelped = true;
+    this.game.play(move, { cell, exponent });
+    this._view.show(this.game.board);
+    this._update();
+  }
+
   /** Make a move of the player. */
   play(move) {
     this._autoplay.stop();
+    if (this._editor.placesTiles && !this._afterstate) {
+      const { board, legal } = slide(this.game.board, move);
+      if (!legal) {
+        this._view.refuse();
+        return;
+      }
+      [this._move, this._afterstate] = [move, board];
+      this._view.show(board);
+      this._editor.wantTile(true);
+      byId("play-comment").textContent = "Click the cell of the new tile.";
+      announce("Choose the cell of the new tile.");
+      return;
+    }
+    if (this._afterstate) return;
     const comment = this._advice.commentOn(move);
     const before = largestOf(this.game.board);
     const played = this.game.play(move);
@@ -87,7 +130,12 @@ export class PlayTab {
 
   undo() {
     this._autoplay.stop();
-    if (!this.game.undo()) return;
+    if (this._afterstate) this._afterstate = null;
+    else if (!this.game.undo()) {
+      if (!this._earlier.length) return;
+      this.game = this._earlier.pop();
+    }
+    this._editor.wantTile(false);
     this._view.show(this.game.board);
     this._update();
     announce(`Undone. Score ${grouped(this.game.score)}.`);
@@ -112,6 +160,17 @@ export class PlayTab {
     }
     this.begin(new Game(randomSeed()));
     announce("A new game.");
+  }
+
+  /** Put the board into the notebook, with what the judge, or else the model, would play. */
+  _practise() {
+    const judged = this._advice.best;
+    if (!judged) {
+      byId("play-comment").textContent = "The model has not answered yet.";
+      return;
+    }
+    const added = new Notebook().add([exerciseOf(this.game.board, judged, `your game, move ${this.game.moves.length}`)]);
+    byId("play-comment").textContent = added ? "This board is an exercise now: see Practice." : "This board is an exercise already.";
   }
 
   /** Let the model make one move; returns whether the game goes on. */
@@ -168,7 +227,8 @@ export class PlayTab {
     }
     byId("play-best").textContent = grouped(this._best);
     this._showEnd(hasWon);
-    byId("play-undo").disabled = !game.canUndo;
+    byId("play-undo").disabled = !game.canUndo && !this._earlier.length;
+    this._editor.update();
     byId("play-study").disabled = !game.moves.length;
     byId("play-seed").textContent = String(game.seed);
     if (answer && !this._autoplay.isSlow && !game.isOver) {
@@ -190,6 +250,7 @@ export class PlayTab {
     byId("play-over").hidden = !game.isOver && !hasWon;
     byId("play-go-on").hidden = game.isOver;
     byId("play-over-undo").hidden = !game.isOver || !game.canUndo;
+    if (this._editor.isOpen) byId("play-over").hidden = true; // cells must be free for clicks
     if (byId("play-over").hidden) return;
     byId("play-over-title").textContent = game.isOver ? "Game over" : "You made 2048!";
     const tile = game.isOver ? `No move is left. ${grouped(game.score)} points, tile ${tileOf(largestOf(game.board))}` : "";
@@ -204,16 +265,24 @@ export class PlayTab {
     byId("play-go-on").addEventListener("click", () => (byId("play-over").hidden = true));
     byId("play-over-undo").addEventListener("click", () => this.undo());
     byId("play-hint-button").addEventListener("click", () => this.hint());
+    byId("play-edit").addEventListener("click", () => {
+      this._editor.toggle();
+      byId("play-edit").setAttribute("aria-expanded", String(this._editor.isOpen));
+      if (this._afterstate) this.undo();
+      else this._update();
+    });
+    byId("play-practise").addEventListener("click", () => this._practise());
     byId("play-study").addEventListener("click", () => onStudy(this.game.record()));
   }
 }
 
 /** What is enough to go on with a game later: its seed, its start and its moves. */
-const saved = ({ seed, start, moves, isHelped = false }) => ({
+const saved = ({ seed, start, moves, isHelped = false, isManual = false }) => ({
   seed: String(seed),
   isHelped,
   start: formatBoard(start),
   moves: moves.map(({ move }) => move).join(""),
+  tiles: isManual ? moves.map(({ cell, exponent }) => ({ cell, exponent })) : null,
 });
 
 /** A game that begins with the board of a link. */
@@ -222,11 +291,13 @@ const linked = (start) => Object.assign(new Game(randomSeed(), { start }), { isH
 /** The game that was open when the page was left, or a new one. */
 function restored() {
   try {
-    const { seed, start, moves, isHelped } = JSON.parse(stored(GAME_KEY));
+    const { seed, start, moves, isHelped, tiles } = JSON.parse(stored(GAME_KEY));
     let game = new Game(BigInt(seed));
     if (formatBoard(game.start) !== start) game = new Game(BigInt(seed), { start: parseBoard(start) });
-    for (const move of moves) if (!game.play(Number(move))) throw new Error("not legal");
-    return game.isOver ? new Game(randomSeed()) : Object.assign(game, { isHelped });
+    [...moves].forEach((move, i) => {
+      if (!game.play(Number(move), tiles?.[i])) throw new Error("not legal");
+    });
+    return game.isOver ? new Game(randomSeed()) : Object.assign(game, { isHelped, isManual: Boolean(tiles) });
   } catch {
     return new Game(randomSeed());
   }

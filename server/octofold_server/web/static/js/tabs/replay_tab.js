@@ -9,16 +9,21 @@ import { BoardView } from "../board/board_view.js";
 import { isForPage } from "../board/input.js";
 import { announce, grouped, make } from "../dom.js";
 import { formatBoard } from "../game/board_text.js";
-import { ReplayReader, positions } from "../game/replays.js";
+import { ReplayReader, isReplay, positions } from "../game/replays.js";
+import { isVerse, readVerse } from "../game/verse.js";
 import { MOVE_NAMES, largestOf, slide, tileOf } from "../game/rules.js";
 import { Curve } from "../replay/curve.js";
 import { GameList } from "../replay/game_list.js";
 import { replayLayout } from "../replay/layout.js";
 import { MoveList } from "../replay/move_list.js";
 import { better, isDisputed, isMistake, study, tally } from "../replay/study.js";
+import { Notebook } from "../practice/notebook.js";
+import { gameText } from "../replay/text.js";
+import { saveFile } from "../storage.js";
 import { SpeedControl } from "./speed_control.js";
 
 const MAX_FILE_BYTES = 512 << 20;
+const MOST_EXERCISES = 30; // of one game
 const ASK_MS = 250; // after the last jump, until the advice follows
 
 /** Make the tab in an empty section. */
@@ -35,6 +40,9 @@ class ReplayTab {
       onStep: (by) => this.seek(this._at + by),
       onDispute: (direction) => this._jump(direction, isDisputed, "disagreement"),
       onMistake: (direction) => this._jumpToMistake(direction),
+      onPractise: () => this._practise(),
+      onText: () => saveFile(`game-${this._record.game}.txt`, gameText(this._saved())),
+      onGif: () => this._saveGif(),
     };
     const ui = (this._ui = replayLayout(root, listeners, page.source.hasResults));
     this._view = new BoardView(ui.board, "Board of the replay");
@@ -131,6 +139,11 @@ class ReplayTab {
       const reader = new ReplayReader();
       const bytes = await file.arrayBuffer();
       if (!isNewest()) return;
+      const text = isReplay(bytes) ? "" : new TextDecoder().decode(bytes);
+      if (isVerse(text)) {
+        this._open([verseOf(text)], file.name);
+        return;
+      }
       const games = reader.push(new Uint8Array(bytes));
       reader.end();
       if (!games.length) throw new Error(`${file.name} contains no finished game.`);
@@ -237,7 +250,7 @@ class ReplayTab {
     const moves = this._moves.map(({ move }) => move);
     this._judging = judge ?? model;
     this._unit = unitOf(this._judging);
-    for (const button of this._ui.mistakes) button.disabled = !this._unit;
+    for (const button of [...this._ui.mistakes, this._ui.practise]) button.disabled = !this._unit;
     progress.style.visibility = "visible";
     progress.value = 0;
     const onProgress = (share, verdicts) => {
@@ -261,6 +274,35 @@ class ReplayTab {
     if (number !== this._studies) return;
     progress.style.visibility = "hidden";
     this._describe();
+  }
+
+  /** Put the costliest mistakes into the notebook, and open it. */
+  _practise() {
+    const found = this._verdicts
+      .map((verdict, move) => ({ verdict, move }))
+      .filter(({ verdict }) => isMistake(verdict, this._unit))
+      .sort((a, b) => b.verdict.cost - a.verdict.cost)
+      .slice(0, MOST_EXERCISES)
+      .map(({ verdict, move }) => ({
+        board: formatBoard(this._boards[move]),
+        better: better(verdict),
+        costs: verdict.costs,
+        unit: this._unit,
+        judge: this._judging.name,
+        source: `${this._ui.title.textContent}, game ${this._record.game}, move ${move}`,
+      }));
+    const added = new Notebook().add(found);
+    announce(`${added} new exercises.`);
+    location.hash = "#practice";
+  }
+
+  _saved() {
+    return { title: `${this._ui.title.textContent}, game ${this._record.game}`, boards: this._boards, scores: this._scores, moves: this._moves };
+  }
+
+  async _saveGif() {
+    const { gameGif } = await import("../replay/gif.js");
+    saveFile(`game-${this._record.game}.gif`, await gameGif(this._saved()), "image/gif");
   }
 
   _jumpToMistake(direction) {
@@ -294,6 +336,14 @@ class ReplayTab {
       return;
     }
     announce(`There is no other ${what}.`);
+  }
+}
+
+function verseOf(text) {
+  try {
+    return readVerse(text);
+  } catch (error) {
+    throw new Error(`This is not a replay file of Octofold, and as one of 2048verse.com it is damaged: ${error.message}`);
   }
 }
 

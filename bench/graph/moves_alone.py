@@ -1,0 +1,109 @@
+"""Compares moves alone with the whole graph of a model on a CPU: the moves, and the CPU time of one lane.
+
+    python bench/graph/moves_alone.py --model cnn5
+
+Plays games to their ends, asks both about every board, and counts the moves that differ. Then it measures
+both in turns on boards from these games, in batches of several sizes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from octofold_game.contract.model import read_card
+from octofold_game.episodes import Episodes
+from octofold_server.backends.backend import EVERYTHING, Asked, Layout
+from octofold_server.backends.onnx_backend import OnnxBackend, onnx_lanes
+
+sys.path.append(str(Path(__file__).parents[1]))  # where the harness is
+
+from harness import interleave, medians, newest_version, report
+
+BATCHES = (1, 4, 8, 16, 32, 64, 128)
+TIMED_BOARDS = 512
+
+
+def main() -> None:
+    """Run the benchmark."""
+    options = _options()
+    folder = newest_version(options.models, options.model)
+    card = read_card(folder)
+    model = (folder / card.precisions[options.precision].file).read_bytes()
+    (lane,) = onnx_lanes(model, Layout("cpu", max(BATCHES), lanes=1))
+    lane.warm_up()
+    asked, differing = _played(lane, options.games, options.boards, card.largest_exponent)
+
+    ratios = {}
+    rows = []
+    for size in BATCHES:
+        measures = {
+            name: lambda size=size, what=what: _microseconds(lane, asked, size, what)
+            for name, what in (("whole", EVERYTHING), ("alone", Asked()))
+        }
+        found = medians(interleave(measures, options.rounds))
+        ratios[size] = round(found["alone"] / found["whole"], 3)
+        rows.append((f"batches of {size}", *(f"{found[name]:.1f}" for name in measures), ratios[size]))
+    report(
+        f"moves alone, {options.model} {options.precision}: {differing} of {options.boards:,} moves differ",
+        ["us a board, median", "whole graph", "moves alone", "ratio"],
+        rows,
+        model=options.model,
+        precision=options.precision,
+        boards=options.boards,
+        differing=differing,
+        ratios=ratios,
+    )
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument(
+        "--models", type=Path, default=Path("models"), help="repository (default: %(default)s)"
+    )
+    parser.add_argument("--model", default="cnn5", help="model (default: %(default)s)")
+    parser.add_argument(
+        "--precision", default="int8", choices=("fp32", "int8"), help="precision (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--boards", type=int, default=100_000, help="boards to compare (default: %(default)s)"
+    )
+    parser.add_argument("--games", type=int, default=16, help="games at a time (default: %(default)s)")
+    parser.add_argument("--rounds", type=int, default=9, help="rounds of each size (default: %(default)s)")
+    return parser.parse_args()
+
+
+def _played(
+    lane: OnnxBackend, games: int, boards: int, largest_exponent: int
+) -> tuple[NDArray[np.uint8], int]:
+    """Boards from all stages of games, in random order, and how many moves differed."""
+    episodes = Episodes(1, range(games), largest_exponent)
+    seen, differing, kept = 0, 0, []
+    begun = games
+    while seen < boards:
+        moves = lane.run(episodes.boards, Asked()).moves
+        differing += int(np.count_nonzero(moves != lane.run(episodes.boards).moves))
+        seen += len(moves)
+        if seen // games % 16 == 0:
+            kept.append(episodes.boards)
+        ended = len(episodes.step(moves))
+        episodes.start(range(begun, begun + ended))
+        begun += ended
+    return np.random.default_rng(1).permutation(np.concatenate(kept)), differing
+
+
+def _microseconds(lane: OnnxBackend, boards: NDArray[np.uint8], size: int, what: Asked) -> float:
+    """CPU time of a board in batches of a size."""
+    count = min(max(size, TIMED_BOARDS), len(boards)) // size * size
+    begin = time.thread_time()
+    for start in range(0, count, size):
+        lane.run(boards[start : start + size], what)
+    return (time.thread_time() - begin) / count * 1e6
+
+
+if __name__ == "__main__":
+    main()

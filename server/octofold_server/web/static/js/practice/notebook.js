@@ -1,0 +1,129 @@
+/** The notebook of exercises: positions with their best move, kept in the browser, with how often each was solved. */
+
+import { parseBoard } from "../game/board_text.js";
+import { legalMoves } from "../game/rules.js";
+import { store, stored } from "../storage.js";
+
+const KEY = "octofold.notebook";
+const FORMAT = "octofold-notebook-1";
+const MOST = 500;
+/** Solved so often in a row, an exercise is learned. */
+export const LEARNED = 2;
+/** A move that costs at most this share of what a mistake costs is as good as the best one. */
+export const CLOSE = 0.1;
+
+/**
+ * @typedef {object} Exercise
+ * @property {string} board sixteen digits
+ * @property {number} better the best move, by `judge`
+ * @property {number[]|null} costs of the four moves, null for those that are not legal; null without values
+ * @property {string} unit of the costs
+ * @property {string} judge
+ * @property {string} source where the position comes from
+ * @property {number} tries
+ * @property {number} solved
+ * @property {number} streak solved in a row
+ * @property {number} seen when it was last tried, in milliseconds; 0 for never
+ */
+
+/** A list of exercises that keeps itself. */
+export class Notebook {
+  constructor() {
+    /** @type {Exercise[]} */
+    this.exercises = [];
+    try {
+      this.exercises = readExercises(stored(KEY) ?? "");
+    } catch {
+      // nothing kept, or by another version
+    }
+  }
+
+  /** Add positions that are not there yet; returns how many were new. The notebook holds 500. */
+  add(exercises) {
+    const known = new Set(this.exercises.map(({ board }) => board));
+    const fresh = exercises.filter(({ board }) => !known.has(board) && known.add(board));
+    const added = fresh.slice(0, Math.max(0, MOST - this.exercises.length));
+    this.exercises.push(...added.map((each) => ({ tries: 0, solved: 0, streak: 0, seen: 0, ...each })));
+    this._keep();
+    return added.length;
+  }
+
+  /** Count a try. */
+  count(exercise, isSolved) {
+    exercise.tries += 1;
+    exercise.solved += isSolved ? 1 : 0;
+    exercise.streak = isSolved ? exercise.streak + 1 : 0;
+    exercise.seen = Date.now();
+    this._keep();
+  }
+
+  remove(exercise) {
+    this.exercises = this.exercises.filter((each) => each !== exercise);
+    this._keep();
+  }
+
+  /** The exercise to try next: one that is not learned, the one that was not seen for longest; then the others. */
+  next(except) {
+    const rank = ({ streak, seen }) => (streak >= LEARNED ? 1e15 : 0) + seen;
+    const others = this.exercises.filter((each) => each !== except);
+    return [...(others.length ? others : this.exercises)].sort((a, b) => rank(a) - rank(b))[0];
+  }
+
+  get progress() {
+    const sum = (name) => this.exercises.reduce((total, each) => total + each[name], 0);
+    const learned = this.exercises.filter(({ streak }) => streak >= LEARNED).length;
+    return { count: this.exercises.length, learned, tries: sum("tries"), solved: sum("solved") };
+  }
+
+  /** The notebook as a file. */
+  text() {
+    return JSON.stringify({ format: FORMAT, exercises: this.exercises }, null, 1);
+  }
+
+  _keep() {
+    store(KEY, this.text());
+  }
+}
+
+/**
+ * The exercises of a notebook's file.
+ *
+ * @throws {Error} it is not one; the message says why
+ */
+export function readExercises(text) {
+  let content;
+  try {
+    content = JSON.parse(text);
+  } catch {
+    throw new Error("This file is not a notebook of exercises.");
+  }
+  if (content?.format !== FORMAT || !Array.isArray(content.exercises)) {
+    throw new Error("This file is not a notebook of exercises.");
+  }
+  return content.exercises.slice(0, MOST).map((each, i) => {
+    try {
+      return checked(each);
+    } catch (error) {
+      throw new Error(`Exercise ${i + 1} of the notebook cannot be read: ${error.message}`);
+    }
+  });
+}
+
+function checked({ board, better, costs, unit, judge, source, tries, solved, streak, seen }) {
+  const legal = legalMoves(parseBoard(String(board)));
+  if (!legal[better]) throw new Error("its best move is not legal");
+  const isCosts = Array.isArray(costs) && costs.length === 4;
+  const counted = (number) => (Number.isSafeInteger(number) && number >= 0 ? number : 0);
+  return {
+    board: String(board).toLowerCase(),
+    better,
+    costs: isCosts ? costs.map((cost, move) => (legal[move] && Number.isFinite(cost) ? cost : null)) : null,
+    unit: String(unit ?? "").slice(0, 40),
+    judge: String(judge ?? "").slice(0, 140),
+    source: String(source ?? "").slice(0, 200),
+    tries: counted(tries),
+    solved: counted(solved),
+    streak: counted(streak),
+    seen: counted(seen),
+  };
+}

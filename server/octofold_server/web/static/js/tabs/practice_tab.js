@@ -1,0 +1,158 @@
+/** Practice: positions come back as exercises until their best move is learned. */
+
+import { costlyFrom, toldCost } from "../advice/worth.js";
+import { Arrow } from "../board/arrow.js";
+import { BoardView, smallBoard } from "../board/board_view.js";
+import { isForPage, moveOf, onSwipe } from "../board/input.js";
+import { announce, grouped, make } from "../dom.js";
+import { parseBoard } from "../game/board_text.js";
+import { MOVE_NAMES, legalMoves } from "../game/rules.js";
+import { CLOSE, LEARNED, Notebook, readExercises } from "../practice/notebook.js";
+import { saveFile } from "../storage.js";
+
+const MOST_BYTES = 4 << 20;
+
+/** Make the tab in an empty section. */
+export const open = (root) => new PracticeTab(root);
+
+class PracticeTab {
+  constructor(root) {
+    const button = (text, click, kind = "button") => make(kind, { type: "button", on: { click } }, text);
+    this._title = make("h2");
+    this._board = make("div", { tabindex: 0 });
+    this._stage = make("div.stage", {}, this._board);
+    this._said = make("p.verdict.short", { role: "status" });
+    this._next = button("Next exercise", () => this._show(this._notebook.next(this._exercise)), "button.primary");
+    this._answer = button("Show the answer", () => this._try(-1));
+    this._forget = button("Remove", () => this._remove());
+    this._progress = make("div.practice-progress");
+    this._list = make("ul.exercises");
+    const file = make("input.said", { type: "file", id: "notebook-file", accept: ".json", on: { change: () => this._import(file) } });
+    this._exercisePart = make(
+      "div.left",
+      {},
+      this._title,
+      this._stage,
+      this._said,
+      make("div.buttons", {}, this._next, this._answer, this._forget),
+    );
+    root.append(
+      make(
+        "div.columns",
+        {},
+        this._exercisePart,
+        make(
+          "div.right.notebook",
+          {},
+          make("h2", {}, "Notebook"),
+          this._progress,
+          make("div.buttons", {}, button("Save as a file", () => saveFile("notebook.json", this._notebook.text())), make("label.button", { for: "notebook-file" }, "Open a file"), file),
+          this._list,
+        ),
+      ),
+    );
+    this._view = new BoardView(this._board, "Board of the exercise");
+    this._arrow = new Arrow(this._stage);
+    onSwipe(this._stage, (move) => this._try(move));
+  }
+
+  enter() {
+    this._notebook = new Notebook(); // other tabs add to it
+    if (!this._notebook.exercises.some(({ board }) => board === this._exercise?.board)) this._exercise = undefined;
+    if (!this._exercise || this._isDone) this._show(this._notebook.next());
+    this._showNotebook();
+  }
+
+  onKey(event) {
+    if (!isForPage(event) || !this._exercise) return false;
+    const move = moveOf(event);
+    if (move !== undefined) this._try(move);
+    else if (event.key === "Enter" && !event.target.closest("button, a, label")) this._show(this._notebook.next(this._exercise));
+    else return false;
+    return true;
+  }
+
+  /** Ask an exercise; undefined if there is none. */
+  _show(exercise) {
+    this._exercise = exercise;
+    this._isDone = false;
+    this._stage.hidden = this._next.hidden = this._answer.hidden = this._forget.hidden = !exercise;
+    this._arrow.point(-1);
+    if (!exercise) {
+      this._title.textContent = "No exercise yet";
+      this._said.textContent =
+        "In Replay, “Practise the mistakes” turns a game's mistakes into exercises. In Play, “Practise this” adds the board.";
+      return;
+    }
+    this._title.textContent = "Find the best move";
+    this._said.textContent = `From ${exercise.source}. Use the arrow keys, or swipe.`;
+    this._view.show(parseBoard(exercise.board));
+    this._update();
+  }
+
+  /** Answer with a move; -1 gives up. */
+  _try(move) {
+    const { _exercise: exercise } = this;
+    if (!exercise || this._isDone) return;
+    if (move >= 0 && !legalMoves(parseBoard(exercise.board))[move]) {
+      this._view.refuse();
+      return;
+    }
+    const { better, costs, unit, judge } = exercise;
+    const cost = move >= 0 ? (costs?.[move] ?? null) : null;
+    const isSolved = move === better || (cost !== null && cost <= CLOSE * costlyFrom(unit));
+    this._isDone = true;
+    this._notebook.count(exercise, isSolved);
+    this._arrow.point(better, isSolved ? "" : "is-wrong");
+    const costly = cost ? `, which costs ${toldCost(unit, cost)}` : "";
+    const best = `${judge} plays ${MOVE_NAMES[better]}.`;
+    if (isSolved) this._said.textContent = move === better ? `Right. ${best}` : `Good enough: ${MOVE_NAMES[move]} costs only ${toldCost(unit, cost)}. ${best}`;
+    else this._said.textContent = move < 0 ? best : `Not ${MOVE_NAMES[move]}${costly}. ${best}`;
+    announce(this._said.textContent);
+    this._update();
+    this._showNotebook();
+  }
+
+  _remove() {
+    this._notebook.remove(this._exercise);
+    this._show(this._notebook.next());
+    this._showNotebook();
+  }
+
+  _update() {
+    this._answer.disabled = this._isDone;
+  }
+
+  _showNotebook() {
+    const { count, learned, tries, solved } = this._notebook.progress;
+    const share = tries ? `, ${Math.round((100 * solved) / tries)}% of ${grouped(tries)} ${tries === 1 ? "try" : "tries"} solved` : "";
+    this._progress.replaceChildren(
+      make("p", {}, `${grouped(count)} ${count === 1 ? "exercise" : "exercises"}, ${grouped(learned)} learned (solved ${LEARNED} times in a row)${share}.`),
+      make("progress", { max: Math.max(1, count), value: learned, "aria-label": "Exercises that are learned" }),
+    );
+    this._list.replaceChildren(...this._notebook.exercises.slice(-60).reverse().map((exercise) => this._row(exercise)));
+  }
+
+  _row(exercise) {
+    const { tries, solved, streak } = exercise;
+    const state = streak >= LEARNED ? "learned" : tries ? `${solved} of ${tries}` : "new";
+    const click = () => this._show(exercise);
+    return make("li", {}, make("button.exercise", { type: "button", on: { click } }, smallBoard(parseBoard(exercise.board)), make("span.note", {}, state)));
+  }
+
+  async _import(input) {
+    const [file] = input.files;
+    input.value = "";
+    if (!file) return;
+    try {
+      if (file.size > MOST_BYTES) throw new Error(`${file.name} is larger than 4 MiB.`);
+      const added = this._notebook.add(readExercises(await file.text()));
+      announce(`${added} new exercises.`);
+      if (!this._exercise) this._show(this._notebook.next());
+      this._showNotebook();
+      this._progress.prepend(make("p.note", {}, `${grouped(added)} new from ${file.name}.`));
+    } catch (error) {
+      this._progress.prepend(make("p.costly", { role: "alert" }, error.message));
+    }
+  }
+}

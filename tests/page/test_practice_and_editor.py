@@ -1,0 +1,208 @@
+"""Exercises from mistakes, the editor of boards, replays of other programs, and games saved as files."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from octofold_game.drawing.board_text import board_text
+from octofold_game.episodes import Episode
+from octofold_game.trajectories import Walk
+from PIL import Image
+from playwright.sync_api import expect
+from support.browsers import Visit
+from support.page_server import Server, Visitor
+from support.replays import corner_games, write_result
+from support.waiting import wait_for
+
+ALPHABET = "".join(map(chr, range(32, 127))) + "ÇüéâäàåçêëèïîìÄÅÉæÆôöòûùÿÖÜø£Ø×ƒá"  # noqa: RUF001
+"""Of 2048verse.com."""
+
+
+@pytest.fixture(scope="module")
+def game(server: Server) -> Episode:
+    """The game of a result of the server."""
+    (found,) = corner_games(1)
+    write_result(server.results / "single", [found])
+    return found
+
+
+def board_of(visit: Visit, within: str) -> str:
+    """The digits of the board, as a screen reader hears them."""
+    said = re.sub(r"Row \d:", "", visit.page.locator(f"{within} > .said").inner_text())
+    words = re.findall(r"\d+|empty", said)
+    return "".join(
+        "0123456789abcdefgh"[0 if word == "empty" else int(word).bit_length() - 1] for word in words
+    )
+
+
+PLAY, REPLAY = "#play-board", "#tab-replay .left .board"
+PRACTICE = "#tab-practice .board"
+
+
+def exercise(board: str, better: int, costs: list[float | None] | None = None) -> dict[str, object]:
+    return {
+        "board": board,
+        "better": better,
+        "costs": costs,
+        "unit": "points",
+        "judge": "j",
+        "source": "a test",
+    }
+
+
+def with_notebook(visit: Visit, *exercises: dict[str, object]) -> None:
+    content = json.dumps({"format": "octofold-notebook-1", "exercises": exercises})
+    visit.run("(text) => localStorage.setItem('octofold.notebook', text)", content)
+    visit.run("location.hash = '#practice'")
+    expect(visit.page.locator("#tab-practice .verdict")).to_contain_text("From a test")
+
+
+def test_an_exercise_is_learned_when_it_is_solved_twice_in_a_row(go: Visitor) -> None:
+    with go() as visit:
+        with_notebook(visit, exercise("1100000000000000", 3, [None, 40.0, 5000.0, 0.0]))
+        said = visit.page.locator("#tab-practice .verdict")
+        progress = visit.page.locator(".practice-progress")
+        visit.page.keyboard.press("ArrowDown")
+        expect(said).to_have_text("Not down, which costs 5,000 points. j plays left.")
+        visit.page.get_by_role("button", name="Next exercise").click()
+        visit.page.keyboard.press("ArrowRight")  # hardly worse than the best
+        expect(said).to_have_text("Good enough: right costs only 40 points. j plays left.")
+        expect(progress).to_contain_text("1 exercise, 0 learned")
+        visit.page.keyboard.press("Enter")
+        visit.page.keyboard.press("ArrowLeft")
+        expect(said).to_have_text("Right. j plays left.")
+        expect(progress).to_contain_text(
+            "1 exercise, 1 learned (solved 2 times in a row), 67% of 3 tries solved."
+        )
+        visit.page.reload()
+        expect(progress).to_contain_text("1 learned")
+
+
+def test_a_notebook_is_saved_and_opened_as_a_file(go: Visitor, tmp_path: Path) -> None:
+    with go() as visit:
+        with_notebook(visit, exercise("1100000000000000", 3))
+        with visit.page.expect_download() as saving:
+            visit.page.get_by_role("button", name="Save as a file").click()
+        saving.value.save_as(tmp_path / "notebook.json")
+        visit.page.get_by_role("button", name="Remove").click()
+        expect(visit.page.locator("#tab-practice")).to_contain_text("No exercise yet")
+        visit.page.locator("#notebook-file").set_input_files(tmp_path / "notebook.json")
+        expect(visit.page.locator(".practice-progress")).to_contain_text("1 new from notebook.json.")
+        (tmp_path / "wrong.json").write_text(
+            '{"format": "octofold-notebook-1", "exercises": [{"board": "12"}]}'
+        )
+        visit.page.locator("#notebook-file").set_input_files(tmp_path / "wrong.json")
+        expect(visit.page.locator(".practice-progress [role=alert]")).to_have_text(
+            "Exercise 1 of the notebook cannot be read: A board has 16 digits, not 2."
+        )
+        expect(visit.page.locator("#tab-practice h2").first).to_have_text("Find the best move")
+
+
+def test_a_board_of_ones_own_becomes_an_exercise(go: Visitor) -> None:
+    with go("/?board=0112033447120a91") as visit:
+        expect(visit.page.locator("#play-advice .verdict")).to_contain_text("small")
+        expect(visit.page.locator(".view")).to_have_count(8)
+        visit.page.get_by_role("button", name="Practise this board").click()
+        expect(visit.page.locator("#play-comment")).to_contain_text("is an exercise now")
+        visit.run("location.hash = '#practice'")
+        wait_for(lambda: board_of(visit, PRACTICE) == "0112033447120a91")
+
+
+def test_cells_are_edited_turned_and_mirrored_and_undo_takes_all_back(go: Visitor) -> None:
+    with go("/?board=1200000000000000") as visit:
+        visit.page.get_by_role("button", name="Edit").click()
+        visit.page.locator("#edit-tile").select_option("11")
+        visit.page.get_by_role("button", name="row 4, column 4: empty").click()
+        assert board_of(visit, PLAY) == "120000000000000b"
+        expect(visit.page.locator("#play-link")).to_have_attribute("href", "?board=120000000000000b")
+        visit.page.get_by_role("button", name="Rotate").click()
+        assert board_of(visit, PLAY) == "000100020000b000"
+        visit.page.get_by_role("button", name="Mirror").click()
+        assert board_of(visit, PLAY) == "100020000000000b"
+        for before in ("000100020000b000", "120000000000000b", "1200000000000000"):
+            visit.page.keyboard.press("u")
+            assert board_of(visit, PLAY) == before
+        expect(visit.page.locator("#play-undo")).to_be_disabled()
+
+
+def test_the_player_places_the_new_tile(go: Visitor) -> None:
+    with go("/?board=1100000000000000") as visit:
+        visit.page.get_by_role("button", name="Edit").click()
+        visit.page.get_by_role("checkbox", name="I place the new tiles").check()
+        visit.page.locator("#edit-tile").select_option(label="4")
+        visit.page.locator(PLAY).focus()
+        visit.page.keyboard.press("ArrowLeft")
+        expect(visit.page.locator("#play-comment")).to_have_text("Click the cell of the new tile.")
+        visit.page.get_by_role("button", name="row 3, column 2: empty").click()
+        assert board_of(visit, PLAY) == "2000000002000000"
+        visit.page.reload()
+        visit.page.wait_for_selector("body[data-ready]")
+        visit.page.goto(visit.page.url.split("?")[0])
+        visit.page.wait_for_selector("body[data-ready]")
+        wait_for(lambda: board_of(visit, PLAY) == "2000000002000000")  # the game that is kept has its tiles
+
+
+def verse(game: Episode) -> str:
+    """A game as 2048verse.com writes it."""
+    steps = [(0, cell, int(game.start[cell]) - 1) for cell in map(int, np.flatnonzero(game.start))]
+    steps += [(byte & 3, byte >> 2 & 15, byte >> 6) for byte in game.moves]
+    return "replay " + "".join(
+        ALPHABET[move << 5 | four << 4 | cell % 4 << 2 | cell // 4] for move, cell, four in steps
+    )
+
+
+def test_a_replay_of_2048verse_is_read_and_others_are_refused(
+    go: Visitor, game: Episode, tmp_path: Path
+) -> None:
+    (tmp_path / "verse.txt").write_text(verse(game), encoding="utf-8")
+    (tmp_path / "broken.txt").write_text(verse(game)[:-9] + "       ", encoding="utf-8")
+    with go("/#replay") as visit:
+        visit.page.locator("#replay-file").set_input_files(tmp_path / "verse.txt")
+        expect(visit.page.locator("#tab-replay .scores")).to_contain_text(f"0 of {len(game)}")
+        visit.page.keyboard.press("End")
+        digits = "".join("0123456789abcdefgh"[exponent] for exponent in game.final_board)
+        wait_for(lambda: board_of(visit, REPLAY) == digits)
+        expect(visit.page.locator("#tab-replay .scores")).to_contain_text(f"{game.score:,}")
+        visit.page.locator("#replay-file").set_input_files(tmp_path / "broken.txt")
+        expect(visit.page.locator("#tab-replay .drop h2")).to_contain_text(
+            "as one of 2048verse.com it is damaged: move"
+        )
+
+
+def test_a_game_is_saved_as_text_and_gif(go: Visitor, game: Episode, tmp_path: Path) -> None:
+    walk = Walk.of(game)
+    with go("/#replay/single") as visit:
+        with visit.page.expect_download() as saving:
+            visit.page.get_by_role("button", name="Save as text").click()
+        saving.value.save_as(tmp_path / "game.txt")
+        title, *blocks = (tmp_path / "game.txt").read_text().split("\n\n")
+        assert title == "single, game 0"
+        assert len(blocks) == len(walk.boards)
+        for board, block in zip(walk.boards, blocks, strict=True):
+            assert board_text(board) in block
+        assert blocks[-1].splitlines()[1] == f"score {game.score:,}, the game is over"
+        with visit.page.expect_download() as saving:
+            visit.page.get_by_role("button", name="Save as GIF").click()
+        saving.value.save_as(tmp_path / "game.gif")
+    with Image.open(tmp_path / "game.gif") as gif:
+        assert gif.n_frames == len(walk.boards)  # type: ignore[attr-defined]
+        for frame in (0, 40, len(walk.boards) - 1):
+            gif.seek(frame)
+            picture = np.asarray(gif.convert("RGB")).astype(int)
+            cells = [
+                picture[8 + 38 + 6 + row * 70 + 5, 8 + 6 + column * 70 + 5]
+                for row in range(4)
+                for column in range(4)
+            ]
+            kinds = {
+                tuple(color): exponent
+                for color, exponent in zip(map(tuple, cells), walk.boards[frame], strict=True)
+            }
+            assert all(
+                kinds[tuple(color)] == exponent
+                for color, exponent in zip(cells, walk.boards[frame], strict=True)
+            )
