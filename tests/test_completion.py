@@ -92,5 +92,5 @@ def test_another_shell_is_refused_in_one_line(capsys: pytest.CaptureFixture[str]
     with pytest.raises(SystemExit) as ended:
         octofold_client.cli.main(["--completion", "fihs"])
     assert ended.value.code == 2
-    message = "octofold: --completion: 'fihs' is not one of bash, zsh, fish; did you mean fish?"
+    message = "octofold: --completion must be bash, zsh or fish, got 'fihs'; did you mean fish?"
     assert capsys.readouterr().err.startswith(message)

@@ -6,7 +6,6 @@ moves as the player itself does.
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import io
 import time
@@ -40,7 +39,7 @@ from octofold_players.expectimax.player import HeuristicExpectimaxPlayer
 from octofold_export.checks.recording import Report, play_boards
 from octofold_export.errors import ExportError, GateError
 from octofold_export.publishing.readme import describe
-from octofold_export.publishing.signing import MAX_FILE_BYTES, signing_key
+from octofold_export.publishing.signing import MAX_FILE_BYTES
 from octofold_export.publishing.versions import (
     Source,
     VersionExistsError,
@@ -49,7 +48,6 @@ from octofold_export.publishing.versions import (
     next_version,
     publish,
 )
-from octofold_export.tasks import report_line, run_task
 
 if TYPE_CHECKING:  # an optional extra
     from octofold_game.contract.signatures import SigningKey
@@ -58,16 +56,6 @@ _CHECKED_BOARDS = 64
 _BOARDS_AT_ONCE = 4
 _SECONDS_TO_CHECK = 5.0
 _SEED = 1
-
-
-def run(parsed: argparse.Namespace) -> int:
-    """Publish the player that the flags name, and return the exit code of `octofold_export.cli.main`."""
-
-    def task() -> Path:
-        key = signing_key(parsed.sign, parsed.sign_password_file)
-        return export_player(parsed.player, parsed.name, parsed.models, parsed.version, key, report_line)
-
-    return run_task(task)
 
 
 def export_player(

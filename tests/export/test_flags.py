@@ -23,11 +23,20 @@ FOR_A_NEW_VERSION = [
     [
         ([], "nothing to export"),
         (["--checkpoint", "a"], "--name is required"),
-        (["--checkpoint", "a", "--name", "b", "--version", "0"], "--version: '0'"),
+        (
+            ["--checkpoint", "a", "--name", "b", "--version", "0"],
+            "--version must be an integer from 1",
+        ),
         (["--checkpoint", "a", "--name", "../small"], "model name '../small'"),
         (["--onnx", "a", "--name", "b", "--type", "int9"], "--type is 'int9', which is none of"),
-        (["--checkpoint", "a", "--name", "b", "--symmetries", "3"], "'3' is not one of auto, 8, 4, 2, 1"),
-        (["--checkpoint", "a", "--name", "b", "--precisions", "int8"], "allowed are fp32 and, after it"),
+        (
+            ["--checkpoint", "a", "--name", "b", "--symmetries", "3"],
+            "--symmetries must be auto, 8, 4",
+        ),
+        (
+            ["--checkpoint", "a", "--name", "b", "--precisions", "int8"],
+            "must be fp32 and, after it",
+        ),
         (["--checkpoint", "a", "--name", "b", "--precisions", "fp32,fp8"], "'fp32,fp8'"),
         (["--record-strength", "a", "--name", "b"], "--record-strength needs --version"),
         *[

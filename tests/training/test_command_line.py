@@ -10,10 +10,12 @@ import pytest
 import torch
 from octofold_game.play_logs.moves import LogError
 from octofold_players.compiled.table_files import TableFileError
-from octofold_training import cli, commands
+from octofold_training import cli
 from octofold_training.errors import EndedElsewhere, TrainingError
+from octofold_training.published.rows import ROWS
 from support.terminals import OCTOFOLD, Screen
 
+ROWS_TOLD = ", ".join(list(ROWS)[:-1]) + f" or {list(ROWS)[-1]}"
 COMMANDS = ["teacher", "student", "value", "ppo", "imitation", "dqn", "lazyzero", "moves", "endgame", "table"]
 WITHOUT_EXTRAS = """
 import sys
@@ -76,13 +78,12 @@ def test_logs_are_shuffled_without_torch(tmp_path: Path) -> None:
     [
         (
             ["techer", "a.toml"],
-            "octofold-train: COMMAND: 'techer' is not one of teacher, student, value, ppo, imitation, dqn, "
-            "lazyzero, moves, endgame, table; did you mean teacher?",
+            "octofold-train: there is no command 'techer'; did you mean teacher?",
         ),
         (
             ["xyz", "a.toml"],
-            "octofold-train: COMMAND: 'xyz' is not one of teacher, student, value, ppo, imitation, dqn, "
-            "lazyzero, moves, endgame, table",
+            "octofold-train: there is no command 'xyz'; there are teacher, student, value, ppo, imitation, "
+            "dqn, lazyzero, moves, endgame, table",
         ),
         (
             ["student", "a.toml", "--techer", "runs/other"],
@@ -98,21 +99,35 @@ def test_logs_are_shuffled_without_torch(tmp_path: Path) -> None:
         ),
         (
             ["teacher", "a.toml", "--minutes", "soon"],
-            "octofold-train teacher: --minutes: 'soon' is not a number of minutes",
+            "octofold-train teacher: --minutes must be a number of minutes, from 0, got 'soon'",
         ),
         (
             ["table", "--positions", "inf"],
-            "octofold-train table: --positions: 'inf' is not a whole number from 1",
+            "octofold-train table: --positions must be a whole number from 1, got 'inf'",
         ),
         (
             ["moves", "log.txt", "--seed", "-1"],
-            "octofold-train moves: --seed: '-1' is not a whole number from 0",
+            "octofold-train moves: --seed must be an integer from 0 to 18446744073709551615, got '-1'",
         ),
         (
             ["moves", "log.txt", "--seed", "9" * 5000],
-            f"octofold-train moves: --seed: '{'9' * 40}' is not a whole number from 0",
+            "octofold-train moves: --seed must be an integer from 0 to 18446744073709551615, "
+            f"got '{'9' * 99}...",
         ),
         (["teacher"], "octofold-train teacher: recipe is missing"),
+        (
+            ["endgame", "--five", "100"],
+            "octofold-train endgame: --five must be 32, 64, 128, 256, 512, 1024 or 2048, got '100'",
+        ),
+        (
+            ["endgame", "--six", "1042"],
+            "octofold-train endgame: --six must be 32, 64, 128, 256, 512, 1024 or 2048, got '1042'; did you "
+            "mean 1024?",
+        ),
+        (
+            ["table", "--positions", "8", "--rows", "qqq"],
+            f"octofold-train table: --rows must be {ROWS_TOLD}, got 'qqq'",
+        ),
     ],
 )
 def test_wrong_usage_is_one_line_with_the_likely_meaning(
@@ -170,10 +185,10 @@ def test_a_bug_shows_its_place(bug: Exception, monkeypatch: pytest.MonkeyPatch) 
 
 
 def _command_that_raises(raised: BaseException, monkeypatch: pytest.MonkeyPatch) -> int:
-    def command(_parsed: object) -> None:
+    def command(_name: str, _flags: object) -> None:
         raise raised
 
-    monkeypatch.setattr(commands, "_command", lambda _name: command)
+    monkeypatch.setattr(cli, "run", command)
     before = [(each, signal.getsignal(each)) for each in (signal.SIGINT, signal.SIGTERM)]
     try:
         return cli.main(["teacher", "recipe.toml"])

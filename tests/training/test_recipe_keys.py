@@ -27,7 +27,7 @@ from octofold_training.run.goals import PositionsRun
 from octofold_training.run.long_run import RunProgress
 from octofold_training.run.network_state import NetworkState
 from octofold_training.networks.build import build
-from octofold_training.run.options import option
+from octofold_game.commands.options import option
 from torch.nn.functional import cross_entropy
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 """

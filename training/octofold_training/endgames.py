@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import shutil
 import time
@@ -15,6 +14,7 @@ from octofold_players.endgame.solver import BYTES_A_POSITION, solve
 from octofold_players.endgame.tables import DISK_BYTES_A_POSITION, save_table, table_folder
 
 from octofold_training.errors import TrainingError
+from octofold_training.flags import EndgameFlags
 from octofold_training.run.progress import Forecast, ProgressLine
 
 _SOLVED = 0.25
@@ -23,7 +23,7 @@ _TOUCHED = 0.75
 """Share of the entries' memory that is ever touched, as measured with the tables of the default size."""
 
 
-def make_endgame_tables(parsed: argparse.Namespace) -> None:
+def make_endgame_tables(flags: EndgameFlags) -> None:
     """Make the tables that the flags name and that their folder lacks, and print what they hold.
 
     Raises:
@@ -31,17 +31,17 @@ def make_endgame_tables(parsed: argparse.Namespace) -> None:
         TrainingError: a table needs more memory than the machine has, or more than its disk has left; nothing
             was begun.
     """
-    wanted = [(each, getattr(parsed, each.name).bit_length() - 1) for each in FORMATIONS]
-    missing = [each for each in wanted if not table_folder(parsed.state, *each).exists()]
+    wanted = [(each, getattr(flags, each.name).bit_length() - 1) for each in FORMATIONS]
+    missing = [each for each in wanted if not table_folder(flags.state, *each).exists()]
     for formation, largest in missing:
         _check_memory(formation, largest)
-    _check_disk(parsed.state, missing)
-    parsed.state.mkdir(parents=True, exist_ok=True)
+    _check_disk(flags.state, missing)
+    flags.state.mkdir(parents=True, exist_ok=True)
     with ProgressLine() as line:
         for formation, largest in wanted:
-            folder = table_folder(parsed.state, formation, largest)
+            folder = table_folder(flags.state, formation, largest)
             if (formation, largest) in missing:
-                written = _make(parsed.state, formation, largest, line)
+                written = _make(flags.state, formation, largest, line)
                 print(f"{folder}: {written:,} positions")
             else:
                 print(f"{folder}: exists already")

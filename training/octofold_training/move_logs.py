@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 
 from octofold_game.play_logs.moves import CellReadings
 from octofold_game.play_logs.reading import BadLine, log_files
 from octofold_game.play_logs.shards import convert
 
+from octofold_training.flags import MovesFlags
 from octofold_training.run.progress import ProgressLine
 
 _BAD_LINES_SHOWN = 20
 
 
-def shuffle_moves(parsed: argparse.Namespace) -> None:
+def shuffle_moves(flags: MovesFlags) -> None:
     """Shuffle the logs that the flags name into a new folder, and print bad lines and what was read."""
-    logs = [file for log in parsed.logs for file in log_files(log)]
+    logs = [file for log in flags.logs for file in log_files(log)]
     read, bad_lines = 0, 0
     with ProgressLine() as line:
 
@@ -31,8 +31,8 @@ def shuffle_moves(parsed: argparse.Namespace) -> None:
             if bad_lines <= _BAD_LINES_SHOWN:
                 print(f"octofold-train: left out: {bad}", file=sys.stderr)
 
-        sources = convert(logs, parsed.out, report, show, seed=parsed.seed)
+        sources = convert(logs, flags.out, report, show, seed=flags.seed)
     moves, bad = (sum(getattr(source, name) for source in sources) for name in ("moves", "bad_lines"))
-    print(f"{parsed.out}: {moves:,} moves (log files: {len(logs):,}; bad lines left out: {bad:,})")
+    print(f"{flags.out}: {moves:,} moves (log files: {len(logs):,}; bad lines left out: {bad:,})")
     total = CellReadings.sum(source.last_field for source in sources)
     print(f"their last field can be the cell of: {total}")

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import torch
 from octofold_game.play_logs.shards import ShuffledMoves
 from octofold_players.ntuple.network import NTupleNetwork
 
 from octofold_training.errors import TrainingError
+from octofold_training.flags import ImitationFlags, NetworkFlags, RunFlags, StudentFlags, TableFlags
 from octofold_training.games.strength import StrengthEstimates, strength
 from octofold_training.learners import distil, dqn, imitation, lazyzero, ntuple_td, ppo, value_td
 from octofold_training.learners.device_distil import DeviceDistillation, DeviceDistilOptions
@@ -40,11 +41,11 @@ from octofold_training.run.progress import Forecast, ProgressLine, duration
 _LAST_GAMES = 50  # that say how strong the network of a finished run is
 
 
-def _train_teacher(parsed: argparse.Namespace) -> None:
-    recipe = _read_recipe(parsed)
+def _train_teacher(flags: RunFlags) -> None:
+    recipe = _read_recipe(flags)
     options = recipe.options("ntuple", NTupleOptions)
-    _warn(options.warnings(), parsed)
-    forecast = Forecast(parsed.minutes * 60)
+    _warn(options.warnings(), flags)
+    forecast = Forecast(flags.minutes * 60)
     last: list[NTupleProgress] = []
     with ProgressLine() as line:
 
@@ -59,88 +60,88 @@ def _train_teacher(parsed: argparse.Namespace) -> None:
                 forecast.left(learner.seconds, learner.moves, options.moves),
             )
 
-        learner = ntuple_td.train(options, parsed.state, report, parsed.minutes)
+        learner = ntuple_td.train(options, flags.state, report, flags.minutes)
     print(_outcome(learner.moves, options.moves, "moves", learner.seconds))
     if last and last[0].recent_average is not None:
         print(f"plays:   {last[0].recent_average:,.0f} on average in the last games from a first move")
-    print(f"teacher: {parsed.state}\ncurve:   {parsed.state / 'curves.png'}")
+    print(f"teacher: {flags.state}\ncurve:   {flags.state / 'curves.png'}")
 
 
-def _train_student(parsed: argparse.Namespace) -> None:
-    recipe = _read_recipe(parsed)
+def _train_student(flags: StudentFlags) -> None:
+    recipe = _read_recipe(flags)
     if "device_distil" in recipe.tables:
-        _train_student_on_device(recipe, parsed)
+        _train_student_on_device(recipe, flags)
         return
     options, network = recipe.options("distil", DistilOptions), recipe.network()
-    teacher, device = NTupleNetwork.load(parsed.teacher), _device(parsed)
+    teacher, device = NTupleNetwork.load(flags.teacher), _device(flags)
     run = partial(Distillation, options, network, teacher, device)
-    _train_together(run, parsed, device, distil.CURVES)
+    _train_together(run, flags, device, distil.CURVES)
 
 
-def _train_student_on_device(recipe: Recipe, parsed: argparse.Namespace) -> None:
+def _train_student_on_device(recipe: Recipe, flags: StudentFlags) -> None:
     if "distil" in recipe.tables:
-        raise RecipeError(f"{parsed.recipe}: [distil] and [device_distil] exclude each other; keep one")
+        raise RecipeError(f"{flags.recipe}: [distil] and [device_distil] exclude each other; keep one")
     require_one_process("a recipe with [device_distil]")
     options, network = recipe.options("device_distil", DeviceDistilOptions), recipe.network()
-    teacher, device = NTupleNetwork.load(parsed.teacher), _device(parsed)
-    _train(DeviceDistillation(options, network, teacher, device), parsed, distil.CURVES)
+    teacher, device = NTupleNetwork.load(flags.teacher), _device(flags)
+    _train(DeviceDistillation(options, network, teacher, device), flags, distil.CURVES)
 
 
-def _train_value(parsed: argparse.Namespace) -> None:
-    recipe = _read_recipe(parsed)
+def _train_value(flags: StudentFlags) -> None:
+    recipe = _read_recipe(flags)
     options, network = recipe.options("value", ValueOptions), recipe.network()
-    teacher, device = NTupleNetwork.load(parsed.teacher), _device(parsed)
+    teacher, device = NTupleNetwork.load(flags.teacher), _device(flags)
     run = partial(ValueLearning, options, network, teacher, device)
-    _train_together(run, parsed, device, value_td.CURVES)
+    _train_together(run, flags, device, value_td.CURVES)
 
 
-def _train_ppo(parsed: argparse.Namespace) -> None:
-    recipe = _read_recipe(parsed)
+def _train_ppo(flags: NetworkFlags) -> None:
+    recipe = _read_recipe(flags)
     options = recipe.options("ppo", PPOOptions)
     network = recipe.network() if "network" in recipe.tables else None
-    run = ppo.fine_tuning(options, parsed.checkpoint, _device(parsed))
+    run = ppo.fine_tuning(options, flags.checkpoint, _device(flags))
     if network:  # the start alone says which network it is
         require_architecture(network, run.architecture, f"{options.start}: ")
-    _train(run, parsed, ppo.CURVES)
+    _train(run, flags, ppo.CURVES)
 
 
-def _train_imitation(parsed: argparse.Namespace) -> None:
-    recipe = _read_recipe(parsed)
+def _train_imitation(flags: ImitationFlags) -> None:
+    recipe = _read_recipe(flags)
     options, network = recipe.options("imitation", ImitationOptions), recipe.network()
-    moves, device = ShuffledMoves(parsed.moves, options.seed), _device(parsed)
+    moves, device = ShuffledMoves(flags.moves, options.seed), _device(flags)
     run = partial(Imitation, options, network, moves, device)
-    _train_together(run, parsed, device, imitation.CURVES)
+    _train_together(run, flags, device, imitation.CURVES)
 
 
-def _train_dqn(parsed: argparse.Namespace) -> None:
-    recipe = _read_recipe(parsed)
+def _train_dqn(flags: NetworkFlags) -> None:
+    recipe = _read_recipe(flags)
     options = recipe.options("dqn", DQNOptions)
-    _train(DQN(options, recipe.network(), _device(parsed)), parsed, dqn.CURVES)
+    _train(DQN(options, recipe.network(), _device(flags)), flags, dqn.CURVES)
 
 
-def _train_lazyzero(parsed: argparse.Namespace) -> None:
-    recipe = _read_recipe(parsed)
+def _train_lazyzero(flags: NetworkFlags) -> None:
+    recipe = _read_recipe(flags)
     options = recipe.options("lazyzero", LazyZeroOptions)
-    _train(LazyZero(options, recipe.network(), _device(parsed)), parsed, lazyzero.CURVES)
+    _train(LazyZero(options, recipe.network(), _device(flags)), flags, lazyzero.CURVES)
 
 
-def _device(parsed: argparse.Namespace) -> torch.device:
+def _device(flags: NetworkFlags | TableFlags) -> torch.device:
     """The device that the flag names, or the best one.
 
     Raises:
         TrainingError: there is none.
     """
     usable = torch.cuda.is_available()
-    if parsed.device == "cuda" and not usable:
+    if flags.device == "cuda" and not usable:
         raise TrainingError("--device cuda: this build of torch finds no CUDA device")
-    if parsed.device == "cpu" or not usable:
+    if flags.device == "cpu" or not usable:
         return torch.device("cpu")
     return torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))  # of several processes, one each
 
 
 def _train_together(
     run_of: Callable[[Processes], Run[RunProgress]],
-    parsed: argparse.Namespace,
+    flags: NetworkFlags,
     device: torch.device,
     curves: Curves,
 ) -> None:
@@ -149,25 +150,25 @@ def _train_together(
         with processes.agreed():
             run = run_of(processes)
         if processes.rank:
-            long_run.follow(run, parsed.state, parsed.minutes, processes)
+            long_run.follow(run, flags.state, flags.minutes, processes)
             return
-        last = _learn(run, parsed, curves, processes)
-    _summarize(run, parsed, last)  # its games are not shared, so Ctrl-C need not wait for the others
+        last = _learn(run, flags, curves, processes)
+    _summarize(run, flags, last)  # its games are not shared, so Ctrl-C need not wait for the others
 
 
-def _train(run: Run[RunProgress], parsed: argparse.Namespace, curves: Curves) -> None:
-    _summarize(run, parsed, _learn(run, parsed, curves))
+def _train(run: Run[RunProgress], flags: NetworkFlags, curves: Curves) -> None:
+    _summarize(run, flags, _learn(run, flags, curves))
 
 
 def _learn(
     run: Run[RunProgress],
-    parsed: argparse.Namespace,
+    flags: NetworkFlags,
     curves: Curves,
     processes: Processes = ONE_PROCESS,
 ) -> RunProgress | None:
     """Show the run while it trains; returns its last report."""
-    _warn(run.warnings, parsed)
-    forecast, estimates = Forecast(parsed.minutes * 60), StrengthEstimates()
+    _warn(run.warnings, flags)
+    forecast, estimates = Forecast(flags.minutes * 60), StrengthEstimates()
     last: RunProgress | None = None
     with ProgressLine() as line:
 
@@ -181,23 +182,23 @@ def _learn(
 
         long_run.train(
             run,
-            parsed.state,
-            parsed.checkpoint,
+            flags.state,
+            flags.checkpoint,
             curves,
             report,
-            parsed.minutes,
+            flags.minutes,
             estimates.of,
             processes=processes,
         )
     return last
 
 
-def _warn(warnings: Sequence[str], parsed: argparse.Namespace) -> None:
+def _warn(warnings: Sequence[str], flags: RunFlags) -> None:
     for warning in warnings:
-        print(f"octofold-train: warning: {parsed.recipe}: {warning}", file=sys.stderr)
+        print(f"octofold-train: warning: {flags.recipe}: {warning}", file=sys.stderr)
 
 
-def _summarize(run: Run[RunProgress], parsed: argparse.Namespace, last: RunProgress | None) -> None:
+def _summarize(run: Run[RunProgress], flags: NetworkFlags, last: RunProgress | None) -> None:
     """Say what came of a run, and what to do with it."""
     print(_outcome(run.done, run.goal, run.counts, run.seconds))
     if last:
@@ -206,11 +207,11 @@ def _summarize(run: Run[RunProgress], parsed: argparse.Namespace, last: RunProgr
         found = strength(run.averaged.module, run.architecture, _LAST_GAMES)
         print(f"plays:      {found.average:,.0f} ± {found.error:,.0f} ({found.games} games, one view)")
     untrained = "" if run.has_learned else " (the weights of the start: the first update is still to come)"
-    print(f"checkpoint: {parsed.checkpoint}{untrained}\ncurves:     {parsed.state / 'curves.png'}")
+    print(f"checkpoint: {flags.checkpoint}{untrained}\ncurves:     {flags.state / 'curves.png'}")
     # These networks were published with games on one view.
     views = " --symmetries 1" if run.architecture["kind"] in ("q_network", "residual") else ""
     print(
-        f"export:     octofold-export --checkpoint {parsed.checkpoint} --name {parsed.checkpoint.name}{views}"
+        f"export:     octofold-export --checkpoint {flags.checkpoint} --name {flags.checkpoint.name}{views}"
     )
 
 
@@ -220,60 +221,67 @@ def _outcome(done: float, goal: float, counts: str, seconds: float) -> str:
     return f"{state}: {done:,.0f} of {goal:,.0f} {counts} in {duration(seconds)}"
 
 
-def _read_recipe(parsed: argparse.Namespace) -> Recipe:
+def _read_recipe(flags: RunFlags) -> Recipe:
     """Read the recipe, and name the folders after it that no flag names."""
-    recipe = read_recipe(parsed.recipe)
-    parsed.state = parsed.state or Path("runs") / recipe.name
-    if "checkpoint" in parsed:
-        parsed.checkpoint = parsed.checkpoint or Path("checkpoints") / recipe.name
+    recipe = read_recipe(flags.recipe)
+    flags.state = flags.state or Path("runs") / recipe.name
+    if isinstance(flags, NetworkFlags):
+        flags.checkpoint = flags.checkpoint or Path("checkpoints") / recipe.name
     return recipe
 
 
-def _rebuild_table(parsed: argparse.Namespace) -> None:
-    with alone_in(parsed.state):
-        _rebuild_table_alone(parsed)
+def _rebuild_table(flags: TableFlags) -> None:
+    with alone_in(flags.state):
+        _rebuild_table_alone(flags)
 
 
-def _rebuild_table_alone(parsed: argparse.Namespace) -> None:
-    names = parsed.rows or list(ROWS)
-    options = TableOptions(parsed.positions, parsed.games, tuple(ROWS[name] for name in names))
-    moves = ShuffledMoves(parsed.moves)
-    if parsed.positions > len(moves):
-        passes = parsed.positions / len(moves)
+def _rebuild_table_alone(flags: TableFlags) -> None:
+    names = flags.rows or list(ROWS)
+    options = TableOptions(flags.positions, flags.games, tuple(ROWS[name] for name in names))
+    moves = ShuffledMoves(flags.moves)
+    if flags.positions > len(moves):
+        passes = flags.positions / len(moves)
         print(f"octofold-train: warning: {passes:.1f} passes over {len(moves):,} moves", file=sys.stderr)
-    forecast, start = Forecast(parsed.minutes * 60), time.monotonic()
+    forecast, start = Forecast(flags.minutes * 60), time.monotonic()
     with ProgressLine() as line:
 
         def show(text: str, share: float) -> None:
             line.show(text, share, forecast.left(time.monotonic() - start, share, 1.0))
 
-        table = Table(options, moves, parsed.state, _device(parsed), show)
+        table = Table(options, moves, flags.state, _device(flags), show)
         try:
-            table.run(parsed.minutes)
+            table.run(flags.minutes)
         except OutOfTime:
             print("octofold-train: out of time; the same command continues", file=sys.stderr)
         finally:
-            report = write_report(table.results(), parsed.state)
+            report = write_report(table.results(), flags.state)
             for name, reason in table.failed.items():
                 print(f"octofold-train: {name}: {reason}", file=sys.stderr)
-    print(f"{report}\ntable: {parsed.state / 'table.md'}\ncurve: {parsed.state / 'scores.png'}")
+    print(f"{report}\ntable: {flags.state / 'table.md'}\ncurve: {flags.state / 'scores.png'}")
     if table.failed:
-        raise TrainingError(f"{parsed.state / 'table.md'} is not complete")
+        raise TrainingError(f"{flags.state / 'table.md'} is not complete")
 
 
-def _alone(train: Callable[[argparse.Namespace], None], parsed: argparse.Namespace) -> None:
-    require_one_process(f"octofold-train {parsed.command}")
-    train(parsed)
-
-
-TRAINERS: dict[str, Callable[[argparse.Namespace], None]] = {
-    "teacher": partial(_alone, _train_teacher),
+_COMMANDS: dict[str, Callable[[Any], None]] = {
+    "teacher": _train_teacher,
     "student": _train_student,
     "value": _train_value,
-    "ppo": partial(_alone, _train_ppo),
+    "ppo": _train_ppo,
     "imitation": _train_imitation,
-    "dqn": partial(_alone, _train_dqn),
-    "lazyzero": partial(_alone, _train_lazyzero),
-    "table": partial(_alone, _rebuild_table),
+    "dqn": _train_dqn,
+    "lazyzero": _train_lazyzero,
+    "table": _rebuild_table,
 }
-"""What trains, by the name of the command."""
+_SHARED = ("student", "value", "imitation")
+"""What several processes can train together."""
+
+
+def train(name: str, flags: RunFlags | TableFlags) -> None:
+    """Train what the command of this name trains.
+
+    Raises:
+        TrainingError: the recipe, the run or the machine does not allow it.
+    """
+    if name not in _SHARED:
+        require_one_process(f"octofold-train {name}")
+    _COMMANDS[name](flags)

@@ -1,53 +1,44 @@
 """The flags that name an adviser, and the adviser that they mean."""
 
-import argparse
-from argparse import Namespace
 from contextlib import ExitStack
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from octofold_game.commands.options import option
 from octofold_game.rules import legal_moves
 
-from octofold_client.cli.arguments import (
-    DEFAULT_TARGET,
-    add_model,
-    add_servers,
-    asked_for,
-    servers,
-)
+from octofold_client.cli.arguments import DEFAULT_TARGET, ModelFlags, OptionalServerFlags, asked_for
 from octofold_client.contenders.advice import Advice, Adviser, Thought, local_adviser, served_adviser
 from octofold_client.contenders.judges import COSTLY
 from octofold_client.errors import OctofoldError, UsageError
 
 
-def add_adviser(parser: argparse.ArgumentParser) -> None:
-    """Add `--player`, `--target`, the flags of `add_credentials`, `--model` and `--version`."""
-    parser.add_argument(
-        "--player", metavar="SPEC", help="local player to ask, such as ntuple:models/ntuple/2"
-    )
-    add_servers(parser, default="")
-    add_model(parser)
+@dataclass(kw_only=True)
+class AdviserFlags(OptionalServerFlags, ModelFlags):
+    """Who is asked for advice."""
 
+    player: str | None = option(None, "local player to ask, such as ntuple:models/ntuple/2", metavar="SPEC")
 
-def adviser_of(options: Namespace, stack: ExitStack) -> "Asked | None":
-    """The adviser of the flags; None if no flag names one.
+    def adviser(self, stack: ExitStack) -> "Asked | None":
+        """The adviser of the flags; None if no flag names one.
 
-    Raises:
-        UsageError: the player is unknown, or both a player and a model are named.
-        OctofoldError: the server cannot be reached, or does not have the model.
-    """
-    served = options.targets or options.model or options.version
-    if options.player and served:
-        raise UsageError("--player and a model of a server exclude each other")
-    if options.player:
-        return Asked(local_adviser(options.player))
-    if not served:
-        return None
-    options.targets = options.targets or [DEFAULT_TARGET]
-    asked = asked_for(options.model, options.version)
-    found = stack.enter_context(servers(options))
-    model = found.select(*asked)
-    return Asked(served_adviser(found.client, model))
+        Raises:
+            UsageError: the player is unknown, or both a player and a model are named.
+            OctofoldError: the server cannot be reached, or does not have the model.
+        """
+        served = self.targets or self.model or self.version
+        if self.player and served:
+            raise UsageError("--player and a model of a server exclude each other")
+        if self.player:
+            return Asked(local_adviser(self.player))
+        if not served:
+            return None
+        self.targets = self.targets or [DEFAULT_TARGET]
+        asked = asked_for(self.model, self.version)
+        found = stack.enter_context(self.servers())
+        model = found.select(*asked)
+        return Asked(served_adviser(found.client, model))
 
 
 class Asked:

@@ -3,30 +3,24 @@
 `studies/endings.py` computes the figures, and `studies/ending_report.py` formats them.
 """
 
-import functools
 import json
 import sys
-from argparse import Namespace
 from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from octofold_game.commands.options import argument, option
+from octofold_game.commands.subcommands import Command
 from octofold_game.system.files import write_text
 from octofold_game.trajectories import GAMES_AT_ONCE, Positions, batched, last_positions
 from rich.console import Console
 
-from octofold_client.cli.arguments import (
-    DEFAULT_TARGET,
-    MOST_GAMES,
-    Subcommands,
-    add_servers,
-    count,
-    targets,
-)
-from octofold_client.cli.html_report import HTML_FILE, add_html, check_html, write_html
-from octofold_client.cli.json_output import Files, add_json, print_files
-from octofold_client.cli.judging import add_judge, judge_of
+from octofold_client.cli.arguments import DEFAULT_TARGET, MOST_GAMES, PlotsFlag
+from octofold_client.cli.html_report import HTML_FILE, HtmlFlag, write_html
+from octofold_client.cli.json_output import Files, JsonFlag, print_files
+from octofold_client.cli.judging import JudgeFlags
 from octofold_client.contenders.judges import Judge
 from octofold_client.contenders.player_specs import is_spec
 from octofold_client.errors import EvaluationError
@@ -47,40 +41,18 @@ COSTLIEST_KEPT = 100
 """Number of costly moves in the JSON file."""
 
 
-def add(subcommands: "Subcommands") -> None:
-    """Add the subcommand."""
-    parser = subcommands.add_parser(
-        "analyse",
-        help="show where games were lost",
-        description="Examines the last moves of every game in a result folder and prints how the games "
-        "ended. With --judge, also prints how often the judge agrees and which moves cost most.",
+@dataclass(kw_only=True)
+class Options(JsonFlag, HtmlFlag, PlotsFlag, JudgeFlags):
+    """Its options."""
+
+    folder: Path = argument("FOLDER", "result folder")
+    last: int = option(50, "number of last moves of each game to examine", 1, MOST_GAMES, metavar="K")
+    costliest: int = option(
+        5, "number of stumbles of which the costliest move is printed as a board", 0, 1000
     )
-    parser.add_argument("folder", type=Path, metavar="FOLDER", help="result folder")
-    parser.add_argument(
-        "--last",
-        type=functools.partial(count, most=MOST_GAMES),
-        default=50,
-        metavar="K",
-        help="number of last moves of each game to examine (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--costliest",
-        type=functools.partial(count, most=1000, least=0),
-        default=5,
-        metavar="N",
-        help="number of stumbles of which the costliest move is printed as a board (default: %(default)s)",
-    )
-    add_judge(parser, "who values the moves")
-    add_servers(parser)
-    parser.add_argument(
-        "--plots", action="store_true", help="save a picture beside the report (needs the extra plots)"
-    )
-    add_html(parser)
-    add_json(parser)
-    parser.set_defaults(run=analyse)
 
 
-def analyse(options: Namespace) -> None:
+def analyse(options: Options) -> None:
     """Print where the games of a result folder were lost, and write an analysis into the folder.
 
     Ctrl-C ends the judging; the verdicts so far are printed and written.
@@ -91,10 +63,10 @@ def analyse(options: Namespace) -> None:
     """
     folder, conditions = ResultFolder.of_evaluation(options.folder)
     # Fail before minutes of work, not after them.
-    check_html(options)
+    options.check_html()
     pictures = pictures_of("octofold_client.studies.ending_pictures") if options.plots else None
     with ExitStack() as stack:
-        judge = judge_of(options, stack)
+        judge = options.judge_of(stack)
         endings, positions = _read(folder, options.last)
         verdicts = Verdicts.none(len(positions))
         interrupted = judge is not None and not _judge(judge, positions, verdicts)
@@ -147,13 +119,13 @@ def _judged_before(folder: Path) -> str | None:
         return None
 
 
-def _judge_flags(options: Namespace) -> list[str]:
+def _judge_flags(options: Options) -> list[str]:
     """The flags of `octofold replay` that show what the judge thinks."""
     if not options.judge:
         return []
     if is_spec(options.judge):
         return ["--player", options.judge]
-    elsewhere = options.targets != targets(DEFAULT_TARGET)
+    elsewhere = options.targets != [DEFAULT_TARGET]
     return ["--model", options.judge, *(["--target", ",".join(options.targets)] if elsewhere else [])]
 
 
@@ -188,3 +160,13 @@ def _title(conditions: Conditions, games: int, last: int) -> str:
 def _described(conditions: Conditions, judge: Judge | None, last: int) -> dict[str, Any]:
     judged_by = judge and {"name": judge.name, "unit": judge.unit, "sha256": judge.sha256}
     return {"schema": SCHEMA, **conditions.to_json(), "last_moves": last, "judge": judged_by}
+
+
+COMMAND = Command(
+    "analyse",
+    "show where games were lost",
+    "Examines the last moves of every game in a result folder and prints how the games "
+    "ended. With --judge, also prints how often the judge agrees and which moves cost most.",
+    Options,
+    analyse,
+)

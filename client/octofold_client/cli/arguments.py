@@ -1,14 +1,13 @@
 """Flags that several subcommands share, and the parsers of their values."""
 
-import argparse
-import functools
 import itertools
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
+from typing import Annotated
 
-from octofold_game.commands.command_line import Parser, whole_number
+from octofold_game.commands.options import File, Folder, Kind, Name, Seed, WrongValue, option
 
 from octofold_client.errors import InvalidRequest, UsageError
 from octofold_client.evaluation.lockstep import PATIENCE_SECONDS
@@ -16,8 +15,6 @@ from octofold_client.evaluation.servers import Servers, report_loading, report_m
 from octofold_client.evaluation.slices import slice_numbers
 from octofold_client.rpc.credentials import CredentialFiles, Credentials
 from octofold_client.rpc.targets import addresses_of
-
-Subcommands: TypeAlias = "argparse._SubParsersAction[Parser]"
 
 DEFAULT_TARGET = "127.0.0.1:50051"
 RESULTS = Path("results")
@@ -34,167 +31,160 @@ MOST_PARALLEL = 2 * 65_536
 MOST_PATIENCE = 7 * 24 * 3600
 
 
-def add_servers(parser: argparse.ArgumentParser, default: str = DEFAULT_TARGET, use: str = "") -> None:
-    """Add `--target`, as `targets`, and the flags of `add_credentials`.
-
-    Args:
-        parser: the parser of a subcommand.
-        default: the target without the flag; empty for no server.
-        use: what several servers do, for the help.
-    """
-    parser.add_argument(
-        "--target",
-        type=targets,
-        default=targets(default) if default else [],
-        dest="targets",
-        metavar="ADDRESS[,ADDRESS ...]",
-        help=f"addresses of the servers{use}: HOST:PORT, or dns:///NAME:PORT for all servers of a name "
-        f"({'default' if default else 'default with --model or --version'}: {DEFAULT_TARGET})",
-    )
-    add_credentials(parser)
-
-
-def targets(text: str) -> list[str]:
-    """The addresses of a target."""
+def _targets(text: str) -> list[str]:
     try:
         return list(addresses_of(text))
     except InvalidRequest as error:
-        raise argparse.ArgumentTypeError(str(error).removeprefix("the target ")) from None
+        raise WrongValue(str(error).removeprefix("the target ")) from None
 
 
-def servers(options: argparse.Namespace) -> Servers:
-    """Connections to the servers of `add_servers`; a line on standard error names each that is missing."""
-    return Servers(
-        options.targets, credentials_of(options), on_missing=report_missing, on_loading=report_loading
+def _slice(text: str) -> tuple[int, int]:
+    try:
+        return slice_numbers(text)
+    except ValueError as error:
+        raise WrongValue(str(error)) from None
+
+
+def _listed(text: str) -> list[str]:
+    names = text.split(",")
+    if not all(names):
+        raise WrongValue(f"{text!r} contains an empty name")
+    if len(set(names)) < len(names):
+        raise WrongValue(f"{text} contains a name twice")
+    return names
+
+
+Targets = Annotated[list[str], Kind(_targets, "addresses", "ADDRESS[,ADDRESS ...]", is_plain=True)]
+Names = Annotated[list[str], Kind(_listed, "names", "NAME[,NAME ...]", is_plain=True)]
+SliceNumbers = Annotated[tuple[int, int], Kind(_slice, "a slice", "K/N", is_plain=True)]
+_TARGET = (
+    "addresses of the servers that share the calls or games: HOST:PORT, or dns:///NAME:PORT for all of a name"
+)
+
+
+@dataclass(kw_only=True)
+class CredentialFlags:
+    """How to be known to a server."""
+
+    tls: bool = option(False, "use TLS (implied by the next three options)", begins="security")
+    tls_ca: File | None = option(
+        None, "CA certificates to trust (PEM; default: the system's CA certificates)", metavar="FILE"
+    )
+    tls_certificate: File | None = option(None, "client certificate (PEM)")
+    tls_key: File | None = option(None, "private key of the client certificate (PEM)")
+    token_file: File | None = option(
+        None, "file with the bearer token (default: the environment variable OCTOFOLD_TOKEN)"
+    )
+
+    def credential_files(self) -> CredentialFiles:
+        """The files that the flags name.
+
+        Raises:
+            UsageError: a client certificate without its key, or the other way round.
+        """
+        if (self.tls_certificate is None) != (self.tls_key is None):
+            raise UsageError("--tls-certificate and --tls-key need each other")
+        return CredentialFiles(
+            tls=self.tls,
+            authorities=self.tls_ca,
+            certificate=self.tls_certificate,
+            key=self.tls_key,
+            token=self.token_file,
+        )
+
+    def credentials(self) -> Credentials:
+        """The credentials that the flags name.
+
+        Raises:
+            UsageError: the flags contradict each other.
+            InvalidRequest: the token is invalid.
+            OSError: a file cannot be read.
+        """
+        return self.credential_files().read()
+
+
+@dataclass(kw_only=True)
+class ServerFlags(CredentialFlags):
+    """Which servers to ask."""
+
+    targets: Targets = option([DEFAULT_TARGET], f"{_TARGET} (default: {DEFAULT_TARGET})", flag="--target")
+
+    def servers(self) -> Servers:
+        """Connections to them; a line on standard error names each that is missing."""
+        return Servers(self.targets, self.credentials(), on_missing=report_missing, on_loading=report_loading)
+
+
+@dataclass(kw_only=True)
+class OptionalServerFlags(ServerFlags):
+    """Which servers to ask; none unless a flag says that one is meant."""
+
+    targets: Targets = option(
+        [], f"{_TARGET} (default with --model or --version: {DEFAULT_TARGET})", flag="--target"
     )
 
 
-def add_credentials(parser: argparse.ArgumentParser) -> None:
-    """Add the flags that `credential_files` reads."""
-    security = parser.add_argument_group("security")
-    security.add_argument("--tls", action="store_true", help="use TLS (implied by the next three options)")
-    security.add_argument(
-        "--tls-ca",
-        type=Path,
-        metavar="FILE",
-        help="CA certificates to trust (PEM; default: the system's CA certificates)",
-    )
-    security.add_argument("--tls-certificate", type=Path, metavar="FILE", help="client certificate (PEM)")
-    security.add_argument(
-        "--tls-key", type=Path, metavar="FILE", help="private key of the client certificate (PEM)"
-    )
-    security.add_argument(
-        "--token-file",
-        type=Path,
-        metavar="FILE",
-        help="file with the bearer token (default: the environment variable OCTOFOLD_TOKEN)",
-    )
+@dataclass(kw_only=True)
+class ModelFlags:
+    """Which model to ask."""
+
+    model: Name = option("", "model, NAME or NAME:VERSION (default: the server's default model)")
+    version: Name = option("", "version of the model (default: the newest ready version)", metavar="N")
 
 
-def credential_files(options: argparse.Namespace) -> CredentialFiles:
-    """The files that the flags of `add_credentials` name.
+@dataclass(kw_only=True)
+class PlayersFlag:
+    """Which local players play."""
 
-    Raises:
-        UsageError: a client certificate without its key, or the other way round.
-    """
-    if (options.tls_certificate is None) != (options.tls_key is None):
-        raise UsageError("--tls-certificate and --tls-key need each other")
-    return CredentialFiles(
-        tls=options.tls,
-        authorities=options.tls_ca,
-        certificate=options.tls_certificate,
-        key=options.tls_key,
-        token=options.token_file,
-    )
-
-
-def credentials_of(options: argparse.Namespace) -> Credentials:
-    """The credentials from the flags of `add_credentials`.
-
-    Raises:
-        UsageError: the flags contradict each other.
-        InvalidRequest: the token is invalid.
-        OSError: a file cannot be read.
-    """
-    return credential_files(options).read()
-
-
-def add_model(parser: argparse.ArgumentParser) -> None:
-    """Add `--model` and `--version`."""
-    parser.add_argument(
-        "--model",
-        default="",
-        metavar="NAME",
-        help="model, NAME or NAME:VERSION (default: the server's default model)",
-    )
-    parser.add_argument(
-        "--version", default="", metavar="N", help="version of the model (default: the newest ready version)"
-    )
-
-
-def add_players(parser: argparse.ArgumentParser) -> None:
-    """Add `--player`, which may be repeated."""
-    parser.add_argument(
-        "--player",
-        action="append",
-        default=[],
-        dest="players",
+    players: list[str] = option(
+        [],
+        "local player, such as expectimax:depth=2; may be repeated (docs/players.md lists all)",
+        flag="--player",
         metavar="SPEC",
-        help="local player, such as expectimax:depth=2; may be repeated (docs/players.md lists all)",
+        words="append",
     )
 
 
-def add_games(parser: argparse.ArgumentParser) -> None:
-    """Add `--games`, `--seed`, `--parallel`, `--out`, `--patience` and `--watch`."""
-    parser.add_argument(
-        "--games",
-        type=functools.partial(count, most=MOST_GAMES),
-        metavar="N",
-        help=f"number of games (default: {GAMES})",
+@dataclass(kw_only=True)
+class GameFlags:
+    """Which games to play, and where to keep them."""
+
+    games: int | None = option(None, f"number of games (default: {GAMES})", 1, MOST_GAMES)
+    seed: Seed = option(0, "seed of the new tiles; equal seeds give equal tiles", metavar="N")
+    parallel: int | None = option(
+        None,
+        f"number of games at a time (default: {PARALLEL}; {LOCAL_PARALLEL} for a local player)",
+        1,
+        MOST_PARALLEL,
     )
-    parser.add_argument(
-        "--seed",
-        type=seed,
-        default=0,
-        metavar="N",
-        help="seed of the new tiles; equal seeds give equal tiles (default: 0)",
-    )
-    parser.add_argument(
-        "--parallel",
-        type=functools.partial(count, most=MOST_PARALLEL),
-        metavar="N",
-        help=f"number of games at a time (default: {PARALLEL}; {LOCAL_PARALLEL} for a local player)",
-    )
-    parser.add_argument(
-        "--out",
-        type=Path,
-        metavar="DIR",
-        help="folder for replays and result (default: a new folder in results)",
-    )
-    parser.add_argument(
-        "--patience",
-        type=functools.partial(count, most=MOST_PATIENCE, least=0),
-        default=int(PATIENCE_SECONDS),
+    out: Folder | None = option(None, "folder for replays and result (default: a new folder in results)")
+    patience: int = option(
+        int(PATIENCE_SECONDS),
+        "how long to wait for servers of which none answers, such as one that restarts",
+        0,
+        MOST_PATIENCE,
         metavar="SECONDS",
-        help="how long to wait for servers of which none answers, such as one that restarts "
-        "(default: %(default)s s)",
     )
-    parser.add_argument(
-        "--watch",
-        action="store_true",
-        help="also keep the boards of running games in live.json of that folder, for the page of "
-        "octofold-serve (tab Watch)",
+    watch: bool = option(
+        False,
+        "also keep the boards of running games in live.json of that folder, for the page of octofold-serve "
+        "(tab Watch)",
     )
 
 
-def add_slice(parser: argparse.ArgumentParser) -> None:
-    """Add `--slice`."""
-    parser.add_argument(
-        "--slice",
-        type=slice_of_games,
-        metavar="K/N",
-        help="play only slice K of the games, cut into N slices; octofold merge puts them together",
+@dataclass(kw_only=True)
+class SliceFlag:
+    """Which part of the games to play."""
+
+    slice: SliceNumbers | None = option(
+        None, "play only slice K of the games, cut into N slices; octofold merge puts them together"
     )
+
+
+@dataclass(kw_only=True)
+class PlotsFlag:
+    """Whether to draw."""
+
+    plots: bool = option(False, "save a picture beside the report (needs the extra plots)")
 
 
 def asked_for(text: str, version: str = "") -> tuple[str, str]:
@@ -209,16 +199,6 @@ def asked_for(text: str, version: str = "") -> tuple[str, str]:
     return name, own or version
 
 
-def listed(text: str) -> list[str]:
-    """The names in a comma-separated list; none may be empty or repeated."""
-    names = text.split(",")
-    if not all(names):
-        raise argparse.ArgumentTypeError(f"{text!r} contains an empty name")
-    if len(set(names)) < len(names):
-        raise argparse.ArgumentTypeError(f"{text} contains a name twice")
-    return names
-
-
 def name_in_folder(name: str) -> str:
     """A name as a part of a folder's: a local player's may contain a path, and a server's model anything."""
     return _NOT_IN_NAMES.sub("-", name)
@@ -229,27 +209,3 @@ def result_folders(name: str) -> Iterator[Path]:
     yield RESULTS / name
     for number in itertools.count(2):
         yield RESULTS / f"{name}-{number}"
-
-
-def count(text: str, most: int, least: int = 1) -> int:
-    """A whole number from `least` to `most`."""
-    number = whole_number(text)
-    if number is None or not least <= number <= most:
-        raise argparse.ArgumentTypeError(f"{text:.40} is not a number from {least} to {most:,}")
-    return number
-
-
-def seed(text: str) -> int:
-    """A whole number from 0 to 2**64 - 1."""
-    number = whole_number(text)
-    if number is None or number >= 2**64:
-        raise argparse.ArgumentTypeError(f"{text:.40} is not a number from 0 to 2**64 - 1")
-    return number
-
-
-def slice_of_games(text: str) -> tuple[int, int]:
-    """The numbers of a slice K/N."""
-    try:
-        return slice_numbers(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None

@@ -3,35 +3,34 @@
 `evaluation/contest.py` computes the figures, and `evaluation/sequential.py` decides when to stop.
 """
 
-import argparse
-import functools
 import hashlib
 import os
 import re
 import sys
-from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
+from typing import Annotated
 
+from octofold_game.commands.options import Folder, Kind, WrongValue, argument, option
+from octofold_game.commands.subcommands import Command
 from octofold_game.rules import LARGEST_EXPONENT
 from rich.console import Console
 
 from octofold_client.cli.arguments import (
     MOST_GAMES,
     RESULTS,
-    Subcommands,
-    add_games,
-    add_players,
-    add_servers,
+    GameFlags,
+    PlayersFlag,
+    PlotsFlag,
+    ServerFlags,
     asked_for,
-    count,
-    credentials_of,
     name_in_folder,
 )
-from octofold_client.cli.html_report import add_html, check_html, write_html
-from octofold_client.cli.json_output import add_json, print_json
+from octofold_client.cli.html_report import HtmlFlag, write_html
+from octofold_client.cli.json_output import JsonFlag, print_json
 from octofold_client.cli.playing import Games, Players
 from octofold_client.contenders.contender import Contender
 from octofold_client.errors import EvaluationError, OctofoldError, Unavailable, UnknownModel, UsageError
@@ -68,82 +67,55 @@ _PERCENT = re.compile(r"([0-9]{1,2}(?:\.[0-9]{1,6})?)(%?)")
 _LONGEST_NAME = 100
 
 
-def add(subcommands: "Subcommands") -> None:
-    """Add the subcommand."""
-    parser = subcommands.add_parser(
-        "compare",
-        help="compare players on the same games",
-        usage="%(prog)s [A] [B ...] [--player SPEC ...] [options]",
-        description="Compares two or more result folders, models or local players on the same games. Prints "
-        "the average differences in score and their 95% intervals, for more than two players with a league "
-        "table, and writes comparison.json and comparison.md. With --no-worse-than and --equal-within, the "
-        f"exit code is 0 only if the answer is yes; {NOT_SHOWN} means no, or not decided.",
-    )
-    parser.add_argument(
-        "sides",
-        nargs="*",
-        metavar="A B",
-        help="result folders, or models, NAME or NAME:VERSION; --player adds local players",
-    )
-    add_players(parser)
-    add_servers(parser, use=" to share the games")
-    parser.add_argument(
-        "--models",
-        type=Path,
-        metavar="DIR",
-        help="start a server for this model repository on a free loopback port, instead of --target",
-    )
-    add_games(parser)
-    _add_decisions(parser)
-    parser.add_argument(
-        "--plots", action="store_true", help="save a picture beside the report (needs the extra plots)"
-    )
-    add_html(parser, _HTML_FILE)
-    add_json(parser)
-    parser.set_defaults(run=compare)
+def _margin(text: str) -> Fraction:
+    match = _PERCENT.fullmatch(text)
+    if match is None or not Fraction(match[1]):
+        raise WrongValue(f"{text} is not a percentage above 0% and below 100%, such as 2%")
+    if not match[2]:
+        raise WrongValue(f"{text} has no percent sign: write {text}% for {text} in a hundred")
+    return Fraction(match[1]) / 100
 
 
-def _add_decisions(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group(
-        "play until it is decided",
+Margin = Annotated[Fraction, Kind(_margin, "a percentage", "X%", is_plain=True)]
+
+
+@dataclass(kw_only=True)
+class Options(JsonFlag, HtmlFlag, PlotsFlag, GameFlags, ServerFlags, PlayersFlag):
+    """Its options."""
+
+    sides: list[str] = argument(
+        "A B", "result folders, or models, NAME or NAME:VERSION; --player adds local players", words="*"
+    )
+    models: Folder | None = option(
+        None, "start a server for this model repository on a free loopback port, instead of --target"
+    )
+    until_decided: bool = option(
+        False,
+        "play until the interval of every difference excludes zero",
+        begins="play until it is decided\n"
         "The answer is wrong in at most 5% of the runs, whenever the games stop. The margins also accept two "
         "result folders, and then play no games.",
     )
-    group.add_argument(
-        "--until-decided",
-        action="store_true",
-        help="play until the interval of every difference excludes zero",
+    no_worse_than: Margin | None = option(
+        None,
+        "play until B is shown to be at most X% worse than A, or more than X% worse",
+        alone="margin",
     )
-    margins = group.add_mutually_exclusive_group()
-    margins.add_argument(
-        "--no-worse-than",
-        type=_margin,
-        metavar="X%",
-        help="play until B is shown to be at most X%% worse than A, or more than X%% worse",
+    equal_within: Margin | None = option(
+        None,
+        "play until both are shown to be equal within X%, or one is shown to be worse",
+        alone="margin",
     )
-    margins.add_argument(
-        "--equal-within",
-        type=_margin,
-        metavar="X%",
-        help="play until both are shown to be equal within X%%, or one is shown to be worse",
+    capped: bool = option(
+        True,
+        "ask about plain averages (default: scores count up to four times the average of A in its first 100 "
+        "games, so that rare giants do not double the number of games)",
+        flag="--no-cap",
     )
-    group.add_argument(
-        "--no-cap",
-        action="store_false",
-        dest="capped",
-        help="ask about plain averages (default: scores count up to four times the average of A in its first "
-        "100 games, so that rare giants do not double the number of games)",
-    )
-    group.add_argument(
-        "--limit",
-        type=functools.partial(count, most=MOST_GAMES),
-        default=10_000,
-        metavar="N",
-        help="maximum number of games until it is decided (default: %(default)s)",
-    )
+    limit: int = option(10_000, "maximum number of games until it is decided", 1, MOST_GAMES)
 
 
-def compare(options: Namespace) -> int:
+def compare(options: Options) -> int:
     """Compare result folders, or play the games of models and local players and compare those.
 
     Returns:
@@ -174,7 +146,7 @@ def compare(options: Namespace) -> int:
     return 0 if question is None or contest.answer else NOT_SHOWN
 
 
-def _check(options: Namespace, question: Question | None) -> None:
+def _check(options: Options, question: Question | None) -> None:
     """Check that the flags fit each other.
 
     Raises:
@@ -188,7 +160,7 @@ def _check(options: Namespace, question: Question | None) -> None:
         )
     if options.html and len(sides) > MOST_RESULTS:
         raise UsageError(f"--html shows at most {MOST_RESULTS} sides, got {len(sides)}")
-    check_html(options)
+    options.check_html()
     if question is not None and len(sides) > 2:
         raise UsageError(f"{question.flag} compares two sides, got {len(sides)}")
     folders = [Path(side) for side in options.sides if _means_folder(side)]
@@ -217,7 +189,7 @@ def _check(options: Namespace, question: Question | None) -> None:
         existing(options.models)
 
 
-def _forecast(options: Namespace, question: Question, first: Contender) -> None:
+def _forecast(options: Options, question: Question, first: Contender) -> None:
     """Say before the games if `--limit` is too small even for two players that play all games alike."""
     share, games = 1 / CAP, FIRST_GAMES
     if not options.capped:
@@ -235,7 +207,7 @@ def _forecast(options: Namespace, question: Question, first: Contender) -> None:
         )
 
 
-def _play(options: Namespace, question: Question | None) -> tuple[Contest, Path]:
+def _play(options: Options, question: Question | None) -> tuple[Contest, Path]:
     """Play the games, until it is decided if asked; return the comparison and the folder for it."""
     games = Games.of(options)
     models = [asked_for(side) for side in options.sides]
@@ -245,7 +217,7 @@ def _play(options: Namespace, question: Question | None) -> tuple[Contest, Path]
             players = stack.enter_context(
                 Players([server.target], models, PLAINTEXT, options.players)
                 if server
-                else Players(options.targets, models, credentials_of(options), options.players)
+                else Players(options.targets, models, options.credentials(), options.players)
             )
         except (Unavailable, UnknownModel) as error:
             sides = " and ".join(options.sides)
@@ -272,7 +244,7 @@ def _check_different(players: Players) -> None:
         known.append(conditions)
 
 
-def _played(options: Namespace, games: Games, players: Players, question: Question | None) -> Contest:
+def _played(options: Options, games: Games, players: Players, question: Question | None) -> Contest:
     folders = [games.folder_of(contender, alone=False) for contender in players.contenders]
     deciding = options.until_decided or question is not None
     if question is not None:
@@ -309,19 +281,10 @@ def _show(contest: Contest, files: Mapping[str, Path], as_json: bool) -> None:
         print(f"{kind + ':':<9}{file}", file=sys.stderr)
 
 
-def _question_of(options: Namespace) -> Question | None:
+def _question_of(options: Options) -> Question | None:
     if options.no_worse_than is not None:
         return Question(options.no_worse_than)
     return None if options.equal_within is None else Question(options.equal_within, equal=True)
-
-
-def _margin(text: str) -> Fraction:
-    match = _PERCENT.fullmatch(text)
-    if match is None or not Fraction(match[1]):
-        raise argparse.ArgumentTypeError(f"{text} is not a percentage above 0% and below 100%, such as 2%")
-    if not match[2]:
-        raise argparse.ArgumentTypeError(f"{text} has no percent sign: write {text}% for {text} in a hundred")
-    return Fraction(match[1]) / 100
 
 
 def _means_folder(side: str) -> bool:
@@ -336,3 +299,16 @@ def _folder_name(names: Sequence[str], ending: str = "") -> str:
         return name
     digest = hashlib.sha256("\0".join(names).encode()).hexdigest()[:8]
     return f"compare-{len(names)}-players-{digest}{ending}"
+
+
+COMMAND = Command(
+    "compare",
+    "compare players on the same games",
+    "Compares two or more result folders, models or local players on the same games. Prints the average "
+    "differences in score and their 95% intervals, for more than two players with a league table, and writes "
+    "comparison.json and comparison.md. With --no-worse-than and --equal-within, the exit code is 0 only if "
+    f"the answer is yes; {NOT_SHOWN} means no, or not decided.",
+    Options,
+    compare,
+    usage="octofold compare [A] [B ...] [--player SPEC ...] [options]",
+)

@@ -2,19 +2,20 @@
 
 import secrets
 import sys
-from argparse import Namespace
 from collections.abc import Callable
 from contextlib import ExitStack
-from pathlib import Path
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from octofold_game.commands.options import Folder, Seed, option
+from octofold_game.commands.subcommands import Command
 from octofold_game.episodes import Episode
 from rich.console import Console
 from rich.live import Live
 
-from octofold_client.cli.advice import add_adviser, adviser_of
-from octofold_client.cli.arguments import RESULTS, Subcommands, seed
+from octofold_client.cli.advice import AdviserFlags
+from octofold_client.cli.arguments import RESULTS
 from octofold_client.contenders.advice import Thought
 from octofold_client.errors import UsageError
 from octofold_client.evaluation.result_folder import Conditions, KeptGames, ResultFolder
@@ -28,34 +29,20 @@ _LOOK_SECONDS = 0.5
 Ask = Callable[[NDArray[np.uint8]], Thought]
 
 
-def add(subcommands: "Subcommands") -> None:
-    """Add the subcommand."""
-    parser = subcommands.add_parser(
-        "hand",
-        help="play by hand on the terminal",
-        description="Plays 2048 by hand, with the arrow keys, WASD or HJKL. With --player, --model or "
-        "--target, a player or a model gives hints and says what it thinks of each move. Every game is kept; "
-        "the same command continues an unfinished one.",
-    )
-    parser.add_argument(
-        "--seed",
-        type=seed,
+@dataclass(kw_only=True)
+class Options(AdviserFlags):
+    """Its options."""
+
+    seed: Seed | None = option(
+        None,
+        "seed of the new tiles; equal seeds give equal tiles (default: that of --out, or a random one)",
         metavar="N",
-        help="seed of the new tiles; equal seeds give equal tiles (default: that of --out, or a random one)",
     )
-    parser.add_argument(
-        "--out",
-        type=Path,
-        default=RESULTS / "hand",
-        metavar="DIR",
-        help="folder for the games (default: %(default)s)",
-    )
-    parser.add_argument("--hint", action="store_true", help="show hints from the start")
-    add_adviser(parser)
-    parser.set_defaults(run=hand)
+    out: Folder = option(RESULTS / "hand", "folder for the games")
+    hint: bool = option(False, "show hints from the start")
 
 
-def hand(options: Namespace) -> None:
+def hand(options: Options) -> None:
     """Play by hand, and keep every game.
 
     Raises:
@@ -69,7 +56,7 @@ def hand(options: Namespace) -> None:
         options.seed = secrets.randbits(32) if known is None else known.seed
     conditions = Conditions("hand", "", "", "", options.seed)
     with ExitStack() as stack:
-        ask = adviser_of(options, stack)
+        ask = options.adviser(stack)
         if options.hint and ask is None:
             raise UsageError("--hint needs --player, --model or --target")
         kept = stack.enter_context(folder.open(conditions))
@@ -159,3 +146,14 @@ def _show(live: Live, hand: Hand, look: Look, ask: Ask | None) -> None:
     before = ask(hand.game.made[0]) if hand.game.made else None
     now = ask(hand.game.board) if hand.hint and not hand.game.over else None
     live.update(draw(hand, look, now, before, asked=True), refresh=True)
+
+
+COMMAND = Command(
+    "hand",
+    "play by hand on the terminal",
+    "Plays 2048 by hand, with the arrow keys, WASD or HJKL. With --player, --model or "
+    "--target, a player or a model gives hints and says what it thinks of each move. Every game is kept; "
+    "the same command continues an unfinished one.",
+    Options,
+    hand,
+)

@@ -1,8 +1,10 @@
 """The flag `--html` of report, compare, analyse and loadtest, and the file that it writes."""
 
-import argparse
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
+
+from octofold_game.commands.options import option
 
 from octofold_client.extras import pictures_of
 from octofold_client.studies.html.page import write_report
@@ -10,24 +12,24 @@ from octofold_client.studies.html.page import write_report
 HTML_FILE = "report.html"
 
 
-def add_html(parser: argparse.ArgumentParser, name: str = HTML_FILE) -> None:
-    """Add `--html`, which writes a file of this `name`."""
-    parser.add_argument(
-        "--html",
-        action="store_true",
-        help=f"write {name}: one file with pictures, tables, conditions and games to click through, "
-        "which needs no network (needs the extra plots)",
+@dataclass(kw_only=True)
+class HtmlFlag:
+    """The flag."""
+
+    html: bool = option(
+        False,
+        "write an HTML report: one file with pictures, tables, conditions and games to click through, which "
+        "needs no network (needs the extra plots)",
     )
 
+    def check_html(self) -> None:
+        """Fail before minutes of work, not after them.
 
-def check_html(options: argparse.Namespace) -> None:
-    """Fail before minutes of work, not after them.
-
-    Raises:
-        EvaluationError: `--html` is given, but matplotlib is not installed.
-    """
-    if options.html:
-        pictures_of("octofold_game.drawing.figures")
+        Raises:
+            EvaluationError: `--html` is given, but matplotlib is not installed.
+        """
+        if self.html:
+            pictures_of("octofold_game.drawing.figures")
 
 
 def write_html(file: Path, folders: Sequence[Path], remarks: Sequence[str] = ()) -> str:

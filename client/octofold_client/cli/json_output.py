@@ -1,9 +1,11 @@
 """`--json`: one JSON object on standard output, for programs. docs/commands.md describes the objects."""
 
-import argparse
 import json
 import sys
+from dataclasses import dataclass
 from typing import Any, TypeAlias
+
+from octofold_game.commands.options import option
 
 SCHEMA = 1
 """Version of the objects; it grows when a field is removed or changes its meaning."""
@@ -13,12 +15,12 @@ Files: TypeAlias = dict[str, str | list[str]]
 """By kind, such as `result` or `pictures`."""
 
 
-def add_json(parser: argparse.ArgumentParser) -> None:
-    """Add `--json`."""
-    parser.add_argument(
-        "--json",
-        action="store_true",
-        help="print one JSON object on standard output and nothing else there (docs/commands.md)",
+@dataclass(kw_only=True)
+class JsonFlag:
+    """The flag."""
+
+    json: bool = option(
+        False, "print one JSON object on standard output and nothing else there (docs/commands.md)"
     )
 
 

@@ -1,11 +1,12 @@
 """The flags of `octofold loadtest`, the parsers of their values, and the resulting options."""
 
-import argparse
-import functools
 import re
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated, Literal
 
-from octofold_client.cli.arguments import count, seed
+from octofold_game.commands.options import Folder, Kind, Seed, WrongValue, option
+
 from octofold_client.errors import InvalidRequest, LoadTestError, UsageError
 from octofold_client.evaluation.result_folder import replays_of
 from octofold_client.loadtest.forms import Form
@@ -19,150 +20,12 @@ _TIME = re.compile(r"(?P<number>[0-9]*\.?[0-9]+)(?P<unit>us|ms|s)")
 _NUMBER = re.compile(r"[0-9]*\.?[0-9]+")
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the flags that only a load test has."""
-    _add_loads(parser)
-    _add_measurement(parser)
-    parser.add_argument(
-        "--form",
-        type=form,
-        default=Form("unary"),
-        metavar="FORM",
-        help="form of the calls: unary, packed:N (N boards per call), stream:N, or oip:N (Open Inference "
-        "Protocol) (default: unary)",
-    )
-    parser.add_argument(
-        "--boards",
-        type=Path,
-        metavar="FILE",
-        help="replay file or result folder to take the boards from (default: games of a greedy player)",
-    )
-    parser.add_argument(
-        "--games",
-        action="store_true",
-        help="let each caller play its own games, as many at a time as the form has boards per call",
-    )
-    parser.add_argument(
-        "--seed",
-        type=seed,
-        default=0,
-        metavar="N",
-        help="seed of boards, games and arrivals (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--out", type=Path, metavar="DIR", help="folder for the result (default: a new folder in results)"
-    )
-    parser.add_argument("--plots", action="store_true", help="save pictures, too (needs the extra plots)")
-
-
-def _add_loads(parser: argparse.ArgumentParser) -> None:
-    load = parser.add_mutually_exclusive_group()
-    load.add_argument(
-        "--concurrency",
-        type=concurrencies,
-        metavar="LEVELS",
-        help="closed loop: number of callers, each of which sends its next call after an answer. A number, a "
-        "list such as 1,4,16, or a range: 4:16:4 adds 4, 1:128:2x doubles (default: 1:128:2x)",
-    )
-    load.add_argument(
-        "--rate",
-        type=rates,
-        metavar="LEVELS",
-        help="open loop: calls per second, sent without waiting for answers; levels as above",
-    )
-    load.add_argument(
-        "--slo",
-        type=limit,
-        metavar="pN=TIME",
-        help="search for the highest rate that keeps this latency limit without an error, such as p99=20ms",
-    )
-    parser.add_argument(
-        "--arrivals",
-        choices=("poisson", "constant"),
-        default="poisson",
-        help="spread the calls of an open loop at random or evenly (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--think",
-        type=duration,
-        default=0.0,
-        metavar="TIME",
-        help="average pause of a caller before each call, such as 50ms (default: 0s)",
-    )
-    parser.add_argument(
-        "--processes",
-        type=functools.partial(count, most=MOST_PROCESSES),
-        default=1,
-        metavar="N",
-        help="number of load-generating processes, each with its own connection (default: %(default)s)",
-    )
-
-
-def _add_measurement(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--ramp",
-        type=duration,
-        default=1.0,
-        metavar="TIME",
-        help="time for the load to grow to its full size; not measured (default: 1s)",
-    )
-    parser.add_argument(
-        "--window",
-        type=positive_duration,
-        default=2.0,
-        metavar="TIME",
-        help="length of one measurement window (default: 2s)",
-    )
-    parser.add_argument(
-        "--windows",
-        type=functools.partial(count, most=MOST_STEPS),
-        default=10,
-        metavar="N",
-        help="maximum windows per step; a step ends earlier once three windows agree (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--timeout",
-        type=positive_duration,
-        default=10.0,
-        metavar="TIME",
-        help="deadline of a call (default: 10s)",
-    )
-
-
-def options_of(flags: argparse.Namespace) -> LoadTestOptions:
-    """The options from the flags of `add_arguments`.
-
-    Raises:
-        UsageError: the options contradict each other.
-        EvaluationError: the file of boards does not exist.
-    """
-    levels = {"concurrency": tuple(flags.concurrency)} if flags.concurrency else {}
-    replays = None if flags.boards is None else replays_of(flags.boards)
-    try:
-        return LoadTestOptions(
-            **levels,
-            rates=tuple(flags.rate or ()),
-            limit=flags.slo,
-            poisson=flags.arrivals == "poisson",
-            think_seconds=flags.think,
-            form=flags.form,
-            games=flags.games,
-            replays=replays,
-            processes=flags.processes,
-            plan=Plan(flags.ramp, flags.window, flags.windows),
-            timeout_seconds=flags.timeout,
-            seed=flags.seed,
-        )
-    except LoadTestError as error:
-        raise UsageError(str(error)) from None
-
-
 def concurrencies(text: str) -> list[int]:
     """The whole numbers that a text of levels means."""
     found = levels(text, MOST_CALLERS)
     for value in found:
         if value != int(value):
-            raise argparse.ArgumentTypeError(f"{text}: {value:g} is not a whole number of callers")
+            raise WrongValue(f"{text}: {value:g} is not a whole number of callers")
     return [int(value) for value in found]
 
 
@@ -184,11 +47,11 @@ def levels(text: str, most: float) -> list[float]:
             found.append(start)
             continue
         if len(rest) != 2:
-            raise argparse.ArgumentTypeError(f"{part} is not a range such as 4:16:4 or 1:128:2x")
+            raise WrongValue(f"{part} is not a range such as 4:16:4 or 1:128:2x")
         end, step = _level(rest[0], part, most), _level(rest[1].removesuffix("x"), part, most)
         found += _range(part, start, end, step, multiply=rest[1].endswith("x"))
     if len(found) > MOST_STEPS:
-        raise argparse.ArgumentTypeError(f"{text} has more than {MOST_STEPS:,} levels")
+        raise WrongValue(f"{text} has more than {MOST_STEPS:,} levels")
     return found
 
 
@@ -197,7 +60,7 @@ def limit(text: str) -> Limit:
     name, equals, time = text.partition("=")
     percent = "100" if name == "max" else name.removeprefix("p") if name.startswith("p") else ""
     if not equals or not _NUMBER.fullmatch(percent) or not 0 < float(percent) <= 100:
-        raise argparse.ArgumentTypeError(f"{text} is not a limit such as p99=20ms")
+        raise WrongValue(f"{text} is not a limit such as p99=20ms")
     return Limit(float(percent), positive_duration(time) * 1e3)
 
 
@@ -206,14 +69,14 @@ def form(text: str) -> Form:
     try:
         return Form.parse(text)
     except InvalidRequest as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
+        raise WrongValue(str(error)) from None
 
 
 def duration(text: str) -> float:
     """The seconds that a text such as 300us, 20ms or 1.5s means."""
     match = _TIME.fullmatch(text)
     if match is None:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a time such as 20ms or 1.5s")
+        raise WrongValue(f"{text!r} is not a time such as 20ms or 1.5s")
     return float(match["number"]) * _UNITS[match["unit"]]
 
 
@@ -221,15 +84,15 @@ def positive_duration(text: str) -> float:
     """The seconds, which must be above 0."""
     seconds = duration(text)
     if not seconds:
-        raise argparse.ArgumentTypeError(f"{text} is not above 0")
+        raise WrongValue(f"{text} is not above 0")
     return seconds
 
 
 def _range(text: str, start: float, end: float, step: float, multiply: bool) -> list[float]:
     if end < start:
-        raise argparse.ArgumentTypeError(f"{text} ends below its start")
+        raise WrongValue(f"{text} ends below its start")
     if multiply and step <= 1:
-        raise argparse.ArgumentTypeError(f"{text}: {step:g}x does not grow")
+        raise WrongValue(f"{text}: {step:g}x does not grow")
     found: list[float] = []
     value = start
     while value <= end * (1 + 1e-9) and len(found) <= MOST_STEPS:
@@ -240,7 +103,94 @@ def _range(text: str, start: float, end: float, step: float, multiply: bool) -> 
 
 def _level(text: str, part: str, most: float) -> float:
     if not _NUMBER.fullmatch(text):
-        raise argparse.ArgumentTypeError(f"{part}: {text!r} is not a number above 0")
+        raise WrongValue(f"{part}: {text!r} is not a number above 0")
     if not 0 < float(text) <= most:
-        raise argparse.ArgumentTypeError(f"{part}: {text} is not above 0 and at most {most:,.0f}")
+        raise WrongValue(f"{part}: {text} is not above 0 and at most {most:,.0f}")
     return float(text)
+
+
+Callers = Annotated[list[int], Kind(concurrencies, "levels", "LEVELS", is_plain=True)]
+Rates = Annotated[list[float], Kind(rates, "levels", "LEVELS", is_plain=True)]
+Slo = Annotated[Limit, Kind(limit, "a limit", "pN=TIME", is_plain=True)]
+Time = Annotated[float, Kind(duration, "a time", "TIME", is_plain=True)]
+PositiveTime = Annotated[float, Kind(positive_duration, "a time", "TIME", is_plain=True)]
+CallForm = Annotated[Form, Kind(form, "a form", "FORM", is_plain=True)]
+
+
+@dataclass(kw_only=True)
+class LoadFlags:
+    """What only a load test has."""
+
+    concurrency: Callers = option(
+        [],
+        "closed loop: number of callers, each of which sends its next call after an answer. A number, a list "
+        "such as 1,4,16, or a range: 4:16:4 adds 4, 1:128:2x doubles (default: 1:128:2x)",
+        alone="load",
+    )
+    rate: Rates = option(
+        [],
+        "open loop: calls per second, sent without waiting for answers; levels as above",
+        alone="load",
+    )
+    slo: Slo | None = option(
+        None,
+        "search for the highest rate that keeps this latency limit without an error, such as p99=20ms",
+        alone="load",
+    )
+    arrivals: Literal["poisson", "constant"] = option(
+        "poisson", "spread the calls of an open loop at random or evenly"
+    )
+    think: Time = option(0.0, "average pause of a caller before each call, such as 50ms (default: 0s)")
+    processes: int = option(
+        1, "number of load-generating processes, each with its own connection", 1, MOST_PROCESSES
+    )
+    ramp: Time = option(1.0, "time for the load to grow to its full size; not measured (default: 1s)")
+    window: PositiveTime = option(2.0, "length of one measurement window (default: 2s)")
+    windows: int = option(
+        10,
+        "maximum windows per step; a step ends earlier once three windows agree",
+        1,
+        MOST_STEPS,
+    )
+    timeout: PositiveTime = option(10.0, "deadline of a call (default: 10s)")
+    form: CallForm = option(
+        Form("unary"),
+        "form of the calls: unary, packed:N (N boards per call), stream:N, or oip:N (Open Inference "
+        "Protocol)",
+    )
+    boards: Path | None = option(
+        None, "replay file or result folder to take the boards from (default: games of a greedy player)"
+    )
+    games: bool = option(
+        False, "let each caller play its own games, as many at a time as the form has boards per call"
+    )
+    seed: Seed = option(0, "seed of boards, games and arrivals", metavar="N")
+    out: Folder | None = option(None, "folder for the result (default: a new folder in results)")
+    plots: bool = option(False, "save pictures, too (needs the extra plots)")
+
+    def load(self) -> LoadTestOptions:
+        """The options of the load test.
+
+        Raises:
+            UsageError: they contradict each other.
+            EvaluationError: the file of boards does not exist.
+        """
+        levels = {"concurrency": tuple(self.concurrency)} if self.concurrency else {}
+        replays = None if self.boards is None else replays_of(self.boards)
+        try:
+            return LoadTestOptions(
+                **levels,
+                rates=tuple(self.rate),
+                limit=self.slo,
+                poisson=self.arrivals == "poisson",
+                think_seconds=self.think,
+                form=self.form,
+                games=self.games,
+                replays=replays,
+                processes=self.processes,
+                plan=Plan(self.ramp, self.window, self.windows),
+                timeout_seconds=self.timeout,
+                seed=self.seed,
+            )
+        except LoadTestError as error:
+            raise UsageError(str(error)) from None

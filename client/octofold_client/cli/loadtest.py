@@ -5,27 +5,19 @@ after every step.
 """
 
 import json
-from argparse import Namespace
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
+from octofold_game.commands.subcommands import Command
 from octofold_game.rules import LARGEST_EXPONENT
 from octofold_game.system.files import write_text
 from rich.console import Console
 
-from octofold_client.cli.arguments import (
-    Subcommands,
-    add_model,
-    add_servers,
-    asked_for,
-    credentials_of,
-    name_in_folder,
-    result_folders,
-    servers,
-)
-from octofold_client.cli.html_report import HTML_FILE, add_html, check_html, write_html
-from octofold_client.cli.json_output import Files, add_json, print_files
-from octofold_client.cli.load_levels import add_arguments, options_of
+from octofold_client.cli.arguments import ModelFlags, ServerFlags, asked_for, name_in_folder, result_folders
+from octofold_client.cli.html_report import HTML_FILE, HtmlFlag, write_html
+from octofold_client.cli.json_output import Files, JsonFlag, print_files
+from octofold_client.cli.load_levels import LoadFlags
 from octofold_client.contenders.served_model import ServedModel
 from octofold_client.errors import EvaluationError
 from octofold_client.evaluation.result_folder import ResultFolder, check_writable
@@ -46,23 +38,12 @@ from octofold_client.terminal.interrupts import DeferredInterrupts
 REPORT = "loadtest.md"
 
 
-def add(subcommands: "Subcommands") -> None:
-    """Add the subcommand."""
-    parser = subcommands.add_parser(
-        "loadtest",
-        help="measure throughput and latency of servers under load",
-        description="Loads one or more servers step by step, each step until three windows agree, and prints "
-        "rates and latencies. Ctrl-C ends the test and keeps the results so far.",
-    )
-    add_servers(parser)
-    add_model(parser)
-    add_arguments(parser)
-    add_html(parser)
-    add_json(parser)
-    parser.set_defaults(run=loadtest)
+@dataclass(kw_only=True)
+class Options(JsonFlag, HtmlFlag, LoadFlags, ModelFlags, ServerFlags):
+    """Its options."""
 
 
-def loadtest(flags: Namespace) -> None:
+def loadtest(flags: Options) -> None:
     """Measure the loads that the flags name, or search for the highest rate, and print the result.
 
     The steps measured so far are kept, whatever ends the test.
@@ -72,12 +53,12 @@ def loadtest(flags: Namespace) -> None:
         EvaluationError: the folder or the file of boards is not usable.
         OctofoldError: the server cannot be reached or does not have the model.
     """
-    options = options_of(flags)
+    options = flags.load()
     # Fail before minutes of work, not after them.
-    check_html(flags)
+    flags.check_html()
     draw = pictures_of("octofold_client.loadtest.pictures").draw if flags.plots else None
-    credentials, asked = credentials_of(flags), asked_for(flags.model, flags.version)
-    with servers(flags) as found:
+    credentials, asked = flags.credentials(), asked_for(flags.model, flags.version)
+    with flags.servers() as found:
         served = found.select(*asked)
         server_version, target = found.client.server_version(), found.target
     largest = served.largest_exponent or LARGEST_EXPONENT
@@ -184,3 +165,13 @@ def _folder(out: Path | None, setup: Setup, options: LoadTestOptions) -> Path:
         raise EvaluationError(f"{folder} contains an evaluation; choose another folder with --out")
     check_writable(folder)
     return folder
+
+
+COMMAND = Command(
+    "loadtest",
+    "measure throughput and latency of servers under load",
+    "Loads one or more servers step by step, each step until three windows agree, and prints "
+    "rates and latencies. Ctrl-C ends the test and keeps the results so far.",
+    Options,
+    loadtest,
+)

@@ -1,36 +1,28 @@
 """`octofold merge`: puts the slices of an evaluation together."""
 
-from argparse import Namespace
+from dataclasses import dataclass
 from pathlib import Path
 
+from octofold_game.commands.options import Folder, argument, option
+from octofold_game.commands.subcommands import Command
 from rich.console import Console
 
-from octofold_client.cli.arguments import Subcommands
-from octofold_client.cli.json_output import add_json
+from octofold_client.cli.json_output import JsonFlag
 from octofold_client.cli.playing import report
 from octofold_client.evaluation.merging import merge as merge_slices
 from octofold_client.evaluation.result_folder import ResultFolder
 from octofold_client.terminal.display import count_on, display_on
 
 
-def add(subcommands: "Subcommands") -> None:
-    """Add the subcommand."""
-    parser = subcommands.add_parser(
-        "merge",
-        help="put the slices of an evaluation together",
-        description="Puts the result folders of all slices (octofold evaluate --slice K/N) together, as if "
-        "one program had played all games, and prints the table. Refuses folders of different conditions, "
-        "games that are missing, and games that are in two folders.",
-    )
-    parser.add_argument("folders", type=Path, nargs="+", metavar="DIR", help="result folder of a slice")
-    parser.add_argument(
-        "--out", type=Path, required=True, metavar="DIR", help="new folder for the whole evaluation"
-    )
-    add_json(parser)
-    parser.set_defaults(run=merge)
+@dataclass(kw_only=True)
+class Options(JsonFlag):
+    """Its options."""
+
+    folders: list[Path] = argument("DIR", "result folder of a slice", words="+")
+    out: Folder = option(..., "new folder for the whole evaluation (required)")
 
 
-def merge(options: Namespace) -> None:
+def merge(options: Options) -> None:
     """Write the whole evaluation into a new folder, and print its table.
 
     Raises:
@@ -41,3 +33,14 @@ def merge(options: Namespace) -> None:
         evaluation = merge_slices(options.folders, options.out, on_read=count)
     # The slices may have run at the same time, so their moves per second are none of the whole.
     report(ResultFolder(options.out), evaluation, options, pace=False)
+
+
+COMMAND = Command(
+    "merge",
+    "put the slices of an evaluation together",
+    "Puts the result folders of all slices (octofold evaluate --slice K/N) together, as if "
+    "one program had played all games, and prints the table. Refuses folders of different conditions, "
+    "games that are missing, and games that are in two folders.",
+    Options,
+    merge,
+)

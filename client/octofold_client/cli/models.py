@@ -1,33 +1,26 @@
 """`octofold models`: lists the models of a server."""
 
-from argparse import Namespace
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
+from octofold_game.commands.subcommands import Command
 from octofold_game.contract.model import Card, Strength
 
-from octofold_client.cli.arguments import Subcommands, add_servers, servers
-from octofold_client.cli.json_output import add_json, print_json
+from octofold_client.cli.arguments import ServerFlags
+from octofold_client.cli.json_output import JsonFlag, print_json
 from octofold_client.rpc.answers import Model, ModelVersion
 from octofold_client.wording import counted
 
 
-def add(subcommands: "Subcommands") -> None:
-    """Add the subcommand."""
-    parser = subcommands.add_parser(
-        "models",
-        help="list the models of a server",
-        description="Lists every model version of a server, with its state, its precision, and its strength "
-        "by the evaluation in its card.",
-    )
-    add_servers(parser)
-    add_json(parser)
-    parser.set_defaults(run=models)
+@dataclass(kw_only=True)
+class Options(JsonFlag, ServerFlags):
+    """Its options."""
 
 
-def models(options: Namespace) -> None:
+def models(options: Options) -> None:
     """Print every model version of a server; a version that is not ready with its reason."""
-    with servers(options) as found:
+    with options.servers() as found:
         if options.json:
             print_json({"models": [_model(model) for model in found.models]})
             return
@@ -94,3 +87,13 @@ def _card(card: Card) -> dict[str, Any]:
         "value_unit": card.value_unit,
         "strength": None if card.strength is None else msgspec.to_builtins(card.strength),
     }
+
+
+COMMAND = Command(
+    "models",
+    "list the models of a server",
+    "Lists every model version of a server, with its state, its precision, and its strength "
+    "by the evaluation in its card.",
+    Options,
+    models,
+)

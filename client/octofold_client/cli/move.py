@@ -2,18 +2,20 @@
 
 import math
 import sys
-from argparse import Namespace
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from octofold_game.commands.options import argument, option
+from octofold_game.commands.subcommands import Command
 from octofold_game.rules import LARGEST_EXPONENT, MOVE_NAMES
 
-from octofold_client.cli.arguments import Subcommands, add_model, add_servers, asked_for, servers
+from octofold_client.cli.arguments import ModelFlags, ServerFlags, asked_for
 from octofold_client.cli.board_text import BoardTextError, parse_board, parse_lines
-from octofold_client.cli.json_output import add_json, print_json
+from octofold_client.cli.json_output import JsonFlag, print_json
 from octofold_client.contenders.served_model import ServedModel
 from octofold_client.errors import UsageError
 from octofold_client.rpc.client import Client
@@ -21,30 +23,20 @@ from octofold_client.rpc.client import Client
 BOARDS_A_CALL = 4096
 
 
-def add(subcommands: "Subcommands") -> None:
-    """Add the subcommand."""
-    parser = subcommands.add_parser(
-        "move",
-        help="print the next move for a board, or for a file of boards",
-        description="Prints the move for the board on the command line, or one line of CSV for each board of "
-        "standard input: 16 columns, separated by commas or spaces, or four lines of 4 columns.",
-    )
-    parser.add_argument(
+@dataclass(kw_only=True)
+class Options(JsonFlag, ModelFlags, ServerFlags):
+    """Its options."""
+
+    board: list[str] = argument(
         "board",
-        nargs="*",
-        help="16 exponents, row by row, or four rows of 4, separated by / or ; or line ends, or in "
-        "brackets: 0 is empty, 1 is tile 2, 2 is tile 4 ... (default: standard input)",
+        "16 exponents, row by row, or four rows of 4, separated by / or ; or line ends, or in brackets: 0 is "
+        "empty, 1 is tile 2, 2 is tile 4 ... (default: standard input)",
+        words="*",
     )
-    parser.add_argument(
-        "--tiles", action="store_true", help="read tiles (0, 2, 4, 8 ...) instead of exponents"
-    )
-    add_servers(parser)
-    add_model(parser)
-    add_json(parser)
-    parser.set_defaults(run=move)
+    tiles: bool = option(False, "read tiles (0, 2, 4, 8 ...) instead of exponents")
 
 
-def move(options: Namespace) -> None:
+def move(options: Options) -> None:
     """Print the move for the board on the command line, or one line of CSV for each line of standard input.
 
     Raises:
@@ -54,7 +46,7 @@ def move(options: Namespace) -> None:
     """
     one = _named(options.board, options.tiles) if options.board else None
     asked = asked_for(options.model, options.version)
-    with servers(options) as found:
+    with options.servers() as found:
         served = found.select(*asked)
         boards = np.array([one], np.uint8) if one is not None else _typed(options.tiles, served)
         answers = _answers(found.client, served, boards)
@@ -127,3 +119,13 @@ def _described(number: int, shares: list[float], served: ServedModel) -> dict[st
 
 def _name(number: int) -> str:
     return "over" if number < 0 else MOVE_NAMES[number]
+
+
+COMMAND = Command(
+    "move",
+    "print the next move for a board, or for a file of boards",
+    "Prints the move for the board on the command line, or one line of CSV for each board of "
+    "standard input: 16 columns, separated by commas or spaces, or four lines of 4 columns.",
+    Options,
+    move,
+)

@@ -1,23 +1,17 @@
 """`octofold play`: starts a server, evaluates a model on it and stops it."""
 
-from argparse import Namespace
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
+from octofold_game.commands.options import Folder, option
+from octofold_game.commands.subcommands import Command
 from rich.console import Console
 from rich.text import Text
 
-from octofold_client.cli.arguments import (
-    RESULTS,
-    Subcommands,
-    add_games,
-    add_model,
-    add_slice,
-    asked_for,
-    result_folders,
-)
-from octofold_client.cli.json_output import add_json
+from octofold_client.cli.arguments import RESULTS, GameFlags, ModelFlags, SliceFlag, asked_for, result_folders
+from octofold_client.cli.json_output import JsonFlag
 from octofold_client.cli.playing import Games, Players, folder_name, report
 from octofold_client.contenders.contender import Contender
 from octofold_client.errors import EvaluationError, FolderInUse, OctofoldError
@@ -28,29 +22,14 @@ from octofold_client.rpc.local_server import LocalServer
 DEFAULT_MODELS = Path("models")
 
 
-def add(subcommands: "Subcommands") -> None:
-    """Add the subcommand."""
-    parser = subcommands.add_parser(
-        "play",
-        help="start a server, evaluate a model on it, stop it",
-        description="Starts a server on a free loopback port, evaluates a model on it and stops it. The "
-        "server reads the environment variables of octofold-serve, such as OCTOFOLD_DEVICE.",
-    )
-    parser.add_argument(
-        "--models",
-        type=Path,
-        default=DEFAULT_MODELS,
-        metavar="DIR",
-        help="model repository (default: %(default)s)",
-    )
-    add_model(parser)
-    add_games(parser)
-    add_slice(parser)
-    add_json(parser)
-    parser.set_defaults(run=play)
+@dataclass(kw_only=True)
+class Options(JsonFlag, SliceFlag, GameFlags, ModelFlags):
+    """Its options."""
+
+    models: Folder = option(DEFAULT_MODELS, "model repository")
 
 
-def play(options: Namespace) -> None:
+def play(options: Options) -> None:
     """Start a server, play games on it, and always stop it.
 
     Without --out, it continues an interrupted evaluation. If the evaluation is complete or in use by another
@@ -104,3 +83,13 @@ def _folders(contender: Contender, games: Games) -> Iterator[ResultFolder]:
     for folder in map(ResultFolder, result_folders(name)):
         if not folder.result.exists() and folder.conditions() in (None, conditions):
             yield folder
+
+
+COMMAND = Command(
+    "play",
+    "start a server, evaluate a model on it, stop it",
+    "Starts a server on a free loopback port, evaluates a model on it and stops it. The "
+    "server reads the environment variables of octofold-serve, such as OCTOFOLD_DEVICE.",
+    Options,
+    play,
+)

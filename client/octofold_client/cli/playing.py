@@ -1,7 +1,6 @@
 """Plays games into a result folder and shows progress; used by evaluate, compare, play and record."""
 
 import sys
-from argparse import Namespace
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -10,8 +9,8 @@ from typing import Any, Protocol, Self
 
 from rich.console import Console
 
-from octofold_client.cli.arguments import GAMES, LOCAL_PARALLEL, PARALLEL, RESULTS, name_in_folder
-from octofold_client.cli.json_output import print_json
+from octofold_client.cli.arguments import GAMES, LOCAL_PARALLEL, PARALLEL, RESULTS, GameFlags, name_in_folder
+from octofold_client.cli.json_output import JsonFlag, print_json
 from octofold_client.contenders.contender import Contender
 from octofold_client.contenders.player_specs import LocalPlayer, local_player
 from octofold_client.contenders.player_thread import PlayerThread
@@ -51,7 +50,7 @@ class Games:
     """How long to wait for servers of which none answers."""
 
     @classmethod
-    def of(cls, options: Namespace) -> Self:
+    def of(cls, options: GameFlags) -> Self:
         """The games from the flags of `add_games`.
 
         Raises:
@@ -205,7 +204,7 @@ class Players:
             raise
 
 
-def report(folder: ResultFolder, evaluation: Evaluation, options: Namespace, *, pace: bool = True) -> None:
+def report(folder: ResultFolder, evaluation: Evaluation, options: JsonFlag, *, pace: bool = True) -> None:
     """Print one evaluation, as JSON if `--json` asks for it."""
     if options.json:
         print_json({"evaluations": [as_json(folder, evaluation)]})

@@ -1,18 +1,19 @@
 """`octofold ray`: places servers on the nodes of a Ray cluster, and tells their addresses."""
 
-import argparse
 import functools
 import sys
-from argparse import Namespace
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+from octofold_game.commands.options import File, Folder, Kind, argument, option
+from octofold_game.commands.subcommands import Command
 from octofold_game.system.files import write_text
 
-from octofold_client.cli.arguments import Subcommands, add_credentials, count, credential_files
+from octofold_client.cli.arguments import CredentialFlags
 from octofold_client.cli.spreading import SERVICE
-from octofold_client.errors import ClusterError
+from octofold_client.errors import ClusterError, UsageError
 from octofold_client.extras import ray_part
 from octofold_client.terminal.interrupts import DeferredInterrupts
 from octofold_client.wording import counted, listed
@@ -27,101 +28,51 @@ GRACE_SECONDS = "5"
 """`--grace` of the replicas, unless it follows --: LocalServer would not wait for clients to notice."""
 
 
-def add(subcommands: "Subcommands") -> None:
-    """Add the subcommand, which has subcommands itself."""
-    parser = subcommands.add_parser(
-        "ray",
-        help="place servers on a Ray cluster",
-        description="Places servers on the nodes of a Ray cluster. Clients connect to them directly.",
-    )
-    actions = parser.add_subparsers(metavar="ACTION", required=True)
-    _add_serve(actions)
-    addresses = actions.add_parser(
-        "addresses",
-        help="print the addresses of the replicas, for --target",
-        description="Prints the addresses of the replicas that serve, separated by commas as --target wants "
-        "them. The exit code is 1 if no replica serves.",
-    )
-    _add_service(addresses)
-    addresses.set_defaults(run=print_addresses)
+def _name(text: str) -> str:
+    if not text or not all(c.isalnum() or c in "._-" for c in text):
+        raise ValueError
+    return text
 
 
-def _add_service(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--cluster",
-        default="auto",
+ServiceName = Annotated[str, Kind(_name, "letters, digits, '.', '_' and '-'", "NAME", is_plain=True)]
+
+
+@dataclass(kw_only=True)
+class ServiceFlags:
+    """Which replicas of which cluster."""
+
+    cluster: str = option(
+        "auto",
+        "address of the Ray cluster (default: the cluster of this machine)",
         metavar="HOST:PORT",
-        help="address of the Ray cluster (default: the cluster of this machine)",
     )
-    parser.add_argument(
-        "--name", type=_name, default=SERVICE, help="name of the replicas (default: %(default)s)"
-    )
+    name: ServiceName = option(SERVICE, "name of the replicas")
 
 
-def _add_serve(actions: "Subcommands") -> None:
-    parser = actions.add_parser(
-        "serve",
-        help="run octofold-serve on the nodes, until Ctrl-C",
-        usage="octofold ray serve [--FLAG VALUE ...] [-- OPTIONS OF octofold-serve]",
-        description="Runs a number of octofold-serve processes on the nodes of a Ray cluster until Ctrl-C, "
-        "and replaces those that end or whose node dies. Every node needs Octofold with its server, and the "
-        "models. What follows -- goes to octofold-serve.",
+@dataclass(kw_only=True)
+class Options(CredentialFlags, ServiceFlags):
+    """The options of `octofold ray serve`."""
+
+    models: Folder = option(Path("models"), "model repository, in the same folder on every node")
+    replicas: int = option(1, "number of replicas", 1, MOST_REPLICAS)
+    cpus: float = option(
+        1.0,
+        "CPUs that a replica needs, as Ray counts them; it runs as many batches at a time",
+        0,
+        10_000,
     )
-    _add_service(parser)
-    parser.add_argument(
-        "--models",
-        type=Path,
-        default=Path("models"),
-        metavar="DIR",
-        help="model repository, in the same folder on every node (default: %(default)s)",
+    gpus: float = option(0.0, "GPUs that a replica needs", 0, 64)
+    wait: float = option(60.0, "time to wait for room in the cluster", 1, 86_400, metavar="SECONDS")
+    open: bool = option(
+        False,
+        "listen on the address of the node, so that everyone who can reach it may call; without this flag, "
+        "replicas do so only with --tokens or --tls-client-ca after --, and otherwise listen on 127.0.0.1",
     )
-    parser.add_argument(
-        "--replicas",
-        type=functools.partial(count, most=MOST_REPLICAS),
-        default=1,
-        metavar="N",
-        help="number of replicas (default: 1)",
-    )
-    parser.add_argument(
-        "--cpus",
-        type=functools.partial(_number, least=0, most=10_000),
-        default=1.0,
-        metavar="N",
-        help="CPUs that a replica needs, as Ray counts them; it runs as many batches at a time (default: 1)",
-    )
-    parser.add_argument(
-        "--gpus",
-        type=functools.partial(_number, least=0, most=64),
-        default=0.0,
-        metavar="N",
-        help="GPUs that a replica needs (default: 0)",
-    )
-    parser.add_argument(
-        "--wait",
-        type=functools.partial(_number, least=1, most=86_400),
-        default=60.0,
-        metavar="SECONDS",
-        help="time to wait for room in the cluster (default: 60)",
-    )
-    parser.add_argument(
-        "--open",
-        action="store_true",
-        help="listen on the address of the node, so that everyone who can reach it may call; without this "
-        "flag, replicas do so only with --tokens or --tls-client-ca after --, and otherwise listen on "
-        "127.0.0.1",
-    )
-    parser.add_argument(
-        "--address-file",
-        type=Path,
-        metavar="FILE",
-        help="keep the addresses of the replicas in this file, one a line",
-    )
-    parser.add_argument("options", nargs="*", help=argparse.SUPPRESS)
-    add_credentials(parser)
-    parser.set_defaults(run=serve)
+    address_file: File | None = option(None, "keep the addresses of the replicas in this file, one a line")
+    options: list[str] = argument("OPTION", "options of octofold-serve, after --", words="*")
 
 
-def serve(options: Namespace) -> None:
+def serve(options: Options) -> None:
     """Place replicas, keep their number, and stop them after Ctrl-C.
 
     Raises:
@@ -152,7 +103,7 @@ def serve(options: Namespace) -> None:
                 options.address_file.unlink(missing_ok=True)
 
 
-def print_addresses(options: Namespace) -> None:
+def print_addresses(options: ServiceFlags) -> None:
     """Print the addresses of the replicas.
 
     Raises:
@@ -173,28 +124,28 @@ def _report(file: Path | None, addresses: Sequence[str]) -> None:
         print(f"serving on {listed(addresses)}; Ctrl-C stops the replicas", file=sys.stderr)
 
 
-def _check_options(options: Namespace) -> None:
+def _check_options(options: Options) -> None:
     """End with an error if the options of octofold-serve contradict the placement."""
     given = _flags(options)
     if chosen := given.intersection(CHOSEN_HERE):
-        options.refuse(f"{listed(sorted(chosen))} cannot follow --: each replica gets its own")
+        raise UsageError(f"{listed(sorted(chosen))} cannot follow --: each replica gets its own")
     if "--tokens" in given and "--tls-certificate" not in given:
-        options.refuse(
+        raise UsageError(
             "--tokens needs --tls-certificate and --tls-key: a client sends no token to another machine in "
             "plaintext"
         )
 
 
-def _is_open(options: Namespace) -> bool:
+def _is_open(options: Options) -> bool:
     """Whether replicas listen on the addresses of their nodes."""
     return bool(options.open or _flags(options).intersection(KEYS))
 
 
-def _flags(options: Namespace) -> set[str]:
+def _flags(options: Options) -> set[str]:
     return {word.partition("=")[0] for word in options.options}
 
 
-def _check_machines(options: Namespace, machines: int) -> None:
+def _check_machines(options: Options, machines: int) -> None:
     """Check that clients can connect to the replicas.
 
     Raises:
@@ -207,7 +158,7 @@ def _check_machines(options: Namespace, machines: int) -> None:
         )
 
 
-def _plan(options: Namespace) -> Any:
+def _plan(options: Options) -> Any:
     """What to place."""
     given = _flags(options)
     own = ["--grace", GRACE_SECONDS]
@@ -218,7 +169,7 @@ def _plan(options: Namespace) -> Any:
         options.models.absolute(),
         (*own, *options.options),
         _is_open(options),
-        credential_files(options).absolute(),
+        options.credential_files().absolute(),
     )
     return ray_part("placement").Plan(
         options.name,
@@ -230,17 +181,28 @@ def _plan(options: Namespace) -> Any:
     )
 
 
-def _number(text: str, least: float, most: float) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = float("nan")
-    if not least <= value <= most:
-        raise argparse.ArgumentTypeError(f"{text} is not a number from {least:g} to {most:,}")
-    return value
-
-
-def _name(text: str) -> str:
-    if not text or not all(c.isalnum() or c in "._-" for c in text):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a name of letters, digits, '.', '_' and '-'")
-    return text
+COMMAND = Command(
+    "ray",
+    "place servers on a Ray cluster",
+    "Places servers on the nodes of a Ray cluster. Clients connect to them directly.",
+    subcommands=(
+        Command(
+            "serve",
+            "run octofold-serve on the nodes, until Ctrl-C",
+            "Runs a number of octofold-serve processes on the nodes of a Ray cluster until Ctrl-C, and "
+            "replaces those that end or whose node dies. Every node needs Octofold with its server, and the "
+            "models. What follows -- goes to octofold-serve.",
+            Options,
+            serve,
+            usage="octofold ray serve [--FLAG VALUE ...] [-- OPTIONS OF octofold-serve]",
+        ),
+        Command(
+            "addresses",
+            "print the addresses of the replicas, for --target",
+            "Prints the addresses of the replicas that serve, separated by commas as --target wants them. "
+            "The exit code is 1 if no replica serves.",
+            ServiceFlags,
+            print_addresses,
+        ),
+    ),
+)

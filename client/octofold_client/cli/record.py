@@ -1,21 +1,17 @@
 """`octofold record`: games as play logs, from which networks learn."""
 
-from argparse import Namespace
 from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Annotated
 
+from octofold_game.commands.options import Name, one_of, option
+from octofold_game.commands.subcommands import Command
 from octofold_game.play_logs.reading import SUFFIXES
 from rich.console import Console
 
-from octofold_client.cli.arguments import (
-    RESULTS,
-    Subcommands,
-    add_games,
-    add_servers,
-    asked_for,
-    credentials_of,
-)
-from octofold_client.cli.json_output import add_json, print_json
-from octofold_client.cli.judging import add_judge, judge_of
+from octofold_client.cli.arguments import RESULTS, GameFlags, asked_for
+from octofold_client.cli.json_output import JsonFlag, print_json
+from octofold_client.cli.judging import JudgeFlags
 from octofold_client.cli.playing import Games, Players, as_json, folder_name, show
 from octofold_client.contenders.judges import served_judge
 from octofold_client.contenders.player_specs import LocalPlayer
@@ -26,45 +22,27 @@ from octofold_client.terminal.display import count_on, display_on
 from octofold_client.wording import counted
 
 
-def add(subcommands: "Subcommands") -> None:
-    """Add the subcommand."""
-    parser = subcommands.add_parser(
-        "record",
-        help="play games and write their moves down, for networks to learn from",
-        description="Plays full games as evaluate does, and writes every move into play logs: the board, the "
-        "move and the cell of the new tile. After Ctrl-C or a lost connection, the same command continues "
-        "where it stopped.",
+@dataclass(kw_only=True)
+class Options(JsonFlag, JudgeFlags, GameFlags):
+    """Its options."""
+
+    model: Name = option(
+        "", "model that plays, NAME or NAME:VERSION (default: the server's default model)", alone="who"
     )
-    add_servers(parser, use=" to share the games")
-    who = parser.add_mutually_exclusive_group()
-    who.add_argument(
-        "--model",
-        default="",
-        metavar="NAME",
-        help="model that plays, NAME or NAME:VERSION (default: the server's default model)",
+    player: str | None = option(
+        None, "player in this process, such as random or expectimax:depth=2", metavar="SPEC", alone="who"
     )
-    who.add_argument(
-        "--player", metavar="SPEC", help="player in this process, such as random or expectimax:depth=2"
+    format: Annotated[str, one_of(*(suffix[1:] for suffix in SUFFIXES))] = option(
+        "txt.gz",
+        "text, plain or compressed, or Parquet (txt.zst and parquet need the extra logs); only Parquet has "
+        "room for probabilities and for what a judge thinks",
     )
-    add_games(parser)
-    parser.add_argument(
-        "--format",
-        choices=[suffix[1:] for suffix in SUFFIXES],
-        default="txt.gz",
-        help="text, plain or compressed, or Parquet (default %(default)s; txt.zst and parquet need the "
-        "extra logs)",
+    probabilities: bool = option(
+        False, "also write the model's probabilities of the four moves (Parquet only)"
     )
-    parser.add_argument(
-        "--probabilities",
-        action="store_true",
-        help="also write the model's probabilities of the four moves (Parquet only)",
-    )
-    add_judge(parser, "also write what the four moves are worth to this judge (Parquet only)")
-    add_json(parser)
-    parser.set_defaults(run=record)
 
 
-def record(options: Namespace) -> None:
+def record(options: Options) -> None:
     """Play games into a result folder and write their moves beside them.
 
     Raises:
@@ -81,9 +59,9 @@ def record(options: Namespace) -> None:
         )
     models = [] if options.player else [asked_for(options.model)]
     specs = [options.player] if options.player else []
-    credentials = credentials_of(options)
+    credentials = options.credentials()
     with ExitStack() as stack:
-        judge = judge_of(options, stack)
+        judge = options.judge_of(stack)
         players = stack.enter_context(Players(options.targets, models, credentials, specs))
         (contender,) = players.contenders
         player = None
@@ -109,3 +87,14 @@ def _logs_line(folder: ResultFolder, files: list[LogFile]) -> str:
     moves = sum(file.moves for file in files)
     names = files[0].file if len(files) == 1 else f"{files[0].file} to {files[-1].file}"
     return f"logs:    {counted(moves, 'move')} in {folder.path}: {names}"
+
+
+COMMAND = Command(
+    "record",
+    "play games and write their moves down, for networks to learn from",
+    "Plays full games as evaluate does, and writes every move into play logs: the board, the "
+    "move and the cell of the new tile. After Ctrl-C or a lost connection, the same command continues "
+    "where it stopped.",
+    Options,
+    record,
+)

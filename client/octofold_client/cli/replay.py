@@ -3,26 +3,27 @@
 `terminal/viewer.py` is its screen, and `replay_export.py` writes the files.
 """
 
-import argparse
-import functools
 import sys
 import time
-from argparse import Namespace
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
+from octofold_game.commands.options import Kind, argument, option, whole_number
+from octofold_game.commands.subcommands import Command
 from octofold_game.episodes import Episode
 from octofold_game.replays import read_replays
 from octofold_game.trajectories import Walk
 from rich.console import Console, Group
 from rich.live import Live
 
-from octofold_client.cli.advice import Asked, add_adviser, adviser_of
-from octofold_client.cli.arguments import MOST_GAMES, Subcommands, count
-from octofold_client.cli.replay_export import add_export, check_export, export
+from octofold_client.cli.advice import AdviserFlags, Asked
+from octofold_client.cli.arguments import MOST_GAMES
+from octofold_client.cli.replay_export import ExportFlags, export
 from octofold_client.errors import EvaluationError
 from octofold_client.evaluation.result_folder import replays_of
 from octofold_client.terminal.boards import Look, full_screen
@@ -33,51 +34,40 @@ _LOOK_SECONDS = 0.5
 """How often the size of the terminal is looked at."""
 
 
-def add(subcommands: "Subcommands") -> None:
-    """Add the subcommand."""
-    parser = subcommands.add_parser(
-        "replay",
-        help="step through a game on the terminal, or write it as a GIF or text",
-        description="Shows a game move by move, forwards and backwards. With --player, --model "
-        "or --target, also shows what a player or model thinks of each move, and steps to the moves "
-        "that it would make otherwise. With --out, writes the game to a file instead.",
-    )
-    parser.add_argument("file", type=Path, metavar="FILE", help="replay file or result folder")
-    parser.add_argument(
-        "--game",
-        type=_game,
-        default="best",
-        metavar="best|worst|N",
-        help="game to show (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--move",
-        type=functools.partial(count, most=MOST_GAMES, least=0),
-        default=0,
-        metavar="N",
-        help="start after N moves (default: 0)",
-    )
-    add_export(parser)
-    add_adviser(parser)
-    parser.set_defaults(run=replay)
+def _game(text: str) -> str | int:
+    number = whole_number(text)
+    if text not in ("best", "worst") and (number is None or number > MOST_GAMES):
+        raise ValueError
+    return text if number is None else number
 
 
-def replay(options: Namespace) -> None:
+Game = Annotated[str | int, Kind(_game, "best, worst or the number of a game", "best|worst|N", is_plain=True)]
+
+
+@dataclass(kw_only=True)
+class Options(AdviserFlags, ExportFlags):
+    """Its options."""
+
+    file: Path = argument("FILE", "replay file or result folder")
+    game: Game = option("best", "game to show")
+
+
+def replay(options: Options) -> None:
     """Step through the games of a replay file, or export one.
 
     Raises:
         EvaluationError: the file does not contain the game, or this is not a terminal.
         OctofoldError: the server cannot be reached, or does not have the model.
     """
-    check_export(options)
+    options.check_export()
     file = replays_of(options.file)
     episode = chosen(file, options.game)
     with ExitStack() as stack:
         if options.out is not None:
-            export(options, titled(file, episode), Walk.of(episode), adviser_of(options, stack))
+            export(options, titled(file, episode), Walk.of(episode), options.adviser(stack))
             return
         console = full_screen("replay", "; --out FILE.txt writes the game as text", dumb_too=True)
-        _Viewer(console, file, episode, adviser_of(options, stack)).run(options.move)
+        _Viewer(console, file, episode, options.adviser(stack)).run(options.move)
 
 
 def chosen(file: Path, which: str | int) -> Episode:
@@ -233,9 +223,12 @@ def disputable(at: int, last: int, direction: int) -> NDArray[np.int64]:
     return np.arange(at + 1, last) if direction > 0 else np.arange(at - 1, -1, -1)
 
 
-def _game(text: str) -> str | int:
-    if text in ("best", "worst"):
-        return text
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"{text!r} is neither best, worst nor the number of a game")
-    return count(text, MOST_GAMES, least=0)
+COMMAND = Command(
+    "replay",
+    "step through a game on the terminal, or write it as a GIF or text",
+    "Shows a game move by move, forwards and backwards. With --player, --model "
+    "or --target, also shows what a player or model thinks of each move, and steps to the moves "
+    "that it would make otherwise. With --out, writes the game to a file instead.",
+    Options,
+    replay,
+)

@@ -1,13 +1,13 @@
 """`octofold replay --out`: writes a part of a game as an animated GIF or as text."""
 
-import argparse
-import functools
-from argparse import Namespace
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
+from octofold_game.commands.options import Kind, WrongValue, option
 from octofold_game.commands.suggestions import missing
 from octofold_game.drawing.board_text import board_text
 from octofold_game.rules import MOVE_NAMES
@@ -16,7 +16,7 @@ from octofold_game.trajectories import Walk
 from rich.console import Console
 
 from octofold_client.cli.advice import Asked
-from octofold_client.cli.arguments import MOST_GAMES, count
+from octofold_client.cli.arguments import MOST_GAMES
 from octofold_client.contenders.advice import Advice
 from octofold_client.errors import EvaluationError, UsageError
 from octofold_client.extras import pictures_of
@@ -32,54 +32,63 @@ _FASTEST = 50
 _OPTIONS = ("to", "every", "speed")
 
 
-def add_export(parser: argparse.ArgumentParser) -> None:
-    """Add `--out`, `--to`, `--every` and `--speed`."""
-    group = parser.add_argument_group("export")
-    group.add_argument(
-        "--out",
-        type=_file,
-        metavar="FILE",
-        help="write the game to FILE.gif (needs the extra plots) or FILE.txt, from the position of --move on",
+def _file(text: str) -> Path:
+    file = Path(text)
+    if file.suffix not in (GIF, TEXT) or not file.stem:
+        raise WrongValue(f"{text!r} does not end in {GIF} or {TEXT}")
+    return file
+
+
+ExportFile = Annotated[Path, Kind(_file, "a file", "FILE", is_plain=True)]
+
+
+@dataclass(kw_only=True)
+class ExportFlags:
+    """Which part of a game to write, and where."""
+
+    move: int = option(0, "start after N moves", 0, MOST_GAMES)
+    out: ExportFile | None = option(
+        None,
+        "write the game to FILE.gif (needs the extra plots) or FILE.txt, from the position of --move on",
+        begins="export",
     )
-    position = functools.partial(count, most=MOST_GAMES, least=0)
-    group.add_argument("--to", type=position, metavar="N", help="stop after N moves (default: the end)")
-    group.add_argument(
-        "--every",
-        type=functools.partial(count, most=MOST_GAMES),
-        metavar="N",
-        help=f"write every Nth position and the last one (default: so that a GIF has at most "
-        f"{SENSIBLE_FRAMES} frames; 1 for text)",
+    to: int | None = option(None, "stop after N moves (default: the end)", 0, MOST_GAMES)
+    every: int | None = option(
+        None,
+        f"write every Nth position and the last one (default: so that a GIF has at most {SENSIBLE_FRAMES} "
+        "frames; 1 for text)",
+        1,
+        MOST_GAMES,
     )
-    group.add_argument(
-        "--speed",
-        type=functools.partial(count, most=_FASTEST),
-        metavar="N",
-        help="positions per second of a GIF (default: 5)",
-    )
+    speed: int | None = option(None, "positions per second of a GIF (default: 5)", 1, _FASTEST)
+
+    def check_export(self) -> None:
+        """Check that the flags fit each other.
+
+        Raises:
+            UsageError: they do not.
+        """
+        if self.out is None:
+            for name in _OPTIONS:
+                if getattr(self, name) is not None:
+                    raise UsageError(f"--{name} needs --out")
+        elif not self.out.parent.is_dir():
+            raise UsageError(f"--out: {missing(self.out.parent)}")
+        elif self.speed is not None and self.out.suffix != GIF:
+            raise UsageError("--speed is for a GIF")
+        elif self.to is not None and self.to < self.move:
+            raise UsageError(f"--to {self.to} is before --move {self.move}")
 
 
-def check_export(options: Namespace) -> None:
-    """End with an error if options of an export contradict each other."""
-    if options.out is None:
-        for option in _OPTIONS:
-            if getattr(options, option) is not None:
-                options.refuse(f"--{option} needs --out")
-    elif not options.out.parent.is_dir():
-        options.refuse(f"--out: {missing(options.out.parent)}")
-    elif options.speed is not None and options.out.suffix != GIF:
-        options.refuse("--speed is for a GIF")
-    elif options.to is not None and options.to < options.move:
-        options.refuse(f"--to {options.to} is before --move {options.move}")
-
-
-def export(options: Namespace, title: str, walk: Walk, ask: Asked | None) -> None:
+def export(options: ExportFlags, title: str, walk: Walk, ask: Asked | None) -> None:
     """Write the positions of the flags, and print what was written.
 
     Raises:
         EvaluationError: the game is shorter, the GIF would have too many frames, or Pillow is not installed.
         OSError: the file cannot be written.
     """
-    file: Path = options.out
+    assert options.out is not None
+    file = options.out
     rows = positions(options, len(walk.moves))
     scenes = (_scene(walk, row, ask) for row in rows.tolist())
     with count_on(display_on(Console(stderr=True)), len(rows), f"exporting {title}", "positions") as done:
@@ -96,7 +105,7 @@ def export(options: Namespace, title: str, walk: Walk, ask: Asked | None) -> Non
     print(f"{file}: {len(rows):,} positions, move {rows[0]:,} to {rows[-1]:,} ({kept})")
 
 
-def positions(options: Namespace, moves: int) -> NDArray[np.int64]:
+def positions(options: ExportFlags, moves: int) -> NDArray[np.int64]:
     """The numbers of moves before the positions to write, of a game of `moves` moves.
 
     Raises:
@@ -106,7 +115,7 @@ def positions(options: Namespace, moves: int) -> NDArray[np.int64]:
     for flag, number in (("--move", options.move), ("--to", last)):
         if number > moves:
             raise EvaluationError(f"{flag} {number} is after the end of the game, which has {moves:,} moves")
-    gif = options.out.suffix == GIF
+    gif = options.out is not None and options.out.suffix == GIF
     span = last - options.move
     every = options.every or (1 + (span - 1) // (SENSIBLE_FRAMES - 1) if gif and span else 1)
     rows = np.append(np.arange(options.move, last, every), last)
@@ -146,10 +155,3 @@ def _counted(scenes: Iterator[Scene], done: Callable[[int], None]) -> Iterator[S
     for scene in scenes:
         yield scene
         done(1)
-
-
-def _file(text: str) -> Path:
-    file = Path(text)
-    if file.suffix not in (GIF, TEXT) or not file.stem:
-        raise argparse.ArgumentTypeError(f"{text!r} does not end in {GIF} or {TEXT}")
-    return file

@@ -1,20 +1,21 @@
 """`octofold report`: rebuilds result, report and pictures of a result folder from its replays."""
 
 import sys
-from argparse import Namespace
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from octofold_game.commands.options import File, argument, option
+from octofold_game.commands.subcommands import Command
 from octofold_game.commands.suggestions import missing
 from octofold_game.trajectories import Climb
 from rich.console import Console
 
-from octofold_client.cli.arguments import Subcommands
-from octofold_client.cli.html_report import HTML_FILE, add_html, check_html, write_html
-from octofold_client.cli.json_output import Files, add_json, print_files
+from octofold_client.cli.html_report import HTML_FILE, HtmlFlag, write_html
+from octofold_client.cli.json_output import Files, JsonFlag, print_files
 from octofold_client.cli.playing import as_json
-from octofold_client.errors import EvaluationError
+from octofold_client.errors import EvaluationError, UsageError
 from octofold_client.evaluation.result import Evaluation
 from octofold_client.evaluation.result_folder import ResultFolder
 from octofold_client.evaluation.tables import missing_note
@@ -29,42 +30,26 @@ from octofold_client.terminal.tables import print_report
 OVERLAY_FILE = "report-of-several.html"
 
 
-def add(subcommands: "Subcommands") -> None:
-    """Add the subcommand."""
-    parser = subcommands.add_parser(
-        "report",
-        help="rebuild the result, report and pictures of a result folder",
-        description="Rebuilds result.json and report.md from the replays in a result folder, and prints the "
-        "table. Also works for unfinished evaluations. With --html, also shows several results in one "
-        "report, and load tests.",
+@dataclass(kw_only=True)
+class Options(JsonFlag, HtmlFlag):
+    """Its options."""
+
+    folders: list[Path] = argument(
+        "FOLDER",
+        f"result folder; with --html also the folder of a load test, and at most {MOST_RESULTS} folders",
+        words="+",
     )
-    parser.add_argument(
-        "folders",
-        nargs="+",
-        type=Path,
-        metavar="FOLDER",
-        help=f"result folder; with --html also the folder of a load test, and at most {MOST_RESULTS} folders",
+    plots: bool = option(False, "save pictures beside the report (needs the extra plots)")
+    parquet: bool = option(
+        False, f"save the scores as {scores.FILE} beside the report (needs the extra logs)"
     )
-    parser.add_argument(
-        "--plots", action="store_true", help="save pictures beside the report (needs the extra plots)"
+    out: File | None = option(
+        None,
+        f"file of --html (default: {HTML_FILE} in the folder; of several, {OVERLAY_FILE} here)",
     )
-    parser.add_argument(
-        "--parquet",
-        action="store_true",
-        help=f"save the scores as {scores.FILE} beside the report (needs the extra logs)",
-    )
-    add_html(parser)
-    add_json(parser)
-    parser.add_argument(
-        "--out",
-        type=Path,
-        metavar="FILE",
-        help=f"file of --html (default: {HTML_FILE} in the folder; of several, {OVERLAY_FILE} here)",
-    )
-    parser.set_defaults(run=report)
 
 
-def report(options: Namespace) -> None:
+def report(options: Options) -> None:
     """Rebuild the result, the report and, if asked, the pictures of a folder, and print the table.
 
     Several folders, and load tests, are only shown in an HTML file.
@@ -77,7 +62,7 @@ def report(options: Namespace) -> None:
     first = options.folders[0]
     several = len(options.folders) > 1
     # Fail before minutes of work, not after them.
-    check_html(options)
+    options.check_html()
     draw = pictures_of("octofold_client.studies.pictures").draw if options.plots else None
     write_scores = scores.parquet_writer() if options.parquet else None
     is_load_test = (first / LOAD_TEST_FILE).exists()
@@ -93,28 +78,28 @@ def report(options: Namespace) -> None:
     print_files(content, files, options.json)
 
 
-def _check(options: Namespace) -> None:
+def _check(options: Options) -> None:
     """End with an error if the flags contradict each other."""
     several = len(options.folders) > 1
     if len(options.folders) > MOST_RESULTS:
-        options.refuse(f"a report shows at most {MOST_RESULTS} folders, got {len(options.folders)}")
+        raise UsageError(f"a report shows at most {MOST_RESULTS} folders, got {len(options.folders)}")
     if several and options.plots:
-        options.refuse("--plots saves the pictures of one folder; --html shows several in one report")
+        raise UsageError("--plots saves the pictures of one folder; --html shows several in one report")
     if several and options.parquet:
-        options.refuse("--parquet saves the scores of one folder")
+        raise UsageError("--parquet saves the scores of one folder")
     if several and not options.html:
-        options.refuse("several folders need --html, which shows them in one report")
+        raise UsageError("several folders need --html, which shows them in one report")
     if options.out is not None and not options.html:
-        options.refuse("--out names the file of --html, which is missing")
+        raise UsageError("--out names the file of --html, which is missing")
     if options.out is not None and not options.out.parent.is_dir():
-        options.refuse(f"--out: {missing(options.out.parent)}")
+        raise UsageError(f"--out: {missing(options.out.parent)}")
     if options.out is not None and options.out.is_dir():
-        options.refuse(f"--out: {options.out} is a folder, not a file")
+        raise UsageError(f"--out: {options.out} is a folder, not a file")
     if options.out is not None and options.out.suffix.lower() not in (".html", ".htm"):
-        options.refuse(f"--out: {options.out} must end with .html")
+        raise UsageError(f"--out: {options.out} must end with .html")
     for number, folder in enumerate(options.folders):
         if folder.resolve() in (other.resolve() for other in options.folders[:number]):
-            options.refuse(f"{folder} is given twice")
+            raise UsageError(f"{folder} is given twice")
 
 
 def _rebuild(
@@ -141,3 +126,14 @@ def _rebuild(
         files["scores"] = str(folder.path / scores.FILE)
     files["pictures"] = [str(folder.path / name) for name in drawn]
     return as_json(folder, evaluation), files
+
+
+COMMAND = Command(
+    "report",
+    "rebuild the result, report and pictures of a result folder",
+    "Rebuilds result.json and report.md from the replays in a result folder, and prints the "
+    "table. Also works for unfinished evaluations. With --html, also shows several results in one "
+    "report, and load tests.",
+    Options,
+    report,
+)

@@ -1,11 +1,18 @@
 """The flags that spread an evaluation over a Ray cluster, and the tasks that they mean."""
 
-import argparse
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from octofold_client.cli.arguments import DEFAULT_TARGET, credential_files
+from octofold_game.commands.options import option
+
+from octofold_client.cli.arguments import (
+    DEFAULT_TARGET,
+    CredentialFlags,
+    Names,
+    OptionalServerFlags,
+    PlayersFlag,
+)
 from octofold_client.cli.playing import Cluster
 from octofold_client.contenders.player_specs import LocalPlayer
 from octofold_client.contenders.served_model import ServedModel
@@ -19,54 +26,11 @@ SERVICE = "octofold"
 LOOK_SECONDS = 0.5
 
 
-def add_cluster(parser: argparse.ArgumentParser) -> None:
-    """Add `--ray` and `--ray-name`."""
-    ray = parser.add_argument_group("spreading over a Ray cluster")
-    ray.add_argument(
-        "--ray",
-        nargs="?",
-        const="auto",
-        metavar="HOST:PORT",
-        help="play the games in tasks of this Ray cluster, with its replicas (octofold ray serve) unless "
-        "--target is given; without an address, the cluster of this machine",
-    )
-    ray.add_argument(
-        "--ray-name", default=SERVICE, metavar="NAME", help="name of the replicas (default: %(default)s)"
-    )
-
-
-@contextmanager
-def cluster_of(options: argparse.Namespace) -> Iterator[tuple[Sequence[str], Cluster | None]]:
-    """The servers to ask, and the cluster that plays; connected to it while the block runs.
-
-    Raises:
-        ClusterError: no cluster answers, or no replica serves there.
-        EvaluationError: Ray is not installed.
-    """
-    if options.ray is None:
-        yield options.targets or [DEFAULT_TARGET], None
-        return
-    cluster, directory = ray_part("cluster"), ray_part("directory")
-    with cluster.connected(options.ray):
-        if options.targets or (options.players and not options.models):
-            yield options.targets, RayCluster(options, lambda: options.targets)
-            return
-
-        targets: list[str] = directory.addresses(options.ray_name)
-        if not targets:
-            raise ClusterError(
-                f"the Ray cluster has no replica named {options.ray_name}: place some with octofold ray "
-                "serve, or name a server with --target"
-            )
-        # Later, games wait for the answer. A replica whose node has just died gives none.
-        yield targets, RayCluster(options, lambda: directory.addresses(options.ray_name, LOOK_SECONDS))
-
-
 @dataclass(frozen=True)
 class RayCluster:
     """The tasks of a Ray cluster."""
 
-    options: argparse.Namespace
+    options: CredentialFlags
     targets: Callable[[], Sequence[str]]
 
     def play(
@@ -79,7 +43,7 @@ class RayCluster:
     ) -> PlayGames:
         """Play games of this contender in tasks."""
         tasks = ray_part("tasks")
-        player = tasks.Player(credentials=credential_files(self.options).absolute())
+        player = tasks.Player(credentials=self.options.credential_files().absolute())
         if isinstance(contender, LocalPlayer):
             player = replace(player, spec=contender.spec)
         else:
@@ -88,3 +52,50 @@ class RayCluster:
             player, Conditions.of(contender, seed), parallel, self.targets, remark, check
         )
         return spread
+
+
+@dataclass(kw_only=True)
+class ClusterFlags(OptionalServerFlags, PlayersFlag):
+    """Who plays, which servers to ask, and the Ray cluster that spreads the games."""
+
+    models: Names = option(
+        [],
+        "models to play one after the other, NAME or NAME:VERSION (default: the server's default model)",
+        flag="--model",
+    )
+
+    ray: str | None = option(
+        None,
+        "play the games in tasks of this Ray cluster, with its replicas (octofold ray serve) unless --target "
+        "is given; without an address, the cluster of this machine",
+        metavar="HOST:PORT",
+        const="auto",
+        begins="spreading over a Ray cluster",
+    )
+    ray_name: str = option(SERVICE, "name of the replicas")
+
+    @contextmanager
+    def cluster(self) -> Iterator[tuple[Sequence[str], Cluster | None]]:
+        """The servers to ask, and the cluster that plays; connected to it while the block runs.
+
+        Raises:
+            ClusterError: no cluster answers, or no replica serves there.
+            EvaluationError: Ray is not installed.
+        """
+        if self.ray is None:
+            yield self.targets or [DEFAULT_TARGET], None
+            return
+        cluster, directory = ray_part("cluster"), ray_part("directory")
+        with cluster.connected(self.ray):
+            if self.targets or (self.players and not self.models):
+                yield self.targets, RayCluster(self, lambda: self.targets)
+                return
+
+            targets: list[str] = directory.addresses(self.ray_name)
+            if not targets:
+                raise ClusterError(
+                    f"the Ray cluster has no replica named {self.ray_name}: place some with octofold ray "
+                    "serve, or name a server with --target"
+                )
+            # Later, games wait for the answer. A replica whose node has just died gives none.
+            yield targets, RayCluster(self, lambda: directory.addresses(self.ray_name, LOOK_SECONDS))

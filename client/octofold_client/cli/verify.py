@@ -1,20 +1,20 @@
 """`octofold verify`: checks the records of games, and play logs, with the rules."""
 
 import sys
-from argparse import Namespace
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from octofold_game.commands.options import argument
+from octofold_game.commands.subcommands import Command
 from octofold_game.play_logs.moves import CellReadings, CheckedMoves, LogError, Moves
 from octofold_game.play_logs.reading import BadLine, is_log, read_log
 from octofold_game.play_logs.streams import begins_as_log
 from octofold_game.referee import ReplayError
 from octofold_game.replays import check_replays
 
-from octofold_client.cli.arguments import Subcommands
-from octofold_client.cli.json_output import add_json, print_json
+from octofold_client.cli.json_output import JsonFlag, print_json
 from octofold_client.errors import EvaluationError
 from octofold_client.evaluation.result_folder import ResultFolder, existing, replays_of
 from octofold_client.wording import counted, described
@@ -23,25 +23,13 @@ _LINES_TOLD = 20
 """Bad lines of a log that are printed; a file that is no log at all has millions."""
 
 
-def add(subcommands: "Subcommands") -> None:
-    """Add the subcommand."""
-    parser = subcommands.add_parser(
-        "verify",
-        help="check the records of games against the rules",
-        description="Replays every game with an independent implementation of the rules, and checks each "
-        "move, each new tile, the score and the final board. Checks the unfinished games of a folder as far "
-        "as they go. Checks every line of play logs: its form, that the move is legal, and that the new "
-        "tile's cell is empty after it. Exits with 0 if all records are correct, and with 1 otherwise.",
+@dataclass(kw_only=True)
+class Options(JsonFlag):
+    """Its options."""
+
+    files: list[Path] = argument(
+        "FILE", "replay file, play log, or folder that holds replays, logs or both", words="+"
     )
-    parser.add_argument(
-        "files",
-        type=Path,
-        nargs="+",
-        metavar="FILE",
-        help="replay file, play log, or folder that holds replays, logs or both",
-    )
-    add_json(parser)
-    parser.set_defaults(run=verify)
 
 
 @dataclass
@@ -65,7 +53,7 @@ class _Checked:
         return found | {"file": str(self.file), "problem": self.problem or None}
 
 
-def verify(options: Namespace) -> None:
+def verify(options: Options) -> None:
     """Check every game and every logged move of all files, and print the result.
 
     Raises:
@@ -165,3 +153,15 @@ def _summary(found: _Checked, file: Path) -> str:
 
 def _are(found: _Checked) -> str:
     return "is" if found.wrong == 1 else "are"
+
+
+COMMAND = Command(
+    "verify",
+    "check the records of games against the rules",
+    "Replays every game with an independent implementation of the rules, and checks each "
+    "move, each new tile, the score and the final board. Checks the unfinished games of a folder as far "
+    "as they go. Checks every line of play logs: its form, that the move is legal, and that the new "
+    "tile's cell is empty after it. Exits with 0 if all records are correct, and with 1 otherwise.",
+    Options,
+    verify,
+)

@@ -73,8 +73,8 @@ def check_signable(folder: Path, key: SigningKey | None) -> None:
         raise ExportError(f"{folder} is signed: use --sign to sign it again, or remove its {SIGNATURE_FILE}")
 
 
-def sign_published(folder: Path, key: SigningKey) -> None:
-    """Write the signature of a published version, or replace it.
+def sign_published(folder: Path, key: SigningKey) -> Path:
+    """Write the signature of a published version, or replace it; return its folder.
 
     The card then lists the results of `octofold-serve --tune`, if there are any.
 
@@ -94,6 +94,7 @@ def sign_published(folder: Path, key: SigningKey) -> None:
             raise ExportError(f"{folder}: {error}") from error
         except OSError as error:
             raise ExportError(f"{error.filename or folder}: {error.strerror}") from error
+    return folder
 
 
 def check_files(folder: Path, card: Card, new: Container[str] = ()) -> None:

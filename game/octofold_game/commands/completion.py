@@ -8,7 +8,10 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
+
+from octofold_game.commands.options import one_of
 
 SHELLS = ("bash", "zsh", "fish")
 FLAG = "--completion"
@@ -23,6 +26,7 @@ def add_completion(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         FLAG,
         action=_PrintScript,
+        type=partial(one_of(*SHELLS).read, FLAG),
         choices=SHELLS,
         metavar="SHELL",
         help=f"print a completion script for {', '.join(SHELLS[:-1])} or {SHELLS[-1]}, and exit",

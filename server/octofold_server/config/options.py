@@ -3,34 +3,38 @@
 No option is a secret: tokens and keys are in files, and the options are the names of the files.
 """
 
-# ruff: noqa: RUF009 -- _option is dataclasses.field, with metadata
-
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Literal
 
+from octofold_game.commands.options import File, Folder, Kind, Name, number, option, shown
 from octofold_game.errors import OctofoldError
 
-from octofold_server.config.kinds import (
-    CANARY,
-    KINDS,
-    NO_KINDS,
-    PATH,
-    POLICIES,
-    POSITIVE_SECONDS,
-    SECONDS,
-    SWITCH,
-    TEXT,
-    TEXT_OR_NONE,
-    Kind,
-    integer,
-    one_of,
-)
-from octofold_server.config.policies import Canary, VersionPolicies
+from octofold_server.config.policies import Canary, VersionPolicies, parse_canary, parse_kinds, parse_policies
 
 ENVIRONMENT_PREFIX = "OCTOFOLD_"
+_DAY = 86_400
+
+Seconds = Annotated[float, number(0, _DAY, " of seconds", "SECONDS")]
+PositiveSeconds = Annotated[
+    float, Kind(number(1e-9, _DAY).parse, f"a number of seconds above 0, at most {_DAY}", "SECONDS")
+]
+Policies = Annotated[
+    VersionPolicies,
+    Kind(
+        parse_policies,
+        "all, latest:N, or versions such as 1,3; then ;MODEL=... for each model with another rule",
+        "RULE",
+    ),
+]
+CanaryShare = Annotated[
+    Canary, Kind(parse_canary, "a version and a share from 0 to 1, such as 3=0.05", "VERSION=SHARE")
+]
+PlayerKinds = Annotated[
+    tuple[str, ...], Kind(parse_kinds, "names of kinds with commas between them, or none", "KIND,...")
+]
 
 
 class ConfigError(OctofoldError):
@@ -40,286 +44,243 @@ class ConfigError(OctofoldError):
     """
 
 
-def _option(default: Any, kind: Kind, text: str, begins: str = "") -> Any:
-    """An option; `begins` names the group of options that begins with it."""
-    return field(default=default, metadata={"kind": kind, "help": text, "begins": begins})
-
-
 @dataclass(frozen=True)
 class Config:
     """The configuration of a server. Each field is a flag with its help."""
 
-    host: str = _option(
+    host: str = option(
         "127.0.0.1",
-        TEXT,
         "address to listen on; :: accepts connections from other machines, over IPv6 and IPv4; 0.0.0.0 over "
         "IPv4 alone; unix:PATH is a socket, for gRPC alone",
         begins="Protocols",
     )
-    port: int = _option(50051, integer(0, 65535), "gRPC port; 0 chooses a free port")
-    port_file: Path | None = _option(None, PATH, "write the gRPC port to this file once the server is ready")
-    rest_port: int | None = _option(
+    port: int = option(50051, "gRPC port; 0 chooses a free port", 0, 65535)
+    port_file: File | None = option(None, "write the gRPC port to this file once the server is ready")
+    rest_port: int | None = option(
         None,
-        integer(0, 65535),
-        "HTTP port for the page at /, the Open Inference Protocol over REST, /metrics, /healthz and /readyz; "
-        "0 chooses a free port; without this flag, HTTP is disabled",
+        "HTTP port for the page at /, the Open Inference Protocol over REST, /metrics, /healthz and "
+        "/readyz; 0 chooses a free port; without this flag, HTTP is disabled",
+        0,
+        65535,
     )
-    rest_port_file: Path | None = _option(
-        None, PATH, "write the HTTP port to this file, before --port-file is written"
+    rest_port_file: File | None = option(
+        None, "write the HTTP port to this file, before --port-file is written"
     )
-    page: bool = _option(
-        True, SWITCH, "serve the page at / of the HTTP port: a game to play, models to ask, results to watch"
+    page: bool = option(
+        True, "serve the page at / of the HTTP port: a game to play, models to ask, results to watch"
     )
-    results: Path = _option(
+    results: Folder = option(
         Path("results"),
-        PATH,
         "folder of the results of `octofold evaluate`, which the page shows to everyone who may call",
     )
-    transport: str = _option(
+    transport: Literal["auto", "direct", "public"] = option(
         "auto",
-        one_of("auto", "direct", "public"),
         "gRPC transport: direct is fast and uses private names of grpcio; public uses only public API; auto "
         "is direct if a call to itself succeeds at start, otherwise public",
     )
-    models: Path = _option(
-        Path("models"), PATH, "model repository: a folder of NAME/VERSION/card.json", begins="Models"
+    models: Folder = option(
+        Path("models"), "model repository: a folder of NAME/VERSION/card.json", begins="Models"
     )
-    versions: VersionPolicies = _option(
+    versions: Policies = option(
         VersionPolicies(),
-        POLICIES,
         'versions to serve: all, the newest N, or a list; "latest:1;cnn5=1,3" gives cnn5 another rule',
     )
-    verify_models: Path | None = _option(
+    verify_models: File | None = option(
         None,
-        PATH,
-        "serve only versions whose card is signed by a public key in this file (PEM); the file is read again "
-        "when it changes. Needs the extra signing",
+        "serve only versions whose card is signed by a public key in this file (PEM); the file is read "
+        "again when it changes. Needs the extra signing",
     )
-    players: tuple[str, ...] | None = _option(
+    players: PlayerKinds | None = option(
         None,
-        KINDS,
         "kinds of players that may run, such as expectimax,perimeter, and are loaded at the start; without "
         "this flag, those of octofold are allowed, and loaded when a call first asks for them",
     )
-    watch: float = _option(
+    watch: Seconds = option(
         0.0,
-        SECONDS,
-        "interval for checking the model repository and loading changes; 0 disables, so that only SIGHUP and "
-        "calls load changes",
+        "interval for checking the model repository and loading changes; 0 disables, so that only SIGHUP "
+        "and calls load changes",
     )
-    default_model: str = _option(
+    default_model: Name = option(
         "",
-        TEXT_OR_NONE,
         "model used when a request names none; without it, the only one that can be served at the start, or "
         "flagship if that is one of several",
     )
-    canary: Canary | None = _option(
+    canary: CanaryShare | None = option(
         None,
-        CANARY,
-        "version of the default model that answers this share of the calls which name no version; the newest "
-        "of the others answers the rest",
+        "version of the default model that answers this share of the calls which name no version; the "
+        "newest of the others answers the rest",
     )
-    device: str = _option(
-        "auto",
-        one_of("auto", "cpu", "cuda"),
-        "device for models; auto uses a GPU if onnxruntime finds one",
-        begins="Layout",
+    device: Literal["auto", "cpu", "cuda"] = option(
+        "auto", "device for models; auto uses a GPU if onnxruntime finds one", begins="Layout"
     )
-    precision: str = _option(
-        "auto",
-        one_of(
-            "auto", "fp32", "int8", "fp16"
-        ),  # as PRECISIONS of `octofold_game.contract.model`, which loads numpy
-        "precision of the models; auto uses int8 on a CPU with VNNI, fp16 on a GPU, fp32 otherwise",
+    # As PRECISIONS of `octofold_game.contract.model`, which loads numpy.
+    precision: Literal["auto", "fp32", "int8", "fp16"] = option(
+        "auto", "precision of the models; auto uses int8 on a CPU with VNNI, fp16 on a GPU, fp32 otherwise"
     )
-    max_batch_size: int = _option(
+    max_batch_size: int = option(
         0,
-        integer(0, 65_536),
-        "maximum boards in a batch; 0 uses the result of --tune, or without one 1024 on a GPU and 8 to 32 on "
-        "a CPU, measured when a model is loaded",
-    )
-    lanes: int = _option(
+        "maximum boards in a batch; 0 uses the result of --tune, or without one 1024 on a GPU and 8 to 32 "
+        "on a CPU, measured when a model is loaded",
         0,
-        integer(0, 1024),
+        65_536,
+    )
+    lanes: int = option(
+        0,
         "number of batches that each process runs at the same time; 0 uses the result of --tune, or without "
         "one 1 per CPU core, or 1 on a GPU; --processes share these lanes, and each has at least one",
-    )
-    threads: int = _option(
         0,
-        integer(0, 1024),
-        "threads of each lane on a CPU; 0 uses the result of --tune, or without one 1; more --processes than "
-        "lanes share the threads",
+        1024,
     )
-    spinning: bool | None = _option(
+    threads: int = option(
+        0,
+        "threads of each lane on a CPU; 0 uses the result of --tune, or without one 1; more --processes "
+        "than lanes share the threads",
+        0,
+        1024,
+    )
+    spinning: bool | None = option(
         None,
-        SWITCH,
         "let the threads of a lane use their cores while they wait; only for a machine without other work; "
         "without this flag, the result of --tune decides, or without one they do not",
     )
-    tf32: bool = _option(False, SWITCH, "let a GPU round float32 factors to 10 bits: faster, less exact")
-    cuda_graphs: bool = _option(
-        True, SWITCH, "record a GPU's work for each batch size and play it back, if all of it runs there"
+    tf32: bool = option(False, "let a GPU round float32 factors to 10 bits: faster, less exact")
+    cuda_graphs: bool = option(
+        True, "record a GPU's work for each batch size and play it back, if all of it runs there"
     )
-    tensorrt: Path | None = _option(
+    tensorrt: Folder | None = option(
         None,
-        PATH,
         "run fp16 models with TensorRT, and keep its engines in this folder; building them takes minutes",
     )
-    tune: bool = _option(
+    tune: bool = option(
         False,
-        SWITCH,
         "measure the fastest batch size, lanes and threads on this machine, store the result beside each "
         "model, and exit; takes about a minute per model",
     )
-    processes: int = _option(
+    processes: int = option(
         1,
-        integer(1, 256),
         "number of processes that share the port, each with all models; for machines with more cores than "
         "one Python process can use",
+        1,
+        256,
     )
-    ready_file: Path | None = _option(
+    ready_file: File | None = option(
         None,
-        PATH,
         "touch this file every two seconds while the server is ready, and remove it when it is not, for "
         "health checks that look at its age",
         begins="Start and stop",
     )
-    grace: float = _option(
+    grace: Seconds = option(
         5.0,
-        SECONDS,
-        "time to continue serving after SIGTERM or Ctrl-C, while health reports NOT_SERVING; a second signal "
-        "ends it",
+        "time to continue serving after SIGTERM or Ctrl-C, while health reports NOT_SERVING; a second "
+        "signal ends it",
     )
-    drain: float = _option(
-        30.0, SECONDS, "maximum time to wait for accepted calls to finish, after the grace period"
-    )
-    stop_with_input: bool = _option(
+    drain: Seconds = option(30.0, "maximum time to wait for accepted calls to finish, after the grace period")
+    stop_with_input: bool = option(
         False,
-        SWITCH,
         "stop, as after SIGTERM, when standard input ends; a server that a program starts for itself then "
         "stops even if the program is killed",
     )
-    max_message_bytes: int = _option(
+    max_message_bytes: int = option(
         8 * 65_536 * 16,  # the most boards, even as JSON
-        integer(1024, 2**31 - 1),
-        "maximum bytes of a message; over gRPC, where boards are packed, at most 32 for each of --max-boards "
-        "and 128 KiB",
+        "maximum bytes of a message; over gRPC, where boards are packed, at most 32 for each of "
+        "--max-boards and 128 KiB",
+        1024,
+        2**31 - 1,
         begins="Limits",
     )
-    message_timeout: float = _option(
+    message_timeout: PositiveSeconds = option(
         10.0,
-        POSITIVE_SECONDS,
         "time limit for the message of a call to arrive; a later call ends with DEADLINE_EXCEEDED. Also the "
         "time limit for a client to take the reply of a unary call",
     )
-    max_bytes_in_flight: int = _option(
+    max_bytes_in_flight: int = option(
         512 * 2**20,
-        integer(2048, 2**40),
         "maximum bytes of messages in flight over all protocols: half for arriving messages, each counted "
         "at its largest size, and half for calls in progress; further calls wait or fail with "
         "RESOURCE_EXHAUSTED",
+        2048,
+        2**40,
     )
-    max_boards: int = _option(65_536, integer(1, 100_000_000), "maximum boards in a call")
-    queue_capacity: int = _option(
+    max_boards: int = option(65_536, "maximum boards in a call", 1, 100_000_000)
+    queue_capacity: int = option(
         131_072,
-        integer(1, 100_000_000),
         "maximum waiting boards of a model, for each priority; further calls fail with RESOURCE_EXHAUSTED",
+        1,
+        100_000_000,
     )
-    max_calls: int = _option(
-        1024,
-        integer(1, 100_000),
-        "maximum calls at the same time; further calls fail with RESOURCE_EXHAUSTED",
+    max_calls: int = option(
+        1024, "maximum calls at the same time; further calls fail with RESOURCE_EXHAUSTED", 1, 100_000
     )
-    max_calls_per_connection: int = _option(
+    max_calls_per_connection: int = option(
+        256, "maximum calls and streams open on one connection; further ones wait in the client", 1, 100_000
+    )
+    max_streams: int = option(
         256,
-        integer(1, 100_000),
-        "maximum calls and streams open on one connection; further ones wait in the client",
-    )
-    max_streams: int = _option(
-        256,
-        integer(0, 100_000),
         "maximum open streams; each may hold an incomplete message until --stream-idle ends it; gRPC does "
         "not report these bytes, so they come on top of --max-bytes-in-flight",
+        0,
+        100_000,
     )
-    max_streams_per_connection: int = _option(
-        64, integer(0, 100_000), "maximum open streams on one connection"
-    )
-    stream_idle: float = _option(
-        600.0, SECONDS, "close a stream that is idle for this many seconds; 0 disables"
-    )
-    connection_idle: float = _option(
+    max_streams_per_connection: int = option(64, "maximum open streams on one connection", 0, 100_000)
+    stream_idle: Seconds = option(600.0, "close a stream that is idle for this many seconds; 0 disables")
+    connection_idle: Seconds = option(
         600.0,
-        SECONDS,
-        "close a gRPC connection that has no call for this many seconds; clients reconnect when they call; 0 "
-        "disables",
+        "close a gRPC connection that has no call for this many seconds; clients reconnect when they call; "
+        "0 disables",
     )
-    max_connection_age: float = _option(
+    max_connection_age: Seconds = option(
         0.0,
-        SECONDS,
         "close a gRPC connection after this many seconds, up to a tenth sooner or later, so that clients "
         "look for new servers; 0 disables",
         begins="Several servers",
     )
-    max_connection_age_grace: float = _option(
+    max_connection_age_grace: Seconds = option(
         30.0,
-        SECONDS,
         "time for the calls of a connection to finish after --max-connection-age; streams that are still "
         "open then end with UNAVAILABLE",
     )
-    load_report: bool = _option(
+    load_report: bool = option(
         False,
-        SWITCH,
         "report the load of the server with the answer to every unary gRPC call (ORCA), for proxies and "
         "clients that balance by it",
     )
-    tls_certificate: Path | None = _option(
+    tls_certificate: File | None = option(
         None,
-        PATH,
         "certificate chain of the server (PEM); enables TLS. This file and the next two are read again when "
         "they change",
         begins="Security",
     )
-    tls_key: Path | None = _option(None, PATH, "private key of the certificate (PEM, not encrypted)")
-    tls_client_ca: Path | None = _option(
-        None,
-        PATH,
-        "CA certificates to trust (PEM); clients then need a certificate signed by one of them",
+    tls_key: File | None = option(None, "private key of the certificate (PEM, not encrypted)")
+    tls_client_ca: File | None = option(
+        None, "CA certificates to trust (PEM); clients then need a certificate signed by one of them"
     )
-    tokens: Path | None = _option(
+    tokens: File | None = option(
         None,
-        PATH,
         "file of bearer tokens, one per line; every call except health checks then needs a token. The file "
         "is read again when it changes",
     )
-    admin_tokens: Path | None = _option(
+    admin_tokens: File | None = option(
         None,
-        PATH,
         "file of bearer tokens that may load and unload models; with --tokens and without this file, nobody "
         "may",
     )
-    admin: bool = _option(True, SWITCH, "allow clients to load and unload models")
-    reflection: bool = _option(True, SWITCH, "describe the API to tools such as grpcurl")
-    log_format: str = _option(
-        "text",
-        one_of("text", "json"),
-        "format of the log: text for people, or one JSON object per line",
-        begins="Observation",
+    admin: bool = option(True, "allow clients to load and unload models")
+    reflection: bool = option(True, "describe the API to tools such as grpcurl")
+    log_format: Literal["text", "json"] = option(
+        "text", "format of the log: text for people, or one JSON object per line", begins="Observation"
     )
-    log_level: str = _option(
-        "info",
-        one_of("debug", "info", "warning", "error"),
-        "minimum log level; debug logs every failed call",
+    log_level: Literal["debug", "info", "warning", "error"] = option(
+        "info", "minimum log level; debug logs every failed call"
     )
-    tracing: bool = _option(
+    tracing: bool = option(
         False,
-        SWITCH,
-        "send OpenTelemetry spans of calls and batches to the collector in the standard OTEL_EXPORTER_OTLP_* "
-        "variables; needs the extra tracing",
+        "send OpenTelemetry spans of calls and batches to the collector in the standard "
+        "OTEL_EXPORTER_OTLP_* variables; needs the extra tracing",
     )
 
     def effective(self) -> dict[str, str]:
         """The value of every option as text, by its name in a file."""
-        return {key_of(option.name): format_value(getattr(self, option.name)) for option in fields(self)}
+        return {key_of(option.name): shown(getattr(self, option.name)) for option in fields(self)}
 
 
 def check_together(config: Config) -> None:
@@ -365,12 +326,3 @@ def flag_of(name: str) -> str:
 def variable_of(name: str) -> str:
     """The environment variable of an option."""
     return ENVIRONMENT_PREFIX + name.upper()
-
-
-def format_value(value: Any) -> str:
-    """A value as text that the option's kind can parse."""
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, tuple):
-        return ",".join(value) or NO_KINDS
-    return "" if value is None else str(value)

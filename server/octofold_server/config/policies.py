@@ -10,6 +10,8 @@ from octofold_game.contract.model import MODEL_NAME
 
 _LATEST = re.compile(r"latest:([1-9]\d{0,8})", re.ASCII)
 _VERSIONS = re.compile(r"[1-9]\d{0,17}(,[1-9]\d{0,17})*", re.ASCII)
+_KIND = re.compile(r"[a-z][a-z0-9_-]{0,63}", re.ASCII)
+"""A kind of players, as in the card of one."""
 
 
 @dataclass(frozen=True)
@@ -98,3 +100,15 @@ def _parse_policy(text: str) -> VersionPolicy:
     if _VERSIONS.fullmatch(text):
         return VersionPolicy(only=frozenset(map(int, text.split(","))))
     raise ValueError(text)
+
+
+def parse_kinds(text: str) -> tuple[str, ...]:
+    """Parse kinds of players such as "expectimax,perimeter"; "none" is none of them.
+
+    Raises:
+        ValueError: one of them is no name.
+    """
+    kinds = () if text == "none" else tuple(text.split(","))
+    if not all(map(_KIND.fullmatch, kinds)):
+        raise ValueError(text)
+    return kinds

@@ -11,7 +11,7 @@ import json
 import os
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import Field, fields
+from dataclasses import fields
 from difflib import get_close_matches
 from importlib.metadata import version as installed_version
 from pathlib import Path
@@ -20,16 +20,15 @@ from typing import Any, NoReturn
 
 from octofold_game.commands.command_line import Parser
 from octofold_game.commands.completion import add_completion
+from octofold_game.commands.options import Option, WrongValue, add_options, cut, given, options_in, shown
 from octofold_game.commands.suggestions import did_you_mean
 from octofold_game.system.files import read_regular
 
-from octofold_server.config.kinds import SWITCH, Kind
 from octofold_server.config.options import (
     Config,
     ConfigError,
     check_together,
     flag_of,
-    format_value,
     key_of,
     variable_of,
 )
@@ -38,13 +37,10 @@ OTHER_VARIABLES = {"OCTOFOLD_TOKEN", "OCTOFOLD_SIGN_PASSWORD"}
 """Of `octofold` and `octofold-export`."""
 FILE_OPTION = "config"
 MAX_FILE_BYTES = 1 << 20
-PRINT_OPTION = "print_config"
 ALMOST_EQUAL = 0.75
 """Similarity to one of our variables from which an unknown variable is an error. Others may belong to another
 program."""
 FILE_WIDTH = 100
-LONGEST_VALUE = 100
-"""Maximum characters of a wrong value in an error message."""
 
 
 def read_config(arguments: Sequence[str], environment: Mapping[str, str] = os.environ) -> Config:
@@ -55,26 +51,19 @@ def read_config(arguments: Sequence[str], environment: Mapping[str, str] = os.en
             other, or the file cannot be read.
         SystemExit: the help, the version or the configuration was requested and has been printed.
     """
-    given = vars(_parser().parse_args(arguments))
+    parsed = _parser().parse_args(arguments)
     _refuse_misspelled(environment)
-    prints = given.pop(PRINT_OPTION)
-    file = given.pop(FILE_OPTION) or environment.get(variable_of(FILE_OPTION))
+    file = parsed.config or environment.get(variable_of(FILE_OPTION))
     from_file = _read_file(Path(file)) if file else {}
-
     values: dict[str, Any] = {}
-    for option in fields(Config):
-        name, kind, variable = option.name, option.metadata["kind"], variable_of(option.name)
-        if isinstance(given[name], bool):
-            values[name] = given[name]
-        elif given[name] is not None:
-            values[name] = _parse(kind, flag_of(name), given[name])
-        elif variable in environment:
-            values[name] = _parse(kind, variable, environment[variable])
-        elif name in from_file:
-            values[name] = _parse(kind, f"{file}: {key_of(name)}", from_file[name])
-    config = Config(**values)
+    for option in options_in(Config):
+        if (variable := variable_of(option.name)) in environment:
+            values[option.name] = _parse(option, variable, environment[variable])
+        elif option.name in from_file:
+            values[option.name] = _parse(option, f"{file}: {key_of(option.name)}", from_file[option.name])
+    config = Config(**values | given(Config, parsed))
     check_together(config)
-    if prints:
+    if parsed.print_config:
         for unknown in unknown_variables(environment):
             print(f"# {unknown} is not a variable of octofold-serve")
         print(as_toml(config), end="")
@@ -92,13 +81,12 @@ def unknown_variables(environment: Mapping[str, str] = os.environ) -> list[str]:
 def as_toml(config: Config) -> str:
     """The configuration as a file for --config, with the meaning of each key; unset options are comments."""
     lines = list[str]()
-    for option in fields(Config):
-        if group := option.metadata["begins"]:
+    for option in options_in(Config):
+        if group := option.marks["begins"]:
             lines += [f"# ==== {group} ====", ""]
-        meaning = wrap(_meaning(option), FILE_WIDTH, break_on_hyphens=False)
-        lines += [f"# {line}" for line in meaning]
+        lines += [f"# {line}" for line in wrap(option.meaning, FILE_WIDTH, break_on_hyphens=False)]
         value = getattr(config, option.name)
-        text = format_value(value)
+        text = shown(value)
         if not isinstance(value, bool | int | float):
             text = text and json.dumps(text, ensure_ascii=False)
         lines += [f"{key_of(option.name)} = {text}" if text else f"# {key_of(option.name)} =", ""]
@@ -139,27 +127,10 @@ def _parser() -> Parser:
         help="read options from this TOML file; keys are flags without dashes: max-batch-size = 64",
     )
     parser.add_argument(
-        flag_of(PRINT_OPTION), action="store_true", help="print the configuration as a TOML file and exit"
+        "--print-config", action="store_true", help="print the configuration as a TOML file and exit"
     )
-    group: argparse._ActionsContainer = parser
-    for option in fields(Config):
-        if begins := option.metadata["begins"]:
-            group = parser.add_argument_group(begins)
-        kind, text = option.metadata["kind"], _meaning(option)
-        if kind is SWITCH:
-            group.add_argument(flag_of(option.name), action=argparse.BooleanOptionalAction, help=text)
-        else:
-            group.add_argument(flag_of(option.name), metavar=kind.placeholder, help=text)
+    add_options(parser, Config, opposites=True)
     return parser
-
-
-def _meaning(option: Field[Any]) -> str:
-    """The help of an option, with the allowed values and the default."""
-    kind, default = option.metadata["kind"], format_value(option.default)
-    notes = [] if kind.is_plain else [kind.allowed]
-    notes += [f"default: {default}"] if default else []
-    text: str = option.metadata["help"]
-    return f"{text} ({'; '.join(notes)})" if notes else text
 
 
 def _variables() -> set[str]:
@@ -193,18 +164,13 @@ def _read_file(path: Path) -> dict[str, str]:
                 + did_you_mean(key, names)
             )
         if not isinstance(value, str | int | float):
-            raise ConfigError(f"{path}: {key} must be a single value, got {_cut(value)}")
-        values[names[key]] = format_value(value)
+            raise ConfigError(f"{path}: {key} must be a single value, got {cut(value)}")
+        values[names[key]] = shown(value)
     return values
 
 
-def _parse(kind: Kind, source: str, text: str) -> Any:
+def _parse(option: Option, source: str, text: str) -> Any:
     try:
-        return kind.parse(text)
-    except (ValueError, KeyError):
-        raise ConfigError(f"{source} must be {kind.allowed}, got {_cut(text)}") from None
-
-
-def _cut(value: object) -> str:
-    written = repr(value)
-    return written if len(written) <= LONGEST_VALUE else f"{written[:LONGEST_VALUE]}..."
+        return option.kind.read(source, text)
+    except WrongValue as error:
+        raise ConfigError(str(error)) from None

@@ -262,7 +262,7 @@ def test_names_that_look_like_markup_are_shown_as_they_are(tmp_path: Path) -> No
 def test_more_games_at_a_time_than_a_server_takes_are_refused_before_anything_is_made(tmp_path: Path) -> None:
     done = octofold("evaluate", "--parallel", "131073", folder=tmp_path)
     assert done.returncode == 2
-    assert "--parallel: 131073 is not a number from 1 to 131,072" in done.stderr
+    assert "--parallel must be an integer from 1 to 131072, got '131073'" in done.stderr
     assert not list(tmp_path.iterdir())
 
 

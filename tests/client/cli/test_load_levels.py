@@ -1,6 +1,5 @@
 """The flags of `octofold loadtest`: how their values are written, and what is said of wrong ones."""
 
-import argparse
 from collections.abc import Callable
 
 import pytest
@@ -10,6 +9,8 @@ from octofold_client.loadtest.forms import Form
 from octofold_client.loadtest.loads import Closed, Open
 from octofold_client.loadtest.options import LoadTestOptions
 from octofold_client.loadtest.steps import Limit, Plan
+from octofold_game.commands.command_line import Parser
+from octofold_game.commands.options import WrongValue, read
 
 
 @pytest.mark.parametrize(
@@ -62,7 +63,7 @@ MANY_DIGITS = "9" * 5000
 def test_a_flag_that_makes_no_sense_is_told_what_and_where(
     read: Callable[[str], object], text: str, message: str
 ) -> None:
-    with pytest.raises(argparse.ArgumentTypeError) as failed:
+    with pytest.raises(WrongValue) as failed:
         read(text)
     assert str(failed.value) == message
 
@@ -89,9 +90,7 @@ def test_flags_that_contradict_each_other_are_explained(flags: list[str], messag
 
 
 def options(*flags: str) -> LoadTestOptions:
-    parser = argparse.ArgumentParser()
-    arguments.add_arguments(parser)
-    return arguments.options_of(parser.parse_args(flags))
+    return read(arguments.LoadFlags, Parser(), flags).load()
 
 
 def test_without_flags_the_options_are_their_own_defaults() -> None:

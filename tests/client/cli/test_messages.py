@@ -11,7 +11,7 @@ from octofold_client.cli.arguments import name_in_folder
 from support.commands import octofold
 
 ROOT = Path(__file__).parents[3]
-SUBCOMMANDS = [module.__name__.rpartition(".")[2] for module in command_line.SUBCOMMANDS]
+SUBCOMMANDS = [command.name for command in command_line.COMMANDS]
 
 
 def error(*arguments: str, folder: Path, code: int = 1) -> str:
@@ -44,8 +44,8 @@ def test_every_help_text_says_what_each_flag_does_and_never_none(subcommand: str
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("evalute",), "octofold: unknown subcommand 'evalute'; did you mean evaluate?"),
-        (("frobnicate",), "octofold: unknown subcommand 'frobnicate' (see"),
+        (("evalute",), "octofold: there is no command 'evalute'; did you mean evaluate?"),
+        (("frobnicate",), "octofold: there is no command 'frobnicate'; there are move, evaluate, "),
         (("--verison",), "octofold: there is no option --verison; did you mean --version?"),
         (
             ("evaluate", "--gmaes", "5"),
@@ -60,18 +60,21 @@ def test_every_help_text_says_what_each_flag_does_and_never_none(subcommand: str
         ),
         (
             ("evaluate", "--games", "9" * 5000),
-            f"octofold evaluate: --games: {'9' * 40} is not a number from 1",
+            "octofold evaluate: --games must be an integer from 1 to 1000000000, got '99999",
         ),
-        (("evaluate", "--seed", "9" * 5000), f"octofold evaluate: --seed: {'9' * 40} is not a number from 0"),
+        (
+            ("evaluate", "--seed", "9" * 5000),
+            "octofold evaluate: --seed must be an integer from 0 to 18446744",
+        ),
         (("verify",), "octofold verify: FILE is missing"),
         (("evaluate", "--games"), "octofold evaluate: --games needs a value"),
         (
             ("evaluate", "--games", "0"),
-            "octofold evaluate: --games: 0 is not a number from 1 to 1,000,000,000",
+            "octofold evaluate: --games must be an integer from 1 to 1000000000, got '0'",
         ),
         (
             ("loadtest", "--arrivals", "poison"),
-            "octofold loadtest: --arrivals: 'poison' is not one of poisson, constant; did you mean poisson?",
+            "octofold loadtest: --arrivals must be poisson or constant, got 'poison'; did you mean poisson?",
         ),
         (
             ("loadtest", "--rate", "0"),
@@ -79,7 +82,7 @@ def test_every_help_text_says_what_each_flag_does_and_never_none(subcommand: str
         ),
         (
             ("record", "--player", "random", "--model", "y"),
-            "octofold record: --model cannot be combined with --player",
+            "octofold record: --player cannot be combined with --model",
         ),
     ],
 )

@@ -1,12 +1,12 @@
 """`octofold replay --out`: a game as a GIF and as text, in bounded size."""
 
-from argparse import Namespace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from octofold_client.cli.replay import chosen
-from octofold_client.cli.replay_export import MOST_FRAMES, SENSIBLE_FRAMES, positions
+from octofold_client.cli.replay_export import MOST_FRAMES, SENSIBLE_FRAMES, ExportFlags, positions
 from octofold_client.contenders.advice import local_adviser
 from octofold_client.errors import EvaluationError
 from octofold_game.drawing.board_picture import CELL_PIXELS
@@ -70,8 +70,8 @@ def test_a_text_has_every_position_and_what_the_adviser_thinks(games: Path, tmp_
         assert ("says expectimax" in block) != agrees
 
 
-def asked(out: str, **flags: int | None) -> Namespace:
-    return Namespace(**{"out": Path(out), "move": 0, "to": None, "every": None, **flags})
+def asked(out: str, **flags: Any) -> ExportFlags:
+    return ExportFlags(out=Path(out), **flags)
 
 
 def test_a_long_game_makes_a_gif_of_sensible_size_unless_more_is_asked_for() -> None:
@@ -96,9 +96,9 @@ def test_a_long_game_makes_a_gif_of_sensible_size_unless_more_is_asked_for() -> 
     [
         (["--out", "game.mp4"], 2, "'game.mp4' does not end in .gif or .txt"),
         (["--to", "5"], 2, "--to needs --out"),
-        (["--every", "0", "--out", "a.gif"], 2, "0 is not a number from 1 to"),
+        (["--every", "0", "--out", "a.gif"], 2, "--every must be an integer from 1 to"),
         (["--out", "a.txt", "--speed", "3"], 2, "--speed is for a GIF"),
-        (["--out", "a.gif", "--speed", "51"], 2, "51 is not a number from 1 to 50"),
+        (["--out", "a.gif", "--speed", "51"], 2, "--speed must be an integer from 1 to 50, got '51'"),
         (["--out", "a.gif", "--move", "9", "--to", "5"], 2, "--to 5 is before --move 9"),
         (["--out", "a.gif", "--move", "999999"], 1, "--move 999999 is after the end of the game"),
         (["--out", "absent/a.txt"], 2, "--out: there is no absent"),

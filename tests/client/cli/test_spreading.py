@@ -5,9 +5,9 @@ from contextlib import nullcontext
 from types import SimpleNamespace
 
 import pytest
-from octofold_client.cli import evaluate
-from octofold_client.cli.spreading import cluster_of
+from octofold_client.cli.evaluate import Options
 from octofold_game.commands.command_line import Parser
+from octofold_game.commands.options import read
 
 REPLICAS = ["10.0.0.1:50051", "10.0.0.2:50051"]
 
@@ -36,7 +36,5 @@ def ray(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_servers_that_are_named_play_and_otherwise_the_replicas(
     flags: list[str], expected: list[str]
 ) -> None:
-    parser = Parser()
-    evaluate.add(parser.add_subparsers())
-    with cluster_of(parser.parse_args(["evaluate", *flags])) as (targets, _):
+    with read(Options, Parser(), flags).cluster() as (targets, _):
         assert targets == expected

@@ -180,8 +180,8 @@ def test_another_grpc_server_is_no_cluster(target: str) -> None:
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        (["--replicas", "0"], "--replicas: 0 is not a number from 1 to 1,000"),
-        (["--replicas", "3:2"], "--replicas: 3:2 is not a number from 1 to 1,000"),
+        (["--replicas", "0"], "--replicas must be an integer from 1 to 1000, got '0'"),
+        (["--replicas", "3:2"], "--replicas must be an integer from 1 to 1000, got '3:2'"),
         (["--", "--host", "0.0.0.0"], "--host cannot follow --: each replica gets its own"),
         (["--", "--tokens=file"], "--tokens needs --tls-certificate and --tls-key"),
     ],

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from octofold_game.commands.options import option
 from octofold_game.symmetries import CELLS, MOVES
 from octofold_players.ntuple.network import NTupleNetwork
 from torch import Tensor
@@ -25,7 +26,7 @@ from octofold_training.learners.distil import divergence, require_policy
 from octofold_training.learners.student_run import StudentOptions, StudentProgress, StudentRun
 from octofold_training.networks.architectures import Architecture
 from octofold_training.networks.encoding import OneHot, fastest_type
-from octofold_training.run.options import option, require_same
+from octofold_training.run.options import require_same
 from octofold_training.run.random_state import reseed
 
 

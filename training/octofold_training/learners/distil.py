@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from octofold_game.bitboards import unpack
+from octofold_game.commands.options import option
 from octofold_game.symmetries import CELLS, MOVES
 from octofold_players.ntuple.network import NTupleNetwork
 from octofold_players.ntuple.search import expected_values
@@ -29,7 +30,6 @@ from octofold_training.networks.architectures import Architecture, values_afters
 from octofold_training.networks.build import ILLEGAL
 from octofold_training.networks.encoding import fastest_type
 from octofold_training.run.curves import Curves
-from octofold_training.run.options import option
 from octofold_training.run.processes import ONE_PROCESS, Processes
 
 LARGEST_REGRET = 5_000.0

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from octofold_game.commands.options import option
 from torch import Tensor
 from torch.nn.functional import mse_loss, smooth_l1_loss
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
@@ -30,7 +31,6 @@ from octofold_training.run.curves import Curves
 from octofold_training.run.goals import GamesRun
 from octofold_training.run.long_run import GamesProgress
 from octofold_training.run.network_state import NetworkState
-from octofold_training.run.options import option
 from octofold_training.run.random_state import (
     global_generator,
     random_state,

@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
+from octofold_game.commands.options import option
 from octofold_game.play_logs.moves import Moves
 from octofold_game.play_logs.shards import ShuffledMoves
 from torch import nn
@@ -32,7 +33,7 @@ from octofold_training.run.curves import Curves
 from octofold_training.run.goals import PositionsRun
 from octofold_training.run.long_run import RunProgress
 from octofold_training.run.network_state import NetworkState
-from octofold_training.run.options import fit_to_run, option
+from octofold_training.run.options import fit_to_run
 from octofold_training.run.processes import ONE_PROCESS, Processes
 from octofold_training.run.schedules import cooling
 

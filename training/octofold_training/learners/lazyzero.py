@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from octofold_game.commands.options import option
 from octofold_game.symmetries import CELLS, MOVES
 from torch import Tensor
 from torch.nn.functional import cross_entropy, mse_loss
@@ -37,7 +38,6 @@ from octofold_training.run.curves import Curves
 from octofold_training.run.goals import GamesRun
 from octofold_training.run.long_run import GamesProgress
 from octofold_training.run.network_state import NetworkState
-from octofold_training.run.options import option
 from octofold_training.run.random_state import random_state, restore_generator, restore_random
 
 CURVES = Curves(

@@ -29,6 +29,7 @@ from typing import Annotated
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
+from octofold_game.commands.options import option
 from octofold_game.system.files import whole_file
 from octofold_players.compiled.table_files import save_array
 from octofold_players.ntuple.network import (
@@ -44,7 +45,6 @@ from octofold_training.learners.ntuple_episodes import Buffers, Learning, learn
 from octofold_training.run.curves import Curves, draw_curves
 from octofold_training.run.folders import alone_in
 from octofold_training.run.history import History
-from octofold_training.run.options import option
 from octofold_training.run.progress import notice
 from octofold_training.run.schedules import cooling
 

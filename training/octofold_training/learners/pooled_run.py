@@ -16,6 +16,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from octofold_game.commands.options import option
 from octofold_players.ntuple.network import NTupleNetwork
 from torch import Tensor
 
@@ -25,7 +26,7 @@ from octofold_training.learners.student_run import StudentOptions, StudentProgre
 from octofold_training.networks.architectures import Architecture
 from octofold_training.networks.encoding import OneHot
 from octofold_training.networks.micro_batches import MicroBatches
-from octofold_training.run.options import option, require_same
+from octofold_training.run.options import require_same
 from octofold_training.run.processes import ONE_PROCESS, Processes
 from octofold_training.run.random_state import random_state, restore_random
 

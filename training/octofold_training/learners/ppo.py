@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from octofold_game.commands.options import option
 from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
@@ -31,7 +32,7 @@ from octofold_training.networks.value_network import ValueNetwork
 from octofold_training.run.curves import Curves
 from octofold_training.run.goals import PositionsRun
 from octofold_training.run.long_run import RunProgress
-from octofold_training.run.options import fit_to_run, option
+from octofold_training.run.options import fit_to_run
 from octofold_training.run.random_state import reseed
 from octofold_training.run.schedules import cooling
 

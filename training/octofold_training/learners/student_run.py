@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import torch
 from octofold_game.bitboards import LARGEST_EXPONENT
+from octofold_game.commands.options import option
 from octofold_players.ntuple.network import NTupleNetwork
 from torch import Tensor
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
@@ -29,7 +30,7 @@ from octofold_training.networks.widening import fitted
 from octofold_training.run.goals import PositionsRun
 from octofold_training.run.long_run import RunProgress
 from octofold_training.run.network_state import NetworkState
-from octofold_training.run.options import fit_to_run, option
+from octofold_training.run.options import fit_to_run
 from octofold_training.run.processes import ONE_PROCESS, Processes
 from octofold_training.run.schedules import rising_and_cooling
 

@@ -22,6 +22,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from octofold_game.bitboards import LARGEST_EXPONENT, unpack
+from octofold_game.commands.options import option
 from octofold_game.rules import afterstates
 from octofold_game.symmetries import CELLS
 from octofold_players.ntuple.network import NTupleNetwork
@@ -34,7 +35,6 @@ from octofold_training.learners.student_run import StudentProgress
 from octofold_training.networks.architectures import Architecture, values_afterstates
 from octofold_training.networks.build import ILLEGAL
 from octofold_training.run.curves import Curves
-from octofold_training.run.options import option
 from octofold_training.run.processes import ONE_PROCESS, Processes
 
 CURVES = Curves(

@@ -1,11 +1,14 @@
-"""The options of the trainers: dataclass fields with a line of help and bounds."""
+"""The options of the trainers: dataclasses, which TOML fills. Their fields are `commands.options.option`.
+
+Two marks are the trainers' own. `fits_run` marks a number of positions that must be a small part of the run's
+`positions`. `fixed` marks what a run keeps for good: with another seed, it would be another run.
+"""
 
 from __future__ import annotations
 
-import math
 import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import field, fields, replace
+from dataclasses import fields, replace
 from typing import Annotated, Any, TypeVar, get_type_hints
 
 import msgspec
@@ -17,32 +20,6 @@ _LARGEST_WHOLE = 10**9
 _LARGEST_SHARE = 0.1  # of a run; the first weights then keep less than e**-10 of an average over it
 
 Options = TypeVar("Options")
-
-
-def option(
-    default: Any,
-    help: str,
-    minimum: float = 0,
-    maximum: float = math.inf,
-    *,
-    fits_run: bool = False,
-    fixed: bool = False,
-) -> Any:
-    """A dataclass field with a line of help, a smallest and a largest value.
-
-    `fits_run` marks a number of positions that must be a small part of the run's `positions`. `fixed` marks
-    what a run keeps for good: with another seed or another number of games, it would be another run.
-    """
-    return field(
-        default=default,
-        metadata={
-            "help": help,
-            "minimum": minimum,
-            "maximum": maximum,
-            "fits_run": fits_run,
-            "fixed": fixed,
-        },
-    )
 
 
 def checked(content: dict[str, Any], kind: type[Options]) -> Options:

@@ -1,0 +1,225 @@
+"""The options of `octofold-export`."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+from octofold_game.commands.options import File, Folder, Kind, WrongValue, option, whole_number
+from octofold_game.contract.model import PRECISIONS, Precision, Rule
+
+from octofold_export.description.description import (
+    NUMBER_LAYOUTS,
+    ONE_HOT_LAYOUTS,
+    Above,
+    AnswerKind,
+    CellOrder,
+    InputKind,
+    Layout,
+)
+from octofold_export.publishing.contest import FIRST_GAMES
+
+AUTO = "auto"
+"""Of --symmetries."""
+DESCRIPTION = {
+    **{name: f"reads.{name}" for name in ("layout", "type", "planes", "cells", "divide_by", "above")},
+    **{name: f"answers.{name}" for name in ("output", "actions", "scale", "value")},
+    **{"input": "reads.kind", "no_empty_plane": "reads.empty_plane", "answer": "answers.kind"},
+    "largest_exponent": "largest_exponent",
+}
+"""Options that are fields of a description, and the paths of these in it."""
+
+_PERCENT = re.compile(r"[0-9]{1,2}(\.[0-9]{1,6})?%")
+_MEGABYTES = re.compile(r"[0-9]{1,6}(\.[0-9]{1,6})?")
+
+
+def _margin(text: str) -> str:
+    if _PERCENT.fullmatch(f"{text}%"):
+        raise WrongValue(f"{text} has no percent sign: write {text}% for {text} in a hundred")
+    if not _PERCENT.fullmatch(text) or not text.strip("0.%"):
+        raise ValueError
+    return text
+
+
+def _games(text: str) -> int:
+    if (games := whole_number(text)) is not None and games <= FIRST_GAMES:
+        raise WrongValue(
+            f"{games} games cannot decide anything: the first {FIRST_GAMES} only set the cap of the scores"
+        )
+    return int(text)
+
+
+def _megabytes(text: str) -> float:
+    if not _MEGABYTES.fullmatch(text) or not float(text):
+        raise ValueError
+    return float(text)
+
+
+def _precisions(text: str) -> frozenset[str]:
+    named = frozenset(text.split(","))
+    if not {"fp32"} <= named <= set(PRECISIONS):
+        raise ValueError
+    return named
+
+
+Margin = Annotated[str, Kind(_margin, "a percentage above 0% and below 100%, such as 2%", "X%", True)]
+Limit = Annotated[int, Kind(_games, f"an integer above {FIRST_GAMES}", "N", True)]
+Megabytes = Annotated[float, Kind(_megabytes, "a number of megabytes, such as 20", "MB", True)]
+Precisions = Annotated[
+    frozenset[Precision], Kind(_precisions, "fp32 and, after it, int8 and fp16", "LIST", True)
+]
+Actions = Annotated[list[str], Kind(lambda text: text.split(","), "four names", "LIST", True)]
+
+
+@dataclass
+class Flags:
+    """What to export, and how."""
+
+    checkpoint: Folder | None = option(
+        None, "checkpoint folder of octofold-train", alone="source", begins="what to export"
+    )
+    ntuple: Folder | None = option(None, "folder of an n-tuple network", alone="source")
+    module: str | None = option(
+        None,
+        "PyTorch callable that returns the module, such as a class; see --weights",
+        metavar="PACKAGE.MODULE:CALLABLE",
+        alone="source",
+    )
+    torchscript: File | None = option(None, "file of torch.jit.save that you trust", alone="source")
+    exported_program: File | None = option(
+        None, "file of torch.export.save that you trust: it can run code", metavar="FILE.pt2", alone="source"
+    )
+    onnx: File | None = option(None, "ONNX file; its tensors may be in files beside it", alone="source")
+    sb3: File | None = option(
+        None,
+        "model of Stable-Baselines3 with an MlpPolicy; for another network, use --module and --weights",
+        metavar="FILE.zip",
+        alone="source",
+    )
+    player: str | None = option(
+        None,
+        "local player to be served, such as expectimax:depth=4; docs/players.md lists them",
+        metavar="SPEC",
+        alone="source",
+    )
+    record_strength: File | None = option(
+        None,
+        "result of an evaluation to write into the card of a published version; exports nothing",
+        metavar="RESULT.json",
+        alone="source",
+    )
+    max_megabytes: Megabytes | None = option(
+        None,
+        "maximum size of the graph, which then contains only the most important entries; only with --ntuple "
+        "(default: all entries, in a file beside the graph)",
+    )
+    weights: File | None = option(
+        None, "weights of --module: .safetensors, a checkpoint of torch.save, or a .zip of Stable-Baselines3"
+    )
+    state: str | None = option(
+        None, "weights to take, if the file has several sets that fit, such as policy_net and target_net"
+    )
+    encoder: str | None = option(
+        None,
+        "PyTorch function that makes the input of --module from exponents [N, 16], if no --input fits",
+        metavar="PACKAGE.MODULE:FUNCTION",
+    )
+    description: File | None = option(
+        None,
+        "file with these fields (default: the network's file with the ending .toml, if it exists)",
+        metavar="FILE.toml",
+        begins="how the network reads a board and what it answers (the export infers what it can)",
+    )
+    input: InputKind | None = option(None, "kind of the cells")
+    layout: Layout | None = option(
+        None,
+        f"layout; one-hot cells: {', '.join(ONE_HOT_LAYOUTS)}; numbers: {', '.join(NUMBER_LAYOUTS)}",
+        metavar="LAYOUT",
+    )
+    type: str | None = option(None, "type of the input, such as float32 or int64", metavar="TYPE")
+    planes: int | None = option(None, "number of one-hot planes", metavar="P")
+    no_empty_plane: bool | None = option(
+        None, "use the first plane for the tile 2 (default: for empty cells)"
+    )
+    cells: CellOrder | None = option(
+        None, "order of the cells: row by row or column by column (default: rows)"
+    )
+    divide_by: float | None = option(None, "divisor of the numbers (default: 1)", metavar="X")
+    above: Above | None = option(
+        None,
+        "what happens to tiles above the last one-hot plane: their boards are refused, or they are read as "
+        "the largest tile that has a plane (default: refused)",
+    )
+    largest_exponent: int | None = option(
+        None,
+        "largest exponent that the network accepts (default: the largest that its planes show, or 17)",
+        metavar="E",
+    )
+    answer: AnswerKind | None = option(None, "kind of the output")
+    output: str | None = option(None, "output to use, if the network has several")
+    actions: Actions | None = option(None, "order of the four numbers (default: up,right,down,left)")
+    scale: float | None = option(
+        None,
+        "points of the game for a value of 1; required for afterstate_value, changes no move elsewhere",
+        metavar="POINTS",
+    )
+    value: str | None = option(
+        None,
+        "output with one number, the value of the board (default: the only further output of this kind)",
+    )
+    judge: Folder | None = option(
+        None,
+        "published version to check the description against (default: the strongest of --models, otherwise a "
+        "search)",
+    )
+    accept: bool = option(False, "publish even if the description seems wrong")
+    name: str = option(None, "name of the model (required)", begins="what to publish")
+    models: Folder = option(Path("models"), "model repository (default: ./models)")
+    version: int | None = option(
+        None, "version to publish (default: the newest plus one)", minimum=1, metavar="N"
+    )
+    extend: bool = option(
+        False,
+        "add --precisions that the published --version lacks, and measure again those that it has; its "
+        "graphs do not change",
+    )
+    rule: Rule | None = option(
+        None, "decision rule over the views (default: vote for a policy, mean for values)"
+    )
+    symmetries: Literal["auto", 8, 4, 2, 1] | None = option(
+        None,
+        "number of views of the board that the network sees: 8 (all), 4 (the rotations), 2 (the half turn), "
+        "1 (the board itself), or auto: the fewest that lose nothing in games (default: 8 for what "
+        "octofold-train made, otherwise auto)",
+        metavar="VIEWS",
+    )
+    precisions: Precisions | None = option(
+        None,
+        "precisions to publish: fp32, and optionally int8 for CPUs and fp16 for GPUs, such as fp32,int8,fp16 "
+        "(default: fp32,int8; only fp32 for an n-tuple network)",
+    )
+    views_output: bool = option(False, "add the output `views`: the probabilities of each view")
+    boards: File | None = option(
+        None,
+        "recorded boards [M, 16] uint8 to calibrate and check on (default: boards from the network's games)",
+        metavar="FILE.npy",
+    )
+    sign: File | None = option(
+        None,
+        "sign the version with this private key, for octofold-serve --verify-models; without a source, sign "
+        "the published --version",
+        metavar="KEY.pem",
+    )
+    sign_password_file: File | None = option(
+        None,
+        "file with the password of an encrypted key (default: the variable OCTOFOLD_SIGN_PASSWORD)",
+    )
+    no_worse_than: Margin | None = option(
+        None,
+        "play full games against the newest published version of --name, and publish only if they show that "
+        "the new one is at most X% worse (needs the extra server)",
+        begins="how strong it must be",
+    )
+    limit: Limit = option(10_000, "maximum number of games of each version with --no-worse-than")

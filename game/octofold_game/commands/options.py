@@ -1,0 +1,308 @@
+"""The options of all commands: fields of a dataclass, each with its default and its help.
+
+    @dataclass(frozen=True)
+    class Games:
+        games: int = option(100, "number of games", minimum=1)
+        out: Folder | None = option(None, "folder for the result")
+
+    options = read(Games, Parser(prog="play"), sys.argv[1:])
+
+The type of a field says how its text is read: a whole number, a number, a text, a path, one word of a
+`Literal`, a switch; or it is annotated with a `Kind` of its own.
+"""
+
+from __future__ import annotations
+
+import math
+from argparse import SUPPRESS, BooleanOptionalAction, Namespace, _ActionsContainer
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import MISSING, dataclass, field, fields, replace
+from functools import partial
+from inspect import get_annotations
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from octofold_game.commands.command_line import Parser
+from octofold_game.commands.suggestions import did_you_mean
+
+_LONGEST_VALUE = 100  # characters of a wrong value in an error
+_MOST_DIGITS = 20  # of 2**64 - 1; int() raises an error of its own above 4,300
+
+Options = TypeVar("Options")
+
+
+class WrongValue(ValueError):
+    """A value that is not allowed; the message says why, and `Kind.read` where the value is from."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of values, and how their text is read."""
+
+    parse: Callable[[str], Any]
+    """Raises `WrongValue`, or any ValueError or KeyError if `allowed` says what is wrong."""
+    allowed: str
+    """What the text must be."""
+    placeholder: str
+    """Stands for the value in the help."""
+    is_plain: bool = False
+    """Whether the help of an option need not say what is allowed."""
+    choices: tuple[str, ...] = ()
+    """The words, if only some are allowed."""
+
+    def read(self, source: str, text: str) -> Any:
+        """The value that a text means.
+
+        Raises:
+            WrongValue: it is not allowed; the message begins with its `source`, such as a flag.
+        """
+        try:
+            return self.parse(text)
+        except WrongValue as error:
+            raise WrongValue(f"{source}: {error}") from None
+        except (ValueError, KeyError):
+            meant = did_you_mean(text, self.choices)
+            raise WrongValue(f"{source} must be {self.allowed}, got {cut(text)}{meant}") from None
+
+
+def cut(value: object) -> str:
+    """A value as an error shows it."""
+    written = repr(value)
+    return written if len(written) <= _LONGEST_VALUE else f"{written[:_LONGEST_VALUE]}..."
+
+
+def whole(minimum: float, maximum: float) -> Kind:
+    """Whole numbers between two bounds, which are allowed."""
+    bounds = f"from {minimum} to {maximum}" if math.isfinite(maximum) else f"from {minimum}"
+    return Kind(lambda text: _within(whole_number(text), minimum, maximum), f"an integer {bounds}", "N")
+
+
+def number(minimum: float, maximum: float, of: str = "", placeholder: str = "X") -> Kind:
+    """Numbers between two bounds, which are allowed; `of` is their unit, such as " of seconds"."""
+    bounds = f"from {minimum:g} to {maximum:.15g}" if math.isfinite(maximum) else f"from {minimum:g}"
+    return Kind(lambda text: _within(float(text), minimum, maximum), f"a number{of} {bounds}", placeholder)
+
+
+def one_of(*values: Any) -> Kind:
+    """One of these words or numbers."""
+    choices = tuple(map(str, values))
+    allowed = ", ".join(choices[:-1]) + f" or {choices[-1]}" if len(choices) > 1 else choices[0]
+    return Kind(
+        dict(zip(choices, values, strict=True)).__getitem__, allowed, "|".join(choices), True, choices
+    )
+
+
+def _within(value: Any, minimum: float, maximum: float) -> Any:
+    if value is None or not minimum <= value <= maximum:
+        raise ValueError
+    return value
+
+
+def whole_number(text: str) -> int | None:
+    """The whole number that the text is; None for other text, and for more digits than any option takes."""
+    return int(text) if text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS else None
+
+
+def _text(text: str) -> str:
+    if not text:
+        raise ValueError
+    return text
+
+
+SWITCH = Kind(
+    lambda text: {"1": True, "true": True, "0": False, "false": False}[text.lower()],
+    "true, false, 1 or 0",
+    "",
+    is_plain=True,
+)
+TEXT = Kind(_text, "a name", "NAME", is_plain=True)
+PATH = Kind(lambda text: Path(_text(text)), "a path", "PATH", is_plain=True)
+Name = Annotated[str, Kind(str, "a name, or empty for none", "NAME", is_plain=True)]
+Folder = Annotated[Path, replace(PATH, placeholder="DIR")]
+File = Annotated[Path, replace(PATH, placeholder="FILE")]
+Seed = Annotated[int, whole(0, 2**64 - 1)]
+
+
+def option(
+    default: Any,
+    help: str,
+    minimum: float = 0,
+    maximum: float = math.inf,
+    *,
+    flag: str = "",
+    metavar: str = "",
+    begins: str = "",
+    alone: str = "",
+    words: str = "",
+    const: str = "",
+    **marks: Any,
+) -> Any:
+    """A field of a dataclass that is an option.
+
+    Args:
+        default: its value if it is not given; `...` if it must be.
+        help: what it does.
+        minimum: the smallest number that is allowed.
+        maximum: the largest number that is allowed.
+        flag: its flag; empty for the name of the field.
+        metavar: stands for the value in the help; empty for that of its kind.
+        begins: heading of the options from here to the end of their class; with a text after a line end.
+        alone: of the options with the same word here, only one may be given.
+        words: `append` if the flag may be repeated; `+` or `*` if several words may follow.
+        const: the text that the flag alone means.
+        marks: what its owner notes about it.
+    """
+    metadata = {"help": help, "minimum": minimum, "maximum": maximum, "flag": flag, "metavar": metavar}
+    metadata |= {"begins": begins, "alone": alone, "words": words, "const": const, **marks}
+    if isinstance(default, list):
+        return field(default_factory=default.copy, metadata=metadata)
+    return field(metadata=metadata) if default is ... else field(default=default, metadata=metadata)
+
+
+def argument(metavar: str, help: str, words: str = "", default: Any = ...) -> Any:
+    """A field of a dataclass that is given without a flag; with `words` of `+` or `*`, a list."""
+    default = [] if words == "*" else default
+    return option(default, help, metavar=metavar, words=words, is_argument=True)
+
+
+def flag_of(name: str) -> str:
+    """The flag of the option that is a field of this name."""
+    return f"--{name.replace('_', '-')}"
+
+
+@dataclass(frozen=True)
+class Option:
+    """An option, as its field describes it."""
+
+    name: str
+    kind: Kind
+    default: Any
+    """`MISSING` if it must be given."""
+    marks: dict[str, Any]
+    heading: str
+
+    @property
+    def flag(self) -> str:
+        """What is typed for it; for an argument without a flag, what its help calls it."""
+        if self.marks.get("is_argument"):
+            return str(self.marks["metavar"])
+        return self.marks["flag"] or flag_of(self.name)
+
+    @property
+    def meaning(self) -> str:
+        """Its help, with what is allowed and with its default."""
+        text = str(self.marks["help"])
+        if "(default" in text:
+            return text
+        notes = [] if self.kind.is_plain or self.marks["metavar"] else [self.kind.allowed]
+        if self.default is not False and (default := shown(self.default)):
+            notes.append(f"default: {default}")
+        return f"{text} ({'; '.join(notes)})" if notes else text
+
+
+def shown(value: Any) -> str:
+    """A value as text that its kind can parse; empty for none."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, tuple):
+        return ",".join(map(str, value)) or "none"
+    return "" if value in (None, MISSING, []) or value == math.inf else str(value)
+
+
+def options_in(kind: type[Any]) -> Iterator[Option]:
+    """The options of a dataclass, in the order of its fields."""
+    hints = get_type_hints(kind, include_extras=True)
+    headings: dict[str, str] = {}
+    marks: dict[str, Any] = {each.name: each.metadata for each in fields(kind)}
+    for owner in kind.__mro__:
+        heading = ""
+        for name in get_annotations(owner):
+            heading = marks.get(name, {}).get("begins") or heading
+            headings.setdefault(name, heading)
+    for each in fields(kind):
+        if each.metadata:
+            default = each.default if each.default_factory is MISSING else each.default_factory()
+            yield Option(
+                each.name,
+                kind_of(hints[each.name], each.metadata["minimum"], each.metadata["maximum"]),
+                default,
+                dict(each.metadata),
+                headings[each.name],
+            )
+
+
+def kind_of(hint: Any, minimum: float = 0, maximum: float = math.inf) -> Kind:
+    """How values of a type are read."""
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin is Annotated:
+        return next(each for each in arguments if isinstance(each, Kind))
+    if origin in (Union, UnionType):
+        return kind_of(next(each for each in arguments if each is not NoneType), minimum, maximum)
+    if origin in (list, tuple):
+        return kind_of(arguments[0], minimum, maximum)
+    if origin is Literal:
+        return one_of(*arguments)
+    if hint in (int, float):
+        return (whole if hint is int else number)(minimum, maximum)
+    return {bool: SWITCH, str: TEXT, Path: PATH}[hint]
+
+
+def add_options(parser: Parser, kind: type[Any], *, opposites: bool = False) -> None:
+    """Let a parser take the options of a dataclass; `given` and `options_of` return what it found.
+
+    With `opposites`, every switch can also be turned off, as a file or a variable may have turned it on.
+    """
+    groups: dict[str, _ActionsContainer] = {"": parser}
+    for each in options_in(kind):
+        if each.heading not in groups:
+            title, _, text = each.heading.partition("\n")
+            groups[each.heading] = parser.add_argument_group(title, text or None)
+        _add(groups[each.heading], each, opposites)
+
+
+def _add(group: _ActionsContainer, each: Option, opposites: bool) -> None:
+    marks, kind = each.marks, each.kind
+    common: dict[str, Any] = {"help": each.meaning.replace("%", "%%"), "default": SUPPRESS}
+    if kind is SWITCH:
+        if each.flag.startswith("--no-") or (each.default is False and not opposites):
+            value = not each.flag.startswith("--no-")
+            group.add_argument(each.flag, dest=each.name, action="store_const", const=value, **common)
+        else:
+            group.add_argument(each.flag, dest=each.name, action=BooleanOptionalAction, **common)
+        return
+    words = marks["words"]
+    common |= {"type": partial(kind.read, each.flag), "metavar": marks["metavar"] or kind.placeholder}
+    common |= {"choices": kind.choices} if kind.choices else {}
+    if marks.get("is_argument"):
+        action = group.add_argument(each.name, nargs=words or None, **common)
+        action.required = False  # `options_of` says what is missing
+    elif words == "append":
+        group.add_argument(each.flag, dest=each.name, action=words, **common)
+    else:
+        common["nargs"] = words or ("?" if marks["const"] else None)
+        group.add_argument(each.flag, dest=each.name, const=marks["const"] or None, **common)
+
+
+def given(kind: type[Any], parsed: Namespace) -> dict[str, Any]:
+    """The values that were given, by the names of their fields."""
+    return {each.name: getattr(parsed, each.name) for each in fields(kind) if hasattr(parsed, each.name)}
+
+
+def options_of(kind: type[Options], parser: Parser, parsed: Namespace) -> Options:
+    """The options that a parser found; ends the program if some are missing or exclude each other."""
+    found, alone = given(kind, parsed), dict[str, str]()
+    for each in options_in(kind):
+        if each.name not in found and each.default is MISSING:
+            parser.fail(f"{each.flag} is missing")
+        if (word := each.marks["alone"]) and each.name in found:
+            if word in alone:
+                parser.fail(f"{each.flag} cannot be combined with {alone[word]}")
+            alone[word] = each.flag
+    return kind(**found)
+
+
+def read(kind: type[Options], parser: Parser, arguments: Sequence[str] | None = None) -> Options:
+    """Read the arguments as the options of a dataclass; ends the program if one is wrong."""
+    add_options(parser, kind)
+    return options_of(kind, parser, parser.parse_args(arguments))

@@ -1,0 +1,69 @@
+"""The subcommands of a command, each with its options."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import Any, NamedTuple
+
+from octofold_game.commands.command_line import Parser
+from octofold_game.commands.completion import add_completion
+from octofold_game.commands.options import add_options, options_of
+
+
+@dataclass(frozen=True)
+class Command:
+    """A subcommand."""
+
+    name: str
+    help: str
+    """What it does, in a line."""
+    description: str
+    options: type[Any] | None = None
+    """A dataclass of options; None if it has subcommands."""
+    run: Callable[[Any], int | None] = lambda _: None
+    """What it does with its options; may return the exit code."""
+    usage: str | None = None
+    subcommands: tuple[Command, ...] = ()
+
+
+class Parsed(NamedTuple):
+    """What a command line asks for."""
+
+    command: Command
+    options: Any
+    """Of the class that the command names."""
+    parser: Parser
+    """That of the command, for what is wrong beyond its arguments."""
+
+
+def parser_of(prog: str, description: str, commands: Sequence[Command]) -> Parser:
+    """A parser with subcommands, and with the flags that every command has."""
+    parser = Parser(prog=prog, description=description)
+    parser.add_argument("--version", action="version", version=f"{prog} {version('octofold')}")
+    add_completion(parser)
+    _add(parser, commands, "COMMAND")
+    return parser
+
+
+def _add(parser: Parser, commands: Sequence[Command], metavar: str) -> None:
+    actions = parser.add_subparsers(metavar=metavar)
+    for each in commands:
+        added = actions.add_parser(each.name, help=each.help, description=each.description, usage=each.usage)
+        if each.options is None:
+            _add(added, each.subcommands, "ACTION")
+        else:
+            added.set_defaults(command=each)
+            add_options(added, each.options)
+
+
+def parse(parser: Parser, arguments: Sequence[str] | None) -> Parsed:
+    """Read the arguments; ends the program if they are wrong."""
+    parsed = parser.parse_args(arguments)
+    own: Parser = parsed.parser
+    if "command" not in parsed:
+        own.fail("a command is missing")
+    command: Command = parsed.command
+    assert command.options is not None
+    return Parsed(command, options_of(command.options, own, parsed), own)
