@@ -19,7 +19,7 @@ from octofold_game.commands.extras import install_command
 from octofold_game.commands.options import flag_of, read
 
 from octofold_export.description.hints import Hints, hints_from_flags, merged, read_hints
-from octofold_export.errors import ExportError, NotShown
+from octofold_export.errors import ExportError, NotShown, WrongUsage
 from octofold_export.flags import AUTO, DESCRIPTION, Flags
 from octofold_export.publishing.contest import Contest
 from octofold_export.publishing.versions import check_name
@@ -70,7 +70,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         except KeyboardInterrupt:
             code = _fail("interrupted; nothing was published", 130)
         except ExportError as error:
-            code = _fail(str(error), 3 if isinstance(error, NotShown) else 1)
+            code = _fail(
+                str(error), 3 if isinstance(error, NotShown) else 2 if isinstance(error, WrongUsage) else 1
+            )
         except (OSError, MemoryError) as error:  # such as a full folder for temporary files
             code = _fail(f"{error or 'out of memory'}; nothing was published")
     if folder is not None:

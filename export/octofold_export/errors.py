@@ -11,6 +11,10 @@ class ExportError(OctofoldError):
     """The request cannot be fulfilled, for example because of a wrong input or a full disk."""
 
 
+class WrongUsage(ExportError):
+    """The command line asks for something that does not exist."""
+
+
 class GateError(ExportError):
     """A graph failed a check and was not published."""
 

@@ -31,13 +31,13 @@ from octofold_game.contract.model import (
 )
 from octofold_game.contract.searches import FileSource, Limits, Option, Search
 from octofold_game.errors import OctofoldError
-from octofold_game.player_specs import MadePlayer, make_player
+from octofold_game.player_specs import MadePlayer, SpecError, make_player
 from octofold_game.system.files import open_regular
 from octofold_game.system.processors import usable_cores
 from octofold_players.expectimax.player import HeuristicExpectimaxPlayer
 
 from octofold_export.checks.recording import Report, play_boards
-from octofold_export.errors import ExportError, GateError
+from octofold_export.errors import ExportError, GateError, WrongUsage
 from octofold_export.publishing.readme import describe
 from octofold_export.publishing.signing import MAX_FILE_BYTES
 from octofold_export.publishing.versions import (
@@ -66,7 +66,8 @@ def export_player(
     Large files are linked to where the player reads them, or copied if they are on another file system.
 
     Raises:
-        ExportError: the spec or a file is wrong, or the player cannot be served.
+        WrongUsage: the spec is wrong.
+        ExportError: a file is wrong, or the player cannot be served.
         GateError: it would make other moves when it is served.
     """
     check_name(name)
@@ -84,6 +85,8 @@ def export_player(
         boards = _check_moves(made, search, report)
     except OSError as error:
         raise ExportError(f"{error.filename or spec}: {error.strerror}") from error
+    except SpecError as error:
+        raise WrongUsage(str(error)) from error
     except OctofoldError as error:
         raise error if isinstance(error, ExportError) else ExportError(str(error)) from error
     report(f"the served player moves as {spec} does on {boards} boards")

@@ -18,10 +18,9 @@ _SPAWNED = 64
 
 def pack_downgraded(boards: NDArray[np.uint8]) -> NDArray[np.uint64]:
     """Pack boards `[N, 16]` or `[N, 4, 4]` of any tiles: `[N]`. Boards up to 32768 are packed as they are."""
-    large = np.flatnonzero(boards.reshape(-1, 16).max(axis=1, initial=0) > LARGEST_EXPONENT)
-    if len(large):
+    if boards.max(initial=0) > LARGEST_EXPONENT:
         boards = boards.reshape(-1, 16).copy()
-        for row in large:
+        for row in np.flatnonzero(boards.max(axis=1) > LARGEST_EXPONENT):
             boards[row] = downgraded(boards[row])
     return pack(boards)
 

@@ -5,6 +5,7 @@ import { tileOf } from "../game/rules.js";
 import { differenceOf, histogram, largestIn, summarize } from "../game/statistics.js";
 
 const SMALLEST_TILE = 9; // 512
+const LEAST_GAMES = 10; // of each: the interval of fewer is too narrow too often
 
 /**
  * The comparison of two evaluations.
@@ -51,7 +52,8 @@ const KINDS = ["is-model", "is-judge"];
 function sentence([first, second]) {
   const { difference, margin, isPaired, count } = differenceOf(first.games, second.games);
   const games = isPaired ? `${grouped(count)} equal games (same seed, same new tiles)` : "different games";
-  if (margin === null) return "Two games of each are needed to compare them.";
+  const fewest = isPaired ? count : Math.min(first.games.length, second.games.length);
+  if (fewest < LEAST_GAMES) return `Not decided: ${fewest} games of each are too few. ${LEAST_GAMES} show a first difference.`;
   const [better, by] = difference >= 0 ? [first, difference] : [second, -difference];
   const interval = `${grouped(by - margin)} to ${grouped(by + margin)}`;
   if (by <= margin) return `Not decided: ${better.name} scores ${grouped(by)} more on average, 95% interval ${interval}, over ${games}.`;
