@@ -119,6 +119,7 @@ def export(load: Callable[[], Source], options: ExportOptions, report: Report) -
     card = replace(_card(plan), evidence=evidence, not_published=made.refused)
     calibration = len(boards.calibration) if "int8" in wanted else 0
     card = with_checks(card, equal, reference, boards, options, calibration)
+    player.give_memory()
     return _publish(plan, card, made, report)
 
 

@@ -54,23 +54,17 @@ class FoldedGraph:
         files: WeightFiles | None = None,
     ) -> None:
         self.name = "folded graph"
-        options = onnxruntime.SessionOptions()
-        if any(tensor.data_type == onnx.TensorProto.FLOAT16 for tensor in model.graph.initializer):
-            # onnxruntime 1.31 crashes when it optimizes the layout of some float16 graphs for the CPU.
-            options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
-        values = [onnxruntime.OrtValue.ortvalue_from_numpy(tensor) for tensor in tensors.values()]
-        options.add_external_initializers(list(tensors), values)
-        self._open = partial(new_session, model, options, files)
-        self._is_large = files is not None
+        # A small graph is not opened again, and its model need not stay.
+        self._open = None if files is None else partial(_open, model, tensors, files)
         try:
-            self._session: onnxruntime.InferenceSession | None = self._open()
+            self._session: onnxruntime.InferenceSession | None = _open(model, tensors, files)
         except Exception as error:  # onnxruntime's exceptions have no other base class
             raise ExportError(f"onnxruntime cannot load the folded graph: {first_line(error)}") from error
         self._names = [output.name for output in self._session.get_outputs()]
 
     def give_memory(self) -> None:
         """Give the memory of a large graph back until it is asked again."""
-        if self._is_large:
+        if self._open is not None:
             self._session = None
 
     @property
@@ -90,7 +84,10 @@ class FoldedGraph:
             ExportError: onnxruntime fails, which may come from a network's body.
         """
         try:
-            session = self._session = self._session or self._open()
+            if self._session is None and self._open is not None:
+                self._session = self._open()
+            session = self._session
+            assert session is not None
             runs = [
                 session.run(None, {BOARDS.name: boards[first : first + batch]})
                 for first in range(0, max(len(boards), 1), batch)
@@ -103,3 +100,15 @@ class FoldedGraph:
     def next_moves(self, boards: NDArray[np.uint8]) -> NDArray[np.int8]:
         """Choose moves `[N]` for boards `[N, 16]`; -1 where no move is legal."""
         return self.answer(boards).move
+
+
+def _open(
+    model: onnx.ModelProto, tensors: Mapping[str, NDArray[np.float32]], files: WeightFiles | None
+) -> onnxruntime.InferenceSession:
+    options = onnxruntime.SessionOptions()
+    if any(tensor.data_type == onnx.TensorProto.FLOAT16 for tensor in model.graph.initializer):
+        # onnxruntime 1.31 crashes when it optimizes the layout of some float16 graphs for the CPU.
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
+    values = [onnxruntime.OrtValue.ortvalue_from_numpy(tensor) for tensor in tensors.values()]
+    options.add_external_initializers(list(tensors), values)
+    return new_session(model, options, files)
