@@ -26,6 +26,9 @@ LARGEST_KEPT = 128
 _TRIED = np.random.default_rng(1).integers(0, 8, (256, 16), dtype=np.uint8)
 """Boards that show whether the shorter graph has the same moves. Every model accepts their tiles."""
 
+_DECIDED = np.array([[1, 2, 1, 2, 2, 1, 2, 1] * 2] * FEWEST_IN_STAGES, np.uint8)
+"""Boards without a legal move: none is left for the second stage, and not every network takes no boards."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -63,6 +66,7 @@ def _moves_session(
         moves = new_session(shorter, layout, {}, outputs=(MOVE,))
         asked = {BOARDS.name: _TRIED, **tables}
         expected, found = (session.run([MOVE.name], asked)[0] for session in (full, moves))
+        moves.run([MOVE.name], {BOARDS.name: _DECIDED, **tables})
     except Exception as error:  # onnxruntime's exceptions have no other base class
         _log.warning("moves are computed with all other answers: %s", first_line(error))
         return None

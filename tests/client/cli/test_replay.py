@@ -137,7 +137,7 @@ def test_it_steps_to_the_next_game_and_the_one_before_also_without_colors(
     screen.type("G")
     screen.shows("game 38 of seed 7[\\s\\S]*move 0 of")
     screen.type("d")
-    screen.shows("c and d need --player, --model or --target")
+    screen.shows("c and d need --player, --model or")
     screen.type("q")
     screen.ends()
     assert re.search(r"\x1b\[[\d;]*[34]8?;[\d;]*m", screen.raw) is None  # no color is set

@@ -132,8 +132,8 @@ def is_alive(process: psutil.Process) -> bool:
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        (("--no-worse-than", "two"), "--no-worse-than: 'two' is not a percentage above 0% and below 100%"),
-        (("--no-worse-than", "00%"), "--no-worse-than: '00%' is not a percentage above 0% and below 100%"),
+        (("--no-worse-than", "two"), "must be a percentage above 0% and below 100%, such as 2%, got 'two'"),
+        (("--no-worse-than", "00%"), "must be a percentage above 0% and below 100%, such as 2%, got '00%'"),
         (("--no-worse-than", "5"), "--no-worse-than: 5 has no percent sign: write 5% for 5 in a hundred"),
         (
             ("--no-worse-than", "5%", "--limit", "100"),

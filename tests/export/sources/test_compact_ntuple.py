@@ -222,7 +222,8 @@ def test_a_size_that_is_no_number_of_megabytes_is_named(
 ) -> None:
     with pytest.raises(SystemExit):
         export(tmp_path, tmp_path / "models", f"--max-megabytes={size}")
-    assert f"'{size}' is not a number of megabytes, such as 20" in capsys.readouterr().err
+    message = f"--max-megabytes must be a number of megabytes, such as 20, got '{size}'"
+    assert message in capsys.readouterr().err
 
 
 def test_a_model_of_another_kind_is_no_ntuple_network() -> None:

@@ -191,4 +191,6 @@ def test_a_wrong_value_is_one_line_and_exit_code_two() -> None:
     command = [sys.executable, "-m", "octofold_server.cli", "--lanes", "many"]
     run = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (run.returncode, run.stdout) == (2, "")
-    assert run.stderr == "octofold-serve: --lanes must be an integer from 0 to 1024, got 'many'\n"
+    assert run.stderr == (
+        "octofold-serve: --lanes must be an integer from 0 to 1024, got 'many' (see octofold-serve --help)\n"
+    )

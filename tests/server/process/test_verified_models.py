@@ -20,7 +20,7 @@ def test_a_flipped_byte_is_refused_at_a_reload_while_the_old_version_goes_on(
     signed, other = write_version(), write_version("unsigned")
     keys.sign(signed)
     server = start_server("--verify-models", str(keys.public))
-    assert f"only those that a key in {keys.public} signed" in server.log
+    wait_for(lambda: f"only those that a key in {keys.public} signed" in server.log)
     assert "unsigned/1 cannot be served: card.json.sig is missing: the version is not signed" in server.log
     with grpc.insecure_channel(server.target) as channel:
         stub = OctofoldServiceStub(channel)

@@ -78,7 +78,7 @@ def test_a_call_is_a_span_of_its_callers_trace_with_its_queue_batches_and_infere
     write_version: WriteVersion, start_server: Start, collector: Collector
 ) -> None:
     write_version()
-    server = start_server("--tracing", "--lanes", "1")
+    server = start_server("--tracing", "--lanes", "1", "--max-batch-size", "32")
     before = time.time_ns()
     with grpc.insecure_channel(server.target) as channel:
         stub = OctofoldServiceStub(channel)

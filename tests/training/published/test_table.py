@@ -435,7 +435,7 @@ def test_the_command_checks_what_it_is_asked_for(
     moves: ShuffledMoves, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for arguments, message in (
-        (["--positions", "1.5"], "'1.5' is not a whole number from 1"),
+        (["--positions", "1.5"], "--positions must be a whole number from 1, got '1.5'"),
         ([], "--positions is missing"),
         (["--positions", "9", "--rows", "CNN6"], "'CNN6'"),
     ):

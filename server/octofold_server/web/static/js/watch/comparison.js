@@ -53,7 +53,7 @@ function sentence([first, second]) {
   const { difference, margin, isPaired, count } = differenceOf(first.games, second.games);
   const games = isPaired ? `${grouped(count)} equal games (same seed, same new tiles)` : "different games";
   const fewest = isPaired ? count : Math.min(first.games.length, second.games.length);
-  if (fewest < LEAST_GAMES) return `Not decided: ${fewest} games of each are too few. ${LEAST_GAMES} show a first difference.`;
+  if (fewest < LEAST_GAMES) return `Not decided over ${games}: at least ${LEAST_GAMES} of each are needed.`;
   const [better, by] = difference >= 0 ? [first, difference] : [second, -difference];
   const interval = `${grouped(by - margin)} to ${grouped(by + margin)}`;
   if (by <= margin) return `Not decided: ${better.name} scores ${grouped(by)} more on average, 95% interval ${interval}, over ${games}.`;
