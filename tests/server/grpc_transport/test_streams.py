@@ -37,7 +37,7 @@ class OneModel:
         served = ServedModel("fake", "1", 17, card, "", "fp32", batcher, batcher.statistics)
         self.ready = {("fake", ""): served}
 
-    def resolve(self, name: str, _: str, *, loads: bool = False) -> ServedModel:
+    def resolve(self, name: str, *_: str, **_loads: bool) -> ServedModel:
         raise UnknownModel(f"there is no {name}")
 
 
