@@ -21,6 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from octofold_game.contract.model import BOARDS, LEGAL, MOVE
 from octofold_proto.onnx import graph_pb2 as onnx
 
+from octofold_server.backends.onnx_pruning import ancestors, prune
 from octofold_server.backends.onnx_tables import TABLES
 
 VIEWS = 8
@@ -56,33 +57,14 @@ def move_graph(model: bytes) -> bytes | None:
     outputs = [each for each in graph.output if each.name == MOVE.name]
     del graph.output[:]
     graph.output.extend(outputs)
-    _prune(graph)
+    prune(graph)
     parts = _Parts.of(graph)
     if parts is not None:
         _Stages(graph, parts).make()
-        _prune(graph)
+        prune(graph)
     elif TABLES not in [each.name for each in graph.input]:
         return None
     return parsed.SerializeToString()
-
-
-def _prune(graph: onnx.Graph) -> None:
-    """Remove nodes and initializers that no output needs."""
-    needed = _ancestors(graph.node, [each.name for each in graph.output])
-    nodes = [node for node in graph.node if needed.intersection(node.output)]
-    initializers = [each for each in graph.initializer if each.name in needed]
-    del graph.node[:], graph.initializer[:]
-    graph.node.extend(nodes)
-    graph.initializer.extend(initializers)
-
-
-def _ancestors(nodes: Sequence[onnx.Node], tensors: Iterable[str]) -> set[str]:
-    """The tensors and all that they are computed from. The nodes of a graph are in order."""
-    found = set(tensors)
-    for node in reversed(nodes):
-        if found.intersection(node.output):
-            found.update(node.input)
-    return found
 
 
 def _descendants(nodes: Sequence[onnx.Node], tensors: Iterable[str]) -> set[str]:
@@ -115,8 +97,8 @@ class _Parts:
         by_board = _descendants(nodes, [BOARDS.name])
         if not {_SCORES, _FAVORITE, LEGAL.name} <= by_board:
             return None
-        to_scores = _ancestors(nodes, [_SCORES])
-        to_legal = _ancestors(nodes, [LEGAL.name])
+        to_scores = ancestors(nodes, [_SCORES])
+        to_legal = ancestors(nodes, [LEGAL.name])
         by_view: set[str] = set()
         for node in nodes:
             name = node.output[0]
@@ -165,8 +147,8 @@ def _integers(tensor: onnx.Tensor) -> NDArray[np.int64]:
 class _Stages:
     """Writes the nodes of a vote in two stages.
 
-    Copies of nodes read and make tensors of some rows only. A `Renamed` maps a tensor of the published graph
-    to the one that takes its place.
+    Copies of nodes read and make tensors of some rows only. `renamed` maps a tensor of the published graph to
+    the one that takes its place.
     """
 
     def __init__(self, graph: onnx.Graph, parts: _Parts) -> None:
@@ -181,7 +163,7 @@ class _Stages:
         del self._graph.node[:]
         self._graph.node.extend(parts.boards)
         first = self._scores({}, 0, ENOUGH)
-        ballot = _ancestors(parts.decision, [_FAVORITE])
+        ballot = ancestors(parts.decision, [_FAVORITE])
         voting = [node for node in parts.decision if ballot.intersection(node.output)]
         favorites = self._copies(voting, {_SCORES: first})[_FAVORITE]
         favorites = self._add("Reshape", [favorites, self._constant([-1, ENOUGH])])
@@ -243,10 +225,6 @@ class _Stages:
             names.update(zip(node.output, copy.output, strict=True))
             self._graph.node.append(copy)
         return names
-
-    def _indices(self, chosen: str) -> str:
-        """The indices of the true rows `[N]`."""
-        return self._add("Reshape", [self._add("NonZero", [chosen]), self._constant([-1])])
 
     def _add(self, kind: str, inputs: Sequence[str], **attributes: int) -> str:
         self._number += 1

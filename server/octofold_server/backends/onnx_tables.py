@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from octofold_game.system.files import whole_file
 from octofold_proto.onnx import graph_pb2 as onnx
 
+from octofold_server.backends.onnx_pruning import prune
 from octofold_server.system.file_lock import locked
 
 TABLES = "unpacked_tables"
@@ -84,7 +85,10 @@ def without_tables(model: bytes, shared: Path | None) -> tuple[bytes, Tables]:
     if packed is None:
         return model, NO_TABLES
     table = _shared_tables(packed, shared)
-    _cut(graph)
+    nodes = [node for node in graph.node if TABLES not in node.output]
+    del graph.node[:]
+    graph.node.extend(nodes)
+    prune(graph)
     kind = onnx.Type(
         tensor_type=onnx.Type.TensorType(
             elem_type=_FLOAT16, shape=onnx.Shape(dim=[onnx.Shape.Dimension(dim_value=len(table))])
@@ -165,21 +169,3 @@ def _codes(packed: _Packed, first: int, last: int) -> NDArray[np.uint16]:
     codes <<= 8
     codes |= packed.lower_codes[first:last]
     return codes
-
-
-def _cut(graph: onnx.Graph) -> None:
-    """Remove the nodes and initializers that only the unpacked tables need."""
-    made_by = {output: index for index, node in enumerate(graph.node) for output in node.output}
-    unpacking: set[int] = set()
-    open_tensors = [TABLES]
-    while open_tensors:
-        index = made_by.get(open_tensors.pop())
-        if index is not None and index not in unpacking:
-            unpacking.add(index)
-            open_tensors += graph.node[index].input
-    nodes = [node for index, node in enumerate(graph.node) if index not in unpacking]
-    read = {name for node in nodes for name in node.input}
-    initializers = [each for each in graph.initializer if each.name in read]
-    del graph.node[:], graph.initializer[:]
-    graph.node.extend(nodes)
-    graph.initializer.extend(initializers)

@@ -7,7 +7,7 @@ output, and the batches in which a call asks for it run in a session of the whol
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +18,7 @@ from octofold_proto.onnx import graph_pb2 as onnx
 
 from octofold_server.backends.backend import EVERYTHING, Asked, Backend, Layout, Moves, Tensors
 from octofold_server.backends.onnx_backend import EXAMPLES, NO_TENSORS, onnx_lanes
+from octofold_server.backends.onnx_pruning import prune
 from octofold_server.backends.onnx_session import GraphError, first_line, new_session
 
 _NAMES = [tensor.name for tensor in (*OUTPUTS, VALUE)]
@@ -48,26 +49,10 @@ def _without_value(model: bytes) -> bytes | None:
     kept = [output for output in parsed.graph.output if output.name != VALUE.name]
     if len(kept) == len(parsed.graph.output):
         return None
-    needed = {output.name for output in kept}
-    nodes = []
-    for node in reversed(parsed.graph.node):  # they are in topological order
-        if not needed.isdisjoint(node.output):
-            needed.update(_reads(node))
-            nodes.append(node)
-    del parsed.graph.output[:], parsed.graph.node[:]
+    del parsed.graph.output[:]
     parsed.graph.output.extend(kept)
-    parsed.graph.node.extend(reversed(nodes))
+    prune(parsed.graph)
     return parsed.SerializeToString()
-
-
-def _reads(node: onnx.Node) -> Iterator[str]:
-    """The tensors that a node and the graphs inside it read."""
-    yield from node.input
-    for attribute in node.attribute:
-        for graph in (attribute.g, *attribute.graphs):
-            yield from (output.name for output in graph.output)
-            for inner in graph.node:
-                yield from _reads(inner)
 
 
 class ValueBackend:

@@ -1,0 +1,36 @@
+"""Removes from a graph what its outputs do not need."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from octofold_proto.onnx import graph_pb2 as onnx
+
+
+def prune(graph: onnx.Graph) -> None:
+    """Remove nodes and initializers that no output needs."""
+    needed = ancestors(graph.node, [each.name for each in graph.output])
+    nodes = [node for node in graph.node if needed.intersection(node.output)]
+    initializers = [each for each in graph.initializer if each.name in needed]
+    del graph.node[:], graph.initializer[:]
+    graph.node.extend(nodes)
+    graph.initializer.extend(initializers)
+
+
+def ancestors(nodes: Sequence[onnx.Node], tensors: Iterable[str]) -> set[str]:
+    """The tensors and all that they are computed from. The nodes of a graph are in order."""
+    found = set(tensors)
+    for node in reversed(nodes):
+        if found.intersection(node.output):
+            found.update(_reads(node))
+    return found
+
+
+def _reads(node: onnx.Node) -> Iterator[str]:
+    """The tensors that a node and the graphs inside it read."""
+    yield from node.input
+    for attribute in node.attribute:
+        for graph in (attribute.g, *attribute.graphs):
+            yield from (output.name for output in graph.output)
+            for inner in graph.node:
+                yield from _reads(inner)
