@@ -10,7 +10,7 @@ import pytest
 pytestmark = pytest.mark.long
 
 ROOT = Path(__file__).parents[2]
-MOST = {"NextMove": 23, "NextMoves": 23, "ModelInfer": 25, "REST": 33}
+MOST = {"NextMove": 22, "NextMoves": 22, "ModelInfer": 24, "REST": 32}
 """Two more than usual: another thread may come in between. REST also asks whose page a browser shows, and it
 waits for an answer as the page does."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
@@ -87,6 +87,9 @@ class OnnxBackend:
     there at their exact size, and `batch_sizes` are used only for the warm-up, up to `WARM_BOARDS`.
     """
 
+    run: Callable[..., Moves]
+    """The answers for boards [N, 16] uint8 and what is `Asked`; onnxruntime may raise any exception."""
+
     def __init__(self, sessions: onnxruntime.InferenceSession | HostSessions, layout: Layout) -> None:
         on_host = isinstance(sessions, HostSessions)
         self._batch_sizes = batch_sizes(
@@ -97,10 +100,7 @@ class OnnxBackend:
             self._batches = HostBatches(sessions, layout.max_batch_size)
         else:
             self._batches = DeviceBatches(sessions, self._batch_sizes)
-
-    def run(self, boards: NDArray[np.uint8], asked: Asked = EVERYTHING) -> Moves:
-        """The answers for boards [N, 16] uint8; onnxruntime may raise any exception."""
-        return self._batches.run(boards, asked)
+        self.run = self._batches.run
 
     def warm_up(self) -> None:
         """Run every batch size once, so that no caller waits for a first run, and check the answers.
@@ -138,7 +138,7 @@ class DeviceBatches:
         self._sizes = sizes
         self._bound: dict[int, DeviceBatch] = {}
 
-    def run(self, boards: NDArray[np.uint8], _asked: Asked) -> Moves:
+    def run(self, boards: NDArray[np.uint8], _asked: Asked = EVERYTHING) -> Moves:
         """All answers for the boards."""
         size = next(size for size in self._sizes if size >= len(boards))
         if size not in self._bound:

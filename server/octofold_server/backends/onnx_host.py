@@ -12,7 +12,7 @@ import onnxruntime
 from numpy.typing import NDArray
 from octofold_game.contract.model import BOARDS, MOVE, OUTPUTS
 
-from octofold_server.backends.backend import Asked, Layout, Moves, Tensors
+from octofold_server.backends.backend import EVERYTHING, Asked, Layout, Moves, Tensors
 from octofold_server.backends.onnx_moves import move_graph
 from octofold_server.backends.onnx_session import first_line, new_session
 from octofold_server.backends.onnx_tables import Tables
@@ -86,7 +86,7 @@ class HostBatches:
         self._outputs = [np.zeros((max_batch_size, *tensor.shape), tensor.dtype) for tensor in OUTPUTS]
         self._bindings: dict[tuple[int, int], onnxruntime.IOBinding] = {}
 
-    def run(self, boards: NDArray[np.uint8], asked: Asked) -> Moves:
+    def run(self, boards: NDArray[np.uint8], asked: Asked = EVERYTHING) -> Moves:
         """The answers for the boards."""
         count = len(boards)
         self._boards[:count] = boards
