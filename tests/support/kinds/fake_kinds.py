@@ -65,7 +65,7 @@ class Fake:
             time.sleep(0.001)
         if limits.deeper:
             depth = min(DEEPEST, self._depth + int(seconds / MOVES_DEEPER_SECONDS))
-        if seconds < MOVES_DEEPER_SECONDS and seconds < self._seconds:
+        if seconds < MOVES_DEEPER_SECONDS and (self._seconds < 0 or seconds < self._seconds):
             depth = 0
         legal = legal_moves(boards)
         values = np.where(legal & (depth > 0), self._table.astype(np.float32), -np.inf).astype(np.float32)
