@@ -3,7 +3,7 @@
     python bench/operation/attacks.py headers   # one indexed header, and 12,000 references to it a call
     python bench/operation/attacks.py silent    # the same by clients that acknowledge no settings
     python bench/operation/attacks.py resets    # calls that are reset at once
-    python bench/operation/attacks.py metadata  # 60 headers a call that are not UTF-8
+    python bench/operation/attacks.py metadata  # 40 headers a call that are not UTF-8
 
 An honest client asks for one move after the other meanwhile. The table shows the server's CPU time while one
 honest call waits (the largest and the median), the waits themselves, which depend on how busy the machine is,

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import psutil
 
+MIB = 2**20
+
 
 @contextmanager
 def at_most(pid: int, cpu_seconds: float, memory_bytes: int, what: str) -> Iterator[None]:
@@ -19,9 +21,13 @@ def at_most(pid: int, cpu_seconds: float, memory_bytes: int, what: str) -> Itera
         memory = _peak_bytes(proc)
     before = _cpu_seconds(process)
     yield
-    assert _cpu_seconds(process) - before < cpu_seconds, what
+    spent = _cpu_seconds(process) - before
+    assert spent < cpu_seconds, f"{what} takes {spent:.2f} s of CPU time, and {cpu_seconds:g} s are allowed"
     if peak_is_known:
-        assert _peak_bytes(proc) - memory < memory_bytes, what
+        taken, allowed = (_peak_bytes(proc) - memory) / MIB, memory_bytes / MIB
+        assert taken < allowed, (
+            f"{what} takes {taken:.1f} MiB beyond {memory / MIB:.1f}, and {allowed:g} are allowed"
+        )
 
 
 def _cpu_seconds(process: psutil.Process) -> float:
