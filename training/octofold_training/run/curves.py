@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import matplotlib
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, MaxNLocator
 from numpy.typing import NDArray
 from octofold_game.system.files import whole_file
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 _POINTS = 400
 _SMOOTHED_OVER = 0.04
@@ -52,6 +50,10 @@ def draw_curves(history: Sequence[dict[str, Any]], file: Path, curves: Curves) -
     """
     if not history:
         return
+    import matplotlib  # here: the imports take a second, and not every command draws
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
     with matplotlib.rc_context(_STYLE):
         figure = Figure(figsize=(5 * len(curves.titles), 3.8), dpi=150, layout="constrained")
         FigureCanvasAgg(figure)
@@ -76,6 +78,8 @@ def _draw(
     panel.set_xlabel(f"positions learned from ({unit})")
     panel.grid()
     if panel.get_yscale() == "linear":
+        from matplotlib.ticker import FuncFormatter, MaxNLocator
+
         panel.yaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 2.5, 5, 10]))
         panel.yaxis.set_major_formatter(FuncFormatter(lambda value, _: _format_value(value, is_share)))
     if not len(values):
