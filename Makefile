@@ -67,7 +67,7 @@ page: $(VENV)/light ## site/: the page as a static site that plays without a ser
 	$(BIN)/python page/build_page.py
 
 browser: ## install what the tests of the page need: Debian's Chromium, and npm (needs root)
-	@missing=$$(for tool in chromium npm; do command -v $$tool >/dev/null || echo $$tool; done); test -z "$$missing" || \
+	@missing=$$(for tool in chromium-headless-shell npm; do command -v $$tool >/dev/null || echo $$tool; done); test -z "$$missing" || \
 		{ apt-get update && apt-get install --option Acquire::Retries=3 --yes --no-install-recommends $$missing; }
 
 table: $(VENV)/light ## rebuild the README's table of results from the model cards

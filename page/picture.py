@@ -29,7 +29,9 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=DOCS)
     options = parser.parse_args()
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+        browser = playwright.chromium.launch(
+            executable_path=shutil.which("chromium-headless-shell"), args=["--no-sandbox"]
+        )
         with opened(browser, f"{options.address}/?board={BOARD}", options.out / "page.png") as page:
             choosers = page.locator("#play-advice select")
             choosers.nth(0).select_option(options.model)
