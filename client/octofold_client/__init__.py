@@ -36,8 +36,8 @@ from octofold_client.errors import (
 from octofold_client.rpc.aio import AsyncClient
 from octofold_client.rpc.answers import Model, ModelVersion, NextMove, NextMoves
 from octofold_client.rpc.client import Client, PendingAnswer
-from octofold_client.rpc.conversations import RetryPolicy
 from octofold_client.rpc.credentials import Credentials
+from octofold_client.rpc.retry import RetryPolicy
 from octofold_client.session import EvaluationResult, evaluate, merge
 
 __all__ = [

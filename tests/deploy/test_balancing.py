@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 import pytest
 from octofold_client import Client, OctofoldError
-from octofold_client.rpc.conversations import DEFAULT_RETRY, RetryPolicy
+from octofold_client.rpc.retry import DEFAULT_RETRY, NO_RETRY, RetryPolicy
 from octofold_game.contract.model import CARD_FILE, encode_card, read_card
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
@@ -33,8 +33,6 @@ CALLERS = 4
 ENOUGH_CALLS = 40
 PAUSE_SECONDS = 0.01
 """Between a caller's calls, so that servers beside this load can start."""
-
-NO_RETRY = RetryPolicy(attempts=1)
 
 
 @pytest.fixture(scope="module")

@@ -39,9 +39,8 @@ class PlayerThread:
     def server_version(self) -> None:
         """None, because no server is involved."""
 
-    def begin_next_moves(self, boards: NDArray[np.uint8], *, with_probabilities: bool) -> "PendingMoves":
-        """Begin to choose moves for boards `[N, 16]` and return at once; probabilities are not available."""
-        assert not with_probabilities
+    def ask(self, boards: NDArray[np.uint8]) -> "PendingMoves":
+        """Begin to choose moves for boards `[N, 16]`, and return at once."""
         return PendingMoves(self._thread.submit(self._answer, boards))
 
     def __enter__(self) -> Self:

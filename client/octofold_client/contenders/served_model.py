@@ -7,15 +7,15 @@ version plays all games of an evaluation even if a newer one is published in the
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 from octofold_game.commands.suggestions import did_you_mean
 
 from octofold_client.errors import Unavailable, UnknownModel
-from octofold_client.rpc.answers import Model, ModelVersion, NextMoves
-from octofold_client.rpc.client import Client, PendingAnswer
-from octofold_client.rpc.conversations import NO_RETRY
+from octofold_client.rpc.answers import Model, ModelVersion
+from octofold_client.rpc.client import Client
+from octofold_client.rpc.retry import NO_RETRY
 from octofold_client.wording import listed
 
 LOAD_SECONDS = 300.0
@@ -69,22 +69,13 @@ class ServedSource:
 
     def __init__(self, client: Client, served: ServedModel) -> None:
         self.target = client.target
-        self._client = client
-        self._model, self._version = served.model, served.version.version
-
-    def server_version(self) -> str | None:
-        """Version of the server's program; None if unknown."""
-        return self._client.server_version()
-
-    def begin_next_moves(
-        self, boards: NDArray[np.uint8], *, with_probabilities: bool
-    ) -> PendingAnswer[NextMoves]:
-        """Send boards `[N, 16]` and return at once, without retries: another server may answer."""
-        return self._client.begin_next_moves(
-            boards,
-            with_probabilities=with_probabilities,
-            model=self._model,
-            version=self._version,
+        self.server_version = client.server_version
+        # Without retries, because another server may answer.
+        self.ask = partial(
+            client.begin_next_moves,
+            with_probabilities=False,
+            model=served.model,
+            version=served.version.version,
             retry=NO_RETRY,
         )
 

@@ -3,7 +3,6 @@
 import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
-from functools import partial
 from typing import Protocol, overload
 
 import numpy as np
@@ -59,7 +58,7 @@ class MoveSource(Protocol):
     def server_version(self) -> str | None:
         """Version of the server's program; None if unknown."""
 
-    def begin_next_moves(self, boards: NDArray[np.uint8], *, with_probabilities: bool) -> Answer:
+    def ask(self, boards: NDArray[np.uint8], /) -> Answer:
         """Begin to choose moves for boards `[N, 16]`, and return at once."""
 
 
@@ -172,13 +171,12 @@ def _play_here(
     patience_seconds: float,
 ) -> PlayGames:
     """Play games with the moves of the sources."""
-    asks = [partial(source.begin_next_moves, with_probabilities=False) for source in sources]
 
     def tell(server: int, error: OctofoldError) -> None:
         progress.remark(f"continuing without {sources[server].target}: {error}")
 
     return lambda games, largest, on_left: play(
-        asks,
+        [source.ask for source in sources],
         seed,
         games,
         parallel,

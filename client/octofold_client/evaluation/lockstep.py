@@ -22,11 +22,9 @@ from octofold_game.episodes import Episode, Episodes
 
 from octofold_client.errors import BrokenAnswer, OctofoldError, QueueFull
 from octofold_client.rpc.answers import NextMoves
-from octofold_client.rpc.conversations import RetryPolicy
+from octofold_client.rpc.retry import EVALUATION_RETRY, RetryPolicy
 
 SLICE_SECONDS = 0.2
-ASK_AGAIN = RetryPolicy(attempts=7, largest_wait_seconds=5.0)
-"""When to ask a server again that was full or unavailable; after the last attempt, as often as before it."""
 PATIENCE_SECONDS = 10.0
 """How long to ask a server again that is unavailable, such as one that restarts."""
 FULL_SECONDS = 60.0
@@ -123,7 +121,7 @@ def play(
     while_waiting: Callable[[], None] = lambda: None,
     on_lost: Callable[[int, OctofoldError], None] = lambda _server, _error: None,
     on_left: Callable[[list[Episode]], None] = lambda _unfinished: None,
-    ask_again: RetryPolicy = ASK_AGAIN,
+    ask_again: RetryPolicy = EVALUATION_RETRY,
     patience_seconds: float = PATIENCE_SECONDS,
     full_seconds: float = FULL_SECONDS,
 ) -> Generator[Step, None, None]:
@@ -139,7 +137,8 @@ def play(
         on_lost: called with the index of a server that begins to fail and the error, if other servers are
             left.
         on_left: called at the end, whatever its cause, with the games that have begun and not finished.
-        ask_again: when to ask a server again that was full or unavailable.
+        ask_again: when to ask a server again that was full or unavailable; after the last attempt, as often
+            as before it.
         patience_seconds: how long to ask a server again that is unavailable; the games end when all servers
             have been unavailable for so long.
         full_seconds: how long to ask full servers again without an answer, if that is longer.

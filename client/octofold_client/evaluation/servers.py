@@ -11,13 +11,13 @@ from octofold_client.errors import DeadlinePassed, EvaluationError, OctofoldErro
 from octofold_client.evaluation.result_folder import Conditions, differences
 from octofold_client.rpc.answers import Model
 from octofold_client.rpc.client import Client
-from octofold_client.rpc.conversations import RetryPolicy
 from octofold_client.rpc.credentials import Credentials
+from octofold_client.rpc.retry import FIRST_CALL_RETRY
 from octofold_client.rpc.targets import addresses_of, servers_of
 from octofold_client.rpc.unreachable import explain_tls, speaks_tls
 
-FIRST_SECONDS, FIRST_RETRY = 10.0, RetryPolicy(attempts=3)
-"""Deadline and retries of the first call, which fails soon if no server answers."""
+FIRST_SECONDS = 10.0
+"""Deadline of the first call, which fails soon if no server answers."""
 
 
 def diagnose(error: OctofoldError, target: str, credentials: Credentials) -> OctofoldError:
@@ -85,7 +85,7 @@ class Servers:
                 client = Client(target, credentials=self._credentials, while_waiting=self._while_waiting)
                 stack.enter_context(client)
                 try:
-                    models = client.list_models(timeout_seconds=FIRST_SECONDS, retry=FIRST_RETRY)
+                    models = client.list_models(timeout_seconds=FIRST_SECONDS, retry=FIRST_CALL_RETRY)
                 except (Unavailable, DeadlinePassed) as failure:
                     error = diagnose(failure, target, self._credentials)
                     if self._on_missing is None:

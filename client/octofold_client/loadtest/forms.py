@@ -26,7 +26,7 @@ from octofold_proto.octofold.v1 import inference_pb2_grpc
 from octofold_proto.status import grpc_code
 
 from octofold_client.errors import InvalidRequest
-from octofold_client.rpc.conversations import RetryPolicy
+from octofold_client.rpc.retry import LOAD_TEST_RETRY, NO_RETRY, RetryPolicy
 
 Boards = NDArray[np.uint8]
 Moves = NDArray[np.int8]
@@ -79,8 +79,6 @@ class Destination:
     """Whether other servers answer if one fails."""
 
 
-RETRY = RetryPolicy(attempts=8, first_wait_seconds=0.02)
-NO_RETRY = RetryPolicy(attempts=1)
 STREAMS = 12
 """Streams for several servers: each begins at the next server, so 2, 3, 4 or 6 servers get equal shares."""
 CLOSE_SECONDS = 1.0
@@ -136,7 +134,7 @@ class OneCall:
     @property
     def retry(self) -> RetryPolicy:
         """A single server is measured as it is; with several, the others must answer."""
-        return RETRY if self.to.has_others else NO_RETRY
+        return LOAD_TEST_RETRY if self.to.has_others else NO_RETRY
 
     async def ask(self, boards: Boards) -> Moves:
         """The moves `[N]` for boards `[N, 16]`, by one call."""
@@ -174,7 +172,7 @@ class Streamed:
     the server allows, so the questions without an answer are asked again.
     """
 
-    retry = RETRY
+    retry = LOAD_TEST_RETRY
 
     def __init__(self, channel: grpc.aio.Channel, to: Destination) -> None:
         self.to = to

@@ -4,7 +4,6 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
-from functools import partial
 
 import numpy as np
 from octofold_game.episodes import Episode
@@ -87,7 +86,7 @@ def play_games(work: Work) -> Iterator[News]:
         with ExitStack() as stack:
             sources = _sources(work, stack)
             steps = play(
-                [partial(source.begin_next_moves, with_probabilities=False) for source in sources],
+                [source.ask for source in sources],
                 work.conditions.seed,
                 work.games,
                 len(work.games),

@@ -12,17 +12,10 @@ from octofold_client.errors import ClientClosed, UnexpectedStatus
 from octofold_client.rpc.answers import Model, NextMove, NextMoves
 from octofold_client.rpc.channels import asyncio_channel
 from octofold_client.rpc.coalescing import AskedByTask, Coalescer
-from octofold_client.rpc.conversations import (
-    DEFAULT_RETRY,
-    Calls,
-    Conversation,
-    RetryPolicy,
-    Send,
-    SendBoard,
-    Wait,
-)
+from octofold_client.rpc.conversations import Calls, Conversation, Send, SendBoard, Wait
 from octofold_client.rpc.credentials import PLAINTEXT, Credentials
 from octofold_client.rpc.methods import methods_of
+from octofold_client.rpc.retry import DEFAULT_RETRY, RetryPolicy
 from octofold_client.rpc.targets import servers_of
 
 T = TypeVar("T")
@@ -66,7 +59,9 @@ class AsyncClient:
         search_seconds: float | None = None,
     ) -> NextMove:
         """The move for one board; see `Client.next_move`."""
-        return await self._drive(self._calls.of_model(model, version).next_move(board, search_seconds))
+        return await self._drive(
+            self._calls.override(model=model, version=version).next_move(board, search_seconds)
+        )
 
     async def next_moves(
         self,
@@ -78,14 +73,16 @@ class AsyncClient:
         search_seconds: float | None = None,
     ) -> NextMoves:
         """The moves for boards; see `Client.next_moves`."""
-        calls = self._calls.of_model(model, version)
+        calls = self._calls.override(model=model, version=version)
         return await self._drive(calls.next_moves(boards, with_probabilities, search_seconds))
 
     async def list_models(
         self, *, timeout_seconds: float | None = None, retry: RetryPolicy | None = None
     ) -> tuple[Model, ...]:
         """The models of the server; see `Client.list_models`."""
-        return await self._drive(self._calls.within(timeout_seconds, retry).list_models())
+        return await self._drive(
+            self._calls.override(timeout_seconds=timeout_seconds, retry=retry).list_models()
+        )
 
     async def server_version(self) -> str | None:
         """Version of the server's program; None if it does not report one."""
@@ -136,7 +133,7 @@ class AsyncClient:
         coalescer = self._coalescers.get(asks_for)
         if coalescer is None:
             coalescer = self._coalescers[asks_for] = Coalescer(
-                self._calls.of_model(*asks_for),
+                self._calls.override(model=step.model, version=step.version),
                 lambda step: asyncio.create_task(self._call(step)),
                 servers_of(self.target),
             )

@@ -17,17 +17,10 @@ from octofold_client.errors import ClientClosed
 from octofold_client.rpc.answers import Model, NextMove, NextMoves
 from octofold_client.rpc.channels import blocking_channel
 from octofold_client.rpc.coalescing import AskedByThread, Coalescer
-from octofold_client.rpc.conversations import (
-    DEFAULT_RETRY,
-    Calls,
-    Conversation,
-    RetryPolicy,
-    Send,
-    SendBoard,
-    Wait,
-)
+from octofold_client.rpc.conversations import Calls, Conversation, Send, SendBoard, Wait
 from octofold_client.rpc.credentials import PLAINTEXT, Credentials
 from octofold_client.rpc.methods import methods_of
+from octofold_client.rpc.retry import DEFAULT_RETRY, RetryPolicy
 from octofold_client.rpc.targets import servers_of
 
 T = TypeVar("T")
@@ -171,7 +164,7 @@ class Client:
             BoardError: the board is invalid.
             OctofoldError: the call failed.
         """
-        calls = self._calls.of_model(model, version)
+        calls = self._calls.override(model=model, version=version)
         return self._begin(calls.next_move(board, search_seconds)).result()
 
     def next_moves(
@@ -214,7 +207,7 @@ class Client:
 
         `retry` replaces that of the client.
         """
-        calls = self._calls.of_model(model, version).within(None, retry)
+        calls = self._calls.override(model=model, version=version, retry=retry)
         return self._begin(calls.next_moves(boards, with_probabilities, search_seconds))
 
     def list_models(
@@ -224,7 +217,9 @@ class Client:
 
         `timeout_seconds` and `retry` replace those of the client.
         """
-        return self._begin(self._calls.within(timeout_seconds, retry).list_models()).result()
+        return self._begin(
+            self._calls.override(timeout_seconds=timeout_seconds, retry=retry).list_models()
+        ).result()
 
     def server_version(self) -> str | None:
         """Version of the server's program; None if it does not report one."""
@@ -263,7 +258,7 @@ class Client:
         asks_for = step.model, step.version
         coalescer = self._coalescers.get(asks_for)
         if coalescer is None:
-            calls = self._calls.of_model(*asks_for)
+            calls = self._calls.override(model=step.model, version=step.version)
             coalescer = self._coalescers.setdefault(
                 asks_for, Coalescer(calls, self._start_call, servers_of(self.target))
             )

@@ -6,7 +6,6 @@ output itself, so tests can run it without a server.
 """
 
 import math
-import random
 import time
 from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -30,11 +29,11 @@ from octofold_client.errors import (
     InvalidRequest,
     NotOctofold,
     OctofoldError,
-    QueueFull,
     Unavailable,
     error_of_call,
 )
 from octofold_client.rpc.answers import Model, ModelVersion, NextMove, NextMoves
+from octofold_client.rpc.retry import DEFAULT_RETRY, RetryPolicy
 from octofold_client.rpc.targets import addresses_of
 from octofold_client.rpc.unreachable import explain
 
@@ -81,36 +80,6 @@ Conversation = Generator[Step, Any, T]
 
 
 @dataclass(frozen=True)
-class RetryPolicy:
-    """When to retry a failed call, always within its deadline.
-
-    UNAVAILABLE is retried after a wait that doubles each time, and a full queue after the delay that the
-    server asks for. Each wait is extended at random by up to a half, so that many clients do not return
-    together.
-    """
-
-    attempts: int = 6
-    first_wait_seconds: float = 0.1
-    largest_wait_seconds: float = 2.0
-
-    def wait_seconds(self, error: OctofoldError, attempt: int) -> float | None:
-        """Time to wait after failed attempt number `attempt` (from 1); None to give up."""
-        if attempt >= self.attempts:
-            return None
-        if isinstance(error, Unavailable):
-            wait = min(self.largest_wait_seconds, self.first_wait_seconds * 2.0 ** (attempt - 1))
-        elif isinstance(error, QueueFull):
-            wait = error.retry_after_seconds
-        else:
-            return None
-        return wait * random.uniform(1.0, 1.5)
-
-
-DEFAULT_RETRY = RetryPolicy()
-NO_RETRY = RetryPolicy(attempts=1)
-
-
-@dataclass(frozen=True)
 class Calls:
     """Makes the conversations of one client.
 
@@ -135,23 +104,25 @@ class Calls:
         if math.isnan(self.timeout_seconds):
             raise InvalidRequest("timeout_seconds is not a number")
 
-    def of_model(self, model: str | None, version: str | int | None) -> "Calls":
-        """The same calls to another model or version; None keeps the model or version.
+    def override(
+        self,
+        *,
+        model: str | None = None,
+        version: str | int | None = None,
+        timeout_seconds: float | None = None,
+        retry: RetryPolicy | None = None,
+    ) -> "Calls":
+        """The same calls to another model or version, or with another deadline or retries; None keeps them.
 
         `model` may include a version, such as "swift:1". Without one, it means the newest version.
         """
-        if model is None:
-            return self if version is None else replace(self, version=str(version))
-        name, _, own = model.partition(":")
-        return replace(self, model=name, version=own if version is None else str(version))
-
-    def within(self, timeout_seconds: float | None, retry: RetryPolicy | None) -> "Calls":
-        """The same calls with another deadline and other retries; None keeps them."""
-        return replace(
-            self,
-            timeout_seconds=self.timeout_seconds if timeout_seconds is None else timeout_seconds,
-            retry=self.retry if retry is None else retry,
-        )
+        changes: dict[str, Any] = {"timeout_seconds": timeout_seconds, "retry": retry}
+        if model is not None:
+            changes["model"], _, changes["version"] = model.partition(":")
+        if version is not None:
+            changes["version"] = str(version)
+        changes = {name: value for name, value in changes.items() if value is not None}
+        return replace(self, **changes) if changes else self
 
     def next_move(self, board: ArrayLike, search_seconds: float | None = None) -> Conversation[NextMove]:
         """Ask for the move on a board of exponents, `[16]` or `[4, 4]`.

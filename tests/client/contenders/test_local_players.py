@@ -261,7 +261,7 @@ def test_leaving_gives_up_a_search_between_two_slices() -> None:
             return super().next_moves(boards)
 
     with PlayerThread(LocalPlayer(Slow(), "1")) as source:
-        pending = source.begin_next_moves(MANY_BOARDS, with_probabilities=False)
+        pending = source.ask(MANY_BOARDS)
         begun.wait()
     assert sum(sizes) < len(MANY_BOARDS)
     with pytest.raises(CancelledError):
@@ -281,7 +281,7 @@ def test_a_player_that_becomes_slow_is_asked_for_fewer_boards_at_a_time() -> Non
             return super().next_moves(boards)
 
     with PlayerThread(LocalPlayer(Slower(), "1"), clock=lambda: now) as source:
-        answer = source.begin_next_moves(MANY_BOARDS[:200], with_probabilities=False).result()
+        answer = source.ask(MANY_BOARDS[:200]).result()
     assert len(answer.moves) == sum(sizes) == 200
     assert max(sizes) == BOARDS_AT_ONCE
     slow = sizes[sizes.index(BOARDS_AT_ONCE) + 1 : -1]  # the last has what the others left

@@ -76,7 +76,7 @@ class Counting(Client):
 def test_a_source_of_moves_makes_no_retries_for_which_other_servers_would_wait() -> None:
     with Counting("127.0.0.1:1") as client:
         boards = np.ones((2, 16), np.uint8)
-        answer = ServedSource(client, select(MODELS)).begin_next_moves(boards, with_probabilities=False)
+        answer = ServedSource(client, select(MODELS)).ask(boards)
         with pytest.raises(Unavailable):
             answer.result()
     assert client.sent == 1

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 from octofold_client import Client, EvaluationError, FolderInUse, OtherEvaluation
-from octofold_client.contenders.served_model import ServedModel, select
+from octofold_client.contenders.served_model import ServedModel, ServedSource, select
 from octofold_client.evaluation.evaluate import evaluate
 from octofold_client.evaluation.result import Evaluation
 from octofold_client.evaluation.result_folder import ResultFolder
@@ -37,9 +37,10 @@ def run(target: str, tmp_path: Path) -> Run:
         tell: Callable[[ServedModel], ServedModel] = lambda selected: selected,
     ) -> Evaluation:
         with Client(target) as client:
+            served = select(client.list_models())
             return evaluate(
-                [client],
-                tell(select(client.list_models())),
+                [ServedSource(client, served)],
+                tell(served),
                 ResultFolder(tmp_path / name),
                 seed=seed,
                 games=games,
@@ -137,9 +138,10 @@ def test_zeros_that_a_power_cut_left_are_cut_off_and_told(run: Run, tmp_path: Pa
     replays.write_bytes(replays.read_bytes()[:-200] + bytes(4296))
     told = io.StringIO()
     with Client(target) as client:
+        served = select(client.list_models())
         evaluate(
-            [client],
-            select(client.list_models()),
+            [ServedSource(client, served)],
+            served,
             ResultFolder(tmp_path / "out"),
             seed=3,
             games=12,

@@ -13,13 +13,14 @@ import pytest
 from numpy.typing import NDArray
 from octofold_client.errors import LoadTestError
 from octofold_client.loadtest.boards import played_boards
-from octofold_client.loadtest.forms import RETRY, Asker, CallFailed, Destination
+from octofold_client.loadtest.forms import Asker, CallFailed, Destination
 from octofold_client.loadtest.loads import Closed, Counts, Load, Open
 from octofold_client.loadtest.progress import LoadTestProgress
 from octofold_client.loadtest.result import LoadTest, Setup
 from octofold_client.loadtest.running import Run
 from octofold_client.loadtest.steps import Limit, Plan, Step, measure_step
 from octofold_client.loadtest.tables import remarks
+from octofold_client.rpc.retry import LOAD_TEST_RETRY
 from octofold_client.terminal.display import display_on
 from rich.console import Console
 from support.simulated_time import SimulatedLoop, simulated
@@ -32,7 +33,7 @@ class FakeAsker:
     """Answers after `seconds`; while one call blocks, the whole event loop stands still."""
 
     to = Destination("", "", 10.0)
-    retry = RETRY
+    retry = LOAD_TEST_RETRY
 
     def __init__(self, seconds: float = 0.01, block_call: int = -1, fail_call: int = -1) -> None:
         self._seconds = seconds

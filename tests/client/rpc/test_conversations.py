@@ -13,7 +13,8 @@ from google.rpc.error_details_pb2 import RetryInfo
 from google.rpc.status_pb2 import Status
 from msgspec.structs import replace
 from octofold_client import errors
-from octofold_client.rpc.conversations import Calls, Conversation, RetryPolicy, Send, Wait
+from octofold_client.rpc.conversations import Calls, Conversation, Send, Wait
+from octofold_client.rpc.retry import RetryPolicy
 from octofold_game.contract.model import CARD_FORMAT, Card, GraphFile, encode_card
 from octofold_game.rules import BoardError
 from octofold_proto import status

@@ -13,7 +13,7 @@ from octofold_client import (
     Unavailable,
     UnexpectedStatus,
 )
-from octofold_client.rpc.conversations import NO_RETRY
+from octofold_client.rpc.retry import NO_RETRY
 from support.certificates import Authority
 
 
