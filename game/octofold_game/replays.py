@@ -12,7 +12,6 @@ import os
 import struct
 from collections.abc import Iterator
 from pathlib import Path
-from types import TracebackType
 from typing import BinaryIO
 from zlib import crc32
 
@@ -106,9 +105,7 @@ class ReplayWriter:
     def __enter__(self) -> ReplayWriter:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _write(self, record: bytes) -> None:

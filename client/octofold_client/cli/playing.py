@@ -137,8 +137,8 @@ class Players:
         """The client of the servers, if models play."""
         return self._servers.client
 
-    def __exit__(self, *raised: object) -> None:
-        self._stack.__exit__(*raised)  # type: ignore[arg-type]  # passed on unchanged
+    def __exit__(self, *raised: Any) -> None:
+        self._stack.__exit__(*raised)
 
     def play(
         self,

@@ -3,7 +3,6 @@
 import time
 from collections.abc import Callable
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
-from types import TracebackType
 from typing import Self
 
 import numpy as np
@@ -46,9 +45,7 @@ class PlayerThread:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._left = True
         self._thread.shutdown(cancel_futures=True)
 

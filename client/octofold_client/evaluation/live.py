@@ -9,7 +9,6 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from octofold_game.episodes import Episode
@@ -71,9 +70,7 @@ class LiveFile:
         """Do nothing yet: the folder may not exist."""
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Say that no game is running any more."""
         if self._begun and self._file.exists():
             self._write([])

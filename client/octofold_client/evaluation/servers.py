@@ -3,7 +3,6 @@
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from types import TracebackType
 from typing import Self
 
 from octofold_client.contenders.served_model import ServedModel, ServedSource, loaded, select
@@ -104,9 +103,7 @@ class Servers:
             self._stack = stack.pop_all()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stack.close()
 
     @property

@@ -1,7 +1,6 @@
 """Shows the progress of a load test: a permanent line for each step, and the current window."""
 
-from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from octofold_client.loadtest.loads import Load
 from octofold_client.loadtest.result import LoadTest
@@ -40,7 +39,5 @@ class LoadTestProgress:
         self._display.__enter__()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._display.__exit__(kind, error, trace)
+    def __exit__(self, *raised: Any) -> None:
+        self._display.__exit__(*raised)

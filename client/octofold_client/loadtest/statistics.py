@@ -7,7 +7,6 @@ clients.
 from __future__ import annotations
 
 from dataclasses import astuple, dataclass
-from types import TracebackType
 from typing import Any, Self
 
 import grpc
@@ -114,8 +113,6 @@ class ServerStatistics:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for channel in self._channels:
             channel.close()

@@ -15,7 +15,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing import get_context, resource_tracker
 from multiprocessing.connection import Connection
-from types import TracebackType
 from typing import Any, Self
 
 import grpc
@@ -96,9 +95,7 @@ class Workers:
             raise
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._end()
 
     def windows(self, load: Load, ramp_seconds: float, window_seconds: float) -> Windows:

@@ -1,7 +1,6 @@
 """`AsyncClient`: the client for asyncio."""
 
 import asyncio
-from types import TracebackType
 from typing import Any, Self, TypeVar
 
 import grpc
@@ -104,9 +103,7 @@ class AsyncClient:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     async def _drive(self, conversation: Conversation[T]) -> T:

@@ -7,7 +7,6 @@ a gRPC channel.
 import os
 import time
 from collections.abc import Callable
-from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
 import grpc
@@ -242,9 +241,7 @@ class Client:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _begin(self, conversation: Conversation[T]) -> PendingAnswer[T]:

@@ -8,8 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -67,9 +66,7 @@ class Display(ABC):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         return None
 
 
@@ -125,10 +122,8 @@ class LiveDisplay(Display):
         self._live.__enter__()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._live.__exit__(kind, error, trace)
+    def __exit__(self, *raised: Any) -> None:
+        self._live.__exit__(*raised)
 
 
 def display_on(console: Console) -> Display:

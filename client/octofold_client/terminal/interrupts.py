@@ -6,7 +6,7 @@ would then wait forever.
 
 import signal
 from collections.abc import Callable
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Any, Self
 
 NUMBERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -29,9 +29,7 @@ class DeferredInterrupts:
                 signal.signal(number, self._note)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, *_: object) -> None:
         for number, handler in self._before.items():
             signal.signal(number, handler)
         if kind is None:

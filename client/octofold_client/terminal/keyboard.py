@@ -5,7 +5,6 @@ import re
 import select
 import termios
 import tty
-from types import TracebackType
 from typing import Self
 
 _SEQUENCE = re.compile(rb"\x1b[\[O]([A-Z]|[0-9]+~)|.", re.DOTALL)
@@ -39,9 +38,7 @@ class Keyboard:
         tty.setcbreak(self._descriptor)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         termios.tcsetattr(self._descriptor, termios.TCSADRAIN, self._before)
 
     def read(self, timeout_seconds: float | None) -> list[str] | None:

@@ -5,7 +5,6 @@ It uses IPython, which every notebook has; the module can be imported without it
 
 from collections.abc import Callable
 from html import escape
-from types import TracebackType
 from typing import Any
 
 from octofold_client.terminal.display import Display, Status
@@ -22,9 +21,7 @@ class NotebookDisplay(Display):
         self._latest = status
         super().offer(status)
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._latest is not None:
             self.show(self._latest())
 

@@ -3,8 +3,7 @@
 import time
 from collections import Counter, deque
 from collections.abc import Sequence
-from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from rich.console import Console
@@ -122,10 +121,8 @@ class EvaluationProgress:
         self._display.__enter__()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._display.__exit__(kind, error, trace)
+    def __exit__(self, *raised: Any) -> None:
+        self._display.__exit__(*raised)
 
     def _looked_at(self, step: Step) -> Status:
         """The status, with the figures that are computed only when they are shown."""
