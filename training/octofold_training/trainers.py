@@ -34,9 +34,9 @@ from octofold_training.recipes import Recipe, RecipeError, read_recipe
 from octofold_training.run import long_run
 from octofold_training.run.curves import Curves
 from octofold_training.run.folders import alone_in
-from octofold_training.run.long_run import Run, RunProgress
 from octofold_training.run.processes import ONE_PROCESS, Processes, joined_processes, require_one_process
 from octofold_training.run.progress import Forecast, ProgressLine, duration
+from octofold_training.run.training_run import RunProgress, TrainingRun
 
 _LAST_GAMES = 50  # that say how strong the network of a finished run is
 
@@ -140,7 +140,7 @@ def _device(flags: NetworkFlags | TableFlags) -> torch.device:
 
 
 def _train_together(
-    run_of: Callable[[Processes], Run[RunProgress]],
+    run_of: Callable[[Processes], TrainingRun[RunProgress]],
     flags: NetworkFlags,
     device: torch.device,
     curves: Curves,
@@ -156,12 +156,12 @@ def _train_together(
     _summarize(run, flags, last)  # its games are not shared, so Ctrl-C need not wait for the others
 
 
-def _train(run: Run[RunProgress], flags: NetworkFlags, curves: Curves) -> None:
+def _train(run: TrainingRun[RunProgress], flags: NetworkFlags, curves: Curves) -> None:
     _summarize(run, flags, _learn(run, flags, curves))
 
 
 def _learn(
-    run: Run[RunProgress],
+    run: TrainingRun[RunProgress],
     flags: NetworkFlags,
     curves: Curves,
     processes: Processes = ONE_PROCESS,
@@ -198,7 +198,7 @@ def _warn(warnings: Sequence[str], flags: RunFlags) -> None:
         print(f"octofold-train: warning: {flags.recipe}: {warning}", file=sys.stderr)
 
 
-def _summarize(run: Run[RunProgress], flags: NetworkFlags, last: RunProgress | None) -> None:
+def _summarize(run: TrainingRun[RunProgress], flags: NetworkFlags, last: RunProgress | None) -> None:
     """Say what came of a run, and what to do with it."""
     print(_outcome(run.done, run.goal, run.counts, run.seconds))
     if last:

@@ -21,8 +21,9 @@ from octofold_training.learners.device_distil import DeviceDistillation, DeviceD
 from octofold_training.learners.distil import Distillation, DistilOptions
 from octofold_training.learners.ppo import PPO, PPOOptions
 from octofold_training.learners.value_td import ValueLearning, ValueOptions
-from octofold_training.run.long_run import Run, resume, save_state, train
+from octofold_training.run.long_run import resume, save_state, train
 from octofold_training.run.provenance import UNRECORDED
+from octofold_training.run.training_run import TrainingRun
 
 SUPERVISED = {"batch_size": 16, "slices": 2, "warm_up": 64.0}
 ON_DEVICE = {**SUPERVISED, "warm_up_moves": 2}
@@ -44,11 +45,13 @@ class Trainer:
     """Makes runs of one kind, and knows what makes another run of it."""
 
     def __init__(
-        self, make: Callable[..., Run[Any]], curves: Any, other_size: dict[str, int], other_run: str
+        self, make: Callable[..., TrainingRun[Any]], curves: Any, other_size: dict[str, int], other_run: str
     ) -> None:
         self.make, self.curves, self.other_size, self.other_run = make, curves, other_size, other_run
 
-    def train(self, folder: Path, report: Callable[[Any], None] = lambda _: None, **changes: Any) -> Run[Any]:
+    def train(
+        self, folder: Path, report: Callable[[Any], None] = lambda _: None, **changes: Any
+    ) -> TrainingRun[Any]:
         """Of a new or resumed run in `folder`."""
         minutes = changes.pop("minutes", float("inf"))
         run = self.make(**changes)
@@ -58,22 +61,22 @@ class Trainer:
 
 @pytest.fixture(scope="module")
 def trainers(teacher: NTupleNetwork, start: Checkpoint, architecture: dict[str, Any]) -> dict[str, Trainer]:
-    def student(other: bool = False, **changes: Any) -> Run[Any]:
+    def student(other: bool = False, **changes: Any) -> TrainingRun[Any]:
         sizes = architecture | {"channels": 17 if other else 16}
         return Distillation(DistilOptions(**(SUPERVISED | changes)), sizes, teacher)
 
-    def student_with_muon(**changes: Any) -> Run[Any]:
+    def student_with_muon(**changes: Any) -> TrainingRun[Any]:
         return student(muon=True, micro_batch_size=6, **changes)
 
-    def value(other: bool = False, **changes: Any) -> Run[Any]:
+    def value(other: bool = False, **changes: Any) -> TrainingRun[Any]:
         sizes = architecture | VALUE | {"channels": 17 if other else 16}
         return ValueLearning(ValueOptions(**(SUPERVISED | changes)), sizes, teacher)
 
-    def reinforced(other: bool = False, **changes: Any) -> Run[Any]:
+    def reinforced(other: bool = False, **changes: Any) -> TrainingRun[Any]:
         begin = Checkpoint(start.network, architecture, {}, "f" * 64) if other else start
         return PPO(PPOOptions(**(REINFORCED | changes)), begin, torch.device("cpu"))
 
-    def on_device(other: bool = False, **changes: Any) -> Run[Any]:
+    def on_device(other: bool = False, **changes: Any) -> TrainingRun[Any]:
         sizes = architecture | {"channels": 17 if other else 16}
         return DeviceDistillation(DeviceDistilOptions(**(ON_DEVICE | changes)), sizes, teacher)
 

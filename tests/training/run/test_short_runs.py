@@ -11,7 +11,7 @@ from octofold_training import cli
 from octofold_training.checkpoints import Checkpoint
 from octofold_training.learners.distil import Distillation, DistilOptions
 from octofold_training.learners.ppo import PPO, PPOOptions
-from octofold_training.run.long_run import Run
+from octofold_training.run.training_run import TrainingRun
 from torch import Tensor, nn
 
 SHORT = DistilOptions(positions=20_000.0, batch_size=64, slices=2, learning_rate=5e-3, warm_up=64.0)
@@ -22,7 +22,7 @@ def _weights(network: nn.Module) -> Tensor:
     return torch.cat([each.detach().flatten() for each in network.parameters()]).clone()
 
 
-def _left_of_the_start(run: Run[Any], trained: nn.Module) -> float:
+def _left_of_the_start(run: TrainingRun[Any], trained: nn.Module) -> float:
     """Learn to the end; how far the averaged weights are from the final ones, as a share of the way."""
     start = _weights(trained)
     while run.positions < run.options.positions:

@@ -7,7 +7,6 @@ student alone. It runs on a CPU as well, to be tested.
 
 from __future__ import annotations
 
-import math
 import time
 from dataclasses import dataclass
 from typing import Any
@@ -97,8 +96,7 @@ class DeviceDistillation(StudentRun):
         loss, accuracy, regret, games = measures.mean(dim=0).tolist()
         seconds = time.perf_counter() - start
         self.seconds += seconds
-        if not math.isfinite(loss):
-            raise TrainingError(f"the loss became {loss} near position {self.positions:,}")
+        self._require_finite(loss)
         return StudentProgress(
             seconds=round(self.seconds, 1),
             positions=self.positions,

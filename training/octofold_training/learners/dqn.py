@@ -20,7 +20,6 @@ import torch
 from octofold_game.commands.options import option
 from torch import Tensor
 from torch.nn.functional import mse_loss, smooth_l1_loss
-from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from octofold_training.errors import TrainingError
 from octofold_training.games.environment import Environment, RewardName
@@ -28,9 +27,6 @@ from octofold_training.networks.architectures import Architecture
 from octofold_training.networks.build import build, interface_of
 from octofold_training.networks.interfaces import BoardEncoder
 from octofold_training.run.curves import Curves
-from octofold_training.run.goals import GamesRun
-from octofold_training.run.long_run import GamesProgress
-from octofold_training.run.network_state import NetworkState
 from octofold_training.run.random_state import (
     global_generator,
     random_state,
@@ -39,6 +35,7 @@ from octofold_training.run.random_state import (
     restore_random,
 )
 from octofold_training.run.schedules import cooling
+from octofold_training.run.training_run import GamesProgress, GamesRun, averaged_over
 
 CURVES = Curves(
     {
@@ -130,7 +127,7 @@ class ReplayBuffer:
         self.add(*(each.roll(-oldest, 0)[saved - kept :].to(self.moves.device) for each in state["columns"]))
 
 
-class DQN(NetworkState, GamesRun):
+class DQN(GamesRun[DQNProgress]):
     """One run: a Q-network, its optimizer, its games and their latest moves."""
 
     options: DQNOptions
@@ -144,13 +141,7 @@ class DQN(NetworkState, GamesRun):
             TrainingError: the network does not answer with values of moves, or the replay is too small.
         """
         device = device or torch.device("cpu")
-        self.options = options
-        self.warnings: list[str] = []
-        self.architecture = architecture
-        self.positions = 0
-        self.seconds = 0.0
-        self.episodes = 0
-        torch.manual_seed(options.seed)
+        super().__init__(options, architecture)
         self.network = build(architecture).to(device)
         self._interface = interface_of(self.network)
         if self._interface.answers != "action_values":
@@ -159,7 +150,7 @@ class DQN(NetworkState, GamesRun):
         self._target = build(architecture).to(device).requires_grad_(False)
         self._target.load_state_dict(self.network.state_dict())
         self._optimizer = torch.optim.Adam(self.network.parameters(), lr=options.learning_rate)
-        self.averaged = AveragedModel(self.network, multi_avg_fn=get_ema_multi_avg_fn(0.0))
+        self.averaged = averaged_over(self.network)
         self._generator = torch.Generator(device).manual_seed(options.seed)
         self._masks = global_generator(device)  # of dropout, which takes no other one
         self._random = np.random.default_rng(options.seed)
@@ -198,9 +189,6 @@ class DQN(NetworkState, GamesRun):
         options = self.options
         return options.learning_rate * cooling(self.episodes, options.episodes, options.cool_down)
 
-    def warm_up(self) -> None:
-        """Nothing to prepare."""
-
     def learn(self, steps: int = 200) -> DQNProgress:
         """Make `steps` moves in each game, fewer at the end of the run.
 
@@ -222,8 +210,7 @@ class DQN(NetworkState, GamesRun):
                 f"{self._first:,} (episodes is {self.options.episodes:,}, first_moves "
                 f"{self.options.first_moves:,})"
             )
-        if loss is not None and not math.isfinite(loss):
-            raise TrainingError(f"the loss became {loss} near move {self.positions:,}")
+        self._require_finite(loss)
         self.averaged.update_parameters(self.network)
         seconds = time.perf_counter() - start
         self.seconds += seconds
@@ -258,10 +245,7 @@ class DQN(NetworkState, GamesRun):
         rows = self._random.choice(len(self._replay), self.options.batch_size, replace=False)
         batch = self._replay.batch(torch.from_numpy(rows).to(self._replay.moves.device))
         loss = self.loss(*batch)
-        for group in self._optimizer.param_groups:
-            group["lr"] = self.learning_rate()
-        self._optimizer.zero_grad()
-        loss.backward()
+        self._take_gradients(loss)
         self._optimizer.step()
         self._updates += 1
         if self.options.target_every and self._updates % self.options.target_every == 0:
@@ -305,7 +289,7 @@ class DQN(NetworkState, GamesRun):
         }
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Continue from `state`; see `NetworkState.restore`."""
+        """Continue from `state`; see `TrainingRun.restore`."""
         super().restore(state)
         # Without `target_every` the copy was never renewed: it is as untrained as at the start.
         copied = state["options"]["target_every"]

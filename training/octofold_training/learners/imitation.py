@@ -10,7 +10,6 @@ Several processes can share a run: each takes its part of every batch, and their
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -22,7 +21,6 @@ from octofold_game.play_logs.moves import Moves
 from octofold_game.play_logs.shards import ShuffledMoves
 from torch import nn
 from torch.nn.functional import cross_entropy
-from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from octofold_training.errors import TrainingError
 from octofold_training.networks.architectures import Architecture, values_afterstates
@@ -30,12 +28,10 @@ from octofold_training.networks.build import build, interface_of
 from octofold_training.networks.interfaces import BoardEncoder
 from octofold_training.networks.micro_batches import MicroBatches
 from octofold_training.run.curves import Curves
-from octofold_training.run.goals import PositionsRun
-from octofold_training.run.long_run import RunProgress
-from octofold_training.run.network_state import NetworkState
 from octofold_training.run.options import fit_to_run
 from octofold_training.run.processes import ONE_PROCESS, Processes
 from octofold_training.run.schedules import cooling
+from octofold_training.run.training_run import RunProgress, TrainingRun, averaged_over
 
 CURVES = Curves(
     {
@@ -80,7 +76,7 @@ class ImitationProgress(RunProgress):
         return f"epoch {self.epoch:.2f}  {super().details()}  agreement {self.accuracy:.2%}"
 
 
-class Imitation(NetworkState, PositionsRun):
+class Imitation(TrainingRun[ImitationProgress]):
     """One run: a network, its optimizer, and where it stands in the moves."""
 
     options: ImitationOptions
@@ -104,12 +100,9 @@ class Imitation(NetworkState, PositionsRun):
             raise TrainingError(
                 f"epochs is {options.epochs:g} and positions is {options.positions:g}: nothing to learn from"
             )
-        options, self.warnings = fit_to_run(replace(options, positions=float(total), epochs=0.0))
-        self.options = options
-        self.architecture = architecture
-        self.positions = 0
-        self.seconds = 0.0
-        torch.manual_seed(options.seed)
+        options, warnings = fit_to_run(replace(options, positions=float(total), epochs=0.0))
+        super().__init__(options, architecture)
+        self.warnings = warnings
         self.network = build(architecture).to(device)
         interface = interface_of(self.network)
         if interface.answers != "policy_logits" or values_afterstates(architecture):
@@ -132,8 +125,8 @@ class Imitation(NetworkState, PositionsRun):
         size = options.micro_batch_size
         self._answer = MicroBatches(self.network, size) if size else self.network
         self._optimizer = torch.optim.Adam(self.network.parameters(), lr=options.learning_rate, fused=True)
-        decay = max(0.0, 1 - options.batch_size / options.averaged) if options.averaged else 0.0
-        self.averaged = AveragedModel(self.network, multi_avg_fn=get_ema_multi_avg_fn(decay))
+        share = options.batch_size / options.averaged if options.averaged else 1.0
+        self.averaged = averaged_over(self.network, share)
         self._batches = self._shuffled()
 
     @property
@@ -144,9 +137,6 @@ class Imitation(NetworkState, PositionsRun):
             "moves": len(self._moves),
             "moves_sha256": self._moves.sha256,
         }
-
-    def warm_up(self) -> None:
-        """Nothing to prepare."""
 
     def learning_rate(self) -> float:
         """The learning rate of the next update."""
@@ -171,8 +161,7 @@ class Imitation(NetworkState, PositionsRun):
                 break  # a report covers one epoch
         seconds = self._processes.check(time.perf_counter() - start)
         self.seconds += seconds
-        if not math.isfinite(loss):
-            raise TrainingError(f"the loss became {loss} near position {self.positions:,}")
+        self._require_finite(loss)
         return ImitationProgress(
             seconds=round(self.seconds, 1),
             positions=self.positions,
@@ -190,11 +179,7 @@ class Imitation(NetworkState, PositionsRun):
         made = torch.from_numpy(moves.moves[part]).to(self._device).long()
         logits = self._interface.by_move(self._policy(boards))
         losses = cross_entropy(logits, made, reduction="sum")
-        self._optimizer.zero_grad()
-        (losses / len(moves)).backward()
-        self._processes.add_gradients(self.network)
-        for group in self._optimizer.param_groups:
-            group["lr"] = self.learning_rate()
+        self._take_gradients(losses / len(moves), self._processes)
         self._optimizer.step()
         self.averaged.update_parameters(self.network)
         right = (logits.argmax(dim=1) == made).sum()
@@ -224,7 +209,7 @@ class Imitation(NetworkState, PositionsRun):
         }
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Continue from `state`; see `NetworkState.restore`."""
+        """Continue from `state`; see `TrainingRun.restore`."""
         if state["moves"] != len(self._moves):
             raise TrainingError(f"was learning from {state['moves']:,} moves, these are {len(self._moves):,}")
         if state.get("moves_sha256", self._moves.sha256) != self._moves.sha256:  # older states have none

@@ -11,7 +11,6 @@ left, from random positions of the latest whole games, each turned at random.
 
 from __future__ import annotations
 
-import math
 import time
 from dataclasses import dataclass
 from typing import Any
@@ -22,7 +21,6 @@ from octofold_game.commands.options import option
 from octofold_game.symmetries import CELLS, MOVES
 from torch import Tensor
 from torch.nn.functional import cross_entropy, mse_loss
-from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from octofold_training.errors import TrainingError
 from octofold_training.games.environment import Environment, drawn
@@ -35,10 +33,8 @@ from octofold_training.networks.interfaces import BoardEncoder
 from octofold_training.networks.matrix_form import MatrixForm
 from octofold_training.networks.residual_network import ResidualNetwork
 from octofold_training.run.curves import Curves
-from octofold_training.run.goals import GamesRun
-from octofold_training.run.long_run import GamesProgress
-from octofold_training.run.network_state import NetworkState
 from octofold_training.run.random_state import random_state, restore_generator, restore_random
+from octofold_training.run.training_run import GamesProgress, GamesRun, averaged_over
 
 CURVES = Curves(
     {
@@ -89,7 +85,7 @@ class LazyZeroProgress(GamesProgress):
         return super().details() + agreement
 
 
-class LazyZero(NetworkState, GamesRun):
+class LazyZero(GamesRun[LazyZeroProgress]):
     """One run: a network, its optimizer, its games and the latest games that ended."""
 
     options: LazyZeroOptions
@@ -99,8 +95,8 @@ class LazyZero(NetworkState, GamesRun):
         self, options: LazyZeroOptions, architecture: Architecture, device: torch.device | None = None
     ) -> None:
         """Raises `TrainingError` for a network that does not have both heads."""
+        super().__init__(options, architecture)
         device = device or torch.device("cpu")
-        self.warnings: list[str] = []
         self._first_games = min(options.first_games, max(1, options.episodes // _FIRST_SHARE))
         if self._first_games < options.first_games:
             self.warnings.append(
@@ -114,12 +110,6 @@ class LazyZero(NetworkState, GamesRun):
             )
             self._first_games = options.replay
         self._learns = False  # once it has begun, a longer run does not wait for more games
-        self.options = options
-        self.architecture = architecture
-        self.positions = 0
-        self.seconds = 0.0
-        self.episodes = 0
-        torch.manual_seed(options.seed)
         network = build(architecture)
         if not isinstance(network, ResidualNetwork):
             raise TrainingError('LazyZero needs a policy and a value: it trains kind = "residual"')
@@ -128,7 +118,7 @@ class LazyZero(NetworkState, GamesRun):
         self._optimizer = torch.optim.AdamW(
             self.network.parameters(), lr=options.learning_rate, weight_decay=options.weight_decay
         )
-        self.averaged = AveragedModel(self.network, multi_avg_fn=get_ema_multi_avg_fn(0.0))
+        self.averaged = averaged_over(self.network)
         self._dtype = fastest_type(device)
         self._generator = torch.Generator(device).manual_seed(options.seed)
         self._random = np.random.default_rng(options.seed)
@@ -153,9 +143,6 @@ class LazyZero(NetworkState, GamesRun):
         options = self.options
         return options.learning_rate * options.decay ** (self.episodes // options.epoch)
 
-    def warm_up(self) -> None:
-        """Nothing to prepare."""
-
     def learn(self, moves: int = 8) -> LazyZeroProgress:
         """Make `moves` moves in each game, fewer at the end of the run, and learn from games that end.
 
@@ -174,8 +161,7 @@ class LazyZero(NetworkState, GamesRun):
             for _ in range(self._learns * self.options.updates * len(ended)):
                 measures.append(self._update())
         loss, agreement = torch.stack(measures).mean(dim=0).tolist() if measures else (None, None)
-        if loss is not None and not math.isfinite(loss):
-            raise TrainingError(f"the loss became {loss} near move {self.positions:,}")
+        self._require_finite(loss)
         self.averaged.update_parameters(self.network)
         seconds = time.perf_counter() - start
         self.seconds += seconds
@@ -219,11 +205,7 @@ class LazyZero(NetworkState, GamesRun):
         views = boards.gather(1, torch.from_numpy(CELLS[turns])).to(device)
         turned = torch.empty_like(shares).scatter_(1, torch.from_numpy(MOVES[turns]), shares).to(device)
         loss, agreement = self.losses(views, turned, left.to(device))
-        for group in self._optimizer.param_groups:
-            group["lr"] = self.learning_rate()
-            group["weight_decay"] = self.options.weight_decay
-        self._optimizer.zero_grad()
-        loss.backward()
+        self._take_gradients(loss, weight_decay=self.options.weight_decay)
         self._optimizer.step()
         self._form = None
         return torch.stack([loss.detach(), agreement])
@@ -256,7 +238,7 @@ class LazyZero(NetworkState, GamesRun):
         }
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Continue from `state`; see `NetworkState.restore`."""
+        """Continue from `state`; see `TrainingRun.restore`."""
         super().restore(state)
         self.environment.restore(state["environment"])
         restore_generator(self._generator, state["generator"], self.options.seed, self.positions)

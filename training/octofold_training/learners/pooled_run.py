@@ -120,8 +120,7 @@ class PooledRun(StudentRun, ABC, Generic[Options, Progress]):
         self._gather_games()  # before the check, which may raise KeyboardInterrupt: the state needs them
         spent = self._processes.check(self.seconds - seconds_before)
         self.seconds = seconds_before + spent
-        if not math.isfinite(averages["loss"]):
-            raise TrainingError(f"the loss became {averages['loss']} near position {self.positions:,}")
+        self._require_finite(averages["loss"])
         games = averages.pop("games") * updates * self._processes.count
         return self._progress(
             seconds=round(self.seconds, 1),

@@ -18,7 +18,6 @@ from typing import Any
 import torch
 from octofold_game.commands.options import option
 from torch import Tensor, nn
-from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from octofold_training import checkpoints
 from octofold_training.checkpoints import Checkpoint
@@ -30,11 +29,10 @@ from octofold_training.networks.build import all_finite, require_planes
 from octofold_training.networks.encoding import fastest_type
 from octofold_training.networks.value_network import ValueNetwork
 from octofold_training.run.curves import Curves
-from octofold_training.run.goals import PositionsRun
-from octofold_training.run.long_run import RunProgress
 from octofold_training.run.options import fit_to_run
 from octofold_training.run.random_state import reseed
 from octofold_training.run.schedules import cooling
+from octofold_training.run.training_run import RunProgress, TrainingRun, averaged_over
 
 CURVES = Curves(
     {
@@ -109,7 +107,7 @@ class PPOProgress(RunProgress):
         )
 
 
-class PPO(PositionsRun):
+class PPO(TrainingRun[PPOProgress]):
     """One run: a policy, its initial network, its value network, their optimizer and the games."""
 
     options: PPOOptions
@@ -117,25 +115,20 @@ class PPO(PositionsRun):
     def __init__(self, options: PPOOptions, start: Checkpoint, device: torch.device) -> None:
         if values_afterstates(start.architecture):
             raise TrainingError("the initial network values afterstates; PPO needs a policy network")
-        options, self.warnings = fit_to_run(options)
-        self.options = options
+        options, warnings = fit_to_run(options)
         require_planes(start.network)
-        self.architecture = start.architecture
+        super().__init__(options, start.architecture)
+        self.warnings = warnings
         self._start = start.provenance
         self.policy = deepcopy(start.network).to(device).train()
-        self.seconds = 0.0
-        self.positions = 0
         self._reference = deepcopy(start.network).to(device).eval().requires_grad_(False)
-        torch.manual_seed(options.seed)
         exponents = start.architecture["exponents"]
         self.value_network = ValueNetwork(exponents, options.value_units).to(device)
         turn = options.games * options.horizon
         if turn < 2:
             raise TrainingError("games and horizon are both 1: a turn needs two positions at least")
         an_update = turn / math.ceil(turn / options.minibatch_size)  # the last one of a turn may have fewer
-        decay = max(0.0, 1 - an_update / (options.epochs * options.averaged))
-        average = get_ema_multi_avg_fn(decay)
-        self.averaged = AveragedModel(self.policy, multi_avg_fn=average)
+        self.averaged = averaged_over(self.policy, an_update / (options.epochs * options.averaged))
         self._optimizer = torch.optim.AdamW(
             [
                 {"params": list(self.policy.parameters())},
@@ -193,8 +186,7 @@ class PPO(PositionsRun):
         seconds = time.perf_counter() - start
         self.seconds += seconds
         self.positions += advantages.numel()
-        if not math.isfinite(loss):
-            raise TrainingError(f"the loss became {loss} near position {self.positions:,}")
+        self._require_finite(loss)
         return PPOProgress(
             seconds=round(self.seconds, 1),
             positions=self.positions,

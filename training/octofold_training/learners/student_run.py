@@ -19,7 +19,6 @@ from octofold_game.bitboards import LARGEST_EXPONENT
 from octofold_game.commands.options import option
 from octofold_players.ntuple.network import NTupleNetwork
 from torch import Tensor
-from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from octofold_training import checkpoints
 from octofold_training.errors import TrainingError
@@ -27,12 +26,10 @@ from octofold_training.learners.muon import HiddenMuon
 from octofold_training.networks.architectures import Architecture, complete
 from octofold_training.networks.build import build, require_planes
 from octofold_training.networks.widening import fitted
-from octofold_training.run.goals import PositionsRun
-from octofold_training.run.long_run import RunProgress
-from octofold_training.run.network_state import NetworkState
 from octofold_training.run.options import fit_to_run
 from octofold_training.run.processes import ONE_PROCESS, Processes
 from octofold_training.run.schedules import rising_and_cooling
+from octofold_training.run.training_run import RunProgress, TrainingRun, averaged_over
 
 _EXPONENTS = LARGEST_EXPONENT + 1  # which a teacher's games come to
 
@@ -87,7 +84,7 @@ class StudentProgress(RunProgress):
         return f"{super().details()}  agreement {self.accuracy:.1%}  regret {self.regret:.1f}"
 
 
-class StudentRun(NetworkState, PositionsRun):
+class StudentRun(TrainingRun[StudentProgress]):
     """A student, its optimizer and its averaged weights. The subclass has the games, and what is learned."""
 
     options: StudentOptions
@@ -104,10 +101,9 @@ class StudentRun(NetworkState, PositionsRun):
         Raises:
             TrainingError: the student cannot see all tiles of the teacher's games.
         """
-        options, self.warnings = fit_to_run(options)
-        self.options = options
-        self.architecture = architecture
-        torch.manual_seed(options.seed)
+        options, warnings = fit_to_run(options)
+        super().__init__(options, architecture)
+        self.warnings = warnings
         self.network = build(architecture).to(device)
         require_planes(self.network)
         if architecture["exponents"] < _EXPONENTS:
@@ -115,8 +111,6 @@ class StudentRun(NetworkState, PositionsRun):
                 f"the network tells {architecture['exponents']} exponents apart; "
                 f"the teacher's games need {_EXPONENTS}"
             )
-        self.seconds = 0.0
-        self.positions = 0
         self._start: dict[str, Any] | None = None
         self._teacher = teacher
         self._optimizer = torch.optim.AdamW(
@@ -126,8 +120,7 @@ class StudentRun(NetworkState, PositionsRun):
             fused=True,
         )
         self._muon = HiddenMuon(self.network, options.weight_decay) if options.muon else None
-        decay = max(0.0, 1 - options.batch_size / options.averaged)
-        self.averaged = AveragedModel(self.network, multi_avg_fn=get_ema_multi_avg_fn(decay))
+        self.averaged = averaged_over(self.network, options.batch_size / options.averaged)
 
     @cached_property
     def teacher_sha256(self) -> str:
@@ -172,14 +165,9 @@ class StudentRun(NetworkState, PositionsRun):
 
     def _step(self, loss: Tensor, positions: int, processes: Processes = ONE_PROCESS) -> None:
         """Make an optimizer step for `loss`, which comes from that many positions of every process."""
-        rate = self.learning_rate()
-        for group in self._optimizer.param_groups:
-            group["lr"], group["weight_decay"] = rate, self.options.weight_decay
-        self._optimizer.zero_grad()
-        (loss / processes.count).backward()
-        processes.add_gradients(self.network)
+        self._take_gradients(loss / processes.count, processes, weight_decay=self.options.weight_decay)
         if self._muon:
-            self._muon.step(rate)
+            self._muon.step(self.learning_rate())
         self._optimizer.step()
         self.averaged.update_parameters(self.network)
         self.positions += positions * processes.count
@@ -190,7 +178,7 @@ class StudentRun(NetworkState, PositionsRun):
         return {**super().state(), "start": self._start, **muon}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Continue from `state`; see `NetworkState.restore`."""
+        """Continue from `state`; see `TrainingRun.restore`."""
         super().restore({"network": state.get("student"), **state})  # older states have it as the student
         self._start = state.get("start")  # older states have none
         if self._muon and "muon" in state:  # a run may switch to Muon later

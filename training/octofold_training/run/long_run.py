@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar
 from uuid import uuid4
 from zipfile import ZipFile
 
@@ -30,131 +30,15 @@ from octofold_training.run.options import fixed, require_same
 from octofold_training.run.processes import ONE_PROCESS, Processes
 from octofold_training.run.progress import notice
 from octofold_training.run.provenance import UNRECORDED, Stage, goes_on, require_stages, stages_so_far
+from octofold_training.run.training_run import RunProgress, TrainingRun
 
 if TYPE_CHECKING:
     from torch import nn
-    from torch.optim.swa_utils import AveragedModel
 
     from octofold_training.games.strength import Strength
 
 STATE = "state.pt"
-
-
-@dataclass(frozen=True, kw_only=True)
-class RunProgress:
-    """The progress of a run since its last report."""
-
-    seconds: float
-    positions: int
-    positions_per_second: float
-    loss: float | None
-    """None if there was no update"""
-    learning_rate: float
-    strength: float | None = None
-    """average score of some games of the averaged network; None if none were played"""
-
-    def line(self, goal: float) -> str:
-        """The progress of a run to that `goal` in one line."""
-        return (
-            f"{self.seconds / 60:.1f} min  {self.positions / 1e6:.2f} of {goal / 1e6:g}M positions  "
-            f"{self.positions_per_second:,.0f}/s  {self.details()}"
-        )
-
-    def details(self) -> str:
-        """The figures of this kind of run."""
-        return "no update" if self.loss is None else f"loss {self.loss:.4f}"
-
-
-@dataclass(frozen=True, kw_only=True)
-class GamesProgress(RunProgress):
-    """The progress of a run whose goal is a number of games."""
-
-    episodes: int
-    """games that have ended so far"""
-    average_score: float | None
-    """average score of the games that ended since the last report; None if none did"""
-
-    def line(self, goal: float) -> str:
-        """The progress of a run to that `goal` in one line."""
-        score = "" if self.average_score is None else f"  average {self.average_score:,.0f}"
-        return (
-            f"{self.seconds / 60:.1f} min  {self.episodes:,} of {goal:,.0f} games  "
-            f"{self.positions_per_second:,.0f} moves/s  {self.details()}{score}"
-        )
-
-
 Progress = TypeVar("Progress", bound=RunProgress)
-Reports = TypeVar("Reports", bound=RunProgress, covariant=True)
-
-
-class Run(Protocol[Reports]):
-    """A training run."""
-
-    options: Any
-    "a dataclass"
-    warnings: list[str]
-    "what of the recipe the run does not follow, a line of text each"
-    architecture: dict[str, Any]
-    averaged: AveragedModel
-    "the network that the checkpoint gets"
-    positions: int
-    seconds: float
-    counts: str
-    "what `done` and `goal` count, such as positions"
-
-    @property
-    def origin(self) -> dict[str, Any]:
-        """The training method, for the checkpoint."""
-        ...
-
-    @property
-    def goal(self) -> float:
-        """Where the run ends."""
-        ...
-
-    @property
-    def done(self) -> float:
-        """How far it has come."""
-        ...
-
-    @property
-    def has_learned(self) -> bool:
-        """Whether the network differs from what it was at the start."""
-        ...
-
-    @property
-    def finished(self) -> bool:
-        """Whether the run has come to its end."""
-        ...
-
-    def warm_up(self) -> None:
-        """Prepare a new run."""
-        ...
-
-    def learn(self) -> Reports:
-        """Train for some seconds.
-
-        Raises:
-            TrainingError: the loss is not a finite number.
-        """
-        ...
-
-    def is_sound(self) -> bool:
-        """Whether the state can be saved."""
-        ...
-
-    def state(self) -> dict[str, Any]:
-        """Tensors and plain values for `restore`."""
-        ...
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Continue from `state`.
-
-        Raises:
-            TrainingError: this is the state of another run.
-            Exception: the state is damaged.
-        """
-        ...
 
 
 class _Counts(msgspec.Struct):
@@ -177,7 +61,7 @@ class Begun(NamedTuple):
 _NEW = Begun()
 
 
-def save_state(run: Run[Any], folder: Path, begun: Begun = _NEW) -> None:
+def save_state(run: TrainingRun[Any], folder: Path, begun: Begun = _NEW) -> None:
     """Write everything that `resume` needs into one file."""
     folder.mkdir(parents=True, exist_ok=True)
     state = run.state()
@@ -186,7 +70,7 @@ def save_state(run: Run[Any], folder: Path, begun: Begun = _NEW) -> None:
     checkpoints.save_tensors(folder / STATE, state)
 
 
-def resume(run: Run[Any], folder: Path) -> Begun:
+def resume(run: TrainingRun[Any], folder: Path) -> Begun:
     """Continue in a new run from `save_state`; returns what it was.
 
     Raises:
@@ -232,12 +116,12 @@ def _stages_of(saved: dict[str, Any]) -> list[Stage]:
     return require_stages([{"method": UNRECORDED, **whole}])
 
 
-Estimate = Callable[[Run[Any], Sequence[Mapping[str, Any]]], "Strength | None"]
+Estimate = Callable[[TrainingRun[Any], Sequence[Mapping[str, Any]]], "Strength | None"]
 """What a run's strength is, if it is time to measure it, after the reports so far."""
 
 
 def train(
-    run: Run[Progress],
+    run: TrainingRun[Progress],
     folder: Path,
     checkpoint: Path,
     curves: Curves,
@@ -276,7 +160,7 @@ def train(
 
 
 def _learn(
-    run: Run[Progress],
+    run: TrainingRun[Progress],
     files: _Files,
     report: Callable[[Progress], None],
     minutes: float,
@@ -301,7 +185,7 @@ def _learn(
 
 
 def follow(
-    run: Run[Any], folder: Path, minutes: float = math.inf, processes: Processes = ONE_PROCESS
+    run: TrainingRun[Any], folder: Path, minutes: float = math.inf, processes: Processes = ONE_PROCESS
 ) -> None:
     """Let a run of several processes learn in one that leaves all files to another, which is in `train`."""
     with processes.agreed():
@@ -322,7 +206,7 @@ class _Files:
 
     def __init__(
         self,
-        run: Run[Any],
+        run: TrainingRun[Any],
         folder: Path,
         checkpoint: Path,
         curves: Curves,

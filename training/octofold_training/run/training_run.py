@@ -1,0 +1,188 @@
+"""What a training run is: a network that learns until a goal, what it reports, and what it saves."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar, Generic, TypeVar
+
+import torch
+from torch import Tensor, nn
+from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
+
+from octofold_training.errors import TrainingError
+from octofold_training.networks.architectures import Architecture, require_architecture
+from octofold_training.networks.build import all_finite
+from octofold_training.run.processes import ONE_PROCESS, Processes
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunProgress:
+    """The progress of a run since its last report."""
+
+    seconds: float
+    positions: int
+    positions_per_second: float
+    loss: float | None
+    """None if there was no update"""
+    learning_rate: float
+    strength: float | None = None
+    """average score of some games of the averaged network; None if none were played"""
+
+    def line(self, goal: float) -> str:
+        """The progress of a run to that `goal` in one line."""
+        return (
+            f"{self.seconds / 60:.1f} min  {self.positions / 1e6:.2f} of {goal / 1e6:g}M positions  "
+            f"{self.positions_per_second:,.0f}/s  {self.details()}"
+        )
+
+    def details(self) -> str:
+        """The figures of this kind of run."""
+        return "no update" if self.loss is None else f"loss {self.loss:.4f}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class GamesProgress(RunProgress):
+    """The progress of a run whose goal is a number of games."""
+
+    episodes: int
+    """games that have ended so far"""
+    average_score: float | None
+    """average score of the games that ended since the last report; None if none did"""
+
+    def line(self, goal: float) -> str:
+        """The progress of a run to that `goal` in one line."""
+        score = "" if self.average_score is None else f"  average {self.average_score:,.0f}"
+        return (
+            f"{self.seconds / 60:.1f} min  {self.episodes:,} of {goal:,.0f} games  "
+            f"{self.positions_per_second:,.0f} moves/s  {self.details()}{score}"
+        )
+
+
+Reports = TypeVar("Reports", bound=RunProgress, covariant=True)
+
+
+class TrainingRun(ABC, Generic[Reports]):
+    """A run that ends when it has learned from the `positions` of its options."""
+
+    counts: ClassVar = "positions"
+    """what `done` and `goal` count"""
+    options: Any
+    """a dataclass"""
+    network: nn.Module
+    averaged: AveragedModel
+    """the network that the checkpoint gets"""
+    _optimizer: torch.optim.Optimizer
+
+    def __init__(self, options: Any, architecture: Architecture) -> None:
+        """Prepare a run; networks that are built after this have the weights of its seed."""
+        self.options, self.architecture = options, architecture
+        self.warnings: list[str] = []
+        """what of the recipe the run does not follow, a line of text each"""
+        self.positions = 0
+        self.seconds = 0.0
+        torch.manual_seed(options.seed)
+
+    @property
+    @abstractmethod
+    def origin(self) -> dict[str, Any]:
+        """The training method, and what it started from, for the checkpoint."""
+
+    @abstractmethod
+    def learn(self) -> Reports:
+        """Train for some seconds.
+
+        Raises:
+            TrainingError: the loss is not a finite number.
+        """
+
+    @property
+    def goal(self) -> float:
+        """Where the run ends."""
+        return float(self.options.positions)
+
+    @property
+    def done(self) -> float:
+        """How far it has come."""
+        return self.positions
+
+    @property
+    def finished(self) -> bool:
+        """Whether it has come to its end."""
+        return self.done >= self.goal
+
+    @property
+    def has_learned(self) -> bool:
+        """Whether the network differs from what it was at the start."""
+        return self.positions > 0
+
+    def learning_rate(self) -> float:
+        """The learning rate of the next update."""
+        return float(self.options.learning_rate)
+
+    def warm_up(self) -> None:
+        """Prepare a new run; not called when one goes on."""
+
+    def is_sound(self) -> bool:
+        """Whether all weights are finite numbers, so that the state can be saved."""
+        return all_finite(self.network)
+
+    def state(self) -> dict[str, Any]:
+        """Tensors and plain values for `restore`."""
+        return {
+            "architecture": self.architecture,
+            "network": self.network.state_dict(),
+            "averaged": self.averaged.state_dict(),
+            "optimiser": self._optimizer.state_dict(),
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Continue from `state`, at `positions`, which must be set before.
+
+        Raises:
+            TrainingError: this is the state of another run.
+            Exception: the state is damaged.
+        """
+        require_architecture(self.architecture, state["architecture"])
+        self.network.load_state_dict(state["network"])
+        self.averaged.load_state_dict(state["averaged"])
+        self._optimizer.load_state_dict(state["optimiser"])
+
+    def _take_gradients(self, loss: Tensor, processes: Processes = ONE_PROCESS, **settings: Any) -> None:
+        """Prepare an optimizer step for `loss`, which several processes add up, with the present rate."""
+        for group in self._optimizer.param_groups:
+            group.update(lr=self.learning_rate(), **settings)
+        self._optimizer.zero_grad()
+        loss.backward()
+        processes.add_gradients(self.network)
+
+    def _require_finite(self, loss: float | None) -> None:
+        if loss is not None and not math.isfinite(loss):
+            raise TrainingError(f"the loss became {loss} near position {self.positions:,}")
+
+
+class GamesRun(TrainingRun[Reports]):
+    """A run that ends when it has played the `episodes` of its options."""
+
+    counts = "games"
+
+    def __init__(self, options: Any, architecture: Architecture) -> None:
+        """Prepare a run, as `TrainingRun` does."""
+        super().__init__(options, architecture)
+        self.episodes = 0
+
+    @property
+    def goal(self) -> float:
+        """Where the run ends."""
+        return float(self.options.episodes)
+
+    @property
+    def done(self) -> float:
+        """How far it has come."""
+        return self.episodes
+
+
+def averaged_over(network: nn.Module, share: float = 1.0) -> AveragedModel:
+    """A running average of a network's weights; an update is worth `share` of it, all of it by default."""
+    return AveragedModel(network, multi_avg_fn=get_ema_multi_avg_fn(max(0.0, 1 - share)))
