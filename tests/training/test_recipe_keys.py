@@ -23,13 +23,10 @@ from octofold_game.rules import afterstates
 from octofold_training.networks.architectures import Architecture
 from octofold_training.networks.encoding import OneHot
 from octofold_training.games.environment import Environment
-from octofold_training.run.goals import PositionsRun
-from octofold_training.run.long_run import RunProgress
-from octofold_training.run.network_state import NetworkState
+from octofold_training.run.training_run import RunProgress, TrainingRun, averaged_over
 from octofold_training.networks.build import build
 from octofold_game.commands.options import option
 from torch.nn.functional import cross_entropy
-from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 """
 
 
