@@ -7,7 +7,7 @@ This module lists the public names. It imports neither the server nor any machin
 """
 
 from octofold_client import _quiet_grpc  # noqa: F401 - before anything else imports gRPC
-from octofold_client.contenders.remote_player import RemotePlayer
+from octofold_client.contenders.served_model import RemotePlayer
 from octofold_client.errors import (
     BackendFailed,
     BoardError,

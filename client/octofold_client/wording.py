@@ -1,4 +1,4 @@
-"""Formats counts, durations and errors for people."""
+"""Formats counts, durations, tables and errors for people."""
 
 from collections.abc import Iterable, Sequence
 
@@ -38,12 +38,6 @@ def described(error: Exception) -> str:
     return str(error)
 
 
-def duration(seconds: float) -> str:
-    """A duration such as "40 s", "5 min" or "2.5 h"."""
-    number, unit = _scaled(seconds)
-    return f"{number} {unit}"
-
-
 def duration_range(low: float, high: float) -> str:
     """A range such as "5 to 40 s" or "50 s to 3 min"; "about 40 s" if both ends are almost the same."""
     (first, first_unit), (last, last_unit) = _scaled(max(1.0, low)), _scaled(max(1.0, high))
@@ -58,3 +52,14 @@ def _scaled(seconds: float) -> tuple[str, str]:
     if seconds < 90 * 60:
         return f"{seconds / 60:.0f}", "min"
     return f"{seconds / 3600:.1f}", "h"
+
+
+def aligned(cells: Sequence[Sequence[str]]) -> list[str]:
+    """The lines of a Markdown table; the first column is aligned left, the others right."""
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    first, *others = widths
+    lines = [
+        "| " + " | ".join([f"{line[0]:<{first}}", *map(str.rjust, line[1:], others)]) + " |" for line in cells
+    ]
+    lines.insert(1, "|".join(["", "-" * (first + 2), *("-" * (width + 1) + ":" for width in others), ""]))
+    return lines

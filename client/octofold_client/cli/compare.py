@@ -57,7 +57,7 @@ from octofold_client.extras import pictures_of
 from octofold_client.rpc.credentials import PLAINTEXT
 from octofold_client.rpc.local_server import LocalServer
 from octofold_client.studies.html.page import MOST_RESULTS
-from octofold_client.terminal.markdown import print_markdown
+from octofold_client.terminal.tables import print_markdown
 
 NOT_SHOWN = 3
 """Exit code if the answer to `--no-worse-than` or `--equal-within` is no, or not yet decided."""

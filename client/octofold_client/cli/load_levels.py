@@ -1,4 +1,4 @@
-"""The flags of `octofold loadtest`, the parsers of their values, and the resulting options."""
+"""The flags of `octofold loadtest`, the parsers of their values, and the loads and boards that they mean."""
 
 import re
 from dataclasses import dataclass
@@ -7,14 +7,16 @@ from typing import Annotated, Literal
 
 from octofold_game.commands.options import Folder, Kind, Seed, WrongValue, option
 
-from octofold_client.errors import InvalidRequest, LoadTestError, UsageError
+from octofold_client.errors import InvalidRequest, UsageError
 from octofold_client.evaluation.result_folder import replays_of
+from octofold_client.loadtest.boards import Boards, played_boards, replayed_boards
 from octofold_client.loadtest.forms import Form
-from octofold_client.loadtest.options import LoadTestOptions
+from octofold_client.loadtest.loads import Closed, Load, Open
 from octofold_client.loadtest.steps import Limit, Plan
 
 MOST_CALLERS, MOST_PROCESSES, MOST_RATE = 65_536, 256, 1e6
 MOST_STEPS = 1000
+DEFAULT_CALLERS = (1, 2, 4, 8, 16, 32, 64, 128)
 _UNITS = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
 _TIME = re.compile(r"(?P<number>[0-9]*\.?[0-9]+)(?P<unit>us|ms|s)")
 _NUMBER = re.compile(r"[0-9]*\.?[0-9]+")
@@ -168,29 +170,59 @@ class LoadFlags:
     out: Folder | None = option(None, "folder for the result (default: a new folder in results)")
     plots: bool = option(False, "save pictures, too (needs the extra plots)")
 
-    def load(self) -> LoadTestOptions:
-        """The options of the load test.
+    def check_load(self) -> None:
+        """Check that the flags fit each other, and find the replay file of `--boards`.
 
         Raises:
             UsageError: they contradict each other.
-            EvaluationError: the file of boards does not exist.
+            EvaluationError: the file does not exist.
         """
-        levels = {"concurrency": tuple(self.concurrency)} if self.concurrency else {}
-        replays = None if self.boards is None else replays_of(self.boards)
-        try:
-            return LoadTestOptions(
-                **levels,
-                rates=tuple(self.rate),
-                limit=self.slo,
-                poisson=self.arrivals == "poisson",
-                think_seconds=self.think,
-                form=self.form,
-                games=self.games,
-                replays=replays,
-                processes=self.processes,
-                plan=Plan(self.ramp, self.window, self.windows),
-                timeout_seconds=self.timeout,
-                seed=self.seed,
+        if (self.rate or self.slo) and (self.games or self.think):
+            flag = "--games" if self.games else "--think"
+            raise UsageError(
+                f"{flag} needs callers that wait for their answers: use it with --concurrency, not with "
+                "--rate or --slo"
             )
-        except LoadTestError as error:
-            raise UsageError(str(error)) from None
+        if self.games and self.boards is not None:
+            raise UsageError("--games and --boards exclude each other")
+        if self.boards is not None:
+            self.boards = replays_of(self.boards)
+
+    @property
+    def plan(self) -> Plan:
+        """The length of a step."""
+        return Plan(self.ramp, self.window, self.windows)
+
+    @property
+    def is_poisson(self) -> bool:
+        """Whether an open loop sends its calls at random times."""
+        return self.arrivals == "poisson"
+
+    @property
+    def loads(self) -> list[Load]:
+        """The loads to run one after the other; not used with `--slo`."""
+        if self.rate:
+            return [Open(rate, self.is_poisson) for rate in self.rate]
+        return [Closed(callers, self.think) for callers in self.concurrency or DEFAULT_CALLERS]
+
+    @property
+    def kind(self) -> str:
+        """The kind of test in one word, for the name of its folder."""
+        if self.slo is not None:
+            return "slo"
+        return "rate" if self.rate else "games" if self.games else "concurrency"
+
+    def load_boards(self, largest_exponent: int) -> tuple[Boards | None, str]:
+        """The boards `[M, 16]` and a description of their origin; None if the callers play games.
+
+        Raises:
+            LoadTestError: the replay file contains no board that the model accepts.
+            ReplayError: the replay file is damaged.
+            OSError: the replay file cannot be read.
+        """
+        if self.games:
+            return None, f"games of seed {self.seed}, played during the test"
+        if self.boards is None:
+            return played_boards(largest_exponent, seed=self.seed), "positions of a greedy player's games"
+        boards = replayed_boards(self.boards, largest_exponent, seed=self.seed)
+        return boards, f"positions of the games in {self.boards}"

@@ -23,7 +23,6 @@ from octofold_client.errors import EvaluationError
 from octofold_client.evaluation.result_folder import ResultFolder, check_writable
 from octofold_client.extras import pictures_of
 from octofold_client.loadtest.kept import FILE
-from octofold_client.loadtest.options import LoadTestOptions
 from octofold_client.loadtest.progress import LoadTestProgress
 from octofold_client.loadtest.result import LoadTest, Setup
 from octofold_client.loadtest.running import Run
@@ -43,7 +42,7 @@ class Options(JsonFlag, HtmlFlag, LoadFlags, ModelFlags, ServerFlags):
     """Its options."""
 
 
-def loadtest(flags: Options) -> None:
+def loadtest(options: Options) -> None:
     """Measure the loads that the flags name, or search for the highest rate, and print the result.
 
     The steps measured so far are kept, whatever ends the test.
@@ -53,18 +52,18 @@ def loadtest(flags: Options) -> None:
         EvaluationError: the folder or the file of boards is not usable.
         OctofoldError: the server cannot be reached or does not have the model.
     """
-    options = flags.load()
+    options.check_load()
     # Fail before minutes of work, not after them.
-    flags.check_html()
-    draw = pictures_of("octofold_client.loadtest.pictures").draw if flags.plots else None
-    credentials, asked = flags.credentials(), asked_for(flags.model, flags.version)
-    with flags.servers() as found:
+    options.check_html()
+    draw = pictures_of("octofold_client.loadtest.pictures").draw if options.plots else None
+    credentials, asked = options.credentials(), asked_for(options.model, options.version)
+    with options.servers() as found:
         served = found.select(*asked)
         server_version, target = found.client.server_version(), found.target
     largest = served.largest_exponent or LARGEST_EXPONENT
-    boards, boards_from = options.boards(largest)
+    boards, boards_from = options.load_boards(largest)
     setup = _setup(target, options, served, server_version, boards_from)
-    folder = _folder(flags.out, setup, options)
+    folder = _folder(options.out, setup, options)
     task = Task(
         target=setup.target,
         model=setup.model,
@@ -73,11 +72,11 @@ def loadtest(flags: Options) -> None:
         boards=boards,
         largest_exponent=largest,
         seed=options.seed,
-        timeout_seconds=options.timeout_seconds,
+        timeout_seconds=options.timeout,
         credentials=credentials,
     )
-    test = LoadTest(setup, options.limit, run=Provenance.now())
-    progress = _KeepingProgress(test, folder, None if options.limit else len(options.loads))
+    test = LoadTest(setup, options.slo, run=Provenance.now())
+    progress = _KeepingProgress(test, folder, None if options.slo else len(options.loads))
     try:
         with (
             DeferredInterrupts() as interrupts,
@@ -86,19 +85,19 @@ def loadtest(flags: Options) -> None:
             progress,
         ):
             run = Run(test, workers.windows, statistics.read, progress)
-            if options.limit is not None:
-                run.search(poisson=options.poisson)
+            if options.slo is not None:
+                run.search(poisson=options.is_poisson)
             else:
                 run.sweep(options.loads)
     finally:
         if test.steps:
             files = _written(test, folder, draw)
-            if flags.html:
+            if options.html:
                 files["page"] = write_html(folder / HTML_FILE, [folder])
-            if not flags.json:
+            if not options.json:
                 print_report(test, Console())
                 print()
-            print_files(test.to_json(), files, flags.json)
+            print_files(test.to_json(), files, options.json)
 
 
 class _KeepingProgress(LoadTestProgress):
@@ -133,7 +132,7 @@ def _write_result(test: LoadTest, folder: Path) -> Path:
 
 
 def _setup(
-    target: str, options: LoadTestOptions, served: ServedModel, server_version: str | None, boards_from: str
+    target: str, options: Options, served: ServedModel, server_version: str | None, boards_from: str
 ) -> Setup:
     return Setup(
         target=target,
@@ -147,12 +146,12 @@ def _setup(
         boards_from=boards_from,
         processes=options.processes,
         seed=options.seed,
-        timeout_seconds=options.timeout_seconds,
+        timeout_seconds=options.timeout,
         plan=options.plan,
     )
 
 
-def _folder(out: Path | None, setup: Setup, options: LoadTestOptions) -> Path:
+def _folder(out: Path | None, setup: Setup, options: Options) -> Path:
     """The folder of --out, or the first of NAME, NAME-2, NAME-3 ... that contains no result.
 
     Raises:

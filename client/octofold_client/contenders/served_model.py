@@ -1,7 +1,7 @@
-"""Selects a model version of a server.
+"""The models of a server as players, and the selection of a version.
 
-This happens once, before the work starts. A misspelled name fails early, with the known names, and one
-version plays all games of an evaluation even if a newer one is published in the meantime.
+The selection happens once, before the work starts. A misspelled name fails early, with the known names, and
+one version plays all games of an evaluation even if a newer one is published in the meantime.
 """
 
 import time
@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
+from numpy.typing import NDArray
 from octofold_game.commands.suggestions import did_you_mean
 
 from octofold_client.errors import Unavailable, UnknownModel
@@ -78,6 +79,22 @@ class ServedSource:
             version=served.version.version,
             retry=NO_RETRY,
         )
+
+
+class RemotePlayer:
+    """Implements `octofold_game.player.Player` with one call to a server for each batch."""
+
+    def __init__(self, client: Client, name: str = "") -> None:
+        self.name = name or client.target
+        self._client = client
+
+    def next_moves(self, boards: NDArray[np.uint8]) -> NDArray[np.int8]:
+        """The moves for boards `[N, 16]`: `[N]`, -1 if the game is over.
+
+        Raises:
+            OctofoldError: the call failed.
+        """
+        return self._client.next_moves(boards, with_probabilities=False).moves
 
 
 def loaded(

@@ -10,10 +10,9 @@ from octofold_game.system.files import write_text
 from octofold_client.evaluation.comparison import Comparison
 from octofold_client.evaluation.contest import Contest
 from octofold_client.evaluation.intervals import Interval
-from octofold_client.evaluation.markdown import aligned
 from octofold_client.evaluation.sequential import CAP, FIRST_GAMES
 from octofold_client.evaluation.tables import missing_note
-from octofold_client.wording import decimals_for, listed
+from octofold_client.wording import aligned, decimals_for, listed
 
 JSON_FILE, REPORT_FILE = "comparison.json", "comparison.md"
 UNPAIRED = (

@@ -1,4 +1,4 @@
-"""Finished games in columns, so that a million of them take 25 MB."""
+"""Finished games in columns, so that a million of them take 25 MB, and sets of games in bits."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -13,6 +13,7 @@ _COLUMNS = np.dtype(
     [("game", "u8"), ("score", "i8"), ("largest_tile", "u4"), ("moves", "u4"), ("outgrown", "?")]
 )
 _READ_AT_ONCE = 4096
+_BITS = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,3 +98,21 @@ class GameTable(Sequence[GameSummary]):
         table = GameTable()
         table._rows, table._length = rows, len(rows)
         return table
+
+
+class GameSet:
+    """Remembers the indices of games; indices far apart take 128 bytes each."""
+
+    def __init__(self) -> None:
+        self._blocks: dict[int, bytearray] = {}
+
+    def add(self, game: int) -> bool:
+        """Add an index; return whether it is new."""
+        number, bit = divmod(game, _BITS)
+        block = self._blocks.setdefault(number, bytearray())
+        if not block:
+            block.extend(bytes(_BITS // 8))
+        place, mask = bit >> 3, 1 << (bit & 7)
+        known = block[place] & mask
+        block[place] |= mask
+        return not known

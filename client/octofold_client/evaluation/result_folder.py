@@ -22,8 +22,7 @@ from octofold_game.system.files import whole_file, write_text
 
 from octofold_client.contenders.contender import Contender
 from octofold_client.errors import EvaluationError, FolderInUse, OtherEvaluation
-from octofold_client.evaluation.game_set import GameSet
-from octofold_client.evaluation.game_table import GameSummary, GameTable
+from octofold_client.evaluation.game_table import GameSet, GameSummary, GameTable
 from octofold_client.evaluation.slices import Slice
 from octofold_client.wording import described
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from octofold_client.evaluation.intervals import FEWEST, Interval
-from octofold_client.evaluation.markdown import aligned
 from octofold_client.evaluation.result import Evaluation
 from octofold_client.evaluation.summary import Summary
+from octofold_client.wording import aligned
 
 HEADINGS = ("", "measured", "95% interval")
 INTERVALS = (

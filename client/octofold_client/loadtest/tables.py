@@ -10,11 +10,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from octofold_client.evaluation.markdown import aligned
 from octofold_client.loadtest.loads import per_second
 from octofold_client.loadtest.result import PERCENTILES, LoadTest, latencies_ms, outside_ms
 from octofold_client.loadtest.steps import Step
-from octofold_client.wording import counted
+from octofold_client.wording import aligned, counted
 
 SPLIT = (
     "Time of the average call in milliseconds; boards per batch, CPU cores of the client, late sends, errors"

@@ -7,8 +7,8 @@ from pathlib import Path
 from octofold_game.rules import MOVE_NAMES
 
 from octofold_client.contenders.judges import PROBABILITY, Judge
-from octofold_client.evaluation.markdown import aligned
 from octofold_client.studies.endings import QUARTERS, Analysis, CostlyMove, Group
+from octofold_client.wording import aligned
 
 
 def analysis_report(

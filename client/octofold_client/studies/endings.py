@@ -3,7 +3,7 @@
 The cost of a move is the judge's value of its own choice minus its value of the move.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from statistics import fmean
 from typing import Any
@@ -14,7 +14,7 @@ from octofold_game.episodes import Episode
 from octofold_game.rules import legal_moves
 from octofold_game.trajectories import Positions
 
-from octofold_client.contenders.judges import Opinion
+from octofold_client.contenders.judges import Judge, Opinion
 from octofold_client.evaluation.intervals import (
     Interval,
     average_interval,
@@ -241,3 +241,34 @@ def _share(games: NDArray[np.int64], same: NDArray[np.bool_]) -> Interval:
     """The interval of the share of True in `same` `[P]`; `games` `[P]` is the game of each position."""
     _, rows = np.unique(games, return_inverse=True)
     return clustered_share_interval(np.bincount(rows, same), np.bincount(rows))
+
+
+def readable(judge: Judge, positions: Positions) -> int:
+    """The number of positions that the judge can judge: those within its largest exponent."""
+    return int(np.count_nonzero(positions.boards.max(axis=1) <= judge.largest_exponent))
+
+
+def judge_positions(
+    judge: Judge,
+    positions: Positions,
+    verdicts: Verdicts,
+    on_judged: Callable[[int], None] = lambda _: None,
+    before_each: Callable[[], None] = lambda: None,
+) -> None:
+    """Judge every position within the judge's largest exponent, and fill in `verdicts`.
+
+    An exception from a callback ends the work and keeps the verdicts so far.
+
+    Args:
+        judge: judge to ask.
+        positions: positions to judge.
+        verdicts: verdicts to fill in.
+        on_judged: called after each batch with its number of positions.
+        before_each: called before each batch.
+    """
+    rows = np.flatnonzero(positions.boards.max(axis=1) <= judge.largest_exponent)
+    for start in range(0, len(rows), judge.boards_at_once):
+        before_each()
+        some = rows[start : start + judge.boards_at_once]
+        verdicts.add(some, positions.made[some], judge.ask(positions.boards[some]))
+        on_judged(len(some))

@@ -1,7 +1,8 @@
-"""Prints the table of an evaluation: drawn with rich on a terminal, as Markdown elsewhere."""
+"""Prints tables: drawn with rich on a terminal, as Markdown elsewhere."""
 
 from rich import box
 from rich.console import Console
+from rich.markdown import Markdown
 from rich.table import Table
 from rich.text import Text
 
@@ -37,6 +38,15 @@ def print_report(summary: Summary, title: str, console: Console) -> None:
     console.print(table(summary, title))
     if summary.outgrown_games:
         console.print(outgrown_note(summary), style="yellow", highlight=False)
+
+
+def print_markdown(text: str, console: Console) -> None:
+    """Print the text: tables and emphasis drawn on a terminal, unchanged elsewhere."""
+    if console.is_terminal:
+        console.print(Markdown(text, hyperlinks=False))
+    else:
+        # rich would wrap the lines.
+        console.file.write(text + "\n")
 
 
 def _bar(share: float, width: int) -> str:

@@ -7,7 +7,6 @@ from octofold_client.cli import load_levels as arguments
 from octofold_client.errors import UsageError
 from octofold_client.loadtest.forms import Form
 from octofold_client.loadtest.loads import Closed, Open
-from octofold_client.loadtest.options import LoadTestOptions
 from octofold_client.loadtest.steps import Limit, Plan
 from octofold_game.commands.command_line import Parser
 from octofold_game.commands.options import WrongValue, read
@@ -89,28 +88,37 @@ def test_flags_that_contradict_each_other_are_explained(flags: list[str], messag
     assert str(failed.value).startswith(message)
 
 
-def options(*flags: str) -> LoadTestOptions:
-    return read(arguments.LoadFlags, Parser(), flags).load()
+def options(*flags: str) -> arguments.LoadFlags:
+    found = read(arguments.LoadFlags, Parser(), flags)
+    found.check_load()
+    return found
 
 
-def test_without_flags_the_options_are_their_own_defaults() -> None:
-    assert options() == LoadTestOptions()
-
-
-def test_every_flag_has_its_option() -> None:
-    flags = "--concurrency 2,4 --think 50ms --games --form packed:8 --processes 3 --ramp 0s --window 1s"
-    assert options(*flags.split(), *["--windows", "5", "--timeout", "3s", "--seed", "9"]) == LoadTestOptions(
-        concurrency=(2, 4),
-        think_seconds=0.05,
-        form=Form("packed", 8),
-        games=True,
-        processes=3,
-        plan=Plan(0.0, 1.0, 5),
-        timeout_seconds=3.0,
-        seed=9,
+def test_flags_mean_loads_a_plan_and_a_kind_of_test() -> None:
+    assert (options().loads, options().plan, options().kind) == (
+        [Closed(1 << doublings) for doublings in range(8)],
+        Plan(),
+        "concurrency",
     )
+    several = options(
+        *[
+            "--concurrency",
+            "2,4",
+            "--think",
+            "50ms",
+            "--games",
+            "--ramp",
+            "0s",
+            "--window",
+            "1s",
+            "--windows",
+            "5",
+        ]
+    )
+    assert several.loads == [Closed(2, 0.05), Closed(4, 0.05)]
+    assert (several.plan, several.kind) == (Plan(0.0, 1.0, 5), "games")
     assert options("--rate", "5", "--arrivals", "constant").loads == [Open(5, poisson=False)]
-    assert options("--concurrency", "3", "--think", "1s").loads == [Closed(3, 1.0)]
+    assert options("--slo", "p99=20ms", "--form", "packed:8").form == Form("packed", 8)
     assert options("--slo", "p99=20ms").kind == "slo"
 
 

@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 from octofold_client.contenders.player_specs import LocalPlayer
 from octofold_client.contenders.player_thread import PlayerThread
 from octofold_client.evaluation.evaluate import evaluate
-from octofold_client.evaluation.game_set import GameSet
-from octofold_client.evaluation.game_table import GameSummary, GameTable
+from octofold_client.evaluation.game_table import GameSet, GameSummary, GameTable
 from octofold_client.evaluation.result_folder import ResultFolder
 from octofold_client.terminal.progress import progress_on
 from octofold_game.rules import legal_moves

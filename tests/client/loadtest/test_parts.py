@@ -17,8 +17,8 @@ from octofold_client.errors import LoadTestError
 from octofold_client.loadtest import arrivals
 from octofold_client.loadtest.boards import Playing, Recorded, played_boards, replayed_boards
 from octofold_client.loadtest.histogram import Histogram, merged
-from octofold_client.loadtest.knee import PRECISION, highest_rate
 from octofold_client.loadtest.loads import Closed, Counts, Load, Open, Share, Windows
+from octofold_client.loadtest.running import PRECISION, highest_rate
 from octofold_client.loadtest.statistics import ServerCounters
 from octofold_client.loadtest.steps import Limit, Plan, Step, agree, measure_step
 from octofold_game.rules import legal_moves

@@ -2,7 +2,7 @@
 
 import io
 
-from octofold_client.terminal.markdown import print_markdown
+from octofold_client.terminal.tables import print_markdown
 from rich.console import Console
 
 TEXT = "| player | score |\n|---|---:|\n| random_player version 1 | 1,024 |\n\nIt is **decided**."

@@ -24,8 +24,7 @@ from octofold_training import cli
 from octofold_training.errors import TrainingError
 from octofold_training.games.playing import NetworkPlayer, play
 from octofold_training.networks.build import build, count_weights
-from octofold_training.published.comparison import write_report
-from octofold_training.published.extrapolation import extrapolate
+from octofold_training.published.comparison import extrapolate, write_report
 from octofold_training.published.rows import ROWS, TILES, Row
 from octofold_training.published.table import OutOfTime, Result, Table, TableOptions, board_cost, stages
 from octofold_training.run.folders import alone_in

@@ -6,15 +6,21 @@ import csv
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import NamedTuple
 
+import numpy as np
 from matplotlib import colormaps
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from octofold_game.drawing.figures import save
 from octofold_game.system.files import whole_file, write_text
 
-from octofold_training.published.extrapolation import PUBLISHED_POSITIONS, extrapolate
 from octofold_training.published.rows import ROWS, TILES
 from octofold_training.published.table import Result, as_json
+
+PUBLISHED_POSITIONS = 6e8
+_LEAST_POINTS = 4
+_QUANTILES = (4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228)
+"""97.5% of Student's t, from 2 degrees of freedom on."""
 
 
 def write_report(results: Sequence[Result], folder: Path) -> str:
@@ -120,8 +126,7 @@ def _write_csv(results: Sequence[Result], file: Path) -> None:
 
 def _draw(results: Sequence[Result], file: Path) -> None:
     """Score against positions, a line for each network (figure 7 of Kondo and Matsuzaki, 2019)."""
-    figure = Figure(figsize=(9, 6), dpi=100, layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = Figure(figsize=(9, 6), layout="constrained")
     panel = figure.subplots()
     panel.set_prop_cycle(color=list(colormaps["tab20"](range(20))))  # more colors than networks
     for name, row in ROWS.items():
@@ -143,5 +148,39 @@ def _draw(results: Sequence[Result], file: Path) -> None:
     panel.grid(alpha=0.3)
     if panel.has_data():
         figure.legend(fontsize="small", loc="outside right upper")
-    with whole_file(file) as partial:
-        figure.savefig(partial, format="png")
+    save(figure, file)
+
+
+class Extrapolation(NamedTuple):
+    """An average score, with the 95% interval of the line that leads to it."""
+
+    average: float
+    low: float
+    high: float
+
+
+def extrapolate(curve: Sequence[Result], positions: float = PUBLISHED_POSITIONS) -> Extrapolation | None:
+    """The average after so many positions, on a straight line through the logarithms of both.
+
+    A stage counts by the inverse square of its interval. Where the stages lie further from the line than
+    their intervals say, the interval of the result grows by as much. No interval knows whether the
+    line bends later.
+
+    Returns:
+        None for fewer than four stages with an interval.
+    """
+    points = [each for each in curve if each.error and each.average > 0]
+    if len(points) < _LEAST_POINTS:
+        return None
+    averages = np.array([each.average for each in points])
+    errors = np.array([each.error for each in points], float) / 1.96 / averages
+    line = np.stack([np.ones(len(points)), np.log([each.positions for each in points])], axis=1)
+    weighted = line / errors[:, None]
+    covariance = np.linalg.inv(weighted.T @ weighted)
+    slopes = covariance @ weighted.T @ (np.log(averages) / errors)
+    freedom = len(points) - 2
+    scatter = (((np.log(averages) - line @ slopes) / errors) ** 2).sum() / freedom
+    there = np.array([1.0, np.log(positions)])
+    quantile = _QUANTILES[min(freedom - 2, len(_QUANTILES) - 1)]
+    width = quantile * np.sqrt(there @ covariance @ there * max(1.0, scatter))
+    return Extrapolation(*(float(np.exp(there @ slopes + side)) for side in (0.0, -width, width)))

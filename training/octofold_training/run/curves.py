@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from octofold_game.system.files import whole_file
+from octofold_game.drawing.palette import SERIES
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -17,20 +17,6 @@ if TYPE_CHECKING:
 _POINTS = 400
 _SMOOTHED_OVER = 0.04
 """The smooth curve averages over this share of the reports, with weights that fall toward both ends."""
-_COLOR, _INK = "#3f76c9", "#22262e"
-_STYLE: dict[Any, Any] = {
-    "font.size": 9.5,
-    "text.color": _INK,
-    "axes.edgecolor": _INK,
-    "axes.labelcolor": _INK,
-    "xtick.color": _INK,
-    "ytick.color": _INK,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "grid.color": _INK,
-    "grid.alpha": 0.16,
-    "grid.linewidth": 0.6,
-}
 
 
 @dataclass(frozen=True)
@@ -50,13 +36,11 @@ def draw_curves(history: Sequence[dict[str, Any]], file: Path, curves: Curves) -
     """
     if not history:
         return
-    import matplotlib  # here: the imports take a second, and not every command draws
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure  # here: the imports take a second, and not every command draws
+    from octofold_game.drawing.figures import save, styled
 
-    with matplotlib.rc_context(_STYLE):
-        figure = Figure(figsize=(5 * len(curves.titles), 3.8), dpi=150, layout="constrained")
-        FigureCanvasAgg(figure)
+    with styled():
+        figure = Figure(figsize=(5 * len(curves.titles), 3.8), layout="constrained")
         panels = figure.subplots(1, len(curves.titles), squeeze=False)[0]
         positions = np.array([report["positions"] for report in history], float)
         for number, (panel, (name, title)) in enumerate(zip(panels, curves.titles.items(), strict=True)):
@@ -65,8 +49,7 @@ def draw_curves(history: Sequence[dict[str, Any]], file: Path, curves: Curves) -
                 panel.set_yscale(curves.scale)
             _draw(panel, positions, values, is_share=name == "accuracy")
             panel.set_title(title, loc="left", fontsize="medium")
-        with whole_file(file) as partial:
-            figure.savefig(partial, format="png")
+        save(figure, file)
 
 
 def _draw(
@@ -86,9 +69,9 @@ def _draw(
         return
     groups = np.array_split(np.arange(len(values)), min(_POINTS, len(values)))
     places = np.array([positions[group].mean() for group in groups]) / divisor
-    panel.plot(places, [values[group].mean() for group in groups], color=_COLOR, alpha=0.35, linewidth=0.9)
+    panel.plot(places, [values[group].mean() for group in groups], color=SERIES[0], alpha=0.35, linewidth=0.9)
     smooth = smoothed(values)
-    panel.plot(places, [smooth[group].mean() for group in groups], color=_COLOR, linewidth=1.8)
+    panel.plot(places, [smooth[group].mean() for group in groups], color=SERIES[0], linewidth=1.8)
     panel.annotate(
         _format_value(float(smooth[-1]), is_share),
         (float(places[-1]), float(smooth[groups[-1]].mean())),
