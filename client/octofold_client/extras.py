@@ -1,35 +1,26 @@
-"""Imports modules that need an extra, or names the command that installs it."""
+"""Extras: blocks that import what needs one say how to install it."""
 
-from importlib import import_module
-from types import ModuleType
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Literal
 
 from octofold_game.commands.extras import install_command
 
 from octofold_client.errors import EvaluationError
 
 
-def ray_part(module: str) -> ModuleType:
-    """Import a module of `octofold_client.ray`.
+@contextmanager
+def needing(extra: Literal["plots", "ray"]) -> Iterator[None]:
+    """A block that imports modules that need an extra.
 
     Raises:
-        EvaluationError: Ray is not installed.
+        EvaluationError: a package of the extra is not installed.
     """
     try:
-        return import_module(f"octofold_client.ray.{module}")
+        yield
     except ModuleNotFoundError as error:
-        if error.name != "ray":
+        missing = (error.name or "").partition(".")[0].replace("PIL", "Pillow")
+        if missing.startswith("octofold"):
             raise
-        raise EvaluationError(f"this needs Ray: run {install_command('ray')}") from None
-
-
-def pictures_of(module: str) -> ModuleType:
-    """Import a module that draws with matplotlib or Pillow.
-
-    Raises:
-        EvaluationError: the library is not installed.
-    """
-    try:
-        return import_module(module)
-    except ModuleNotFoundError as error:
-        missing = (error.name or "matplotlib").partition(".")[0].replace("PIL", "Pillow")
-        raise EvaluationError(f"pictures need {missing}: run {install_command('plots')}") from None
+        what = "this needs Ray" if extra == "ray" else f"pictures need {missing}"
+        raise EvaluationError(f"{what}: run {install_command(extra)}") from None

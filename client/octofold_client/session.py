@@ -26,7 +26,7 @@ from octofold_client.evaluation.servers import Servers, report_loading, report_m
 from octofold_client.evaluation.slices import Slice
 from octofold_client.evaluation.summary import GameSummary, Summary
 from octofold_client.evaluation.tables import markdown
-from octofold_client.extras import pictures_of
+from octofold_client.extras import needing
 from octofold_client.provenance import recorded
 from octofold_client.rpc.credentials import PLAINTEXT, Credentials
 from octofold_client.terminal.interrupts import DeferredInterrupts
@@ -63,12 +63,12 @@ class EvaluationResult:
             EvaluationError: matplotlib is not installed (the extra `plots`).
             ReplayError: the replay file is damaged.
         """
-        drawing = pictures_of("octofold_client.studies.pictures")  # before the replays are read
+        with needing("plots"):  # before the replays are read
+            from octofold_client.studies.pictures import figures
         climb = Climb()
         for episodes in batched(self.folder.finished(), GAMES_AT_ONCE):
             climb.add(episodes)
-        figures: dict[str, Figure] = drawing.figures(self.evaluation, climb)
-        return figures
+        return figures(self.evaluation, climb)
 
     def __repr__(self) -> str:
         return markdown(self.summary, self.evaluation.title)

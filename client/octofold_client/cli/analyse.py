@@ -26,7 +26,7 @@ from octofold_client.contenders.player_specs import is_spec
 from octofold_client.errors import EvaluationError
 from octofold_client.evaluation.result_folder import Conditions, ResultFolder
 from octofold_client.evaluation.tables import missing_note
-from octofold_client.extras import pictures_of
+from octofold_client.extras import needing
 from octofold_client.studies.ending_report import analysis_report
 from octofold_client.studies.endings import SCHEMA, Analysis, Ending, Verdicts, judge_positions, readable
 from octofold_client.studies.kept import FILE, KeptAnalysis
@@ -63,7 +63,9 @@ def analyse(options: Options) -> None:
     folder, conditions = ResultFolder.of_evaluation(options.folder)
     # Fail before minutes of work, not after them.
     options.check_html()
-    pictures = pictures_of("octofold_client.studies.ending_pictures") if options.plots else None
+    if options.plots:
+        with needing("plots"):
+            from octofold_client.studies.ending_pictures import draw_analysis
     with ExitStack() as stack:
         judge = options.judge_of(stack)
         endings, positions = _read(folder, options.last)
@@ -89,7 +91,7 @@ def analyse(options: Options) -> None:
         )
     else:
         kept = KeptAnalysis.of(found)
-        names = [] if pictures is None else [pictures.draw_analysis(folder.path, kept, title)]
+        names = [draw_analysis(folder.path, kept, title)] if options.plots else []
         write_text(folder.path / REPORT, f"{text}{_links(names)}\n")
         write_text(folder.path / FILE, json.dumps(found, indent=2) + "\n")
         files = {"result": str(folder.path / FILE), "report": str(folder.path / REPORT)}

@@ -53,10 +53,10 @@ from octofold_client.evaluation.sequential import (
     next_look,
 )
 from octofold_client.evaluation.sides import Side, named_apart, read_side
-from octofold_client.extras import pictures_of
+from octofold_client.extras import needing
 from octofold_client.rpc.credentials import PLAINTEXT
 from octofold_client.rpc.local_server import LocalServer
-from octofold_client.studies.html.page import MOST_RESULTS
+from octofold_client.studies.html.results import MOST_RESULTS
 from octofold_client.terminal.tables import print_markdown
 
 NOT_SHOWN = 3
@@ -127,7 +127,9 @@ def compare(options: Options) -> int:
     question = _question_of(options)
     _check(options, question)
     # Fail before minutes of work, not after them.
-    drawing = pictures_of("octofold_client.studies.contest_picture") if options.plots else None
+    if options.plots:
+        with needing("plots"):
+            from octofold_client.studies.contest_picture import draw
     if options.sides and _means_folder(options.sides[0]):
         sides = [read_side(Path(side)) for side in options.sides]
         folder = options.out or RESULTS / _folder_name([Path(side).resolve().name for side in options.sides])
@@ -135,7 +137,7 @@ def compare(options: Options) -> int:
         contest = Contest.of(named_apart(sides), question=question, capped=options.capped)
     else:
         contest, folder = _play(options, question)
-    pictures = [] if drawing is None else [drawing.draw(folder, contest)]
+    pictures = [draw(folder, contest)] if options.plots else []
     write_files(contest, folder, pictures)
     files = {"result": JSON_FILE, "report": REPORT_FILE} | ({"picture": pictures[0]} if pictures else {})
     if options.html:

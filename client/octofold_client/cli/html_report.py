@@ -6,8 +6,7 @@ from pathlib import Path
 
 from octofold_game.commands.options import option
 
-from octofold_client.extras import pictures_of
-from octofold_client.studies.html.page import write_report
+from octofold_client.extras import needing
 
 HTML_FILE = "report.html"
 
@@ -29,18 +28,13 @@ class HtmlFlag:
             EvaluationError: `--html` is given, but matplotlib is not installed.
         """
         if self.html:
-            pictures_of("octofold_game.drawing.figures")
+            with needing("plots"):
+                import octofold_client.studies.html.page  # noqa: F401
 
 
 def write_html(file: Path, folders: Sequence[Path], remarks: Sequence[str] = ()) -> str:
-    """Write the report of some result folders and return the name of the file.
+    """Write the report of some result folders, as `studies.html.page` does; return the name of the file."""
+    from octofold_client.studies.html.page import write_report
 
-    `remarks` are sentences about the comparison of evaluations, which the report otherwise makes itself.
-
-    Raises:
-        OctofoldError: a folder contains no result, or there are too many.
-        ReplayError: a replay file is damaged.
-        OSError: a file cannot be read or written.
-    """
     write_report(file, folders, remarks)
     return str(file)

@@ -5,7 +5,6 @@ after every step.
 """
 
 import json
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,7 +20,7 @@ from octofold_client.cli.load_levels import LoadFlags
 from octofold_client.contenders.served_model import ServedModel
 from octofold_client.errors import EvaluationError
 from octofold_client.evaluation.result_folder import ResultFolder, check_writable
-from octofold_client.extras import pictures_of
+from octofold_client.extras import needing
 from octofold_client.loadtest.kept import FILE
 from octofold_client.loadtest.progress import LoadTestProgress
 from octofold_client.loadtest.result import LoadTest, Setup
@@ -55,7 +54,9 @@ def loadtest(options: Options) -> None:
     options.check_load()
     # Fail before minutes of work, not after them.
     options.check_html()
-    draw = pictures_of("octofold_client.loadtest.pictures").draw if options.plots else None
+    if options.plots:
+        with needing("plots"):
+            import octofold_client.loadtest.pictures  # noqa: F401
     credentials, asked = options.credentials(), asked_for(options.model, options.version)
     with options.servers() as found:
         served = found.select(*asked)
@@ -91,7 +92,7 @@ def loadtest(options: Options) -> None:
                 run.sweep(options.loads)
     finally:
         if test.steps:
-            files = _written(test, folder, draw)
+            files = _written(test, folder, plots=options.plots)
             if options.html:
                 files["page"] = write_html(folder / HTML_FILE, [folder])
             if not options.json:
@@ -114,13 +115,17 @@ class _KeepingProgress(LoadTestProgress):
         super().measured(step)
 
 
-def _written(test: LoadTest, folder: Path, draw: Callable[[Path, LoadTest], list[str]] | None) -> Files:
+def _written(test: LoadTest, folder: Path, *, plots: bool) -> Files:
     """Write the result, the report and the pictures; return the names of the files."""
     files: Files = {
         "result": str(_write_result(test, folder)),
         "report": str(folder / REPORT),
     }
-    pictures = draw(folder, test) if draw is not None else []
+    pictures: list[str] = []
+    if plots:
+        from octofold_client.loadtest.pictures import draw
+
+        pictures = draw(folder, test)
     write_text(folder / REPORT, markdown(test, pictures))
     return files | {"pictures": [str(folder / name) for name in pictures]}
 

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from octofold_game.commands.options import File, Folder, Kind, argument, option
 from octofold_game.commands.subcommands import Command
@@ -14,9 +14,12 @@ from octofold_game.system.files import write_text
 from octofold_client.cli.arguments import CredentialFlags
 from octofold_client.cli.spreading import SERVICE
 from octofold_client.errors import ClusterError, UsageError
-from octofold_client.extras import ray_part
+from octofold_client.extras import needing
 from octofold_client.terminal.interrupts import DeferredInterrupts
 from octofold_client.wording import counted, listed
+
+if TYPE_CHECKING:  # an extra
+    from octofold_client.ray.placement import Plan
 
 MOST_REPLICAS = 1000
 CHOSEN_HERE = ("--host", "--port", "--port-file", "--models", "--tune")
@@ -80,12 +83,14 @@ def serve(options: Options) -> None:
         EvaluationError: Ray is not installed.
     """
     _check_options(options)
-    cluster, placement = ray_part("cluster"), ray_part("placement")
+    with needing("ray"):
+        from octofold_client.ray import cluster
+        from octofold_client.ray.placement import Placement
     plan = _plan(options)
     with cluster.connected(options.cluster):
         _check_machines(options, len(cluster.machines()))
         print(f"placing {counted(plan.replicas, 'replica')} on {cluster.room()}", file=sys.stderr)
-        placed = placement.Placement(
+        placed = Placement(
             plan,
             remark=lambda text: print(text, file=sys.stderr),
             on_change=functools.partial(_report, options.address_file),
@@ -110,8 +115,11 @@ def print_addresses(options: ServiceFlags) -> None:
         ClusterError: no cluster answers, or no replica serves.
         EvaluationError: Ray is not installed.
     """
-    with ray_part("cluster").connected(options.cluster):
-        found = ray_part("directory").addresses(options.name)
+    with needing("ray"):
+        from octofold_client.ray.cluster import connected
+        from octofold_client.ray.directory import addresses
+    with connected(options.cluster):
+        found = addresses(options.name)
     if not found:
         raise ClusterError(f"no replica named {options.name} serves on the Ray cluster")
     print(",".join(found))
@@ -158,20 +166,23 @@ def _check_machines(options: Options, machines: int) -> None:
         )
 
 
-def _plan(options: Options) -> Any:
+def _plan(options: Options) -> "Plan":
     """What to place."""
+    from octofold_client.ray.placement import Plan
+    from octofold_client.ray.replica import Serving
+
     given = _flags(options)
     own = ["--grace", GRACE_SECONDS]
     if not options.gpus:
         own += [] if "--device" in given else ["--device", "cpu"]
         own += [] if given & {"--lanes", "--processes"} else ["--lanes", str(max(1, int(options.cpus)))]
-    serving = ray_part("replica").Serving(
+    serving = Serving(
         options.models.absolute(),
         (*own, *options.options),
         _is_open(options),
         options.credential_files().absolute(),
     )
-    return ray_part("placement").Plan(
+    return Plan(
         options.name,
         serving,
         options.replicas,

@@ -19,7 +19,7 @@ from octofold_client.cli.advice import Asked
 from octofold_client.cli.arguments import MOST_GAMES
 from octofold_client.contenders.advice import Advice
 from octofold_client.errors import EvaluationError, UsageError
-from octofold_client.extras import pictures_of
+from octofold_client.extras import needing
 from octofold_client.terminal.boards import ARROWS, remark
 from octofold_client.terminal.display import count_on, display_on
 
@@ -93,8 +93,9 @@ def export(options: ExportFlags, title: str, walk: Walk, ask: Asked | None) -> N
     scenes = (_scene(walk, row, ask) for row in rows.tolist())
     with count_on(display_on(Console(stderr=True)), len(rows), f"exporting {title}", "positions") as done:
         if file.suffix == GIF:
-            animation = pictures_of("octofold_client.studies.animation")
-            animation.save_gif(file, _counted(scenes, done), len(rows), options.speed or 5)
+            with needing("plots"):
+                from octofold_client.studies.animation import save_gif
+            save_gif(file, _counted(scenes, done), len(rows), options.speed or 5)
         else:
             with whole_file(file) as partial, partial.open("w", encoding="utf-8") as opened:
                 opened.write(f"{title}\n")

@@ -20,11 +20,10 @@ from octofold_client.evaluation.result import Evaluation
 from octofold_client.evaluation.result_folder import ResultFolder
 from octofold_client.evaluation.tables import missing_note
 from octofold_client.evaluation.tables import report as write_report
-from octofold_client.extras import pictures_of
+from octofold_client.extras import needing
 from octofold_client.loadtest.kept import FILE as LOAD_TEST_FILE
 from octofold_client.studies import scores
-from octofold_client.studies.html.page import MOST_RESULTS
-from octofold_client.studies.html.results import read_evaluation
+from octofold_client.studies.html.results import MOST_RESULTS, read_evaluation
 from octofold_client.terminal.tables import print_report
 
 OVERLAY_FILE = "report-of-several.html"
@@ -63,7 +62,9 @@ def report(options: Options) -> None:
     several = len(options.folders) > 1
     # Fail before minutes of work, not after them.
     options.check_html()
-    draw = pictures_of("octofold_client.studies.pictures").draw if options.plots else None
+    if options.plots:
+        with needing("plots"):
+            import octofold_client.studies.pictures  # noqa: F401
     write_scores = scores.parquet_writer() if options.parquet else None
     is_load_test = (first / LOAD_TEST_FILE).exists()
     if is_load_test and not options.html:
@@ -71,7 +72,7 @@ def report(options: Options) -> None:
     content: dict[str, Any] = {}
     files: Files = {}
     if not several and not is_load_test:
-        content, files = _rebuild(first, draw, write_scores, shown=not options.json)
+        content, files = _rebuild(first, options, write_scores)
     if options.html:
         file = options.out or (Path(OVERLAY_FILE) if several else first / HTML_FILE)
         files["page"] = write_html(file, options.folders)
@@ -104,21 +105,24 @@ def _check(options: Options) -> None:
 
 def _rebuild(
     path: Path,
-    draw: Callable[..., list[str]] | None,
+    options: Options,
     write_scores: Callable[[Evaluation, Path], None] | None,
-    shown: bool,
 ) -> tuple[dict[str, Any], Files]:
-    """Write the files of an evaluation, print its table if `shown`, and return its JSON form and files."""
+    """Write the files of an evaluation, print its table without `--json`, return its JSON form and files."""
     folder, conditions = ResultFolder.of_evaluation(path)
     climb = Climb()
-    evaluation = read_evaluation(folder, conditions, *([climb.add] if draw is not None else []))
-    drawn = [] if draw is None else draw(folder.path, evaluation, climb)
+    evaluation = read_evaluation(folder, conditions, *([climb.add] if options.plots else []))
+    drawn: list[str] = []
+    if options.plots:
+        from octofold_client.studies.pictures import draw
+
+        drawn = draw(folder.path, evaluation, climb)
     evaluation.write(folder, write_report(evaluation, drawn))
     if write_scores is not None:
         write_scores(evaluation, folder.path / scores.FILE)
     if evaluation.missing_games:
         print(missing_note(evaluation.missing_games), file=sys.stderr)
-    if shown:
+    if not options.json:
         print_report(evaluation.summary, evaluation.title, Console())
         print()
     files: Files = {"result": str(folder.result), "report": str(folder.report)}

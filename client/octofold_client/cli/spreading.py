@@ -19,7 +19,7 @@ from octofold_client.contenders.served_model import ServedModel
 from octofold_client.errors import ClusterError
 from octofold_client.evaluation.evaluate import PlayGames
 from octofold_client.evaluation.result_folder import Conditions
-from octofold_client.extras import ray_part
+from octofold_client.extras import needing
 
 SERVICE = "octofold"
 """Default name of a service on a cluster."""
@@ -42,16 +42,15 @@ class RayCluster:
         check: Callable[[], None],
     ) -> PlayGames:
         """Play games of this contender in tasks."""
-        tasks = ray_part("tasks")
-        player = tasks.Player(credentials=self.options.credential_files().absolute())
+        from octofold_client.ray.games import Spread
+        from octofold_client.ray.tasks import Player
+
+        player = Player(credentials=self.options.credential_files().absolute())
         if isinstance(contender, LocalPlayer):
             player = replace(player, spec=contender.spec)
         else:
             player = replace(player, model=contender.model, version=contender.version.version)
-        spread: PlayGames = ray_part("games").Spread(
-            player, Conditions.of(contender, seed), parallel, self.targets, remark, check
-        )
-        return spread
+        return Spread(player, Conditions.of(contender, seed), parallel, self.targets, remark, check)
 
 
 @dataclass(kw_only=True)
@@ -85,7 +84,8 @@ class ClusterFlags(OptionalServerFlags, PlayersFlag):
         if self.ray is None:
             yield self.targets or [DEFAULT_TARGET], None
             return
-        cluster, directory = ray_part("cluster"), ray_part("directory")
+        with needing("ray"):
+            from octofold_client.ray import cluster, directory
         with cluster.connected(self.ray):
             if self.targets or (self.players and not self.models):
                 yield self.targets, RayCluster(self, lambda: self.targets)

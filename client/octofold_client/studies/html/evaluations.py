@@ -1,18 +1,24 @@
-"""The sections of a report about evaluations: figures, pictures, where games are lost, conditions."""
+"""The sections of a report about evaluations: figures, pictures, where games are lost, conditions.
+
+This module needs matplotlib, which is not part of the base installation.
+"""
 
 from collections.abc import Sequence
 from xml.etree import ElementTree as ET
+
+from octofold_game.drawing.figures import COMPACT, svg_of
 
 from octofold_client.contenders.judges import PROBABILITY
 from octofold_client.evaluation.contest import Contest
 from octofold_client.evaluation.sides import Side
 from octofold_client.evaluation.tables import INTERVALS, Row, missing_note, outgrown_note, rows_of
-from octofold_client.extras import pictures_of
 from octofold_client.provenance import Provenance
+from octofold_client.studies.ending_pictures import panels_of
 from octofold_client.studies.html.elements import Child, facts, make, named_with_chip, table
 from octofold_client.studies.html.games import costly_moves, games_section
 from octofold_client.studies.html.results import EvaluationPart
 from octofold_client.studies.html.svg import picture
+from octofold_client.studies.pictures import overlaid
 
 CAPTIONS = {
     "score-distribution": (
@@ -48,11 +54,7 @@ PANELS = {
 
 
 def sections(parts: list[EvaluationPart], remarks: Sequence[str] = ()) -> list[ET.Element]:
-    """All sections; `remarks` are sentences of the command, in place of the comparisons of the page itself.
-
-    Raises:
-        EvaluationError: matplotlib is not installed.
-    """
+    """All sections; `remarks` are sentences of the command, in place of the page's own comparisons."""
     return [
         _figures(parts, remarks),
         _pictures(parts),
@@ -133,18 +135,13 @@ def _warnings(parts: list[EvaluationPart]) -> list[str]:
 
 
 def _pictures(parts: list[EvaluationPart]) -> ET.Element:
-    drawing = pictures_of("octofold_game.drawing.figures")
-    pictures = pictures_of("octofold_client.studies.pictures")
-    drawn = pictures.overlaid([part.shown for part in parts], drawing.COMPACT)
+    drawn = overlaid([part.shown for part in parts], COMPACT)
     return make(
         "section",
         make("h2", "Pictures"),
         make(
             "div.pictures",
-            *(
-                figure(drawing.svg_of(drawn[name]), name, title, text)
-                for name, (title, text) in CAPTIONS.items()
-            ),
+            *(figure(svg_of(drawn[name]), name, title, text) for name, (title, text) in CAPTIONS.items()),
         ),
     )
 
@@ -162,8 +159,6 @@ def figure(svg: bytes, name: str, title: str, text: str) -> ET.Element:
 def _lost(part: EvaluationPart, index: int, named: bool) -> ET.Element:
     analysis = part.analysis
     assert analysis is not None
-    drawing = pictures_of("octofold_game.drawing.figures")
-    pictures = pictures_of("octofold_client.studies.ending_pictures")
     said = f"The last {analysis.last_moves:,} moves of each of {analysis.games:,} games."
     if analysis.judge is not None and analysis.all.agreement is not None:
         said += f" {analysis.judge.name} would make {analysis.all.agreement:.1%} of these moves, too."
@@ -174,8 +169,8 @@ def _lost(part: EvaluationPart, index: int, named: bool) -> ET.Element:
         make(
             "div.pictures",
             *(
-                figure(drawing.svg_of(drawn), f"lost-{index}-{name}", *PANELS[name])
-                for name, drawn in pictures.panels_of(analysis).items()
+                figure(svg_of(drawn), f"lost-{index}-{name}", *PANELS[name])
+                for name, drawn in panels_of(analysis).items()
                 if name != "cost" or (analysis.judge is not None and analysis.judge.unit != PROBABILITY)
             ),
         ),

@@ -1,9 +1,14 @@
-"""The sections of a report about load tests: figures, pictures, conditions."""
+"""The sections of a report about load tests: figures, pictures, conditions.
+
+This module needs matplotlib, which is not part of the base installation.
+"""
 
 from collections.abc import Sequence
 from xml.etree import ElementTree as ET
 
-from octofold_client.extras import pictures_of
+from octofold_game.drawing.figures import COMPACT, svg_of
+
+from octofold_client.loadtest.pictures import overlaid
 from octofold_client.loadtest.tables import SPLIT, latency_rows, remarks, split_rows
 from octofold_client.studies.html.elements import Child, facts, make, table
 from octofold_client.studies.html.evaluations import figure
@@ -24,20 +29,12 @@ _SEVERAL = " With several tests, each shows its highest load here."
 
 
 def sections(parts: list[LoadPart]) -> list[ET.Element]:
-    """All sections.
-
-    Raises:
-        EvaluationError: matplotlib is not installed.
-    """
-    drawing, pictures = (
-        pictures_of("octofold_game.drawing.figures"),
-        pictures_of("octofold_client.loadtest.pictures"),
-    )
-    drawn = pictures.overlaid({part.name: part.test for part in parts}, drawing.COMPACT)
+    """All sections."""
+    drawn = overlaid({part.name: part.test for part in parts}, COMPACT)
     figures = []
     for name, (title, text) in CAPTIONS.items():
         more = _SEVERAL if len(parts) > 1 and name == "latency-percentiles" else ""
-        figures.append(figure(drawing.svg_of(drawn[name]), name, title, text + more))
+        figures.append(figure(svg_of(drawn[name]), name, title, text + more))
     return [
         make("section", make("h2", "Throughput and latency"), make("div.pictures", *figures)),
         *(_figures(part, len(parts) > 1) for part in parts),

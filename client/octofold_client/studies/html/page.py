@@ -1,4 +1,7 @@
-"""Puts a report together: one HTML file that needs no other file, asks no host and runs no foreign script."""
+"""Puts a report together: one HTML file that needs no other file, asks no host and runs no foreign script.
+
+This module needs matplotlib, which is not part of the base installation. Import it only to draw.
+"""
 
 import base64
 import hashlib
@@ -14,11 +17,8 @@ from octofold_client.errors import EvaluationError
 from octofold_client.provenance import Provenance
 from octofold_client.studies.html import evaluations, loads
 from octofold_client.studies.html.elements import facts, html, make, raw
-from octofold_client.studies.html.results import Parts, read_parts
+from octofold_client.studies.html.results import MOST_RESULTS, Parts, read_parts
 from octofold_client.wording import counted
-
-MOST_RESULTS = 8
-"""Results in one report; there are as many colors."""
 
 
 def write_report(file: Path, folders: Sequence[Path], remarks: Sequence[str] = ()) -> None:
@@ -30,7 +30,7 @@ def write_report(file: Path, folders: Sequence[Path], remarks: Sequence[str] = (
         remarks: sentences about the evaluations, in place of a comparison of each with the first one.
 
     Raises:
-        EvaluationError: a folder contains no result, there are too many, or matplotlib is not installed.
+        EvaluationError: a folder contains no result, or there are too many.
         LoadTestError: the result of a load test is damaged.
         ReplayError: a replay file is damaged.
         OSError: a file cannot be read or written.

@@ -21,6 +21,8 @@ from octofold_client.provenance import Provenance, runs_of, when
 from octofold_client.studies.kept import KeptAnalysis, read_analysis
 from octofold_client.studies.shown import Shown
 
+MOST_RESULTS = 8
+"""Results in one report; there are as many colors."""
 GAMES_EACH = 3
 """Worst and best games that a report contains."""
 COSTLY_MOVES = 5
