@@ -12,10 +12,8 @@ from octofold_game.play_logs.moves import LogError
 from octofold_players.compiled.table_files import TableFileError
 from octofold_training import cli
 from octofold_training.errors import EndedElsewhere, TrainingError
-from octofold_training.published.rows import ROWS
 from support.terminals import OCTOFOLD, Screen
 
-ROWS_TOLD = ", ".join(list(ROWS)[:-1]) + f" or {list(ROWS)[-1]}"
 COMMANDS = ["teacher", "student", "value", "ppo", "imitation", "dqn", "lazyzero", "moves", "endgame", "table"]
 WITHOUT_EXTRAS = """
 import sys
@@ -71,73 +69,6 @@ def test_logs_are_shuffled_without_torch(tmp_path: Path) -> None:
         f"{tmp_path / 'out'}: 1 moves (log files: 1; bad lines left out: 0)",
         "their last field can be the cell of: new tile 0, last placed tile 0, either 1, neither 0",
     ]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (
-            ["techer", "a.toml"],
-            "octofold-train: there is no command 'techer'; did you mean teacher?",
-        ),
-        (
-            ["xyz", "a.toml"],
-            "octofold-train: there is no command 'xyz'; there are teacher, student, value, ppo, imitation, "
-            "dqn, lazyzero, moves, endgame, table",
-        ),
-        (
-            ["student", "a.toml", "--techer", "runs/other"],
-            "octofold-train student: there is no option --techer; did you mean --teacher?",
-        ),
-        (
-            ["teacher", "a.toml", "--minuts=3"],
-            "octofold-train teacher: there is no option --minuts; did you mean --minutes?",
-        ),
-        (
-            ["teacher", "a.toml", "--checkpoint", "b"],
-            "octofold-train teacher: there is no option --checkpoint",
-        ),
-        (
-            ["teacher", "a.toml", "--minutes", "soon"],
-            "octofold-train teacher: --minutes must be a number of minutes, from 0, got 'soon'",
-        ),
-        (
-            ["table", "--positions", "inf"],
-            "octofold-train table: --positions must be a whole number from 1, got 'inf'",
-        ),
-        (
-            ["moves", "log.txt", "--seed", "-1"],
-            "octofold-train moves: --seed must be an integer from 0 to 18446744073709551615, got '-1'",
-        ),
-        (
-            ["moves", "log.txt", "--seed", "9" * 5000],
-            "octofold-train moves: --seed must be an integer from 0 to 18446744073709551615, "
-            f"got '{'9' * 99}...",
-        ),
-        (["teacher"], "octofold-train teacher: recipe is missing"),
-        (
-            ["endgame", "--five", "100"],
-            "octofold-train endgame: --five must be 32, 64, 128, 256, 512, 1024 or 2048, got '100'",
-        ),
-        (
-            ["endgame", "--six", "1042"],
-            "octofold-train endgame: --six must be 32, 64, 128, 256, 512, 1024 or 2048, got '1042'; did you "
-            "mean 1024?",
-        ),
-        (
-            ["table", "--positions", "8", "--rows", "qqq"],
-            f"octofold-train table: --rows must be {ROWS_TOLD}, got 'qqq'",
-        ),
-    ],
-)
-def test_wrong_usage_is_one_line_with_the_likely_meaning(
-    capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
-) -> None:
-    with pytest.raises(SystemExit) as stopped:
-        cli.main(arguments)
-    assert stopped.value.code == 2
-    command = message.partition(":")[0]
-    assert capsys.readouterr().err.splitlines() == [f"{message} (see {command} --help)"]
 
 
 @pytest.mark.parametrize(

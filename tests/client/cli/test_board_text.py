@@ -96,3 +96,29 @@ def test_an_empty_cell_ends_a_row() -> None:
 def test_rows_that_are_no_board_are_named(lines: list[str], message: str) -> None:
     with pytest.raises(BoardTextError, match=message):
         parse_lines(lines)
+
+
+# As spreadsheets save them: a byte order mark, semicolons or commas, quotes, empty cells
+
+SHEET = [[1, 0, 0, 0], [2, 3, 0, 0], [0, 0, 0, 0], [4, 5, 6, 17]]
+SHEET_CELLS = [cell for row in SHEET for cell in row]
+
+
+@pytest.mark.parametrize("separator", [";", ","])
+@pytest.mark.parametrize("quote", ["", '"'])
+def test_a_board_in_one_row_or_in_four_is_read(separator: str, quote: str) -> None:
+    def saved(cells: list[int]) -> str:
+        return separator.join(f"{quote}{cell or ''}{quote}" for cell in cells) + "\r\n"
+
+    assert parse_lines(["\ufeff" + saved(SHEET_CELLS)]).tolist() == [SHEET_CELLS]
+    first, *others = map(saved, SHEET)
+    assert parse_lines(["\ufeff" + first, *others]).tolist() == [SHEET_CELLS]
+
+
+def test_semicolons_still_end_rows() -> None:
+    assert parse_lines(["1 0 0 0; 2 3 0 0; 0 0 0 0; 4 5 6 17"]).tolist() == [SHEET_CELLS]
+
+
+def test_a_row_of_titles_is_named() -> None:
+    with pytest.raises(BoardTextError, match=r"line.* 1"):
+        parse_lines(["a;b;c;d", "1;0;0;0", "2;3;0;0", "0;0;0;0"])

@@ -163,37 +163,6 @@ def test_a_folder_that_cannot_be_written_is_found_out_before_any_server_is_asked
     )
 
 
-def test_a_corrupt_replay_file_is_named(target: str, tmp_path: Path) -> None:
-    command = ("evaluate", "--games", "2", "--target", target, "--out", "out")
-    assert octofold(*command, folder=tmp_path).returncode == 0
-    (tmp_path / "out" / "games.replay").write_bytes(b"something else entirely")
-    assert failure(*command, folder=tmp_path) == "out/games.replay: not a replay file"
-
-
-@pytest.mark.parametrize(
-    ("target", "got"),
-    [
-        *((text, repr(text)) for text in ("", "localhost", ":50051", "here:port", "here:65536", "::1")),
-        ("http://here:1", "'http://here:1'"),
-        ("dns:///here", "'dns:///here'"),
-        ("here:1,there", "'there' in 'here:1,there'"),
-        ("here:1,", "'' in 'here:1,'"),
-    ],
-)
-def test_a_malformed_address_is_one_line_before_anything_is_connected(
-    tmp_path: Path, target: str, got: str
-) -> None:
-    done = octofold("models", "--target", target, folder=tmp_path)
-    assert (done.returncode, done.stdout) == (2, "")
-    forms = (
-        "HOST:PORT, such as 127.0.0.1:50051, or dns:///NAME:PORT, or unix:PATH, or several with commas "
-        "between them"
-    )
-    assert done.stderr == (
-        f"octofold models: --target: must be {forms}, got {got} (see octofold models --help)\n"
-    )
-
-
 def test_a_dead_address_among_living_ones_is_named_and_the_others_answer(
     target: str, nobody: str, tmp_path: Path
 ) -> None:
@@ -257,13 +226,6 @@ def test_names_that_look_like_markup_are_shown_as_they_are(tmp_path: Path) -> No
     assert done.returncode == 1
     assert done.stderr.startswith("Starting a server with the models in x[/bold]y:dog: ...\n")
     assert "Traceback" not in done.stderr
-
-
-def test_more_games_at_a_time_than_a_server_takes_are_refused_before_anything_is_made(tmp_path: Path) -> None:
-    done = octofold("evaluate", "--parallel", "131073", folder=tmp_path)
-    assert done.returncode == 2
-    assert "--parallel must be an integer from 1 to 131072, got '131073'" in done.stderr
-    assert not list(tmp_path.iterdir())
 
 
 def test_a_reader_that_leaves_is_no_error_message(target: str, tmp_path: Path) -> None:

@@ -262,19 +262,6 @@ def test_a_margin_over_too_few_kept_games_stays_open(games: Path, worse_games: P
     assert "count up to" not in plain.stdout
 
 
-def test_a_margin_without_the_percent_sign_is_explained() -> None:
-    done = compare("a", "b", "--no-worse-than", "5")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "5 has no percent sign: write 5% for 5 in a hundred" in done.stderr
-
-
-@pytest.mark.parametrize("margin", ["0%", "100%", "-1%", "nan%", "two%", "1e-3%", "9" * 5000 + "%"])
-def test_a_margin_is_a_percentage_between_0_and_100(margin: str) -> None:
-    done = compare("a", "b", f"--no-worse-than={margin}")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "is not a percentage above 0% and below 100%, such as 2%" in done.stderr
-
-
 def test_a_margin_is_for_two_sides(games: Path, worse_games: Path, other_games: Path) -> None:
     message = wrong(games, worse_games, other_games, "--no-worse-than", "2%")
     assert message == "--no-worse-than 2% compares two sides, got 3"

@@ -13,15 +13,12 @@ import pytest
 from octofold_client.rpc.local_server import LocalServer
 from octofold_client.terminal.interrupts import DeferredInterrupts
 from octofold_game.replays import read_replays, recover
-from support.commands import octofold
+from support.evaluations import ENDLESS, GAMES, OPTIONS, first_games, go_on, wait_for_games
 from support.replays import Replays, replays_of
 from support.waiting import wait_for
 
 OCTOFOLD = Path(sys.executable).with_name("octofold")
-GAMES = 120
-OPTIONS = ["--games", str(GAMES), "--seed", "11", "--parallel", "8"]
-ENDLESS = [*OPTIONS[2:], "--games", "1000000"]
-"""For what must not come to its end before the test ends it."""
+FINITE = [*OPTIONS, "--games", str(GAMES)]
 SECONDS = 60
 Start = Callable[..., subprocess.Popen[str]]
 
@@ -52,44 +49,30 @@ def start(tmp_path: Path) -> Iterator[Start]:
         process.communicate(timeout=SECONDS)
 
 
-def wait_for_games(folder: Path, process: subprocess.Popen[str]) -> None:
-    replays = folder / "games.replay"
-    wait_for(lambda: replays.exists() and replays.stat().st_size > 400, process=process)
-
-
-@pytest.fixture(scope="module")
-def uninterrupted(target: str, tmp_path_factory: pytest.TempPathFactory) -> Replays:
-    folder = tmp_path_factory.mktemp("uninterrupted")
-    done = octofold("evaluate", *OPTIONS, "--target", target, "--out", "out", folder=folder)
-    assert done.returncode == 0, done
-    return replays_of(folder / "out")
-
-
-def test_after_ctrl_c_the_same_command_goes_on_move_by_move_and_ends_with_the_same_games(
+def test_after_ctrl_c_an_evaluation_goes_on_move_by_move_and_ends_with_the_same_games(
     start: Start, target: str, tmp_path: Path, uninterrupted: Replays
 ) -> None:
-    command = ["evaluate", *OPTIONS, "--target", target, "--out", "out"]
-    process = start(*command)
+    process = start("evaluate", *ENDLESS, "--target", target, "--out", "out")
     wait_for_games(tmp_path / "out", process)
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=SECONDS)
     assert process.returncode == 130, errors
     kept, folder, interrupted = errors.splitlines()[-3:]
-    assert f"of {GAMES} games finished, " in kept
+    assert "of 1,000,000 games finished, " in kept
     assert kept.endswith(" more in progress; all are kept, and the same command continues them:")
     assert folder == "out"
     assert interrupted == "octofold: interrupted"
     assert "Traceback" not in errors
     before = replays_of(tmp_path / "out")
-    assert 0 < len(before) < GAMES
+    assert before
     assert not (tmp_path / "out" / "result.json").exists()
     unfinished = list(read_replays(tmp_path / "out" / "unfinished.replay"))
     assert unfinished
 
-    assert octofold(*command, folder=tmp_path).returncode == 0
+    go_on(tmp_path, target)
     after = replays_of(tmp_path / "out")
     assert before.items() <= after.items()
-    assert after == uninterrupted
+    assert first_games(tmp_path / "out") == uninterrupted
     kept_moves = sum(map(len, unfinished)) + sum(len(moves) for _, moves, _ in before.values())
     result = json.loads((tmp_path / "out" / "result.json").read_text())
     assert result["run"]["moves"] + kept_moves == sum(len(moves) for _, moves, _ in after.values())
@@ -99,37 +82,34 @@ def test_after_ctrl_c_the_same_command_goes_on_move_by_move_and_ends_with_the_sa
 def test_a_client_that_is_killed_loses_at_most_the_game_that_it_was_writing(
     start: Start, target: str, tmp_path: Path, uninterrupted: Replays
 ) -> None:
-    command = ["evaluate", *OPTIONS, "--target", target, "--out", "out"]
-    process = start(*command)
+    process = start("evaluate", *ENDLESS, "--target", target, "--out", "out")
     wait_for_games(tmp_path / "out", process)
     process.kill()
     process.communicate(timeout=SECONDS)
     recover(tmp_path / "out" / "games.replay")
     assert replays_of(tmp_path / "out")
-    assert octofold(*command, folder=tmp_path).returncode == 0
-    assert replays_of(tmp_path / "out") == uninterrupted
+    go_on(tmp_path, target)
+    assert first_games(tmp_path / "out") == uninterrupted
 
 
 def test_when_the_server_dies_the_finished_games_are_kept_and_go_on_with_another(
-    start: Start, target: str, repository: Path, tmp_path: Path, uninterrupted: Replays
+    start: Start, target: str, second: LocalServer, tmp_path: Path, uninterrupted: Replays
 ) -> None:
-    with LocalServer(repository) as server:
-        process = start("evaluate", *OPTIONS, "--target", server.target, "--out", "out", "--patience", "0")
-        wait_for_games(tmp_path / "out", process)
-        assert server.pid is not None
-        os.kill(server.pid, signal.SIGKILL)
-        _, errors = process.communicate(timeout=SECONDS)
-        assert process.returncode == 1
-        kept, folder, failed = errors.splitlines()[-3:]
-        assert "are kept, and" in kept
-        assert folder == "out"
-        assert failed.startswith("octofold: ")
-        assert server.target in failed
-        assert "Traceback" not in errors
-    assert 0 < len(replays_of(tmp_path / "out")) < GAMES
-    done = octofold("evaluate", *OPTIONS, "--target", target, "--out", "out", folder=tmp_path)
-    assert done.returncode == 0, done
-    assert replays_of(tmp_path / "out") == uninterrupted
+    process = start("evaluate", *ENDLESS, "--target", second.target, "--out", "out", "--patience", "0")
+    wait_for_games(tmp_path / "out", process)
+    assert second.pid is not None
+    os.kill(second.pid, signal.SIGKILL)
+    _, errors = process.communicate(timeout=SECONDS)
+    assert process.returncode == 1
+    kept, folder, failed = errors.splitlines()[-3:]
+    assert "are kept, and" in kept
+    assert folder == "out"
+    assert failed.startswith("octofold: ")
+    assert second.target in failed
+    assert "Traceback" not in errors
+    assert replays_of(tmp_path / "out")
+    go_on(tmp_path, target)
+    assert first_games(tmp_path / "out") == uninterrupted
 
 
 def test_an_evaluation_waits_for_a_server_that_restarts(
@@ -137,7 +117,7 @@ def test_an_evaluation_waits_for_a_server_that_restarts(
 ) -> None:
     with LocalServer(repository) as server:
         options = ["--target", server.target, "--out", "out", "--patience", "3600"]
-        process = start("evaluate", *OPTIONS, *options)
+        process = start("evaluate", *FINITE, *options)
         wait_for_games(tmp_path / "out", process)
         assert server.pid is not None
         os.kill(server.pid, signal.SIGKILL)
@@ -169,7 +149,7 @@ def test_ctrl_c_is_obeyed_while_a_server_hangs(start: Start, repository: Path, t
 def test_an_evaluation_under_nohup_outlives_its_terminal(
     start: Start, target: str, tmp_path: Path, uninterrupted: Replays
 ) -> None:
-    process = start("evaluate", *OPTIONS, "--target", target, "--out", "out", by=("nohup",))
+    process = start("evaluate", *FINITE, "--target", target, "--out", "out", by=("nohup",))
     wait_for_games(tmp_path / "out", process)
     process.send_signal(signal.SIGHUP)
     _, errors = process.communicate(timeout=SECONDS)

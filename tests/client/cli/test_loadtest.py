@@ -8,11 +8,9 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from concurrent import futures
 from pathlib import Path
 from typing import Any
 
-import grpc
 import psutil
 import pytest
 from octofold_client.rpc.local_server import LocalServer
@@ -198,16 +196,6 @@ def test_the_folder_of_an_evaluation_gets_no_load_test(target: str, games: Path,
     message = failure("--target", target, "--out", str(games), folder=tmp_path)
     assert message == f"{games} contains an evaluation; choose another folder with --out"
     assert sorted(games.iterdir()) == before
-
-
-def test_a_target_that_is_no_octofold_server_is_named(tmp_path: Path) -> None:
-    other = grpc.server(futures.ThreadPoolExecutor(1))
-    target = f"127.0.0.1:{other.add_insecure_port('127.0.0.1:0')}"
-    other.start()
-    message = failure("--target", target, folder=tmp_path)
-    other.stop(None).wait()
-    assert message == f"{target}: this gRPC server is not an Octofold server"
-    assert not list(tmp_path.iterdir())
 
 
 def test_a_file_without_boards_is_named_before_anything_is_measured(target: str, tmp_path: Path) -> None:

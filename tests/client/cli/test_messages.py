@@ -42,59 +42,6 @@ def test_every_help_text_says_what_each_flag_does_and_never_none(subcommand: str
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("evalute",), "octofold: there is no command 'evalute'; did you mean evaluate?"),
-        (("frobnicate",), "octofold: there is no command 'frobnicate'; there are move, evaluate, "),
-        (("--verison",), "octofold: there is no option --verison; did you mean --version?"),
-        (
-            ("evaluate", "--gmaes", "5"),
-            "octofold evaluate: there is no option --gmaes; did you mean --games?",
-        ),
-        (("evaluate", "--game=5"), "octofold evaluate: there is no option --game; did you mean --games?"),
-        (("move", "--tile", "0"), "octofold move: there is no option --tile; did you mean --tiles?"),
-        (("play", "x"), "octofold play: unexpected argument 'x'"),
-        (
-            ("ray", "serve", "--replica", "2"),
-            "octofold ray serve: there is no option --replica; did you mean --replicas?",
-        ),
-        (
-            ("evaluate", "--games", "9" * 5000),
-            "octofold evaluate: --games must be an integer from 1 to 1000000000, got '99999",
-        ),
-        (
-            ("evaluate", "--seed", "9" * 5000),
-            "octofold evaluate: --seed must be an integer from 0 to 18446744",
-        ),
-        (("verify",), "octofold verify: FILE is missing"),
-        (("evaluate", "--games"), "octofold evaluate: --games needs a value"),
-        (
-            ("evaluate", "--games", "0"),
-            "octofold evaluate: --games must be an integer from 1 to 1000000000, got '0'",
-        ),
-        (
-            ("loadtest", "--arrivals", "poison"),
-            "octofold loadtest: --arrivals must be poisson or constant, got 'poison'; did you mean poisson?",
-        ),
-        (
-            ("loadtest", "--rate", "0"),
-            "octofold loadtest: --rate: 0: 0 is not above 0 and at most 1,000,000",
-        ),
-        (
-            ("record", "--player", "random", "--model", "y"),
-            "octofold record: --player cannot be combined with --model",
-        ),
-    ],
-)
-def test_a_mistyped_command_line_is_one_line_that_says_what_was_probably_meant(
-    arguments: tuple[str, ...], message: str, tmp_path: Path
-) -> None:
-    line = error(*arguments, folder=tmp_path, code=2)
-    assert line.startswith(message)
-    assert line.endswith("--help)")
-
-
-@pytest.mark.parametrize(
     "arguments",
     [
         ("verify", "results/oen"),

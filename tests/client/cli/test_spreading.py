@@ -4,6 +4,7 @@ import sys
 from contextlib import nullcontext
 from types import SimpleNamespace
 
+import octofold_client.ray
 import pytest
 from octofold_client.cli.evaluate import Options
 from octofold_game.commands.command_line import Parser
@@ -17,8 +18,9 @@ def ray(monkeypatch: pytest.MonkeyPatch) -> None:
     """A cluster with two replicas; the extra `ray` need not be installed."""
     cluster = SimpleNamespace(connected=lambda _address: nullcontext())
     directory = SimpleNamespace(addresses=lambda _name: REPLICAS)
-    monkeypatch.setitem(sys.modules, "octofold_client.ray.cluster", cluster)
-    monkeypatch.setitem(sys.modules, "octofold_client.ray.directory", directory)
+    for name, module in (("cluster", cluster), ("directory", directory)):
+        monkeypatch.setitem(sys.modules, f"octofold_client.ray.{name}", module)
+        monkeypatch.setattr(octofold_client.ray, name, module, raising=False)
 
 
 @pytest.mark.parametrize(

@@ -36,6 +36,41 @@ def test_an_address_that_is_there_twice_is_named() -> None:
         addresses_of("a:1,b:2,a:1")
 
 
+def test_spaces_around_commas_do_not_count() -> None:
+    assert addresses_of("a:1, b:2 ,c:3") == ("a:1", "b:2", "c:3")
+
+
+@pytest.mark.parametrize(
+    ("target", "address"),
+    [
+        ("ipv4:127.0.0.1:1", "127.0.0.1:1"),
+        ("ipv6:[::1]:1", "[::1]:1"),
+        ("[fe80::1%eth0]:1", "[fe80::1%eth0]:1"),
+        ("unix:/run/octofold.sock", "unix:/run/octofold.sock"),
+        ("unix:///run/octofold.sock", "unix:///run/octofold.sock"),
+    ],
+)
+def test_what_grpc_calls_an_address_is_one(target: str, address: str) -> None:
+    assert addresses_of(target) == (address,)
+
+
+def test_the_scope_of_an_address_is_part_of_the_host() -> None:
+    assert host_and_port("[fe80::1%eth0]:1") == ("fe80::1%eth0", 1)
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        *("", "localhost", ":50051", "here:port", "here:0", "here:65536", "::1", "http://here:1", "here:1,"),
+        *("dns:///here", "here:1,there", "a:1,,b:2", "unix:", "[fe80::1%]:1", "ipv4:", "a :1", "a:1 b:2"),
+    ],
+)
+def test_what_is_no_address_is_named(target: str) -> None:
+    with pytest.raises(InvalidRequest, match="must be HOST:PORT") as refused:
+        addresses_of(target)
+    assert repr(target) in str(refused.value)
+
+
 def test_calls_take_turns_among_the_ready_then_the_hopeful_then_all() -> None:
     turns = Turns("abc")
     assert sorted(turns.next() for _ in range(3)) == [0, 1, 2]
