@@ -19,7 +19,7 @@ from pathlib import Path
 
 import ray
 from numpy.random import default_rng
-from octofold_client.ray.placement import Placement, Plan
+from octofold_client.ray.placement import Placement, ServicePlan
 from octofold_client.ray.replica import Serving
 from octofold_client.rpc.client import Client
 from octofold_client.rpc.local_server import LocalServer
@@ -55,7 +55,7 @@ def boards_per_second(clients: Sequence[Client], model: str, boards: int, second
 
 def place(stack: ExitStack, models: Path, replicas: int) -> list[str]:
     """Replicas on the cluster, until the stack ends; returns their addresses."""
-    plan = Plan(f"bench-{replicas}", Serving(models.absolute(), OPTIONS), replicas, cpus=0.1)
+    plan = ServicePlan(f"bench-{replicas}", Serving(models.absolute(), OPTIONS), replicas, cpus=0.1)
     placed = Placement(plan, lambda text: print(text, file=sys.stderr), lambda _: None)
     stack.callback(placed.stop, lambda: None)
     placed.start(lambda: None)

@@ -22,7 +22,7 @@ from octofold_client import AsyncClient, Client
 from octofold_client.contenders.player_specs import LocalPlayer
 from octofold_client.contenders.served_model import ServedModel, ServedSource, select
 from octofold_client.evaluation.evaluate import MoveSource, evaluate
-from octofold_client.evaluation.lockstep import Step
+from octofold_client.evaluation.lockstep import PlayedBatch
 from octofold_client.evaluation.result_folder import ResultFolder
 from octofold_client.evaluation.summary import GameSummary
 from octofold_client.loadtest.histogram import Histogram
@@ -204,7 +204,7 @@ class _Count:
     def resume(self, _finished: Sequence[GameSummary]) -> None:
         pass
 
-    def update(self, step: Step, _finished: list[GameSummary]) -> None:
+    def update(self, step: PlayedBatch, _finished: list[GameSummary]) -> None:
         self.moves += step.moves
 
     def remark(self, _text: str) -> None:

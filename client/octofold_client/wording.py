@@ -30,7 +30,7 @@ def decimals_for(limits: Sequence[float], marks: Sequence[float], least: int = 0
     return _MOST_DECIMALS
 
 
-def described(error: Exception) -> str:
+def describe(error: Exception) -> str:
     """The message of an error; for an `OSError`, the file and the reason without the error number."""
     if isinstance(error, OSError) and error.strerror:
         reason = error.strerror[0].lower() + error.strerror[1:]

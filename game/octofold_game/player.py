@@ -20,7 +20,7 @@ class Player(Protocol):
 
 
 @runtime_checkable
-class Judge(Player, Protocol):
+class ValuingPlayer(Player, Protocol):
     """A player that can also value each move."""
 
     @property

@@ -78,7 +78,7 @@ class LocalPlayer(ABC):
 class ValuePlayer(LocalPlayer):
     """A player that values each move and makes the best one, unless endgame tables know another one.
 
-    The lowest move number breaks ties. It implements `octofold_game.player.Judge`.
+    The lowest move number breaks ties. It implements `octofold_game.player.ValuingPlayer`.
     """
 
     value_unit: ClassVar[str]

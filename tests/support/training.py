@@ -49,12 +49,12 @@ class ThreadOfMany(Processes):
         super().__init__(rank, len(exchange.given))
         self._exchange = exchange
 
-    def gathered(self, numbers: torch.Tensor) -> list[torch.Tensor]:
+    def gather(self, numbers: torch.Tensor) -> list[torch.Tensor]:
         self._exchange.given[self.rank] = numbers.clone()
         self._exchange.barrier.wait()
         gathered = [each for each in self._exchange.given if each is not None]
         self._exchange.barrier.wait()
         return gathered
 
-    def added(self, numbers: torch.Tensor) -> torch.Tensor:
-        return numbers.copy_(torch.stack(self.gathered(numbers)).sum(dim=0))
+    def add_up(self, numbers: torch.Tensor) -> torch.Tensor:
+        return numbers.copy_(torch.stack(self.gather(numbers)).sum(dim=0))

@@ -70,7 +70,7 @@ def save(
     Raises:
         CheckpointError: a weight is too large for float16; nothing is written.
     """
-    weights_of = halved(network.state_dict()) if float16 else network.state_dict()
+    weights_of = halve(network.state_dict()) if float16 else network.state_dict()
     folder.mkdir(parents=True, exist_ok=True)
     unnamed = folder / "weights.new"
     save_tensors(unnamed, weights_of)
@@ -94,7 +94,7 @@ def is_checkpoint(folder: Path) -> bool:
     return (folder / _DESCRIPTION).exists()
 
 
-def halved(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def halve(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """The weights in float16, rounded.
 
     Raises:

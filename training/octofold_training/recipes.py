@@ -16,7 +16,7 @@ from octofold_game.commands.suggestions import did_you_mean
 
 from octofold_training.errors import TrainingError
 from octofold_training.networks.architectures import Architecture, ArchitectureError, architecture_of
-from octofold_training.run.options import checked
+from octofold_training.run.options import check_options
 
 Options = TypeVar("Options")
 
@@ -72,7 +72,7 @@ class Recipe:
         """
         table = self.table(name)
         try:
-            return checked(table, kind)
+            return check_options(table, kind)
         except ValueError as error:
             raise RecipeError(f"{self.file}: [{name}] {error}") from error
 

@@ -31,7 +31,7 @@ from octofold_client.cli import (
     verify,
 )
 from octofold_client.errors import OctofoldError, UsageError
-from octofold_client.wording import described
+from octofold_client.wording import describe
 
 FAILURE, INTERRUPTED = 1, 130
 COMMANDS = tuple(
@@ -83,7 +83,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except UsageError as error:
         asked.parser.fail(str(error))
     except (OctofoldError, OSError) as error:
-        print(f"octofold: {described(error)}", file=sys.stderr)
+        print(f"octofold: {describe(error)}", file=sys.stderr)
         return FAILURE
     return code or 0
 

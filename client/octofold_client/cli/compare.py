@@ -230,7 +230,7 @@ def _play(options: Options, question: Question | None) -> tuple[Contest, Path]:
         )
         check_writable(folder)
         try:
-            return _played(options, games, players, question), folder
+            return _play_games(options, games, players, question), folder
         except OctofoldError:
             if server:
                 server.check()  # if the server died, its log says more than the error of the call
@@ -246,7 +246,7 @@ def _check_different(players: Players) -> None:
         known.append(conditions)
 
 
-def _played(options: Options, games: Games, players: Players, question: Question | None) -> Contest:
+def _play_games(options: Options, games: Games, players: Players, question: Question | None) -> Contest:
     folders = [games.folder_of(contender, alone=False) for contender in players.contenders]
     deciding = options.until_decided or question is not None
     if question is not None:

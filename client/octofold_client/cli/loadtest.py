@@ -24,7 +24,7 @@ from octofold_client.extras import needing
 from octofold_client.loadtest.kept import FILE
 from octofold_client.loadtest.progress import LoadTestProgress
 from octofold_client.loadtest.result import LoadTest, Setup
-from octofold_client.loadtest.running import Run
+from octofold_client.loadtest.running import LoadTestRun
 from octofold_client.loadtest.statistics import ServerStatistics
 from octofold_client.loadtest.steps import Step
 from octofold_client.loadtest.tables import markdown, print_report
@@ -85,14 +85,14 @@ def loadtest(options: Options) -> None:
             ServerStatistics(setup.target, setup.model, setup.version, credentials) as statistics,
             progress,
         ):
-            run = Run(test, workers.windows, statistics.read, progress)
+            run = LoadTestRun(test, workers.windows, statistics.read, progress)
             if options.slo is not None:
                 run.search(poisson=options.is_poisson)
             else:
                 run.sweep(options.loads)
     finally:
         if test.steps:
-            files = _written(test, folder, plots=options.plots)
+            files = _write_files(test, folder, plots=options.plots)
             if options.html:
                 files["page"] = write_html(folder / HTML_FILE, [folder])
             if not options.json:
@@ -109,13 +109,13 @@ class _KeepingProgress(LoadTestProgress):
         self._folder = folder
         self._kept = test
 
-    def measured(self, step: Step) -> None:
+    def end_step(self, step: Step) -> None:
         """Write the result file and show the step."""
         _write_result(self._kept, self._folder)
-        super().measured(step)
+        super().end_step(step)
 
 
-def _written(test: LoadTest, folder: Path, *, plots: bool) -> Files:
+def _write_files(test: LoadTest, folder: Path, *, plots: bool) -> Files:
     """Write the result, the report and the pictures; return the names of the files."""
     files: Files = {
         "result": str(_write_result(test, folder)),

@@ -19,7 +19,7 @@ from octofold_client.terminal.interrupts import DeferredInterrupts
 from octofold_client.wording import counted, listed
 
 if TYPE_CHECKING:  # an extra
-    from octofold_client.ray.placement import Plan
+    from octofold_client.ray.placement import ServicePlan
 
 MOST_REPLICAS = 1000
 CHOSEN_HERE = ("--host", "--port", "--port-file", "--models", "--tune")
@@ -166,9 +166,9 @@ def _check_machines(options: Options, machines: int) -> None:
         )
 
 
-def _plan(options: Options) -> "Plan":
+def _plan(options: Options) -> "ServicePlan":
     """What to place."""
-    from octofold_client.ray.placement import Plan
+    from octofold_client.ray.placement import ServicePlan
     from octofold_client.ray.replica import Serving
 
     given = _flags(options)
@@ -182,7 +182,7 @@ def _plan(options: Options) -> "Plan":
         _is_open(options),
         options.credential_files().absolute(),
     )
-    return Plan(
+    return ServicePlan(
         options.name,
         serving,
         options.replicas,

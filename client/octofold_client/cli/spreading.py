@@ -43,9 +43,9 @@ class RayCluster:
     ) -> PlayGames:
         """Play games of this contender in tasks."""
         from octofold_client.ray.games import Spread
-        from octofold_client.ray.tasks import Player
+        from octofold_client.ray.tasks import TaskPlayer
 
-        player = Player(credentials=self.options.credential_files().absolute())
+        player = TaskPlayer(credentials=self.options.credential_files().absolute())
         if isinstance(contender, LocalPlayer):
             player = replace(player, spec=contender.spec)
         else:

@@ -17,7 +17,7 @@ from octofold_game.replays import check_replays
 from octofold_client.cli.json_output import JsonFlag, print_json
 from octofold_client.errors import EvaluationError
 from octofold_client.evaluation.result_folder import ResultFolder, existing, replays_of
-from octofold_client.wording import counted, described
+from octofold_client.wording import counted, describe
 
 _LINES_TOLD = 20
 """Bad lines of a log that are printed; a file that is no log at all has millions."""
@@ -60,7 +60,7 @@ def verify(options: Options) -> None:
         ReplayError: a record is wrong, or a file cannot be read.
     """
     checked = []
-    for each in (found for file in options.files for found in _checked(file)):
+    for each in (found for file in options.files for found in _check(file)):
         checked.append(each)
         if each.verdict and not options.json:
             print(f"{each.file}: {each.verdict}")
@@ -70,7 +70,7 @@ def verify(options: Options) -> None:
         raise ReplayError("; ".join(wrong))
 
 
-def _checked(path: Path) -> Iterator[_Checked]:
+def _check(path: Path) -> Iterator[_Checked]:
     """Check the records of a file or folder; what is wrong with each is printed on standard error."""
     if not path.is_dir() and (is_log(path) or begins_as_log(path)):
         yield _check_log(path)
@@ -102,9 +102,9 @@ def _check_log(log: Path) -> _Checked:
             found.moves += len(moves)
     except (LogError, EvaluationError, OSError) as error:
         if not (lines := found.moves + found.wrong):
-            found.problem = described(error)
+            found.problem = describe(error)
             return found
-        print(f"octofold: {described(error)}", file=sys.stderr)
+        print(f"octofold: {describe(error)}", file=sys.stderr)
         found.problem = f"{log} cannot be read beyond {counted(lines, 'line')}"
         return found
     lines = found.moves + found.wrong
@@ -130,9 +130,9 @@ def _check_replays(file: Path) -> _Checked:
                 print(f"octofold: {error}", file=sys.stderr)
     except (ReplayError, EvaluationError, OSError) as error:
         if not games:
-            found.problem = described(error)
+            found.problem = describe(error)
             return found
-        print(f"octofold: {described(error)}", file=sys.stderr)
+        print(f"octofold: {describe(error)}", file=sys.stderr)
         rest = f"; {_summary(found, file)}" if found.wrong else ""
         found.problem = f"{found.file} cannot be read beyond {counted(games, 'game')}{rest}"
         return found

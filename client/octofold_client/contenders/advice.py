@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from octofold_game.player import Judge as ValuingPlayer
+from octofold_game.player import ValuingPlayer
 
 from octofold_client.contenders.judges import COSTLY, PROBABILITY
 from octofold_client.contenders.player_specs import local_player

@@ -9,7 +9,7 @@ from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
-from octofold_game.player import Judge as ValuingPlayer
+from octofold_game.player import ValuingPlayer
 from octofold_game.rules import LARGEST_EXPONENT
 
 from octofold_client.contenders.player_specs import local_player

@@ -38,9 +38,9 @@ class PlayerThread:
     def server_version(self) -> None:
         """None, because no server is involved."""
 
-    def ask(self, boards: NDArray[np.uint8]) -> "PendingMoves":
+    def ask(self, boards: NDArray[np.uint8]) -> "ThreadMoves":
         """Begin to choose moves for boards `[N, 16]`, and return at once."""
-        return PendingMoves(self._thread.submit(self._answer, boards))
+        return ThreadMoves(self._thread.submit(self._answer, boards))
 
     def __enter__(self) -> Self:
         return self
@@ -85,8 +85,8 @@ class PlayerThread:
         return moves
 
 
-class PendingMoves:
-    """Moves that a local player is choosing; implements `lockstep.Answer`."""
+class ThreadMoves:
+    """Moves that a local player is choosing; implements `lockstep.PendingMoves`."""
 
     def __init__(self, future: "Future[NextMoves]") -> None:
         self._future = future

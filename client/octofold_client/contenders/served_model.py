@@ -97,7 +97,7 @@ class RemotePlayer:
         return self._client.next_moves(boards, with_probabilities=False).moves
 
 
-def loaded(
+def load_player(
     client: Client, models: Sequence[Model], name: str, version: str, on_wait: Callable[[str], None]
 ) -> Sequence[Model]:
     """The models of a server, with the player `name` loaded if it is loaded only when somebody asks for it.

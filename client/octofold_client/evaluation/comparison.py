@@ -15,7 +15,7 @@ from octofold_client.evaluation.intervals import (
     difference_interval,
     independent_interval,
 )
-from octofold_client.evaluation.question import Answer, Question
+from octofold_client.evaluation.question import Finding, Question
 from octofold_client.evaluation.sequential import CAP, ERROR_RATE, FIRST_GAMES, Bets
 from octofold_client.evaluation.sides import Side
 from octofold_client.wording import counted, decimals_for
@@ -42,7 +42,7 @@ class Comparison:
     """Number of games before the first missing one, the only ones that bet; None if no game is missing."""
     question: Question | None = None
     """What was asked; None: which of them is better."""
-    found: Answer | None = None
+    found: Finding | None = None
     """The answer to the question; None without one, and for too few games."""
     capped: bool = True
     """Whether the bets count scores only up to a cap."""

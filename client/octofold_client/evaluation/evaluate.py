@@ -13,8 +13,8 @@ from octofold_game.rules import LARGEST_EXPONENT
 from octofold_client.contenders.contender import Contender
 from octofold_client.errors import OctofoldError
 from octofold_client.evaluation.game_table import GameSummary, GameTable
-from octofold_client.evaluation.lockstep import PATIENCE_SECONDS, Answer, Step, play
-from octofold_client.evaluation.result import Evaluation, Run, games_summarized
+from octofold_client.evaluation.lockstep import PATIENCE_SECONDS, PendingMoves, PlayedBatch, play
+from octofold_client.evaluation.result import Evaluation, RunFigures, games_summarized
 from octofold_client.evaluation.result_folder import Conditions, KeptGames, ResultFolder
 from octofold_client.evaluation.slices import Slice
 from octofold_client.evaluation.summary import Summary
@@ -28,7 +28,7 @@ class ProgressObserver(Protocol):
     def resume(self, finished: Sequence[GameSummary], /) -> None:
         """Called once, before the first step, with the games that earlier runs finished."""
 
-    def update(self, step: Step, finished: list[GameSummary], /) -> None:
+    def update(self, step: PlayedBatch, finished: list[GameSummary], /) -> None:
         """Called after each step, with its finished games."""
 
     def remark(self, text: str, /) -> None:
@@ -44,7 +44,7 @@ class PlayGames(Protocol):
         largest_exponent: int,
         on_left: Callable[[list[Episode]], None],
         /,
-    ) -> Generator[Step, None, None]:
+    ) -> Generator[PlayedBatch, None, None]:
         """Play games and yield steps; the arguments are those of `lockstep.play`."""
 
 
@@ -58,7 +58,7 @@ class MoveSource(Protocol):
     def server_version(self) -> str | None:
         """Version of the server's program; None if unknown."""
 
-    def ask(self, boards: NDArray[np.uint8], /) -> Answer:
+    def ask(self, boards: NDArray[np.uint8], /) -> PendingMoves:
         """Begin to choose moves for boards `[N, 16]`, and return at once."""
 
 
@@ -189,12 +189,12 @@ def _play_here(
 
 
 def _follow(
-    steps: Generator[Step, None, None],
+    steps: Generator[PlayedBatch, None, None],
     kept: KeptGames,
     done: GameTable,
     progress: ProgressObserver,
     while_waiting: Callable[[], None],
-) -> Run:
+) -> RunFigures:
     """Make all steps, keep the games that finish, and add them to `done`."""
     started = time.monotonic()
     moves = requests = queue_us = inference_us = 0
@@ -209,4 +209,4 @@ def _follow(
             inference_us += step.inference_us
             progress.update(step, finished)
             while_waiting()
-    return Run(moves, time.monotonic() - started, requests, queue_us, inference_us)
+    return RunFigures(moves, time.monotonic() - started, requests, queue_us, inference_us)

@@ -15,7 +15,7 @@ from octofold_game.episodes import Episode
 from octofold_game.system.files import write_text
 
 from octofold_client.evaluation.evaluate import ProgressObserver
-from octofold_client.evaluation.lockstep import Step
+from octofold_client.evaluation.lockstep import PlayedBatch
 from octofold_client.evaluation.summary import GameSummary
 
 LIVE_FILE = "live.json"
@@ -81,7 +81,7 @@ class LiveFile:
         self._finished = len(finished)
         self._observer.resume(finished)
 
-    def update(self, step: Step, finished: list[GameSummary]) -> None:
+    def update(self, step: PlayedBatch, finished: list[GameSummary]) -> None:
         """Count one step and, if the last file is old enough, write another."""
         self._finished += len(finished)
         self._moves += step.moves

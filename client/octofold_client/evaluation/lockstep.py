@@ -33,7 +33,7 @@ _CALLS = 2
 """Groups that a server has at a time."""
 
 
-class Answer(Protocol):
+class PendingMoves(Protocol):
     """An answer that may still be on its way; it makes no retries, for which all others would wait."""
 
     def result(self) -> NextMoves:
@@ -43,7 +43,7 @@ class Answer(Protocol):
         """Call `callback` when the answer or the first failure has arrived, perhaps in another thread."""
 
 
-Ask = Callable[[NDArray[np.uint8]], Answer]
+Ask = Callable[[NDArray[np.uint8]], PendingMoves]
 """Sends boards `[N, 16]` to one server and returns at once."""
 
 
@@ -58,7 +58,7 @@ class Standing:
 
 
 @dataclass(frozen=True)
-class Step:
+class PlayedBatch:
     """The result of one answered batch, or of several."""
 
     moves: int
@@ -124,7 +124,7 @@ def play(
     ask_again: RetryPolicy = EVALUATION_RETRY,
     patience_seconds: float = PATIENCE_SECONDS,
     full_seconds: float = FULL_SECONDS,
-) -> Generator[Step, None, None]:
+) -> Generator[PlayedBatch, None, None]:
     """Play games and yield a step for each answered batch.
 
     Args:
@@ -199,7 +199,7 @@ class _Table:
         self.ready = deque[_Group]()
         for group in self._groups:
             self.make_ready(group)
-        self._answers: SimpleQueue[tuple[_Server, _Group, Answer]] = SimpleQueue()
+        self._answers: SimpleQueue[tuple[_Server, _Group, PendingMoves]] = SimpleQueue()
 
     @property
     def in_flight(self) -> int:
@@ -233,7 +233,7 @@ class _Table:
             server.in_flight += 1
             answer.add_done_callback(partial(self._answers.put, (server, group, answer)))
 
-    def next_answer(self, while_waiting: Callable[[], None]) -> tuple[_Server, _Group, Answer]:
+    def next_answer(self, while_waiting: Callable[[], None]) -> tuple[_Server, _Group, PendingMoves]:
         """Wait for the answer to any group, and ask servers again in the meantime."""
         while True:
             self.send()
@@ -289,10 +289,10 @@ class _Table:
     def _is_given_up(self, server: _Server, now: float) -> bool:
         return server.failures > 0 and now - server.failing_since >= self._patience.seconds
 
-    def step(self, group: _Group, answered: NextMoves, finished: list[Episode]) -> Step:
+    def step(self, group: _Group, answered: NextMoves, finished: list[Episode]) -> PlayedBatch:
         """The step for an answer to `group`."""
         boards = group.episodes.boards
-        return Step(
+        return PlayedBatch(
             moves=len(answered.moves),
             finished=finished,
             running=sum(len(group.episodes.running) for group in self._groups),

@@ -14,7 +14,7 @@ from octofold_game.replay_order import ReplayOrder, write_in_order
 
 from octofold_client.errors import EvaluationError, OtherEvaluation
 from octofold_client.evaluation.game_table import GameSummary, GameTable
-from octofold_client.evaluation.result import Evaluation, Run, earlier_run
+from octofold_client.evaluation.result import Evaluation, RunFigures, earlier_run
 from octofold_client.evaluation.result_folder import Conditions, ResultFolder, differences
 from octofold_client.evaluation.slices import Slice, named
 from octofold_client.evaluation.summary import Summary
@@ -37,7 +37,7 @@ class _Part:
     """Slices of the whole evaluation."""
     card: Card | None
     server_version: str | None
-    run: Run | None
+    run: RunFigures | None
 
     @classmethod
     def of_folder(cls, path: Path) -> "_Part":
@@ -102,7 +102,7 @@ def merge(
         summary=Summary.of(games),
         card=next((part.card for part in parts if part.card is not None), None),
         server_version=_versions(parts),
-        run=Run.sum([part.run for part in parts if part.run is not None]),
+        run=RunFigures.sum([part.run for part in parts if part.run is not None]),
     )
     with _new_folder(to) as folder:
         folder.write_conditions(evaluation.conditions)

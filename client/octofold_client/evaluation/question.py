@@ -9,7 +9,7 @@ from octofold_client.evaluation.sequential import ERROR_RATE, Bets
 
 
 @dataclass(frozen=True)
-class Answer:
+class Finding:
     """The answer to a question, and the limits of the ratio from which it follows."""
 
     yes: bool | None
@@ -49,17 +49,17 @@ class Question:
         """The smallest and the largest ratio, second over first, that is a yes."""
         return float(1 - self.margin), float(1 / (1 - self.margin)) if self.equal else inf
 
-    def answer(self, bets: Bets) -> Answer:
+    def answer(self, bets: Bets) -> Finding:
         """The answer after these bets; a yes and a no are wrong in at most `ERROR_RATE` of all runs each."""
         least, most = self.ratios
         low, high = limits = bets.ratio_limits(ERROR_RATE)
         if least <= low and high <= most:
-            return Answer(True, limits, ERROR_RATE)
+            return Finding(True, limits, ERROR_RATE)
         if not self.equal:
-            return Answer(False if high < least else None, limits, ERROR_RATE)
+            return Finding(False if high < least else None, limits, ERROR_RATE)
         # A yes must pass both tests, so it errs no more often than one of them. A no must pass one of two.
         low, high = limits = bets.ratio_limits(ERROR_RATE / 2)
-        return Answer(False if high < least or most < low else None, limits, ERROR_RATE / 2)
+        return Finding(False if high < least or most < low else None, limits, ERROR_RATE / 2)
 
     def sentence(self, first: str, second: str, answer: bool | None) -> str:
         """The answer in words, without the figures."""

@@ -18,7 +18,7 @@ _FIELDS = tuple(field.name for field in fields(GameSummary))
 
 
 @dataclass(frozen=True)
-class Run:
+class RunFigures:
     """The figures of the run that finished the evaluation, without the moves of earlier runs.
 
     Those of merged slices are the sum of their runs.
@@ -32,7 +32,7 @@ class Run:
     inference_us: int
 
     @classmethod
-    def sum(cls, runs: Sequence["Run"]) -> "Run | None":
+    def sum(cls, runs: Sequence["RunFigures"]) -> "RunFigures | None":
         """The sum of runs, also of their seconds; None without any."""
         if not runs:
             return None
@@ -67,7 +67,7 @@ class Evaluation:
     """The model card; None if the server could not read it, or if only the replays are left."""
     server_version: str | None
     """Version of the server's program, or all versions if they differed; None if unknown."""
-    run: Run | None
+    run: RunFigures | None
     """None if only the replays are left."""
 
     @property
@@ -118,7 +118,7 @@ class Evaluation:
         }
 
 
-def earlier_run(folder: ResultFolder) -> tuple[Card | None, str | None, Run | None]:
+def earlier_run(folder: ResultFolder) -> tuple[Card | None, str | None, RunFigures | None]:
     """The card, server version and run in the folder's result file; all None without the file.
 
     Raises:
@@ -131,7 +131,7 @@ def earlier_run(folder: ResultFolder) -> tuple[Card | None, str | None, Run | No
     try:
         run = result["run"]
         if run is not None:
-            run = msgspec.convert({name: run[name] for name in Run.__dataclass_fields__}, Run)
+            run = msgspec.convert({name: run[name] for name in RunFigures.__dataclass_fields__}, RunFigures)
         card = None if result["card"] is None else card_of(result["card"])
         return card, msgspec.convert(result.get("server_version"), str | None), run
     except (KeyError, TypeError, CardError, msgspec.ValidationError) as error:

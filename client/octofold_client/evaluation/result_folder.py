@@ -24,7 +24,7 @@ from octofold_client.contenders.contender import Contender
 from octofold_client.errors import EvaluationError, FolderInUse, OtherEvaluation
 from octofold_client.evaluation.game_table import GameSet, GameSummary, GameTable
 from octofold_client.evaluation.slices import Slice
-from octofold_client.wording import described
+from octofold_client.wording import describe
 
 _ELSEWHERE = "choose another folder"
 
@@ -315,7 +315,7 @@ def check_writable(folder: Path) -> None:
             pass
     except OSError as error:
         error.filename = None  # the name of the temporary file means nothing to the user
-        raise EvaluationError(f"cannot write into {folder}: {described(error)}") from None
+        raise EvaluationError(f"cannot write into {folder}: {describe(error)}") from None
 
 
 def existing(path: Path) -> Path:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from typing import Self
 
-from octofold_client.contenders.served_model import ServedModel, ServedSource, loaded, select
+from octofold_client.contenders.served_model import ServedModel, ServedSource, load_player, select
 from octofold_client.errors import DeadlinePassed, EvaluationError, OctofoldError, Unavailable
 from octofold_client.evaluation.result_folder import Conditions, differences
 from octofold_client.rpc.answers import Model
@@ -135,7 +135,7 @@ class Servers:
             EvaluationError: two servers have different model files.
         """
         self._answering = [
-            (client, tuple(loaded(client, models, name, version, self._on_loading)))
+            (client, tuple(load_player(client, models, name, version, self._on_loading)))
             for client, models in self._answering
         ]
         first, *others = [select(models, name, version) for _, models in self._answering]

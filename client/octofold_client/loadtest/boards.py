@@ -27,7 +27,7 @@ class BoardSource(Protocol):
     def boards(self) -> Boards:
         """The boards of the next call, `[N, 16]`."""
 
-    def answered(self, moves: NDArray[np.int8]) -> None:
+    def take(self, moves: NDArray[np.int8]) -> None:
         """Take the moves `[N]` for these boards.
 
         Raises:
@@ -49,7 +49,7 @@ class Recorded:
         part: Boards = next(self._parts)
         return part
 
-    def answered(self, moves: NDArray[np.int8]) -> None:
+    def take(self, moves: NDArray[np.int8]) -> None:
         """Do nothing: recorded boards do not depend on the moves."""
 
 
@@ -65,7 +65,7 @@ class Playing:
         """The boards of the running games, `[n, 16]`."""
         return self._episodes.boards
 
-    def answered(self, moves: NDArray[np.int8]) -> None:
+    def take(self, moves: NDArray[np.int8]) -> None:
         """Make the moves `[n]`, and replace each game that ended with a new one.
 
         Raises:

@@ -177,21 +177,21 @@ class Recorder:
         self._counts = Counts()
         self._since, self._cpu = _now(), time.process_time()
 
-    def sent(self, late_seconds: float = 0.0) -> None:
+    def count_sent(self, late_seconds: float = 0.0) -> None:
         """Count a call that was sent this long after its intended time."""
         self._counts.sent += 1
         self._counts.late += late_seconds > LATE_SECONDS
 
-    def sent_again(self) -> None:
+    def count_sent_again(self) -> None:
         """Count a call that is sent again."""
         self._counts.sent_again += 1
 
-    def answered(self, boards: int, seconds: float) -> None:
+    def count_answered(self, boards: int, seconds: float) -> None:
         """Count an answered call with its latency in seconds."""
         self._counts.boards += boards
         self._counts.latencies.record(round(seconds * 1e6))
 
-    def failed(self, code: str, message: str) -> None:
+    def count_failed(self, code: str, message: str) -> None:
         """Count a failed call."""
         self._counts.errors[code] += 1
         self._counts.last_error = f"{code}: {' '.join(message.split())}"
@@ -250,15 +250,15 @@ async def _caller(
     await _sleep_until(start)
     for pause_seconds in think:
         await asyncio.sleep(pause_seconds)
-        recorder.sent()
+        recorder.count_sent()
         moves = await _ask(asker, source.boards(), _now(), recorder)
         if moves is None:
             await asyncio.sleep(PAUSE_SECONDS)
             continue
         try:
-            source.answered(moves)
+            source.take(moves)
         except ValueError as error:
-            recorder.failed(BROKEN_ANSWER, str(error))
+            recorder.count_failed(BROKEN_ANSWER, str(error))
             await asyncio.sleep(PAUSE_SECONDS)
 
 
@@ -269,7 +269,7 @@ async def _open_loop(
         for seconds in share.send_times(schedule.ramp_seconds):
             intended = schedule.begin + seconds
             await _sleep_until(intended)
-            recorder.sent(_now() - intended)
+            recorder.count_sent(_now() - intended)
             calls.create_task(_ask(asker, source.boards(), intended, recorder))
 
 
@@ -285,11 +285,11 @@ async def _ask(
         except CallFailed as failure:
             wait = asker.retry.wait_seconds(Unavailable(), attempt) if failure.code == UNAVAILABLE else None
             if wait is None or _now() + wait >= end:
-                recorder.failed(failure.code, str(failure))
+                recorder.count_failed(failure.code, str(failure))
                 return None
-        recorder.sent_again()
+        recorder.count_sent_again()
         await asyncio.sleep(wait)
-    recorder.answered(len(boards), _now() - since)
+    recorder.count_answered(len(boards), _now() - since)
     return moves
 
 

@@ -20,7 +20,7 @@ class LoadTestProgress:
         self._display = display
         self._expected = expected
 
-    def begun(self, load: Load) -> None:
+    def begin_load(self, load: Load) -> None:
         """Show the new load."""
         self._display.offer(lambda: self._status(f"{load}: ramp"))
 
@@ -28,7 +28,7 @@ class LoadTestProgress:
         """Show the window that has ended."""
         self._display.offer(lambda: self._status(f"window {len(step.windows)}, {line(self._test, step)}"))
 
-    def measured(self, step: Step) -> None:
+    def end_step(self, step: Step) -> None:
         """Print a line for the step that has ended."""
         self._display.remark(line(self._test, step))
 

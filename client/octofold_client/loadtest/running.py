@@ -19,18 +19,18 @@ FARTHEST = 1024
 class Watcher(Protocol):
     """Observes the progress of a load test."""
 
-    def begun(self, load: Load) -> None:
+    def begin_load(self, load: Load) -> None:
         """Called when a load begins."""
 
     def window(self, step: Step) -> None:
         """Called after each window of the current step."""
 
-    def measured(self, step: Step) -> None:
+    def end_step(self, step: Step) -> None:
         """Called when a step has ended and is the last of the test's steps."""
 
 
 @dataclass(frozen=True)
-class Run:
+class LoadTestRun:
     """One run of `test`, which keeps all windows, whatever ends it."""
 
     test: LoadTest
@@ -69,7 +69,7 @@ class Run:
         self.test.finished = True
 
     def _measure(self, load: Load) -> Step:
-        self.watcher.begun(load)
+        self.watcher.begin_load(load)
         step, test = Step(load), self.test
         limit = test.limit if isinstance(load, Open) else None  # a single caller only shows where to begin
         try:
@@ -77,7 +77,7 @@ class Run:
         finally:
             if step.windows:
                 test.steps.append(step)
-        self.watcher.measured(step)
+        self.watcher.end_step(step)
         return step
 
 

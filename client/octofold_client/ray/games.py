@@ -18,10 +18,10 @@ from octofold_game.episodes import Episode
 from ray.exceptions import RayError
 
 from octofold_client.errors import ClusterError, EvaluationError
-from octofold_client.evaluation.lockstep import Standing, Step
+from octofold_client.evaluation.lockstep import PlayedBatch, Standing
 from octofold_client.evaluation.result_folder import Conditions
 from octofold_client.ray import cluster
-from octofold_client.ray.tasks import NOBODY, News, Player, Work, play_games
+from octofold_client.ray.tasks import NOBODY, News, TaskPlayer, Work, play_games
 
 SLICE_SECONDS = 0.2
 SLICES_PER_TASK = 3
@@ -64,7 +64,7 @@ class Spread:
         check: called at least every 0.2 s; an exception from it ends the games.
     """
 
-    player: Player
+    player: TaskPlayer
     conditions: Conditions
     parallel: int
     targets: Callable[[], Sequence[str]]
@@ -90,7 +90,7 @@ class Spread:
         games: Sequence[int | Episode],
         largest_exponent: int,
         on_left: Callable[[list[Episode]], None],
-    ) -> Generator[Step, None, None]:
+    ) -> Generator[PlayedBatch, None, None]:
         """Play games and yield a step for each news of a task.
 
         Args:
@@ -232,8 +232,8 @@ class Spread:
             self._looked = -math.inf
         self._waiting.append(replace(each, answers=None, place="", standing=NOBODY))
 
-    def _step(self, news: News) -> Step:
-        return Step(
+    def _step(self, news: News) -> PlayedBatch:
+        return PlayedBatch(
             moves=news.moves,
             finished=news.finished,
             running=sum(len(each.games) for each in self._running),

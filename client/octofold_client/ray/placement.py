@@ -31,7 +31,7 @@ TRIES = 3
 
 
 @dataclass(frozen=True)
-class Plan:
+class ServicePlan:
     """What to place."""
 
     service: str
@@ -81,7 +81,7 @@ class Placement:
 
     def __init__(
         self,
-        plan: Plan,
+        plan: ServicePlan,
         remark: Callable[[str], None],
         on_change: Callable[[list[str]], None],
     ) -> None:

@@ -10,7 +10,7 @@ import ray
 from octofold_client.errors import OctofoldError, ServerDied
 from octofold_client.rpc.credentials import PLAINTEXT_FILES, CredentialFiles
 from octofold_client.rpc.local_server import LocalServer
-from octofold_client.wording import described
+from octofold_client.wording import describe
 
 LOOPBACK = "127.0.0.1"
 
@@ -65,7 +65,7 @@ class Replica:
             )
             self._ending.enter_context(server)
         except (OctofoldError, OSError) as error:
-            return Report(failure=in_one_line(described(error)))
+            return Report(failure=in_one_line(describe(error)))
         self._server = server
         return self.report()
 

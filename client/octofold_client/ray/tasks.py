@@ -13,11 +13,11 @@ from octofold_client.contenders.player_specs import local_player
 from octofold_client.contenders.player_thread import PlayerThread
 from octofold_client.errors import BrokenAnswer, EvaluationError, OctofoldError
 from octofold_client.evaluation.evaluate import MoveSource
-from octofold_client.evaluation.lockstep import Standing, Step, play
+from octofold_client.evaluation.lockstep import PlayedBatch, Standing, play
 from octofold_client.evaluation.result_folder import Conditions, differences
 from octofold_client.evaluation.servers import Servers
 from octofold_client.rpc.credentials import PLAINTEXT_FILES, CredentialFiles
-from octofold_client.wording import described
+from octofold_client.wording import describe
 
 NEWS_SECONDS = 0.5
 COPY_SECONDS = 5.0
@@ -26,7 +26,7 @@ NOBODY = Standing(np.zeros(0, np.int64), np.zeros(0, np.int64))
 
 
 @dataclass(frozen=True)
-class Player:
+class TaskPlayer:
     """Who plays: a model of the servers, or a local player if `spec` is not empty."""
 
     spec: str = ""
@@ -39,7 +39,7 @@ class Player:
 class Work:
     """The games of one task."""
 
-    player: Player
+    player: TaskPlayer
     target: str
     """Address of the server; empty for a local player."""
     conditions: Conditions
@@ -67,7 +67,7 @@ class News:
     is_final: bool = False
     """Whether another task would fail in the same way."""
 
-    def add(self, step: Step) -> None:
+    def add(self, step: PlayedBatch) -> None:
         """Add a step of the games."""
         self.moves += step.moves
         self.requests += 1
@@ -108,7 +108,7 @@ def play_games(work: Work) -> Iterator[News]:
     except (BrokenAnswer, EvaluationError) as error:
         failure, is_final = str(error), True
     except (OctofoldError, OSError) as error:
-        failure = described(error)
+        failure = describe(error)
     news.unfinished, news.failure, news.is_final = left, failure, is_final
     yield news
 

@@ -75,8 +75,8 @@ class Wait:
     seconds: float
 
 
-Step = Send | SendBoard | Wait
-Conversation = Generator[Step, Any, T]
+Action = Send | SendBoard | Wait
+Conversation = Generator[Action, Any, T]
 
 
 @dataclass(frozen=True)
@@ -221,7 +221,7 @@ class Calls:
     def _ask_for(self, method: str, request: Message, parse: Callable[[Any], T]) -> Conversation[T]:
         return self._ask(lambda seconds: Send(method, request, seconds), parse)
 
-    def _ask(self, step: Callable[[float], Step], parse: Callable[[Any], T]) -> Conversation[T]:
+    def _ask(self, step: Callable[[float], Action], parse: Callable[[Any], T]) -> Conversation[T]:
         """Make attempts until one succeeds; `step` makes an attempt's step from its timeout in seconds."""
         end = time.monotonic() + self.timeout_seconds
         attempt = 1

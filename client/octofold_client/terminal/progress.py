@@ -9,7 +9,7 @@ import numpy as np
 from rich.console import Console
 
 from octofold_client.evaluation.forecast import seconds_left
-from octofold_client.evaluation.lockstep import Standing, Step
+from octofold_client.evaluation.lockstep import PlayedBatch, Standing
 from octofold_client.evaluation.summary import GameSummary
 from octofold_client.terminal.display import Clock, Display, Status, display_on
 from octofold_client.terminal.notebook import NotebookDisplay
@@ -47,7 +47,7 @@ class EvaluationProgress:
             self.remark(f"{counted(len(finished), 'game')} already finished in earlier runs")
         self._display.offer(lambda: self.status)
 
-    def update(self, step: Step, finished: list[GameSummary]) -> None:
+    def update(self, step: PlayedBatch, finished: list[GameSummary]) -> None:
         """Count one step and its finished games."""
         self._moves += step.moves
         self.running = step.running
@@ -124,7 +124,7 @@ class EvaluationProgress:
     def __exit__(self, *raised: Any) -> None:
         self._display.__exit__(*raised)
 
-    def _looked_at(self, step: Step) -> Status:
+    def _looked_at(self, step: PlayedBatch) -> Status:
         """The status, with the figures that are computed only when they are shown."""
         now = self._clock()
         while len(self._marks) > 1 and now - self._marks[0][0] > SPEED_SECONDS:

@@ -13,7 +13,7 @@ from octofold_client.errors import EvaluationError
 from octofold_client.evaluation.comparison import Comparison
 from octofold_client.evaluation.contest import Contest
 from octofold_client.evaluation.contest_report import markdown
-from octofold_client.evaluation.question import Answer, Question
+from octofold_client.evaluation.question import Finding, Question
 from octofold_client.evaluation.result_folder import Conditions
 from octofold_client.evaluation.sides import Side
 from octofold_client.evaluation.slices import Slice
@@ -109,7 +109,7 @@ def test_no_rounded_limit_contradicts_the_answer(
 ) -> None:
     scores = games(1_000, 300)
     pair = compared(scores, scores, Question(Fraction(margin)))
-    assert shown in replace(pair, found=Answer(None, limits, 0.05)).sentence
+    assert shown in replace(pair, found=Finding(None, limits, 0.05)).sentence
 
 
 def test_a_ratio_at_the_margin_needs_no_more_decimals() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from octofold_client.evaluation.live import LIVE_FILE, MAX_BOARDS, LiveFile
-from octofold_client.evaluation.lockstep import Step
+from octofold_client.evaluation.lockstep import PlayedBatch
 from octofold_client.evaluation.summary import GameSummary
 from octofold_game.episodes import Episodes
 
@@ -22,7 +22,7 @@ class Silent:
     def resume(self, finished: Sequence[GameSummary]) -> None:
         pass
 
-    def update(self, step: Step, finished: list[GameSummary]) -> None:  # noqa: ARG002
+    def update(self, step: PlayedBatch, finished: list[GameSummary]) -> None:  # noqa: ARG002
         self.updates += 1
 
     def remark(self, text: str) -> None:
@@ -42,7 +42,7 @@ def test_the_file_follows_the_games_and_ends_without_any(tmp_path: Path) -> None
         for step in range(1, 5):
             clock[0] = step * 0.3
             episodes.step(episodes.legal.argmax(axis=1))
-            live.update(Step(40, [], 40, 4, lambda: None, 0, 0, episodes.unfinished), [])  # type: ignore[arg-type, return-value]
+            live.update(PlayedBatch(40, [], 40, 4, lambda: None, 0, 0, episodes.unfinished), [])  # type: ignore[arg-type, return-value]
             if step == 1:
                 first = episodes.boards.tolist()
         shown = read(tmp_path)

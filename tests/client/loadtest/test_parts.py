@@ -114,7 +114,7 @@ def test_a_caller_that_plays_starts_another_game_for_each_that_ends() -> None:
     source = Playing(seed=3, n=2, caller=0, callers=5, largest_exponent=3)
     for _ in range(50):
         assert source.boards().shape == (2, 16)
-        source.answered(legal_moves(source.boards()).argmax(axis=1).astype(np.int8))
+        source.take(legal_moves(source.boards()).argmax(axis=1).astype(np.int8))
 
 
 def window(rate: float, milliseconds: float, errors: int = 0, sent: int | None = None) -> Counts:

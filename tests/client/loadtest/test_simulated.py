@@ -17,7 +17,7 @@ from octofold_client.loadtest.forms import Asker, CallFailed, Destination
 from octofold_client.loadtest.loads import Closed, Counts, Load, Open
 from octofold_client.loadtest.progress import LoadTestProgress
 from octofold_client.loadtest.result import LoadTest, Setup
-from octofold_client.loadtest.running import Run
+from octofold_client.loadtest.running import LoadTestRun
 from octofold_client.loadtest.steps import Limit, Plan, Step, measure_step
 from octofold_client.loadtest.tables import remarks
 from octofold_client.rpc.retry import LOAD_TEST_RETRY
@@ -119,7 +119,7 @@ def searched(make_asker: Callable[[], Asker], limit: Limit, plan: Plan = PLAN) -
     setup = Setup("a:1", "m", "1", "int8", "ab", "0.2.0", "packed:4", 4, "games", 1, 0, 10.0, plan)
     test = LoadTest(setup, limit)
     progress = LoadTestProgress(test, display_on(Console(file=io.StringIO())), None)
-    Run(test, simulated(make_asker, BOARDS), lambda: None, progress).search(poisson=False)
+    LoadTestRun(test, simulated(make_asker, BOARDS), lambda: None, progress).search(poisson=False)
     assert test.finished
     return test
 

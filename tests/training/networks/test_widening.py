@@ -5,7 +5,7 @@ import torch
 from octofold_training.errors import TrainingError
 from octofold_training.networks.architectures import Architecture
 from octofold_training.networks.build import build
-from octofold_training.networks.widening import fitted
+from octofold_training.networks.widening import fit
 from torch import nn
 from torch.nn.functional import one_hot
 
@@ -29,7 +29,7 @@ def _planes() -> torch.Tensor:
 )
 def test_a_widened_network_answers_as_before(narrow: nn.Module, features: int, dense: list[int]) -> None:
     wanted = {**NARROW, "features": features, "dense": dense}
-    wide = fitted(narrow, NARROW, wanted, "", seed=1)
+    wide = fit(narrow, NARROW, wanted, "", seed=1)
     assert {name: each.shape for name, each in wide.state_dict().items()} == {
         name: each.shape for name, each in build(wanted).state_dict().items()
     }
@@ -40,7 +40,7 @@ def test_a_widened_network_answers_as_before(narrow: nn.Module, features: int, d
 def test_copies_of_a_unit_come_to_differ(outputs: int) -> None:
     torch.manual_seed(1)
     found = NARROW if outputs == 4 else NARROW | VALUE
-    wide = fitted(build(found), found, {**found, "features": 6, "dense": [16, 10]}, "", seed=1)
+    wide = fit(build(found), found, {**found, "features": 6, "dense": [16, 10]}, "", seed=1)
     optimizer = torch.optim.AdamW(wide.parameters(), lr=1e-3)
     target = torch.randn(64, outputs, generator=torch.Generator().manual_seed(3))
     for _ in range(100):
@@ -56,8 +56,8 @@ def test_copies_of_a_unit_come_to_differ(outputs: int) -> None:
 
 def test_every_process_widens_a_network_alike(narrow: nn.Module) -> None:
     wanted = {**NARROW, "features": 4}
-    once, again = (fitted(narrow, NARROW, wanted, "", seed=1).state_dict() for _ in range(2))
-    other = fitted(narrow, NARROW, wanted, "", seed=2).state_dict()
+    once, again = (fit(narrow, NARROW, wanted, "", seed=1).state_dict() for _ in range(2))
+    other = fit(narrow, NARROW, wanted, "", seed=2).state_dict()
     assert all(torch.equal(once[name], again[name]) for name in once)
     assert not all(torch.equal(once[name], other[name]) for name in once)
 
@@ -69,7 +69,7 @@ def test_every_process_widens_a_network_alike(narrow: nn.Module) -> None:
 )
 def test_a_network_that_is_no_wider_one_is_refused(narrow: nn.Module, change: Architecture) -> None:
     with pytest.raises(TrainingError) as refused:
-        fitted(narrow, NARROW, {**NARROW, **change}, "here: ", seed=1)
+        fit(narrow, NARROW, {**NARROW, **change}, "here: ", seed=1)
     ((key, value),) = change.items()
     assert str(refused.value) == f"here: has {key} = {NARROW[key]}, but the recipe has {key} = {value}"
 
@@ -77,5 +77,5 @@ def test_a_network_that_is_no_wider_one_is_refused(narrow: nn.Module, change: Ar
 @pytest.mark.parametrize("features", [3, 6])
 def test_a_default_that_is_written_out_makes_no_other_network(narrow: nn.Module, features: int) -> None:
     wanted = {**NARROW, "head": "policy", "features": features}
-    fits = fitted(narrow, NARROW, wanted, "", seed=1)
+    fits = fit(narrow, NARROW, wanted, "", seed=1)
     torch.testing.assert_close(fits(_planes()), narrow(_planes()), rtol=1e-4, atol=1e-5)

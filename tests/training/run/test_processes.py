@@ -22,7 +22,7 @@ def communicating():
 
 with joined_processes(torch.device("cpu")) as processes:
     importlib.import_module("torch.distributed.nn")  # as the first optimizer does
-    processes.added(torch.ones(1))
+    processes.add_up(torch.ones(1))
     joined = communicating()
 print(f"process {processes.rank}: {joined}, then {communicating()}")
 """

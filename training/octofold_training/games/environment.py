@@ -92,7 +92,7 @@ def spawn(boards: Tensor, random: Tensor) -> Tensor:
     return boards + chosen * exponent
 
 
-def drawn(logits: Tensor, random: Tensor) -> Tensor:
+def draw_moves(logits: Tensor, random: Tensor) -> Tensor:
     """A draw `[N]` from the softmax of each row of logits `[N, 4]`.
 
     `random` `[N, 4]` holds numbers from 0 up to but not 1.

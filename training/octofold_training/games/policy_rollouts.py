@@ -19,7 +19,7 @@ from typing import TypeAlias
 import torch
 from torch import Tensor
 
-from octofold_training.games.environment import MoveTable, drawn, spawn
+from octofold_training.games.environment import MoveTable, draw_moves, spawn
 from octofold_training.networks.build import ILLEGAL
 from octofold_training.networks.matrix_form import MatrixForm
 
@@ -66,7 +66,7 @@ class PolicyRollouts:
         """Make `moves` `[N]` and those that the policy draws then; what the boards are worth `[N]` after."""
         boards, legal = self._after(boards, moves, uniform)
         for _ in range(self.depth - 1):
-            moves = drawn(form.logits(boards).masked_fill(~legal, ILLEGAL), uniform(4))
+            moves = draw_moves(form.logits(boards).masked_fill(~legal, ILLEGAL), uniform(4))
             boards, legal = self._after(boards, moves, uniform)
         return form.values(boards).masked_fill(~legal.any(dim=1), 0.0)
 

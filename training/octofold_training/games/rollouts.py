@@ -12,7 +12,7 @@ import torch
 from octofold_game.symmetries import CELLS, MOVES
 from torch import Tensor, nn
 
-from octofold_training.games.environment import Environment, drawn
+from octofold_training.games.environment import Environment, draw_moves
 from octofold_training.networks.build import ILLEGAL
 from octofold_training.networks.encoding import OneHot
 from octofold_training.networks.value_network import ValueNetwork
@@ -113,7 +113,7 @@ class Rollouts:
         """
         log_policy = self.log_policy(policy, views, legal)
         uniform = torch.rand(log_policy.shape, generator=self._generator, device=log_policy.device)
-        moves = drawn(log_policy, uniform)
+        moves = draw_moves(log_policy, uniform)
         moves_of_board = (self._moves_on_view[symmetries] == moves[:, None]).int().argmax(dim=1)
         rewards, ended = self.environment.step(moves_of_board)
         return moves, log_policy.gather(1, moves[:, None])[:, 0], rewards, ended

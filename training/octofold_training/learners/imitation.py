@@ -183,7 +183,7 @@ class Imitation(TrainingRun[ImitationProgress]):
         self._optimizer.step()
         self.averaged.update_parameters(self.network)
         right = (logits.argmax(dim=1) == made).sum()
-        loss, accurate = self._processes.added(
+        loss, accurate = self._processes.add_up(
             torch.stack([losses.detach().double(), right.double()])
         ).tolist()
         return loss, accurate

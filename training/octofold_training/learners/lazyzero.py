@@ -23,7 +23,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy, mse_loss
 
 from octofold_training.errors import TrainingError
-from octofold_training.games.environment import Environment, drawn
+from octofold_training.games.environment import Environment, draw_moves
 from octofold_training.games.game_replay import GameReplay, Unfinished
 from octofold_training.games.policy_rollouts import PolicyRollouts
 from octofold_training.networks.architectures import Architecture
@@ -185,7 +185,9 @@ class LazyZero(GamesRun[LazyZeroProgress]):
         boards, legal = self.environment.boards, self.environment.legal
         shares = self._search.shares(self._form, boards, legal, self._uniform)
         self._unfinished.add(boards, shares)
-        _, ended = self.environment.step(drawn(shares.log() / self.options.temperature, self._uniform(4)))
+        _, ended = self.environment.step(
+            draw_moves(shares.log() / self.options.temperature, self._uniform(4))
+        )
         self.positions += len(boards)
         games = self._unfinished.take(ended)
         for game in games:

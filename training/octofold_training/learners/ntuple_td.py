@@ -160,7 +160,7 @@ class NTupleLearner:
         self.options = options
         tuples, stages = options.shape(0)
         size = NTupleNetwork.size(tuples) * (len(stages) + 1)
-        self._hold(tuples, stages, np.zeros((size, 3), np.float32))
+        self._set_tables(tuples, stages, np.zeros((size, 3), np.float32))
         self._threads = [_Thread(options.seed, number) for number in range(options.threads)]
         self._stop = np.zeros(1, np.bool_)
         self.episodes = 0
@@ -183,7 +183,7 @@ class NTupleLearner:
             raise TrainingError(f"{folder}: trained with stages {saved.stages}, asked for {options.stages}")
         learner = cls(options)
         coherence = load_array(folder / "coherence.npy", (len(saved.values), 2))
-        learner._hold(saved.tuples, saved.stages, np.column_stack([saved.values, coherence]))
+        learner._set_tables(saved.tuples, saved.stages, np.column_stack([saved.values, coherence]))
         try:
             state = msgspec.json.decode((folder / "learner.json").read_bytes(), type=_Counts)
         except OSError as error:
@@ -200,7 +200,7 @@ class NTupleLearner:
             thread.reseed(learner.moves)  # new spawns, not those of the start again
         return learner
 
-    def _hold(
+    def _set_tables(
         self,
         tuples: tuple[tuple[int, ...], ...],
         stages: tuple[int, ...],
@@ -237,7 +237,9 @@ class NTupleLearner:
                 entries = entries.take(read, axis)
             grown[stage] = entries.reshape(-1, 3)
             grown[stage, :, 1:] *= _REMEMBERED
-        self._hold(tuples, stages, grown.reshape(-1, 3))  # only now: what ends this halfway changes nothing
+        self._set_tables(
+            tuples, stages, grown.reshape(-1, 3)
+        )  # only now: what ends this halfway changes nothing
 
     def save(self, folder: Path) -> None:
         """Write everything that `resume` needs; an interrupted save leaves the last one readable.

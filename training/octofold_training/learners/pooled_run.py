@@ -134,7 +134,7 @@ class PooledRun(StudentRun, ABC, Generic[Options, Progress]):
     def _averages(self, measures: Sequence[Mapping[str, float]]) -> dict[str, float]:
         """The mean of every measure over updates and processes."""
         means = [math.fsum(each[name] for each in measures) / len(measures) for name in measures[0]]
-        sums = self._processes.added(torch.tensor(means, dtype=torch.float64, device=self._device))
+        sums = self._processes.add_up(torch.tensor(means, dtype=torch.float64, device=self._device))
         return dict(zip(measures[0], (sums / self._processes.count).tolist(), strict=True))
 
     def _gather_games(self) -> None:
@@ -142,7 +142,7 @@ class PooledRun(StudentRun, ABC, Generic[Options, Progress]):
         if self._processes.count == 1:
             return
         gathered = {
-            name: [each.cpu() for each in self._processes.gathered(part.to(self._device))]
+            name: [each.cpu() for each in self._processes.gather(part.to(self._device))]
             for name, part in self._games().items()
         }
         self._gathered = [

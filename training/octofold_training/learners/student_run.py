@@ -25,7 +25,7 @@ from octofold_training.errors import TrainingError
 from octofold_training.learners.muon import HiddenMuon
 from octofold_training.networks.architectures import Architecture, complete
 from octofold_training.networks.build import build, require_planes
-from octofold_training.networks.widening import fitted
+from octofold_training.networks.widening import fit
 from octofold_training.run.options import fit_to_run
 from octofold_training.run.processes import ONE_PROCESS, Processes
 from octofold_training.run.schedules import rising_and_cooling
@@ -144,9 +144,7 @@ class StudentRun(TrainingRun[StudentProgress]):
             return
         folder = Path(self.options.start)
         start = checkpoints.load(folder)
-        network = fitted(
-            start.network, start.architecture, self.architecture, f"{folder}: ", self.options.seed
-        )
+        network = fit(start.network, start.architecture, self.architecture, f"{folder}: ", self.options.seed)
         self.network.load_state_dict(network.state_dict())
         same = complete(start.architecture) == complete(self.architecture)
         self._start = {**start.provenance, **({} if same else {"widened_from": start.architecture})}

@@ -19,7 +19,7 @@ from octofold_training.networks.build import build
 from octofold_training.networks.pair_network import PairNetwork
 
 
-def fitted(network: nn.Module, found: Architecture, wanted: Architecture, place: str, seed: int) -> nn.Module:
+def fit(network: nn.Module, found: Architecture, wanted: Architecture, place: str, seed: int) -> nn.Module:
     """The network of a checkpoint for the recipe: itself, or a wider one if it is a narrower pair network.
 
     Args:

@@ -70,11 +70,11 @@ def _draw(
     groups = np.array_split(np.arange(len(values)), min(_POINTS, len(values)))
     places = np.array([positions[group].mean() for group in groups]) / divisor
     panel.plot(places, [values[group].mean() for group in groups], color=SERIES[0], alpha=0.35, linewidth=0.9)
-    smooth = smoothed(values)
-    panel.plot(places, [smooth[group].mean() for group in groups], color=SERIES[0], linewidth=1.8)
+    smoothed = smooth(values)
+    panel.plot(places, [smoothed[group].mean() for group in groups], color=SERIES[0], linewidth=1.8)
     panel.annotate(
-        _format_value(float(smooth[-1]), is_share),
-        (float(places[-1]), float(smooth[groups[-1]].mean())),
+        _format_value(float(smoothed[-1]), is_share),
+        (float(places[-1]), float(smoothed[groups[-1]].mean())),
         (5, 0),
         textcoords="offset points",
         va="center",
@@ -83,7 +83,7 @@ def _draw(
     )
 
 
-def smoothed(values: NDArray[np.float64]) -> NDArray[np.float64]:
+def smooth(values: NDArray[np.float64]) -> NDArray[np.float64]:
     """The values `[N]`, each averaged with its neighbors; there are fewer of them near both ends."""
     reach = int(len(values) * _SMOOTHED_OVER)
     weights = np.hanning(2 * reach + 3)[1:-1]

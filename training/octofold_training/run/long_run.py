@@ -288,6 +288,6 @@ class _Files:
 
 def _require_float16(network: nn.Module, checkpoint: Path) -> None:
     try:
-        checkpoints.halved(network.state_dict())
+        checkpoints.halve(network.state_dict())
     except CheckpointError as error:
         raise TrainingError(f"{checkpoint}: {error}; continue with `float16 = false`") from error

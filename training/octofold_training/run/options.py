@@ -22,7 +22,7 @@ _LARGEST_SHARE = 0.1  # of a run; the first weights then keep less than e**-10 o
 Options = TypeVar("Options")
 
 
-def checked(content: dict[str, Any], kind: type[Options]) -> Options:
+def check_options(content: dict[str, Any], kind: type[Options]) -> Options:
     """The options dataclass `kind`, with the values of `content` and defaults for the others.
 
     Raises:

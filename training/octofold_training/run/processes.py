@@ -60,17 +60,17 @@ class Processes:
         if self._sums:
             self._sums.add(gradients)
             return
-        total = self.added(torch.cat([gradient.flatten() for gradient in gradients]))
+        total = self.add_up(torch.cat([gradient.flatten() for gradient in gradients]))
         for gradient, part in zip(gradients, total.split([each.numel() for each in gradients]), strict=True):
             gradient.copy_(part.view_as(gradient))
 
-    def added(self, numbers: Tensor) -> Tensor:
+    def add_up(self, numbers: Tensor) -> Tensor:
         """The sum of `numbers` over all processes."""
         if self.count > 1:
             distributed.all_reduce(numbers)
         return numbers
 
-    def gathered(self, numbers: Tensor) -> list[Tensor]:
+    def gather(self, numbers: Tensor) -> list[Tensor]:
         """The `numbers` of every process, which have the same shape everywhere."""
         if self.count == 1:
             return [numbers]
@@ -97,7 +97,7 @@ class Processes:
             failure = error
         failed = torch.zeros(self.count, device=self._device)
         failed[self.rank] = failure is not None
-        ranks = self.added(failed).nonzero().flatten().tolist()
+        ranks = self.add_up(failed).nonzero().flatten().tolist()
         if ranks:
             raise failure if failure and ranks[0] == self.rank else EndedElsewhere
 
@@ -109,7 +109,7 @@ class Processes:
         if self.count == 1:
             return seconds
         shared = torch.tensor([0.0 if self.rank else seconds, float(self.interrupted)], device=self._device)
-        clock, interrupted = self.added(shared).tolist()
+        clock, interrupted = self.add_up(shared).tolist()
         if interrupted:
             raise KeyboardInterrupt
         return float(clock)
