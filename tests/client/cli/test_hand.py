@@ -138,16 +138,6 @@ def test_a_killed_program_has_kept_the_game(tmp_path: Path, open_screen: OpenScr
     assert len(next(read_replays(tmp_path / "unfinished.replay"))) >= 1
 
 
-def test_a_player_gives_hints_and_judges_the_last_move(tmp_path: Path, open_screen: OpenScreen) -> None:
-    screen = open_screen("--out", tmp_path, "--player", "minimax:depth=1", columns=80, lines=24)
-    screen.shows(r"\?: hint")
-    assert "heuristic points" not in screen.raw
-    screen.type("?")
-    screen.shows(r"minimax:depth=1, heuristic points\s[\s\S]*its choice")
-    screen.type("hjkl")
-    screen.shows(r"heuristic points more|heuristic points\) is also")
-
-
 def test_a_served_model_gives_probabilities_and_votes(
     tmp_path: Path, target: str, open_screen: OpenScreen
 ) -> None:
@@ -188,6 +178,3 @@ def test_a_game_by_hand_without_a_terminal_or_with_contradicting_flags_says_why(
     ascii_only = open_screen("--out", tmp_path, PYTHONIOENCODING="ascii")
     ascii_only.shows("hand draws with UTF-8, the terminal's locale says ascii; set LC_ALL=C.UTF-8")
     ascii_only.ends(1)
-    both = open_screen("--out", tmp_path, "--player", "random", "--model", "swift")
-    both.shows("octofold hand: --player and a model of a server exclude each other")
-    both.ends(2)

@@ -1,11 +1,17 @@
-"""An adviser says what it would play itself."""
+"""Advisers: what a player says of a board and of a move that was made on it."""
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
-from octofold_client.contenders.advice import local_adviser
+import pytest
+from octofold_client.cli.advice import AdviserFlags
+from octofold_client.contenders.advice import Advice, local_adviser
+from octofold_client.errors import UsageError
+from octofold_client.terminal.boards import Look, opinion, remark
+from octofold_game.rules import legal_moves
 from octofold_players.endgame.formation import SIX
 from octofold_players.endgame.solver import solve
 from octofold_players.endgame.tables import save_table
@@ -22,3 +28,23 @@ def test_the_move_that_a_player_advises_is_the_one_that_it_makes(tmp_path: Path)
     adviser = local_adviser(f"perimeter:{tmp_path},depth=1")
     assert [adviser.advise(board).choice for board in boards] == moves.tolist()
     assert adviser.choose(boards).tolist() == moves.tolist()
+
+
+def test_a_player_of_the_flag_gives_values_in_its_unit_and_judges_a_move() -> None:
+    board = np.array([0, 1, 2, 3, 1, 2, 3, 4, 2, 3, 4, 5, 1, 1, 6, 7], np.uint8)
+    with ExitStack() as stack:
+        ask = AdviserFlags(player="minimax:depth=1").adviser(stack)
+    assert ask is not None
+    thought = ask(board)
+    assert isinstance(thought, Advice)
+    assert thought.values is not None
+    lines = [line.plain for line in opinion(thought, thought.choice, Look(80, 24, None))]
+    assert [("its choice, made" in line) for line in lines] == [move == thought.choice for move in range(4)]
+    assert f"is also the choice of {thought.adviser}" in remark(thought, thought.choice)
+    worst = int(np.where(legal_moves(board[None])[0], thought.values, np.inf).argmin())
+    assert "heuristic points more than" in remark(thought, worst)
+
+
+def test_a_player_and_a_model_of_a_server_exclude_each_other() -> None:
+    with pytest.raises(UsageError, match="--player and a model of a server exclude each other"):
+        AdviserFlags(player="random", model="swift").adviser(ExitStack())

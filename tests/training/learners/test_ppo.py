@@ -144,6 +144,7 @@ def test_following_new_targets_changes_the_scale_but_no_value() -> None:
             assert (normalized.mean().item(), normalized.std().item()) == pytest.approx((0, 1), abs=0.01)
 
 
+@pytest.mark.long  # a whole training
 def test_a_policy_that_knows_nothing_gets_better(start: Checkpoint) -> None:
     """In the last third of such runs, policies that do not learn score 1,098 with a standard deviation of 29
     over six seeds, and those that learn 1,332 with one of 45: the limit is three of them from both. Fewer

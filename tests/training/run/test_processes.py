@@ -28,6 +28,7 @@ print(f"process {processes.rank}: {joined}, then {communicating()}")
 """
 
 
+@pytest.mark.long  # torchrun and its processes each import torch
 @pytest.mark.skipif(sys.platform != "linux", reason="threads are listed in /proc")
 def test_who_has_left_the_others_has_no_threads_of_theirs(tmp_path: Path) -> None:
     (tmp_path / "join_and_leave.py").write_text(JOIN_AND_LEAVE)
