@@ -94,19 +94,9 @@ class DeviceDistillation(StudentRun):
         updates = min(updates, self.updates_left)
         measures = torch.stack([self._update() for _ in range(updates)])
         loss, accuracy, regret, games = measures.mean(dim=0).tolist()
-        seconds = time.perf_counter() - start
-        self.seconds += seconds
-        self._require_finite(loss)
-        return StudentProgress(
-            seconds=round(self.seconds, 1),
-            positions=self.positions,
-            positions_per_second=round(updates * self.options.batch_size / seconds, 1),
-            loss=round(loss, 5),
-            learning_rate=self.learning_rate(),
-            accuracy=round(accuracy, 5),
-            regret=round(regret, 5),
-            student_games=round(games * updates),
-        )
+        seconds, learned = time.perf_counter() - start, updates * self.options.batch_size
+        figures = self._figures(seconds, learned, loss, accuracy=accuracy, regret=regret)
+        return StudentProgress(**figures, student_games=round(games * updates))
 
     def _update(self) -> Tensor:
         """Learn from one batch and make a move in each of its games.

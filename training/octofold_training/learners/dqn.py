@@ -210,17 +210,11 @@ class DQN(GamesRun[DQNProgress]):
                 f"{self._first:,} (episodes is {self.options.episodes:,}, first_moves "
                 f"{self.options.first_moves:,})"
             )
-        self._require_finite(loss)
+        figures = self._figures(time.perf_counter() - start, made * self.options.games, loss)
         self.averaged.update_parameters(self.network)
-        seconds = time.perf_counter() - start
-        self.seconds += seconds
         scores = self.environment.scores()
         return DQNProgress(
-            seconds=round(self.seconds, 1),
-            positions=self.positions,
-            positions_per_second=round(made * self.options.games / seconds, 1),
-            loss=None if loss is None else round(loss, 5),
-            learning_rate=self.learning_rate(),
+            **figures,
             episodes=self.episodes,
             average_score=round(scores.average, 1) if scores.games else None,
             epsilon=round(self.epsilon, 4),

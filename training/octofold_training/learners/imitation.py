@@ -160,16 +160,9 @@ class Imitation(TrainingRun[ImitationProgress]):
             if self.positions % len(self._moves) == 0 or self.positions >= self.options.positions:
                 break  # a report covers one epoch
         seconds = self._processes.check(time.perf_counter() - start)
-        self.seconds += seconds
-        self._require_finite(loss)
         return ImitationProgress(
-            seconds=round(self.seconds, 1),
-            positions=self.positions,
-            positions_per_second=round(learned / seconds, 1),
-            loss=round(loss / learned, 5),
-            learning_rate=self.learning_rate(),
+            **self._figures(seconds, learned, loss / learned, accuracy=right / learned),
             epoch=self.positions / len(self._moves),  # not rounded: its whole part tells epochs apart
-            accuracy=round(right / learned, 5),
         )
 
     def _update(self, moves: Moves) -> tuple[float, float]:

@@ -161,17 +161,11 @@ class LazyZero(GamesRun[LazyZeroProgress]):
             for _ in range(self._learns * self.options.updates * len(ended)):
                 measures.append(self._update())
         loss, agreement = torch.stack(measures).mean(dim=0).tolist() if measures else (None, None)
-        self._require_finite(loss)
+        figures = self._figures(time.perf_counter() - start, made * self.options.games, loss)
         self.averaged.update_parameters(self.network)
-        seconds = time.perf_counter() - start
-        self.seconds += seconds
         scores = self.environment.scores()
         return LazyZeroProgress(
-            seconds=round(self.seconds, 1),
-            positions=self.positions,
-            positions_per_second=round(made * self.options.games / seconds, 1),
-            loss=None if loss is None else round(loss, 5),
-            learning_rate=self.learning_rate(),
+            **figures,
             episodes=self.episodes,
             average_score=round(scores.average, 1) if scores.games else None,
             average_moves=round(float(np.mean(lengths)), 1) if lengths else None,

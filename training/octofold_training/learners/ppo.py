@@ -154,6 +154,10 @@ class PPO(TrainingRun[PPOProgress]):
         """The next turn's learning rate as a share of the peak: 1, then a linear fall to 0."""
         return cooling(self.positions, self.options.positions, self.options.cool_down)
 
+    def learning_rate(self) -> float:
+        """The learning rate of the policy in the next turn."""
+        return self.options.learning_rate * self.rate()
+
     def warm_up(self) -> None:
         """Play with the initial network until the games are of all ages.
 
@@ -183,23 +187,21 @@ class PPO(TrainingRun[PPOProgress]):
         averages = self._update(_Lessons.of(turn, advantages, targets))
         loss, kl, entropy, clipped, explained_variance = torch.stack([*averages, explained]).tolist()
         scores = self.environment.scores()
-        seconds = time.perf_counter() - start
-        self.seconds += seconds
         self.positions += advantages.numel()
-        self._require_finite(loss)
+        figures = self._figures(
+            time.perf_counter() - start,
+            advantages.numel(),
+            loss,
+            kl=kl,
+            entropy=entropy,
+            clipped=clipped,
+            explained_variance=explained_variance,
+        )
         return PPOProgress(
-            seconds=round(self.seconds, 1),
-            positions=self.positions,
-            positions_per_second=round(advantages.numel() / seconds, 1),
+            **figures,
             games=scores.games,
             average_score=round(scores.average, 1) if scores.games else None,
             best_score=scores.best,
-            loss=round(loss, 5),
-            kl=round(kl, 5),
-            entropy=round(entropy, 5),
-            clipped=round(clipped, 5),
-            explained_variance=round(explained_variance, 5),
-            learning_rate=self.options.learning_rate * self.rate(),
         )
 
     def _update(self, lessons: _Lessons) -> Tensor:

@@ -161,6 +161,23 @@ class TrainingRun(ABC, Generic[Reports]):
         if loss is not None and not math.isfinite(loss):
             raise TrainingError(f"the loss became {loss} near position {self.positions:,}")
 
+    def _figures(self, seconds: float, learned: int, loss: float | None, **others: float) -> dict[str, Any]:
+        """The figures of a report that took so long, rounded; adds the time to that of the run.
+
+        Raises:
+            TrainingError: the loss is not a finite number.
+        """
+        self._require_finite(loss)
+        self.seconds += seconds
+        return {
+            "seconds": round(self.seconds, 1),
+            "positions": self.positions,
+            "positions_per_second": round(learned / seconds, 1),
+            "loss": None if loss is None else round(loss, 5),
+            "learning_rate": self.learning_rate(),
+            **{name: round(figure, 5) for name, figure in others.items()},
+        }
+
 
 class GamesRun(TrainingRun[Reports]):
     """A run that ends when it has played the `episodes` of its options."""
