@@ -20,7 +20,7 @@ class AdviserFlags(OptionalServerFlags, ModelFlags):
 
     player: str | None = option(None, "local player to ask, such as ntuple:models/ntuple/2", metavar="SPEC")
 
-    def adviser(self, stack: ExitStack) -> "Asked | None":
+    def adviser(self, stack: ExitStack) -> "CachedAdviser | None":
         """The adviser of the flags; None if no flag names one.
 
         Raises:
@@ -31,17 +31,17 @@ class AdviserFlags(OptionalServerFlags, ModelFlags):
         if self.player and served:
             raise UsageError("--player and a model of a server exclude each other")
         if self.player:
-            return Asked(local_adviser(self.player))
+            return CachedAdviser(local_adviser(self.player))
         if not served:
             return None
         self.targets = self.targets or [DEFAULT_TARGET]
         asked = asked_for(self.model, self.version)
         found = stack.enter_context(self.servers())
         model = found.select(*asked)
-        return Asked(served_adviser(found.client, model))
+        return CachedAdviser(served_adviser(found.client, model))
 
 
-class Asked:
+class CachedAdviser:
     """An adviser that is asked once about each board, and whose errors are texts."""
 
     def __init__(self, adviser: Adviser) -> None:

@@ -1,22 +1,21 @@
 """Plays games into a result folder and shows progress; used by evaluate, compare, play and record."""
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 from rich.console import Console
 
 from octofold_client.cli.arguments import GAMES, LOCAL_PARALLEL, PARALLEL, RESULTS, GameFlags, name_in_folder
 from octofold_client.cli.json_output import JsonFlag, print_json
-from octofold_client.contenders.contender import Contender
-from octofold_client.contenders.player_specs import LocalPlayer, local_player
+from octofold_client.cli.spreading import RayCluster
+from octofold_client.contenders.player_specs import Contender, LocalPlayer, local_player
 from octofold_client.contenders.player_thread import PlayerThread
-from octofold_client.contenders.served_model import ServedModel
 from octofold_client.errors import OctofoldError
-from octofold_client.evaluation.evaluate import MoveSource, PlayGames, ProgressObserver
+from octofold_client.evaluation.evaluate import MoveSource, ProgressObserver
 from octofold_client.evaluation.evaluate import evaluate as run_evaluation
 from octofold_client.evaluation.live import LiveFile
 from octofold_client.evaluation.lockstep import PATIENCE_SECONDS
@@ -76,20 +75,6 @@ class Games:
         return ResultFolder(self.out if alone else self.out / name)
 
 
-class Cluster(Protocol):
-    """Plays games on other machines; `cli/spreading.py` has the one for Ray."""
-
-    def play(
-        self,
-        contender: ServedModel | LocalPlayer,
-        seed: int,
-        parallel: int,
-        remark: Callable[[str], None],
-        check: Callable[[], None],
-    ) -> PlayGames:
-        """Play games of this contender there."""
-
-
 class Players:
     """Served models and local players that are ready to play; a context manager.
 
@@ -102,14 +87,14 @@ class Players:
         models: Sequence[tuple[str, str]],
         credentials: Credentials,
         specs: Sequence[str] = (),
-        cluster: Cluster | None = None,
+        cluster: RayCluster | None = None,
     ) -> None:
         self._cluster = cluster
         self._targets = targets
         self._models = models
         self._credentials = credentials
         self._specs = specs
-        self.contenders: list[ServedModel | LocalPlayer] = []
+        self.contenders: list[Contender] = []
         """First the models, then the local players."""
 
     def __enter__(self) -> Self:
@@ -142,7 +127,7 @@ class Players:
 
     def play(
         self,
-        contender: ServedModel | LocalPlayer,
+        contender: Contender,
         folder: ResultFolder,
         games: Games,
         number: int | None = None,

@@ -21,7 +21,7 @@ from octofold_game.trajectories import Walk
 from rich.console import Console, Group
 from rich.live import Live
 
-from octofold_client.cli.advice import AdviserFlags, Asked
+from octofold_client.cli.advice import AdviserFlags, CachedAdviser
 from octofold_client.cli.arguments import MOST_GAMES
 from octofold_client.cli.replay_export import ExportFlags, export
 from octofold_client.errors import EvaluationError
@@ -113,7 +113,7 @@ def titled(file: Path, episode: Episode) -> str:
 class _Viewer:
     """The screen, the keys, and the game that is shown."""
 
-    def __init__(self, console: Console, file: Path, episode: Episode, ask: Asked | None) -> None:
+    def __init__(self, console: Console, file: Path, episode: Episode, ask: CachedAdviser | None) -> None:
         self._console = console
         self._file = file
         self._ask = ask
@@ -197,7 +197,7 @@ class _Viewer:
         cursor.seeking = 0 if len(found) else direction
         cursor.note = "" if len(found) else f"looking for a {what}; any key stops"
 
-    def _sought(self, ask: Asked, rows: NDArray[np.int64]) -> NDArray[np.bool_] | str:
+    def _sought(self, ask: CachedAdviser, rows: NDArray[np.int64]) -> NDArray[np.bool_] | str:
         """Whether each move is what is looked for, or the message of an error."""
         boards, made = self._walk.boards[rows], self._walk.moves[rows]
         if self._cursor.wants_mistake:

@@ -15,7 +15,7 @@ from octofold_game.system.files import whole_file
 from octofold_game.trajectories import Walk
 from rich.console import Console
 
-from octofold_client.cli.advice import Asked
+from octofold_client.cli.advice import CachedAdviser
 from octofold_client.cli.arguments import MOST_GAMES
 from octofold_client.contenders.advice import Advice
 from octofold_client.errors import EvaluationError, UsageError
@@ -80,7 +80,7 @@ class ExportFlags:
             raise UsageError(f"--to {self.to} is before --move {self.move}")
 
 
-def export(options: ExportFlags, title: str, walk: Walk, ask: Asked | None) -> None:
+def export(options: ExportFlags, title: str, walk: Walk, ask: CachedAdviser | None) -> None:
     """Write the positions of the flags, and print what was written.
 
     Raises:
@@ -134,7 +134,7 @@ Scene = tuple[NDArray[np.uint8], list[str]]
 """A board `[16]`, and what is said about it."""
 
 
-def _scene(walk: Walk, row: int, ask: Asked | None) -> Scene:
+def _scene(walk: Walk, row: int, ask: CachedAdviser | None) -> Scene:
     last = len(walk.moves)
     made = None if row == last else int(walk.moves[row])
     coming = "the game is over" if made is None else f"next: {MOVE_NAMES[made]}"

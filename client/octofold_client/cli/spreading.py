@@ -13,9 +13,7 @@ from octofold_client.cli.arguments import (
     OptionalServerFlags,
     PlayersFlag,
 )
-from octofold_client.cli.playing import Cluster
-from octofold_client.contenders.player_specs import LocalPlayer
-from octofold_client.contenders.served_model import ServedModel
+from octofold_client.contenders.player_specs import Contender, LocalPlayer
 from octofold_client.errors import ClusterError
 from octofold_client.evaluation.evaluate import PlayGames
 from octofold_client.evaluation.result_folder import Conditions
@@ -35,7 +33,7 @@ class RayCluster:
 
     def play(
         self,
-        contender: ServedModel | LocalPlayer,
+        contender: Contender,
         seed: int,
         parallel: int,
         remark: Callable[[str], None],
@@ -74,7 +72,7 @@ class ClusterFlags(OptionalServerFlags, PlayersFlag):
     ray_name: str = option(SERVICE, "name of the replicas")
 
     @contextmanager
-    def cluster(self) -> Iterator[tuple[Sequence[str], Cluster | None]]:
+    def cluster(self) -> Iterator[tuple[Sequence[str], RayCluster | None]]:
         """The servers to ask, and the cluster that plays; connected to it while the block runs.
 
         Raises:

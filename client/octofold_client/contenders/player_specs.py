@@ -11,12 +11,13 @@ from octofold_game.player import Player
 from octofold_game.player_specs import PlayerMissing, SpecError, make_player
 from octofold_game.rules import LARGEST_EXPONENT
 
+from octofold_client.contenders.served_model import ServedModel
 from octofold_client.errors import EvaluationError, UsageError
 from octofold_client.rpc.answers import ModelVersion
 
 
 class LocalPlayer:
-    """A player in this process, as a `Contender`.
+    """A player in this process.
 
     Args:
         player: the player.
@@ -55,6 +56,10 @@ class LocalPlayer:
     def largest_exponent(self) -> int:
         """Largest exponent that the player can play with."""
         return getattr(self.player, "largest_exponent", LARGEST_EXPONENT)
+
+
+Contender = ServedModel | LocalPlayer
+"""Who plays the games of an evaluation."""
 
 
 def source_digest(player: object) -> str | None:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from octofold_game.episodes import Episode
 from octofold_game.rules import LARGEST_EXPONENT
 
-from octofold_client.contenders.contender import Contender
+from octofold_client.contenders.player_specs import Contender
 from octofold_client.errors import OctofoldError
 from octofold_client.evaluation.game_table import GameSummary, GameTable
 from octofold_client.evaluation.lockstep import PATIENCE_SECONDS, PendingMoves, PlayedBatch, play
@@ -35,17 +35,11 @@ class ProgressObserver(Protocol):
         """Called with a message for people."""
 
 
-class PlayGames(Protocol):
-    """Plays games as `lockstep.play` does, here or elsewhere."""
-
-    def __call__(
-        self,
-        games: Sequence[int | Episode],
-        largest_exponent: int,
-        on_left: Callable[[list[Episode]], None],
-        /,
-    ) -> Generator[PlayedBatch, None, None]:
-        """Play games and yield steps; the arguments are those of `lockstep.play`."""
+PlayGames = Callable[
+    [Sequence[int | Episode], int, Callable[[list[Episode]], None]], Generator[PlayedBatch, None, None]
+]
+"""Plays games as `lockstep.play` does, here or elsewhere; its arguments are `games`, `largest_exponent` and
+`on_left` of that."""
 
 
 class MoveSource(Protocol):

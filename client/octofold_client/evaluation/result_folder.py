@@ -20,7 +20,7 @@ from octofold_game.replay_order import ReplayOrder, write_in_order
 from octofold_game.replays import ReplayInUse, ReplayWriter, read_replays, recover
 from octofold_game.system.files import whole_file, write_text
 
-from octofold_client.contenders.contender import Contender
+from octofold_client.contenders.player_specs import Contender
 from octofold_client.errors import EvaluationError, FolderInUse, OtherEvaluation
 from octofold_client.evaluation.game_table import GameSet, GameSummary, GameTable
 from octofold_client.evaluation.slices import Slice

@@ -2,13 +2,15 @@
 
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Self
 
 from octofold_client.errors import LoadTestError
 from octofold_client.loadtest.loads import Closed, Load, Open
 from octofold_client.loadtest.result import LoadTest
 from octofold_client.loadtest.statistics import ServerCounters
 from octofold_client.loadtest.steps import MakeWindows, Step, measure_step
+from octofold_client.loadtest.tables import line
+from octofold_client.terminal.display import Display, Status
 
 PRECISION = 1.05
 """The search ends when the lowest rate that failed is at most this many times the highest that did not."""
@@ -16,17 +18,38 @@ FARTHEST = 1024
 """The search gives up at this fraction of the first rate."""
 
 
-class Watcher(Protocol):
-    """Observes the progress of a load test."""
+class LoadTestProgress:
+    """Shows the steps of `test`; a context manager.
+
+    `expected` is the number of steps, or None if it is unknown.
+    """
+
+    def __init__(self, test: LoadTest, display: Display, expected: int | None) -> None:
+        self._test = test
+        self._display = display
+        self._expected = expected
 
     def begin_load(self, load: Load) -> None:
-        """Called when a load begins."""
+        """Show the new load."""
+        self._display.offer(lambda: self._status(f"{load}: ramp"))
 
     def window(self, step: Step) -> None:
-        """Called after each window of the current step."""
+        """Show the window that has ended."""
+        self._display.offer(lambda: self._status(f"window {len(step.windows)}, {line(self._test, step)}"))
 
     def end_step(self, step: Step) -> None:
-        """Called when a step has ended and is the last of the test's steps."""
+        """Print a line for the step that has ended."""
+        self._display.remark(line(self._test, step))
+
+    def _status(self, now: str) -> Status:
+        return Status(self._test.title, len(self._test.steps), self._expected, "steps", (now,))
+
+    def __enter__(self) -> Self:
+        self._display.__enter__()
+        return self
+
+    def __exit__(self, *raised: Any) -> None:
+        self._display.__exit__(*raised)
 
 
 @dataclass(frozen=True)
@@ -36,7 +59,7 @@ class LoadTestRun:
     test: LoadTest
     make: MakeWindows
     read_counters: Callable[[], ServerCounters | None]
-    watcher: Watcher
+    progress: LoadTestProgress
 
     def sweep(self, loads: Sequence[Load]) -> None:
         """Measure one load after the other.
@@ -69,15 +92,15 @@ class LoadTestRun:
         self.test.finished = True
 
     def _measure(self, load: Load) -> Step:
-        self.watcher.begin_load(load)
+        self.progress.begin_load(load)
         step, test = Step(load), self.test
         limit = test.limit if isinstance(load, Open) else None  # a single caller only shows where to begin
         try:
-            measure_step(step, self.make, test.setup.plan, self.read_counters, self.watcher.window, limit)
+            measure_step(step, self.make, test.setup.plan, self.read_counters, self.progress.window, limit)
         finally:
             if step.windows:
                 test.steps.append(step)
-        self.watcher.end_step(step)
+        self.progress.end_step(step)
         return step
 
 

@@ -42,23 +42,6 @@ class OpenCall(Protocol):
         """Cancel the call."""
 
 
-class Asked(Protocol):
-    """A board for which a caller wants the move."""
-
-    board: bytes
-    end: float
-    """The deadline, a time of `time.monotonic`."""
-    group: "_Group | None"
-    """None until a call takes the board."""
-
-    @property
-    def left(self) -> bool:
-        """Whether the caller no longer waits for the answer."""
-
-    def settle(self, outcome: Outcome) -> None:
-        """Hand over the answer or the error, once."""
-
-
 class AskedByThread:
     """A board for which a thread waits."""
 
@@ -144,6 +127,9 @@ class AskedByTask:
             self._future.set_exception(outcome)
 
 
+AskedBoard = AskedByThread | AskedByTask
+
+
 class Coalescer:
     """Gathers boards into calls.
 
@@ -160,12 +146,12 @@ class Coalescer:
         self._most_others = 2 * servers - 1  # calls in flight while another one gathers
         self._calls = calls
         self._start = start
-        self._boards: deque[Asked] = deque()
-        self._groups: deque[Sequence[Asked]] = deque()  # sent before the boards, each in its own call
+        self._boards: deque[AskedBoard] = deque()
+        self._groups: deque[Sequence[AskedBoard]] = deque()  # sent before the boards, each in its own call
         self._on_their_way = 0  # number of boards in flight
         self._lock = threading.Lock()  # guards the three above
 
-    def ask(self, asked: Asked) -> None:
+    def ask(self, asked: AskedBoard) -> None:
         """Send the board as soon as possible, and return at once."""
         with self._lock:
             self._boards.append(asked)
@@ -206,7 +192,7 @@ class Coalescer:
                     return _Group(waiting)
             return None
 
-    def _land(self, group: "_Group", again: Sequence[Sequence[Asked]] = ()) -> None:
+    def _land(self, group: "_Group", again: Sequence[Sequence[AskedBoard]] = ()) -> None:
         with self._lock:
             self._on_their_way -= len(group.boards)
             self._groups += again
@@ -230,7 +216,7 @@ class Coalescer:
 class _Group:
     """The boards of one call."""
 
-    def __init__(self, boards: Sequence[Asked]) -> None:
+    def __init__(self, boards: Sequence[AskedBoard]) -> None:
         self.boards = boards
         self.call: OpenCall | None = None
         for asked in boards:
