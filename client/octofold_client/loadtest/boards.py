@@ -3,14 +3,13 @@
 from collections.abc import Iterator
 from itertools import count, cycle, islice
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from octofold_game.episodes import Episodes
 from octofold_game.replays import read_replays
 from octofold_game.rules import afterstates
-from octofold_game.trajectories import last_positions
+from octofold_game.trajectories import all_positions
 
 from octofold_client.errors import LoadTestError
 
@@ -19,20 +18,6 @@ BOARDS = 4096
 _GAMES_AT_ONCE, _GAMES_OF_A_FILE = 64, 100
 
 Boards = NDArray[np.uint8]
-
-
-class BoardSource(Protocol):
-    """Supplies the boards of one caller."""
-
-    def boards(self) -> Boards:
-        """The boards of the next call, `[N, 16]`."""
-
-    def take(self, moves: NDArray[np.int8]) -> None:
-        """Take the moves `[N]` for these boards.
-
-        Raises:
-            ValueError: a move is illegal.
-        """
 
 
 class Recorded:
@@ -76,6 +61,10 @@ class Playing:
             self._episodes.start(islice(self._games, len(ended)))
 
 
+BoardSource = Recorded | Playing
+"""Supplies the boards of one caller, and takes the moves for them."""
+
+
 def played_boards(largest_exponent: int, number: int = BOARDS, seed: int = 0) -> Boards:
     """Positions of a greedy player's games in random order: `[number, 16]`.
 
@@ -103,7 +92,7 @@ def replayed_boards(replays: Path, largest_exponent: int, number: int = BOARDS, 
     games = list(islice(read_replays(replays), _GAMES_OF_A_FILE))
     boards = np.empty((0, 16), np.uint8)
     if games:
-        boards = last_positions(games, max(map(len, games))).boards
+        boards = all_positions(games).boards
         boards = boards[boards.max(axis=1) <= largest_exponent]
     if not len(boards):
         raise LoadTestError(f"{replays} contains no board that the model accepts")

@@ -135,7 +135,7 @@ def _warnings(parts: list[EvaluationPart]) -> list[str]:
 
 
 def _pictures(parts: list[EvaluationPart]) -> ET.Element:
-    drawn = overlaid([part.shown for part in parts], COMPACT)
+    drawn = overlaid(parts, COMPACT)
     return make(
         "section",
         make("h2", "Pictures"),

@@ -80,27 +80,16 @@ def read_evaluation(
 
 
 @dataclass(frozen=True)
-class EvaluationPart:
-    """An evaluation in a report."""
+class EvaluationPart(Shown):
+    """An evaluation in a report; its name is the player's, or the folder's if two have the same name."""
 
     folder: Path
-    shown: Shown
     games: ChosenGames
     analysis: KeptAnalysis | None
     runs: list[Provenance]
     """Empty for results of older programs."""
     written: str
     """When the last game was written, in words."""
-
-    @property
-    def name(self) -> str:
-        """The player's name, or the folder's if two players have the same name."""
-        return self.shown.name
-
-    @property
-    def evaluation(self) -> Evaluation:
-        """The games and their figures."""
-        return self.shown.evaluation
 
 
 @dataclass(frozen=True)
@@ -153,8 +142,8 @@ def _evaluation_part(path: Path, taken: Collection[str]) -> EvaluationPart:
     games = ChosenGames({move.game for move in costly})
     evaluation = read_evaluation(folder, conditions, climb.add, games.add)
     name = conditions.player if conditions.player not in taken else str(path)
-    shown = Shown(name, evaluation, climb)
-    return EvaluationPart(path, shown, games, analysis, runs_of(path), _written(folder.replays))
+    written = _written(folder.replays)
+    return EvaluationPart(name, evaluation, climb, path, games, analysis, runs_of(path), written)
 
 
 def _load_part(path: Path, taken: Collection[str]) -> LoadPart:
