@@ -30,8 +30,9 @@ def octofold(
     folder: Path | None = None,
     stdin: str = "",
     timeout: float = 100,
+    packages: Path | None = None,
 ) -> subprocess.CompletedProcess[str]:
-    """What the command does in this folder.
+    """What the command does in this folder, with the packages of another one.
 
     Raises:
         subprocess.TimeoutExpired: It took longer.
@@ -42,7 +43,7 @@ def octofold(
         for stream in streams:
             stream.write_text(stdin if stream.name == "stdin" else "")
         process = _processes.Process(
-            target=_run, args=(words, folder or Path.cwd(), streams, dict(os.environ))
+            target=_run, args=(words, folder or Path.cwd(), streams, dict(os.environ), packages)
         )
         process.start()
         process.join(timeout)
@@ -54,12 +55,19 @@ def octofold(
         return subprocess.CompletedProcess(words, process.exitcode, output, errors)
 
 
-def _run(arguments: list[str], folder: Path, streams: list[Path], environment: dict[str, str]) -> None:
+def _run(
+    arguments: list[str],
+    folder: Path,
+    streams: list[Path],
+    environment: dict[str, str],
+    packages: Path | None,
+) -> None:
     from octofold_client.cli import main
 
     os.environ.clear()
     os.environ.update(environment)
     os.chdir(folder)
+    sys.path[:0] = [str(packages)] if packages else []
     sys.argv = ["octofold", *arguments]
     for number, stream in enumerate(streams):
         opened = os.open(stream, os.O_RDWR | os.O_APPEND)

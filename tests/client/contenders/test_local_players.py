@@ -1,7 +1,6 @@
 """`--player`: players in this process by name and options, judged like served models."""
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -92,17 +91,23 @@ def test_the_same_player_has_one_name_however_it_is_spelt() -> None:
     assert named[0].sha256 == named[1].sha256 != local_player("expectimax:depth=2").sha256
 
 
-def test_another_package_may_name_players_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "my_players.py").write_text(
-        "from dataclasses import dataclass\n"
-        "@dataclass\nclass Mine:\n    level: int\n    name: str = 'mine'\n    deep: bool = False\n"
-        "    weights: tuple[float, ...] = ()\n"
-        "    def next_moves(self, boards): ...\n"
-    )
-    described = tmp_path / "my_players-3.1.dist-info"
+def install_mine(folder: Path, source: str) -> None:
+    """Write a package with a player `mine` of version 3.1, for which the folder must be in the path."""
+    (folder / "my_players.py").write_text(source)
+    described = folder / "my_players-3.1.dist-info"
     described.mkdir()
     (described / "METADATA").write_text("Metadata-Version: 2.1\nName: my-players\nVersion: 3.1\n")
     (described / "entry_points.txt").write_text("[octofold.players]\nmine = my_players:Mine\n")
+
+
+def test_another_package_may_name_players_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    install_mine(
+        tmp_path,
+        "from dataclasses import dataclass\n"
+        "@dataclass\nclass Mine:\n    level: int\n    name: str = 'mine'\n    deep: bool = False\n"
+        "    weights: tuple[float, ...] = ()\n"
+        "    def next_moves(self, boards): ...\n",
+    )
     monkeypatch.syspath_prepend(str(tmp_path))
     contender = local_player("mine:7")
     assert contender.version.version == "3.1"
@@ -126,29 +131,19 @@ def test_another_package_may_name_players_of_its_own(tmp_path: Path, monkeypatch
 
 def test_the_options_of_a_player_that_does_not_name_them_are_told_apart(tmp_path: Path) -> None:
     """The folder, the name and the result of bias=0.9 are not those of bias=0.1."""
-    (tmp_path / "my_players.py").write_text(
+    install_mine(
+        tmp_path,
         "from dataclasses import dataclass\n"
         "import numpy as np\n"
         "from octofold_game.rules import legal_moves\n"
         "@dataclass\nclass Mine:\n    bias: float = 0.5\n    name: str = 'mine'\n"
         "    def next_moves(self, boards):\n"
         "        order = np.array([0, 1, 2, 3] if self.bias < 0.5 else [3, 2, 1, 0])\n"
-        "        return order[legal_moves(boards)[:, order].argmax(axis=1)].astype(np.int8)\n"
+        "        return order[legal_moves(boards)[:, order].argmax(axis=1)].astype(np.int8)\n",
     )
-    described = tmp_path / "my_players-3.1.dist-info"
-    described.mkdir()
-    (described / "METADATA").write_text("Metadata-Version: 2.1\nName: my-players\nVersion: 3.1\n")
-    (described / "entry_points.txt").write_text("[octofold.players]\nmine = my_players:Mine\n")
 
     def evaluated(*arguments: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [OCTOFOLD, "evaluate", *arguments, "--games", "5"],
-            cwd=tmp_path,
-            env={**os.environ, "PYTHONPATH": str(tmp_path)},
-            capture_output=True,
-            text=True,
-            timeout=100,
-        )
+        return octofold("evaluate", *arguments, "--games", "5", folder=tmp_path, packages=tmp_path)
 
     low, high = (evaluated("--player", f"mine:bias={bias}") for bias in ("0.1", "0.9"))
     assert low.returncode == high.returncode == 0, (low, high)
