@@ -40,7 +40,7 @@ COMMANDS = {"octofold": octofold_client.cli.main, "octofold-train": octofold_tra
             "evaluate",
             "--games must be an integer from 1 to 1000000000, got '99999",
         ),
-        (f"octofold evaluate --seed {NINES}", "evaluate", SEED),
+        (f"octofold evaluate --seed {NINES}", "evaluate", f"--seed {SEED}"),
         ("octofold verify", "verify", "FILE is missing"),
         ("octofold evaluate --games", "evaluate", "--games needs a value"),
         (

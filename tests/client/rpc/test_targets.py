@@ -66,9 +66,13 @@ def test_the_scope_of_an_address_is_part_of_the_host() -> None:
     ],
 )
 def test_what_is_no_address_is_named(target: str) -> None:
-    with pytest.raises(InvalidRequest, match="must be HOST:PORT") as refused:
+    with pytest.raises(InvalidRequest, match="must be HOST:PORT"):
         addresses_of(target)
-    assert repr(target) in str(refused.value)
+
+
+def test_of_several_addresses_the_malformed_one_is_named() -> None:
+    with pytest.raises(InvalidRequest, match="got 'there' in 'here:1,there'"):
+        addresses_of("here:1,there")
 
 
 def test_calls_take_turns_among_the_ready_then_the_hopeful_then_all() -> None:
