@@ -16,6 +16,8 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
 from octofold_proto.errors import InvalidRequest, QueueFull, Unavailable
 from octofold_proto.status import CODES
 
@@ -105,6 +107,7 @@ class Admission:
         tracing: records every finished call; None without tracing.
         refusals: counts the calls that failed before a model was found for them.
         budget: the budget for the bytes of all messages in progress, from all protocols.
+        keep_boards: takes the boards `[N, 16] uint8` of every admitted call; None keeps none.
         load_metadata: trailing metadata in which unary calls report the load; whoever measures it sets this.
         refusal: the reason why calls are refused; empty while they are admitted.
         is_alive: returns whether the transport works; the owner of the transport sets it.
@@ -116,6 +119,7 @@ class Admission:
         self.limits = limits or Limits()
         self.refusals = Refusals()
         self.budget = ByteBudget(self.limits.message_bytes, self.refusals)
+        self.keep_boards: Callable[[NDArray[np.uint8]], None] | None = None
         self.load_metadata: Headers = ()
         self.refusal = "the server is starting"
         self._wants_clients = False
@@ -268,6 +272,8 @@ class Admission:
                 call._when_answered, call._has_slot = when_answered, takes_slot
                 try:
                     served.batcher.submit(call)
+                    if self.keep_boards is not None:
+                        self.keep_boards(boards)
                     return call
                 except Unavailable:  # another version may have taken over since the lookup
                     if served is before:

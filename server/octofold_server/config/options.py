@@ -214,6 +214,12 @@ class Config:
     max_calls_per_connection: int = option(
         256, "maximum calls and streams open on one connection; further ones wait in the client", 1, 100_000
     )
+    strict_calls_per_connection: bool = option(
+        False,
+        "count calls for --max-calls-per-connection until gRPC has freed them, also those that the client has "
+        "reset; without a proxy, this bounds what clients that reset their calls cost. A client that has as "
+        "many calls open as it may gets UNAVAILABLE for some",
+    )
     max_streams: int = option(
         256,
         "maximum open streams; each may hold an incomplete message until --stream-idle ends it; gRPC does "
@@ -271,6 +277,17 @@ class Config:
     )
     log_level: Literal["debug", "info", "warning", "error"] = option(
         "info", "minimum log level; debug logs every failed call"
+    )
+    asked_boards: Folder | None = option(
+        None,
+        "keep the boards that callers ask about in this folder, in files of at most 65,536 boards [N, 16] "
+        "uint8 (.npy), which octofold-export --boards reads",
+    )
+    asked_boards_bytes: int = option(
+        64 * 2**20,
+        "maximum bytes of the files of --asked-boards; the oldest ones are removed",
+        2 * 2**20,  # a full file beside the one that is written
+        2**40,
     )
     tracing: bool = option(
         False,

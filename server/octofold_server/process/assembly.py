@@ -39,6 +39,7 @@ from octofold_server.protocols.reflection import Reflection
 from octofold_server.system.reread import FileError
 from octofold_server.system.sockets import StartupError, file_limit, is_loopback, listeners_on
 from octofold_server.system.tls import Tls
+from octofold_server.telemetry.asked_boards import AskedBoards
 from octofold_server.telemetry.load_report import LoadReport
 
 if TYPE_CHECKING:  # most servers do not need these modules
@@ -78,6 +79,7 @@ class Parts:
     operations: OpenInference
     tls: Tls | None
     grpc: Server
+    asked_boards: AskedBoards | None
 
     @property
     def models(self) -> Models:
@@ -158,7 +160,18 @@ def build(
     except Exception as error:
         reason = f"{type(error).__name__}: {error}"
         raise StartupError(f"--transport {config.transport} cannot serve here: {reason}") from error
-    return Parts(config, admission, health, access, operations, tls, grpc)
+    return Parts(config, admission, health, access, operations, tls, grpc, _asked_boards(config, admission))
+
+
+def _asked_boards(config: Config, admission: Admission) -> AskedBoards | None:
+    if config.asked_boards is None:
+        return None
+    try:
+        asked_boards = AskedBoards(config.asked_boards, config.asked_boards_bytes)
+    except OSError as error:
+        raise StartupError(f"cannot make {config.asked_boards}: {error.strerror}") from error
+    admission.keep_boards = asked_boards.add
+    return asked_boards
 
 
 def _methods(
@@ -216,7 +229,7 @@ def _options(config: Config) -> list[tuple[str, int]]:
         ("grpc.max_receive_message_length", _most_grpc_bytes(config)),
         ("grpc.max_concurrent_streams", config.max_calls_per_connection),
         # It counts calls that are over until they are freed, and so refuses clients that keep to the limit.
-        ("grpc.http.overload_protection", 0),
+        ("grpc.http.overload_protection", int(config.strict_calls_per_connection)),
         ("grpc.max_allowed_incoming_connections", file_limit() // 2),  # the rest is for REST, models, logs
         # Without SO_REUSEPORT, a second server on the port fails instead of taking half of the calls.
         ("grpc.so_reuseport", int(config.processes > 1)),
