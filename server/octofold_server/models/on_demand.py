@@ -29,6 +29,7 @@ class OnDemand:
     def __init__(self, asked: Collection[str], *, everything: bool) -> None:
         self._asked = set(asked)
         self._everything = everything
+        self._loading: set[str] = set()  # because calls have asked for them
         self._lock = threading.Lock()
 
     def waits(self, card: Card) -> bool:
@@ -47,13 +48,21 @@ class OnDemand:
         return sum([self.add(name) for name in names]) > 0
 
     def load(self, name: str, load: Callable[[str], None]) -> None:
-        """Load a model aside, because a call has asked for it; failures are logged by `load`."""
-        if self.add(name):
-            threading.Thread(target=_load, args=(name, load), name=f"load-{name}", daemon=True).start()
+        """Load a model aside, because a call has asked for it, unless that has begun already.
 
+        If nothing comes of it, because the repository cannot be read for now, the next call tries again.
+        """
+        with self._lock:
+            if name in self._loading:
+                return
+            self._loading.add(name)
+        threading.Thread(target=self._load, args=(name, load), name=f"load-{name}", daemon=True).start()
 
-def _load(name: str, load: Callable[[str], None]) -> None:
-    try:
-        load(name)
-    except (ModelError, Unavailable, UnknownModel) as error:
-        _log.info("%s was asked for and cannot be loaded: %s", name, error)
+    def _load(self, name: str, load: Callable[[str], None]) -> None:
+        try:
+            load(name)
+        except (ModelError, Unavailable, UnknownModel) as error:
+            _log.info("%s was asked for and cannot be loaded: %s", name, error)
+        finally:
+            with self._lock:
+                self._loading.remove(name)

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import os
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 from octofold_game.contract.model import read_card
-from octofold_proto.errors import ModelError, Unavailable
+from octofold_proto.errors import ModelError, Unavailable, UnknownModel
 from octofold_server.backends.fakes import FakeBackend
 from octofold_server.batching.call import Call
 from octofold_server.config.options import Config
-from octofold_server.models.on_demand import WHEN_ASKED
+from octofold_server.models.on_demand import WHEN_ASKED, OnDemand
 from octofold_server.models.player_files import PlayerFiles
 from octofold_server.models.registry import Models
 from support.player_versions import KINDS, TABLE, write_player
@@ -105,6 +108,44 @@ def test_a_player_is_loaded_when_a_call_first_asks_for_it(repository: Path) -> N
     with pytest.raises(Unavailable, match="player is loading"):
         models.resolve("player", "", loads=True)
     wait_for(lambda: states(models)["player/1"] == "FAILED")  # its file is empty
+    models.close()
+
+
+def test_calls_that_ask_for_a_player_at_once_load_it_once() -> None:
+    begun: list[str] = []
+    goes_on = threading.Event()
+
+    def load(name: str) -> None:
+        begun.append(name)
+        assert goes_on.wait(60)
+
+    on_demand = OnDemand((), everything=False)
+    with ThreadPoolExecutor(16) as callers:
+        list(callers.map(lambda _: on_demand.load("player", load), range(200)))
+    wait_for(lambda: bool(begun))
+    assert begun == ["player"]
+    goes_on.set()
+
+
+def test_a_player_is_asked_for_again_when_the_repository_could_not_be_read(
+    repository: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    write_player(repository, kind="expectimax", table=b"")
+    models = models_of(repository)
+    models.start()
+    away = repository.rename(repository.with_name("away"))
+    with pytest.raises(Unavailable, match="player is loading"):
+        models.resolve("player", "", loads=True)
+    wait_for(lambda: "player was asked for and cannot be loaded" in caplog.text)
+    away.rename(repository)
+
+    def is_tried() -> bool:
+        with suppress(Unavailable, UnknownModel):
+            models.resolve("player", "", loads=True)
+        return states(models)["player/1"] == "FAILED"  # its file is empty
+
+    wait_for(is_tried)
     models.close()
 
 
