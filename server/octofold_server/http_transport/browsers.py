@@ -43,7 +43,9 @@ class Browsers:
                 f"a server on loopback without --tokens and TLS takes no requests for the host "
                 f"{quoted(host)}, only for localhost or 127.0.0.1; a proxy must set this header"
             )
-        if method == "GET" and headers.get("Sec-Fetch-Mode") == "navigate":
+        # A page can hold hundreds of frames of ours, each with a long search; a link fills the whole window.
+        fills_window = headers.get("Sec-Fetch-Dest", "document") == "document"
+        if method == "GET" and headers.get("Sec-Fetch-Mode") == "navigate" and fills_window:
             return  # somebody follows a link
         site, origin = headers.get("Sec-Fetch-Site"), headers.get("Origin")
         # Browsers send the first header only to servers with TLS or on loopback.

@@ -21,7 +21,7 @@ from octofold_game.rules import MOVE_NAMES
 from octofold_proto.errors import InvalidRequest
 
 from octofold_server.admission.access import Right
-from octofold_server.admission.admission import AcceptedCall, Admission
+from octofold_server.admission.admission import AcceptedCall, Admission, code_name
 from octofold_server.admission.request import Request, search_seconds
 from octofold_server.backends.backend import MOVE_ALONE
 from octofold_server.config.options import Config
@@ -157,27 +157,38 @@ class _Answers:
         Raises:
             OctofoldError: the call failed.
         """
-        query = request.query
-        for name in query:
-            if name not in ASKED:
-                raise self._admission.counted(
-                    InvalidRequest(f"unknown parameter {quoted(name)}; allowed: {', '.join(ASKED)}")
-                )
-        read_board = partial(parse_board, query.get("board", ""))
-        time_us = query.get("search_time_us", "0")
-        if not (time_us.isascii() and time_us.isdigit() and len(time_us) < 16):
-            raise self._admission.counted(InvalidRequest("search_time_us is not a number of microseconds"))
-        asked = Request(
-            query.get("model", ""),
-            query.get("version", ""),
-            read_board,
-            outputs=outputs,
-            search_seconds=search_seconds(int(time_us)),
-        )
+        try:
+            asked = _asked(request)._replace(outputs=outputs)
+        except InvalidRequest as error:
+            self._admission.refusals.add(code_name(error))
+            raise
         return await answered(self._admission, request, asked)
 
     async def _read(self, work: Callable[[], Any]) -> Any:
         return await asyncio.get_running_loop().run_in_executor(self._reading, work)
+
+
+def _asked(request: web.Request) -> Request:
+    """The question in the address of a request.
+
+    Raises:
+        InvalidRequest: it has unknown parameters, or one with several values or a wrong one.
+    """
+    query = request.query
+    for name in query:
+        if name not in ASKED:
+            raise InvalidRequest(f"unknown parameter {quoted(name)}; allowed: {', '.join(ASKED)}")
+        if len(set(query.getall(name))) > 1:
+            raise InvalidRequest(f"two parameters {name} with different values")
+    time_us = query.get("search_time_us", "0")
+    if not (time_us.isascii() and time_us.isdigit() and len(time_us) < 16):
+        raise InvalidRequest("search_time_us is not a number of microseconds")
+    return Request(
+        query.get("model", ""),
+        query.get("version", ""),
+        partial(parse_board, query.get("board", "")),
+        search_seconds=search_seconds(int(time_us)),
+    )
 
 
 def _plain_failure(request: web.Request, error: Exception) -> web.Response:

@@ -39,6 +39,14 @@ def test_a_page_of_another_site_cannot_use_the_model(ask: Ask, server: Served) -
     assert ask(server, "GET", f"/move?board={16 * '1'}", Sec_Fetch_Site="cross-site").status == 403
 
 
+@pytest.mark.parametrize("place", ["iframe", "frame", "embed", "object"])
+def test_a_page_of_another_site_cannot_use_the_model_in_its_frames(
+    ask: Ask, server: Served, place: str
+) -> None:
+    frame = {"Sec_Fetch_Site": "cross-site", "Sec_Fetch_Mode": "navigate", "Sec_Fetch_Dest": place}
+    assert ask(server, "GET", f"/move?board={16 * '1'}", **frame).status == 403
+
+
 def test_the_own_page_may_do_everything(ask: Ask, server: Served) -> None:
     origin = f"http://127.0.0.1:{server.rest_port}"
     assert ask(server, "GET", "/page/about", Sec_Fetch_Site="same-origin").status == 200
@@ -55,6 +63,7 @@ def test_links_from_other_sites_work(ask: Ask, server: Served) -> None:
     link = {"Sec_Fetch_Site": "cross-site", "Sec_Fetch_Mode": "navigate"}
     assert ask(server, "GET", "/", **link).status == 200
     assert ask(server, "GET", "/metrics", **link).status == 200
+    assert ask(server, "GET", "/metrics", **link, Sec_Fetch_Dest="document").status == 200
 
 
 @pytest.mark.parametrize("path", ["/metrics", "/page/about", f"/move?board={16 * '1'}"])
