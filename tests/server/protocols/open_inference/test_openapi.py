@@ -8,9 +8,12 @@ from typing import Any
 import jsonschema
 import pytest
 import yaml
+from octofold_proto.messages import LONGEST_SEARCH_US
 from octofold_server.backends.fakes import FakeBackend
 from octofold_server.http_transport.browsers import Browsers
 from octofold_server.protocols.open_inference.rest import application
+from octofold_server.protocols.open_inference.tensors import OUTPUTS
+from octofold_server.web.routes import ASKED
 from octofold_server.web.routes import routes as page_routes
 from support.rest_requests import BOARDS, INFER, described
 from support.servers import Ask, ServeAll, Served
@@ -55,10 +58,21 @@ def test_every_reference_leads_somewhere(document: Any) -> None:
             found = found[name]
 
 
+def test_outputs_parameters_and_their_limits_are_those_of_the_server(document: Any) -> None:
+    schemas = document["components"]["schemas"]
+    output = schemas["inference"]["properties"]["outputs"]["items"]
+    assert output["properties"]["name"]["enum"] == list(OUTPUTS)
+    assert schemas["search_time_us"]["maximum"] == LONGEST_SEARCH_US
+    names = [document["components"]["parameters"][part["$ref"].rpartition("/")[2]]["name"]
+             for part in document["paths"]["/move"]["parameters"]]  # fmt: skip
+    assert names == list(ASKED)
+
+
 @pytest.mark.parametrize(
     "request_body",
     [
         {"inputs": [described(data=BOARDS.tolist())]},
+        {"parameters": {"priority": 2, "search_time_us": 5}, "inputs": [described(data=BOARDS.tolist())]},
         {"id": None, "parameters": None, "outputs": None, "inputs": [described(data=BOARDS.tolist())]},
     ],
 )
