@@ -83,6 +83,12 @@ def test_a_call_that_finds_no_server_is_sent_again_after_growing_waits() -> None
     assert answer.moves.tolist() == [0, -1]
 
 
+def test_a_call_that_grpc_dropped_without_a_status_is_sent_again() -> None:
+    dropped = failed(grpc.StatusCode.CANCELLED, "")
+    _, steps = drive(Calls("here:1").list_models(), dropped, pb.ListModelsResponse())
+    assert [type(step) for step in steps] == [Send, Wait, Send]
+
+
 def test_a_call_is_given_up_after_its_last_attempt_and_the_error_names_the_address() -> None:
     calls = Calls("here:1", retry=RetryPolicy(attempts=2))
     with pytest.raises(errors.Unavailable, match="here:1: draining"):
