@@ -216,9 +216,9 @@ class Config:
     )
     strict_calls_per_connection: bool = option(
         False,
-        "count calls for --max-calls-per-connection until gRPC has freed them, also those that the client has "
-        "reset; without a proxy, this bounds what clients that reset their calls cost. A client that has as "
-        "many calls open as it may gets UNAVAILABLE for some",
+        "count calls for --max-calls-per-connection until gRPC has freed them, also those that were reset; "
+        "without a proxy, this bounds what clients that reset their calls cost. A client that has as many "
+        "calls open as it may gets UNAVAILABLE for some",
     )
     max_streams: int = option(
         256,

@@ -1,4 +1,4 @@
-"""Clients whose headers or resets cost the server more than themselves, at a real server: others are served."""
+"""Clients whose headers or resets cost a real server more than themselves: others are served."""
 
 from __future__ import annotations
 
