@@ -225,3 +225,23 @@ def test_the_command_names_the_model_that_it_cannot_measure(
     run = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert run.returncode == 1
     assert "octofold-serve: m/3: the card offers fp32, not fp16" in run.stderr
+
+
+def test_a_full_disk_is_one_line_and_the_results_of_before_stay(
+    tmp_path: Path, write_version: WriteVersion
+) -> None:
+    folder = write_version("m", 3)
+    write_tuning(folder, DIGEST, LAYOUT, 1.0)
+    before = (folder / TUNING_FILE).read_bytes()
+    measure = "import resource, sys; from pathlib import Path; "
+    measure += "from octofold_server.config.options import Config; "
+    measure += "from octofold_server.models.tuning import tune; "
+    measure += "resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0)); "
+    measure += "tune(Config(models=Path(sys.argv[1]), device='cpu'), seconds=0.01)"
+    command = [sys.executable, "-c", measure, str(tmp_path / "models")]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    last = run.stderr.splitlines()[-1]
+    assert last.startswith("octofold_proto.errors.ModelError: m/3: [Errno 27] File too large: ")
+    assert last.endswith(f"'{folder / TUNING_FILE}'")
+    assert (folder / TUNING_FILE).read_bytes() == before
+    assert [file.name for file in folder.glob("*.partial")] == []

@@ -9,11 +9,13 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager
 
 import grpc
+import psutil
 import pytest
 from google.protobuf.descriptor import Descriptor, FieldDescriptor, MethodDescriptor
+from grpc_health.v1.health_pb2 import HealthCheckRequest
 from octofold_proto.inference import grpc_service_pb2 as oip
 from octofold_proto.octofold.v1 import inference_pb2 as pb
-from support.grpc_calls import raw_stream
+from support.grpc_calls import health_stub, raw_stream
 from support.servers import ServerProcess, Start
 from support.spending import at_most
 
@@ -23,6 +25,11 @@ CPU_SECONDS = 0.4
 decoded before its fields were counted."""
 MEMORY_BYTES = 20 * SIZE
 """gRPC and Python hold a message several times over on its way."""
+
+MOST_BOARDS = 65_536
+SERVING_SECONDS = 0.02
+"""CPU time of the serving thread for a valid message of the most boards; it takes about 0.003."""
+MANY = 10
 
 LENGTH_DELIMITED = 2
 EMPTY = {
@@ -136,6 +143,44 @@ def test_no_half_million_boards_cost_more_than_their_size(server: ServerProcess)
         for method, shape, message in boards_that_are_no_boards():
             with spends_little(server, shape):
                 assert end_of(channel, method, message) is grpc.StatusCode.INVALID_ARGUMENT, shape
+
+
+def valid_messages() -> Iterator[tuple[str, bytes]]:
+    """Methods, and messages of the most boards that are allowed by default, which ask for everything."""
+    boards = bytes([1] * 16 * MOST_BOARDS)
+    everything = dict.fromkeys(("with_probabilities", "with_votes", "with_search", "with_value"), True)
+    moves = pb.NextMovesRequest(boards=boards, **everything)
+    yield "octofold.v1.OctofoldService/NextMoves", moves.SerializeToString()
+    streamed = pb.StreamNextMovesRequest(id=1, request=moves)
+    yield "octofold.v1.OctofoldService/StreamNextMoves", streamed.SerializeToString()
+    tensor = oip.ModelInferRequest.InferInputTensor(name="boards", datatype="UINT8", shape=[MOST_BOARDS, 16])
+    raw = oip.ModelInferRequest(model_name="fake", inputs=[tensor], raw_input_contents=[boards])
+    tensor.contents.uint_contents.extend(boards)
+    typed = oip.ModelInferRequest(model_name="fake", inputs=[tensor])
+    for method in ("ModelInfer", "ModelStreamInfer"):
+        for message in (raw, typed):
+            yield f"inference.GRPCInferenceService/{method}", message.SerializeToString()
+
+
+def cpu_by_thread(server: ServerProcess) -> dict[int, float]:
+    """CPU time in seconds."""
+    threads = psutil.Process(server.process.pid).threads()
+    return {one.id: one.user_time + one.system_time for one in threads}
+
+
+def test_the_largest_valid_messages_take_little_time_of_the_thread_that_serves(server: ServerProcess) -> None:
+    with grpc.insecure_channel(server.target) as channel:
+        before = cpu_by_thread(server)
+        for _ in range(1000):  # calls in which no other thread has a part
+            health_stub(channel).Check(HealthCheckRequest(), timeout=60)  # no other thread has a part in it
+        after = cpu_by_thread(server)
+        serving = max(after, key=lambda thread: after[thread] - before.get(thread, 0.0))
+        for method, message in valid_messages():
+            before = cpu_by_thread(server)
+            for _ in range(MANY):
+                assert end_of(channel, method, message) is grpc.StatusCode.OK, method
+            spent = cpu_by_thread(server)[serving] - before[serving]
+            assert spent < MANY * SERVING_SECONDS, f"{method}: {spent / MANY:.3f} s"
 
 
 def bodies() -> Iterator[tuple[str, bytes]]:
