@@ -148,8 +148,9 @@ def test_no_half_million_boards_cost_more_than_their_size(server: ServerProcess)
 def valid_messages() -> Iterator[tuple[str, bytes]]:
     """Methods, and messages of the most boards that are allowed by default, which ask for everything."""
     boards = bytes([1] * 16 * MOST_BOARDS)
-    everything = dict.fromkeys(("with_probabilities", "with_votes", "with_search", "with_value"), True)
-    moves = pb.NextMovesRequest(boards=boards, **everything)
+    moves = pb.NextMovesRequest(
+        boards=boards, with_probabilities=True, with_votes=True, with_search=True, with_value=True
+    )
     yield "octofold.v1.OctofoldService/NextMoves", moves.SerializeToString()
     streamed = pb.StreamNextMovesRequest(id=1, request=moves)
     yield "octofold.v1.OctofoldService/StreamNextMoves", streamed.SerializeToString()
