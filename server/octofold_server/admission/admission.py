@@ -140,7 +140,7 @@ class Admission:
     @property
     def ready(self) -> bool:
         """Whether new clients are welcome: between `open` and `leave`, if a model and the transport work."""
-        return self._wants_clients and self.models.any_ready and self.is_alive()
+        return self._wants_clients and bool(self.models.ready) and self.is_alive()
 
     def open(self) -> None:
         """Start to admit calls."""

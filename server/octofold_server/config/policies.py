@@ -23,6 +23,10 @@ class VersionPolicy:
     only: frozenset[int] | None = None
     """Allowed versions; None for all."""
 
+    def allows(self, version: int) -> bool:
+        """Whether the policy may select a version."""
+        return self.only is None or version in self.only
+
     def __str__(self) -> str:
         if self.only is not None:
             return ",".join(map(str, sorted(self.only)))

@@ -24,7 +24,12 @@ from octofold_server.batching.statistics import ModelStatistics
 from octofold_server.config.options import Config
 from octofold_server.models.loading import Loader, ServedModel
 from octofold_server.models.on_demand import WHEN_ASKED, OnDemand
-from octofold_server.models.reasons import BY_REQUEST, why_not_found, why_nothing_is_served
+from octofold_server.models.reasons import (
+    BY_REQUEST,
+    why_not_found,
+    why_not_loaded,
+    why_nothing_is_served,
+)
 from octofold_server.models.repository import VersionFolder, find_versions, read_card, versions_by_name
 from octofold_server.models.unloaded import Unloaded
 from octofold_server.models.version_index import State, VersionIndex, VersionStatus
@@ -36,7 +41,6 @@ if TYPE_CHECKING:  # an optional extra
 FOLDER_GONE = "its folder is gone; it serves until there is another version"
 
 _log = logging.getLogger(__name__)
-
 
 OnChange = Callable[[str, bool], None]
 
@@ -132,7 +136,8 @@ class Models:
     def resolve(self, name: str, version: str, *, loads: bool = False) -> ServedModel:
         """The model for a call; an empty name means the default, an empty version the newest ready.
 
-        With `loads`, a player that waits for the first call is loaded from now on.
+        With `loads`, a player that waits for the first call is loaded from now on. If an older version is
+        ready, it answers the calls without a version until then.
 
         Raises:
             UnknownModel: the version does not exist or is not ready; the message lists those that are.
@@ -147,6 +152,9 @@ class Models:
             status.reason == WHEN_ASKED and version in ("", str(status.version)) for status in known
         ):
             self._on_demand.load(name, self.load)
+        older = self._serving(name)
+        if older and not version:
+            return older[max(older)]
         ready = ", ".join(f"{served.name}/{served.version}" for served in self.served())
         raise why_not_found(name, version, known, ready)
 
@@ -164,11 +172,6 @@ class Models:
         others = self._serving(name).keys() - {canary.version}
         is_canary = not others or random.random() < canary.share
         return name, str(canary.version if is_canary else max(others))
-
-    @property
-    def any_ready(self) -> bool:
-        """Whether any model answers calls."""
-        return bool(self.ready)
 
     def index(self) -> list[VersionStatus]:
         """Every known version, sorted by name and version."""
@@ -206,14 +209,13 @@ class Models:
             self._unloaded.discard(name)
             self._on_demand.add(name)
             self._update(name, folders)
-            newest = max(self._allowed(name, folders), key=lambda folder: folder.version, default=None)
+            policy = self._config.versions.of(name)
+            newest = max((each.version for each in folders if policy.allows(each.version)), default=None)
             if newest is None:
-                raise ModelError(
-                    f"the policy {self._config.versions.of(name)} selects no version of {name!r}"
-                )
-            status = self._index.get(name, newest.version)
+                raise ModelError(f"the policy {policy} selects no version of {name!r}")
+            status = self._index.get(name, newest)
         if status is not None and status.reason:
-            raise ModelError(f"{name}/{newest.version}: {status.reason}")
+            raise ModelError(f"{name}/{newest}: {status.reason}")
 
     def reload(self) -> None:
         """Bring all models up to date with the repository, except those that were unloaded by request.
@@ -291,7 +293,7 @@ class Models:
         ready: dict[int, ServedModel] = {}
         failed: set[int] = set()
         reasons: dict[int, str] = {}
-        allowed = self._allowed(name, folders)
+        allowed = [folder for folder in folders if policy.allows(folder.version)]
         if folders and not allowed:
             there = ", ".join(str(folder.version) for folder in folders)
             _log.warning("the policy %s selects no version of %s, which has %s", policy, name, there)
@@ -309,7 +311,8 @@ class Models:
                 self._index.set(replace(status, state=State.FAILED, reason=reasons[version]))
         if not ready:  # an old answer is better than none
             ready = serving
-        self._swap(name, ready)
+        waiting = [version for version, reason in reasons.items() if reason == WHEN_ASKED]
+        self._swap(name, ready, newest=max(ready, default=0) > max(waiting, default=0))
         for version, served in ready.items():
             self._index.set(_ready(served, reasons.get(version, FOLDER_GONE)))
         for version, served in serving.items():
@@ -323,10 +326,6 @@ class Models:
             text = known.card_text if reasons[version] == WHEN_ASKED else ""
             self._index.set(VersionStatus(name, version, State.UNLOADED, reasons[version], card_text=text))
         self._index.forget(name, but=present | ready.keys())
-
-    def _allowed(self, name: str, folders: Iterable[VersionFolder]) -> list[VersionFolder]:
-        only = self._config.versions.of(name).only
-        return [folder for folder in folders if only is None or folder.version in only]
 
     def _try(self, folder: VersionFolder, current: ServedModel | None) -> tuple[ServedModel | None, str]:
         """The version from the current folder; or `current`, if any, and the error of the folder."""
@@ -344,27 +343,24 @@ class Models:
                 if self._on_demand.waits(card):
                     return None, WHEN_ASKED
             return self._loader.load(folder, card, text, self._index.statistics_of(name, version)), ""
-        except ModelError as error:
-            reason = str(error)
-            self.may_do_better |= _is_of_the_system(error)
-            _log.error("%s/%d cannot be served: %s", name, version, reason)
-        except MemoryError:
-            self.may_do_better = True
-            reason = "not enough memory"
-            _log.error("%s/%d cannot be served: %s", name, version, reason)
         except Exception as error:  # no error may affect other models
-            reason = f"unexpected {error!r}"
-            _log.exception("%s/%d cannot be served", name, version)
+            reason, may_pass = why_not_loaded(f"{name}/{version}", error)
+            self.may_do_better |= may_pass
         return current, reason if current is None else f"its newer files cannot be served: {reason}"
 
     def _serving(self, name: str) -> dict[int, ServedModel]:
         return {int(served.version): served for served in self.served() if served.name == name}
 
-    def _swap(self, name: str, ready: Mapping[int, ServedModel]) -> None:
-        """Make these the only versions that calls for this model find."""
+    def _swap(self, name: str, ready: Mapping[int, ServedModel], *, newest: bool = True) -> None:
+        """Make these the only versions that calls for this model find.
+
+        Without `newest`, a newer player waits: `resolve` has to see the calls that name no version.
+        """
         table = {key: served for key, served in self.ready.items() if key[0] != name}
-        for version in sorted(ready):
-            table[name, str(version)] = table[name, ""] = ready[version]
+        for version in ready:
+            table[name, str(version)] = ready[version]
+        if ready and newest:
+            table[name, ""] = ready[max(ready)]
         self.ready = table
         self._on_change(name, bool(ready))
 
@@ -394,13 +390,6 @@ class Models:
             )
         served.batcher.close()
         _log.info("%s/%d is drained", served.name, version)
-
-
-def _is_of_the_system(error: BaseException | None) -> bool:
-    """Whether an exception comes from one of the operating system, such as that too many files are open."""
-    while error is not None and not isinstance(error, OSError):
-        error = error.__cause__
-    return error is not None
 
 
 def _ready(served: ServedModel, reason: str = "") -> VersionStatus:
