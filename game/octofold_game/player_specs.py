@@ -7,7 +7,7 @@ A player and its requirements (numba for the players of Octofold) are imported o
 
 from collections.abc import Callable, Iterable
 from dataclasses import MISSING, Field, fields
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, NamedTuple, get_type_hints
 
@@ -64,25 +64,20 @@ def make_player(spec: str) -> MadePlayer:
     known = {entry.name: entry for entry in entry_points(group=GROUP)}
     if kind not in known:
         raise SpecError(f"unknown player {kind or spec!r}{_hint(kind, known)}")
-    player = _load(known[kind])
-    options = _options(kind, player, words)
+    entry = known[kind]
     try:
-        made = player(**options)
+        player = entry.load()
+        made = player(**_options(kind, player, words))
+    except ModuleNotFoundError as error:  # some are imported where a player is made
+        extra = entry.extras[0] if entry.extras else "players"
+        raise PlayerMissing(f"the player {kind} needs {error.name}: run {install_command(extra)}") from None
+    except SpecError:
+        raise
     except (ValueError, OSError) as error:
         raise PlayerMissing(f"player {spec}: {error}") from None
-    distribution = known[kind].dist
+    distribution = entry.dist
     assert distribution is not None  # the entry point comes from an installed package
     return MadePlayer(kind, made, distribution.version)
-
-
-def _load(entry: EntryPoint) -> Any:
-    try:
-        return entry.load()
-    except ModuleNotFoundError as error:
-        extra = entry.extras[0] if entry.extras else "players"
-        raise PlayerMissing(
-            f"the player {entry.name} needs {error.name}: run {install_command(extra)}"
-        ) from None
 
 
 def _options(kind: str, player: Any, words: str) -> dict[str, Any]:

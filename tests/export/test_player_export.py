@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
+from numpy.typing import NDArray
+from octofold_client import Client
 from octofold_client.evaluation.summary import GameSummary, Summary
+from octofold_client.rpc.local_server import LocalServer
 from octofold_export.checks.judges import find_judge, read_judge
 from octofold_export.cli import main
 from octofold_export.errors import ExportError
@@ -22,6 +27,9 @@ from octofold_players.expectimax.player import HeuristicExpectimaxPlayer
 from octofold_players.ntuple.network import NTupleNetwork
 from octofold_players.ntuple.player import NTuplePlayer
 from octofold_players.perimeter.player import PerimeterPlayer
+from octofold_training.checkpoints import save
+from octofold_training.games.lazyzero_player import LazyZeroPlayer
+from octofold_training.networks.build import build
 
 ANOTHER_KIND = """
 from dataclasses import dataclass
@@ -110,7 +118,7 @@ def test_the_tables_of_a_player_are_published_with_their_digests(folder: Path, t
     for name, listed in card.player.files.items():
         assert name == listed.file
         assert hashlib.sha256((version / listed.file).read_bytes()).hexdigest() == listed.sha256
-    assert card.checkpoint_sha256 == PerimeterPlayer(folder).sha256
+    assert card.checkpoint_sha256 == PerimeterPlayer(folder).sha256 == PerimeterPlayer(version).sha256
 
 
 def test_a_network_that_ships_in_small_form_is_published_unpacked(tmp_path: Path) -> None:
@@ -229,3 +237,59 @@ def test_neither_torch_nor_onnx_is_needed(tmp_path: Path) -> None:
     )
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=100)
     assert ended.returncode == 0, ended.stderr
+
+
+@pytest.fixture(scope="module")
+def network(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A checkpoint with a policy and a value, and in models/ the version of it that export publishes."""
+    folder = tmp_path_factory.mktemp("network")
+    architecture = {"kind": "residual", "channels": 4, "blocks": 1, "head_blocks": 1, "head_width": 8}
+    torch.manual_seed(3)
+    save(folder / "checkpoint", build(architecture), architecture, {})
+    flags = ["--name", "net", "--models", str(folder / "models"), "--precisions", "fp32", "--symmetries", "1"]
+    assert main(["--checkpoint", str(folder / "checkpoint"), *flags]) == 0
+    return folder
+
+
+def test_a_player_that_asks_a_network_names_it_by_its_digest(
+    network: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    models = shutil.copytree(network / "models", tmp_path / "models")
+    assert published(models, f"lazyzero:{models}/net/1,rollouts=20") == 0
+    card = read_card(models / "mine" / "1")
+    assert card.player is not None
+    assert card.player.options == {"rollouts": 20}
+    assert (card.value_unit, card.largest_exponent) == ("rollouts", 17)
+    digest = hashlib.sha256((models / "net" / "1" / "card.json").read_bytes()).hexdigest()
+    named = card.player.versions["network"]
+    assert (named.name, named.version, named.card_sha256) == ("net", 1, digest)
+    assert "Its network is version 1 of `net`." in (models / "mine" / "1" / "README.md").read_text()
+    capsys.readouterr()
+    assert published(tmp_path / "others", f"lazyzero:{models}/net/1") == 1
+    assert f"{models}/net/1 is not in {tmp_path / 'others'}" in capsys.readouterr().err
+    assert published(models, f"lazyzero:{network}/checkpoint") == 1
+    assert f"checkpoint is not published: octofold-export --checkpoint {network}" in capsys.readouterr().err
+    assert contents(models / "mine") == ["1", "README.md", "card.json"]
+
+
+def test_a_served_network_finds_what_the_player_finds_in_this_process(
+    network: Path, tmp_path: Path, boards: NDArray[np.uint8]
+) -> None:
+    """Exactly what that of the published network finds, and the moves of the checkpoint."""
+    models = shutil.copytree(network / "models", tmp_path / "models")
+    assert published(models, f"lazyzero:{models}/net/1,rollouts=20") == 0
+    boards = boards[:: len(boards) // 40][:40]
+    expected = LazyZeroPlayer(models / "net" / "1", rollouts=20).action_values(boards)
+    trained = LazyZeroPlayer(network / "checkpoint", rollouts=20)
+    with (
+        LocalServer(models, ("--players", "lazyzero")) as server,
+        Client(server.target, model="mine") as client,
+    ):
+        for rows in (slice(0, 40), slice(0, 1), slice(1, 3), slice(3, 10), slice(10, 40)):
+            found = client.next_moves(boards[rows])
+            assert found.values is not None
+            assert np.array_equal(found.values, expected[rows])
+            assert found.moves.tolist() == trained.next_moves(boards[rows]).tolist()
+        longer = client.next_move(boards[5], search_seconds=0.5).values
+        assert longer is not None
+        assert longer[np.isfinite(longer)].sum() > 20

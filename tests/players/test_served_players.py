@@ -223,8 +223,15 @@ def test_a_network_that_is_wrong_is_one_line(folder: Path) -> None:
         NTuplePlayer.served({}, {}, {}, 1)
 
 
+class NotAsked:
+    largest_exponent, threads = 17, 1
+
+    def __call__(self, output: str, boards: NDArray[np.uint8], /) -> NDArray[np.float32]:
+        raise AssertionError(output, boards)
+
+
 def test_a_kind_without_files_refuses_files_and_other_versions() -> None:
     with pytest.raises(OctofoldError, match=r"^expectimax has no use for kept\.npy$"):
         HeuristicExpectimaxPlayer.served({}, {"kept.npy": np.zeros(1, np.uint8)}, {}, 1)
     with pytest.raises(OctofoldError, match=r"^expectimax has no use for policy$"):
-        HeuristicExpectimaxPlayer.served({}, {}, {"policy": lambda _: {}}, 1)
+        HeuristicExpectimaxPlayer.served({}, {}, {"policy": NotAsked()}, 1)

@@ -8,7 +8,7 @@ passes them on; the class opens no path itself.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -21,12 +21,27 @@ GROUP = "octofold.players"
 Option = bool | int | float | str
 """The value of an option in a card."""
 
-Evaluator = Callable[[NDArray[np.uint8]], Mapping[str, NDArray[np.generic]]]
-"""Answers boards `[N, 16]` with the outputs of another version of the repository, by their names."""
-
-
 FileSource = Path | bytes | NDArray[np.generic]
 """A file, its bytes, or the array of an `.npy` file."""
+
+
+class Evaluator(Protocol):
+    """The network of another version of the repository; several threads may ask it at the same time."""
+
+    largest_exponent: int
+    """Of the tiles that it knows."""
+    threads: int
+    """How many threads should ask it at the same time: the cores, or one for a GPU."""
+
+    def __call__(self, output: str, boards: NDArray[np.uint8], /) -> NDArray[np.float32]:
+        """One of its outputs for boards `[N, 16]`, by its name in `octofold_game.contract.model`.
+
+        On a CPU, the answer for a board does not depend on the others.
+
+        Raises:
+            OctofoldError: it has no such output. If it fails, it may raise any exception.
+        """
+        ...
 
 
 class Limits(NamedTuple):
@@ -99,6 +114,18 @@ class ServedKind(Protocol):
         Raises:
             OctofoldError: an option is unknown or out of range, or a file is missing, damaged or of a format
                 that this version does not read. The message is one line.
+        """
+        ...
+
+
+class HasVersions(Protocol):
+    """A player that asks networks of the repository in which it is published."""
+
+    def served_versions(self) -> Mapping[str, tuple[Path, Evaluator]]:
+        """The folders of the versions, and what asks them in this process, by the role of each.
+
+        Raises:
+            OctofoldError: the player asks a network that is not published. The message is one line.
         """
         ...
 

@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from octofold_game.contract.model import BOARDS, LEGAL, MOVE
 from octofold_proto.onnx import graph_pb2 as onnx
 
-from octofold_server.backends.onnx_pruning import ancestors, prune
+from octofold_server.backends.onnx_pruning import ancestors, keep_outputs, prune
 from octofold_server.backends.onnx_tables import TABLES
 
 VIEWS = 8
@@ -54,10 +54,7 @@ def move_graph(model: bytes) -> bytes | None:
     graph = parsed.graph
     if any(each.HasField("g") or each.graphs for node in graph.node for each in node.attribute):
         return None  # graphs inside nodes read tensors that the nodes do not name
-    outputs = [each for each in graph.output if each.name == MOVE.name]
-    del graph.output[:]
-    graph.output.extend(outputs)
-    prune(graph)
+    keep_outputs(graph, {MOVE.name})
     parts = _Parts.of(graph)
     if parts is not None:
         _Stages(graph, parts).make()

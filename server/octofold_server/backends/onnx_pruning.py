@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from octofold_proto.onnx import graph_pb2 as onnx
+
+
+def keep_outputs(graph: onnx.Graph, names: Collection[str]) -> None:
+    """Remove all outputs but these, and what only the others need."""
+    kept = [each for each in graph.output if each.name in names]
+    del graph.output[:]
+    graph.output.extend(kept)
+    prune(graph)
 
 
 def prune(graph: onnx.Graph) -> None:

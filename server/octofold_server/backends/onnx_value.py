@@ -18,7 +18,7 @@ from octofold_proto.onnx import graph_pb2 as onnx
 
 from octofold_server.backends.backend import EVERYTHING, Asked, Backend, Layout, Moves, Tensors
 from octofold_server.backends.onnx_backend import EXAMPLES, NO_TENSORS, onnx_lanes
-from octofold_server.backends.onnx_pruning import prune
+from octofold_server.backends.onnx_pruning import keep_outputs
 from octofold_server.backends.onnx_session import GraphError, first_line, new_session
 
 _NAMES = [tensor.name for tensor in (*OUTPUTS, VALUE)]
@@ -46,12 +46,10 @@ def _without_value(model: bytes) -> bytes | None:
     if _OUTPUT.search(model) is None:
         return None
     parsed = onnx.Model.FromString(model)
-    kept = [output for output in parsed.graph.output if output.name != VALUE.name]
-    if len(kept) == len(parsed.graph.output):
+    names = {output.name for output in parsed.graph.output}
+    if VALUE.name not in names:
         return None
-    del parsed.graph.output[:]
-    parsed.graph.output.extend(kept)
-    prune(parsed.graph)
+    keep_outputs(parsed.graph, names - {VALUE.name})
     return parsed.SerializeToString()
 
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from importlib.metadata import EntryPoint, entry_points
+from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
 from octofold_game.commands.extras import install_command
 from octofold_game.contract.model import LEGAL, ServedPlayer
-from octofold_game.contract.searches import GROUP, Limits, Search
+from octofold_game.contract.searches import GROUP, Evaluator, Limits, Search
 from octofold_game.errors import OctofoldError
 from octofold_game.rules import legal_moves
 
@@ -21,6 +22,8 @@ from octofold_server.backends.backend import EVERYTHING, UNFINISHED, Asked, Back
 from octofold_server.backends.onnx_backend import EXAMPLES
 
 DISTRIBUTION = "octofold"
+
+NO_EVALUATORS: Mapping[str, Evaluator] = MappingProxyType({})
 
 WARM_UP = Limits(seconds=0.1)
 """For each board that a new search is tried with."""
@@ -52,13 +55,20 @@ class Kinds:
                 )
         self._allowed = {name: installed[name] for name in sorted(named)}
 
-    def search(self, player: ServedPlayer, files: Mapping[str, NDArray[np.uint8]], cores: int) -> Search:
+    def search(
+        self,
+        player: ServedPlayer,
+        files: Mapping[str, NDArray[np.uint8]],
+        cores: int,
+        evaluators: Mapping[str, Evaluator] = NO_EVALUATORS,
+    ) -> Search:
         """A search as a card describes it.
 
         Args:
             player: the description.
             files: the content of its files by name.
             cores: the cores that a call of the search may use.
+            evaluators: the other versions that it names, by role.
 
         Raises:
             BackendError: the kind is not allowed or cannot be served here, or its options or files are wrong.
@@ -67,9 +77,6 @@ class Kinds:
         if point is None:
             allowed = ", ".join(self._allowed) or "none"
             raise BackendError(f"the kind of player {kind!r} is not allowed; --players allows {allowed}")
-        if player.versions:
-            raise BackendError(f"the player asks {next(iter(player.versions.values())).name}, another model: "
-                               "this server cannot do that")  # fmt: skip
         try:
             served = getattr(point.load(), "served", None)
         except ImportError as error:
@@ -79,7 +86,7 @@ class Kinds:
         if served is None:
             raise BackendError(f"players of the kind {kind!r} cannot be served")
         try:
-            search: Search = served(player.options, files, {}, cores)
+            search: Search = served(player.options, files, evaluators, cores)
         except BackendError:
             raise
         except OctofoldError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,11 +21,13 @@ from octofold_game.contract.model import (
     VALUE,
     Card,
     GraphFile,
+    OtherVersion,
     Precision,
 )
 from octofold_proto.errors import ModelError
 
 from octofold_server.backends.backend import Backend, BackendError, BackendFactory, Layout
+from octofold_server.backends.onnx_evaluator import DEVICE_ROWS, OnnxEvaluator
 from octofold_server.backends.onnx_value import ValueBackend
 from octofold_server.backends.players import Kinds, PlayerBackend
 from octofold_server.batching.batcher import Batcher
@@ -42,6 +45,7 @@ from octofold_server.models.repository import (
     VersionFolder,
     choose_precision,
     cpu_has_vnni,
+    read_card,
     read_model,
     read_tensors,
 )
@@ -137,11 +141,11 @@ class Loader:
             self._signatures.check(folder.path, card_text)
         load = self._load_graph if card.player is None else self._load_player
         served = load(folder, card, card_text, statistics)
-        batcher = served.batcher
+        batcher, on_host = served.batcher, card.player and not card.player.versions
         _log.info(
             "%s/%s is ready: %s on %s, %d lane%s, batches of up to %d",
             served.name, served.version, served.precision or f"player {card.player and card.player.kind}",
-            "cpu" if card.player else self._device, batcher.lanes, "s" * (batcher.lanes > 1),
+            "cpu" if on_host else self._device, batcher.lanes, "s" * (batcher.lanes > 1),
             batcher.max_batch_size,
         )  # fmt: skip
         return served
@@ -178,8 +182,13 @@ class Loader:
         player = card.player
         assert player is not None
         lanes, cores = choose_search_layout(self._config)
+        repository = folder.path.parent.parent
         try:
-            search = self._kinds.search(player, self._player_files.map(folder.path, player), cores)
+            evaluators = {
+                role: self._evaluator(repository, other, cores) for role, other in player.versions.items()
+            }
+            files = self._player_files.map(folder.path, player)
+            search = self._kinds.search(player, files, cores, evaluators)
             if search.largest_exponent < card.largest_exponent:
                 raise BackendError(
                     f"the player accepts tiles up to exponent {search.largest_exponent}, but "
@@ -203,6 +212,26 @@ class Loader:
         return ServedModel(
             name, version, card.largest_exponent, card, card_text, "", batcher, statistics, outputs
         )
+
+    def _evaluator(self, repository: Path, other: OtherVersion, cores: int) -> OnnxEvaluator:
+        """What asks another version that a player names.
+
+        Raises:
+            ModelError: it is missing, is not the one of the player's card, or holds no network.
+        """
+        path = repository / other.name / str(other.version)
+        try:
+            card, text = read_card(VersionFolder(other.name, other.version, path))
+            if hashlib.sha256(text.encode()).hexdigest() != other.card_sha256.lower():
+                raise ModelError(f"{CARD_FILE} is not the one that the player was published with")
+            file = card.precisions.get("fp32")
+            if file is None:
+                raise ModelError("it holds no network")
+            layout = Layout(self._device, DEVICE_ROWS, lanes=1, tf32=self._config.tf32)
+            model, tensors = read_model(path, file), read_tensors(path, file)
+            return OnnxEvaluator(model, layout, tensors, card.largest_exponent, cores)
+        except (BackendError, ModelError) as error:
+            raise ModelError(f"{other.name}/{other.version}, which it asks: {error}") from error
 
     def _new_warm_backends(self, folder: Path, file: GraphFile, layout: Layout) -> Sequence[Backend]:
         try:

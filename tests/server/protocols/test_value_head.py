@@ -6,9 +6,7 @@ from collections.abc import Iterator
 
 import grpc
 import numpy as np
-import onnx
 import pytest
-from octofold_game.contract.model import VALUE
 from octofold_proto.inference import grpc_service_pb2 as oip
 from octofold_proto.inference.grpc_service_pb2_grpc import GRPCInferenceServiceStub
 from octofold_proto.octofold.v1 import inference_pb2 as pb
@@ -16,9 +14,9 @@ from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
 from octofold_server.backends.backend import Layout
 from octofold_server.backends.onnx_session import GraphError
 from octofold_server.backends.onnx_value import network_lanes
-from onnx import TensorProto, helper, numpy_helper
 from support.forked_servers import ServerForks
 from support.servers import Ask, ServerProcess, server_starter, write_model
+from support.valued_graphs import valued
 
 WORTH = np.array([0, 0.5, 2, -1, 3, 4, 5, 6], np.float32)
 """Of each exponent. The value of a board is their sum; with a larger tile it cannot be computed."""
@@ -27,24 +25,12 @@ VALUES = WORTH[BOARDS].sum(axis=1).tolist()
 TOO_LARGE = np.full((1, 16), 9, np.uint8)
 
 
-def valued(graph: bytes, table: np.ndarray = WORTH, shape: tuple[str | int, ...] = ("N",)) -> bytes:
-    """The graph with the output `value` behind the others."""
-    model = onnx.load_from_string(graph)
-    model.graph.node.append(helper.make_node("Gather", ["table", "numbers"], ["worths"]))
-    model.graph.node.append(
-        helper.make_node("ReduceSum", ["worths", "cells"], [VALUE.name], keepdims=len(shape) - 1)
-    )
-    model.graph.initializer.append(numpy_helper.from_array(table, "table"))
-    model.graph.output.append(helper.make_tensor_value_info(VALUE.name, TensorProto.FLOAT, shape))
-    return bytes(model.SerializeToString())
-
-
 @pytest.fixture(scope="module")
 def server(
     tmp_path_factory: pytest.TempPathFactory, server_forks: ServerForks, graph: bytes
 ) -> Iterator[ServerProcess]:
     folder = tmp_path_factory.mktemp("values")
-    write_model(folder / "models", valued(graph), "valued", value_unit="points")
+    write_model(folder / "models", valued(graph, WORTH), "valued", value_unit="points")
     write_model(folder / "models", graph, "plain")
     with server_starter(folder, server_forks, folder / "models") as start:
         yield start("--default-model", "valued", rest=True)

@@ -1,6 +1,7 @@
 """The player of a LazyZero network keeps the promises of local players, and moves as its rollouts say."""
 
-import math
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -8,11 +9,17 @@ import pytest
 import torch
 from octofold_client.contenders.player_specs import local_player
 from octofold_client.errors import EvaluationError
+from octofold_game.bitboards import pack
+from octofold_game.errors import OctofoldError
 from octofold_game.rules import legal_moves
+from octofold_game.spawns import SpawnStream
 from octofold_training import checkpoints
-from octofold_training.games.environment import Environment
+from octofold_training.games.environment import Environment, MoveTable
 from octofold_training.games.lazyzero_player import LazyZeroPlayer
+from octofold_training.games.policy_rollouts import PolicyRollouts
 from octofold_training.networks.build import build
+from octofold_training.networks.matrix_form import MatrixForm
+from octofold_training.networks.residual_network import ResidualNetwork
 
 NETWORK = {"kind": "residual", "channels": 4, "blocks": 1, "head_blocks": 1, "head_width": 16}
 
@@ -50,20 +57,70 @@ def test_moves_are_legal_and_depend_only_on_the_board(tmp_path: Path, boards: np
     )
 
 
-def test_a_move_that_loses_at_once_begins_few_rollouts(tmp_path: Path) -> None:
-    """Moving left leaves no merge, whatever spawns; moving up or right leaves one for certain."""
-    folder = written(tmp_path / "net")
+def test_the_player_makes_the_rollouts_that_training_makes(tmp_path: Path, boards: np.ndarray) -> None:
+    """With the same random numbers; the same network in single precision draws the same moves."""
+    player = LazyZeroPlayer(written(tmp_path / "net"), rollouts=40)
+    values = player.action_values(boards)[1:]
+    legal = legal_moves(boards[1:])
+    search = PolicyRollouts(40, 3, 1.0, MoveTable(torch.device("cpu")))
+    form = MatrixForm(build_from(tmp_path / "net"), torch.float32)
+    shares = search.shares(form, torch.from_numpy(boards[1:]), torch.from_numpy(legal), Uniform(boards[1:]))
+    assert np.array_equal(np.where(legal, np.rint(shares.numpy() * 40), -np.inf), values)
+
+
+def build_from(folder: Path) -> ResidualNetwork:
     network = checkpoints.load(folder).network
-    with torch.no_grad():  # all moves are equally likely, and any game has three moves left
-        for head, bias in ((network.policy, 0.0), (network.value, math.log(3))):
-            last = head[-1]  # type: ignore[index]
-            last.weight.zero_()  # type: ignore[union-attr]
-            last.bias.fill_(bias)  # type: ignore[union-attr]
-    checkpoints.save(folder, network, NETWORK, {})
-    board = np.array([[1, 2, 3, 4, 1, 1, 7, 8, 3, 4, 5, 6, 4, 5, 6, 5]], np.uint8)
-    up, right, _, left = LazyZeroPlayer(folder, rollouts=60, depth=1).action_values(board)[0]
-    assert left * 3 < min(up, right)
-    assert LazyZeroPlayer(folder, rollouts=60, depth=1).next_moves(board)[0] in (0, 1)
+    assert isinstance(network, ResidualNetwork)
+    return network
+
+
+class Uniform:
+    """The player's numbers for boards, in order."""
+
+    def __init__(self, boards: np.ndarray) -> None:
+        self._stream, self._boards, self._drawn = SpawnStream(0), pack(boards)[:, None], 0
+
+    def __call__(self, columns: int) -> torch.Tensor:
+        numbers = np.arange(self._drawn, self._drawn + columns, dtype=np.uint64)
+        self._drawn += columns
+        bits = self._stream.bits(self._boards, numbers[None])
+        return torch.from_numpy((bits >> np.uint64(40)).astype(np.float32) * np.float32(2.0**-24))
+
+
+def test_a_server_that_serves_it_needs_no_torch() -> None:
+    program = (
+        "import sys; sys.modules['torch'] = None\n"
+        "from octofold_training.games.lazyzero_player import LazyZeroPlayer as player\n"
+        "class Network: threads, largest_exponent = 1, 17\n"
+        "assert player.served({'rollouts': 5}, {}, {'network': Network()}, 1).value_unit == 'rollouts'"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=100)
+
+
+@pytest.mark.parametrize(
+    ("options", "files", "roles", "message"),
+    [
+        ({}, [], [], "lazyzero needs another version of the repository as its network"),
+        ({}, [], ["network", "judge"], "lazyzero has no use for judge"),
+        ({}, ["a.npy"], ["network"], "lazyzero has no use for a.npy"),
+        ({"rollouts": 0}, [], ["network"], "rollouts 0 is not in 1 to 1000000"),
+        (
+            {"rollout": 1},
+            [],
+            ["network"],
+            "lazyzero has no option rollout (choose from rollouts, depth, puct, ",
+        ),
+    ],
+)
+def test_a_card_that_is_wrong_is_one_line(
+    options: dict[str, int], files: list[str], roles: list[str], message: str, tmp_path: Path
+) -> None:
+    network = LazyZeroPlayer(written(tmp_path / "net")).network
+    with pytest.raises(OctofoldError) as refusal:
+        LazyZeroPlayer.served(
+            options, {name: np.zeros(1, np.uint8) for name in files}, dict.fromkeys(roles, network), 1
+        )
+    assert str(refusal.value).startswith(message)
 
 
 def test_the_digest_is_of_the_weights_and_the_options_and_not_of_the_path(tmp_path: Path) -> None:

@@ -1,31 +1,28 @@
-"""The player of a network with a policy and a value: rollouts before each move, as LazyZero is evaluated."""
+"""The player of a network with a policy and a value: rollouts before each move, as LazyZero is evaluated.
+
+A server imports this module, too. So torch is imported only where a checkpoint is read.
+"""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from octofold_game.bitboards import unpack
-from octofold_game.rules import legal_moves
-from octofold_game.spawns import SpawnStream
-from octofold_players.local_player import ValuePlayer, check_option
-from octofold_players.rollouts.random_player import LARGEST_SEED
-from torch import Tensor
-
-from octofold_training.checkpoints import CheckpointError, load
-from octofold_training.games.environment import MoveTable
-from octofold_training.games.policy_rollouts import PolicyRollouts
-from octofold_training.networks.matrix_form import MatrixForm
-from octofold_training.networks.residual_network import ResidualNetwork
+from octofold_game.contract.model import CARD_FILE, PROBABILITIES
+from octofold_game.contract.searches import Evaluator, Limits, Option
+from octofold_game.errors import OctofoldError
+from octofold_game.rules import LARGEST_EXPONENT, legal_moves
+from octofold_players.local_player import OptionError, ValuePlayer, card_options
+from octofold_players.rollouts.network_version import NetworkVersion
+from octofold_players.rollouts.policy_rollouts import PolicyRollouts
 
 _ROWS = 4  # the number of boards is a multiple of this: smaller products of matrices round otherwise
+_ROLE = "network"
 
 
 @dataclass(frozen=True)
@@ -37,10 +34,12 @@ class LazyZeroPlayer(ValuePlayer):
     """
 
     kind: ClassVar[str] = "lazyzero"
-    value_unit: ClassVar[str] = "rollouts"
+    value_unit: ClassVar[str] = PolicyRollouts.value_unit
+    revision: ClassVar[int] = 2
 
     checkpoint: Path
-    """The folder of the network, such as `checkpoints/lazyzero`."""
+    """The folder of the network, such as `checkpoints/lazyzero`, or of a published one with a value, such as
+    `models/lazyzero/1`."""
     rollouts: int = 500
     """Rollouts before each move."""
     depth: int = 3
@@ -52,69 +51,96 @@ class LazyZeroPlayer(ValuePlayer):
 
     def __post_init__(self) -> None:
         """Raises `ValueError` for options that are out of range, and for what is no such network."""
-        check_option("rollouts", self.rollouts, 1, 10**6)
-        check_option("depth", self.depth, 1, 100)
-        check_option("puct", self.puct, 0, 1e6)
-        check_option("seed", self.seed, 0, LARGEST_SEED)
-        _ = self.network  # read now: a missing file is better known before the first move
+        _ = self._search  # read now: a missing file is better known before the first move
+
+    @classmethod
+    def served(
+        cls,
+        options: Mapping[str, Option],
+        files: Mapping[str, NDArray[np.uint8]],
+        evaluators: Mapping[str, Evaluator],
+        cores: int,
+    ) -> PolicyRollouts:
+        """As `octofold_game.contract.searches.ServedKind.served`."""
+        useless = [*files, *(role for role in evaluators if role != _ROLE)]
+        chosen = card_options(cls, options, useless)
+        if _ROLE not in evaluators:
+            raise OptionError(f"{cls.kind} needs another version of the repository as its {_ROLE}")
+        return PolicyRollouts(evaluators[_ROLE], **chosen, cores=cores)
+
+    def served_versions(self) -> dict[str, tuple[Path, Evaluator]]:
+        """As `octofold_game.contract.searches.HasVersions.served_versions`."""
+        if not isinstance(self.network, NetworkVersion):
+            raise OptionError(
+                f"{self.checkpoint} is not published: octofold-export --checkpoint {self.checkpoint} "
+                f"--name NAME does that, and {self.kind}:models/NAME/VERSION asks what it published"
+            )
+        return {_ROLE: (self.checkpoint, self.network)}
+
+    @property
+    def largest_exponent(self) -> int:  # type: ignore[override]
+        """Of the tiles that the network knows."""
+        return self.network.largest_exponent
 
     @cached_property
-    def network(self) -> ResidualNetwork:
-        """The network, in evaluation mode."""
-        try:
-            network = load(self.checkpoint).network
-        except CheckpointError as error:
-            raise ValueError(str(error)) from error
-        if not isinstance(network, ResidualNetwork):
-            raise ValueError(f'{self.checkpoint} has no value: lazyzero plays networks of kind = "residual"')
-        return network
-
-    @cached_property
-    def _form(self) -> MatrixForm:
-        return MatrixForm(self.network, torch.float32)
+    def network(self) -> NetworkVersion | CheckpointNetwork:
+        """What answers the questions of the rollouts."""
+        if not (self.checkpoint / CARD_FILE).exists():
+            return CheckpointNetwork(self.checkpoint)
+        return NetworkVersion(self.checkpoint)
 
     @cached_property
     def _search(self) -> PolicyRollouts:
-        return PolicyRollouts(self.rollouts, self.depth, self.puct, MoveTable(torch.device("cpu")))
+        options = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "checkpoint"}
+        return PolicyRollouts(self.network, **options)
 
     def _values(self, boards: NDArray[np.uint64]) -> NDArray[np.float64]:
-        values = np.full((len(boards), 4), -math.inf)
-        legal = np.asarray(legal_moves(unpack(boards)))
-        running = legal.any(axis=1)
-        if running.any():
-            counts = self._counts(boards[running], legal[running])
-            values[running] = np.where(legal[running], counts, -math.inf)
-        return values
-
-    def _counts(self, boards: NDArray[np.uint64], legal: NDArray[np.bool_]) -> NDArray[np.float32]:
-        """How many rollouts began with each move `[N, 4]`, of boards `[N]` that have legal moves `[N, 4]`."""
-        padded = np.pad(boards, (0, -len(boards) % _ROWS), "edge")
-        padded_legal = np.pad(legal, ((0, -len(legal) % _ROWS), (0, 0)), "edge")
-        shares = self._search.shares(
-            self._form,
-            torch.from_numpy(unpack(padded)),
-            torch.from_numpy(padded_legal),
-            _BoardsUniform(self.seed, padded),
-        )
-        counts: NDArray[np.float32] = np.rint(shares.numpy()[: len(boards)] * self.rollouts)
-        return counts
+        values = self._search.find_packed(boards, Limits()).values
+        assert values is not None
+        return values.astype(np.float64)
 
     def _trained(self) -> Iterable[NDArray[np.generic]]:
-        for weights in self.network.state_dict().values():
+        return self.network.numbers()
+
+
+class CheckpointNetwork:
+    """Implements `Evaluator` with the network of a checkpoint, in torch.
+
+    Raises:
+        OptionError: the checkpoint cannot be read, or has no value.
+    """
+
+    largest_exponent = LARGEST_EXPONENT
+    threads = 1  # torch shares the boards among its own
+
+    def __init__(self, folder: Path) -> None:
+        import torch
+
+        from octofold_training import checkpoints
+        from octofold_training.networks.matrix_form import MatrixForm
+        from octofold_training.networks.residual_network import ResidualNetwork
+
+        try:
+            self._network = checkpoints.load(folder).network
+        except OctofoldError as error:
+            raise OptionError(str(error)) from error
+        if not isinstance(self._network, ResidualNetwork):
+            raise OptionError(f'{folder} has no value: lazyzero plays networks of kind = "residual"')
+        self._form = MatrixForm(self._network, torch.float32)
+        self._tensor = torch.from_numpy
+
+    def __call__(self, output: str, boards: NDArray[np.uint8], /) -> NDArray[np.float32]:
+        """As `Evaluator`: `probabilities` or `value`."""
+        padded = self._tensor(np.pad(boards, ((0, -len(boards) % _ROWS), (0, 0)), "edge"))
+        if output != PROBABILITIES.name:
+            return np.asarray(self._form.values(padded))[: len(boards)]
+        legal = legal_moves(boards)
+        logits = np.where(legal, np.asarray(self._form.logits(padded))[: len(boards)], np.float32(-1e30))
+        shares = np.exp(logits - logits.max(axis=1, keepdims=True)) * legal
+        probabilities: NDArray[np.float32] = shares / np.maximum(shares.sum(axis=1, keepdims=True), 1e-30)
+        return probabilities
+
+    def numbers(self) -> Iterable[NDArray[np.generic]]:
+        """The trained numbers."""
+        for weights in self._network.state_dict().values():
             yield weights.numpy()
-
-
-class _BoardsUniform:
-    """Numbers that depend only on the seed, the board and how many were drawn before."""
-
-    def __init__(self, seed: int, boards: NDArray[np.uint64]) -> None:
-        self._stream = SpawnStream(seed)
-        self._boards = boards[:, None]
-        self._drawn = 0
-
-    def __call__(self, columns: int) -> Tensor:
-        numbers = np.arange(self._drawn, self._drawn + columns, dtype=np.uint64)
-        self._drawn += columns
-        bits = self._stream.bits(self._boards, numbers[None])
-        # float32 has 24 binary digits; one more would round some numbers up to 1
-        return torch.from_numpy((bits >> np.uint64(40)).astype(np.float32) * np.float32(2.0**-24))
