@@ -169,20 +169,22 @@ def load_tables(folder: Path) -> tuple[EndgameTable, ...]:
 def table_files(folder: Path) -> dict[str, Path]:
     """The files of the tables that `load_tables` takes, by the names that `read_tables` expects.
 
+    In a published version, all tables are in one folder, and their files already have these names.
+
     Raises:
         TableFileError: there are none, or a table is not described as one.
     """
-    found: dict[str, tuple[int, Path]] = {}
-    for file in sorted(folder.glob(f"*/{_DESCRIPTION}")):
-        described = _described(mapped(file), file)
+    found: dict[str, tuple[int, str]] = {}
+    for file in sorted([*folder.glob(f"*/{_DESCRIPTION}"), *folder.glob(f"*.{_DESCRIPTION}")]):
+        described, start = _described(mapped(file), file), str(file).removesuffix(_DESCRIPTION)
         found[described.formation.name] = max(
-            (described.largest, file.parent), found.get(described.formation.name, (0, file.parent))
+            (described.largest, start), found.get(described.formation.name, (0, start))
         )
     if not found:
         raise TableFileError(f"{folder}: no endgame tables; make them with octofold-train endgame")
     return {
-        f"{each.name}.{file}": each / file
-        for _, each in found.values()
+        f"{Path(start[:-1]).name}.{file}": Path(start + file)
+        for _, start in found.values()
         for file in (_DESCRIPTION, *(f"{name}.npy" for name in _ARRAYS))
     }
 
