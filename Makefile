@@ -54,7 +54,7 @@ teacher: $(VENV)/dev ## models/teacher: a large n-tuple network, trained in hour
 tables: $(VENV)/players ## models/perimeter: the strongest player, whose endgame tables take minutes and 1.4 GB; goes on where it stopped
 	$(BIN)/octofold-train endgame
 	@test -e models/perimeter/1 || $(BIN)/octofold-export --player perimeter:runs/endgame --name perimeter --version 1
-	@echo "make play MODEL=perimeter plays with them"
+	@echo "make play MODEL=perimeter plays with them; docs/players.md says how their strength gets into the card"
 
 bench: $(VENV)/dev ## measure the rules, the graph and the service on this machine
 	$(BIN)/python bench/strength/rules.py

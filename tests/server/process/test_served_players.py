@@ -6,7 +6,6 @@ import http.client
 import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import grpc
@@ -14,50 +13,36 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from octofold_client import Client
-from octofold_game.contract.model import ServedPlayer
 from octofold_game.episodes import Episodes
 from octofold_game.player import Player
-from octofold_players.endgame.formation import SIX
-from octofold_players.endgame.solver import solve
-from octofold_players.endgame.tables import save_table
-from octofold_players.expectimax.player import HeuristicExpectimaxPlayer
-from octofold_players.perimeter.player import PerimeterPlayer
 from octofold_proto.inference import grpc_service_pb2 as oip
 from octofold_proto.inference.grpc_service_pb2_grpc import GRPCInferenceServiceStub
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
 from support.forked_servers import ServerForks
-from support.player_versions import write_version
 from support.servers import ServerProcess, server_starter
-from support.shipped import newest
+from support.three_models import FLAGS, MODELS, ThreeModels, write_three_models
 
-MODELS = ("swift", "expectimax", "perimeter")
 every_model = pytest.mark.parametrize("model", MODELS)
 
 
 @pytest.fixture(scope="module")
-def players(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Player]:
+def three(tmp_path_factory: pytest.TempPathFactory) -> ThreeModels:
+    return write_three_models(tmp_path_factory.mktemp("three"))
+
+
+@pytest.fixture(scope="module")
+def players(three: ThreeModels) -> dict[str, Player]:
     """The players, in this process."""
-    tables = tmp_path_factory.mktemp("tables")
-    save_table(tables, SIX, 6, solve(SIX, 6))
-    return {"expectimax": HeuristicExpectimaxPlayer(2), "perimeter": PerimeterPlayer(tables, depth=2)}
+    return three.players
 
 
 @pytest.fixture(scope="module")
 def server(
-    tmp_path_factory: pytest.TempPathFactory, server_forks: ServerForks, players: dict[str, Player]
+    tmp_path_factory: pytest.TempPathFactory, server_forks: ServerForks, three: ThreeModels
 ) -> Iterator[ServerProcess]:
-    folder = tmp_path_factory.mktemp("server")
-    models = folder / "models"
-    (models / "swift").mkdir(parents=True)
-    (models / "swift" / newest("swift").name).symlink_to(newest("swift"))
-    for name, player in players.items():
-        sources: dict[str, Path] = player.served_files() if name == "perimeter" else {}  # type: ignore[attr-defined]
-        files = {name: source.read_bytes() for name, source in sources.items()}
-        described = ServedPlayer(kind=name, options={"depth": 2})
-        write_version(models / name / "1", described, files, "heuristic points")
-    with server_starter(folder, server_forks, models) as start:
-        yield start("--players", "expectimax,perimeter", "--default-model", "swift", rest=True)
+    with server_starter(tmp_path_factory.mktemp("server"), server_forks, three.folder) as start:
+        yield start(*FLAGS, "--default-model", "swift", rest=True)
 
 
 @pytest.fixture(scope="module")
