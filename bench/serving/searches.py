@@ -1,9 +1,10 @@
 """Compares a player behind the service with the same search called directly, in one run.
 
-    python bench/serving/searches.py --models models --model perimeter
+    python bench/serving/searches.py --model perimeter
 
 It measures, in turns: packed calls of many boards, with two in flight; one board at a time; how soon a
-stopped search ends; and, with --games, evaluations by `octofold evaluate`, with --model and with --player.
+stopped search ends; and evaluations by `octofold evaluate`, with --model and with --player. It takes two
+minutes. Without models/perimeter, which `make tables` makes, small tables are made for it.
 """
 
 from __future__ import annotations
@@ -31,10 +32,15 @@ from octofold_client.contenders.player_specs import local_player
 from octofold_client.contenders.player_thread import PlayerThread
 from octofold_client.contenders.served_model import ServedSource, select
 from octofold_client.rpc.local_server import LocalServer
-from octofold_game.contract.model import read_card
+from octofold_export.player_export import export_player
+from octofold_game.contract.model import ServedPlayer, read_card
 from octofold_game.contract.searches import Limits, Search
 from octofold_game.episodes import Episodes
 from octofold_game.system.processors import usable_cores
+from octofold_players.endgame.formation import SIX
+from octofold_players.endgame.solver import solve
+from octofold_players.endgame.tables import save_table
+from octofold_players.rollouts.network_version import NetworkVersion
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
 from octofold_server.backends.players import Kinds
@@ -44,18 +50,47 @@ Boards = NDArray[np.uint8]
 
 GAMES = 32
 WARM_UP_MOVES = 150
+SMALL = 6
+"""The exponent of the next tile of small tables."""
 LONE = 40
 """Boards that are asked one by one in a round."""
 
 
-def new_search(folder: Path) -> Search:
-    """The search of a version, on all cores."""
+def player_of(folder: Path) -> ServedPlayer:
+    """The player that a version holds."""
     player = read_card(folder).player
     if player is None:
         raise SystemExit(f"{folder} holds no player")
-    search = Kinds(None).search(player, PlayerFiles().map(folder, player), usable_cores())
+    return player
+
+
+def new_search(folder: Path) -> Search:
+    """The search of a version, on all cores."""
+    player = player_of(folder)
+    asked = {
+        role: folder.parents[1] / each.name / str(each.version) for role, each in player.versions.items()
+    }
+    evaluators = {role: NetworkVersion(version) for role, version in asked.items()}
+    search = Kinds(None).search(player, PlayerFiles().map(folder, player), usable_cores(), evaluators)
     search.prepare()
     return search
+
+
+def spec_of(folder: Path) -> str:
+    """The same player in the process of a command."""
+    player = player_of(folder)
+    options = [f"{name}={value}" for name, value in player.options.items()]
+    asked = [folder.parents[1] / each.name / str(each.version) for each in player.versions.values()]
+    places = asked or [folder] * bool(player.files)
+    return f"{player.kind}:{','.join([*map(str, places), *options])}"
+
+
+def with_small_tables(folder: Path) -> Path:
+    """A repository with a `perimeter` of tables that take seconds to make."""
+    save_table(folder / "tables", SIX, SMALL, solve(SIX, SMALL))
+    models = folder / "models"
+    export_player(f"perimeter:{folder / 'tables'}", "perimeter", models, None, None, print)
+    return models
 
 
 def played(search: Search, count: int) -> Boards:
@@ -152,21 +187,13 @@ def served(models: Path, model: str) -> Iterator[tuple[OctofoldServiceStub, str]
         yield OctofoldServiceStub(channel), server.target
 
 
-def main() -> None:
-    """Run the benchmark."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--models", type=Path, default=Path("models"), help="repository (default: models)")
-    parser.add_argument("--model", default="perimeter", help="player to ask (default: perimeter)")
-    parser.add_argument("--boards", type=int, default=4096, help="of a packed round (default: 4096)")
-    parser.add_argument("--rounds", type=int, default=9, help="rounds (default: 9)")
-    parser.add_argument("--games", type=int, default=0, help="games at a time of evaluations (default: none)")
-    parser.add_argument("--seconds", type=float, default=8, help="of each evaluation (default: 8)")
-    parser.add_argument("--player", help="the same player as a spec, for --games")
-    arguments = parser.parse_args()
-    search = new_search(newest_version(arguments.models, arguments.model))
+def measured(arguments: argparse.Namespace, models: Path) -> dict[str, float]:
+    """The medians of all figures."""
+    folder = newest_version(models, arguments.model)
+    search = new_search(folder)
     boards = played(search, arguments.boards)
     lone = boards[:: max(1, len(boards) // LONE)][:LONE]
-    with served(arguments.models, arguments.model) as (stub, target):
+    with served(models, arguments.model) as (stub, target):
         served_packed(stub, arguments.model, boards)
         figures = medians(
             interleave(
@@ -181,12 +208,31 @@ def main() -> None:
             )
         )
         if arguments.games:
-            spec, games, seconds = arguments.player or arguments.model, arguments.games, arguments.seconds
+            games, seconds = arguments.games, arguments.seconds
             plays = {
-                "evaluated_player": lambda: evaluated_player(spec, games, seconds),
+                "evaluated_player": lambda: evaluated_player(spec_of(folder), games, seconds),
                 "evaluated_model": lambda: evaluated_model(target, arguments.model, games, seconds),
             }
             figures |= medians(interleave(plays, min(3, arguments.rounds)))
+    return figures
+
+
+def main() -> None:
+    """Run the benchmark."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--models", type=Path, default=Path("models"), help="repository (default: models)")
+    parser.add_argument("--model", default="perimeter", help="player to ask (default: perimeter)")
+    parser.add_argument("--boards", type=int, default=16384, help="of a packed round (default: 16384)")
+    parser.add_argument("--rounds", type=int, default=9, help="rounds (default: 9)")
+    parser.add_argument(
+        "--games", type=int, default=64, help="at a time, of evaluations (default: 64; 0: none)"
+    )
+    parser.add_argument("--seconds", type=float, default=8, help="of each evaluation (default: 8)")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        is_small = arguments.model == "perimeter" and not (arguments.models / "perimeter").exists()
+        models = with_small_tables(Path(folder)) if is_small else arguments.models
+        figures = measured(arguments, models)
     print(f"a search ends {figures['stopping_ms']:.2f} ms after it is stopped")
     rows = [
         ("packed, boards/s", "direct_boards_per_second", "served_boards_per_second", ",.0f"),
@@ -207,6 +253,7 @@ def main() -> None:
             if one in figures
         ],
         model=arguments.model,
+        has_small_tables=is_small,
         cores=usable_cores(),
         **{name: round(value, 4) for name, value in figures.items()},
     )
