@@ -313,8 +313,9 @@ class Batcher:
                 first = last
         for call in answered:
             try:
-                call.answer = _answer(call)
-                if self._budgets is not None and (call.answer.moves.moves == UNFINISHED).any():
+                moves = call.parts[0].moves if len(call.parts) == 1 else _joined(call.parts)
+                call.answer = Answer(moves, call.queue_seconds, call.inference_seconds)
+                if self._budgets is not None and (moves.moves == UNFINISHED).any():
                     call.error = DeadlinePassed(TOO_SHORT)
             except Exception:  # for example, no memory to join the parts
                 call.error = _backend_failed(f"the answers for {call.size} boards cannot be joined")
@@ -370,11 +371,5 @@ def _backend_failed(what: str) -> BackendFailed:
     return BackendFailed(f"the backend failed on this batch (error {error_id})", error_id)
 
 
-def _answer(call: Call) -> Answer:
-    parts = call.parts
-    if len(parts) == 1:
-        moves = parts[0].moves
-    else:
-        parts.sort(key=lambda part: part.first)
-        moves = Moves.join([part.moves for part in parts])
-    return Answer(moves, call.queue_seconds, call.inference_seconds)
+def _joined(parts: list[Part]) -> Moves:
+    return Moves.join([part.moves for part in sorted(parts, key=lambda part: part.first)])
