@@ -7,6 +7,7 @@ then as far as the options say. If half of the time does not suffice, it goes on
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
 from typing import ClassVar, NamedTuple
 
@@ -63,6 +64,8 @@ class DeepeningSearch(ABC):
         """A search on so many cores (None: as many as numba uses) that asks endgame tables first."""
         self._cores = cores
         self.tables = tables
+        self._board_seconds = 0.001
+        """How long a board took lately on one thread. It changes no answer."""
 
     @abstractmethod
     def depths(self, boards: NDArray[np.uint64]) -> NDArray[np.uint8]:
@@ -120,7 +123,11 @@ class DeepeningSearch(ABC):
             part = Rows(rows.values[of], rows.depths[of], rows.positions[of])
             moves[of] = self._moves(boards[of], part, means, limits.deeper)
 
-        spread_parts(fill, len(boards), threads)
+        began = time.perf_counter()
+        spread_parts(fill, len(boards), threads, len(boards) * self._board_seconds)
+        if len(boards) > threads:
+            taken = (time.perf_counter() - began) * threads / len(boards)
+            self._board_seconds += 0.2 * (taken - self._board_seconds)
         rows.depths[moves < 0] = 0
         return Found(moves, rows.values.astype(np.float32), rows.depths, rows.positions)
 

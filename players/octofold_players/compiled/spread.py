@@ -6,11 +6,11 @@ a single board.
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
-from itertools import pairwise
 
 import numba
 import numpy as np
@@ -18,6 +18,8 @@ from numpy.typing import NDArray
 from octofold_game.system.processors import usable_cores
 
 _PARTS_A_THREAD = 4
+_PART_SECONDS = 0.001
+"""A part that takes as long is worth its start."""
 
 
 def part_count() -> int:
@@ -41,24 +43,42 @@ def spread(
     )
 
 
-def spread_parts(fill: Callable[[int, int], None], count: int, threads: int) -> None:
-    """Call `fill(start, end)` for parts that make up `range(count)`, on so many threads."""
+def spread_parts(
+    fill: Callable[[int, int], None], count: int, threads: int, seconds: float = math.inf
+) -> None:
+    """Call `fill(start, end)` for parts that make up `range(count)`, on so many threads.
+
+    `seconds` is how long all of it should take on one thread; shorter work has fewer parts.
+    """
     parts = min(_PARTS_A_THREAD * threads, count)
+    if seconds < parts * _PART_SECONDS:
+        parts = min(count, max(threads, int(seconds / _PART_SECONDS)))
     if threads == 1 or parts < 2:
         fill(0, count)
         return
     bounds = [part * count // parts for part in range(parts + 1)]
-    running = [_pool(threads).submit(fill, start, end) for start, end in pairwise(bounds)]
-    for part in running:
-        part.result()
+    spread_singly(lambda part: fill(bounds[part], bounds[part + 1]), parts, threads)
 
 
 def spread_singly(fill: Callable[[int], None], count: int, threads: int | None = None) -> None:
     """Call `fill(n)` for every n below `count`, on so many threads (default: as many as numba uses).
 
-    For work that costs much for each board, and that measures its own time.
+    One of them is the caller's, which would wait otherwise: to wake another takes longer than a short part.
     """
-    list(_pool(threads or numba_threads()).map(fill, range(count)))
+    threads = threads or numba_threads()
+    numbers = iter(range(count))  # shared: each thread takes the next one when it is free
+
+    def work() -> None:
+        for number in numbers:
+            fill(number)
+
+    others = [_pool(threads).submit(work) for _ in range(min(threads, count) - 1)]
+    try:
+        work()
+    finally:
+        for other in others:
+            if not other.cancel():  # it has begun
+                other.result()
 
 
 def numba_threads() -> int:
