@@ -22,7 +22,15 @@ SOURCES = (".ipynb", ".proto", ".py", ".sh", ".toml", ".txt", ".yaml", ".yml")
 
 MADE_BY_COMMANDS = (
     *("checkpoints/first", "checkpoints/mine"),
-    *("models/deep", "models/first", "models/mine", "models/perimeter", "models/teacher"),
+    *(
+        "models/deep",
+        "models/first",
+        "models/lazyzero",
+        "models/mine",
+        "models/net",
+        "models/perimeter",
+        "models/teacher",
+    ),
     "examples/bring-your-own/network.onnx",
     "deploy/kubernetes/mine",  # by hand
 )
