@@ -1,14 +1,16 @@
 """Builds the page as a static site that plays without any server: `make page`.
 
 The site is the page of `octofold-serve`, onnxruntime-web from npm, and the exported graphs as they are. A
-worker of the browser runs them. Any web server can serve the folder; `file://` cannot, because browsers load
-no modules from there.
+worker of the browser runs them, and another one the search `expectimax`, which needs no download and so comes
+first. Any web server can serve the folder; `file://` cannot, because browsers load no modules from there.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
+import re
 import shutil
 import sys
 from importlib.metadata import version as installed_version
@@ -17,9 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from octofold_game.contract.model import TEMPERATURE, Card, CardError, Precision, read_card
-from octofold_game.drawing.palette import tiles_css
+from octofold_game.drawing.viewer import viewer_files
 from octofold_server.web.about import described
-from octofold_server.web.files import TILES
+from octofold_server.web.files import VIEWER
 
 HERE = Path(__file__).parent
 PACKAGE = HERE / "node_modules" / "onnxruntime-web" / "dist"
@@ -35,8 +37,15 @@ POLICY = (
 )
 """As the server's, but for compiling WebAssembly."""
 
-DEFAULT_MODEL = "flagship"
+DEFAULT_MODELS = ("expectimax", "flagship")
+"""The first that the site has is chosen at the start. A network needs megabytes, the search does not."""
+
+SEARCH, CUTOFF = "expectimax", 0.0001
+"""The player of which `js/ask/expectimax.js` makes the moves, and an option that its card leaves out."""
+LARGEST_SEARCHED = 15
+"""The largest exponent on its boards."""
 LIST = "models.json"
+_IMPORT = re.compile(r'^import .* from "(\.[^"]+)";$', re.MULTILINE)
 
 
 class SiteError(Exception):
@@ -81,28 +90,51 @@ def build(out: Path, repository: Path, names: list[str] | None, max_megabytes: f
         shutil.rmtree(out)
     with as_file(files("octofold_server.web") / "static") as static:
         shutil.copytree(static, out / "page")
-    (out / "page" / TILES).write_text(tiles_css())
+    (out / "page" / VIEWER).mkdir()
+    for name, text in viewer_files().items():
+        (out / "page" / VIEWER / name).write_text(text)
     (out / "page" / "ort").mkdir()
     for name in RUNTIME:
         shutil.copy(PACKAGE / name, out / "page" / "ort" / name)
-    about = {"version": installed_version("octofold"), "models": [_add(out, *each) for each in models]}
+    names_of = [card.name for _, card, _ in models]
+    default = next((name for name in DEFAULT_MODELS if name in names_of), names_of[0])
+    about = {
+        "version": installed_version("octofold"),
+        "models": [_add(out, *each, is_default=each[1].name == default) for each in models],
+    }
     (out / LIST).write_text(json.dumps(about, indent=1) + "\n")
     index = (out / "page" / "index.html").read_text()
     (out / "page" / "index.html").unlink()
-    head = (
-        f'<meta charset="utf-8">\n    <meta http-equiv="Content-Security-Policy" content="{POLICY}">\n'
-        f'    <meta name="octofold-models" content="{LIST}">'
+    head = "\n    ".join(
+        [
+            '<meta charset="utf-8">',
+            f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">',
+            f'<meta name="octofold-models" content="{LIST}">',
+            # Or a browser would learn of each module only from the one before.
+            *(f'<link rel="modulepreload" href="{file}">' for file in _needed(out, "page/js/main.js")),
+        ]
     )
     (out / "index.html").write_text(index.replace('<meta charset="utf-8">', head, 1))
 
 
+def _needed(out: Path, entry: str) -> list[str]:
+    """The modules that a module of the site imports at once, by their addresses."""
+    found = [entry, "page/js/ask/browser.js"]
+    for file in found:  # which grows
+        for name in _IMPORT.findall((out / file).read_text()):
+            address = os.path.normpath(Path(file).parent / name)
+            if address not in found:
+                found.append(address)
+    return found
+
+
 def _newest(
     repository: Path, names: list[str] | None, max_megabytes: float
-) -> list[tuple[Path, Card, Precision]]:
-    """The newest version of each model, with the precision for a browser."""
+) -> list[tuple[Path, Card, Precision | None]]:
+    """The newest version of each model, with the precision for a browser, or None for a player."""
     if missing := sorted(name for name in names or () if not (repository / name).is_dir()):
         raise SiteError(f"{repository} has no model {missing[0]}")
-    found = []
+    found: list[tuple[Path, Card, Precision | None]] = []
     for folder in sorted(repository.iterdir()):
         versions = [path for path in folder.iterdir() if path.name.isdigit()] if folder.is_dir() else []
         if not versions or (names and folder.name not in names):
@@ -110,10 +142,10 @@ def _newest(
         newest = max(versions, key=lambda path: int(path.name))
         card = read_card(newest)
         if card.player is not None:
-            print(f"{card.name} is left out: a page without a server has no player that searches")
-            continue
-        if card.player is not None:
-            print(f"{card.name} is left out: a page without a server has no player that searches")
+            if card.player.kind == SEARCH and card.player.options.keys() == {"depth"}:
+                found.append((newest, card, None))
+            else:
+                print(f"{card.name} is left out: a page without a server has no such player")
             continue
         if card.compact_tables is not None and not names:
             print(f"{card.name} is left out: its tables take gigabytes when a browser unpacks them")
@@ -129,14 +161,21 @@ def _newest(
     return found
 
 
-def _add(out: Path, folder: Path, card: Card, precision: Precision) -> dict[str, Any]:
+def _add(
+    out: Path, folder: Path, card: Card, precision: Precision | None, *, is_default: bool
+) -> dict[str, Any]:
     """Copy the graph of a version, and describe it as the server's `/page/about` does."""
+    if precision is None:
+        assert card.player is not None
+        about = described(card, "", is_default=is_default, has_views=False)
+        search = {"depth": card.player.options["depth"], "cutoff": CUTOFF}
+        return {**about, "largest_exponent": LARGEST_SEARCHED, "search": search}
     target = out / "models" / card.name / str(card.version)
     target.mkdir(parents=True)
     file = card.precisions[precision].file
     shutil.copy(folder / file, target / file)
     return {
-        **described(card, precision, is_default=card.name == DEFAULT_MODEL, has_views=True),
+        **described(card, precision, is_default=is_default, has_views=True),
         "views_temperature": card.temperature or TEMPERATURE,
         "file": f"models/{card.name}/{card.version}/{file}",
     }

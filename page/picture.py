@@ -42,7 +42,7 @@ def main() -> None:
             page.locator("#tab-replay .pickers select").nth(1).select_option(options.judge)
             page.locator(".worst button").first.wait_for()
             page.wait_for_function(
-                "() => document.querySelector('#tab-replay progress').style.visibility === 'hidden'"
+                "() => document.querySelector('#tab-replay .asking').style.visibility === 'hidden'"
             )
             page.locator(".worst button").first.click()
         with opened(browser, f"{options.address}/#watch", options.out / "page-watch.png") as page:

@@ -85,18 +85,7 @@ class ReplayWriter:
         Raises:
             OSError: the game could not be written; the file is as it was before.
         """
-        head = _HEAD.pack(
-            len(episode),
-            episode.game,
-            episode.seed,
-            episode.score,
-            episode.largest_exponent,
-            episode.start.tobytes(),
-            episode.final_board.tobytes(),
-        )
-        self._write(
-            b"".join([head, _CHECKSUM.pack(crc32(head)), episode.moves, _CHECKSUM.pack(crc32(episode.moves))])
-        )
+        self._write(record_of(episode))
 
     def close(self) -> None:
         """Close the file and release its lock."""
@@ -117,6 +106,20 @@ class ReplayWriter:
         except BaseException:
             self._file.truncate(start)
             raise
+
+
+def record_of(episode: Episode) -> bytes:
+    """The record of a game; behind `FILE_HEADER`, records make a replay file."""
+    head = _HEAD.pack(
+        len(episode),
+        episode.game,
+        episode.seed,
+        episode.score,
+        episode.largest_exponent,
+        episode.start.tobytes(),
+        episode.final_board.tobytes(),
+    )
+    return b"".join([head, _CHECKSUM.pack(crc32(head)), episode.moves, _CHECKSUM.pack(crc32(episode.moves))])
 
 
 def record_bytes(episode: Episode) -> int:

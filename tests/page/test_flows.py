@@ -17,13 +17,14 @@ from support.replays import corner_games, write_result
 ROOT = Path(__file__).parents[2]
 AXE = ROOT / "page" / "node_modules" / "axe-core" / "axe.min.js"
 SIZES = {"laptop": (1280, 720), "tablet": (820, 1180), "phone": (390, 844)}
+SMALL_PHONE = {"width": 360, "height": 740}
 TABS = {
     "play": ("#play-board", "Let the model play"),
     "duel": (".duel .board", "Let both play"),
     "replay": (".left .board", "Play"),
+    "practice": (".left .board", "Show the answer"),
 }
-NEARLY_OVER = "1212212112122011"
-"""A board on which one move leads to no other."""
+EXERCISE = {"board": "1100000000000000", "better": 3, "unit": "points", "judge": "j", "source": "a test"}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -72,21 +73,37 @@ def test_board_and_main_button_are_on_the_screen(
     is_phone = size == "phone"
     viewport = {"width": width, "height": height}
     with go(viewport=viewport, color_scheme=theme, has_touch=is_phone, is_mobile=is_phone) as visit:
+        notebook = json.dumps({"format": "octofold-notebook-1", "exercises": [EXERCISE]})
+        visit.run("(text) => localStorage.setItem('octofold.notebook', text)", notebook)
         for tab, (board, button) in TABS.items():
-            visit.run(f"location.hash = '#{tab}{'/corner' if tab == 'replay' else ''}'")
-            shown = visit.page.locator(f"#tab-{tab}")
+            shown = opened(visit, tab)
             expect(shown.locator(board).first).to_be_visible()
             assert is_seen(visit, shown.locator(board).first)
             assert is_seen(visit, shown.get_by_role("button", name=button, exact=True))
             assert visit.run("document.documentElement.scrollWidth") <= width
-            assert shown.locator(".keys").first.is_visible() == (size == "laptop") or tab == "duel"
+            keys = shown.locator(".keys")
+            assert not keys.count() or keys.first.is_visible() == (size == "laptop")
+        for tab in (*TABS, "watch"):
+            opened(visit, tab)
             assert axe(visit) == []
+            if is_phone:
+                visit.page.set_viewport_size(SMALL_PHONE)
+                assert visit.run("document.documentElement.scrollWidth") <= SMALL_PHONE["width"]
+                visit.page.set_viewport_size(viewport)
+
+
+def opened(visit: Visit, tab: str) -> Locator:
+    """A tab, once it shows what it is about."""
+    visit.run(f"location.hash = '#{tab}{'/corner' if tab == 'replay' else ''}'")
+    shown = visit.page.locator(f"#tab-{tab}")
+    expect(shown.locator(".card, .board" if tab == "watch" else ".board").first).to_be_visible()
+    return shown
 
 
 def axe(visit: Visit) -> list[str]:
-    """What axe finds on the page, in a line each; nothing if axe is not installed."""
+    """What axe finds on the page, in a line each; without axe, the test is skipped from here on."""
     if not AXE.exists():
-        return []
+        pytest.skip("axe-core is not installed; `make page` installs it")
     if not visit.run("'axe' in window"):
         visit.run(AXE.read_text() + "; undefined")
     found = visit.run("axe.run(document, { resultTypes: ['violations'] })")
@@ -121,10 +138,13 @@ def test_2048_is_a_win_after_which_the_game_goes_on(go: Visitor) -> None:
         expect(visit.page.locator("#play-moves")).to_have_text("2")
 
 
-def test_a_lost_game_says_that_no_move_is_left(go: Visitor) -> None:
+def test_a_lost_game_says_that_no_move_is_left_and_another_begins_by_mouse(go: Visitor) -> None:
     with go("/?board=1212212112122121") as visit:
         expect(visit.page.locator("#play-over")).to_contain_text("No move is left.")
         expect(visit.page.locator("#play-advice .verdict")).to_contain_text("No move is left")
+        visit.page.locator("#play-again").click()
+        expect(visit.page.locator("#play-over")).to_be_hidden()
+        assert sorted(visit.board())[:14] == [0] * 14
 
 
 def test_an_equal_choice_is_no_vote(go: Visitor) -> None:

@@ -15,9 +15,10 @@ import numpy as np
 import pytest
 from octofold_client import Client, Credentials
 from octofold_client.evaluation.intervals import share_interval
-from octofold_game.episodes import Episode, Episodes
+from octofold_game.episodes import Episodes
 from octofold_game.rules import MOVE_NAMES, legal_moves, slide
 from octofold_game.symmetries import CELLS, MOVES
+from octofold_game.trajectories import Walk
 from playwright.sync_api import Route, expect
 from support.browsers import PHONE, Visit
 from support.page_server import TOKEN, Server, Visitor
@@ -27,13 +28,6 @@ from support.waiting import wait_for
 
 KEYS = ("ArrowUp", "ArrowRight", "ArrowDown", "ArrowLeft")
 MIDGAME = "0112033447120a91"
-
-
-def board_of(visit: Visit, within: str = "#play-board") -> list[int]:
-    """The exponents of the board, as a screen reader hears them."""
-    said = re.sub(r"Row \d:", "", visit.page.locator(f"{within} > .said").inner_text())
-    words = re.findall(r"\d+|empty", said)
-    return [0 if word == "empty" else int(word).bit_length() - 1 for word in words]
 
 
 TILES = """() => {
@@ -58,19 +52,19 @@ def set_speed(visit: Visit, tab: str, speed: int) -> None:
 def test_a_game_by_keys_is_the_game_of_its_seed(go: Visitor) -> None:
     with go() as visit:
         episodes = Episodes(number(visit, "play-seed"), [0])
-        assert board_of(visit) == episodes.boards[0].tolist()
+        assert visit.board() == episodes.boards[0].tolist()
         for step in range(12):
             move = next(move for move in (3, 2, 1, 0) if episodes.legal[0, move])
-            unchanged = board_of(visit)
+            unchanged = visit.board()
             illegal = [each for each in range(4) if not episodes.legal[0, each]]
             if illegal and step % 3 == 0:
                 visit.page.keyboard.press(KEYS[illegal[0]])
-                assert board_of(visit) == unchanged
+                assert visit.board() == unchanged
             visit.page.keyboard.press(KEYS[move])
             episodes.step([move])
-            assert board_of(visit) == episodes.boards[0].tolist()
+            assert visit.board() == episodes.boards[0].tolist()
             if step % 4 == 0:
-                wait_for(lambda: visit.run(TILES) == board_of(visit))  # after the animation
+                wait_for(lambda: visit.run(TILES) == visit.board())  # after the animation
             assert number(visit, "play-score") == episodes.scores[0]
         assert MOVE_NAMES[move] in visit.text("live-region")
         score = number(visit, "play-score")
@@ -83,23 +77,23 @@ def test_a_game_goes_on_after_a_reload(go: Visitor) -> None:
     with go() as visit:
         for key in KEYS * 4:
             visit.page.keyboard.press(key)
-        board, score = board_of(visit), visit.text("play-score")
+        board, score = visit.board(), visit.text("play-score")
         visit.page.reload()
         visit.page.wait_for_selector("body[data-ready]")
-        assert (board_of(visit), visit.text("play-score")) == (board, score)
+        assert (visit.board(), visit.text("play-score")) == (board, score)
 
 
 def test_a_link_to_a_board_costs_no_game_and_proves_no_score(go: Visitor) -> None:
     with go() as visit:
         for key in KEYS * 4:
             visit.page.keyboard.press(key)
-        board, best = board_of(visit), visit.text("play-best")
+        board, best = visit.board(), visit.text("play-best")
         visit.page.goto(visit.page.url.split("?")[0] + "?board=gg00000000000000")
         visit.page.wait_for_selector("body[data-ready]")
-        assert board_of(visit) == [16, 16] + [0] * 14
+        assert visit.board() == [16, 16] + [0] * 14
         visit.page.goto(visit.page.url.split("?")[0])
         visit.page.wait_for_selector("body[data-ready]")
-        assert (board_of(visit), visit.text("play-best")) == (board, best)
+        assert (visit.board(), visit.text("play-best")) == (board, best)
         visit.page.goto(visit.page.url.split("?")[0] + "?board=gg00000000000000")
         visit.page.wait_for_selector("body[data-ready]")
         visit.page.keyboard.press("ArrowLeft")
@@ -128,7 +122,7 @@ def test_a_board_by_address_gets_the_servers_hint(go: Visitor, server: Server) -
         )
         move = connection.getresponse().read().decode().strip()
     with go(f"/?board={MIDGAME}") as visit:
-        assert board_of(visit) == [int(digit, 16) for digit in MIDGAME]
+        assert visit.board() == [int(digit, 16) for digit in MIDGAME]
         visit.page.locator("#play-advice select").first.select_option(f"swift/{newest('swift').name}")
         visit.page.locator(".view").nth(7).wait_for()
         visit.page.keyboard.press("h")
@@ -140,7 +134,7 @@ def test_a_board_by_address_gets_the_servers_hint(go: Visitor, server: Server) -
         for symmetry, cells in enumerate(CELLS):
             texts = visit.page.locator(f".view:nth-child({symmetry + 1}) .small-cell").all_inner_texts()
             seen = [int(text).bit_length() - 1 if text else 0 for text in texts]
-            assert seen == np.array(board_of(visit))[cells].tolist()
+            assert seen == np.array(visit.board())[cells].tolist()
 
 
 def test_a_wrong_board_in_the_address_is_named(go: Visitor) -> None:
@@ -163,7 +157,7 @@ def test_autoplay_plays_to_the_end(go: Visitor) -> None:
         set_speed(visit, "play", 5)
         visit.page.keyboard.press("Space")
         visit.page.locator("#play-over").wait_for()
-        assert not legal_moves([board_of(visit)]).any()
+        assert not legal_moves([visit.board()]).any()
         assert number(visit, "play-best") == 0  # a model's score is nobody's best
         moves = number(visit, "play-moves")
         visit.page.get_by_role("button", name="Study", exact=True).click()
@@ -205,7 +199,7 @@ def test_two_models_play_the_same_seed(go: Visitor) -> None:
             visit.page.wait_for_function(
                 "within => document.querySelector(within + ' > .said').textContent", arg=within
             )
-            assert board_of(visit, within) == start
+            assert visit.board(within) == start
         set_speed(visit, "duel", 5)
         visit.page.get_by_role("button", name="Let both play").click()
         visit.page.locator(".side .note", has_text="game over").first.wait_for()
@@ -262,7 +256,7 @@ def test_moves_on_a_thousand_boards_are_those_of_the_server(go: Visitor, server:
 def test_the_rules_of_the_page_are_those_of_the_game(go: Visitor) -> None:
     boards = np.random.default_rng(3).choice(np.array([0, 0, 0, 1, 1, 2, 3, 5, 9, 16], np.uint8), (2000, 16))
     slides = """async (boards) => {
-        const { slide } = await import("/page/js/game/rules.js");
+        const { slide } = await import("/page/viewer/rules.js");
         const brief = ({ board, reward, legal }) => ({ board, reward, legal });
         return JSON.stringify(boards.map((board) => [0, 1, 2, 3].map((move) => brief(slide(board, move)))));
     }"""
@@ -305,14 +299,6 @@ def test_the_page_waits_for_a_server_that_is_gone(go: Visitor, server: Server) -
         visit.page.keyboard.press("Space")
 
 
-def test_a_phone_needs_no_sideways_scrolling(go: Visitor) -> None:
-    with go(viewport=PHONE, has_touch=True, color_scheme="dark") as visit:
-        for tab in ("duel", "replay", "watch", "play"):
-            visit.page.locator(f"nav a[data-tab={tab}]").click()
-            visit.page.locator(f"#tab-{tab}").wait_for()
-            assert visit.run("document.documentElement.scrollWidth") <= PHONE["width"]
-
-
 def test_a_swipe_moves(go: Visitor) -> None:
     with go("/?board=0000000000000110", viewport=PHONE) as visit:
         box = visit.page.locator("#play-board").bounding_box()
@@ -323,14 +309,6 @@ def test_a_swipe_moves(go: Visitor) -> None:
         visit.page.mouse.up()
         assert (number(visit, "play-moves"), number(visit, "play-score")) == (1, 4)
         assert visit.text("live-region").startswith("left. Score 4, plus 4.")
-
-
-def test_a_game_that_is_over_is_left_by_mouse(go: Visitor) -> None:
-    with go("/?board=1212212112122121") as visit:
-        visit.page.locator("#play-over").wait_for()
-        visit.page.locator("#play-again").click()
-        expect(visit.page.locator("#play-over")).to_be_hidden()
-        assert sorted(board_of(visit))[:14] == [0] * 14
 
 
 def test_the_link_that_skips_the_header_stays_on_its_tab(go: Visitor) -> None:
@@ -388,22 +366,13 @@ def drop(visit: Visit, file: Path) -> None:
     visit.run(DROP, {"name": file.name, "content": content})
 
 
-def boards_before_moves(game: Episode) -> list[list[int]]:
-    board, boards = game.start.copy(), []
-    for byte in game.moves:
-        boards.append(board.tolist())
-        board = slide([board], [byte & 3])[0][0]
-        board[byte >> 2 & 15] = 1 + (byte >> 6)
-    return boards
-
-
 def test_a_dropped_replay_is_held_against_a_model(go: Visitor, server: Server, tmp_path: Path) -> None:
     games = corner_games(6)
     write_games(tmp_path / "games.replay", games)
     worst = min(games, key=lambda game: game.score)
-    boards = boards_before_moves(worst)
+    boards = Walk.of(worst).boards.tolist()
     with Client(server.target, credentials=Credentials(token=TOKEN)) as client:
-        answers = client.next_moves(np.array(boards, np.uint8), model="small").moves
+        answers = client.next_moves(np.array(boards[:-1], np.uint8), model="small").moves
     moves = np.frombuffer(worst.moves, np.uint8) & 3
     disputed = np.flatnonzero(answers != moves)
     with go() as visit:
@@ -411,15 +380,15 @@ def test_a_dropped_replay_is_held_against_a_model(go: Visitor, server: Server, t
         visit.page.get_by_text(f"small would choose another move in {len(disputed)} ").wait_for()
         expect(visit.page.locator("#tab-replay progress")).to_have_css("visibility", "hidden")
         board = "#tab-replay .left .board"
-        assert board_of(visit, board) == boards[0]
+        assert visit.board(board) == boards[0]
         visit.page.keyboard.press("d")
         expected = next(move for move in disputed.tolist() if move > 0)
-        wait_for(lambda: board_of(visit, board) == boards[expected])
+        wait_for(lambda: visit.board(board) == boards[expected])
         visit.page.keyboard.press("End")
-        wait_for(lambda: board_of(visit, board) == worst.final_board.tolist())
+        wait_for(lambda: visit.board(board) == worst.final_board.tolist())
         visit.page.locator("#game-list").select_option(index=5)
         best = max(games, key=lambda game: game.score)
-        wait_for(lambda: board_of(visit, board) == best.start.tolist())
+        wait_for(lambda: visit.board(board) == best.start.tolist())
 
 
 def test_a_damaged_replay_is_refused(go: Visitor, tmp_path: Path) -> None:
@@ -500,4 +469,4 @@ def test_an_evaluation_is_watched_while_it_grows(go: Visitor, server: Server) ->
         expect(visit.page.locator("#game-list option")).to_have_count(12)
     with go("/#replay/evaluate-corner/7/3") as visit:  # a link to a move
         board = "#tab-replay .left .board"
-        wait_for(lambda: board_of(visit, board) == boards_before_moves(games[7])[3])
+        wait_for(lambda: visit.board(board) == Walk.of(games[7]).boards[3].tolist())

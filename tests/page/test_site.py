@@ -14,8 +14,11 @@ import build_page
 import numpy as np
 import onnxruntime
 import pytest
-from playwright.sync_api import Browser, Error, expect
-from support.browsers import visit
+from numpy.typing import NDArray
+from octofold_players.expectimax.player import HeuristicExpectimaxPlayer
+from playwright.sync_api import Browser, Error, Page, expect
+from support.browsers import Visit, visit
+from support.shipped import newest
 
 ROOT = Path(__file__).parents[2]
 
@@ -33,11 +36,11 @@ class Quiet(SimpleHTTPRequestHandler):
 
 @pytest.fixture(scope="module")
 def site(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:  # noqa: ARG001
-    """The address of a site with the model swift."""
+    """The address of a site with the model swift and the search."""
     if not (build_page.PACKAGE / build_page.RUNTIME[0]).exists():
         pytest.skip("onnxruntime-web is not installed; `make page` installs it")
     folder = tmp_path_factory.mktemp("site") / "site"
-    build_page.build(folder, ROOT / "models", ["swift"], 24)
+    build_page.build(folder, ROOT / "models", ["expectimax", "swift"], 24)
     handler = functools.partial(Quiet, directory=str(folder))
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         thread = threading.Thread(target=server.serve_forever, daemon=True)
@@ -47,43 +50,70 @@ def site(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         thread.join()
 
 
-ASK = """async ({ boards, looked }) => {
+ASK = """async ({ name, boards, looked }) => {
     const { Browser } = await import("/page/js/ask/browser.js");
     const source = new Browser("models.json", { onLoading() {} });
-    const { models: [model] } = await source.about();
+    const model = (await source.about()).models.find((each) => each.name === name);
     const answers = await source.infer(model, boards);
-    const moves = answers.map(({ move }) => move);
-    return JSON.stringify({ model, moves, looked: await source.views(model, looked) });
+    return JSON.stringify({ model, answers, looked: await source.views(model, looked) });
 }"""
 
 
-def test_the_site_plays_without_a_server(browser: Browser, site: str) -> None:
+def asked(visited: Visit, name: str, boards: NDArray[np.uint8], looked: int = 0) -> Any:
+    """What a model of the site answers."""
+    argument = {"name": name, "boards": boards.tolist(), "looked": boards[looked].tolist()}
+    return json.loads(visited.run(ASK, argument))
+
+
+def choose(page: Page, model: str) -> None:
+    page.locator("#play-advice select").first.select_option(f"{model}/{newest(model).name}")
+
+
+def test_the_site_plays_without_a_server_by_a_search_at_once_and_by_networks(
+    browser: Browser, site: str
+) -> None:
     with visit(browser, site, "") as visited:
         page = visited.page
-        page.locator(".view").nth(7).wait_for()
+        verdict = page.locator("#play-advice .verdict")
+        expect(verdict).to_contain_text("after a search 4 moves deep")
         assert page.locator("[data-tab=watch]").is_hidden()
+        assert not [url for url in visited.requests if url.endswith((".wasm", ".onnx"))]
         page.locator("#tab-play .speed input").fill("5")
         page.get_by_role("button", name="Let the model play").click()
-        page.wait_for_function(
-            "() => Number(document.getElementById('play-moves').textContent.replace(',', '')) > 20"
-        )
+        moves = "() => Number(document.getElementById('play-moves').textContent.replace(',', ''))"
+        page.wait_for_function(f"() => ({moves})() > 20")
         page.get_by_role("button", name="Pause").click()
-        expect(page.locator(".verdict").first).to_contain_text("swift plays")
+        choose(page, "swift")
+        page.locator(".view").nth(7).wait_for()
+        expect(verdict).to_contain_text("swift plays")
 
 
 def test_moves_and_views_in_the_browser_are_those_of_onnxruntime(browser: Browser, site: str) -> None:
     boards = np.random.default_rng(7).integers(0, 12, (1000, 16), dtype=np.uint8)
-    looked = boards[3].tolist()
     with visit(browser, site, "") as visited:
-        found = json.loads(visited.run(ASK, {"boards": boards.tolist(), "looked": looked}))
+        found = asked(visited, "swift", boards, looked=3)
     graph = ROOT / found["model"]["file"]
     session = onnxruntime.InferenceSession(graph.read_bytes())
     (moves,) = session.run(["move"], {"boards": boards})
-    assert found["moves"] == moves.tolist()
+    assert [answer["move"] for answer in found["answers"]] == moves.tolist()
     (probabilities,) = session.run(["probabilities"], {"boards": boards[3:4]})
     views = np.array(found["looked"]["views"])
     assert views.shape == (8, 4)
     np.testing.assert_allclose(views.mean(axis=0), probabilities[0], atol=1e-5)
+
+
+def test_the_search_in_the_browser_is_that_of_the_player(browser: Browser, site: str) -> None:
+    random = np.random.default_rng(46)
+    exponents = np.array([0, 0, 0, 1, 1, 2, 2, 3, 4, 5, 6, 7, 8, 10, 15, 15], np.uint8)
+    boards = np.concatenate([random.choice(exponents[:13], (200, 16)), random.choice(exponents, (100, 16))])
+    with visit(browser, site, "") as visited:
+        found = asked(visited, "expectimax", boards)
+    player = HeuristicExpectimaxPlayer(depth=found["model"]["search"]["depth"])
+    assert [answer["move"] for answer in found["answers"]] == player.next_moves(boards).tolist()
+    values = [
+        [-np.inf if value is None else value for value in answer["values"]] for answer in found["answers"]
+    ]
+    np.testing.assert_array_equal(values, player.action_values(boards))
 
 
 @pytest.mark.parametrize(
@@ -104,12 +134,17 @@ def test_a_site_without_its_runtime_says_so(browser: Browser, site: str) -> None
         visited.page.route("**/page/ort/*", lambda route: route.abort())
         visited.page.reload()
         visited.page.wait_for_selector("body[data-ready]")
+        choose(visited.page, "swift")
         expect(visited.page.locator(".verdict").first).to_have_text("The networks cannot be loaded.")
+        choose(visited.page, "expectimax")  # which needs no runtime
+        expect(visited.page.locator(".verdict").first).to_contain_text("after a search")
 
 
-def test_a_tile_that_the_model_does_not_know_is_refused(browser: Browser, site: str) -> None:
-    with visit(browser, site, "") as visited, pytest.raises(Error, match="swift knows tiles up to 32768"):
-        visited.run(ASK, {"boards": [[16, *[0] * 15]], "looked": [1] * 16})
+@pytest.mark.parametrize("name", ["swift", "expectimax"])
+def test_a_tile_that_the_model_does_not_know_is_refused(browser: Browser, site: str, name: str) -> None:
+    boards = np.array([[16, *[0] * 15]], np.uint8)
+    with visit(browser, site, "") as visited, pytest.raises(Error, match=f"{name} knows tiles up to 32768"):
+        asked(visited, name, boards)
 
 
 def test_a_folder_of_other_files_does_not_become_a_site(tmp_path: Path) -> None:

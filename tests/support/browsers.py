@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -41,6 +42,13 @@ def chromium() -> Iterator[Browser]:
         browser.close()
 
 
+def board_of(page: Page, within: str) -> list[int]:
+    """The exponents of a board, as a screen reader hears them."""
+    said = re.sub(r"Row \d:", "", page.locator(f"{within} > .said").inner_text())
+    words = re.findall(r"\d+|empty", said)
+    return [0 if word == "empty" else int(word).bit_length() - 1 for word in words]
+
+
 @dataclass
 class Visit:
     """A visit of the page: every request that it made, and everything that went wrong."""
@@ -56,6 +64,10 @@ class Visit:
     def run(self, script: str, argument: Any = None) -> Any:
         """What a function of the page returns."""
         return self.page.evaluate(script, argument)
+
+    def board(self, within: str = "#play-board") -> list[int]:
+        """The exponents of a board, as a screen reader hears them."""
+        return board_of(self.page, within)
 
     def settle(self) -> None:
         """Let the page do all that it can do without another answer, and draw it."""

@@ -9,11 +9,11 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 
 from aiohttp import web
-from octofold_game.drawing.palette import tiles_css
+from octofold_game.drawing.viewer import viewer_files
 
 INDEX = "index.html"
-TILES = "css/tiles.css"
-"""The palette, which all programs that draw boards share."""
+VIEWER = "viewer/"
+"""Where the files are that the page shares with the HTML report."""
 
 CONTENT_TYPES = {
     ".html": "text/html",
@@ -54,16 +54,12 @@ class File:
 
 
 class PageFiles:
-    """The files below `static/`, in memory: some hundred kilobytes, read when the server starts."""
+    """The page's own files and those of the viewer, in memory: some hundred kilobytes."""
 
     def __init__(self) -> None:
         self._files = dict(_read(files(__package__) / "static", ""))
-        self._files[TILES] = _file(tiles_css().encode(), CONTENT_TYPES[".css"])
-
-    @property
-    def names(self) -> list[str]:
-        """Paths of all files, such as `js/main.js`."""
-        return sorted(self._files)
+        for name, text in viewer_files().items():
+            self._files[VIEWER + name] = _file(text.encode(), CONTENT_TYPES[name[name.rfind(".") :]])
 
     def reply(self, name: str, request: web.Request) -> web.Response:
         """The reply with a file, or with nothing if the client has it already.

@@ -1,10 +1,11 @@
-"""The games of a report: buttons that hold whole games, and the board of `static/viewer.js`."""
+"""The games of a report: replay files in attributes, buttons, and where `static/report.js` shows a game."""
 
 import base64
 from collections.abc import Iterable
 from xml.etree import ElementTree as ET
 
 from octofold_game.episodes import Episode
+from octofold_game.replays import FILE_HEADER, record_of
 from octofold_game.rules import MOVE_NAMES
 
 from octofold_client.contenders.judges import PROBABILITY
@@ -13,7 +14,7 @@ from octofold_client.studies.html.elements import make
 from octofold_client.studies.html.results import COSTLY_MOVES, EvaluationPart
 from octofold_client.studies.kept import JudgeName
 
-KEYS = (("←", "→"), "one move"), (("page up", "page down"), "25 moves"), (("home", "end"), "start and end")
+KEYS = (("←", "→"), "one move"), (("page up", "page down"), "10 moves"), (("home", "end"), "start and end")
 
 
 def games_section(parts: list[EvaluationPart]) -> ET.Element:
@@ -23,9 +24,20 @@ def games_section(parts: list[EvaluationPart]) -> ET.Element:
         make("h2", "The worst and the best games"),
         make("noscript", make("p.note", "The games need JavaScript; everything else on this page does not.")),
         make(
-            "div.viewer",
-            make("div.games", *(_games_of(part, index, len(parts) > 1) for index, part in enumerate(parts))),
-            _board(),
+            "div.columns",
+            make(
+                "div",
+                make("p.title", id="viewer-title", aria_live="polite"),
+                make("div", id="stage"),
+                make("p.note.keys", *_keys()),
+            ),
+            make(
+                "div.right",
+                make("div", id="curve"),
+                make(
+                    "div.games", *(_games_of(part, index, len(parts) > 1) for index, part in enumerate(parts))
+                ),
+            ),
             id="viewer",
             hidden=True,
         ),
@@ -34,8 +46,13 @@ def games_section(parts: list[EvaluationPart]) -> ET.Element:
 
 
 def _games_of(part: EvaluationPart, index: int, named: bool) -> ET.Element:
+    games = {episode.game: episode for episode in (*part.games.worst, *part.games.best, *part.games.others)}
+    replay = FILE_HEADER + b"".join(map(record_of, games.values()))
     box = make(
-        "div.games-of", make("h3", make(f"span.chip.series-{index % 8}"), part.name) if named else None
+        "div.games-of",
+        make("h3", make(f"span.chip.series-{index % 8}"), part.name) if named else None,
+        data_part=f"{index}",
+        data_replay=base64.b64encode(replay).decode(),
     )
     shown: set[int] = set()
     for title, episodes in (
@@ -61,46 +78,12 @@ def _button(episode: Episode, index: int, name: str) -> ET.Element:
         id=game_id(index, episode.game),
         aria_pressed="false",
         data_title=f"{name}, game {episode.game}",
-        data_start=",".join(map(str, episode.start.tolist())),
-        data_moves=base64.b64encode(episode.moves).decode(),
     )
 
 
 def game_id(part: int, game: int) -> str:
     """The id of a game's button."""
     return f"game-{part}-{game}"
-
-
-def _board() -> ET.Element:
-    def button(action: str, text: str, label: str) -> ET.Element:
-        return make("button", text, type="button", data_action=action, aria_label=label, title=label)
-
-    return make(
-        "div.stage",
-        make("p.title", id="viewer-title", aria_live="polite"),
-        make("div.board", *(make("span.cell") for _ in range(16)), id="board", role="img"),
-        make(
-            "dl.scores",
-            *(
-                make("div", make("dt", name), make("dd", "0", id=id_))
-                for name, id_ in (("Score", "at-score"), ("Move", "at-move"), ("Next move", "at-next"))
-            ),
-        ),
-        make("input", id="seek", type="range", min="0", max="0", value="0", aria_label="Move of the game"),
-        make(
-            "div.buttons",
-            button("start", "Start", "To the start"),
-            button("back", "←", "One move back"),
-            button("play", "Play", "Play or pause"),
-            button("on", "→", "One move on"),
-            button("end", "End", "To the end"),
-        ),
-        make("p.note.keys", *_keys()),
-        id="stage",
-        tabindex="0",
-        role="group",
-        aria_label="Board of the game",
-    )
 
 
 def _keys() -> Iterable[ET.Element | str]:
@@ -116,7 +99,7 @@ def costly_moves(part: EvaluationPart, index: int, judge: JudgeName) -> ET.Eleme
     assert part.analysis is not None
     included = {episode.game for episode in (*part.games.worst, *part.games.best, *part.games.others)}
     return make(
-        "ul.costly",
+        "ul.costly-moves",
         *(
             _costly(move, index, judge, move.game in included)
             for move in part.analysis.costliest[:COSTLY_MOVES]
@@ -128,7 +111,12 @@ def _costly(move: CostlyMove, index: int, judge: JudgeName, included: bool) -> E
     worth = f"{move.cost:.1%}" if judge.unit == PROBABILITY else f"{move.cost:,.0f} {judge.unit}"
     named = f"Game {move.game}, move {move.move:,}"
     link = make(
-        "button.link", named, type="button", data_game=game_id(index, move.game), data_move=f"{move.move}"
+        "button.link",
+        named,
+        type="button",
+        data_game=game_id(index, move.game),
+        data_move=f"{move.move}",
+        data_better=f"{move.better}",
     )
     return make(
         "li",
@@ -147,7 +135,7 @@ def small_board(board: list[int]) -> ET.Element:
     tiles = [f"{1 << exponent}" if exponent else "" for exponent in board]
     rows = "; ".join(", ".join(tile or "empty" for tile in tiles[row : row + 4]) for row in range(0, 16, 4))
     cells = (
-        make("span", tile, class_=f"cell t{exponent} d{len(tile)}" if exponent else "cell")
+        make("span", tile, class_=f"small-cell t{exponent}")
         for exponent, tile in zip(board, tiles, strict=True)
     )
-    return make("div.board.small", *cells, role="img", aria_label=f"Board: {rows}")
+    return make("div.small-board", *cells, role="img", aria_label=f"Board: {rows}")

@@ -5,12 +5,13 @@ This module needs matplotlib, which is not part of the base installation. Import
 
 import base64
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
-from octofold_game.drawing.palette import SERIES, tiles_css
+from octofold_game.drawing.palette import SERIES
+from octofold_game.drawing.viewer import viewer_files
 from octofold_game.system.files import write_text
 
 from octofold_client.errors import EvaluationError
@@ -18,7 +19,11 @@ from octofold_client.provenance import Provenance
 from octofold_client.studies.html import evaluations, loads
 from octofold_client.studies.html.elements import facts, html, make, raw
 from octofold_client.studies.html.results import MOST_RESULTS, Parts, read_parts
+from octofold_client.studies.html.script import in_one
 from octofold_client.wording import counted
+
+STYLES = ("base.css", "tiles.css", "board.css", "viewer.css")
+"""What the report has in common with the page of `octofold-serve`."""
 
 
 def write_report(file: Path, folders: Sequence[Path], remarks: Sequence[str] = ()) -> None:
@@ -47,7 +52,8 @@ def page(parts: Parts, remarks: Sequence[str] = ()) -> str:
         content += evaluations.sections(parts.evaluations, remarks)
     if parts.tests:
         content += loads.sections(parts.tests)
-    style, script = _style(), _static("viewer.js")
+    viewer = viewer_files()
+    style, script = _style(viewer), in_one({**viewer, "report.js": _static("report.js")}, "report")
     title = _title(parts)
     body = make(
         "body",
@@ -112,9 +118,9 @@ def _digest(content: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()}'"
 
 
-def _style() -> str:
+def _style(viewer: Mapping[str, str]) -> str:
     series = (f".series-{n} {{ background: {color}; }}" for n, color in enumerate(SERIES))
-    return "\n".join(["", tiles_css(), *series, _static("report.css")])
+    return "\n".join(["", *(viewer[name] for name in STYLES), *series, _static("report.css")])
 
 
 def _static(name: str) -> str:

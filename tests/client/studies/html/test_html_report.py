@@ -1,7 +1,6 @@
 """The HTML report in a real browser, from a file: what it asks for, its games by keys, hostile names."""
 
 import json
-import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,7 +15,7 @@ from octofold_game.replays import read_replays
 from octofold_game.rules import MOVE_NAMES
 from octofold_game.trajectories import Walk, last_positions
 from playwright.sync_api import Browser, Page
-from support.browsers import DESKTOP, PHONE, chromium
+from support.browsers import DESKTOP, PHONE, board_of, chromium
 
 EVIL = '<script>window.owned = 1</script><img src=x onerror="window.owned = 2">$x_1$&amp;'
 COSTLY = 7
@@ -79,13 +78,14 @@ def opened(browser: Browser, file: Path, size: dict[str, int], scheme: str = "li
     context.close()
 
 
-def board_of(page: Page) -> list[int]:
-    tiles = page.locator("#board .cell").all_inner_texts()
-    return [int(tile).bit_length() - 1 if tile else 0 for tile in tiles]
+BOARD = "#stage .board"
 
 
-def number(page: Page, element: str) -> int:
-    return int(re.split(r"\D", page.locator(f"#{element}").inner_text().replace(",", ""))[0])
+def figures(page: Page) -> dict[str, int]:
+    """Score and number of the move, as they stand above the board."""
+    texts = page.locator("#stage .scores dd").all_inner_texts()
+    score, move = (int(text.split(" of ")[0].replace(",", "")) for text in texts[:2])
+    return {"score": score, "move": move}
 
 
 def game_of(report: Path, game: int, folder: str = "good") -> Episode:
@@ -116,29 +116,29 @@ def test_the_worst_game_steps_by_keys_through_the_boards_of_its_record(
     with opened(browser, report, DESKTOP) as page:
         for _ in range(60):  # by keyboard alone
             page.keyboard.press("Tab")
-            if page.evaluate("document.activeElement.id") == "stage":
+            if page.evaluate("document.activeElement.matches('#stage .board')"):
                 break
         episodes = list(read_replays(report.parent / "good" / "games.replay"))
         worst = min(episodes, key=lambda episode: (episode.score, episode.game))
         walk = Walk.of(worst)
         assert f"game {worst.game}" in page.locator("#viewer-title").inner_text()
-        assert board_of(page) == worst.final_board.tolist()  # how it was lost
+        assert board_of(page, BOARD) == worst.final_board.tolist()  # how it was lost
         page.keyboard.press("Home")
-        assert board_of(page) == walk.boards[0].tolist()
+        assert board_of(page, BOARD) == walk.boards[0].tolist()
         for move in range(1, 31):
-            assert MOVE_NAMES[walk.moves[move - 1]] in page.locator("#at-next").inner_text()
+            assert MOVE_NAMES[walk.moves[move - 1]] in page.locator("#stage .verdict").inner_text()
             page.keyboard.press("ArrowRight")
-            assert (board_of(page), number(page, "at-score")) == (
+            assert (board_of(page, BOARD), figures(page)["score"]) == (
                 walk.boards[move].tolist(),
                 walk.scores[move],
             )
         page.keyboard.press("ArrowLeft")
         page.keyboard.press("PageDown")
-        assert board_of(page) == walk.boards[min(54, len(worst))].tolist()
+        assert board_of(page, BOARD) == walk.boards[min(39, len(worst))].tolist()
         page.keyboard.press("End")
-        assert (board_of(page), number(page, "at-score")) == (worst.final_board.tolist(), worst.score)
+        assert (board_of(page, BOARD), figures(page)["score"]) == (worst.final_board.tolist(), worst.score)
         page.keyboard.press("Home")
-        assert number(page, "at-move") == 0
+        assert figures(page)["move"] == 0
 
 
 def test_every_game_in_a_report_ends_with_its_score_and_board(browser: Browser, report: Path) -> None:
@@ -147,10 +147,12 @@ def test_every_game_in_a_report_ends_with_its_score_and_board(browser: Browser, 
         assert buttons.count() == 13  # three worst and best of each, and one with a costly move
         for index in range(buttons.count()):
             buttons.nth(index).click()
-            page.get_by_role("button", name="To the end").click()
             part, game = map(int, (buttons.nth(index).get_attribute("id") or "").split("-")[1:])
             episode = game_of(report, game, ("good", "bad")[part])
-            assert (board_of(page), number(page, "at-score")) == (episode.final_board.tolist(), episode.score)
+            assert (board_of(page, BOARD), figures(page)["score"]) == (
+                episode.final_board.tolist(),
+                episode.score,
+            )
 
 
 def test_a_costly_move_opens_its_game_at_the_move(browser: Browser, report: Path) -> None:
@@ -158,8 +160,8 @@ def test_a_costly_move_opens_its_game_at_the_move(browser: Browser, report: Path
     with opened(browser, report, DESKTOP) as page:
         move = len(episode) - COSTLY
         page.get_by_role("button", name=f"Game 3, move {move:,}").click()
-        assert number(page, "at-move") == move
-        assert board_of(page) == Walk.of(episode).boards[move].tolist()
+        assert figures(page)["move"] == move
+        assert board_of(page, BOARD) == Walk.of(episode).boards[move].tolist()
 
 
 def test_a_name_with_a_script_in_it_is_only_a_name(browser: Browser, report: Path) -> None:

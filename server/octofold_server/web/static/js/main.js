@@ -3,8 +3,8 @@
 import { Models } from "./ask/models.js";
 import { Gone } from "./ask/server.js";
 import { newSource } from "./ask/source.js";
-import { byId } from "./dom.js";
-import { parseBoard } from "./game/board_text.js";
+import { byId } from "../viewer/dom.js";
+import { parseBoard } from "../viewer/board_text.js";
 import { askToken, onDrop, showGone, showLoading, showProblem, watchTheme } from "./shell.js";
 import { PlayTab } from "./tabs/play_tab.js";
 

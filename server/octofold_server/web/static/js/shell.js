@@ -1,6 +1,6 @@
 /** The frame around the tabs: theme, banner, and the question for a token. */
 
-import { byId } from "./dom.js";
+import { byId } from "../viewer/dom.js";
 import { store, stored } from "./storage.js";
 
 const THEME_KEY = "octofold.theme";

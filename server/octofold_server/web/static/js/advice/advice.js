@@ -2,13 +2,13 @@
 
 import { Gone, Refused } from "../ask/server.js";
 import { askViews } from "../ask/views.js";
-import { announce, make } from "../dom.js";
-import { MOVE_NAMES } from "../game/rules.js";
+import { announce, make } from "../../viewer/dom.js";
+import { MOVE_NAMES } from "../../viewer/rules.js";
 import { decision } from "./verdict.js";
 import { modelSelect } from "./model_select.js";
 import { MovesPanel } from "./moves_panel.js";
 import { ViewsPanel } from "./views_panel.js";
-import { costOf, toldCost, worthOf } from "./worth.js";
+import { costOf, toldCost, worthOf } from "../../viewer/worth.js";
 
 const DELAY_MS = 60; // so that a run of key presses asks only for its last board
 

@@ -1,7 +1,7 @@
 /** A chooser of models. */
 
 import { keyOf } from "../ask/models.js";
-import { announce, grouped, make } from "../dom.js";
+import { announce, grouped, make } from "../../viewer/dom.js";
 
 let count = 0;
 

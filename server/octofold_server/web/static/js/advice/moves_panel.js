@@ -1,8 +1,8 @@
 /** The four moves, with what model and judge think of each. */
 
-import { make, percent } from "../dom.js";
-import { MOVE_NAMES } from "../game/rules.js";
-import { costOf, told, worthOf } from "./worth.js";
+import { grouped, make, percent } from "../../viewer/dom.js";
+import { MOVE_NAMES } from "../../viewer/rules.js";
+import { costOf, told, worthOf } from "../../viewer/worth.js";
 
 export const ARROWS = ["↑", "→", "↓", "←"];
 
@@ -69,10 +69,17 @@ const share = ({ values, probabilities }, move) =>
 /** A value as a share of the best one, for a player without probabilities. */
 const relative = (values, move) => Math.max(0, values[move] / Math.max(...values.filter(Number.isFinite)));
 
-function number({ probabilities }, worth, move) {
-  if (!worth) return probabilities ? percent(probabilities[move]) : "";
+function number({ probabilities, values }, worth, move) {
+  if (!worth && probabilities) return percent(probabilities[move]);
+  if (!worth) return Number.isFinite(values?.[move]) ? lessThanBest(values, move) : "";
   if (worth.isWhole) return told(worth.unit, worth.values[move]);
   return costOf(worth, move) ? `−${loss(worth, move)}` : "best";
+}
+
+/** Of values that have no cost, such as those of a heuristic. */
+function lessThanBest(values, move) {
+  const less = Math.max(...values.filter(Number.isFinite)) - values[move];
+  return less ? `−${grouped(less)}` : "best";
 }
 
 const loss = (worth, move) => told(worth.unit, costOf(worth, move));
@@ -82,6 +89,7 @@ function legend(asked, judge, worth, judged) {
   const key = (kind, text) => make("span", {}, make(`span.legend.${kind}`, { "aria-hidden": "true" }), text);
   const bar = asked.answer.probabilities ? "how probable each move is to it" : "the value of each move";
   const parts = [key("is-model", `${asked.model.name}: ${bar}`)];
+  if (!worth && asked.answer.values?.some(Number.isFinite)) parts.push(make("span", {}, `number: ${asked.model.value_unit} less than the best move`));
   if (worth) parts.push(make("span", {}, worth.isWhole ? `number: ${worth.unit}` : "number: points less than the best move"));
   if (judge) parts.push(key("is-judge", `${judge.model.name}, the judge${judged ? `: −310 is a loss of 310 ${judged.unit}` : ""}`));
   return parts;

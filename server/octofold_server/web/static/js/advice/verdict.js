@@ -1,8 +1,8 @@
 /** Says in sentences what a model plays, and how it came to that. */
 
-import { percent } from "../dom.js";
-import { MOVE_NAMES } from "../game/rules.js";
-import { costOf, told, toldCost, worthOf } from "./worth.js";
+import { percent } from "../../viewer/dom.js";
+import { MOVE_NAMES } from "../../viewer/rules.js";
+import { costOf, told, toldCost, worthOf } from "../../viewer/worth.js";
 
 const EQUAL = 1e-4; // probabilities that differ by less are one
 
@@ -48,7 +48,7 @@ function reason(model, answer, legal) {
     const tie = rivals.length ? `, as for ${rivals.map((move) => MOVE_NAMES[move]).join(" and ")}; the probability decides` : "";
     return `: ${answer.votes[answer.move]} of its ${views} views vote for it${tie}.`;
   }
-  if (!answer.probabilities) return ", by a table of solved positions.";
+  if (!answer.probabilities) return answer.depth ? `, after a search ${answer.depth} moves deep.` : ", by a table of solved positions.";
   const share = percent(answer.probabilities[answer.move]);
   return views > 1 ? `: its ${views} views give it ${share} on average.` : `, with ${share}.`;
 }

@@ -1,10 +1,11 @@
 /** The views of a board, each with its vote and the probability that it gives to the board's own move. */
 
-import { smallBoard } from "../board/board_view.js";
-import { DOCS, make, percent } from "../dom.js";
-import { MOVE_NAMES } from "../game/rules.js";
+import { smallBoard } from "../../viewer/board_view.js";
+import { make, percent } from "../../viewer/dom.js";
+import { MOVE_NAMES } from "../../viewer/rules.js";
 import { ARROWS } from "./moves_panel.js";
 
+const DOCS = "page/docs/page.md";
 const KINDS = [
   "as it is",
   "turned left",

@@ -1,9 +1,9 @@
-/** Networks that run in the browser, as a source of moves: the same methods as `Server`, without a server. */
+/** Networks and a search that run in the browser, as a source of moves: the same methods as `Server`, without a server. */
 
-import { largestOf, tileOf } from "../game/rules.js";
+import { largestOf, tileOf } from "../../viewer/rules.js";
 import { Refused } from "./server.js";
 
-/** A source of moves: graphs that a worker runs. */
+/** A source of moves: graphs and a search, each in a worker of its kind, which starts when it is asked first. */
 export class Browser {
   /**
    * @param {string} models address of the list of models, which `make page` writes
@@ -14,12 +14,9 @@ export class Browser {
     this._onLoading = onLoading;
     this._waiting = new Map();
     this._count = 0;
-    this._failure = ""; // of the worker
+    this._workers = {}; // by file
     this.hasResults = false;
     this.mayReload = false;
-    this._worker = new Worker(new URL("browser_worker.js", import.meta.url), { type: "module" });
-    this._worker.addEventListener("message", ({ data }) => this._receive(data));
-    this._worker.addEventListener("error", (event) => this._fail(event.message || "The networks cannot be loaded."));
   }
 
   async about() {
@@ -53,15 +50,30 @@ export class Browser {
   async whenBack() {}
 
   async _ask(model, boards, wantsViews) {
-    if (this._failure) throw new Refused(this._failure, 500);
     const largest = Math.max(...boards.map(largestOf));
     if (largest > model.largest_exponent) {
       throw new Refused(`${model.name} knows tiles up to ${tileOf(model.largest_exponent)}.`, 400);
     }
+    const worker = this._workerOf(model.search ? "search_worker.js" : "browser_worker.js");
+    if (worker.failure) throw new Refused(worker.failure, 500);
     const id = (this._count += 1);
-    const url = new URL(model.file, new URL(this._models, document.baseURI)).href;
-    this._worker.postMessage({ id, url, temperature: model.views_temperature, boards, wantsViews });
-    return new Promise((resolve, reject) => this._waiting.set(id, { resolve, reject }));
+    const question = { id, boards };
+    if (model.search) Object.assign(question, { search: model.search });
+    else Object.assign(question, { url: this._addressOf(model), temperature: model.views_temperature, wantsViews });
+    worker.postMessage(question);
+    return new Promise((resolve, reject) => this._waiting.set(id, { resolve, reject, worker }));
+  }
+
+  _addressOf({ file }) {
+    return new URL(file, new URL(this._models, document.baseURI)).href;
+  }
+
+  _workerOf(file) {
+    if (this._workers[file]) return this._workers[file];
+    const worker = (this._workers[file] = new Worker(new URL(file, import.meta.url), { type: "module" }));
+    worker.addEventListener("message", ({ data }) => this._receive(data));
+    worker.addEventListener("error", (event) => this._fail(worker, event.message || "The networks cannot be loaded."));
+    return worker;
   }
 
   _receive({ id, answers, error, loaded }) {
@@ -76,10 +88,13 @@ export class Browser {
     else waiting.resolve(answers);
   }
 
-  /** The worker could not be loaded, and will answer nothing. */
-  _fail(message) {
-    this._failure = message;
-    for (const { reject } of this._waiting.values()) reject(new Refused(message, 500));
-    this._waiting.clear();
+  /** A worker could not be loaded, and will answer nothing. */
+  _fail(worker, message) {
+    worker.failure = message;
+    for (const [id, waiting] of this._waiting) {
+      if (waiting.worker !== worker) continue;
+      this._waiting.delete(id);
+      waiting.reject(new Refused(message, 500));
+    }
   }
 }

@@ -5,8 +5,8 @@
  * and sent in a header; it is never a part of an address.
  */
 
-import { formatBoard } from "../game/board_text.js";
-import { legalMoves } from "../game/rules.js";
+import { formatBoard } from "../../viewer/board_text.js";
+import { legalMoves } from "../../viewer/rules.js";
 import { store, stored } from "../storage.js";
 
 const TOKEN_KEY = "octofold.token";

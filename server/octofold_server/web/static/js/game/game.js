@@ -1,6 +1,6 @@
 /** One game: its board, score and moves, with undo. */
 
-import { LARGEST_EXPONENT, largestOf, legalMoves, slide } from "./rules.js";
+import { LARGEST_EXPONENT, largestOf, legalMoves, slide } from "../../viewer/rules.js";
 import { chooseSpawn, spawnStream } from "./spawns.js";
 
 /** A game of one seed, or one that begins with a given board. */

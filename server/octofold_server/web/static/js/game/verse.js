@@ -7,7 +7,7 @@
  * (https://github.com/game-difficulty/2048EndgameTablebase).
  */
 
-import { positions } from "./replays.js";
+import { positions } from "../../viewer/replays.js";
 
 const HEAD = 7;
 const MOST_CHARACTERS = 1_000_000;
@@ -21,7 +21,7 @@ export const isVerse = (text) => /^[a-z0-9_ -]{7}[^\n]{2,}\s*$/i.test(text);
  * The game of a replay.
  *
  * @param {string} text
- * @returns {import("./replays.js").GameRecord}
+ * @returns {import("../../viewer/replays.js").GameRecord}
  * @throws {Error} it is none; the message says why
  */
 export function readVerse(text) {

@@ -1,7 +1,7 @@
 /** Makes exercises of positions that somebody judged. */
 
-import { costOf, worthOf } from "../advice/worth.js";
-import { formatBoard } from "../game/board_text.js";
+import { costOf, worthOf } from "../../viewer/worth.js";
+import { formatBoard } from "../../viewer/board_text.js";
 
 /**
  * An exercise for the notebook.

@@ -1,7 +1,7 @@
 /** The notebook of exercises: positions with their best move, kept in the browser, with how often each was solved. */
 
-import { parseBoard } from "../game/board_text.js";
-import { legalMoves } from "../game/rules.js";
+import { parseBoard } from "../../viewer/board_text.js";
+import { legalMoves } from "../../viewer/rules.js";
 import { store, stored } from "../storage.js";
 
 const KEY = "octofold.notebook";

@@ -1,7 +1,7 @@
 /** The list of games in a file: the worst and the best are one click away. */
 
-import { grouped, make } from "../dom.js";
-import { largestOf, tileOf } from "../game/rules.js";
+import { grouped, make } from "../../viewer/dom.js";
+import { largestOf, tileOf } from "../../viewer/rules.js";
 
 const MAX_SHOWN = 500;
 

@@ -1,7 +1,7 @@
 /** A game as an animated GIF, as `octofold replay --out FILE.gif` writes it: at most 300 positions, 5 a second. */
 
-import { grouped } from "../dom.js";
-import { MOVE_NAMES, tileOf } from "../game/rules.js";
+import { grouped } from "../../viewer/dom.js";
+import { MOVE_NAMES, tileOf } from "../../viewer/rules.js";
 
 const MOST_FRAMES = 300;
 const FRAME_CS = 20; // hundredths of a second

@@ -1,10 +1,9 @@
 /** The moves around the current one, and the worst mistakes of the game; each is one click away. */
 
-import { toldCost } from "../advice/worth.js";
+import { better, isMistake, toldCost } from "../../viewer/worth.js";
 import { ARROWS } from "../advice/moves_panel.js";
-import { grouped, make } from "../dom.js";
-import { MOVE_NAMES } from "../game/rules.js";
-import { better, isMistake } from "./study.js";
+import { grouped, make } from "../../viewer/dom.js";
+import { MOVE_NAMES } from "../../viewer/rules.js";
 
 const AROUND = 3; // moves before and after the current one
 const WORST = 8;

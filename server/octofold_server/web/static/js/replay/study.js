@@ -1,10 +1,10 @@
 /** Compares the moves of a game with those of a model and a judge. */
 
-import { costOf, costlyFrom, mostOf, unitOf, worthOf } from "../advice/worth.js";
+import { better, costOf, isMistake, mostOf, unitOf, worthOf } from "../../viewer/worth.js";
 
 const BATCH = 256; // boards in a request
 const SEARCHED = 16; // at first, of a player that searches and takes its time for each
-const [FAST_MS, SLOW_MS] = [3000, 10_000]; // of an answer, after which the next request has more or fewer boards
+const [FAST_MS, SLOW_MS] = [500, 1500]; // of an answer, after which the next request has more or fewer boards: others wait for it
 
 /**
  * @typedef {object} Verdict what model and judge say about a move of a game
@@ -64,15 +64,6 @@ function valued(worth, played) {
   if (!worth.isWhole || !Number.isFinite(best)) return { cost, value: null, ratio: null };
   return { cost, value: best, ratio: best > 0 ? Math.max(0, worth.values[played]) / best : 1 };
 }
-
-/** Whether somebody would have made another move. */
-export const isDisputed = ({ played, model, judge }) => model !== played || (judge >= 0 && judge !== played);
-
-/** Whether a move costs so much that it is a mistake, in the unit of who judges. */
-export const isMistake = ({ cost }, unit) => unit !== undefined && cost !== null && cost >= costlyFrom(unit);
-
-/** The move that who judges would have made. */
-export const better = ({ model, judge }) => (judge >= 0 ? judge : model);
 
 /**
  * What the verdicts on a game come to.

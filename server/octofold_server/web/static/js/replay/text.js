@@ -1,7 +1,7 @@
 /** A game as text, as `octofold replay --out FILE.txt` writes it. */
 
-import { grouped } from "../dom.js";
-import { MOVE_NAMES, tileOf } from "../game/rules.js";
+import { grouped } from "../../viewer/dom.js";
+import { MOVE_NAMES, tileOf } from "../../viewer/rules.js";
 
 /**
  * Every position of a game.

@@ -1,14 +1,14 @@
 /** Side by side: two models play the same game, with the same new tiles at the same moves. */
 
 import { modelSelect } from "../advice/model_select.js";
-import { Autoplay } from "../ask/autoplay.js";
+import { Autoplay } from "../../viewer/autoplay.js";
 import { Gone, Refused } from "../ask/server.js";
-import { BoardView } from "../board/board_view.js";
-import { isForPage } from "../board/input.js";
-import { announce, grouped, make } from "../dom.js";
+import { BoardView } from "../../viewer/board_view.js";
+import { isForPage } from "../../viewer/input.js";
+import { announce, grouped, make } from "../../viewer/dom.js";
 import { Game, randomSeed } from "../game/game.js";
-import { largestOf, tileOf } from "../game/rules.js";
-import { SpeedControl } from "./speed_control.js";
+import { largestOf, tileOf } from "../../viewer/rules.js";
+import { SpeedControl } from "../../viewer/speed_control.js";
 
 /** Make the tab in an empty section. */
 export const open = (root, page) => new DuelTab(root, page);

@@ -1,8 +1,8 @@
 /** The editor of the board on the tab Play: tiles by click, turns, and new tiles that the player places. */
 
-import { make } from "../dom.js";
-import { describeCell } from "../game/board_text.js";
-import { LARGEST_EXPONENT, tileOf } from "../game/rules.js";
+import { make } from "../../viewer/dom.js";
+import { describeCell } from "../../viewer/board_text.js";
+import { LARGEST_EXPONENT, tileOf } from "../../viewer/rules.js";
 import { CELLS } from "../game/symmetries.js";
 
 const TURNED = 3; // clockwise, among the symmetries

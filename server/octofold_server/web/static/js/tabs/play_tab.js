@@ -1,21 +1,21 @@
 /** Play: a game by keys, swipes or a model, with advice beside it. */
 
 import { Advice } from "../advice/advice.js";
-import { Autoplay } from "../ask/autoplay.js";
+import { Autoplay } from "../../viewer/autoplay.js";
 import { Gone, Refused } from "../ask/server.js";
-import { Arrow } from "../board/arrow.js";
-import { BoardView } from "../board/board_view.js";
-import { isForPage, moveOf, onSwipe } from "../board/input.js";
-import { announce, byId, grouped } from "../dom.js";
-import { describeCell, formatBoard, parseBoard } from "../game/board_text.js";
+import { Arrow } from "../../viewer/arrow.js";
+import { BoardView } from "../../viewer/board_view.js";
+import { isForPage, moveOf, onSwipe } from "../../viewer/input.js";
+import { announce, byId, grouped } from "../../viewer/dom.js";
+import { describeCell, formatBoard, parseBoard } from "../../viewer/board_text.js";
 import { Game, randomSeed } from "../game/game.js";
-import { MOVE_NAMES, largestOf, slide, tileOf } from "../game/rules.js";
+import { MOVE_NAMES, largestOf, slide, tileOf } from "../../viewer/rules.js";
 import { exerciseOf } from "../practice/exercise_of.js";
 import { Notebook } from "../practice/notebook.js";
 import { confirmed } from "../shell.js";
 import { store, stored } from "../storage.js";
 import { Editor } from "./editor.js";
-import { SpeedControl } from "./speed_control.js";
+import { SpeedControl } from "../../viewer/speed_control.js";
 
 const BEST_KEY = "octofold.best";
 const GAME_KEY = "octofold.game";

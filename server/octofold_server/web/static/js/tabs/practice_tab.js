@@ -1,12 +1,12 @@
 /** Practice: positions come back as exercises until their best move is learned. */
 
-import { costlyFrom, toldCost } from "../advice/worth.js";
-import { Arrow } from "../board/arrow.js";
-import { BoardView, smallBoard } from "../board/board_view.js";
-import { isForPage, moveOf, onSwipe } from "../board/input.js";
-import { announce, grouped, make } from "../dom.js";
-import { parseBoard } from "../game/board_text.js";
-import { MOVE_NAMES, legalMoves } from "../game/rules.js";
+import { costlyFrom, toldCost } from "../../viewer/worth.js";
+import { Arrow } from "../../viewer/arrow.js";
+import { BoardView, smallBoard } from "../../viewer/board_view.js";
+import { isForPage, moveOf, onSwipe } from "../../viewer/input.js";
+import { announce, grouped, make } from "../../viewer/dom.js";
+import { parseBoard } from "../../viewer/board_text.js";
+import { MOVE_NAMES, legalMoves } from "../../viewer/rules.js";
 import { CLOSE, LEARNED, Notebook, readExercises } from "../practice/notebook.js";
 import { saveFile } from "../storage.js";
 

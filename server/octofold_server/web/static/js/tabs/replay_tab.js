@@ -1,26 +1,22 @@
 /** Replay: the games of a file, with a curve and what a model and a judge think of their moves. */
 
 import { Advice } from "../advice/advice.js";
-import { toldCost, toldThreshold, unitOf } from "../advice/worth.js";
-import { Autoplay } from "../ask/autoplay.js";
 import { Gone, Refused } from "../ask/server.js";
-import { Arrow } from "../board/arrow.js";
-import { BoardView } from "../board/board_view.js";
-import { isForPage } from "../board/input.js";
-import { announce, grouped, make } from "../dom.js";
-import { formatBoard } from "../game/board_text.js";
-import { ReplayReader, isReplay, positions } from "../game/replays.js";
 import { isVerse, readVerse } from "../game/verse.js";
-import { MOVE_NAMES, largestOf, slide, tileOf } from "../game/rules.js";
-import { Curve } from "../replay/curve.js";
+import { Notebook } from "../practice/notebook.js";
 import { GameList } from "../replay/game_list.js";
 import { replayLayout } from "../replay/layout.js";
 import { MoveList } from "../replay/move_list.js";
-import { better, isDisputed, isMistake, study, tally } from "../replay/study.js";
-import { Notebook } from "../practice/notebook.js";
+import { study, tally } from "../replay/study.js";
 import { gameText } from "../replay/text.js";
 import { saveFile } from "../storage.js";
-import { SpeedControl } from "./speed_control.js";
+import { formatBoard } from "../../viewer/board_text.js";
+import { announce, grouped, make } from "../../viewer/dom.js";
+import { GameViewer } from "../../viewer/game_viewer.js";
+import { isForPage } from "../../viewer/input.js";
+import { ReplayReader, isReplay } from "../../viewer/replays.js";
+import { MOVE_NAMES } from "../../viewer/rules.js";
+import { better, isDisputed, isMistake, toldCost, toldThreshold, unitOf } from "../../viewer/worth.js";
 
 const MAX_FILE_BYTES = 512 << 20;
 const MOST_EXERCISES = 30; // of one game
@@ -32,23 +28,20 @@ export const open = (root, page) => new ReplayTab(root, page);
 class ReplayTab {
   constructor(root, page) {
     this._page = page;
-    this._at = 0;
     this._studies = 0; // number of the newest study; older ones end
     this._loads = 0; // number of the newest games to show; older ones are dropped
     const listeners = {
       onFile: (file) => this._loadFile(file),
-      onStep: (by) => this.seek(this._at + by),
       onDispute: (direction) => this._jump(direction, isDisputed, "disagreement"),
       onMistake: (direction) => this._jumpToMistake(direction),
       onPractise: () => this._practise(),
       onText: () => saveFile(`game-${this._record.game}.txt`, gameText(this._saved())),
       onGif: () => this._saveGif(),
     };
-    const ui = (this._ui = replayLayout(root, listeners, page.source.hasResults));
-    this._view = new BoardView(ui.board, "Board of the replay");
-    this._arrow = new Arrow(ui.stage);
-    this._curve = new Curve(ui.curve, (move) => this.seek(move));
-    this._moveList = new MoveList(ui.moves, (move) => this.seek(move));
+    this._verdicts = [];
+    this._viewer = new GameViewer({ onSeek: (at) => this._onSeek(at) });
+    const ui = (this._ui = replayLayout(root, this._viewer, listeners, page.source.hasResults));
+    this._moveList = new MoveList(ui.moves, (move) => this._viewer.seek(move));
     this._list = new GameList(ui.games, (record) => this._show(record, 0));
     const { models } = page;
     const judge = models.all.find((model) => unitOf(model) && model !== models.first);
@@ -57,12 +50,6 @@ class ReplayTab {
       judge,
       choosers: ui.choosers,
     });
-    this._autoplay = new Autoplay(
-      () => this._forward(),
-      () => this._speed.update(),
-    );
-    this._autoplay.speed = 3;
-    this._speed = new SpeedControl(ui.controls, this._autoplay, { verb: "Play" });
   }
 
   /** Show what the address names: `#replay`, or `#replay/RESULT/GAME/MOVE` of a result of the server. */
@@ -76,42 +63,21 @@ class ReplayTab {
       await this._loadResult(result, Number(game), Number(move) || 0);
     } else if (result && this._record) {
       if (Number(game) !== this._record.game) this._showGame(Number(game), Number(move) || 0);
-      else if (Number(move) !== this._at) this.seek(Number(move) || 0);
+      else if (Number(move) !== this._viewer.at) this._viewer.seek(Number(move) || 0);
     }
   }
 
   leave() {
-    this._autoplay.stop();
+    this._viewer.stop();
   }
 
   onKey(event) {
     if (!isForPage(event) || !this._record) return false;
     const key = event.key.toLowerCase();
-    const steps = { arrowright: 1, arrowleft: -1, pagedown: 10, pageup: -10, home: -Infinity, end: Infinity };
-    if (key in steps) this.seek(this._at + steps[key]);
-    else if (key === "d") this._jump(event.shiftKey ? -1 : 1, isDisputed, "disagreement");
+    if (key === "d") this._jump(event.shiftKey ? -1 : 1, isDisputed, "disagreement");
     else if (key === "c") this._jumpToMistake(event.shiftKey ? -1 : 1);
-    else if (key === " " && !event.target.closest("button, a")) this._autoplay.toggle();
-    else return false;
+    else return this._viewer.onKey(event);
     return true;
-  }
-
-  /** Show the position before a move. */
-  seek(move, { animate = false } = {}) {
-    if (!this._record) return;
-    const moves = this._moves;
-    const before = this._at;
-    this._at = Math.min(Math.max(0, move), moves.length);
-    const board = this._boards[this._at];
-    if (animate && this._at === before + 1) {
-      const made = moves[before];
-      this._view.move({ steps: slide(this._boards[before], made.move).steps, spawn: made }, board);
-    } else {
-      this._view.show(board);
-    }
-    this._curve.at = this._at;
-    this._describe();
-    this._ask(board, moves[this._at]?.move ?? -1);
   }
 
   _open(games, title, result = "") {
@@ -187,57 +153,50 @@ class ReplayTab {
 
   /** Show a game from a move on. */
   _show(record, move) {
-    this._autoplay.stop();
+    Object.assign(this, { _record: record, _verdicts: [] });
     try {
-      const { moves } = record; // a game of a file unpacks them each time
-      const { boards, scores } = positions(record.start, moves);
-      Object.assign(this, { _record: record, _moves: moves, _boards: boards, _scores: scores, _verdicts: [] });
+      this._viewer.open(record, move);
     } catch (error) {
+      this._record = null;
       this._problem(`Game ${record.game}: ${error.message}`);
       return;
     }
     this._list.chosen = record;
-    this._curve.open(this._boards, this._scores);
     this._moveList.judge([]);
-    this._at = 0;
-    this.seek(move);
     this._study();
   }
 
-  async _forward() {
-    if (!this._record || this._at >= this._moves.length) return false;
-    this.seek(this._at + 1, { animate: this._autoplay.isSlow });
-    return this._at < this._moves.length;
+  /** Say what others think of the move that was made on the position that is shown. */
+  _onSeek(at) {
+    this._describe();
+    this._ask(this._viewer.boards[at], this._viewer.moves[at]?.move ?? -1);
   }
 
   _describe() {
-    const { record, at, ui } = { record: this._record, at: this._at, ui: this._ui };
-    const made = this._moves[at];
-    ui.score.textContent = grouped(this._scores[at]);
-    ui.move.textContent = `${grouped(at)} of ${grouped(record.length)}`;
-    ui.tile.textContent = grouped(tileOf(largestOf(this._boards[at])));
+    const { _record: record, _ui: ui, _viewer: viewer } = this;
+    const { at, moves } = viewer;
+    const made = moves[at];
     const verdict = this._verdicts[at];
-    ui.said.replaceChildren(made ? `The player goes ${MOVE_NAMES[made.move]}. ` : "No move is left: the game is over.");
-    this._arrow.point(-1);
     if (verdict && made) {
       const wrong = better(verdict) !== made.move;
-      const cost = wrong && verdict.cost ? `, which costs ${toldCost(this._unit, verdict.cost)}` : "";
+      const cost = wrong && verdict.cost ? `, ${MOVE_NAMES[made.move]} costs ${toldCost(this._unit, verdict.cost)}` : "";
       const isBad = wrong && isMistake(verdict, this._unit);
       const prefers = `${this._judging.name} prefers ${MOVE_NAMES[better(verdict)]}${cost}.`;
-      ui.said.append(wrong ? make("span", { class: isBad ? "costly" : "" }, prefers.replace("which", `${MOVE_NAMES[made.move]}`)) : "");
-      this._arrow.point(better(verdict), isBad ? "is-wrong" : wrong ? "is-other" : "");
+      const goes = viewer.said.firstChild;
+      viewer.said.replaceChildren(goes, wrong ? make("span", { class: isBad ? "costly" : "" }, prefers) : "");
+      viewer.point(better(verdict), isBad ? "is-wrong" : wrong ? "is-other" : "");
     }
-    this._moveList.show(this._moves, this._verdicts, at, this._unit);
+    this._moveList.show(moves, this._verdicts, at, this._unit);
     ui.link.href = this._result
       ? `#replay/${encodeURIComponent(this._result)}/${record.game}/${at}`
-      : `?board=${formatBoard(this._boards[at])}`;
+      : `?board=${formatBoard(viewer.boards[at])}`;
     ui.link.textContent = this._result ? "Link to this move" : "Link to this board";
   }
 
   /** Ask for advice, once the jumps have come to rest. */
   _ask(board, played) {
     clearTimeout(this._asking);
-    const wait = this._autoplay.isSlow ? 0 : ASK_MS;
+    const wait = this._viewer.isSlow ? 0 : ASK_MS;
     this._asking = setTimeout(() => this._advice.ask(board, played), wait);
   }
 
@@ -245,23 +204,27 @@ class ReplayTab {
   async _study() {
     const number = (this._studies += 1);
     const { model, judge } = this._advice;
-    const { progress, tally: text } = this._ui;
+    const { asking, progress, asked, tally: text } = this._ui;
     if (!this._record || !model) return;
-    const moves = this._moves.map(({ move }) => move);
+    const moves = this._viewer.moves.map(({ move }) => move);
     this._judging = judge ?? model;
     this._unit = unitOf(this._judging);
     for (const button of [...this._ui.mistakes, this._ui.practise]) button.disabled = !this._unit;
-    progress.style.visibility = "visible";
+    asking.style.visibility = "visible";
     progress.value = 0;
+    asked.textContent = `asking ${[model, judge].map((each) => each?.name).filter(Boolean).join(" and ")}`;
     const onProgress = (share, verdicts) => {
+      const isNews = verdicts.length > this._viewer.at && !this._verdicts[this._viewer.at];
       progress.value = share;
-      this._verdicts = verdicts;
-      this._curve.judge(verdicts, this._unit, this._judging.name);
+      asked.textContent = `${grouped(verdicts.length)} of ${grouped(moves.length)} moves`;
+      this._verdicts = [...verdicts];
+      if (isNews) this._describe();
+      this._viewer.curve.judge(verdicts, this._unit, this._judging.name);
       this._moveList.judge(verdicts, this._unit);
       this._showTally(tally(verdicts, { model, judge }), model, judge);
     };
     try {
-      await study(this._page.source, { model, judge }, this._boards, moves, {
+      await study(this._page.source, { model, judge }, this._viewer.boards, moves, {
         onProgress,
         isWanted: () => number === this._studies,
       });
@@ -272,7 +235,7 @@ class ReplayTab {
       if (error instanceof Gone) this._page.source.whenBack().then(() => this._study());
     }
     if (number !== this._studies) return;
-    progress.style.visibility = "hidden";
+    asking.style.visibility = "hidden";
     this._describe();
   }
 
@@ -284,7 +247,7 @@ class ReplayTab {
       .sort((a, b) => b.verdict.cost - a.verdict.cost)
       .slice(0, MOST_EXERCISES)
       .map(({ verdict, move }) => ({
-        board: formatBoard(this._boards[move]),
+        board: formatBoard(this._viewer.boards[move]),
         better: better(verdict),
         costs: verdict.costs,
         unit: this._unit,
@@ -297,7 +260,8 @@ class ReplayTab {
   }
 
   _saved() {
-    return { title: `${this._ui.title.textContent}, game ${this._record.game}`, boards: this._boards, scores: this._scores, moves: this._moves };
+    const { boards, scores, moves } = this._viewer;
+    return { title: `${this._ui.title.textContent}, game ${this._record.game}`, boards, scores, moves };
   }
 
   async _saveGif() {
@@ -329,9 +293,10 @@ class ReplayTab {
   }
 
   _jump(direction, isWanted, what) {
-    for (let move = this._at + direction; this._verdicts[move]; move += direction) {
+    for (let move = this._viewer.at + direction; this._verdicts[move]; move += direction) {
       if (!isWanted(this._verdicts[move])) continue;
-      this.seek(move);
+      this._viewer.stop();
+      this._viewer.seek(move);
       announce(`Move ${move}.`);
       return;
     }

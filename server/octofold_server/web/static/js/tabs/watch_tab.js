@@ -1,9 +1,9 @@
 /** Watch: an evaluation while it runs, from the files that `octofold evaluate` writes. */
 
 import { Gone, Refused } from "../ask/server.js";
-import { smallBoard, updateSmallBoard } from "../board/board_view.js";
-import { announce, grouped, make } from "../dom.js";
-import { ReplayReader } from "../game/replays.js";
+import { smallBoard, updateSmallBoard } from "../../viewer/board_view.js";
+import { announce, grouped, make } from "../../viewer/dom.js";
+import { ReplayReader } from "../../viewer/replays.js";
 import { comparison } from "../watch/comparison.js";
 import { Facts } from "../watch/facts.js";
 import { drawHistogram, drawRunning } from "../watch/pictures.js";

@@ -1,7 +1,7 @@
 /** Two evaluations side by side: their figures, and the difference of their averages. */
 
-import { grouped, make, percent } from "../dom.js";
-import { tileOf } from "../game/rules.js";
+import { grouped, make, percent } from "../../viewer/dom.js";
+import { tileOf } from "../../viewer/rules.js";
 import { differenceOf, histogram, largestIn, summarize } from "../game/statistics.js";
 
 const SMALLEST_TILE = 9; // 512

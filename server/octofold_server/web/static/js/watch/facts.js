@@ -1,8 +1,8 @@
 /** The figures of an evaluation, with their 95% intervals. */
 
-import { grouped, make, percent } from "../dom.js";
+import { grouped, make, percent } from "../../viewer/dom.js";
 import { largestIn, summarize, wilson } from "../game/statistics.js";
-import { tileOf } from "../game/rules.js";
+import { tileOf } from "../../viewer/rules.js";
 
 const SMALLEST_TILE = 9; // 512
 

@@ -1,7 +1,7 @@
 /** Pictures of scores: a histogram, and how the average settles. */
 
-import { colorOf } from "../colors.js";
-import { grouped } from "../dom.js";
+import { colorOf } from "../../viewer/colors.js";
+import { grouped } from "../../viewer/dom.js";
 import { histogram, largestIn, running, smallestIn, summarize } from "../game/statistics.js";
 
 const HEIGHT = 190;

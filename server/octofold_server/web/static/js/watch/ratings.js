@@ -1,6 +1,6 @@
 /** The rating list: every model and player of the results, with its average over all their games. */
 
-import { grouped, make } from "../dom.js";
+import { grouped, make } from "../../viewer/dom.js";
 import { drawVersions } from "./pictures.js";
 
 const NORMAL_95 = 1.96;

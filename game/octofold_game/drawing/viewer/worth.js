@@ -1,4 +1,4 @@
-/** What moves are worth to a model that has values: points, or a chance of success. */
+/** What moves are worth to a model that has values, points or a chance of success, and which moves are mistakes. */
 
 /**
  * How the values of a unit are compared and told. From `costly` on, a move is a mistake: the same for all games.
@@ -17,7 +17,7 @@ export const unitOf = (model) =>
   model && (model.player || model.temperature) && Object.hasOwn(UNITS, model.value_unit) ? model.value_unit : undefined;
 
 /** From this cost on, a move counts as a mistake. */
-export const costlyFrom = (unit) => UNITS[unit].costly;
+export const costlyFrom = (unit) => UNITS[unit]?.costly ?? 0;
 
 /** The largest value that there can be. */
 export const mostOf = (unit) => UNITS[unit].most;
@@ -29,7 +29,7 @@ export const mostOf = (unit) => UNITS[unit].most;
  * back how the values differ, but not how large they are; and no difference above 87 temperatures, where float32 ends.
  *
  * @param {object} model
- * @param {import("../ask/server.js").Answer} answer
+ * @param {import("./server.js").Answer} answer
  * @returns {{unit: string, values: number[], isWhole: boolean}|null} `-Infinity` for moves that are not legal;
  *   `isWhole`: the values themselves, not only their differences from the best; null for a model without values
  */
@@ -67,3 +67,12 @@ export function told(unit, value) {
 /** The threshold in words, as it stands beside figures. */
 export const toldThreshold = (unit) =>
   unit === "points" ? `${costlyFrom(unit).toLocaleString("en-US")} points` : `${costlyFrom(unit) * 100} percentage point of the chance of success`;
+
+/** Whether somebody would have made another move; of a `Verdict` of `study.js`, like the next two. */
+export const isDisputed = ({ played, model, judge }) => model !== played || (judge >= 0 && judge !== played);
+
+/** Whether a move costs so much that it is a mistake, in the unit of who judges. */
+export const isMistake = ({ cost }, unit) => unit !== undefined && cost !== null && cost >= costlyFrom(unit);
+
+/** The move that who judges would have made. */
+export const better = ({ model, judge }) => (judge >= 0 ? judge : model);

@@ -1,8 +1,8 @@
 /** Shows a board, and moves its tiles. */
 
-import { describeBoard } from "../game/board_text.js";
-import { tileOf } from "../game/rules.js";
-import { make, prefersStillness } from "../dom.js";
+import { describeBoard } from "./board_text.js";
+import { tileOf } from "./rules.js";
+import { make, prefersStillness } from "./dom.js";
 
 const SLIDE_MS = 100; // as in board.css
 

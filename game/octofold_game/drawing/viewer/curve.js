@@ -1,21 +1,17 @@
 /** The curve of a game: what it was worth at each move, its largest tiles, and where moves were mistakes. */
 
-import { mostOf } from "../advice/worth.js";
-import { colorOf } from "../colors.js";
-import { grouped, make } from "../dom.js";
-import { largestOf, tileOf } from "../game/rules.js";
-import { isDisputed, isMistake } from "./study.js";
+import { colorOf } from "./colors.js";
+import { grouped, make } from "./dom.js";
+import { largestOf, tileOf } from "./rules.js";
+import { isDisputed, isMistake, mostOf } from "./worth.js";
 
 const HEIGHT = 150;
 const [LEFT, RIGHT, TOP, BOTTOM] = [46, 6, 18, 28];
 const TICKS = 7; // pixels of the marks of mistakes and disagreements
 
 export class Curve {
-  /**
-   * @param {HTMLElement} root
-   * @param {(move: number) => void} onSeek
-   */
-  constructor(root, onSeek) {
+  /** @param {(move: number) => void} onSeek */
+  constructor(onSeek) {
     this._title = make("p.note");
     this._canvas = make("canvas.timeline", { "aria-hidden": "true" });
     this._slider = make("input.seek", {
@@ -26,13 +22,13 @@ export class Curve {
       "aria-label": "Move",
       on: { input: () => onSeek(Number(this._slider.value)) },
     });
-    root.classList.add("timeline-box");
-    root.append(this._title, this._canvas, this._slider);
+    this._legend = make("p.note.legend-line");
+    this.element = make("div.timeline-box", {}, this._title, this._canvas, this._slider, this._legend);
     this._boards = [];
     this._scores = [];
     this._verdicts = [];
     this._at = 0;
-    new ResizeObserver(() => this.draw()).observe(root);
+    new ResizeObserver(() => this.draw()).observe(this.element);
     const seek = (event) => {
       if (!(event.buttons & 1)) return;
       const { left, width } = this._canvas.getBoundingClientRect();
@@ -49,12 +45,14 @@ export class Curve {
   open(boards, scores) {
     Object.assign(this, { _boards: boards, _scores: scores, _verdicts: [], _milestones: milestones(boards) });
     this._slider.max = Math.max(0, boards.length - 1);
+    this._legend.replaceChildren(...legend(false));
     this.at = 0;
   }
 
   /** Show what model and judge say; `unit` of the costs, `name` of who judges. */
   judge(verdicts, unit, name) {
     Object.assign(this, { _verdicts: verdicts, _unit: unit, _name: name });
+    this._legend.replaceChildren(...legend(true, unit));
     this.draw();
   }
 
@@ -100,6 +98,16 @@ export class Curve {
     const expected = values.map((value, move) => value && value + this._scores[move]);
     return ofScores(`Score to expect at the end, by ${this._name}`, expected);
   }
+}
+
+/** What the marks mean, of those that can be there. */
+function legend(isJudged, unit) {
+  const mark = (kind, text) => make("span", {}, make(`span.legend.${kind}`, { "aria-hidden": "true" }), text);
+  return [
+    isJudged && unit ? mark("is-costly", "a mistake") : "",
+    isJudged ? mark("is-disputed", "others prefer another move") : "",
+    mark("is-tile", "a new largest tile"),
+  ];
 }
 
 function ofScores(title, values) {

@@ -1,15 +1,15 @@
 /** The button and the slider of autoplay. */
 
-import { SPEEDS } from "../ask/autoplay.js";
-import { make } from "../dom.js";
+import { SPEEDS } from "./autoplay.js";
+import { make } from "./dom.js";
 
 let count = 0;
 
 export class SpeedControl {
   /**
    * @param {HTMLElement} root
-   * @param {import("../ask/autoplay.js").Autoplay} autoplay
-   * @param {{models?: import("../ask/models.js").Models, verb?: string}} options the models, if one must play; what
+   * @param {import("./autoplay.js").Autoplay} autoplay
+   * @param {{models?: EventTarget & {all: object[]}, verb?: string}} options the models, if one must play; what
    *   the button says
    */
   constructor(root, autoplay, { models, verb = "Let the model play" } = {}) {

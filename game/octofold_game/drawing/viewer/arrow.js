@@ -1,6 +1,6 @@
 /** An arrow over a board, toward the side that a move slides to. */
 
-import { MOVE_NAMES } from "../game/rules.js";
+import { MOVE_NAMES } from "./rules.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 

@@ -1,8 +1,5 @@
 /** Makes elements, and speaks to screen readers. No text ever becomes HTML. */
 
-/** Where the page is explained at length. */
-export const DOCS = "page/docs/page.md";
-
 /**
  * Make an element.
  *
