@@ -162,7 +162,7 @@ def test_autoplay_plays_to_the_end(go: Visitor) -> None:
         moves = number(visit, "play-moves")
         visit.page.get_by_role("button", name="Study", exact=True).click()
         expect(visit.page.locator("#tab-replay h2").first).to_have_text("Your game")
-        expect(visit.page.locator("#tab-replay .left .scores")).to_contain_text(f"0 of {moves}")
+        expect(visit.page.locator("#tab-replay .left .scores")).to_contain_text(f"{moves:,} of {moves:,}")
 
 
 def test_one_step_at_a_time_makes_one_move(go: Visitor) -> None:
@@ -380,6 +380,8 @@ def test_a_dropped_replay_is_held_against_a_model(go: Visitor, server: Server, t
         visit.page.get_by_text(f"small would choose another move in {len(disputed)} ").wait_for()
         expect(visit.page.locator("#tab-replay progress")).to_have_css("visibility", "hidden")
         board = "#tab-replay .left .board"
+        assert visit.board(board) == boards[-1]  # how it was lost
+        visit.page.keyboard.press("Home")
         assert visit.board(board) == boards[0]
         visit.page.keyboard.press("d")
         expected = next(move for move in disputed.tolist() if move > 0)
@@ -388,7 +390,7 @@ def test_a_dropped_replay_is_held_against_a_model(go: Visitor, server: Server, t
         wait_for(lambda: visit.board(board) == worst.final_board.tolist())
         visit.page.locator("#game-list").select_option(index=5)
         best = max(games, key=lambda game: game.score)
-        wait_for(lambda: visit.board(board) == best.start.tolist())
+        wait_for(lambda: visit.board(board) == best.final_board.tolist())
 
 
 def test_a_damaged_replay_is_refused(go: Visitor, tmp_path: Path) -> None:

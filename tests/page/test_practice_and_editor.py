@@ -159,8 +159,7 @@ def test_a_replay_of_2048verse_is_read_and_others_are_refused(
     (tmp_path / "broken.txt").write_text(verse(game)[:-9] + "       ", encoding="utf-8")
     with go("/#replay") as visit:
         visit.page.locator("#replay-file").set_input_files(tmp_path / "verse.txt")
-        expect(visit.page.locator("#tab-replay .scores")).to_contain_text(f"0 of {len(game)}")
-        visit.page.keyboard.press("End")
+        expect(visit.page.locator("#tab-replay .scores")).to_contain_text(f"{len(game)} of {len(game)}")
         wait_for(lambda: visit.board(REPLAY) == game.final_board.tolist())
         expect(visit.page.locator("#tab-replay .scores")).to_contain_text(f"{game.score:,}")
         visit.page.locator("#replay-file").set_input_files(tmp_path / "broken.txt")

@@ -89,8 +89,9 @@ export class Curve {
 
   /** What the curve shows: the score to expect, the chance of success, or without whole values the score so far. */
   _worth() {
-    const whole = this._verdicts.filter(({ value }) => value !== null).length > this._verdicts.length / 2;
-    if (!this._verdicts.length || !whole) return ofScores("Score so far", this._scores);
+    const known = this._verdicts.filter(() => true); // without gaps
+    const whole = known.filter(({ value }) => value !== null);
+    if (whole.length <= known.length / 2) return ofScores("Score so far", this._scores);
     const values = this._verdicts.map(({ value }) => value);
     if (mostOf(this._unit) === 1) {
       return { title: `Chance of success, by ${this._name}`, values, most: 1, told: (share) => `${share * 100}%` };
@@ -105,7 +106,7 @@ function legend(isJudged, unit) {
   const mark = (kind, text) => make("span", {}, make(`span.legend.${kind}`, { "aria-hidden": "true" }), text);
   return [
     isJudged && unit ? mark("is-costly", "a mistake") : "",
-    isJudged ? mark("is-disputed", "others prefer another move") : "",
+    isJudged ? mark("is-disputed", "disputed: others prefer another move") : "",
     mark("is-tile", "a new largest tile"),
   ];
 }
@@ -166,7 +167,7 @@ function drawLine(context, { x, y, values, width }) {
   const step = Math.max(1, Math.floor(values.length / (2 * width)));
   context.beginPath();
   for (let move = 0; move < values.length; move += step) {
-    if (values[move] !== null) context.lineTo(x(move), y(values[move]));
+    if (Number.isFinite(values[move])) context.lineTo(x(move), y(values[move]));
   }
   context.strokeStyle = colorOf("--model");
   context.lineWidth = 1.6;

@@ -13,7 +13,7 @@ export class GameList {
   constructor(root, onChoose) {
     this._onChoose = onChoose;
     this._select = make("select", { id: "game-list", on: { change: () => this._choose() } });
-    this._box = make("label.picker", { for: "game-list" }, make("span", {}, "Game"), this._select);
+    this._box = make("label.picker", { for: "game-list", hidden: true }, make("span", {}, "Game"), this._select);
     root.append(this._box);
     this._games = [];
   }

@@ -35,7 +35,7 @@ export function replayLayout(root, viewer, on, hasResults) {
   };
   ui.asking = make("div.asking.note", {}, ui.progress, ui.asked);
   ui.asking.style.visibility = "hidden";
-  viewer.steps.append(...ui.mistakes, button("Other ›", "Next other move", () => on.onDispute(1)));
+  viewer.steps.append(...ui.mistakes, button("Disputed ›", "Next disputed move", () => on.onDispute(1)));
   viewer.element.append(
     make("div.buttons", {}, ui.practise, button("Save as text", "Save as text", on.onText), button("Save as GIF", "Save as GIF", on.onGif)),
     keys(),
@@ -58,7 +58,7 @@ function keys() {
   return make(
     "p.note.keys",
     {},
-    ...[key("←"), key("→"), " one move, ", key("C"), " next mistake, ", key("D"), " next other move, "],
+    ...[key("←"), key("→"), " one move, ", key("C"), " next mistake, ", key("D"), " next disputed move, "],
     ...["with ", key("shift"), " the one before, ", key("space"), " play"],
   );
 }

@@ -49,7 +49,7 @@ export class MoveList {
     this._title.hidden = !found.length;
     this._worst.replaceChildren(
       ...found.map(({ verdict, number }) =>
-        make("li", {}, this._button(number, `${grouped(number)}: ${toldCost(unit, verdict.cost)}`)),
+        make("li", {}, this._button(number, `Move ${grouped(number)}: ${toldCost(unit, verdict.cost)}`)),
       ),
     );
   }

@@ -1,6 +1,6 @@
 /** Compares the moves of a game with those of a model and a judge. */
 
-import { better, costOf, isMistake, mostOf, unitOf, worthOf } from "../../viewer/worth.js";
+import { better, costOf, isMistake, unitOf, worthOf } from "../../viewer/worth.js";
 
 const BATCH = 256; // boards in a request
 const SEARCHED = 16; // at first, of a player that searches and takes its time for each
@@ -18,22 +18,22 @@ const [FAST_MS, SLOW_MS] = [500, 1500]; // of an answer, after which the next re
  */
 
 /**
- * Ask model and judge about every position of a game.
+ * Ask model and judge about every position of a game, the last ones first: they tell how it was lost.
  *
  * @param {object} source of moves
  * @param {{model: object, judge?: object}} asked
  * @param {number[][]} boards every position that a move was made on
  * @param {number[]} moves
  * @param {{onProgress: (share: number, verdicts: Verdict[]) => void, isWanted: () => boolean}} watch is told of
- *   every batch; ends the study when it is not wanted
+ *   every batch, with gaps where nothing is known yet; ends the study when it is not wanted
  * @returns {Promise<Verdict[]>} one for each move, unless it ended
  */
 export async function study(source, { model, judge }, boards, moves, { onProgress, isWanted }) {
-  const verdicts = [];
+  const verdicts = new Array(moves.length);
   let size = [model, judge].some((each) => each?.player) ? SEARCHED : BATCH;
-  while (verdicts.length < moves.length && isWanted()) {
-    const start = verdicts.length;
-    const batch = boards.slice(start, Math.min(start + size, moves.length));
+  for (let end = moves.length; end > 0 && isWanted(); ) {
+    const start = Math.max(0, end - size);
+    const batch = boards.slice(start, end);
     const begun = performance.now();
     const [answers, judged] = await Promise.all([
       source.infer(model, batch),
@@ -41,18 +41,19 @@ export async function study(source, { model, judge }, boards, moves, { onProgres
     ]);
     answers.forEach((answer, i) => {
       const worth = judged ? worthOf(judge, judged[i]) : worthOf(model, answer);
-      verdicts.push({
+      verdicts[start + i] = {
         played: moves[start + i],
         model: answer.move,
         judge: judged ? judged[i].move : -1,
         ...valued(worth, moves[start + i]),
         costs: worth && worth.values.map((value, move) => (Number.isFinite(value) ? costOf(worth, move) : null)),
-      });
+      };
     });
     const took = performance.now() - begun;
     if (took < FAST_MS) size = Math.min(BATCH, 2 * size);
     else if (took > SLOW_MS) size = Math.max(1, size >> 1);
-    onProgress(verdicts.length / moves.length, verdicts);
+    end = start;
+    onProgress(1 - end / moves.length, verdicts);
   }
   return verdicts;
 }
@@ -71,25 +72,25 @@ function valued(worth, played) {
  * @param {Verdict[]} verdicts
  * @param {{model: object, judge?: object}} asked
  * @returns {object} moves, and those in whose place the model, the judge and both would have made another; `accuracy`
- *   from 0 to 100 and how it was computed; mistakes and the sum of all costs, if who judges has values
+ *   from 0 to 100 and how it was computed; mistakes, if who judges has values
  */
 export function tally(verdicts, { model, judge }) {
   const count = (wanted) => verdicts.filter(wanted).length;
+  const known = count(() => true);
   const unit = unitOf(judge ?? model);
   const ratios = verdicts.map(({ ratio }) => ratio).filter((ratio) => ratio !== null);
   const isRatio = ratios.length > 0;
   const equal = count((verdict) => better(verdict) === verdict.played);
   const sum = ratios.reduce((total, ratio) => total + ratio, 0);
   return {
-    count: verdicts.length,
+    count: known,
     model: count(({ played, model }) => model !== played),
     judge: count(({ played, judge }) => judge >= 0 && judge !== played),
     both: count(({ played, model, judge }) => model !== played && judge >= 0 && judge !== played),
     equal,
     isRatio,
-    accuracy: verdicts.length ? (100 * (isRatio ? sum / ratios.length : equal / verdicts.length)) : 0,
+    accuracy: known ? 100 * (isRatio ? sum / ratios.length : equal / known) : 0,
     unit,
     mistakes: count((verdict) => isMistake(verdict, unit)),
-    cost: unit && mostOf(unit) === Infinity ? verdicts.reduce((total, { cost }) => total + cost, 0) : null,
   };
 }

@@ -80,8 +80,13 @@ class PracticeTab {
     this._arrow.point(-1);
     if (!exercise) {
       this._title.textContent = "No exercise yet";
-      this._said.textContent =
-        "In Replay, “Practise the mistakes” turns a game's mistakes into exercises. In Play, “Practise this” adds the board.";
+      this._said.replaceChildren(
+        "In ",
+        make("a", { href: "#replay" }, "Replay"),
+        ", “Practise the mistakes” turns a game's mistakes into exercises. In ",
+        make("a", { href: "#play" }, "Play"),
+        ", “Practise this board” adds one.",
+      );
       return;
     }
     this._title.textContent = "Find the best move";

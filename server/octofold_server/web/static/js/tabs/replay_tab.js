@@ -42,7 +42,7 @@ class ReplayTab {
     this._viewer = new GameViewer({ onSeek: (at) => this._onSeek(at) });
     const ui = (this._ui = replayLayout(root, this._viewer, listeners, page.source.hasResults));
     this._moveList = new MoveList(ui.moves, (move) => this._viewer.seek(move));
-    this._list = new GameList(ui.games, (record) => this._show(record, 0));
+    this._list = new GameList(ui.games, (record) => this._show(record));
     const { models } = page;
     const judge = models.all.find((model) => unitOf(model) && model !== models.first);
     this._advice = new Advice(ui.advice, page.source, models, {
@@ -53,17 +53,18 @@ class ReplayTab {
   }
 
   /** Show what the address names: `#replay`, or `#replay/RESULT/GAME/MOVE` of a result of the server. */
-  async enter([result, game, move]) {
+  async enter([result, ...numbers]) {
     const { handed } = this._page;
+    const [game, move] = numbers.map((text) => (/^\d{1,9}$/.test(text) ? Number(text) : undefined));
     if (handed) {
       this._page.handed = null;
       if (handed.file) await this._loadFile(handed.file);
       else this._open(handed.games, handed.title);
     } else if (result && result !== this._result) {
-      await this._loadResult(result, Number(game), Number(move) || 0);
-    } else if (result && this._record) {
-      if (Number(game) !== this._record.game) this._showGame(Number(game), Number(move) || 0);
-      else if (Number(move) !== this._viewer.at) this._viewer.seek(Number(move) || 0);
+      await this._loadResult(result, game, move);
+    } else if (result && this._record && game !== undefined) {
+      if (game !== this._record.game) this._showGame(game, move);
+      else if (move !== undefined && move !== this._viewer.at) this._viewer.seek(move);
     }
   }
 
@@ -88,7 +89,7 @@ class ReplayTab {
     this._ui.viewer.parentElement.classList.add("has-game");
     this._list.games = games;
     this._games = games;
-    this._show(this._list.worst, 0);
+    this._show(this._list.worst);
   }
 
   /** A load of games that replaces those on show; returns whether it is still the newest. */
@@ -134,7 +135,7 @@ class ReplayTab {
       }
       if (!games.length) throw new Error(`There is no finished game in ${result}.`);
       this._open(games, result, result);
-      if (Number.isInteger(game)) this._showGame(game, move);
+      if (game !== undefined) this._showGame(game, move);
     } catch (error) {
       if (isNewest()) this._problem(error.message);
     }
@@ -151,8 +152,8 @@ class ReplayTab {
     if (record) this._show(record, move);
   }
 
-  /** Show a game from a move on. */
-  _show(record, move) {
+  /** Show a game from a move on, or as it ended, which tells how it was lost. */
+  _show(record, move = Infinity) {
     Object.assign(this, { _record: record, _verdicts: [] });
     try {
       this._viewer.open(record, move);
@@ -177,20 +178,30 @@ class ReplayTab {
     const { at, moves } = viewer;
     const made = moves[at];
     const verdict = this._verdicts[at];
+    const [goes] = viewer.said.childNodes;
+    viewer.said.replaceChildren(goes);
+    viewer.point(-1);
     if (verdict && made) {
       const wrong = better(verdict) !== made.move;
       const cost = wrong && verdict.cost ? `, ${MOVE_NAMES[made.move]} costs ${toldCost(this._unit, verdict.cost)}` : "";
       const isBad = wrong && isMistake(verdict, this._unit);
       const prefers = `${this._judging.name} prefers ${MOVE_NAMES[better(verdict)]}${cost}.`;
-      const goes = viewer.said.firstChild;
-      viewer.said.replaceChildren(goes, wrong ? make("span", { class: isBad ? "costly" : "" }, prefers) : "");
+      viewer.said.append(wrong ? make("span", { class: isBad ? "costly" : "" }, prefers) : "");
       viewer.point(better(verdict), isBad ? "is-wrong" : wrong ? "is-other" : "");
     }
+    const last = made ? -1 : this._verdicts.findLastIndex((each) => each && isMistake(each, this._unit));
+    if (last >= 0) viewer.said.append(" ", this._linkTo(last));
     this._moveList.show(moves, this._verdicts, at, this._unit);
     ui.link.href = this._result
       ? `#replay/${encodeURIComponent(this._result)}/${record.game}/${at}`
       : `?board=${formatBoard(viewer.boards[at])}`;
     ui.link.textContent = this._result ? "Link to this move" : "Link to this board";
+  }
+
+  /** What a game may have been lost by. */
+  _linkTo(mistake) {
+    const text = `The last mistake is move ${grouped(mistake)}: it costs ${toldCost(this._unit, this._verdicts[mistake].cost)}.`;
+    return make("button.link.costly", { type: "button", on: { click: () => this._viewer.seek(mistake) } }, text);
   }
 
   /** Ask for advice, once the jumps have come to rest. */
@@ -210,14 +221,17 @@ class ReplayTab {
     this._judging = judge ?? model;
     this._unit = unitOf(this._judging);
     for (const button of [...this._ui.mistakes, this._ui.practise]) button.disabled = !this._unit;
+    this._verdicts = []; // by others
+    this._describe();
     asking.style.visibility = "visible";
     progress.value = 0;
     asked.textContent = `asking ${[model, judge].map((each) => each?.name).filter(Boolean).join(" and ")}`;
     const onProgress = (share, verdicts) => {
-      const isNews = verdicts.length > this._viewer.at && !this._verdicts[this._viewer.at];
+      const { at } = this._viewer;
+      const isNews = at === moves.length || (verdicts[at] && !this._verdicts[at]);
       progress.value = share;
-      asked.textContent = `${grouped(verdicts.length)} of ${grouped(moves.length)} moves`;
-      this._verdicts = [...verdicts];
+      asked.textContent = `${grouped(share * moves.length)} of ${grouped(moves.length)} moves`;
+      this._verdicts = verdicts.slice();
       if (isNews) this._describe();
       this._viewer.curve.judge(verdicts, this._unit, this._judging.name);
       this._moveList.judge(verdicts, this._unit);
@@ -283,18 +297,17 @@ class ReplayTab {
       : `${grouped(found.equal)} of ${grouped(found.count)} moves are those of ${name}`;
     const mistakes = found.unit
       ? ` · ${grouped(found.mistakes)} mistakes (a move that costs ${toldThreshold(found.unit)} or more)`
-      : ` · ${name} has no values, so no move has a cost`;
-    const total = found.cost ? `, ${grouped(found.cost)} points in all` : "";
+      : ` · ${name} tells no points or chances, so no move has a cost`;
     accuracy.replaceChildren(
       make("strong", {}, `${found.accuracy.toFixed(1)}% accuracy`),
-      make("span.note", {}, ` by ${name}: ${how}${mistakes}${total}.`),
+      make("span.note", {}, ` by ${name}: ${how}${mistakes}.`),
     );
     text.textContent = tallied(found, model, judge);
   }
 
   _jump(direction, isWanted, what) {
-    for (let move = this._viewer.at + direction; this._verdicts[move]; move += direction) {
-      if (!isWanted(this._verdicts[move])) continue;
+    for (let move = this._viewer.at + direction; move >= 0 && move < this._viewer.moves.length; move += direction) {
+      if (!this._verdicts[move] || !isWanted(this._verdicts[move])) continue;
       this._viewer.stop();
       this._viewer.seek(move);
       announce(`Move ${move}.`);

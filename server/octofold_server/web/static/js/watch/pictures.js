@@ -82,6 +82,10 @@ export function drawVersions(canvas, name, ratings) {
   const high = largestIn(versions.map(({ average, margin }) => average + (margin ?? 0))) || 1;
   const x = (i) => LEFT + ((i + 0.5) / versions.length) * (width - LEFT - RIGHT);
   const y = (score) => floor - (score / high) * (floor - TOP - 10);
+  context.beginPath();
+  versions.forEach(({ average }, i) => context.lineTo(x(i), y(average)));
+  context.strokeStyle = colorOf("--line");
+  context.stroke();
   versions.forEach(({ version, average, margin }, i) => {
     context.fillStyle = colorOf("--model");
     if (margin !== null) context.fillRect(x(i) - 1, y(average + margin), 2, y(average - margin) - y(average + margin));

@@ -50,9 +50,13 @@ export class Ratings {
       "section.ratings-box",
       { "aria-label": "Rating list" },
       make("h2", {}, "Rating list"),
-      make("div.scrolls", { tabindex: 0, role: "region", "aria-label": "Table of ratings" }, this._table),
+      make(
+        "div.ratings-parts",
+        {},
+        make("div.scrolls", { tabindex: 0, role: "region", "aria-label": "Table of ratings" }, this._table),
+        this._pictures,
+      ),
       make("p.note", {}, "Average score over all games of the results above, with its 95% interval (1.96 standard errors)."),
-      this._pictures,
     );
   }
 
