@@ -37,14 +37,15 @@ POLICY = (
 )
 """As the server's, but for compiling WebAssembly."""
 
-DEFAULT_MODELS = ("expectimax", "flagship")
-"""The first that the site has is chosen at the start. A network needs megabytes, the search does not."""
-
+DEFAULT_NETWORK = "flagship"
 SEARCH, CUTOFF = "expectimax", 0.0001
 """The player of which `js/ask/expectimax.js` makes the moves, and an option that its card leaves out."""
 LARGEST_SEARCHED = 15
 """The largest exponent on its boards."""
 LIST = "models.json"
+SHEET = "page/css/all.css"
+"""All style sheets of the page: each request takes its time on a phone."""
+_SHEETS = re.compile(r' *<link rel="stylesheet" href="([^"]+)">\n')
 _IMPORT = re.compile(r'^import .* from "(\.[^"]+)";$', re.MULTILINE)
 
 
@@ -97,7 +98,8 @@ def build(out: Path, repository: Path, names: list[str] | None, max_megabytes: f
     for name in RUNTIME:
         shutil.copy(PACKAGE / name, out / "page" / "ort" / name)
     names_of = [card.name for _, card, _ in models]
-    default = next((name for name in DEFAULT_MODELS if name in names_of), names_of[0])
+    # A network needs megabytes, the search does not.
+    default = next((name for name in (SEARCH, DEFAULT_NETWORK) if name in names_of), names_of[0])
     about = {
         "version": installed_version("octofold"),
         "models": [_add(out, *each, is_default=each[1].name == default) for each in models],
@@ -105,16 +107,19 @@ def build(out: Path, repository: Path, names: list[str] | None, max_megabytes: f
     (out / LIST).write_text(json.dumps(about, indent=1) + "\n")
     index = (out / "page" / "index.html").read_text()
     (out / "page" / "index.html").unlink()
+    (out / SHEET).write_text("".join((out / name).read_text() for name in _SHEETS.findall(index)))
     head = "\n    ".join(
         [
             '<meta charset="utf-8">',
             f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">',
             f'<meta name="octofold-models" content="{LIST}">',
-            # Or a browser would learn of each module only from the one before.
+            f'<link rel="stylesheet" href="{SHEET}">',
+            # A browser would learn of each of these only from the one before. On a phone, every wait is long.
+            f'<link rel="preload" href="{LIST}" as="fetch" crossorigin>',
             *(f'<link rel="modulepreload" href="{file}">' for file in _needed(out, "page/js/main.js")),
         ]
     )
-    (out / "index.html").write_text(index.replace('<meta charset="utf-8">', head, 1))
+    (out / "index.html").write_text(_SHEETS.sub("", index).replace('<meta charset="utf-8">', head, 1))
 
 
 def _needed(out: Path, entry: str) -> list[str]:

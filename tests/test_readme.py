@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from build_page import DEFAULT_MODEL
+from build_page import DEFAULT_NETWORK
 from octofold_game.contract.model import read_card
 
 ROOT = Path(__file__).parents[1]
@@ -84,7 +84,7 @@ def test_the_default_model_is_the_strongest_one_and_the_same_everywhere() -> Non
     of_image = re.search(r"OCTOFOLD_DEFAULT_MODEL=(\w+)", (ROOT / "Dockerfile").read_text())
     assert of_make is not None
     assert of_image is not None
-    assert (of_make[1], of_image[1], DEFAULT_MODEL) == (card.name,) * 3
+    assert (of_make[1], of_image[1], DEFAULT_NETWORK) == (card.name,) * 3
 
 
 def test_the_page_can_be_read_in_a_few_minutes() -> None:

@@ -10,14 +10,13 @@ from pathlib import Path
 import pytest
 from octofold_game.episodes import Episode
 from playwright.sync_api import Locator, expect
-from support.browsers import Visit
+from support.browsers import PHONE, Visit
 from support.page_server import Server, Visitor
 from support.replays import corner_games, write_result
 
 ROOT = Path(__file__).parents[2]
 AXE = ROOT / "page" / "node_modules" / "axe-core" / "axe.min.js"
 SIZES = {"laptop": (1280, 720), "tablet": (820, 1180), "phone": (390, 844)}
-SMALL_PHONE = {"width": 360, "height": 740}
 TABS = {
     "play": ("#play-board", "Let the model play"),
     "duel": (".duel .board", "Let both play"),
@@ -73,8 +72,7 @@ def test_board_and_main_button_are_on_the_screen(
     is_phone = size == "phone"
     viewport = {"width": width, "height": height}
     with go(viewport=viewport, color_scheme=theme, has_touch=is_phone, is_mobile=is_phone) as visit:
-        notebook = json.dumps({"format": "octofold-notebook-1", "exercises": [EXERCISE]})
-        visit.run("(text) => localStorage.setItem('octofold.notebook', text)", notebook)
+        with_exercise(visit)
         for tab, (board, button) in TABS.items():
             shown = opened(visit, tab)
             expect(shown.locator(board).first).to_be_visible()
@@ -86,10 +84,23 @@ def test_board_and_main_button_are_on_the_screen(
         for tab in (*TABS, "watch"):
             opened(visit, tab)
             assert axe(visit) == []
-            if is_phone:
-                visit.page.set_viewport_size(SMALL_PHONE)
-                assert visit.run("document.documentElement.scrollWidth") <= SMALL_PHONE["width"]
-                visit.page.set_viewport_size(viewport)
+
+
+def test_a_small_phone_needs_no_sideways_scrolling(
+    go: Visitor,
+    games: list[Episode],  # noqa: ARG001  # the result that is shown
+) -> None:
+    with go(viewport=PHONE, has_touch=True, color_scheme="dark") as visit:
+        with_exercise(visit)
+        for tab in (*TABS, "watch"):
+            opened(visit, tab)
+            assert visit.run("document.documentElement.scrollWidth") <= PHONE["width"]
+
+
+def with_exercise(visit: Visit) -> None:
+    """Put an exercise into the notebook."""
+    notebook = json.dumps({"format": "octofold-notebook-1", "exercises": [EXERCISE]})
+    visit.run("(text) => localStorage.setItem('octofold.notebook', text)", notebook)
 
 
 def opened(visit: Visit, tab: str) -> Locator:
