@@ -131,6 +131,13 @@ def values_from_bytes(packed: bytes, boards: int) -> NDArray[np.float32]:
     return np.frombuffer(packed, dtype=_LITTLE_ENDIAN_FLOAT).reshape(-1, 4).astype(np.float32, copy=False)
 
 
+def board_values_from_bytes(packed: bytes, boards: int) -> NDArray[np.float32]:
+    """Read `[N] float32` values of N boards; ValueError if their number is not N."""
+    if len(packed) != boards * 4:
+        raise ValueError(f"value holds {len(packed)} bytes for {boards} boards")
+    return np.frombuffer(packed, dtype=_LITTLE_ENDIAN_FLOAT).astype(np.float32, copy=False)
+
+
 def depth_from_bytes(packed: bytes, boards: int) -> NDArray[np.uint8]:
     """Read `[N] uint8` depths of searches for N boards; ValueError if their number is not N."""
     if len(packed) != boards:

@@ -70,10 +70,11 @@ class AsyncClient:
         model: str | None = None,
         version: str | int | None = None,
         search_seconds: float | None = None,
+        with_value: bool = False,
     ) -> NextMoves:
         """The moves for boards; see `Client.next_moves`."""
         calls = self._calls.override(model=model, version=version)
-        return await self._drive(calls.next_moves(boards, with_probabilities, search_seconds))
+        return await self._drive(calls.next_moves(boards, with_probabilities, search_seconds, with_value))
 
     async def list_models(
         self, *, timeout_seconds: float | None = None, retry: RetryPolicy | None = None

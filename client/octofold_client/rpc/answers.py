@@ -53,6 +53,9 @@ class NextMoves:
     """`[N]`: how many moves deep a player searched; None if it was not requested, and from a network."""
     positions: NDArray[np.int64] | None = None
     """`[N]`: how many boards and afterstates a player visited; None as `depth`."""
+    value: NDArray[np.float32] | None = None
+    """`[N]`: what a network with a value head expects of each board, in the unit that its card names. None if
+    it was not requested, and from other models."""
 
 
 @dataclass(frozen=True)

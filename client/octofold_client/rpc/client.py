@@ -174,10 +174,12 @@ class Client:
         model: str | None = None,
         version: str | int | None = None,
         search_seconds: float | None = None,
+        with_value: bool = False,
     ) -> NextMoves:
         """The moves for one or more boards, `[N, 16]` or `[N, 4, 4]`; the arguments are as in `next_move`.
 
         `with_probabilities` asks a network for probabilities, and a player for values, depth and positions.
+        `with_value` asks a network with a value head for the value of each board, which costs it time.
         `search_seconds` are for each board.
 
         Raises:
@@ -190,6 +192,7 @@ class Client:
             model=model,
             version=version,
             search_seconds=search_seconds,
+            with_value=with_value,
         ).result()
 
     def begin_next_moves(
@@ -200,6 +203,7 @@ class Client:
         model: str | None = None,
         version: str | int | None = None,
         search_seconds: float | None = None,
+        with_value: bool = False,
         retry: RetryPolicy | None = None,
     ) -> PendingAnswer[NextMoves]:
         """Send boards and return at once; `result` of the returned object waits for the answer.
@@ -207,7 +211,7 @@ class Client:
         `retry` replaces that of the client.
         """
         calls = self._calls.override(model=model, version=version, retry=retry)
-        return self._begin(calls.next_moves(boards, with_probabilities, search_seconds))
+        return self._begin(calls.next_moves(boards, with_probabilities, search_seconds, with_value))
 
     def list_models(
         self, *, timeout_seconds: float | None = None, retry: RetryPolicy | None = None

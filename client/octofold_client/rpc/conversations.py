@@ -159,6 +159,7 @@ class Calls:
         boards: ArrayLike,
         with_probabilities: bool,
         search_seconds: float | None = None,
+        with_value: bool = False,
     ) -> Conversation[NextMoves]:
         """Ask for the moves on boards of exponents, `[N, 16]` or `[N, 4, 4]`.
 
@@ -174,6 +175,7 @@ class Calls:
             boards=messages.boards_to_bytes(checked),
             with_probabilities=with_probabilities,
             with_search=with_probabilities,
+            with_value=with_value,
             search_time_us=0 if search_seconds is None else _search_time_us(search_seconds),
         )
         return self._ask_for(
@@ -294,7 +296,7 @@ def _searched(many: NextMoves) -> Iterable[tuple[NDArray[np.float32] | None, int
 
 def _parse_next_moves(response: pb.NextMovesResponse, n: int, with_probabilities: bool) -> NextMoves:
     """What a response holds: if asked, a network has probabilities, and a player has depth and positions."""
-    probabilities = values = depth = positions = None
+    probabilities = values = depth = positions = value = None
     try:
         moves = messages.moves_from_bytes(response.moves, n)
         if response.depth:
@@ -304,6 +306,8 @@ def _parse_next_moves(response: pb.NextMovesResponse, n: int, with_probabilities
                 values = messages.values_from_bytes(response.values, n)
         elif with_probabilities:
             probabilities = messages.probabilities_from_bytes(response.probabilities, n)
+        if response.value:
+            value = messages.board_values_from_bytes(response.value, n)
     except ValueError as error:
         raise _misfit(error) from None
     return NextMoves(
@@ -316,6 +320,7 @@ def _parse_next_moves(response: pb.NextMovesResponse, n: int, with_probabilities
         values=values,
         depth=depth,
         positions=positions,
+        value=value,
     )
 
 

@@ -81,8 +81,19 @@ class PlainPolicy:
         return mean, mean
 
 
+class _PlainOfValues:
+    """The counterpart of the merging of values in `heads`."""
+
+    spread: Spread
+
+    def merge(self, scores: Numbers) -> tuple[Numbers, Numbers]:
+        """The probabilities and the mean scores `[N, 4]` of all views' scores `[V, N, 4]`."""
+        mean: Numbers = scores.mean(axis=0)
+        return softmax(mean / self.spread.temperature), mean
+
+
 @dataclass(frozen=True)
-class PlainActionValues:
+class PlainActionValues(_PlainOfValues):
     """The counterpart of `heads.ActionValueHead` in numpy."""
 
     evaluate: Evaluate
@@ -93,14 +104,9 @@ class PlainActionValues:
         """The scores `[N, 4]` of the board's moves on one view, for boards `[N, 16]`."""
         return _by_move(self.evaluate, self.answers, boards, symmetry)
 
-    def merge(self, scores: Numbers) -> tuple[Numbers, Numbers]:
-        """The probabilities and the mean scores `[N, 4]` of all views' scores `[V, N, 4]`."""
-        mean: Numbers = scores.mean(axis=0)
-        return softmax(mean / self.spread.temperature), mean
-
 
 @dataclass(frozen=True)
-class PlainValue:
+class PlainValue(_PlainOfValues):
     """The counterpart of `heads.ValueHead` in numpy."""
 
     evaluate: Evaluate
@@ -115,11 +121,6 @@ class PlainValue:
         values = self.scale * self.evaluate(views.reshape(-1, 16)).reshape(-1, 4)
         outgrown = after.max(axis=2) > self.largest_exponent
         return np.where(outgrown, 0.0, values) + rewards.astype(np.float64)
-
-    def merge(self, scores: Numbers) -> tuple[Numbers, Numbers]:
-        """The probabilities and the mean scores `[N, 4]` of all views' scores `[V, N, 4]`."""
-        mean: Numbers = scores.mean(axis=0)
-        return softmax(mean / self.spread.temperature), mean
 
 
 @dataclass(frozen=True)

@@ -122,8 +122,26 @@ class PolicyHead:
         return Merged(mean, mean, self.spread.tie, softmax if with_views else None)
 
 
+class _OfValues:
+    """Merges the values of moves: worth is their mean, and probability is its softmax at the temperature."""
+
+    spread: Spread
+
+    def merge(self, graph: GraphBuilder, scores: str, *, with_views: bool) -> Merged:
+        """Add the mean over the views; see `Head.merge`."""
+        temperature = graph.constant("temperature", np.array(self.spread.temperature, np.float32))
+
+        def softmax(values: str, axis: int, name: str) -> str:
+            tempered = graph.add("Div", [values, temperature], f"{name}_tempered")
+            return graph.add("Softmax", [tempered], name, axis=axis)
+
+        mean = graph.add("ReduceMean", [scores, graph.integers(1)], "mean_values", keepdims=0)
+        views = softmax(scores, 2, "view_probabilities") if with_views else None
+        return Merged(softmax(mean, 1, "mean_probabilities"), mean, self.spread.tie, views)
+
+
 @dataclass(frozen=True)
-class ActionValueHead:
+class ActionValueHead(_OfValues):
     """The values of four actions in the network's own unit, from an evaluator with four outputs."""
 
     evaluator: Evaluator
@@ -135,13 +153,9 @@ class ActionValueHead:
         """Add the scores of the moves on each view; see `Head.scores`."""
         return _by_move(graph, self.evaluator, cells, views, self.columns)
 
-    def merge(self, graph: GraphBuilder, scores: str, *, with_views: bool) -> Merged:
-        """Add the mean over the views; see `Head.merge`."""
-        return _merge_values(graph, scores, self.spread, with_views=with_views)
-
 
 @dataclass(frozen=True)
-class ValueHead:
+class ValueHead(_OfValues):
     """Reward plus afterstate value, `scale` points for 1, from an evaluator with one output.
 
     A move that makes a tile above `largest_exponent` ends the game, so it is worth its reward alone.
@@ -161,13 +175,12 @@ class ValueHead:
         rewards = graph.add("Unsqueeze", [slides.rewards, graph.integers(1)], "view_rewards")
         outgrown = graph.add("Unsqueeze", [slides.outgrown, graph.integers(1)], "view_outgrown")
         nothing = graph.constant("nothing", np.array(0, np.float32))
-        points = _in_points(graph, by_move, self.scale)
+        points = by_move
+        if self.scale != 1:
+            scale = graph.constant("scale", np.array(self.scale, np.float32))
+            points = graph.add("Mul", [by_move, scale], "points")
         to_come = graph.add("Where", [outgrown, nothing, points], "to_come")
         return graph.add("Add", [rewards, to_come], "action_values")
-
-    def merge(self, graph: GraphBuilder, scores: str, *, with_views: bool) -> Merged:
-        """Add the mean over the views; see `Head.merge`."""
-        return _merge_values(graph, scores, self.spread, with_views=with_views)
 
 
 def _by_move(
@@ -180,22 +193,3 @@ def _by_move(
     turned_back = np.arange(len(views))[:, None] * 4 + np.array(columns)[MOVES[list(views)]]
     index = graph.constant("turned_back", turned_back.astype(np.int64))
     return graph.add("Gather", [by_board, index], "move_scores", axis=1)
-
-
-def _in_points(graph: GraphBuilder, values: str, scale: float) -> str:
-    if scale == 1:
-        return values
-    return graph.add("Mul", [values, graph.constant("scale", np.array(scale, np.float32))], "points")
-
-
-def _merge_values(graph: GraphBuilder, scores: str, spread: Spread, *, with_views: bool) -> Merged:
-    """Merge the views: worth is their mean, and probability is its softmax at the temperature."""
-    temperature = graph.constant("temperature", np.array(spread.temperature, np.float32))
-
-    def softmax(values: str, axis: int, name: str) -> str:
-        tempered = graph.add("Div", [values, temperature], f"{name}_tempered")
-        return graph.add("Softmax", [tempered], name, axis=axis)
-
-    mean = graph.add("ReduceMean", [scores, graph.integers(1)], "mean_values", keepdims=0)
-    views = softmax(scores, 2, "view_probabilities") if with_views else None
-    return Merged(softmax(mean, 1, "mean_probabilities"), mean, spread.tie, views)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import grpc
 import numpy as np
 import pytest
+from octofold_client import AsyncClient, Client
 from octofold_proto.inference import grpc_service_pb2 as oip
 from octofold_proto.inference.grpc_service_pb2_grpc import GRPCInferenceServiceStub
 from octofold_proto.octofold.v1 import inference_pb2 as pb
@@ -65,6 +66,19 @@ def test_octofold_v1_answers_the_value_to_who_asks(channel: grpc.Channel) -> Non
     (streamed,) = stub.StreamNextMoves(iter([pb.StreamNextMovesRequest(id=1, request=packed())]))
     assert (streamed.response.value, streamed.response.moves) == (many.value, many.moves)
     assert stub.NextMoves(packed(with_value=False)).value == b""
+
+
+async def test_both_clients_have_the_value_if_they_ask_for_it(server: ServerProcess) -> None:
+    with Client(server.target) as client:
+        assert client.next_moves(BOARDS).value is None
+        assert client.next_moves(BOARDS, model="plain", with_value=True).value is None
+        value = client.next_moves(BOARDS, with_probabilities=False, with_value=True).value
+        assert value is not None
+        assert value.tolist() == VALUES
+    async with AsyncClient(server.target) as client:
+        value = (await client.next_moves(BOARDS, with_value=True)).value
+        assert value is not None
+        assert value.tolist() == VALUES
 
 
 def test_open_inference_announces_the_value_and_answers_it(
