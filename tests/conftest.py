@@ -44,7 +44,7 @@ def small_model() -> bytes:
     import torch
     from octofold_export.graph.folding import fold
     from octofold_export.graph.heads import PolicyHead
-    from octofold_export.handmade.floating import float_form
+    from octofold_export.handmade.layers import float_form
     from octofold_export.handmade.weights import foldable
     from octofold_training.networks.build import build
 

@@ -5,9 +5,8 @@ To understand how a network becomes a graph, read in this order:
 1. `description.description`: the input and the output of a network. `description.inference` completes the
    user's part of it (`description.hints`), and `description.encoding` defines the inputs in numpy.
 2. `graph.folding`: the whole graph in twenty lines. Its pieces, from the board to the move:
-   `graph.encodings` (the network's input), `graph.bodies` (the network's own nodes), `graph.heads` (the value
-   of each move), `graph.views` (symmetries), `graph.decision` (the rule) and `graph.legality`.
-   `graph.builder` builds the nodes.
+   `graph.bodies` (the network's input and its own nodes), `graph.heads` (the value of each move),
+   `graph.views` (symmetries) and `graph.decision` (legality and the rule). `graph.builder` builds the nodes.
 3. `sources.source`: a network in the form that the export needs. `sources.described` makes it from any
    PyTorch or ONNX network, `sources.checkpoint` and `sources.ntuple` from our own kinds. The bodies of our
    own kinds can also be written node by node (`handmade`).
@@ -16,7 +15,7 @@ To understand how a network becomes a graph, read in this order:
 5. `checks`: `reference` computes the expected answers of a graph, `gates` compares, and `sense` detects wrong
    descriptions.
 6. `publishing`: files, metadata and the card. A version appears complete or not at all.
-7. `export`: the steps in order. `cli` defines the flags, and `commands` runs the subcommands.
+7. `export`: the steps in order. `flags` defines the options, and `cli` runs the command.
 """
 
 import os

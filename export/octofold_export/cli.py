@@ -161,7 +161,7 @@ def _task(flags: Flags, hints: Hints) -> Callable[[], Path]:
     # These import torch and onnx, which may be missing.
     from octofold_export.export import export
     from octofold_export.extension import extend
-    from octofold_export.sources import compact_ntuple, described  # noqa: F401  # used in `_source`
+    from octofold_export.sources import described, ntuple  # noqa: F401  # used in `_source`
 
     publish = extend if flags.extend else export
     return lambda: publish(_source(flags, hints), _options(flags, key_of()), _report)
@@ -169,10 +169,10 @@ def _task(flags: Flags, hints: Hints) -> Callable[[], Path]:
 
 def _source(flags: Flags, hints: Hints) -> Callable[[], Source]:
     """Loads what the flags name. Reads the description at once: a wrong one is found before any work."""
-    from octofold_export.sources import checkpoint, compact_ntuple, described, ntuple
+    from octofold_export.sources import checkpoint, described, ntuple
 
     if flags.ntuple is not None and flags.max_megabytes is not None:
-        return partial(compact_ntuple.from_ntuple_compactly, flags.ntuple, int(flags.max_megabytes * 1e6))
+        return partial(ntuple.from_ntuple_compactly, flags.ntuple, int(flags.max_megabytes * 1e6))
     if flags.ntuple is not None:
         return partial(ntuple.from_ntuple, flags.ntuple)
     if flags.checkpoint is not None:

@@ -44,8 +44,7 @@ from octofold_export.errors import ExportError
 from octofold_export.graph.heads import Evaluator
 from octofold_export.planning import ExportOptions, Plan, plan_of
 from octofold_export.publishing.contest import play_contest
-from octofold_export.publishing.files import Agreement, version_files, with_contest
-from octofold_export.publishing.triton import config
+from octofold_export.publishing.files import Agreement, config, version_files, with_contest
 from octofold_export.publishing.versions import (
     VersionExistsError,
     check_name,

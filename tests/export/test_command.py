@@ -18,7 +18,7 @@ from octofold_export.checks.reference import network_evaluation
 from octofold_export.cli import main
 from octofold_export.errors import GateError
 from octofold_export.export import export
-from octofold_export.handmade.floating import float_form
+from octofold_export.handmade.layers import float_form
 from octofold_export.handmade.weights import foldable
 from octofold_export.planning import ExportOptions
 from octofold_export.sources.checkpoint import from_checkpoint, one_hot_description

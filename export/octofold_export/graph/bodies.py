@@ -1,4 +1,4 @@
-"""The body of a network, as the evaluator of a folded graph.
+"""The body of a network behind the encoding of its input, as the evaluator of a folded graph.
 
     cells [N, P] --views--> [N * V, 16] --encode--> input --body--> output --> [N * V, 1, numbers]
                                                               `---> value head --> VIEW_VALUES [N * V]
@@ -14,15 +14,44 @@ from dataclasses import dataclass
 import numpy as np
 import onnx
 from numpy.typing import NDArray
-from onnx import TensorProto
+from onnx import TensorProto, helper
 
-from octofold_export.description.description import Description
-from octofold_export.description.encoding import COLUMNS_FIRST
+from octofold_export.description.description import Description, Reads
+from octofold_export.description.encoding import COLUMNS_FIRST, numbers
 from octofold_export.graph.builder import GraphBuilder
-from octofold_export.graph.encodings import encode
 
 VIEW_VALUES = "view_values"
 """The tensor `[N * V] float32` of a value head, in the graph of a network that has one."""
+EXPONENT_CODES = 256
+"""All of uint8: an unexpected exponent must not crash the runtime."""
+
+
+def encode(graph: GraphBuilder, cells: str, reads: Reads, largest_exponent: int) -> str:
+    """Encode `[M, 16] int32` exponents, in the network's order of cells, as its input.
+
+    Exponents above `largest_exponent` count as this one. A table of 256 codes encodes every kind with one
+    Gather.
+    """
+    exponents = np.minimum(np.arange(EXPONENT_CODES), largest_exponent)
+    if reads.planes is None:
+        codes = numbers(reads, exponents)
+    else:
+        if reads.largest_plane is not None and reads.above == "clamped":
+            exponents = np.minimum(exponents, reads.largest_plane)
+        first = 0 if reads.empty_plane else 1
+        codes = (exponents[:, None] == np.arange(first, first + reads.planes)).astype(np.float64)
+    table = graph.constant("codes", codes.astype(helper.tensor_dtype_to_np_dtype(element_type(reads))))
+    encoded = graph.add("Gather", [table, cells], "encoded", axis=0)  # [M, 16] or [M, 16, P]
+    if reads.by_plane:
+        encoded = graph.add("Transpose", [encoded], "encoded_planes", perm=[0, 2, 1])
+    if reads.layout in ("tokens", "flat") and len(reads.shape) == codes.ndim:
+        return encoded
+    return graph.add("Reshape", [encoded, graph.integers(-1, *reads.shape)], "network_input")
+
+
+def element_type(reads: Reads) -> int:
+    """The ONNX type of the input."""
+    return helper.np_dtype_to_tensor_dtype(np.dtype(reads.type))
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,9 +17,8 @@ from onnx.helper import make_tensor_value_info, np_dtype_to_tensor_dtype
 
 from octofold_export.graph.bodies import VIEW_VALUES
 from octofold_export.graph.builder import GraphBuilder
-from octofold_export.graph.decision import decide, mask
+from octofold_export.graph.decision import decide, legality, mask
 from octofold_export.graph.heads import Head
-from octofold_export.graph.legality import legality
 from octofold_export.graph.views import VIEWS
 
 

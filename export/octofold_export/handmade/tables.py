@@ -1,4 +1,4 @@
-"""An n-tuple network as the evaluator of a folded graph, with its tables in a file beside the graph.
+"""An n-tuple network as the evaluator of a folded graph, with its tables in a file beside the graph or in it.
 
 The value of each view is eight times the sum of its entries in the tables of its stage. The mean over the
 eight views is therefore the network's value, which is the sum over all views.
@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from octofold_players.ntuple.compact_tables import PAGE, CompactTables
 from onnx import TensorProto
 
 from octofold_export.graph.builder import GraphBuilder
@@ -76,3 +77,89 @@ class TupleTables:
         shown_by = graph.constant("positions_of_views", shown.reshape(-1))
         by_view = graph.add("Gather", [stage, shown_by], "view_stages", axis=1)
         return graph.add("Unsqueeze", [by_view, graph.integers(2)], "view_stage")
+
+
+@dataclass(frozen=True)
+class CompactEvaluator:
+    """Tables of `octofold_players.ntuple.compact_tables` as part of the graph; implements `heads.Evaluator`.
+
+    The graph contains the packed arrays and the nodes that unpack them. These nodes depend on no input, so
+    onnxruntime runs them once when it loads the graph. Each entry then costs one lookup in a plain table. A
+    runtime without constant folding gives the same answers, but slowly.
+    """
+
+    tables: CompactTables
+
+    def evaluate(self, graph: GraphBuilder, cells: str, views: NDArray[np.intp]) -> str:
+        """Evaluate exponents `[N, P] int32` of 0 to 15; returns `[N * V, 1, 1]`."""
+        entries = self._entries(graph, cells, views)
+        found = graph.add("Gather", [self._unpacked_tables(graph), entries], "entry_halves", axis=0)
+        values = graph.add("Cast", [found], "entry_values", to=TensorProto.FLOAT)
+        by_view = graph.integers(-1, len(views), len(self.tables.tuples))
+        shaped = graph.add("Reshape", [values, by_view], "view_entries")
+        sums = graph.add("ReduceSum", [shaped, graph.integers(2)], "view_sums", keepdims=0)
+        total = graph.add("Reshape", [sums, graph.integers(-1, 1, 1)], "view_totals")
+        number = graph.constant("number_of_views", np.array(8, np.float32))
+        return graph.add("Mul", [total, number], "view_values")
+
+    def _entries(self, graph: GraphBuilder, cells: str, views: NDArray[np.intp]) -> str:
+        """The entry that each tuple reads on each view: `[N, V * T] int32`.
+
+        An index is below 2**24, so a product in float32 is exact, and much faster than one in integers.
+        """
+        tuples = np.array(self.tables.tuples)
+        seen = views[:, tuples].reshape(-1, tuples.shape[1])  # [V * T, L]
+        digits = np.zeros((views.max() + 1, len(seen)), np.float32)
+        for column, places in enumerate(seen):
+            digits[places, column] = 16.0 ** np.arange(len(places))
+        numbers = graph.add("Cast", [cells], "float_cells", to=TensorProto.FLOAT)
+        products = graph.add("MatMul", [numbers, graph.constant("tuple_digits", digits)], "tuple_numbers")
+        indices = graph.add("Cast", [products], "table_entries", to=TensorProto.INT32)
+        starts = np.tile(np.arange(len(tuples)) << 4 * tuples.shape[1], len(views)).astype(np.int32)
+        return graph.add("Add", [indices, graph.constant("table_starts", starts)], "entries")
+
+    def _unpacked_tables(self, graph: GraphBuilder) -> str:
+        """All entries, `[entries] float16`; they do not depend on the boards."""
+        values = graph.add("Gather", [self._codebook(graph), self._codes(graph)], "kept_values", axis=0)
+        nothing = graph.constant("nothing_kept", np.zeros(1, np.float16))
+        ranked = graph.add("Concat", [nothing, values], "ranked_values", axis=0)
+        of_pages = _ranks(graph, "entry_bits", self.tables.entry_bits)
+        filled = graph.add("Gather", [ranked, of_pages], "filled_entries", axis=0)
+        pages = graph.add("Reshape", [filled, graph.integers(-1, PAGE)], "filled_pages")
+        empty = graph.constant("empty_page", np.zeros((1, PAGE), np.float16))
+        ranked_pages = graph.add("Concat", [empty, pages], "ranked_pages", axis=0)
+        page_of = _ranks(graph, "page_bits", self.tables.page_bits)
+        all_pages = graph.add("Gather", [ranked_pages, page_of], "all_pages", axis=0)
+        return graph.add("Reshape", [all_pages, graph.integers(-1)], "unpacked_tables")
+
+    def _codebook(self, graph: GraphBuilder) -> str:
+        codebook = graph.constant("codebook", self.tables.codebook)
+        return graph.add("Cast", [codebook], "half_codebook", to=TensorProto.FLOAT16)
+
+    def _codes(self, graph: GraphBuilder) -> str:
+        """`[kept] int32`."""
+        lower = graph.constant("lower_codes", self.tables.lower_codes)
+        low = graph.add("Cast", [lower], "low_parts", to=TensorProto.INT32)
+        upper = graph.constant("upper_codes", self.tables.upper_codes)
+        high = _fields(graph, upper, 4, "high_parts")
+        raised = graph.add("Mul", [high, graph.constant("raise", np.array(256, np.int32))], "raised_parts")
+        return graph.add("Add", [low, raised], "codes")
+
+
+def _fields(graph: GraphBuilder, packed: str, bits: int, output: str) -> str:
+    """Split bytes `[M]` into fields of `bits` bits, lowest first: `[M * 8 / bits] int32`."""
+    shifts = graph.constant(f"shifts_of_{bits}", np.arange(0, 8, bits, dtype=np.uint8))
+    mask = graph.constant(f"mask_of_{bits}", np.array((1 << bits) - 1, np.uint8))
+    column = graph.add("Reshape", [packed, graph.integers(-1, 1)], f"{output}_column")
+    shifted = graph.add("BitShift", [column, shifts], f"{output}_shifted", direction="RIGHT")
+    fields = graph.add("BitwiseAnd", [shifted, mask], f"{output}_fields")
+    flat = graph.add("Reshape", [fields, graph.integers(-1)], f"{output}_flat")
+    return graph.add("Cast", [flat], output, to=TensorProto.INT32)
+
+
+def _ranks(graph: GraphBuilder, name: str, packed: NDArray[np.uint8]) -> str:
+    """For each set bit, the number of set bits up to it; 0 for the others: `[8 * M] int32`."""
+    bits = _fields(graph, graph.constant(name, packed), 1, f"{name}_apart")
+    axis = graph.constant("first_axis", np.array(0, np.int32))
+    counts = graph.add("CumSum", [bits, axis], f"{name}_counts")
+    return graph.add("Mul", [bits, counts], f"{name}_ranks")

@@ -7,7 +7,11 @@ It calibrates layer by layer, on the rounded outputs of the layers before:
   network stays the same, with more similar channels (after Nagel et al., "Data-Free Quantization Through
   Weight Equalization and Bias Correction", ICCV 2019, but with measured ranges).
 - The scale of a layer's outputs ends at a high quantile instead of the maximum.
-- Weights are rounded together (`rounding`), and the bias corrects the remaining mean error.
+- Weights are rounded so that a layer's sums change as little as possible, by least squares over its real
+  inputs. They are refitted to the rounded inputs. Then they are rounded one input at a time, and the error is
+  moved to the remaining inputs (Frantar et al., "GPTQ: Accurate Post-Training Quantization for Generative
+  Pre-trained Transformers", ICLR 2023; the greedy form of Hassibi and Stork's optimal brain surgeon). The
+  bias corrects the remaining mean error.
 - The first layer is a table (`lookups`), whose weights are not rounded.
 - The choice of a move depends most on the output layer. It keeps 15 bits of its weights as two columns of 8
   bits, which cost little compared to the hidden layers.
@@ -15,22 +19,25 @@ It calibrates layer by layer, on the rounded outputs of the layers before:
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from octofold_export.handmade.encoding import PatternSums
+from octofold_export.handmade.geometry import Region
 from octofold_export.handmade.layers import Form
 from octofold_export.handmade.weights import Floats, FoldableNetwork, Layer
 from octofold_export.precision.lookups import first_layer
-from octofold_export.precision.neighbourhoods import gram, multiply
 from octofold_export.precision.quantized import IntegerProduct, QuantizedHidden, QuantizedOutput
-from octofold_export.precision.rounding import LARGEST_WEIGHT, refit, round_weights
-from octofold_export.precision.widening import widened
 
 CLIP_QUANTILES = (1.0, 0.999999)
 """Quantiles to try as the end of the activations' scale; 1 keeps the largest activation."""
 
+LARGEST_WEIGHT = 127
+_DAMPING = 0.01  # share of the mean square of an input: keeps rarely active inputs from taking all error
+_BLOCK = 64  # number of inputs whose errors move to later inputs together
 _WIDTH = 32  # channels are padded to a multiple: 224 are faster than 222, in products and in copies
 _LARGEST_ACTIVATION = 255
 _FINE_STEPS = 254  # fine steps in a coarse one: the rounding error of at most half a step fills 8 bits
@@ -136,3 +143,96 @@ def _weight_scales(weights: Floats, bias: Floats, input_scale: np.float32) -> Fl
 def _round_bias(bias: Floats, scales: Floats) -> NDArray[np.int32]:
     integers: NDArray[np.int32] = np.rint(bias / scales).clip(-_LARGEST_BIAS, _LARGEST_BIAS).astype(np.int32)
     return integers
+
+
+def multiply(inputs: Floats, weights: Floats, regions: Sequence[Region]) -> Floats:
+    """Multiply `[N, places, inputs]` by `[taps, inputs, outputs]`: `[N, cells of all regions, outputs]`."""
+    parts = []
+    for region in regions:
+        used = weights[region.first_tap : region.end_tap]
+        product = _rows(inputs, region) @ used.reshape(-1, used.shape[2])
+        parts.append(product.reshape(len(inputs), region.cells, -1))
+    return np.concatenate(parts, axis=1)
+
+
+def gram(left: Floats, right: Floats, regions: Sequence[Region]) -> NDArray[np.float64]:
+    """The mean product of the inputs of any two weights: `[taps * inputs, taps * inputs]`.
+
+    `left` and `right` are `[N, places, inputs]`; taps that a cell does not have count as zero.
+    """
+    channels = left.shape[2]
+    size = channels * max(region.end_tap for region in regions)
+    products = np.zeros((size, size))
+    for region in regions:
+        used = slice(region.first_tap * channels, region.end_tap * channels)
+        products[used, used] += _rows(left, region).T @ _rows(right, region)
+    return products / (len(left) * sum(region.cells for region in regions))
+
+
+def _rows(inputs: Floats, region: Region) -> Floats:
+    """For each cell of the region, the activations of its taps: `[N * cells, taps * inputs]`."""
+    return inputs[:, region.sources].reshape(len(inputs) * region.cells, -1)
+
+
+def refit(weights: Floats, gram: NDArray[np.float64], change: NDArray[np.float64]) -> Floats:
+    """Fit weights `[inputs, outputs]` to rounded inputs, so that they give the sums of the exact inputs.
+
+    `gram` is the mean of `rounded.T @ rounded`, `change` of `rounded.T @ (exact - rounded)`.
+    """
+    correction = np.linalg.solve(_damped(gram), change @ weights)
+    return (weights + correction).astype(np.float32)
+
+
+def round_weights(weights: Floats, scales: Floats, gram: NDArray[np.float64]) -> NDArray[np.int8]:
+    """Round to integers `[inputs, outputs]` in steps of `scales` `[outputs]`, for a Gram matrix of inputs."""
+    remaining = weights.astype(np.float64)
+    integers = np.zeros(weights.shape, np.int8)
+    # Row i of this upper factor is the best distribution of the error of input i over itself and later
+    # inputs.
+    spread = np.linalg.cholesky(np.linalg.inv(_damped(gram))).T
+    for start in range(0, len(weights), _BLOCK):
+        end = min(start + _BLOCK, len(weights))
+        errors = np.zeros((end - start, weights.shape[1]))
+        for row in range(start, end):
+            integers[row] = np.rint(remaining[row] / scales).clip(-LARGEST_WEIGHT, LARGEST_WEIGHT)
+            errors[row - start] = (remaining[row] - integers[row] * scales) / spread[row, row]
+            remaining[row + 1 : end] -= np.outer(spread[row, row + 1 : end], errors[row - start])
+        remaining[end:] -= spread[start:end, end:].T @ errors
+    return integers
+
+
+def _damped(gram: NDArray[np.float64]) -> NDArray[np.float64]:
+    mean_square = gram.diagonal().mean() or 1.0  # 1 if all inputs are 0
+    damped: NDArray[np.float64] = gram + _DAMPING * mean_square * np.eye(len(gram))
+    return damped
+
+
+def widened(network: FoldableNetwork, multiple: int) -> FoldableNetwork:
+    """Pad the outputs of all layers of `network` except the last with zeros to a `multiple` of channels.
+
+    Processors multiply and copy such widths at full speed, and the results stay the same.
+    """
+    encoding = network.encoding
+    inputs_too = isinstance(encoding, PatternSums)  # one-hot inputs are not a layer's outputs
+    if isinstance(encoding, PatternSums):
+        patterns = (
+            replace(pattern, table=_filled(pattern.table, 3, multiple)) for pattern in encoding.patterns
+        )
+        encoding = replace(encoding, patterns=tuple(patterns))
+    hidden = []
+    for layer in network.hidden:
+        hidden.append(_widened(layer, multiple if inputs_too else 1, multiple))
+        inputs_too = True
+    return FoldableNetwork(encoding, tuple(hidden), _widened(network.output, multiple, 1))
+
+
+def _widened(layer: Layer, inputs: int, outputs: int) -> Layer:
+    weights = _filled(_filled(layer.weights, 1, inputs), 2, outputs)
+    shape = replace(layer.shape, inputs=weights.shape[1], outputs=weights.shape[2])
+    return Layer(shape, weights, _filled(layer.bias, 0, outputs))
+
+
+def _filled(values: np.ndarray, axis: int, multiple: int) -> np.ndarray:
+    widths = [(0, 0)] * values.ndim
+    widths[axis] = (0, -values.shape[axis] % multiple)
+    return np.pad(values, widths)

@@ -1,4 +1,7 @@
-"""The files of a published version: the graphs with their metadata, the tensors beside them, and the card."""
+"""The files of a published version: graphs with their metadata, tensors beside them, and the card.
+
+Beside the versions lies config.pbtxt, by which Triton's onnxruntime backend serves the same folder.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +15,11 @@ import onnx
 from msgspec.structs import replace
 from numpy.typing import NDArray
 from octofold_game.contract.model import (
+    BOARDS,
     CARD_FILE,
     CONTRACT,
     GRAPH_FILES,
+    OUTPUTS,
     README_FILE,
     Card,
     CompactTablesPlaces,
@@ -23,6 +28,7 @@ from octofold_game.contract.model import (
     NoWorse,
     Precision,
     StageAgreement,
+    Tensor,
     encode_card,
     parse_card,
     tensor_file,
@@ -33,6 +39,23 @@ from octofold_export.graph.weight_files import WeightFiles, is_in_file
 from octofold_export.publishing.readme import describe
 from octofold_export.publishing.versions import Content
 
+_CONFIG = """\
+# Written by octofold-export. Triton serves this folder as it is:
+#   tritonserver --model-repository=models
+name: "{name}"
+backend: "onnxruntime"
+default_model_filename: "{file}"
+max_batch_size: {max_batch_size}
+input [
+{inputs}
+]
+output [
+{outputs}
+]
+dynamic_batching {{ }}
+"""
+_MAX_BATCH_SIZE = 1024
+_TYPES = {"uint8": "TYPE_UINT8", "int8": "TYPE_INT8", "float32": "TYPE_FP32", "bool": "TYPE_BOOL"}
 _NO_TENSORS: Mapping[str, ListedFile] = MappingProxyType({})
 
 
@@ -120,3 +143,27 @@ def with_contest(files: Mapping[str, Content], shown: NoWorse) -> dict[str, Cont
     """The files of a version, with what its games showed in its card and its page."""
     card = replace(parse_card(bytes(files[CARD_FILE]).decode()), no_worse=shown)
     return {**files, CARD_FILE: encode_card(card), README_FILE: describe(card)}
+
+
+def config(name: str) -> str:
+    """Write config.pbtxt of the model `name`, for the float32 graph in batches of up to 1,024 boards."""
+    return _CONFIG.format(
+        name=name,
+        file=GRAPH_FILES["fp32"],
+        max_batch_size=_MAX_BATCH_SIZE,
+        inputs=_listed(BOARDS),
+        outputs=_listed(*OUTPUTS),
+    )
+
+
+def _listed(*tensors: Tensor) -> str:
+    return ",\n".join(
+        f'  {{ name: "{tensor.name}" data_type: {_TYPES[tensor.dtype.name]} {_shape(tensor)} }}'
+        for tensor in tensors
+    )
+
+
+def _shape(tensor: Tensor) -> str:
+    if not tensor.shape:  # Triton writes an output with only the batch dimension as a reshaped one
+        return "dims: [ 1 ] reshape: { shape: [ ] }"
+    return f"dims: [ {', '.join(map(str, tensor.shape))} ]"

@@ -1,15 +1,25 @@
-"""Writes README.md of a published version from its card. The same card gives the same text."""
+"""Writes README.md of a published version from its card. The same card gives the same text.
+
+The metadata at its top is for model hubs, which find and compare models by it. The keys are those of Hugging
+Face. No license is among them: whoever publishes a model adds its license.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import msgspec
 from octofold_game.contract.model import TEMPERATURE, Card, Parity, ServedPlayer, Strength
 
 from octofold_export.description.description import Description
-from octofold_export.publishing.front_matter import front_matter
 
+_TASK = "reinforcement-learning"
+_TAGS = ("2048", "game", "onnx", "onnxruntime", _TASK)
+_GAME = "2048"
+_GOAL = 2048
+"""The tile that wins the game."""
 _RULES = {
     "vote": "each view of the board votes for its best legal move, ties go to the larger probability",
     "mean": "the legal move that is best in the mean over the views",
@@ -22,7 +32,7 @@ _ONE_VIEW = "the best legal move, from the board as it is"
 def describe(card: Card) -> bytes:
     """Write README.md of a card, as Markdown."""
     lines = [
-        *front_matter(card),
+        *_front_matter(card),
         f"# {card.name}, version {card.version}",
         "",
         *(_graph(card) if card.player is None else _player(card, card.player)),
@@ -246,3 +256,51 @@ def _range(interval: Sequence[float] | None, style: str) -> str:
         return ""
     low, high = interval
     return f" ({low:{style}.0f} to {high:{style}.0f})"
+
+
+def _front_matter(card: Card) -> list[str]:
+    """The lines of the metadata of a card, as YAML between two marks."""
+    return [
+        "---",
+        f"library_name: {'onnx' if card.player is None else 'octofold'}",
+        f"pipeline_tag: {_TASK}",
+        "tags:",
+        *(f"- {_scalar(tag)}" for tag in _TAGS if card.player is None or "onnx" not in tag),
+        *(_results(card.name, card.strength) if card.strength is not None else ()),
+        "---",
+        "",
+    ]
+
+
+def _results(name: str, strength: Strength) -> Iterator[str]:
+    """The figures of an evaluation, as an index of results."""
+    games = ", ".join(
+        filter(None, [_GAME, f"{strength.games:,} games", f"seed {strength.seed}", strength.precision])
+    )
+    yield from (
+        "model-index:",
+        f"- name: {_scalar(name)}",
+        "  results:",
+        "  - task:",
+        f"      type: {_TASK}",
+        "    dataset:",
+        f"      name: {_scalar(games)}",
+        f"      type: {_scalar(_GAME)}",
+        "    metrics:",
+    )
+    yield from _metric("mean_reward", "average score", round(strength.average))
+    yield from _metric("median_reward", "median score", round(strength.median))
+    for row in strength.reached:
+        if row.tile == _GOAL:
+            yield from _metric("success_rate", f"games that reach {_GOAL}", row.share)
+
+
+def _metric(kind: str, name: str, value: float) -> Iterator[str]:
+    yield f"    - type: {kind}"
+    yield f"      name: {_scalar(name)}"
+    yield f"      value: {_scalar(value)}"
+
+
+def _scalar(value: Any) -> str:
+    """A value in YAML, of which JSON is a part."""
+    return json.dumps(value)

@@ -15,7 +15,7 @@ from octofold_export.description.description import Answers, Description, Reads
 from octofold_export.description.hints import Hints
 from octofold_export.errors import ExportError
 from octofold_export.graph.heads import Evaluator
-from octofold_export.handmade.floating import float_form, half_form
+from octofold_export.handmade.layers import float_form, half_form
 from octofold_export.handmade.weights import foldable, has_form
 from octofold_export.precision.calibration import quantise
 from octofold_export.sources.described import described_source

@@ -23,7 +23,7 @@ from octofold_export.graph.bodies import DescribedBody
 from octofold_export.graph.builder import GraphBuilder
 from octofold_export.graph.folding import fold
 from octofold_export.graph.heads import Evaluator, PolicyHead, head
-from octofold_export.handmade.floating import float_form
+from octofold_export.handmade.layers import float_form
 from octofold_export.handmade.weights import FoldableNetwork, foldable
 from octofold_export.sources.checkpoint import one_hot_description
 from octofold_export.sources.torch_network import TorchNetwork

@@ -10,7 +10,7 @@ from octofold_export.checks.runner import FoldedGraph
 from octofold_export.errors import ExportError
 from octofold_export.graph.folding import fold
 from octofold_export.graph.heads import PolicyHead
-from octofold_export.handmade.floating import float_form
+from octofold_export.handmade.layers import float_form
 from octofold_export.handmade.weights import FoldableNetwork
 from octofold_game.rules import legal_moves
 

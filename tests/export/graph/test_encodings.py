@@ -16,8 +16,8 @@ from octofold_export.description.description import (
     Reads,
 )
 from octofold_export.description.encoding import encode as encode_plainly
+from octofold_export.graph.bodies import element_type, encode
 from octofold_export.graph.builder import GraphBuilder
-from octofold_export.graph.encodings import element_type, encode
 
 ONE_HOT_TYPES: tuple[ElementType, ...] = ("float32", "uint8", "bool")
 ONE_HOT = [

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from octofold_export.checks.runner import FoldedGraph, Outputs
 from octofold_export.graph.folding import fold
 from octofold_export.graph.heads import PolicyHead
-from octofold_export.handmade.floating import float_form, half_form
-from octofold_export.handmade.layers import Form
+from octofold_export.handmade.layers import Form, float_form, half_form
 from octofold_export.handmade.weights import FoldableNetwork
 from octofold_game.contract.model import Rule
 from octofold_game.rules import legal_moves, slide

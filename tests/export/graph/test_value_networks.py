@@ -12,7 +12,7 @@ from octofold_export.checks.runner import FoldedGraph
 from octofold_export.cli import main
 from octofold_export.graph.folding import fold
 from octofold_export.graph.heads import ValueHead
-from octofold_export.handmade.floating import float_form
+from octofold_export.handmade.layers import float_form
 from octofold_export.handmade.weights import foldable
 from octofold_export.precision.calibration import calibrate
 from octofold_game.contract.model import Rule

@@ -13,12 +13,10 @@ from octofold_export.checks.runner import FoldedGraph
 from octofold_export.graph.builder import GraphBuilder
 from octofold_export.graph.folding import fold
 from octofold_export.graph.heads import PolicyHead
-from octofold_export.handmade.floating import float_form
-from octofold_export.handmade.layers import Form
+from octofold_export.handmade.layers import Form, float_form
 from octofold_export.handmade.weights import FoldableNetwork
-from octofold_export.precision.calibration import CLIP_QUANTILES, calibrate, quantise
+from octofold_export.precision.calibration import CLIP_QUANTILES, calibrate, quantise, widened
 from octofold_export.precision.lookups import first_layer
-from octofold_export.precision.widening import widened
 
 
 @pytest.fixture(scope="module")

@@ -10,8 +10,8 @@ import onnx
 import onnxruntime
 import pytest
 from numpy.typing import NDArray
+from octofold_export.checks.reference import measured_spread
 from octofold_export.checks.runner import FoldedGraph
-from octofold_export.checks.spreads import measured_spread
 from octofold_export.cli import main
 from octofold_export.description.hints import hints_from_flags
 from octofold_export.graph.folding import fold
