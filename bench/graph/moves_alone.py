@@ -1,9 +1,11 @@
 """Compares moves alone with the whole graph of a model on a CPU: the moves, and the CPU time of one lane.
 
     python bench/graph/moves_alone.py --model cnn5
+    python bench/graph/moves_alone.py --model swift --precision fp16 --rounds 0    # the moves only
 
-Plays games to their ends, asks both about every board, and counts the moves that differ. Then it measures
-both in turns on boards from these games, in batches of several sizes.
+Plays games to their ends, asks both about every board, and counts the moves that differ: all, and those that
+the whole graph does not itself change with the size of the batch. Then it measures both in turns on boards
+from these games, in batches of several sizes.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from octofold_game.contract.model import read_card
+from octofold_game.contract.model import PRECISIONS, read_card
 from octofold_game.episodes import Episodes
 from octofold_server.backends.backend import EVERYTHING, Asked, Layout
 from octofold_server.backends.onnx_backend import OnnxBackend, onnx_lanes
@@ -36,11 +38,11 @@ def main() -> None:
     model = (folder / card.precisions[options.precision].file).read_bytes()
     (lane,) = onnx_lanes(model, Layout("cpu", max(BATCHES), lanes=1))
     lane.warm_up()
-    asked, differing = _played(lane, options.games, options.boards, card.largest_exponent)
+    asked, differing, wrong = _played(lane, options.games, options.boards, card.largest_exponent)
 
     ratios = {}
     rows = []
-    for size in BATCHES:
+    for size in BATCHES if options.rounds else ():
         measures = {
             name: lambda size=size, what=what: _microseconds(lane, asked, size, what)
             for name, what in (("whole", EVERYTHING), ("alone", Asked()))
@@ -49,13 +51,15 @@ def main() -> None:
         ratios[size] = round(found["alone"] / found["whole"], 3)
         rows.append((f"batches of {size}", *(f"{found[name]:.1f}" for name in measures), ratios[size]))
     report(
-        f"moves alone, {options.model} {options.precision}: {differing} of {options.boards:,} moves differ",
+        f"moves alone, {options.model} {options.precision}: {differing} of {options.boards:,} moves differ, "
+        f"{wrong} of them though the whole graph always answers them alike",
         ["us a board, median", "whole graph", "moves alone", "ratio"],
         rows,
         model=options.model,
         precision=options.precision,
         boards=options.boards,
         differing=differing,
+        wrong=wrong,
         ratios=ratios,
     )
 
@@ -67,33 +71,37 @@ def _options() -> argparse.Namespace:
     )
     parser.add_argument("--model", default="cnn5", help="model (default: %(default)s)")
     parser.add_argument(
-        "--precision", default="int8", choices=("fp32", "int8"), help="precision (default: %(default)s)"
+        "--precision", default="int8", choices=PRECISIONS, help="precision (default: %(default)s)"
     )
     parser.add_argument(
         "--boards", type=int, default=100_000, help="boards to compare (default: %(default)s)"
     )
     parser.add_argument("--games", type=int, default=16, help="games at a time (default: %(default)s)")
-    parser.add_argument("--rounds", type=int, default=9, help="rounds of each size (default: %(default)s)")
+    parser.add_argument(
+        "--rounds", type=int, default=9, help="rounds of each size, or 0 (default: %(default)s)"
+    )
     return parser.parse_args()
 
 
 def _played(
     lane: OnnxBackend, games: int, boards: int, largest_exponent: int
-) -> tuple[NDArray[np.uint8], int]:
-    """Boards from all stages of games, in random order, and how many moves differed."""
+) -> tuple[NDArray[np.uint8], int, int]:
+    """Boards from all stages of games, in random order; how many moves differed; how many of them wrongly."""
     episodes = Episodes(1, range(games), largest_exponent)
-    seen, differing, kept = 0, 0, []
+    seen, differing, wrong, kept = 0, 0, 0, []
     begun = games
     while seen < boards:
         moves = lane.run(episodes.boards, Asked()).moves
-        differing += int(np.count_nonzero(moves != lane.run(episodes.boards).moves))
+        for board in episodes.boards[moves != lane.run(episodes.boards).moves]:
+            differing += 1
+            wrong += len({int(lane.run(np.resize(board, (size, 16))).moves[0]) for size in BATCHES}) == 1
         seen += len(moves)
         if seen // games % 16 == 0:
             kept.append(episodes.boards)
         ended = len(episodes.step(moves))
         episodes.start(range(begun, begun + ended))
         begun += ended
-    return np.random.default_rng(1).permutation(np.concatenate(kept)), differing
+    return np.random.default_rng(1).permutation(np.concatenate(kept)), differing, wrong
 
 
 def _microseconds(lane: OnnxBackend, boards: NDArray[np.uint8], size: int, what: Asked) -> float:

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from importlib.metadata import version as installed_version
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import onnx
@@ -53,9 +52,6 @@ from octofold_export.publishing.versions import (
     publish,
 )
 from octofold_export.sources.source import Source
-
-if TYPE_CHECKING:  # an optional extra
-    pass
 
 _CALIBRATION_BOARDS = 2_048  # or a quarter of a smaller recording
 _MEASURED_BOARDS = 10_240

@@ -23,11 +23,10 @@ from octofold_game.contract.model import (
 )
 from octofold_players.expectimax.player import HeuristicExpectimaxPlayer
 
-from octofold_export.checks.judges import find_judge, read_judge
 from octofold_export.checks.recording import Report, play_boards, read_boards
 from octofold_export.checks.reference import measured_spread
 from octofold_export.checks.runner import FoldedGraph
-from octofold_export.checks.sense import compare_readings, summary
+from octofold_export.checks.sense import compare_readings, find_judge, read_judge, summary
 from octofold_export.checks.views_match import Way, choose_way
 from octofold_export.errors import GateError
 from octofold_export.graph.folding import fold

@@ -29,6 +29,14 @@ from octofold_game.rules import legal_moves
 from octofold_training import checkpoints
 from octofold_training.networks.cnn import CNN
 
+of_one_kind = pytest.mark.parametrize(
+    "architecture",
+    [{"kind": "cnn", "layers": 3, "channels": 24, "exponents": 16}],
+    indirect=True,
+    scope="session",
+)
+"""For what does not depend on the kind of network."""
+
 
 @pytest.fixture(scope="module")
 def models(checkpoint: Path, boards_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -86,6 +94,7 @@ def test_a_published_version_is_complete_and_its_card_true(
     assert card["strength"] is None
 
 
+@of_one_kind
 def test_the_same_export_gives_the_same_files_but_for_the_version(models: Path) -> None:
     for file in ("model.onnx", "model.int8.onnx"):
         one, two = (onnx.load(models / "small" / version / file) for version in "12")
@@ -113,6 +122,7 @@ METADATA = {
 }
 
 
+@of_one_kind
 def test_a_published_file_says_by_itself_what_it_is(models: Path) -> None:
     session = onnxruntime.InferenceSession(
         str(models / "small/2/model.int8.onnx"), providers=["CPUExecutionProvider"]
@@ -130,6 +140,7 @@ def test_a_bare_onnxruntime_plays_legal_moves_with_the_published_file(
     assert legal_moves(boards[:100])[np.arange(100), moves].all()
 
 
+@of_one_kind
 def test_triton_is_told_the_names_and_types_of_the_graph(models: Path) -> None:
     config = (models / "small/config.pbtxt").read_text()
     session = onnxruntime.InferenceSession(
@@ -144,6 +155,7 @@ def test_triton_is_told_the_names_and_types_of_the_graph(models: Path) -> None:
     assert 'default_model_filename: "model.onnx"' in config
 
 
+@of_one_kind
 def test_the_card_reads_well_for_people(models: Path) -> None:
     text = (models / "small/1/README.md").read_text()
     assert "# small, version 1" in text
@@ -166,6 +178,7 @@ def test_a_float16_graph_for_gpus_is_checked_and_published_when_asked_for(
     assert sizes[1] < 0.8 * sizes[0]
 
 
+@of_one_kind
 @pytest.mark.parametrize(
     ("flags", "rule", "symmetries"),
     [
@@ -186,6 +199,7 @@ def test_rules_symmetries_precisions_and_versions_are_options(
     assert not (tmp_path / "small/7/model.int8.onnx").exists()
 
 
+@of_one_kind
 def test_without_recorded_boards_the_network_plays_its_own_games(checkpoint: Path, tmp_path: Path) -> None:
     assert main(arguments(checkpoint, tmp_path, "--precisions", "fp32", "--symmetries", "1")) == 0
     assert read_card(tmp_path)["boards"] == {"source": "own games", "measured": 10_240, "calibration": 0}
@@ -257,6 +271,7 @@ def break_checkpoint(checkpoint: Path, how: str) -> None:
         checkpoints.save(checkpoint, network, sizes, training={})
 
 
+@of_one_kind
 @pytest.mark.parametrize(
     ("how", "message"),
     [
@@ -278,6 +293,7 @@ def test_a_checkpoint_that_cannot_be_used_is_one_line_and_no_file(
     assert not (tmp_path / "models").exists()
 
 
+@of_one_kind
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
@@ -298,6 +314,7 @@ def test_other_wrong_inputs_are_one_line_too(
     assert contents(tmp_path) == ["file"]
 
 
+@of_one_kind
 def test_a_version_that_another_export_takes_meanwhile_is_left_to_it(
     checkpoint: Path, boards_file: Path, tmp_path: Path
 ) -> None:
@@ -319,6 +336,7 @@ def test_a_version_that_another_export_takes_meanwhile_is_left_to_it(
     assert properties["octofold.version"] == "2"
 
 
+@of_one_kind
 def test_an_existing_version_is_refused_before_any_work(
     models: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

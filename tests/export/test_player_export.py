@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from octofold_client import Client
 from octofold_client.evaluation.summary import GameSummary, Summary
 from octofold_client.rpc.local_server import LocalServer
-from octofold_export.checks.judges import find_judge, read_judge
+from octofold_export.checks.sense import find_judge, read_judge
 from octofold_export.cli import main
 from octofold_export.errors import ExportError
 from octofold_game.contract.model import PLAYER_CARD_FORMAT, read_card

@@ -2,7 +2,8 @@
 
 All readings of the cells and of the numbers are compared at once, by how often they agree with a sensible
 player. If one agrees clearly more often than the description, both play the same games. Only if that one
-scores more is the description called wrong: a network that has learned little is weak, but not misread.
+scores more is the description called wrong: a network that has learned little is weak, but not misread. The
+sensible player, the judge, is the strongest published model at hand, or a search.
 """
 
 from __future__ import annotations
@@ -12,19 +13,78 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from itertools import permutations
+from pathlib import Path
 
 import numpy as np
+import onnx
 from msgspec.structs import replace
 from numpy.typing import NDArray
-from octofold_game.contract.model import Evidence
+from octofold_game.contract.model import CARD_FILE, Card, CardError, Evidence, read_card
 from octofold_game.player import Player
 from octofold_game.rules import legal_moves
+from octofold_players.expectimax.player import HeuristicExpectimaxPlayer
 
 from octofold_export.checks.games import play_scores
 from octofold_export.checks.reference import Evaluate, PlainHead, PlainValue, plain_head
+from octofold_export.checks.runner import FoldedGraph
 from octofold_export.description.description import ACTIONS, Description
 from octofold_export.description.readings import flags_of, readings
-from octofold_export.errors import ExportError
+from octofold_export.errors import ExportError, first_line
+
+
+class PublishedModel:
+    """A published version as a player."""
+
+    def __init__(self, folder: Path, card: Card) -> None:
+        self.name = f"{card.name} version {card.version}"
+        self.largest_exponent = card.largest_exponent
+        file = card.precisions.get("int8") or card.precisions["fp32"]
+        self._graph = FoldedGraph(onnx.load(folder / file.file))
+
+    def next_moves(self, boards: NDArray[np.uint8]) -> NDArray[np.int8]:
+        """Choose moves `[N]` for boards `[N, 16]`; -1 where no move is legal."""
+        return self._graph.next_moves(boards)
+
+
+def find_judge(models: Path) -> Player:
+    """Choose the model with the highest measured average score, or a search if no model was measured.
+
+    Raises:
+        ExportError: the model's files are damaged.
+    """
+    measured = []
+    for file in models.glob(f"*/*/{CARD_FILE}"):
+        try:
+            card = read_card(file.parent)
+        except CardError:
+            continue  # not measured
+        tensors = any(graph.tensors for graph in card.precisions.values())
+        if card.strength is not None and card.player is None and not tensors:
+            measured.append((card.strength.average, file.parent))
+    if not measured:
+        return HeuristicExpectimaxPlayer(depth=1)
+    _, strongest = max(measured)
+    return read_judge(strongest)
+
+
+def read_judge(folder: Path) -> Player:
+    """Load the published version in `folder`.
+
+    Raises:
+        ExportError: the folder contains no version, or its graph cannot be loaded.
+    """
+    try:
+        card = read_card(folder)
+        if card.player is not None:
+            raise ExportError(f"{folder}: a player that searches; the judge is a network")
+        return PublishedModel(folder, card)
+    except ExportError:
+        raise
+    except CardError as error:
+        raise ExportError(f"{folder}: not a published version ({error})") from error
+    except Exception as error:  # onnxruntime's exceptions have no other base class
+        raise ExportError(f"{folder}: not a published version ({first_line(error)})") from error
+
 
 Reread = Callable[[Description], Evaluate]
 """Makes an evaluator of the network as another description reads it."""

@@ -21,8 +21,7 @@ from octofold_export.errors import ExportError, first_line
 from octofold_export.graph.bodies import DescribedBody
 from octofold_export.graph.heads import Evaluator
 from octofold_export.graph.weight_files import WeightFiles, in_files
-from octofold_export.precision.half_body import check_range, half_body
-from octofold_export.precision.static_int8 import named, quantized_bodies
+from octofold_export.precision.bodies import check_range, half_body, named, quantized_bodies
 from octofold_export.sources.channels import widened
 from octofold_export.sources.module_file import read_module
 from octofold_export.sources.onnx_file import read_onnx

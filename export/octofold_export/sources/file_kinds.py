@@ -12,6 +12,17 @@ MOST_BYTES = 2**31 - 2**24
 """Maximum size of a network's weights; a model file must be smaller than 2 GiB."""
 SB3_FILES = ("policy.pth", "policy.pt")
 """The weights in a file of Stable-Baselines3."""
+_LONGEST_HEADER = 100_000_000  # of safetensors
+_WEIGHTS = "; it seems to hold weights alone: use --module package.module:callable with --weights"
+_ADVICE = {
+    "TorchScript": "; it is a TorchScript program: use --torchscript",
+    "exported program": "; it is an exported program: use --exported-program",
+    "ONNX": "; it is an ONNX file: use --onnx",
+    "Keras": "; it is a Keras file; docs/export.md has the commands that convert it",
+    "SB3": "; it is a model of Stable-Baselines3: use --sb3",
+    "torch": _WEIGHTS,
+    "safetensors": _WEIGHTS,
+}
 
 
 def check_size(file: Path, size: int) -> None:
@@ -32,13 +43,18 @@ def kind_of(content: bytes) -> str:
     """
     if content[:8] == b"\x89HDF\r\n\x1a\n":
         return "Keras"
-    if content[8:9] == b"{" and 2 <= int.from_bytes(content[:8], "little") <= len(content) - 8:
+    if content[8:9] == b"{" and 2 <= int.from_bytes(content[:8], "little") <= _LONGEST_HEADER:
         return "safetensors"
     if content[:2] == b"PK":
         return _kind_of_zip(content)
     if content[:1] == b"\x08" and (b"onnx" in content[:4096] or b"pytorch" in content[:4096]):
         return "ONNX"
     return "torch" if content[:1] == b"\x80" else ""
+
+
+def advice(content: bytes) -> str:
+    """The end of a message about a file that was given to the wrong flag; empty if its kind is unknown."""
+    return _ADVICE.get(kind_of(content), "")
 
 
 def _kind_of_zip(content: bytes) -> str:

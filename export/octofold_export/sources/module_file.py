@@ -68,6 +68,11 @@ def _found(place: str, flag: str) -> Any:
     package, colon, name = place.partition(":")
     if not (colon and package and name):
         raise ExportError(f"{flag} must be package.module:callable, got {place!r}")
+    if "/" in package or package.endswith(".py"):
+        file = Path(package)
+        raise ExportError(
+            f"{flag} takes a module's name, not its file: write {file.stem}:{name} in the folder of {file}"
+        )
     if (folder := str(Path.cwd())) not in sys.path:  # as `python -m` does
         sys.path.insert(0, folder)
     try:
@@ -85,7 +90,9 @@ def _called(place: str) -> nn.Module:
     try:
         module = made if isinstance(made, nn.Module) else made()
     except (Exception, SystemExit) as error:
-        raise ExportError(f"{place}() fails: {error_line(error)}") from error
+        needs_arguments = isinstance(error, TypeError) and "argument" in str(error)
+        hint = "; name a function that takes no arguments and returns the module" if needs_arguments else ""
+        raise ExportError(f"{place}() fails: {error_line(error)}{hint}") from error
     if not isinstance(module, nn.Module):
         raise ExportError(f"{place}() returns a {type(module).__name__}, not a torch.nn.Module")
     return module

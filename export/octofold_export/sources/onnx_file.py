@@ -28,7 +28,7 @@ from octofold_export.graph.weight_files import (
     is_in_file,
 )
 from octofold_export.sources.body import new_session, prepare
-from octofold_export.sources.file_kinds import MOST_BYTES, check_size, kind_of
+from octofold_export.sources.file_kinds import MOST_BYTES, advice, check_size, kind_of
 
 _BLOCK = 1 << 20
 _BOARDS_OF_LARGE = 256
@@ -131,6 +131,8 @@ def read_onnx(file: Path) -> tuple[OnnxNetwork, str]:
     Raises:
         ExportError: the file cannot be read, is too large, or refers to files outside its folder.
     """
+    if file.is_dir():
+        raise ExportError(f"{file}: a folder; docs/export.md has the command that converts a SavedModel")
     check_size(file, _size(file))
     digest = hashlib.sha256()
     try:
@@ -156,7 +158,8 @@ def _parsed(file: Path, digest: hashlib._Hash) -> tuple[onnx.ModelProto, int]:
     try:
         return onnx.ModelProto.FromString(content), len(content)
     except DecodeError as error:
-        raise ExportError(f"{file}: not an ONNX file{_instead(content)}") from error
+        known = "" if kind_of(content) == "ONNX" else advice(content)
+        raise ExportError(f"{file}: not an ONNX file{known or ', or a damaged one'}") from error
 
 
 def _size(file: Path) -> int:
@@ -235,17 +238,6 @@ def _load(file: Path, tensor: TensorProto, files: WeightFiles | None) -> None:
         tensor.raw_data = opened.read(wanted)
     tensor.data_location = TensorProto.DEFAULT
     del tensor.external_data[:]
-
-
-def _instead(content: bytes) -> str:
-    """What a file is that was given to the wrong flag."""
-    kind = kind_of(content)
-    if kind in ("torch", "safetensors", "SB3"):
-        return "; it seems to hold weights of PyTorch: use --module package.module:callable with --weights"
-    flags = {"TorchScript": "--torchscript", "exported program": "--exported-program"}
-    if kind == "Keras":
-        return "; it is a Keras file, which docs/export.md converts"
-    return f"; use {flags[kind]}" if kind in flags else ""
 
 
 def _is_float(tensor: onnx.TensorProto) -> bool:

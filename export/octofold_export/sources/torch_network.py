@@ -23,7 +23,7 @@ from octofold_export.graph.builder import OPSET
 from octofold_export.graph.weight_files import WeightFiles
 from octofold_export.quiet import quiet
 from octofold_export.sources.body import prepare
-from octofold_export.sources.file_kinds import kind_of
+from octofold_export.sources.file_kinds import advice
 from octofold_export.sources.onnx_file import OnnxNetwork
 from octofold_export.sources.weight_files import is_lazy, read_file
 
@@ -160,17 +160,8 @@ def read_torchscript(file: Path) -> tuple[TorchNetwork, str]:
             warnings.simplefilter("ignore")  # the format is deprecated, but its files are supported
             module = torch.jit.load(io.BytesIO(content), map_location="cpu")
     except RuntimeError as error:
-        raise ExportError(f"{file}: not a TorchScript file ({_instead(content, error)})") from error
+        raise ExportError(f"{file}: not a TorchScript file{_reason(content, error)}") from error
     return TorchNetwork(module, str(file)), hashlib.sha256(content).hexdigest()
-
-
-def _instead(content: bytes, error: BaseException) -> str:
-    """What a file is that was given to the wrong flag, or the reader's reason."""
-    kind = kind_of(content)
-    if kind in ("torch", "safetensors", "SB3"):
-        return "it seems to hold weights alone: use --module package.module:callable with --weights"
-    flags = {"TorchScript": "--torchscript", "exported program": "--exported-program", "ONNX": "--onnx"}
-    return f"use {flags[kind]}" if kind in flags else first_line(error)
 
 
 class ExportedNetwork(OnnxNetwork):
@@ -209,7 +200,7 @@ def read_exported_program(file: Path) -> tuple[ExportedNetwork, str]:
         with quiet():
             program = torch.export.load(io.BytesIO(content))
     except Exception as error:  # a file may be wrong in any way
-        raise ExportError(f"{file}: not an exported program ({_instead(content, error)})") from error
+        raise ExportError(f"{file}: not an exported program{_reason(content, error)}") from error
     try:
         with quiet():
             exported = torch.onnx.export(program, dynamo=True, opset_version=OPSET, verbose=False)
@@ -218,6 +209,10 @@ def read_exported_program(file: Path) -> tuple[ExportedNetwork, str]:
     assert exported is not None
     network = ExportedNetwork(program, exported.model_proto, str(file))
     return network, hashlib.sha256(content).hexdigest()
+
+
+def _reason(content: bytes, error: BaseException) -> str:
+    return advice(content) or f", or a damaged one ({first_line(error)})"
 
 
 def named_tensors(answer: Any) -> dict[str, Tensor]:

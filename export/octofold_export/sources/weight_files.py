@@ -20,16 +20,10 @@ import torch
 from torch import nn
 
 from octofold_export.errors import ExportError, first_line
-from octofold_export.sources.file_kinds import SB3_FILES, check_size, kind_of
+from octofold_export.sources.file_kinds import SB3_FILES, advice, check_size, kind_of
 
 _MOST_CLASSES = 200
-_FLAGS = {
-    "TorchScript": "a TorchScript program: use --torchscript {file} in place of --module",
-    "exported program": "an exported program: use --exported-program {file} in place of --module",
-    "Keras": "a Keras file; docs/export.md has the command that converts it to ONNX",
-    "ONNX": "an ONNX file: use --onnx {file} in place of --module",
-    "zip": "a zip file without weights of PyTorch",
-}
+_OF_NETWORKS = ("TorchScript", "exported program", "Keras", "ONNX")
 
 
 class Inert:
@@ -78,13 +72,13 @@ def read_weights(file: Path) -> tuple[Any, str]:
         try:
             return safetensors.torch.load(content), digest
         except Exception as error:  # a damaged file's errors have no class in common
-            raise ExportError(f"{file}: not a file of weights ({first_line(error)})") from error
+            raise ExportError(f"{file}: a damaged file of weights ({first_line(error)})") from error
     if kind == "SB3":
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             inner = next(name for name in SB3_FILES if name in archive.namelist())
             content = archive.read(inner)
-    elif kind in _FLAGS:
-        raise ExportError(f"{file}: {_FLAGS[kind].format(file=file)}")
+    elif kind in _OF_NETWORKS:
+        raise ExportError(f"{file}: not a file of weights alone{advice(content)}")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about old pickles

@@ -14,12 +14,18 @@ from octofold_export.handmade.layers import float_form
 from octofold_export.handmade.weights import FoldableNetwork
 from octofold_game.rules import legal_moves
 
+SMALL = {"kind": "cnn", "layers": 3, "channels": 24, "exponents": 16}
+"""Which boards are recorded does not depend on the kind of network."""
+
+of_one_kind = pytest.mark.parametrize("architecture", [SMALL], indirect=True, scope="session")
+
 
 @pytest.fixture(scope="module")
 def player(network: FoldableNetwork) -> FoldedGraph:
     return FoldedGraph(fold(PolicyHead(float_form(network)), "mean", 1))
 
 
+@of_one_kind
 def test_played_boards_are_different_and_running_and_from_all_stages(player: FoldedGraph) -> None:
     lines: list[str] = []
     boards = play_boards(player, 3_000, 15, seed=1, report=lines.append)
@@ -32,6 +38,7 @@ def test_played_boards_are_different_and_running_and_from_all_stages(player: Fol
     assert lines[-1].endswith("different boards")
 
 
+@of_one_kind
 def test_the_same_seed_gives_the_same_boards_and_another_seed_others(player: FoldedGraph) -> None:
     def play(seed: int) -> NDArray[np.uint8]:
         return play_boards(player, 300, 15, seed, report=lambda _: None)
@@ -40,6 +47,7 @@ def test_the_same_seed_gives_the_same_boards_and_another_seed_others(player: Fol
     assert (play(1) != play(2)).any()
 
 
+@of_one_kind
 def test_games_that_end_at_once_are_not_played_forever(player: FoldedGraph) -> None:
     boards = play_boards(player, 20_000, 2, seed=1, report=lambda _: None)
     assert FEWEST_BOARDS < len(boards) < 20_000

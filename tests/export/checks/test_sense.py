@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 from numpy.typing import NDArray
-from octofold_export.checks.judges import find_judge, read_judge
 from octofold_export.checks.reference import Evaluate
-from octofold_export.checks.sense import Reread, compare_readings
+from octofold_export.checks.sense import Reread, compare_readings, find_judge, read_judge
 from octofold_export.description.description import ACTIONS, Action, AnswerKind, Answers, Description, Reads
 from octofold_export.description.encoding import encode
 from octofold_export.errors import ExportError

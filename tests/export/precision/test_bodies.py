@@ -10,8 +10,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 from octofold_export.errors import ExportError
-from octofold_export.precision.half_body import check_range, half_body
-from octofold_export.precision.static_int8 import named, quantized_bodies
+from octofold_export.precision.bodies import check_range, half_body, named, quantized_bodies
 from octofold_export.sources.torch_network import TorchNetwork
 from support.foreign_networks import PolicyAndValue, TokenTransformer
 from support.lessons import Lessons, one_hot, train

@@ -15,6 +15,11 @@ from octofold_export.publishing.card_files import change_card
 from octofold_export.publishing.strength import record_alternatives
 from octofold_game.contract.model import Alternative
 
+SMALL = {"kind": "cnn", "layers": 3, "channels": 24, "exponents": 16}
+"""What a card says does not depend on the kind of network."""
+
+pytestmark = pytest.mark.parametrize("architecture", [SMALL], indirect=True, scope="session")
+
 
 @pytest.fixture(scope="module")
 def models(checkpoint: Path, boards_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:

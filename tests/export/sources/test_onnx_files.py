@@ -342,7 +342,7 @@ def elsewhere_in_a_node(file: Path, weights: Weights) -> None:
         (absent, [], "No such file"),
         (huge, [], "3.2 GB of weights; a model file holds less than 2 GiB"),
         (no_model, [], "not an ONNX file"),
-        (a_folder, [], "it is not a regular file"),
+        (a_folder, [], "a folder; docs/export.md has the command that converts a SavedModel"),
         (not_a_number, [], "'weights' holds weights that are not finite numbers"),
         (elsewhere, [], "lies outside the model's folder, in '../ab'"),
         (lost, [], "w.bin: No such file"),

@@ -1,0 +1,174 @@
+"""Converts any body to 8 bits for CPUs, and to float16 for GPUs.
+
+8 bits are onnxruntime's static quantization, calibrated on inputs from games. Activations are unsigned bytes,
+and weights are signed bytes with a scale for each output channel. Several choices of activation ranges and
+operators are tried, and the caller selects the form closest to float32. The last product stays in float32,
+because the choice of a move depends most on it.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from graphlib import TopologicalSorter
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import onnx
+import onnxruntime
+from numpy.typing import NDArray
+from onnxruntime.quantization import (
+    CalibrationDataReader,
+    CalibrationMethod,
+    QuantFormat,
+    QuantType,
+    quantize_static,
+)
+from onnxruntime.transformers.float16 import convert_float_to_float16
+
+from octofold_export.errors import ExportError, first_line
+from octofold_export.graph.weight_files import WeightFiles
+from octofold_export.quiet import quiet
+
+_LARGEST = float(np.finfo(np.float16).max)
+_PRODUCTS = ("Conv", "Gemm", "MatMul")
+_FLOWING = (*_PRODUCTS, "Add", "Relu", "Reshape", "Transpose", "MaxPool", "Concat")
+"""Operators that can also use bytes if they are between products in bytes."""
+_BATCH = 64
+
+
+class _Choice(NamedTuple):
+    operators: tuple[str, ...]
+    method: CalibrationMethod
+    options: dict[str, Any]
+
+
+_CHOICES = (
+    _Choice(_FLOWING, CalibrationMethod.MinMax, {}),
+    _Choice(_FLOWING, CalibrationMethod.Percentile, {"CalibPercentile": 99.999}),
+    _Choice(_PRODUCTS, CalibrationMethod.MinMax, {}),
+)
+
+
+class _Inputs(CalibrationDataReader):  # type: ignore[misc]
+    """Batches of one input, all of the same size: onnxruntime joins what it records of each."""
+
+    def __init__(self, name: str, inputs: NDArray[Any]) -> None:
+        size = min(_BATCH, len(inputs))
+        starts = range(0, len(inputs) - size + 1, size)
+        self._batches = iter({name: inputs[first : first + size]} for first in starts)
+
+    def get_next(self) -> dict[str, NDArray[Any]] | None:
+        return next(self._batches, None)
+
+
+def quantized_bodies(
+    body: onnx.ModelProto, inputs: NDArray[Any], files: WeightFiles | None = None
+) -> Iterator[onnx.ModelProto]:
+    """Make 8-bit forms of `body`, whose large tensors are in `files`, calibrated on `inputs`.
+
+    Raises:
+        ExportError: the body has no products.
+    """
+    products = [node.name for node in body.graph.node if node.op_type in _PRODUCTS]
+    if len(products) <= len(body.graph.output):
+        raise ExportError("the network has no hidden products to quantize")
+    for choice in _CHOICES:
+        yield _quantized(body, inputs, files, choice, products[-len(body.graph.output) :])
+
+
+def named(body: onnx.ModelProto) -> onnx.ModelProto:
+    """Name every node of `body`, so that nodes can be excluded by name."""
+    copy = onnx.ModelProto.FromString(body.SerializeToString())
+    for number, node in enumerate(copy.graph.node):
+        node.name = f"{node.op_type}_{number}"
+    return copy
+
+
+def _quantized(
+    body: onnx.ModelProto,
+    inputs: NDArray[Any],
+    files: WeightFiles | None,
+    choice: _Choice,
+    excluded: Sequence[str],
+) -> onnx.ModelProto:
+    with tempfile.TemporaryDirectory() as folder, quiet():
+        file = Path(folder) / "quantized.onnx"
+        given = Path(folder) / "body.onnx" if files is None else files.as_file(body)
+        onnx.save(body, given)
+        quantize_static(
+            given,
+            file,
+            _Inputs(body.graph.input[0].name, inputs),
+            quant_format=QuantFormat.QDQ,
+            op_types_to_quantize=choice.operators,
+            per_channel=True,
+            activation_type=QuantType.QUInt8,
+            weight_type=QuantType.QInt8,
+            nodes_to_exclude=excluded,
+            calibrate_method=choice.method,
+            extra_options={"WeightSymmetric": True, "ActivationSymmetric": False, **choice.options},
+        )
+        return onnx.load(file)
+
+
+def check_range(body: onnx.ModelProto, inputs: NDArray[Any]) -> None:
+    """Check that float16 can hold all that `body` computes from `inputs`.
+
+    A CPU does not show it: onnxruntime computes float16 graphs in float32 there.
+
+    Raises:
+        ExportError: a number is too large; the message names it.
+    """
+    (given,) = body.graph.input
+    open_body = onnx.ModelProto.FromString(body.SerializeToString())
+    names = [name for node in body.graph.node for name in node.output if name]
+    del open_body.graph.output[:]
+    open_body.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names)
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4  # errors come as exceptions
+    try:
+        session = onnxruntime.InferenceSession(
+            open_body.SerializeToString(), options, providers=["CPUExecutionProvider"]
+        )
+        computed = session.run(None, {given.name: inputs})
+    except Exception as error:  # onnxruntime's exceptions have no other base class
+        raise ExportError(f"onnxruntime cannot run the network: {first_line(error)}") from error
+    for name, values in zip([given.name, *names], [inputs, *computed], strict=True):
+        if values.dtype.kind == "f":
+            largest = np.abs(values[np.isfinite(values)]).max(initial=0)
+            if largest > _LARGEST:
+                raise ExportError(f"{name!r} reaches {largest:,.0f}, and float16 ends at {_LARGEST:,.0f}")
+
+
+def half_body(body: onnx.ModelProto) -> onnx.ModelProto:
+    """Convert weights and activations of `body` to float16; its input and output keep their types.
+
+    Raises:
+        ExportError: onnxruntime cannot convert it.
+    """
+    copy = onnx.ModelProto.FromString(body.SerializeToString())
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about weights that are rounded to 0
+            half: onnx.ModelProto = convert_float_to_float16(copy, keep_io_types=True)
+    except Exception as error:  # the converter may fail in any way
+        raise ExportError(
+            f"onnxruntime cannot convert the network to float16: {first_line(error)}"
+        ) from error
+    nodes = list(_sorted(half.graph.node))
+    del half.graph.node[:]
+    half.graph.node.extend(nodes)
+    return half
+
+
+def _sorted(nodes: Iterable[onnx.NodeProto]) -> Iterable[onnx.NodeProto]:
+    """Copies of the nodes in topological order; the converter appends its casts at the end."""
+    copies = [onnx.NodeProto.FromString(node.SerializeToString()) for node in nodes]
+    makers = {output: place for place, node in enumerate(copies) for output in node.output}
+    needs = {
+        place: {makers[name] for name in node.input if name in makers} for place, node in enumerate(copies)
+    }
+    return (copies[place] for place in TopologicalSorter(needs).static_order())
