@@ -17,7 +17,7 @@ from octofold_export.sources.sb3 import read_sb3
 from octofold_export.sources.states import take
 from octofold_export.sources.torch_network import TorchNetwork
 from octofold_export.sources.weight_files import read_weights
-from safetensors.torch import save_file
+from safetensors.torch import save, save_file
 from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel
 
@@ -198,8 +198,9 @@ def script(net: Net) -> bytes:
         (lambda _: b"\x08\x08\x12\x07pytorch", "an ONNX file: use --onnx"),
         (lambda _: b"\x89HDF\r\n\x1a\n", "a Keras file; docs/export.md has the command"),
         (lambda _: b"e", "not a file of weights"),
+        (lambda net: save(net.state_dict())[:-9], "a damaged file of weights"),
     ],
-    ids=["TorchScript", "ONNX", "Keras", "text"],
+    ids=["TorchScript", "ONNX", "Keras", "text", "half of a file"],
 )
 def test_another_kind_of_file_is_named_with_the_flag_that_takes_it(
     content: Callable[[Net], bytes], message: str, tmp_path: Path

@@ -66,6 +66,10 @@ def broken() -> nn.Module:
     raise RuntimeError("no such luck")
 
 
+def needy(size: int) -> nn.Module:
+    return Linear(size)
+
+
 def no_module() -> int:
     return 3
 """
@@ -247,6 +251,14 @@ def test_a_network_that_has_learned_nothing_is_published_with_a_warning(
         (["--module", "syntax_error:Linear"], "syntax_error cannot be imported: SyntaxError"),
         (["--module", "HERE:Cubic"], "has no 'Cubic'"),
         (["--module", "Linear"], "must be package.module:callable, got 'Linear'"),
+        (
+            ["--module", "nets/HERE.py:Linear"],
+            "takes a module's name, not its file: write HERE:Linear",
+        ),
+        (
+            ["--module", "HERE:needy"],
+            "name a function that takes no arguments and returns the module",
+        ),
         (["--module", "HERE:broken"], "broken() fails: RuntimeError: no such luck"),
         (["--module", "HERE:no_module"], "no_module() returns a int, not a torch.nn.Module"),
         (["--module", "HERE:Linear", "--weights", "absent.pt"], "absent.pt: No such file"),
@@ -285,5 +297,5 @@ def test_what_cannot_be_used_is_one_line_and_nothing_is_published(
     assert publish(lessons_file, "--answer", "policy_logits", *layout, *here) == 1
     *_, line = capsys.readouterr().err.splitlines()
     assert line.startswith("octofold-export: ")
-    assert message in line
+    assert message.replace("HERE", f"linear_player_{place.name}") in line
     assert not (place / "models").exists()
