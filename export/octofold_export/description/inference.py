@@ -31,6 +31,7 @@ from octofold_export.errors import ExportError
 _KINDS: tuple[InputKind, ...] = ("one_hot", "exponents", "tiles", "log2", "log2_plus_1")
 _USUAL_PLANES = range(10, 33)  # tried if neither the user nor the network gives a number
 _SHOWN_REASONS = 2  # different ones, why the network takes no input
+_SHOWN_READINGS = 6
 _BOARDS = np.random.default_rng(4).integers(0, 8, (3, 16)).astype(np.uint8)
 
 
@@ -83,28 +84,34 @@ def complete(hints: Hints, network: Network) -> Description:
 
 def _reads(hints: ReadsHints, network: Network) -> Reads:
     refused: dict[str, str] = {}
-    readings: dict[tuple[Any, ...], Reads] = {}
+    readings: dict[tuple[Any, ...], tuple[Reads, bool]] = {}
     for reads in _candidates(hints, network):
         try:
             outputs = network.run(encode(reads, _BOARDS))
         except NetworkError as error:
             refused.setdefault(_name(reads), str(error))
             continue
-        if by_board(outputs, len(_BOARDS)):
+        if rows := by_board(outputs, len(_BOARDS)):
             # The same numbers in the same order are one reading, regardless of the shape.
-            readings.setdefault((reads.kind, reads.planes, reads.by_plane), reads)
+            answers = any(_width(row) in (1, 4) for row in rows.values())
+            readings.setdefault((reads.kind, reads.planes, reads.by_plane), (reads, answers))
         else:
             shapes = ", ".join(str(list(output.shape)) for output in outputs.values())
             answered = (
                 f"its outputs for {len(_BOARDS)} boards have the shapes {shapes}, not a row for each board"
             )
             refused.setdefault(_name(reads), answered)
-    if len(readings) == 1:
-        return next(iter(readings.values()))
-    if readings:
+    answering = {key: reads for key, (reads, answers) in readings.items() if answers} or {
+        key: reads for key, (reads, _) in readings.items()
+    }
+    if len(answering) == 1:
+        return next(iter(answering.values()))
+    if answering:
+        named = [_name(reads) for reads in answering.values()]
+        more = f" and {len(named) - _SHOWN_READINGS} others" if len(named) > _SHOWN_READINGS else ""
         raise ExportError(
-            f"the network can be read in {len(readings)} ways: {'; '.join(map(_name, readings.values()))}; "
-            "say which with --input, --layout and --planes, or in a description file"
+            f"the network can be read in {len(named)} ways: {'; '.join(named[:_SHOWN_READINGS])}{more}; say "
+            "which with --input, --layout and --planes, or in a description file"
         )
     declared = "" if network.shape is None else f" (it declares {_declared(network)})"
     described = ", ".join(f"{name} {value}" for name, value in given(hints).items())
@@ -137,8 +144,9 @@ def _tried(refused: Mapping[str, str]) -> str:
     reasons: dict[str, str] = {}
     for name, reason in refused.items():
         reasons.setdefault(re.sub(r"[^A-Za-z]+", "", reason), f"{name}: {reason}")  # but for sizes
-    shown = "; ".join(list(reasons.values())[:_SHOWN_REASONS])
-    return f"; describe what it reads{f' (tried: {shown})' if shown else ''}"
+    if not reasons:
+        return "; no reading of a board has this shape"
+    return f"; describe what it reads (tried: {'; '.join(list(reasons.values())[:_SHOWN_REASONS])})"
 
 
 def _candidates(hints: ReadsHints, network: Network) -> Iterator[Reads]:
@@ -206,7 +214,7 @@ def _answers(hints: AnswersHints, outputs: dict[str, NDArray[Any]]) -> Answers:
         )
     needed = 1 if kind == "afterstate_value" else 4
     if width != needed or kind is None:
-        what = f"{kind} is {needed}" if kind else "a player needs 4, or 1 for an afterstate's value"
+        what = f"{kind} is {needed}" if kind else "the four moves need 4, and the value of an afterstate 1"
         raise ExportError(f"output {name!r} has the shape {_shape(output)}: {what} numbers a board")
     if kind == "afterstate_value" and hints.scale is None:
         raise ExportError(

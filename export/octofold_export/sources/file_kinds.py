@@ -22,7 +22,12 @@ _ADVICE = {
     "SB3": "; it is a model of Stable-Baselines3: use --sb3",
     "torch": _WEIGHTS,
     "safetensors": _WEIGHTS,
+    "NumPy": "; it is a file of NumPy: save the tensors by their names with torch.save",
+    "zip": "; it is a zip file of another kind",
+    "Git LFS": "; it only points to the file, which `git lfs pull` fetches",
 }
+_FIELDS_OF_ONNX = b"\x12\x1a\x22\x28\x32\x3a\x42"
+"""Keys of the fields that may follow the first, the version of the format."""
 
 
 def check_size(file: Path, size: int) -> None:
@@ -38,8 +43,7 @@ def check_size(file: Path, size: int) -> None:
 def kind_of(content: bytes) -> str:
     """What a file is by its content.
 
-    One of `Keras`, `safetensors`, `SB3`, `TorchScript`, `exported program`, `torch`, `zip` and `ONNX`, or
-    empty if it is unknown.
+    One of the keys of `_ADVICE`, or empty if it is unknown or damaged.
     """
     if content[:8] == b"\x89HDF\r\n\x1a\n":
         return "Keras"
@@ -47,8 +51,12 @@ def kind_of(content: bytes) -> str:
         return "safetensors"
     if content[:2] == b"PK":
         return _kind_of_zip(content)
-    if content[:1] == b"\x08" and (b"onnx" in content[:4096] or b"pytorch" in content[:4096]):
+    if len(content) > 2 and content[0] == 8 and content[1] < 64 and content[2] in _FIELDS_OF_ONNX:
         return "ONNX"
+    if content[:6] == b"\x93NUMPY":
+        return "NumPy"
+    if content.startswith(b"version https://git-lfs"):
+        return "Git LFS"
     return "torch" if content[:1] == b"\x80" else ""
 
 
@@ -62,7 +70,7 @@ def _kind_of_zip(content: bytes) -> str:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             names = archive.namelist()
     except zipfile.BadZipFile:
-        return "torch"  # damaged, which torch says better
+        return ""
     if any(name in names for name in SB3_FILES):
         return "SB3"
     if "config.json" in names and any(name.endswith(".h5") for name in names):
@@ -71,4 +79,6 @@ def _kind_of_zip(content: bytes) -> str:
         return "TorchScript"
     if any("archive_format" in name or "serialized_exported_program" in name for name in names):
         return "exported program"
-    return "torch" if any(name.endswith("data.pkl") for name in names) else "zip"
+    if any(name.endswith("data.pkl") for name in names):
+        return "torch"
+    return "NumPy" if names and all(name.endswith(".npy") for name in names) else "zip"

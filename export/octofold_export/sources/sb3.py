@@ -75,7 +75,10 @@ def read_sb3(file: Path) -> tuple[nn.Module, str, str, str]:
     if "action_net.weight" in tensors:
         network = ActorCritic(tensors, _activation(settings, nn.Tanh, file))
         return network.eval(), "policy_logits", digest, f"weights: the policy and the value network in {file}"
-    raise ExportError(f"{file}: not a model of Stable-Baselines3 with an MlpPolicy")
+    raise ExportError(
+        f"{file}: not a model of Stable-Baselines3 with an MlpPolicy; give the class of its network with "
+        "--module and this file with --weights"
+    )
 
 
 def _activation(settings: Mapping[str, Any], default: type[nn.Module], file: Path) -> type[nn.Module]:

@@ -23,7 +23,7 @@ from octofold_export.errors import ExportError, first_line
 from octofold_export.sources.file_kinds import SB3_FILES, advice, check_size, kind_of
 
 _MOST_CLASSES = 200
-_OF_NETWORKS = ("TorchScript", "exported program", "Keras", "ONNX")
+_OF_WEIGHTS = ("torch", "SB3", "")
 
 
 class Inert:
@@ -49,6 +49,8 @@ def read_file(file: Path) -> bytes:
         content = file.read_bytes()
     except OSError as error:
         raise ExportError(f"{file}: {error.strerror}") from error
+    if not content:
+        raise ExportError(f"{file}: the file is empty")
     try:  # torch writes zip files without compression; others may unpack to any size
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             check_size(file, sum(entry.file_size for entry in archive.infolist()))
@@ -77,18 +79,18 @@ def read_weights(file: Path) -> tuple[Any, str]:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             inner = next(name for name in SB3_FILES if name in archive.namelist())
             content = archive.read(inner)
-    elif kind in _OF_NETWORKS:
-        raise ExportError(f"{file}: not a file of weights alone{advice(content)}")
+    elif kind not in _OF_WEIGHTS:
+        raise ExportError(f"{file}: not a file of weights{advice(content)}")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about old pickles
             return _load(content), digest
-    except pickle.UnpicklingError as error:
-        raise ExportError(
-            f"{file}: not a file of weights, or one that cannot be read without executing it "
-            f"({_short(error)}); save module.state_dict() by itself"
-        ) from error
     except Exception as error:  # a damaged file's errors have no class in common
+        if isinstance(error, pickle.UnpicklingError) and kind:
+            raise ExportError(
+                f"{file}: the weights cannot be read without executing the file ({_short(error)}); save "
+                "module.state_dict() by itself"
+            ) from error
         raise ExportError(f"{file}: not a file of weights, or a damaged one ({_short(error)})") from error
 
 
@@ -140,8 +142,8 @@ def is_lazy(value: Any) -> bool:
 def _short(error: BaseException) -> str:
     """Torch's reason without its advice to load files that are not safe."""
     text = str(error)
-    reason = text.partition("WeightsUnpickler error: ")[2] or first_line(error)
-    return " ".join(reason.split())[:120].rstrip(". ")
+    reason = " ".join((text.partition("WeightsUnpickler error: ")[2] or first_line(error)).split())
+    return reason.partition(". ")[0].partition(" Check the documentation")[0][:120].rstrip(". ")
 
 
 def unpickled_module(value: Inert) -> dict[str, torch.Tensor]:

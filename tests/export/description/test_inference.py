@@ -101,6 +101,21 @@ def test_a_network_that_takes_nothing_says_what_was_tried() -> None:
         )
 
 
+def test_readings_without_four_numbers_or_one_are_no_choice() -> None:
+    """A linear layer takes any shape whose last size fits, and answers in a shape that says nothing."""
+
+    class LastOfSixteen(Network):
+        def run(self, inputs: NDArray[Any]) -> dict[str, NDArray[Any]]:
+            if inputs.shape[-1] != 16:
+                raise NetworkError("mat1 and mat2 do not fit")
+            return {"out": -np.ones((*inputs.shape[:-1], 4))}
+
+    network = LastOfSixteen(lambda _: True)
+    assert describe(network, reads__kind="exponents").reads.layout == "flat"
+    with pytest.raises(ExportError, match="4 ways: exponents flat; tiles flat; log2 flat; log2_plus_1 flat;"):
+        describe(network)
+
+
 def test_different_reasons_are_given_for_what_was_refused() -> None:
     @dataclass
     class Double(Network):

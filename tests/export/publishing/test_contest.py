@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import shutil
 import signal
 import subprocess
 import sys
@@ -20,6 +21,7 @@ from octofold_game.replays import ReplayWriter
 from support.waiting import becomes_true, wait_for
 
 SMALL = {"kind": "cnn", "layers": 1, "channels": 4, "exponents": 16}
+of_one_kind = pytest.mark.parametrize("architecture", [SMALL], indirect=True, scope="session")
 
 
 @pytest.fixture(autouse=True)
@@ -28,23 +30,47 @@ def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-def export(checkpoint: Path, boards: Path, *more: str) -> int:
-    source = ["--checkpoint", str(checkpoint), "--boards", str(boards), "--precisions", "fp32"]
-    return main([*source, "--name", "small", *more])
+@pytest.fixture(scope="module")
+def source(checkpoint: Path, boards_file: Path, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """The flags of an export."""
+    few = tmp_path_factory.mktemp("boards") / "few.npy"
+    np.save(few, np.load(boards_file)[:400])
+    flags = ["--checkpoint", str(checkpoint), "--boards", str(few), "--precisions", "fp32"]
+    return [*flags, "--name", "small"]
+
+
+@pytest.fixture(scope="module")
+def first(source: list[str], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A repository with version 1 of `small`."""
+    models = tmp_path_factory.mktemp("repository") / "models"
+    assert main([*source, "--models", str(models)]) == 0
+    return models
+
+
+@pytest.fixture
+def published(first: Path) -> None:
+    """A copy of it, where the command looks."""
+    shutil.copytree(first, "models")
 
 
 def versions() -> list[str]:
     return sorted(folder.name for folder in Path("models/small").iterdir() if folder.is_dir())
 
 
-@pytest.mark.parametrize("architecture", [SMALL], indirect=True, scope="session")
-def test_games_against_the_published_version_decide_whether_a_version_is_published(
-    checkpoint: Path, boards_file: Path, capfd: pytest.CaptureFixture[str]
+@of_one_kind
+def test_the_first_version_has_nothing_to_play_against(
+    source: list[str], capfd: pytest.CaptureFixture[str]
 ) -> None:
-    assert export(checkpoint, boards_file, "--no-worse-than", "5%") == 0
+    assert main([*source, "--no-worse-than", "5%"]) == 0
     assert "strength: small has no published version to play against" in capfd.readouterr().err
 
-    assert export(checkpoint, boards_file, "--no-worse-than", "5%", "--limit", "101") == 3
+
+@of_one_kind
+@pytest.mark.usefixtures("published")
+def test_games_that_decide_nothing_publish_nothing(
+    source: list[str], capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*source, "--no-worse-than", "5%", "--limit", "101"]) == 3
     *_, line = capfd.readouterr().err.splitlines()
     assert line.startswith(
         "octofold-export: nothing was published: Not decided yet whether small version 2 is at most 5% worse "
@@ -52,7 +78,13 @@ def test_games_against_the_published_version_decide_whether_a_version_is_publish
     )
     assert versions() == ["1"]
 
-    assert export(checkpoint, boards_file, "--no-worse-than", "20%") == 0  # the same network
+
+@of_one_kind
+@pytest.mark.usefixtures("published")
+def test_games_against_the_published_version_decide_that_a_version_is_published(
+    source: list[str], capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*source, "--no-worse-than", "20%"]) == 0  # the same network
     captured = capfd.readouterr()
     assert "small version 2 is at most 20% worse than small version 1." in captured.err
     assert captured.out == "models/small/2\n"
@@ -76,11 +108,9 @@ def made_up(folder: Path, version: str, sha256: str, scores: Sequence[int]) -> N
             writer.append(Episode(game, 0, 15, board, bytes(1), score, board))
 
 
-@pytest.mark.parametrize("architecture", [SMALL], indirect=True, scope="session")
-def test_a_version_that_loses_everything_in_one_game_of_a_hundred_is_refused_at_half_a_percent(
-    checkpoint: Path, boards_file: Path
-) -> None:
-    assert export(checkpoint, boards_file) == 0
+@of_one_kind
+@pytest.mark.usefixtures("published")
+def test_a_version_that_loses_everything_in_one_game_of_a_hundred_is_refused_at_half_a_percent() -> None:
     files = {file.name: file.read_bytes() for file in Path("models/small/1").iterdir()}
     sha256 = json.loads(files["card.json"])["precisions"]["fp32"]["sha256"]
     files["card.json"] = files["card.json"].replace(b'"version": 1', b'"version": 2')
@@ -95,15 +125,13 @@ def test_a_version_that_loses_everything_in_one_game_of_a_hundred_is_refused_at_
         play_contest(Contest("0.5%", 1_500), Path("models"), "small", 2, files, lambda _: None)
 
 
-@pytest.mark.parametrize("architecture", [SMALL], indirect=True, scope="session")
+@of_one_kind
+@pytest.mark.usefixtures("published")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
-def test_the_games_end_with_the_export(checkpoint: Path, boards_file: Path, number: signal.Signals) -> None:
-    assert export(checkpoint, boards_file) == 0
+def test_the_games_end_with_the_export(source: list[str], number: signal.Signals) -> None:
     program = Path(sys.executable).with_name("octofold-export")
-    command = [str(program), "--checkpoint", str(checkpoint), "--boards", str(boards_file)]
     # With fewer views, it plays other moves about as well: the games are not decided for long.
-    command += ["--name", "small", "--precisions", "fp32", "--symmetries", "2"]
-    command += ["--no-worse-than", "0.1%", "--limit", "9999999"]
+    command = [str(program), *source, "--symmetries", "2", "--no-worse-than", "0.1%", "--limit", "9999999"]
     with subprocess.Popen(command, stderr=subprocess.PIPE) as process:
         wait_for(games_are_played, 100, process)
         players = psutil.Process(process.pid).children(recursive=True)
@@ -138,10 +166,6 @@ def is_alive(process: psutil.Process) -> bool:
         (
             ("--no-worse-than", "5%", "--limit", "100"),
             "--limit: 100 games cannot decide anything: the first 100 only set the cap of the scores",
-        ),
-        (
-            ("--no-worse-than", "2%", "--extend", "--version", "1"),
-            "--no-worse-than is for a new version; --extend publishes none",
         ),
     ],
 )

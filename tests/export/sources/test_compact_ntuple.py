@@ -199,20 +199,13 @@ def test_a_damaged_model_is_refused_with_the_name_of_the_file(
     assert "\n" not in str(refused.value)
 
 
-@pytest.mark.parametrize(
-    ("flags", "message"),
-    [
-        (["--max-megabytes", "1.02"], "compact tables of this network need more than 20,000 bytes"),
-        (["--max-megabytes", "20", "--precisions", "fp32,int8"], "has no 8-bit form"),
-    ],
-)
 def test_what_cannot_be_made_small_is_one_line_and_no_file(
-    trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], flags: list[str], message: str
+    trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert export(trained, tmp_path / "models", *flags) == 1
+    assert export(trained, tmp_path / "models", "--max-megabytes", "1.02") == 1
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("octofold-export: ")
-    assert message in line
+    assert "compact tables of this network need more than 20,000 bytes" in line
     assert not (tmp_path / "models").exists()
 
 

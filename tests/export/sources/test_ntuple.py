@@ -22,7 +22,6 @@ from octofold_export.graph.folding import fold
 from octofold_export.graph.heads import head
 from octofold_export.sources.ntuple import ntuple_source
 from octofold_game.bitboards import pack
-from octofold_game.rules import legal_moves
 from octofold_players.ntuple.network import NTupleNetwork
 
 TUPLES = ((0, 1, 2), (1, 5, 6))
@@ -100,16 +99,6 @@ def test_a_merge_that_outgrows_the_tables_is_worth_its_reward_alone() -> None:
         moves = graph_of(player).next_moves(board)
         assert (moves == player.next_moves(board)).all()
         assert (moves[0] in (1, 3)) == merges
-
-
-def test_every_view_votes_and_a_finished_game_gets_no_move(
-    graph: FoldedGraph, boards: NDArray[np.uint8]
-) -> None:
-    finished = np.array([[1, 2, 1, 2, 2, 1, 2, 1] * 2], np.uint8)
-    answers = graph.answer(np.concatenate([boards[:64], finished]))
-    assert answers.votes.sum(axis=1).tolist() == [8] * 64 + [0]
-    assert answers.move[64] == -1
-    assert legal_moves(boards[:64])[np.arange(64), answers.move[:64]].all()
 
 
 def test_the_published_tables_are_a_file_that_the_card_names_and_describes(

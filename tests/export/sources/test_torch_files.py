@@ -90,8 +90,6 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lessons: Lessons) -> 
     torch.save({"out.weight": weights * torch.nan}, tmp_path / "nan.pt")
     torch.save({"out.weight": "weights"}, tmp_path / "text.pt")
     torch.save(nn.Linear(2, 2), tmp_path / "pickled.pt")
-    torch.save({"epoch": 3, "net": {"module.out.weight": weights}}, tmp_path / "wrapped.pt")
-    torch.save({"best": {"out.weight": weights}, "last": {"out.weight": 2 * weights}}, tmp_path / "two.pt")
     (tmp_path / "damaged.pt").write_bytes(b"PK\x03\x04")
     with zipfile.ZipFile(tmp_path / "bomb.pt", "w") as archive:
         archive.writestr("data.pkl", b"")
@@ -199,14 +197,6 @@ def test_a_program_that_torch_cannot_convert_is_told_from_what_is_no_program(
     assert "\x1b" not in line
 
 
-def test_weights_that_a_wrapper_saved_are_found_by_their_names(
-    place: Path, lessons: Lessons, lessons_file: Path
-) -> None:
-    command = [f"--module=linear_player_{place.name}:Linear", "--weights", "wrapped.pt", "--layout", "flat"]
-    assert publish(lessons_file, *command, "--answer", "policy_logits") == 0
-    check_published(place, lessons)
-
-
 def test_weights_of_any_type_have_a_digest() -> None:
     sys.modules["in_halves"] = module = ModuleType("in_halves")
     module.__dict__["network"] = lambda: nn.Linear(2, 2).bfloat16()
@@ -272,10 +262,6 @@ def test_a_network_that_has_learned_nothing_is_published_with_a_warning(
         (["--module", "HERE:Linear", "--weights", "text.pt"], "not a state dict"),
         (["--module", "HERE:Linear", "--weights", "pickled.pt"], "'out.weight' is missing"),
         (["--module", "HERE:Linear", "--weights", "damaged.pt"], "damaged.pt: not a file of weights"),
-        (
-            ["--module", "HERE:Linear", "--weights", "two.pt"],
-            "choose one by --state NAME",
-        ),
         (["--module", "HERE:Linear", "--weights", "bomb.pt"], "bomb.pt: 3.2 GB of weights"),
         (["--torchscript", "bomb.pt"], "bomb.pt: 3.2 GB of weights"),
         (["--module", "a_script:Linear"], "a_script cannot be imported: SystemExit: 2"),
