@@ -234,6 +234,31 @@ def value_row_column(exponents: Tensor) -> Tensor:
     return torch.stack(cells, dim=2).float().flatten(1)
 
 
+def as_words(exponents: Tensor) -> str:
+    """An encoder that makes no tensor."""
+    return str(exponents)
+
+
+def of_one_board(exponents: Tensor) -> Tensor:
+    """An encoder that takes no batch."""
+    return exponents.view(16).float()
+
+
+class Remembers(nn.Module):
+    """Goes on from the state that the last batch left."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rows = nn.GRU(16, 8, batch_first=True)
+        self.out = nn.Linear(8, 4)
+        self.state: Tensor | None = None
+
+    def forward(self, numbers: Tensor) -> Tensor:
+        states, self.state = self.rows(numbers.unsqueeze(1), self.state)
+        logits: Tensor = self.out(states[:, -1])
+        return logits
+
+
 class DecidesByNumbers(nn.Module):
     """Has two branches, chosen by the numbers on the board."""
 

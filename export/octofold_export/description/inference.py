@@ -78,7 +78,10 @@ def complete(hints: Hints, network: Network) -> Description:
     try:
         network.run(encode(reads, np.full((len(_BOARDS), 16), largest, np.uint8)))
     except NetworkError as error:
-        raise ExportError(f"the network takes no boards with largest_exponent {largest}: {error}") from error
+        raise ExportError(
+            f"the network takes no boards with largest_exponent {largest}; use a smaller --largest-exponent "
+            f"({error})"
+        ) from error
     return description
 
 
@@ -165,7 +168,7 @@ def _candidates(hints: ReadsHints, network: Network) -> Iterator[Reads]:
                     try:
                         reads = Reads(kind=kind, layout=layout, planes=planes, type=element, **fixed)
                     except ValueError as error:
-                        contradiction = error
+                        contradiction = contradiction or error
                         continue
                     found = True
                     if _fits(reads.shape, network.shape):

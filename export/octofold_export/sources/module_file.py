@@ -17,6 +17,8 @@ from octofold_export.sources.states import take
 from octofold_export.sources.torch_network import Encoder, TorchNetwork, error_line
 from octofold_export.sources.weight_files import is_lazy, read_weights
 
+_BOARDS = 3
+
 
 def read_module(
     place: str, weights: Path | None, state: str | None = None, encoder: str | None = None
@@ -61,6 +63,17 @@ def read_encoder(place: str) -> Encoder:
     encoder = _found(place, "--encoder")
     if not callable(encoder):
         raise ExportError(f"--encoder {place} is a {type(encoder).__name__}, not a function")
+    try:
+        made = encoder(torch.zeros((_BOARDS, 16), dtype=torch.int64))
+    except Exception as error:  # the user's code may raise any exception
+        raise ExportError(
+            f"--encoder {place} fails on exponents [{_BOARDS}, 16]: {error_line(error)}"
+        ) from error
+    if not isinstance(made, Tensor) or made.shape[:1] != (_BOARDS,):
+        what = f"the shape {list(made.shape)}" if isinstance(made, Tensor) else f"a {type(made).__name__}"
+        raise ExportError(
+            f"--encoder {place} makes {what} of exponents [{_BOARDS}, 16], not [{_BOARDS}, ...]"
+        )
     return encoder  # type: ignore[no-any-return]
 
 

@@ -88,7 +88,9 @@ class TorchNetwork:
                 warnings.simplefilter("ignore")
                 outputs = named_tensors(self.module(torch.from_numpy(inputs)))
         except Exception as error:  # the user's code may raise any exception
-            raise NetworkError(error_line(error)) from error
+            needs_more = isinstance(error, TypeError) and "positional argument" in str(error)
+            hint = "; wrap it in a module whose forward takes the board alone" if needs_more else ""
+            raise NetworkError(f"{error_line(error)}{hint}") from error
         return {name: tensor.float().numpy() for name, tensor in outputs.items()}
 
     def one_by_one(self) -> TorchNetwork:
@@ -269,11 +271,19 @@ def _module_to_body(module: nn.Module, inputs: Tensor, example: NDArray[Any], na
 def _answers_single_boards(module: nn.Module, inputs: Tensor) -> bool:
     """Whether a board gets the same answer alone as in a batch."""
     with torch.inference_mode():
-        for number, together in enumerate(module(inputs)):
-            alone = torch.cat([module(board[None])[number].reshape(1, -1) for board in inputs])
-            if not torch.allclose(alone, together.reshape(len(inputs), -1), rtol=1e-3, atol=1e-3):
-                return False
-    return True
+        try:
+            alone = [module(board[None]) for board in inputs]
+            together = module(inputs)
+        except (
+            Exception
+        ):  # the user's code may raise any exception, such as one that remembers the last batch
+            return False
+    return all(
+        torch.allclose(torch.cat([numbers.reshape(1, -1) for numbers in each]), rows, rtol=1e-3, atol=1e-3)
+        for each, rows in zip(
+            zip(*alone, strict=True), (rows.reshape(len(inputs), -1) for rows in together), strict=True
+        )
+    )
 
 
 class _InARow(nn.Module):

@@ -191,12 +191,19 @@ def test_a_forward_that_decides_by_the_numbers_is_one_line_with_the_change_to_ma
         source_of(shape, networks.DecidesByNumbers(), monkeypatch)
 
 
+def test_a_network_that_remembers_the_last_batch_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ExportError, match=r"made: .*"):
+        source_of(Shape("Remembers", floats, {"reads.kind": "exponents"}), networks.Remembers(), monkeypatch)
+
+
 @pytest.mark.parametrize(
     ("place", "message"),
     [
         ("no_such_package:encode", "no_such_package cannot be imported"),
         (f"{PLACE}:nothing", "has no 'nothing'"),
         (f"{PLACE}:__name__", "is a str, not a function"),
+        (f"{PLACE}:as_words", r"makes a str of exponents \[3, 16\], not \[3, ...\]"),
+        (f"{PLACE}:of_one_board", r"fails on exponents \[3, 16\]: RuntimeError: shape '\[16\]' is invalid"),
         ("encode", "--encoder must be package.module:callable, got 'encode'"),
     ],
 )
