@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -86,7 +87,7 @@ def _seen_as(move: int, turns: int, *, mirrored: bool) -> int:
 
 def measure(name: str, folder: Path, steps: int) -> tuple[object, ...]:
     """Train, publish and compare one network: its views, rule and share of equal moves."""
-    place = name.replace(" ", "_")
+    place = re.sub(r"\W+", "_", name)
     weights = folder / f"{place}.pt"
     script = [sys.executable, str(_HERE / "foreign_networks.py"), name, "--out", str(weights)]
     subprocess.run([*script, "--steps", str(steps)], check=True)

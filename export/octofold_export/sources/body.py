@@ -26,6 +26,8 @@ _BATCH = "N"
 _LOWEST_IR_VERSION = 4
 """Older versions list every constant among the inputs, too."""
 _OWN_DOMAINS = ("", "ai.onnx")
+ODD_BATCH = 97
+"""A batch size of which hardly any other size in a network is a multiple."""
 
 
 def new_session(
@@ -111,10 +113,16 @@ def reads(node: onnx.NodeProto) -> Iterable[str]:
 
 
 def _free_batch(body: onnx.ModelProto, example: NDArray[Any]) -> None:
-    """Give input and output a free batch size, also in constant shapes that begin with the batch size."""
+    """Give input and output a free batch size, also in constants that depend on it.
+
+    These are shapes that begin with the batch size. If it is `ODD_BATCH`, its multiples are found elsewhere, too,
+    and constants that repeat themselves so often are shortened.
+    """
     (given,) = body.graph.input
     declared = given.type.tensor_type.shape.dim
     size = declared[0].dim_value if declared else 0
+    if size:
+        _free_constants(body, size)
     del declared[:]
     for length in example.shape:
         declared.add(dim_value=length)
@@ -122,20 +130,38 @@ def _free_batch(body: onnx.ModelProto, example: NDArray[Any]) -> None:
     declared[0].dim_param = _BATCH
     for result in body.graph.output:  # a `squeeze` drops a batch of one, so the number of dimensions is open
         result.type.tensor_type.ClearField("shape")
-    if not size:
-        return
+
+
+def _free_constants(body: onnx.ModelProto, size: int) -> None:
     constants = {tensor.name: tensor for tensor in body.graph.initializer}
     for node in body.graph.node:
         if node.op_type == "Constant" and node.attribute[0].name == "value":
             constants[node.output[0]] = node.attribute[0].t
+    known = onnx.shape_inference.infer_shapes(body).graph.value_info
+    shapes = {value.name: [dim.dim_value for dim in value.type.tensor_type.shape.dim] for value in known}
     for node in body.graph.node:
-        target = constants.get(node.input[1]) if node.op_type == "Reshape" else None
+        target = constants.get(node.input[1]) if node.op_type in ("Reshape", "Expand") else None
         if target is None:
             continue
         values = numpy_helper.to_array(target).copy()
-        if len(values) and values[0] == size and -1 not in values:
-            values[0] = -1
+        fixed = values == size
+        fixed[1:] = False
+        if size == ODD_BATCH:
+            fixed = (values > 0) & (values % size == 0)
+        if fixed.sum() != 1:
+            continue
+        if (values == -1).any():  # what it stands for is known, as all sizes are
+            values[values == -1] = np.array(shapes.get(node.output[0], values))[values == -1]
+        values[fixed] = -1 if node.op_type == "Reshape" else 1
+        if (values == -1).sum() <= 1:
             target.CopyFrom(numpy_helper.from_array(values, target.name))
+    for tensor in constants.values() if size == ODD_BATCH else ():
+        array = numpy_helper.to_array(tensor)
+        for axis in np.flatnonzero(np.array(array.shape) == size):
+            one = array.take([0], axis)
+            if (array == one).all():
+                tensor.CopyFrom(numpy_helper.from_array(one, tensor.name))
+                array = one
 
 
 def _modern(body: onnx.ModelProto) -> onnx.ModelProto:

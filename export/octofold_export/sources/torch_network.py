@@ -22,7 +22,7 @@ from octofold_export.errors import ExportError, first_line
 from octofold_export.graph.builder import OPSET
 from octofold_export.graph.weight_files import WeightFiles
 from octofold_export.quiet import quiet
-from octofold_export.sources.body import prepare
+from octofold_export.sources.body import ODD_BATCH, prepare
 from octofold_export.sources.file_kinds import advice
 from octofold_export.sources.onnx_file import OnnxNetwork
 from octofold_export.sources.weight_files import is_lazy, read_file
@@ -251,57 +251,28 @@ def error_line(error: BaseException) -> str:
 
 
 def _module_to_body(module: nn.Module, inputs: Tensor, example: NDArray[Any], name: str) -> onnx.ModelProto:
-    """Convert a module, in a batch if it works for any batch size, otherwise board by board.
+    """Convert a module with a free batch size, or with one that is freed in the graph.
 
-    `int(x.shape[0])` in a module fixes the batch size of the conversion. By `vmap`, the module sees batches
-    of one only.
+    `int(x.shape[0])` in a module, for example, fixes the batch size.
     """
     try:
-        return _prepared(_module_to_onnx(module, inputs, name), example)
+        return _prepared(_module_to_onnx(module, inputs, name, ({0: torch.export.Dim("N")},)), example)
     except ExportError as error:
         first = error
-    if not _answers_single_boards(module, inputs):
-        raise first
+    rows = inputs[torch.arange(ODD_BATCH) % len(inputs)]
     try:
-        return _prepared(_module_to_onnx(_InARow(module), inputs, name), example)
+        return _prepared(_module_to_onnx(module, rows, name), example)
     except ExportError:
         raise first from None
-
-
-def _answers_single_boards(module: nn.Module, inputs: Tensor) -> bool:
-    """Whether a board gets the same answer alone as in a batch."""
-    with torch.inference_mode():
-        try:
-            alone = [module(board[None]) for board in inputs]
-            together = module(inputs)
-        except (
-            Exception
-        ):  # the user's code may raise any exception, such as one that remembers the last batch
-            return False
-    return all(
-        torch.allclose(torch.cat([numbers.reshape(1, -1) for numbers in each]), rows, rtol=1e-3, atol=1e-3)
-        for each, rows in zip(
-            zip(*alone, strict=True), (rows.reshape(len(inputs), -1) for rows in together), strict=True
-        )
-    )
-
-
-class _InARow(nn.Module):
-    """`_OneByOne` with a tuple of outputs."""
-
-    def __init__(self, module: nn.Module) -> None:
-        super().__init__()
-        self.single = _OneByOne(module)
-
-    def forward(self, inputs: Tensor) -> tuple[Tensor, ...]:
-        return tuple(self.single(inputs).values())
 
 
 def _prepared(model: onnx.ModelProto, example: NDArray[Any]) -> onnx.ModelProto:
     return prepare(model, [output.name for output in model.graph.output], example)
 
 
-def _module_to_onnx(module: nn.Module, inputs: Tensor, name: str) -> onnx.ModelProto:
+def _module_to_onnx(
+    module: nn.Module, inputs: Tensor, name: str, dynamic_shapes: Any = None
+) -> onnx.ModelProto:
     try:
         with quiet():
             exported = torch.onnx.export(
@@ -309,7 +280,7 @@ def _module_to_onnx(module: nn.Module, inputs: Tensor, name: str) -> onnx.ModelP
                 (inputs,),
                 dynamo=True,
                 opset_version=OPSET,
-                dynamic_shapes=({0: torch.export.Dim("N")},),
+                dynamic_shapes=dynamic_shapes,
                 verbose=False,
             )
     except Exception as error:  # the exporter's errors have no class in common
