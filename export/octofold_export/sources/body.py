@@ -115,8 +115,8 @@ def reads(node: onnx.NodeProto) -> Iterable[str]:
 def _free_batch(body: onnx.ModelProto, example: NDArray[Any]) -> None:
     """Give input and output a free batch size, also in constants that depend on it.
 
-    These are shapes that begin with the batch size. If it is `ODD_BATCH`, its multiples are found elsewhere, too,
-    and constants that repeat themselves so often are shortened.
+    These are shapes that begin with the batch size. Multiples of `ODD_BATCH` are found elsewhere, too, and
+    constants that repeat themselves so often are shortened.
     """
     (given,) = body.graph.input
     declared = given.type.tensor_type.shape.dim
