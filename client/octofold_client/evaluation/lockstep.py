@@ -211,7 +211,8 @@ class _Table:
         room = group.places - len(group.episodes.running)
         if room:
             begun = [self._unfinished.popleft() for _ in range(min(room, len(self._unfinished)))]
-            group.episodes.resume(begun)
+            if begun:
+                group.episodes.resume(begun)
             if new := list(islice(self._new, room - len(begun))):
                 group.episodes.start(new)
         if len(group.episodes.running):
