@@ -112,7 +112,7 @@ def test_a_policy_network_is_refused(teacher: NTupleNetwork, architecture: dict[
 
 def _recipe(folder: Path) -> Path:
     network = "\n".join(f"{name} = {value!r}" for name, value in ARCHITECTURE.items())
-    sizes = "positions = 50_000\nbatch_size = 64\nslices = 2\naveraged = 5e3"
+    sizes = "positions = 10_000\nbatch_size = 64\nslices = 2\naveraged = 5e3"
     rates = "warm_up = 1e3\nlearning_rate = 1e-2\ntemperature = 100"
     file = folder / "tiny.toml"
     file.write_text(f"[network]\n{network}\n[value]\n{sizes}\n{rates}\n")
