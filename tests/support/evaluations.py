@@ -28,12 +28,15 @@ def evaluate(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 def go_on(folder: Path, target: str) -> subprocess.CompletedProcess[str]:
     """Finish all games that an evaluation has begun in FOLDER/out, and at least `GAMES`."""
-    files = (folder / "out" / name for name in ("games.replay", "unfinished.replay"))
-    begun = [episode.game for file in files if file.exists() for episode in read_replays(file)]
-    games = max(GAMES, 1 + max(begun))
+    games = max(GAMES, last_game_begun(folder / "out") + 1)
     done = evaluate(folder, *OPTIONS, "--games", str(games), "--target", target, "--out", "out")
     assert done.returncode == 0, done
     return done
+
+
+def last_game_begun(results: Path) -> int:
+    files = (results / name for name in ("games.replay", "unfinished.replay"))
+    return max(episode.game for file in files if file.exists() for episode in read_replays(file))
 
 
 def first_games(folder: Path) -> Replays:

@@ -214,15 +214,15 @@ def test_signals_wait_for_the_next_check_however_many_come() -> None:
 
 
 def test_signals_that_nobody_wants_to_know_of_are_left_as_they_are() -> None:
-    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    sigterm = signal.getsignal(signal.SIGTERM)
+    handlers = {signal.SIGHUP: signal.SIG_IGN, signal.SIGTERM: signal.SIG_DFL}
+    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
     try:
         with DeferredInterrupts():
-            assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
-            assert signal.getsignal(signal.SIGTERM) is sigterm
+            assert {number: signal.getsignal(number) for number in handlers} == handlers
             signal.raise_signal(signal.SIGHUP)
     finally:
-        signal.signal(signal.SIGHUP, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def test_a_server_of_our_own_ends_with_us_even_if_we_are_killed(

@@ -15,8 +15,9 @@ from octofold_game.play_logs.reading import log_files, read_log
 from octofold_game.replays import read_replays
 from octofold_game.rules import legal_moves
 from support.commands import octofold
+from support.evaluations import ENDLESS, OPTIONS, last_game_begun, wait_for_games
 from support.logged_moves import moves_of, rows
-from support.waiting import wait_for
+from support.replays import replays_of
 
 OCTOFOLD = Path(sys.executable).with_name("octofold")
 SECONDS = 100
@@ -95,22 +96,21 @@ def test_a_served_model_is_recorded_with_probabilities_and_a_judge(target: str, 
 
 
 def test_after_ctrl_c_the_same_command_goes_on(tmp_path: Path) -> None:
-    record = ["record", "--player", "random", "--games", "1000", "--out", str(tmp_path)]
-    process = subprocess.Popen([OCTOFOLD, *record], stderr=subprocess.PIPE, text=True)
-    replays = tmp_path / "games.replay"
-    wait_for(lambda: replays.exists() and replays.stat().st_size > 400, process=process)
+    record = ["record", "--player", "random", "--out", str(tmp_path)]
+    process = subprocess.Popen([OCTOFOLD, *record, *ENDLESS], stderr=subprocess.PIPE, text=True)
+    wait_for_games(tmp_path, process)
     process.send_signal(signal.SIGINT)
     _, told = process.communicate(timeout=SECONDS)
     assert process.returncode == 130
     assert "the same command continues" in told
     assert not list(tmp_path.glob("moves-*"))
-    kept = len(list(read_replays(replays)))
+    kept = replays_of(tmp_path)
 
-    done = octofold(*record)
+    done = octofold(*record, *OPTIONS, "--games", str(last_game_begun(tmp_path) + 2))
     assert done.returncode == 0, done.stderr
-    games = list(read_replays(replays))
-    assert kept < len(games) == 1000
-    assert len(logged(tmp_path)) == sum(map(len, games))
+    games = replays_of(tmp_path)
+    assert kept.items() < games.items()
+    assert len(logged(tmp_path)) == sum(map(len, read_replays(tmp_path / "games.replay")))
 
 
 @pytest.mark.parametrize(

@@ -21,15 +21,15 @@ def _options(**changes: Any) -> DeviceDistilOptions:
 
 
 def test_the_student_comes_to_agree_with_the_teacher(teacher: NTupleNetwork) -> None:
-    """With eight seeds, the agreement rose by 9.4 points with a standard deviation of 1.1; a
-    student that does not learn gains nothing. Fewer than one in a hundred thousand fails by chance.
+    """With five seeds, the agreement rose by 5.9 points with a standard deviation of 0.8; a
+    student that does not learn gains nothing. Fewer than one in ten thousand fails by chance.
     """
     run = DeviceDistillation(_options(temperature=30.0, warm_up_moves=400), ARCHITECTURE, teacher)
     run.warm_up()
     first = run.learn(40)
-    run.learn(500)
+    run.learn(290)
     last = run.learn(40)
-    assert last.accuracy > first.accuracy + 0.04
+    assert last.accuracy > first.accuracy + 0.025
     assert last.student_games > 0
 
 

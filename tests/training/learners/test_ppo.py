@@ -168,7 +168,7 @@ def test_a_policy_that_knows_nothing_gets_better(start: Checkpoint) -> None:
 def test_the_penalty_keeps_the_policy_near_its_start(start: Checkpoint) -> None:
     def divergence(kl_weight: float) -> float:
         run = PPO(_options(learning_rate=3e-3, epochs=4, kl_weight=kl_weight, positions=1e9), start, CPU)
-        for _ in range(15):
+        for _ in range(6):
             progress = run.learn()
         return progress.kl
 
