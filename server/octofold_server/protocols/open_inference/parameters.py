@@ -28,9 +28,12 @@ _PRIORITIES = {0: Priority.INTERACTIVE, 1: Priority.INTERACTIVE, 2: Priority.BUL
 def with_parameters(request: Request, parameters: Parameters) -> Request:
     """Set the priority, the timeout and the time of a search of a request from its parameters.
 
+    A parameter that is null counts as left out.
+
     Raises:
         InvalidRequest: a parameter has an invalid value.
     """
+    parameters = {name: value for name, value in parameters.items() if value is not None}
     return request._replace(
         priority=_priority(parameters),
         timeout_seconds=_timeout_seconds(parameters),
