@@ -65,7 +65,7 @@ class DeepeningSearch(ABC):
         self._cores = cores
         self.tables = tables
         self._board_seconds = 0.001
-        """How long a board took lately on one thread. It changes no answer."""
+        """CPU time that a board took lately. It changes no answer."""
 
     @abstractmethod
     def depths(self, boards: NDArray[np.uint64]) -> NDArray[np.uint8]:
@@ -121,13 +121,11 @@ class DeepeningSearch(ABC):
                 threads if len(boards) == 1 else 1,
             )
             part = Rows(rows.values[of], rows.depths[of], rows.positions[of])
+            began = time.thread_time()
             moves[of] = self._moves(boards[of], part, means, limits.deeper)
+            self._board_seconds += 0.1 * ((time.thread_time() - began) / (end - start) - self._board_seconds)
 
-        began = time.perf_counter()
         spread_parts(fill, len(boards), threads, len(boards) * self._board_seconds)
-        if len(boards) > threads:
-            taken = (time.perf_counter() - began) * threads / len(boards)
-            self._board_seconds += 0.2 * (taken - self._board_seconds)
         rows.depths[moves < 0] = 0
         return Found(moves, rows.values.astype(np.float32), rows.depths, rows.positions)
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from octofold_game.system.processors import usable_cores
 
 _PARTS_A_THREAD = 4
-_PART_SECONDS = 0.001
+_PART_SECONDS = 0.0015
 """A part that takes as long is worth its start."""
 
 
@@ -48,11 +48,10 @@ def spread_parts(
 ) -> None:
     """Call `fill(start, end)` for parts that make up `range(count)`, on so many threads.
 
-    `seconds` is how long all of it should take on one thread; shorter work has fewer parts.
+    `seconds` is how long all of it should take on one thread. The parts of shorter work are fewer.
     """
-    parts = min(_PARTS_A_THREAD * threads, count)
-    if seconds < parts * _PART_SECONDS:
-        parts = min(count, max(threads, int(seconds / _PART_SECONDS)))
+    rounds = min(_PARTS_A_THREAD, max(1.0, seconds / _PART_SECONDS / threads))
+    parts = min(int(rounds) * threads, count)
     if threads == 1 or parts < 2:
         fill(0, count)
         return
