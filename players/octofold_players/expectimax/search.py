@@ -47,7 +47,7 @@ def search_boards(
             that follow.
         values: `[N, 4] float64`, the worth of each move, -inf if illegal; only of boards that are done.
         searched: `[N]`, how deep each was searched; likewise.
-        positions: `[N]`, to which the positions visited are added.
+        positions: `[N]`, to which the positions visited are added, unless the table was full.
         state: as in `search_move`.
     """
     found = np.empty(4)
@@ -66,7 +66,8 @@ def search_boards(
                 found[move] = search_move(afterstate, depth - 1, cutoff, lines, table, search, state)
             else:
                 found[move] = -np.inf
-        positions[n] += state[0].positions - before
+        if state[0].ended != TABLE_FULL:  # the search begins again, in a larger table
+            positions[n] += state[0].positions - before
         if state[0].ended:
             return n
         for move in moves:
