@@ -225,7 +225,7 @@ def main() -> None:
     parser.add_argument("--boards", type=int, default=16384, help="of a packed round (default: 16384)")
     parser.add_argument("--rounds", type=int, default=9, help="rounds (default: 9)")
     parser.add_argument(
-        "--games", type=int, default=64, help="at a time, of evaluations (default: 64; 0: none)"
+        "--games", type=int, default=512, help="at a time, of evaluations (default: 512; 0: none)"
     )
     parser.add_argument("--seconds", type=float, default=8, help="of each evaluation (default: 8)")
     arguments = parser.parse_args()

@@ -46,7 +46,7 @@ _GAMMA = _U(0x9E3779B97F4A7C15)
 """By which `next_random` advances a stream."""
 
 _ASK_SECONDS = 0.001
-"""How long a question should take at most, so that a search that is stopped ends soon."""
+"""How long a question should take, about: long enough for its overhead, so short that a search ends soon."""
 _LARGEST_QUESTION = 4096
 _TIMED = 3
 """Measurements of a question; the minimum counts, because disturbances only increase a time."""
@@ -162,7 +162,7 @@ class PolicyRollouts:
         seconds = [self._seconds(1)]
         boards = 1
         fewest = _FEWEST * self._network.threads
-        while boards < fewest or (boards < _LARGEST_QUESTION and seconds[-1] < _ASK_SECONDS / 2):
+        while boards < fewest or (boards < _LARGEST_QUESTION and seconds[-1] < 0.7 * _ASK_SECONDS):
             boards *= 2
             self._seconds(boards)  # the first time takes longer
             seconds.append(self._seconds(boards))

@@ -90,7 +90,7 @@ class Batcher:
             from shutting out interactive ones.
         name: prefix of the thread names.
         statistics: records every batch; None makes new statistics.
-        search_cores: the cores of each lane if the backends search; 0 if they do not.
+        budgets: those of the calls, if the backends search.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class Batcher:
         queue_capacity: int,
         name: str = "lane",
         statistics: ModelStatistics | None = None,
-        search_cores: int = 0,
+        budgets: Budgets | None = None,
     ) -> None:
         self.lanes = len(backends)
         self.max_batch_size = max_batch_size
@@ -109,7 +109,7 @@ class Batcher:
         self._longest_turn = min(TURN_BOARDS, max_batch_size)
         self.statistics = statistics or ModelStatistics()
         self._interactive, self._bulk = self._levels = (_Level(), _Level())  # by Priority
-        self._budgets = Budgets(search_cores) if search_cores else None
+        self._budgets = budgets
         self._bulk_passed_over = 0  # batches since bulk boards last ran, while some waited
         self._deadlines = Deadlines()
         self._seconds_per_board = 0.001  # moving average, for the retry hint of a full queue

@@ -38,10 +38,12 @@ class Budgets:
 
     Args:
         cores: the cores that each search uses.
+        least_boards: of a batch, if so many wait: the boards of some searches share what they cost.
     """
 
-    def __init__(self, cores: int) -> None:
+    def __init__(self, cores: int, least_boards: int = 1) -> None:
         self.cores = cores
+        self.least_boards = max(cores, least_boards)
         self._running: set[Running] = set()
 
     def room(
@@ -63,7 +65,7 @@ class Budgets:
             return room if _class(self._budget(call, now)) == _class(self._budget(other, now)) else 0
         seconds, is_deeper = self._budget(call, now)
         expected = seconds / self.cores if is_deeper else seconds_per_board
-        return min(room, max(self.cores, int(BATCH_SECONDS / max(expected, 1e-6))))
+        return min(room, max(self.least_boards, int(BATCH_SECONDS / max(expected, 1e-6))))
 
     def begin(self, calls: Iterable[Call], boards: int, now: float) -> tuple[Running, Limits]:
         """The limits for a batch of so many boards; `end` must follow."""

@@ -31,9 +31,11 @@ from octofold_server.backends.onnx_evaluator import DEVICE_ROWS, OnnxEvaluator
 from octofold_server.backends.onnx_value import ValueBackend
 from octofold_server.backends.players import Kinds, PlayerBackend
 from octofold_server.batching.batcher import Batcher
+from octofold_server.batching.budgets import Budgets
 from octofold_server.batching.statistics import ModelStatistics
 from octofold_server.config.options import Config
 from octofold_server.models.layouts import (
+    ASKING_BOARDS,
     SEARCH_BATCH_SIZE,
     choose_batch_size,
     choose_device,
@@ -205,7 +207,7 @@ class Loader:
             queue_capacity=self._config.queue_capacity,
             name=f"{name}-{version}",
             statistics=statistics,
-            search_cores=cores,
+            budgets=Budgets(cores, ASKING_BOARDS[self._device] if evaluators else 1),
         )
         tensors = (MOVE, LEGAL, *SEARCH_OUTPUTS) if search.value_unit else (MOVE, LEGAL, DEPTH, POSITIONS)
         outputs = tuple(tensor.name for tensor in tensors)

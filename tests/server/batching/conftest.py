@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 from octofold_server.backends.fakes import RecordingBackend
 from octofold_server.batching.batcher import Batcher
+from octofold_server.batching.budgets import Budgets
 from support.batches import (
     NewBatcher,
 )
@@ -28,7 +29,7 @@ def new_batcher() -> Iterator[NewBatcher]:
             [backend] * lanes,
             max_batch_size=max_batch_size,
             queue_capacity=queue_capacity,
-            search_cores=search_cores,
+            budgets=Budgets(search_cores) if search_cores else None,
         )
         batchers.append((batcher, backend))
         return batcher

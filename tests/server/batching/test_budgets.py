@@ -68,6 +68,13 @@ def test_a_batch_is_as_large_as_its_boards_are_fast() -> None:
     assert room(call_of(100, search_seconds=BATCH_SECONDS / 2)) == 2 * CORES
 
 
+def test_boards_that_share_what_a_search_costs_are_searched_together() -> None:
+    budgets = Budgets(CORES, least_boards=16)
+    assert budgets.room(call_of(100), (), 0.0, 100, 1.0) == 16
+    assert budgets.room(call_of(100), (), 0.0, 9, 1.0) == 9
+    assert budgets.room(call_of(100), (), 0.0, 100, BATCH_SECONDS / 20.5) == 20
+
+
 def test_boards_share_the_time_until_the_deadline() -> None:
     assert seconds_of(call_of(1), boards=1) == math.inf
     alone = seconds_of(call_of(1, 10), boards=1)
