@@ -14,7 +14,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 BOARD = "0120134315629ba8"
 DOCS = Path(__file__).parents[1] / "docs"
 SIZE = (1280, 720)
-COLORS = 96
+COLORS = 160
 """Enough for flat areas, and a third of the bytes."""
 PATIENCE_MS = 120_000
 
