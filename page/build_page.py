@@ -39,7 +39,7 @@ POLICY = (
 
 DEFAULT_NETWORK = "flagship"
 SEARCH, CUTOFF = "expectimax", 0.0001
-"""The player of which `js/ask/expectimax.js` makes the moves, and an option that its card leaves out."""
+"""The player whose moves `js/ask/expectimax_worker.js` makes, and an option that its card leaves out."""
 LARGEST_SEARCHED = 15
 """The largest exponent on its boards."""
 LIST = "models.json"

@@ -186,7 +186,7 @@ def test_an_equal_choice_is_no_vote(go: Visitor) -> None:
     assert player == "m plays up: 95.0% chance of success, 5.0% more than right, searched 6 moves deep."
 
 
-def test_costs_are_points_and_never_negative_and_accuracy_has_its_formula(go: Visitor) -> None:
+def test_costs_are_never_negative_accuracy_has_its_formula_and_a_study_begins_at_the_end(go: Visitor) -> None:
     compute = """async () => {
         const { tally, study } = await import("/page/js/replay/study.js");
         const judge = { name: "j", player: "search", value_unit: "points", symmetries: 0 };
@@ -195,13 +195,21 @@ def test_costs_are_points_and_never_negative_and_accuracy_has_its_formula(go: Vi
         const source = { infer: async (_, boards) => boards.map(() => answer) };
         const watch = { onProgress() {}, isWanted: () => true };
         const verdicts = await study(source, { model: judge }, [[], [], [], []], [2, 1, 3, 0], watch);
-        return { costs: verdicts.map(({ cost }) => cost), ...tally(verdicts, { model: judge }) };
+        const known = [];
+        const numbers = Array.from({ length: 100 }, (_, i) => i);
+        await study(source, { model: judge }, numbers, numbers.map(() => 2), {
+            onProgress: (share, found) => known.push({ share, first: found.findIndex(Boolean) }),
+            isWanted: () => known.length < 2,
+        });
+        return { costs: verdicts.map(({ cost }) => cost), known, ...tally(verdicts, { model: judge }) };
     }"""
     with go() as visit:
         found = visit.run(compute)
     assert found["costs"] == [0, 4000, 2000, 7000]
     assert found["accuracy"] == pytest.approx(100 * (1 + 0.5 + 0.75 + 0.125) / 4)
     assert (found["mistakes"], found["isRatio"]) == (3, True)
+    assert found["known"][0] == {"share": pytest.approx(0.16), "first": 84}  # the end of the game comes first
+    assert found["known"][1]["first"] < 84
 
 
 def test_a_judge_with_values_leads_from_mistake_to_mistake(go: Visitor, games: list[Episode]) -> None:

@@ -1,21 +1,28 @@
-"""The page follows the server: models that come and go, models without views, results in folders."""
+"""Models that come and go, replays from files, results in folders and results that grow."""
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import http.client
 import json
 import re
 import shutil
+import time
 from contextlib import closing
 from pathlib import Path
 
 import numpy as np
+from octofold_client import Client, Credentials
 from octofold_game.episodes import Episode, Episodes
 from octofold_game.replays import ReplayWriter
-from playwright.sync_api import expect
-from support.page_server import ADMIN_TOKEN, Server, Visitor
+from octofold_game.trajectories import Walk
+from playwright.sync_api import Route, expect
+from support.browsers import Visit
+from support.page_server import ADMIN_TOKEN, TOKEN, Server, Visitor
+from support.replays import corner_games, write_games, write_result
 from support.shipped import newest
+from support.waiting import wait_for
 
 SWIFT = f"swift/{newest('swift').name}"
 
@@ -115,3 +122,124 @@ def test_running_games_count_as_what_they_have_reached(go: Visitor, server: Serv
         expect(
             visit.page.get_by_text("The 14 games that still run count as what they have reached.")
         ).to_be_visible()
+
+
+DROP = """({ name, content }) => {
+    const files = new DataTransfer();
+    files.items.add(new File([Uint8Array.from(atob(content), (each) => each.charCodeAt(0))], name));
+    document.getElementById("main").dispatchEvent(
+        new DragEvent("drop", { dataTransfer: files, bubbles: true, cancelable: true }));
+}"""
+
+
+def drop(visit: Visit, file: Path) -> None:
+    content = base64.b64encode(file.read_bytes()).decode()
+    visit.run(DROP, {"name": file.name, "content": content})
+
+
+def test_a_dropped_replay_is_held_against_a_model(go: Visitor, server: Server, tmp_path: Path) -> None:
+    games = corner_games(6)
+    write_games(tmp_path / "games.replay", games)
+    worst = min(games, key=lambda game: game.score)
+    boards = Walk.of(worst).boards.tolist()
+    with Client(server.target, credentials=Credentials(token=TOKEN)) as client:
+        answers = client.next_moves(np.array(boards[:-1], np.uint8), model="small").moves
+    moves = np.frombuffer(worst.moves, np.uint8) & 3
+    disputed = np.flatnonzero(answers != moves)
+    with go() as visit:
+        drop(visit, tmp_path / "games.replay")
+        visit.page.get_by_text(f"small would choose another move in {len(disputed)} ").wait_for()
+        expect(visit.page.locator("#tab-replay progress")).to_have_css("visibility", "hidden")
+        board = "#tab-replay .left .board"
+        assert visit.board(board) == boards[-1]  # how it was lost
+        visit.page.keyboard.press("Home")
+        assert visit.board(board) == boards[0]
+        visit.page.keyboard.press("d")
+        expected = next(move for move in disputed.tolist() if move > 0)
+        wait_for(lambda: visit.board(board) == boards[expected])
+        visit.page.keyboard.press("End")
+        wait_for(lambda: visit.board(board) == worst.final_board.tolist())
+        visit.page.locator("#game-list").select_option(index=5)
+        best = max(games, key=lambda game: game.score)
+        wait_for(lambda: visit.board(board) == best.final_board.tolist())
+
+
+def test_a_damaged_replay_is_refused(go: Visitor, tmp_path: Path) -> None:
+    write_games(tmp_path / "games.replay", corner_games(2))
+    content = bytearray((tmp_path / "games.replay").read_bytes())
+    content[40] ^= 1
+    (tmp_path / "damaged.replay").write_bytes(content)
+    (tmp_path / "letter.replay").write_text("Dear reader, this is no replay.")
+    with go("/#replay") as visit:
+        drop(visit, tmp_path / "damaged.replay")
+        visit.page.get_by_text("damaged at byte 12").wait_for()
+        drop(visit, tmp_path / "letter.replay")
+        visit.page.get_by_text("not a replay file of Octofold").wait_for()
+        (tmp_path / "short.replay").write_text("<html>")
+        drop(visit, tmp_path / "short.replay")
+        visit.page.get_by_text("This is not a replay file.").wait_for()
+
+
+def test_of_two_results_the_last_one_is_shown(go: Visitor, server: Server) -> None:
+    write_result(server.results / "slow", corner_games(1))
+    write_result(server.results / "fast", corner_games(3))
+    with go("/#replay") as visit:
+        asked: list[Route] = []
+        visit.page.route(
+            "**/results/slow/**", lambda route: route.continue_() if asked else asked.append(route)
+        )
+        with visit.page.expect_request("**/results/slow/**"):
+            visit.run("location.hash = '#replay/slow'")
+        visit.run("location.hash = '#replay/fast'")
+        title = visit.page.locator("#tab-replay .drop h2")
+        expect(title).to_have_text("fast")
+        with visit.page.expect_event("requestfinished", lambda request: "/results/slow/" in request.url):
+            asked[0].continue_()
+        visit.settle()
+        expect(title).to_have_text("fast")
+        expect(visit.page.locator("#game-list option")).to_have_count(3)
+
+
+def test_a_result_asks_for_a_token_once(go: Visitor, server: Server) -> None:
+    write_result(server.results / "guarded", corner_games(1))
+    with go() as visit:
+        visit.page.clock.install()
+        visit.page.locator("#tab-play .speed input").fill("0")
+        visit.run("sessionStorage.setItem('octofold.token', 'revoked')")
+        visit.run("location.hash = '#watch/guarded'")
+        visit.page.locator("#token-dialog").wait_for()
+        visit.page.get_by_role("button", name="Cancel").click()
+        expect(visit.page.locator("#tab-watch")).to_contain_text("The server needs a token.")
+        asked = len(visit.requests)
+        visit.page.clock.run_for(60_000)  # it looked each second
+        visit.settle()
+        assert not [url for url in visit.requests[asked:] if "results" in url]
+
+
+def test_an_evaluation_is_watched_while_it_grows(go: Visitor, server: Server) -> None:
+    games = corner_games(12)
+    folder = write_result(server.results / "evaluate-corner", games[:6:-1])
+    running = [{"game": 5, "board": games[5].start.tolist(), "score": 0, "moves": 0}]
+    live = {"player": "corner", "seed": 5, "games": 12, "moves_per_second": 900, "running_scores": [0]}
+    (folder / "live.json").write_text(json.dumps({**live, "updated": time.time(), "boards": running}))
+    with go("/#watch") as visit:
+        visit.page.get_by_role("link", name="evaluate-corner").click()
+        facts = visit.page.locator(".facts")
+        expect(facts).to_contain_text("5 of 12")
+        expect(visit.page.locator(".live")).to_have_count(1)
+        expect(visit.page.locator("#tab-watch")).to_contain_text("Running, 900 moves a second")
+        write_games(folder / "sorted", games)  # an evaluation that ends puts its games in order
+        (folder / "sorted").replace(folder / "games.replay")
+        (folder / "live.json").write_text(
+            json.dumps({**live, "updated": time.time(), "boards": [], "running_scores": []})
+        )
+        expect(facts).to_contain_text("12 of 12")
+        scores = np.array([game.score for game in games])
+        margin = 1.96 * scores.std(ddof=1) / np.sqrt(12)
+        expect(facts).to_contain_text(f"{scores.mean():,.0f} ± {margin:,.0f}")
+        expect(visit.page.locator(".live")).to_have_count(0)
+        visit.page.get_by_text("Look at the finished games").click()
+        expect(visit.page.locator("#game-list option")).to_have_count(12)
+    with go("/#replay/evaluate-corner/7/3") as visit:  # a link to a move
+        board = "#tab-replay .left .board"
+        wait_for(lambda: visit.board(board) == Walk.of(games[7]).boards[3].tolist())

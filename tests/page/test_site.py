@@ -78,6 +78,11 @@ def test_the_site_plays_without_a_server_by_a_search_at_once_and_by_networks(
         expect(verdict).to_contain_text("after a search 4 moves deep")
         assert page.locator("[data-tab=watch]").is_hidden()
         assert not [url for url in visited.requests if url.endswith((".wasm", ".onnx"))]
+        preloaded = visited.run(
+            "[...document.querySelectorAll('[rel=modulepreload]')].map(({ href }) => href)"
+        )
+        waited_for = {url for url in visited.requests if url.endswith(".js")} - set(preloaded)
+        assert {url.rsplit("/", 1)[-1] for url in waited_for} == {"expectimax_worker.js"}
         page.locator("#tab-play .speed input").fill("5")
         page.get_by_role("button", name="Let the model play").click()
         moves = "() => Number(document.getElementById('play-moves').textContent.replace(',', ''))"

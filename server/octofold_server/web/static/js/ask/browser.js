@@ -54,7 +54,7 @@ export class Browser {
     if (largest > model.largest_exponent) {
       throw new Refused(`${model.name} knows tiles up to ${tileOf(model.largest_exponent)}.`, 400);
     }
-    const worker = this._workerOf(model.search ? "search_worker.js" : "browser_worker.js");
+    const worker = this._workerOf(model.search ? "expectimax_worker.js" : "browser_worker.js");
     if (worker.failure) throw new Refused(worker.failure, 500);
     const id = (this._count += 1);
     const question = { id, boards };

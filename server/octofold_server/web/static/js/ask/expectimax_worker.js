@@ -1,14 +1,14 @@
 /**
- * Expectimax with a heuristic: the player `expectimax` of `octofold_players`, for browsers.
+ * Expectimax with a heuristic: the player `expectimax` of `octofold_players`, for browsers, in a worker.
+ *
+ * A message is `{id, search, boards}`, with the options of the search. The reply is `{id, answers}`.
  *
  * A board is four rows of 16 bits, the first cell lowest. Numbers are rounded where that player rounds them, and the
  * same afterstates are cut off and looked up, so that even the values are equal. The search is that of nneonneo's
  * 2048-ai, the heuristic Petr Moravek's; both are described in https://stackoverflow.com/a/22498940.
  */
 
-/** The largest exponent that a row can hold. */
-export const LARGEST_EXPONENT = 15;
-
+const LARGEST_EXPONENT = 15; // that a row can hold
 const [ALIVE, EMPTY, MERGE, DISORDER, SUM] = [200_000, 270, 700, 47, 11];
 const [CHANCE_OF_TWO, CHANCE_OF_FOUR] = [1 - 0.1, 0.1];
 const float = Math.fround;
@@ -84,7 +84,7 @@ const isSame = (rows, others) => rows.every((row, i) => row === others[i]);
  * @param {{depth: number, cutoff: number}} options moves to look ahead, at least 1; less likely branches are cut off
  * @returns {import("./server.js").Answer}
  */
-export function searched(board, { depth, cutoff }) {
+function searched(board, { depth, cutoff }) {
   const rows = [0, 4, 8, 12].map((first) => packed(board.slice(first, first + 4)));
   const values = [0, 1, 2, 3].map((move) => {
     const after = slidBoard(rows, move);
@@ -204,3 +204,7 @@ function worthWith({ table, lines, crossing, changed, worth }, line, at) {
   );
   return float(float(float(worth - WORTH[lines[at]]) + WORTH[fresh]) + sum);
 }
+
+addEventListener("message", ({ data: { id, search, boards } }) => {
+  postMessage({ id, answers: boards.map((board) => searched(board, search)) });
+});
