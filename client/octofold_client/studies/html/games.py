@@ -135,7 +135,8 @@ def small_board(board: list[int]) -> ET.Element:
     tiles = [f"{1 << exponent}" if exponent else "" for exponent in board]
     rows = "; ".join(", ".join(tile or "empty" for tile in tiles[row : row + 4]) for row in range(0, 16, 4))
     cells = (
-        make("span", tile, class_=f"small-cell t{exponent}")
+        # As the page does, 16k for 16384: small cells have no room for five digits.
+        make("span", tile if len(tile) < 5 else f"{int(tile) >> 10}k", class_=f"small-cell t{exponent}")
         for exponent, tile in zip(board, tiles, strict=True)
     )
     return make("div.small-board", *cells, role="img", aria_label=f"Board: {rows}")

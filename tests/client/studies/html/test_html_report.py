@@ -162,6 +162,8 @@ def test_a_costly_move_opens_its_game_at_the_move(browser: Browser, report: Path
         page.get_by_role("button", name=f"Game 3, move {move:,}").click()
         assert figures(page)["move"] == move
         assert board_of(page, BOARD) == Walk.of(episode).boards[move].tolist()
+        better = MOVE_NAMES[(Walk.of(episode).moves[move] + 1) % 4]  # by the judge
+        assert page.locator(f"#stage .arrow-on-board.is-wrong.toward-{better}").is_visible()
 
 
 def test_a_name_with_a_script_in_it_is_only_a_name(browser: Browser, report: Path) -> None:
