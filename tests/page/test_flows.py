@@ -231,8 +231,16 @@ def test_a_judge_with_values_leads_from_mistake_to_mistake(go: Visitor, games: l
         assert number > 0
         visit.page.locator(".worst button").first.click()
         expect(visit.page.locator("#tab-replay .scores")).to_contain_text("of")
+
+
+def test_who_tells_no_values_finds_no_mistakes(
+    go: Visitor,
+    games: list[Episode],  # noqa: ARG001  # the result that is shown
+) -> None:
+    with go("/#replay/corner") as visit:
         visit.page.locator("#tab-replay .pickers select").nth(1).select_option("")
-        expect(accuracy).to_contain_text("tells no points or chances, so no move has a cost")
+        accuracy = visit.page.locator("#tab-replay .accuracy")
+        expect(accuracy).to_contain_text("small tells no points or chances, so no move has a cost")
         expect(visit.page.get_by_role("button", name="Next mistake")).to_be_disabled()
 
 
