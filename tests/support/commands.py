@@ -55,6 +55,16 @@ def octofold(
         return subprocess.CompletedProcess(words, process.exitcode, output, errors)
 
 
+def failure(*arguments: str | Path, folder: Path | None = None, stdin: str = "", code: int = 1) -> str:
+    """The one line that a command must fail with, without its name and where its help is."""
+    done = octofold(*arguments, folder=folder, stdin=stdin)
+    assert (done.returncode, done.stdout) == (code, ""), done
+    (line,) = done.stderr.splitlines()
+    name = "octofold" if code == 1 else f"octofold {arguments[0]}"
+    assert line.startswith(f"{name}: ")
+    return line.removeprefix(f"{name}: ").removesuffix(f" (see {name} --help)")
+
+
 def _run(
     arguments: list[str],
     folder: Path,

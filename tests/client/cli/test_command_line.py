@@ -12,22 +12,11 @@ from pathlib import Path
 import grpc
 import pytest
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
-from support.commands import octofold
+from support.commands import failure, octofold
 
 OCTOFOLD = Path(sys.executable).with_name("octofold")
 CORNER = "0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 1"
 SECONDS = 60
-
-
-def failure(*arguments: str, folder: Path, stdin: str = "", code: int = 1) -> str:
-    """The one line that a command must fail with."""
-    done = octofold(*arguments, folder=folder, stdin=stdin)
-    assert done.returncode == code, done
-    assert done.stdout == ""
-    (line,) = done.stderr.splitlines()
-    start, _, message = line.partition("octofold: " if code == 1 else f"octofold {arguments[0]}: ")
-    assert start == ""
-    return message
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from octofold_client.evaluation.intervals import difference_interval
 from octofold_client.rpc.local_server import LocalServer
 from octofold_game.episodes import Episode
 from octofold_game.replays import ReplayWriter, read_replays
-from support.commands import octofold
+from support.commands import failure, octofold
 
 
 @pytest.fixture(autouse=True)
@@ -31,19 +31,9 @@ def compare(*arguments: str | Path, folder: Path | None = None) -> subprocess.Co
     return octofold("compare", *arguments, folder=folder)
 
 
-def failure(*arguments: str | Path, folder: Path | None = None) -> str:
-    done = compare(*arguments, folder=folder)
-    assert done.returncode == 1, done
-    (line,) = done.stderr.splitlines()
-    return line.removeprefix("octofold: ")
-
-
 def wrong(*arguments: str | Path, folder: Path | None = None) -> str:
     """What is said of a command line that cannot be right."""
-    done = compare(*arguments, folder=folder)
-    assert done.returncode == 2, done
-    (line,) = done.stderr.splitlines()
-    return line.removeprefix("octofold compare: ").removesuffix(" (see octofold compare --help)")
+    return failure("compare", *arguments, folder=folder, code=2)
 
 
 @pytest.fixture(scope="module")
@@ -99,7 +89,7 @@ def test_folders_that_are_none_and_pairs_of_two_kinds_are_named(
     games: Path, worse_games: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "empty").mkdir()
-    assert failure(games, tmp_path / "empty") == f"{tmp_path / 'empty'} is not a result folder"
+    assert failure("compare", games, tmp_path / "empty") == f"{tmp_path / 'empty'} is not a result folder"
     assert wrong("cnn5", games) == (
         f"cannot compare the result folder {games} with cnn5: give result folders or players"
     )
@@ -134,7 +124,7 @@ def test_equal_models_are_played_up_to_the_limit_and_no_further(two_models: str,
 
 def test_a_model_is_not_compared_with_itself(two_models: str, tmp_path: Path) -> None:
     assert wrong("one", "one:1", "--target", two_models, folder=tmp_path) == "both sides are one version 1"
-    assert "has no model two" in failure("one", "two", "--target", two_models, folder=tmp_path)
+    assert "has no model two" in failure("compare", "one", "two", "--target", two_models, folder=tmp_path)
 
 
 def test_a_plain_difference_is_decided_at_the_first_look(two_models: str, tmp_path: Path) -> None:
@@ -274,4 +264,4 @@ def test_a_server_of_its_own_serves_the_models_of_a_repository(repository: Path,
     done = compare("small", "--player", "random", "--models", repository, *options)
     assert done.returncode == 0, done
     assert "4 games each." in done.stdout
-    assert failure("small", "two", "--models", tmp_path / "no").startswith("there is no ")
+    assert failure("compare", "small", "two", "--models", tmp_path / "no").startswith("there is no ")

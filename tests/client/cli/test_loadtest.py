@@ -14,7 +14,7 @@ from typing import Any
 import psutil
 import pytest
 from octofold_client.rpc.local_server import LocalServer
-from support.commands import octofold
+from support.commands import failure, octofold
 from support.waiting import wait_for
 
 OCTOFOLD = Path(sys.executable).with_name("octofold")
@@ -25,14 +25,6 @@ PNG = b"\x89PNG\r\n\x1a\n"
 
 def loadtest(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
     return octofold("loadtest", *QUICK, *arguments, folder=folder)
-
-
-def failure(*arguments: str, folder: Path) -> str:
-    """The one line that the command must fail with."""
-    done = loadtest(*arguments, folder=folder)
-    assert (done.returncode, done.stdout) == (1, ""), done
-    (line,) = done.stderr.splitlines()
-    return line.removeprefix("octofold: ")
 
 
 def result_of(folder: Path) -> dict[str, Any]:
@@ -193,12 +185,15 @@ def test_each_test_gets_a_folder_of_its_own(target: str, tmp_path: Path) -> None
 
 def test_the_folder_of_an_evaluation_gets_no_load_test(target: str, games: Path, tmp_path: Path) -> None:
     before = sorted(games.iterdir())
-    message = failure("--target", target, "--out", str(games), folder=tmp_path)
+    message = failure("loadtest", *QUICK, "--target", target, "--out", str(games), folder=tmp_path)
     assert message == f"{games} contains an evaluation; choose another folder with --out"
     assert sorted(games.iterdir()) == before
 
 
 def test_a_file_without_boards_is_named_before_anything_is_measured(target: str, tmp_path: Path) -> None:
     (tmp_path / "boards").write_text("no replay")
-    assert failure("--target", target, "--boards", "boards", folder=tmp_path) == "boards: not a replay file"
+    assert (
+        failure("loadtest", *QUICK, "--target", target, "--boards", "boards", folder=tmp_path)
+        == "boards: not a replay file"
+    )
     assert not (tmp_path / "results").exists()
