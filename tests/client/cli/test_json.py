@@ -7,7 +7,7 @@ from typing import Any
 
 from octofold_client.rpc.client import Client
 from octofold_client.rpc.local_server import LocalServer
-from support.commands import octofold
+from support.commands import failure, octofold
 
 CORNER = "0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 1"
 OVER = ",".join(["1,2,1,2,2,1,2,1"] * 2)
@@ -74,10 +74,7 @@ def test_an_error_leaves_standard_output_empty(target: str, games: Path, tmp_pat
         (("evaluate", "--model", "none", "--target", target), "no model none"),
         (("compare", str(games), "nowhere/else"), "nowhere"),
     ):
-        done = octofold(*arguments, "--json", folder=tmp_path)
-        assert (done.returncode, done.stdout) == (1, ""), done
-        (line,) = done.stderr.splitlines()
-        assert word in line
+        assert word in failure(*arguments, "--json", folder=tmp_path)
 
 
 def test_what_is_found_in_a_folder_is_an_object(games: Path, tmp_path: Path) -> None:

@@ -8,18 +8,10 @@ from pathlib import Path
 import pytest
 from octofold_client.cli import command_line
 from octofold_client.cli.arguments import name_in_folder
-from support.commands import octofold
+from support.commands import failure, octofold
 
 ROOT = Path(__file__).parents[3]
 SUBCOMMANDS = [command.name for command in command_line.COMMANDS]
-
-
-def error(*arguments: str, folder: Path, code: int = 1) -> str:
-    """The one line that a command must fail with."""
-    done = octofold(*arguments, folder=folder)
-    assert (done.returncode, done.stdout) == (code, ""), done
-    (line,) = done.stderr.splitlines()
-    return line
 
 
 def test_octofold_alone_prints_the_help_and_lists_every_subcommand(tmp_path: Path) -> None:
@@ -58,15 +50,13 @@ def test_a_mistyped_folder_is_named_with_the_one_that_is_there(
     (tmp_path / "results").mkdir()
     for name in ("one", "two"):
         (tmp_path / "results" / name).symlink_to(games)
-    assert error(*arguments, folder=tmp_path) == (
-        "octofold: there is no results/oen; did you mean results/one?"
-    )
+    assert failure(*arguments, folder=tmp_path) == ("there is no results/oen; did you mean results/one?")
 
 
 def test_a_mistyped_folder_without_a_slash_is_not_only_called_an_unknown_model(
     target: str, tmp_path: Path
 ) -> None:
-    line = error("compare", "frist", "scond", "--target", target, folder=tmp_path)
+    line = failure("compare", "frist", "scond", "--target", target, folder=tmp_path)
     assert "the server has no model frist" in line
     assert "not a folder, so read as a model" in line
 
@@ -74,21 +64,21 @@ def test_a_mistyped_folder_without_a_slash_is_not_only_called_an_unknown_model(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("models", "--token-file", "nope"), "octofold: nope: no such file or directory"),
-        (("models", "--tls-ca", "nope"), "octofold: nope: no such file or directory"),
-        (("verify", "nope"), "octofold: there is no nope"),
-        (("verify", "far/nope"), "octofold: there is no far"),
+        (("models", "--token-file", "nope"), "nope: no such file or directory"),
+        (("models", "--tls-ca", "nope"), "nope: no such file or directory"),
+        (("verify", "nope"), "there is no nope"),
+        (("verify", "far/nope"), "there is no far"),
     ],
 )
 def test_a_missing_file_is_named_without_the_number_of_an_error(
     arguments: tuple[str, ...], message: str, tmp_path: Path
 ) -> None:
-    assert error(*arguments, folder=tmp_path) == message
+    assert failure(*arguments, folder=tmp_path) == message
 
 
 def test_without_models_play_says_where_they_come_from(tmp_path: Path) -> None:
-    line = error("play", folder=tmp_path)
-    assert line.startswith("octofold: there is no folder models: run this in a clone of Octofold")
+    line = failure("play", folder=tmp_path)
+    assert line.startswith("there is no folder models: run this in a clone of Octofold")
     assert "--models" in line
 
 
@@ -124,8 +114,8 @@ def test_a_model_is_named_with_its_version_as_in_evaluate(target: str, tmp_path:
     board = "0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 1"
     done = octofold("move", board, "--model", "small:1", "--target", target, folder=tmp_path)
     assert done.returncode == 0, done
-    line = error("move", board, "--model", "small:7", "--target", target, folder=tmp_path)
-    assert line == "octofold: small has no version 7; it has 1"
+    line = failure("move", board, "--model", "small:7", "--target", target, folder=tmp_path)
+    assert line == "small has no version 7; it has 1"
 
 
 @pytest.mark.parametrize("name", ["/../../etc/x", "a/b", "a\\b", "a\nb", "a b"])

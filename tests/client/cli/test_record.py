@@ -14,7 +14,7 @@ from octofold_game.play_logs.moves import CheckedMoves, Moves
 from octofold_game.play_logs.reading import log_files, read_log
 from octofold_game.replays import read_replays
 from octofold_game.rules import legal_moves
-from support.commands import octofold
+from support.commands import failure, octofold
 from support.evaluations import ENDLESS, OPTIONS, last_game_begun, wait_for_games
 from support.logged_moves import moves_of, rows
 from support.replays import replays_of
@@ -124,10 +124,7 @@ def test_after_ctrl_c_the_same_command_goes_on(tmp_path: Path) -> None:
 def test_what_cannot_be_recorded_is_refused_before_a_game(
     tmp_path: Path, flags: list[str], message: str
 ) -> None:
-    done = octofold("record", *flags, "--out", tmp_path / "out")
-    assert done.returncode == 2
-    (line,) = done.stderr.splitlines()
-    assert message in line
+    assert message in failure("record", *flags, "--out", tmp_path / "out", code=2)
     assert not list(tmp_path.glob("out/*"))
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from octofold_game.episodes import Episode
 from octofold_game.replays import ReplayWriter, read_replays
-from support.commands import octofold
+from support.commands import failure, octofold
 from support.shipped import newest
 
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -152,16 +152,14 @@ def test_a_result_that_cannot_be_read_is_named_and_left_alone(
     folder: Path, result: str, message: str
 ) -> None:
     (folder / "result.json").write_text(result)
-    done = report(folder)
-    assert done.returncode == 1
-    (line,) = done.stderr.splitlines()
-    assert line.startswith(f"octofold: {folder / 'result.json'}")
+    line = failure("report", folder)
+    assert line.startswith(str(folder / "result.json"))
     assert message in line
     assert (folder / "result.json").read_text() == result
 
 
 def test_a_folder_without_an_evaluation_is_named(tmp_path: Path) -> None:
-    assert report(tmp_path).stderr == f"octofold: {tmp_path} is not a result folder\n"
+    assert failure("report", tmp_path) == f"{tmp_path} is not a result folder"
 
 
 def peak_of_a_report(folder: Path, episodes: list[Episode], times: int) -> int:

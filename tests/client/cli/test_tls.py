@@ -10,15 +10,7 @@ from octofold_client.evaluation.servers import diagnose
 from octofold_client.rpc.credentials import Credentials
 from octofold_client.rpc.local_server import LocalServer
 from support.certificates import Authority
-from support.commands import octofold
-
-
-def line_of(*arguments: str) -> str:
-    """The one line that the command fails with: nothing of the SSL library beside it."""
-    done = octofold(*arguments)
-    assert (done.returncode, done.stdout) == (1, ""), done
-    (line,) = done.stderr.splitlines()
-    return line
+from support.commands import failure, octofold
 
 
 @pytest.fixture(scope="module")
@@ -42,15 +34,15 @@ def tls_port(authority: Authority, repository: Path) -> Iterator[int]:
 
 
 def test_a_certificate_that_cannot_be_verified_is_one_line_with_the_reason(tls_port: int) -> None:
-    assert line_of("models", "--target", f"127.0.0.1:{tls_port}", "--tls") == (
-        f"octofold: the certificate of 127.0.0.1:{tls_port} cannot be verified: "
+    assert failure("models", "--target", f"127.0.0.1:{tls_port}", "--tls") == (
+        f"the certificate of 127.0.0.1:{tls_port} cannot be verified: "
         "unable to get local issuer certificate (name the CA certificates to trust with --tls-ca)"
     )
 
 
 def test_a_certificate_of_another_host_is_told_from_an_unknown_one(tls_port: int, certificate: Path) -> None:
-    assert line_of("models", "--target", f"localhost:{tls_port}", "--tls-ca", str(certificate)) == (
-        f"octofold: the certificate of localhost:{tls_port} is not for this host name"
+    assert failure("models", "--target", f"localhost:{tls_port}", "--tls-ca", certificate) == (
+        f"the certificate of localhost:{tls_port} is not for this host name"
     )
 
 
@@ -70,15 +62,14 @@ def test_a_wrong_certificate_is_found_behind_the_refusal_of_a_hosts_other_addres
 @pytest.mark.parametrize("command", ["models", "ready", "evaluate"])
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
 def test_a_plaintext_client_of_a_tls_server_hears_of_tls(tls_port: int, command: str, host: str) -> None:
-    assert line_of(command, "--target", f"{host}:{tls_port}") == (
-        f"octofold: {host}:{tls_port} uses TLS: use --tls, or --tls-ca FILE if the system does not trust "
-        "its CA"
+    assert failure(command, "--target", f"{host}:{tls_port}") == (
+        f"{host}:{tls_port} uses TLS: use --tls, or --tls-ca FILE if the system does not trust its CA"
     )
 
 
 def test_a_tls_client_of_a_plaintext_server_hears_that_it_has_none(target: str) -> None:
-    assert line_of("models", "--target", target, "--tls") == (
-        f"octofold: {target} does not use TLS (leave out --tls and its files)"
+    assert failure("models", "--target", target, "--tls") == (
+        f"{target} does not use TLS (leave out --tls and its files)"
     )
 
 

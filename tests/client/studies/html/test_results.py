@@ -18,7 +18,7 @@ from octofold_client.studies.html.elements import html, make, raw
 from octofold_client.studies.html.results import ChosenGames
 from octofold_client.studies.kept import read_analysis
 from octofold_game.replays import read_replays
-from support.commands import octofold
+from support.commands import failure, octofold
 
 ROOT = Path(__file__).parents[4]
 COSTLY = {"game": 1, "move": 2, "board": [1] * 16, "made": 0, "better": 1, "values": [0.5] * 4, "cost": 0.1}
@@ -226,10 +226,7 @@ def test_no_text_becomes_markup() -> None:
     ],
 )
 def test_flags_that_do_not_fit_are_refused_in_a_line(arguments: list[str], message: str) -> None:
-    done = octofold("report", *arguments)
-    assert done.returncode == 2
-    (line,) = done.stderr.splitlines()
-    assert message in line
+    assert message in failure("report", *arguments, code=2)
 
 
 def test_a_command_names_the_page_that_it_wrote_and_what_is_not_there(
@@ -249,12 +246,11 @@ def test_a_command_names_the_page_that_it_wrote_and_what_is_not_there(
     ):
         assert said in text
     assert not list(tmp_path.glob("*.partial"))
-    assert octofold("report", tmp_path).stderr == (
-        f"octofold: {tmp_path} contains a load test, which only --html shows\n"
-    )
+    assert failure("report", tmp_path) == f"{tmp_path} contains a load test, which only --html shows"
     compared = octofold("compare", games, worse_games, "--html", "--out", tmp_path)
     assert compared.stderr.endswith(f"page:    {tmp_path / 'comparison.html'}\n")
     file.unlink()
-    gone = octofold("report", games, tmp_path / "gone", "--html", "--out", file)
-    assert (gone.returncode, gone.stderr) == (1, f"octofold: there is no {tmp_path / 'gone'}\n")
+    assert failure("report", games, tmp_path / "gone", "--html", "--out", file) == (
+        f"there is no {tmp_path / 'gone'}"
+    )
     assert not file.exists()
