@@ -311,15 +311,18 @@ class Batcher:
                     call.done = True
                     answered.append(call)
                 first = last
+        succeeded = []
         for call in answered:
             try:
                 moves = call.parts[0].moves if len(call.parts) == 1 else _joined(call.parts)
                 call.answer = Answer(moves, call.queue_seconds, call.inference_seconds)
                 if self._budgets is not None and (moves.moves == UNFINISHED).any():
                     call.error = DeadlinePassed(TOO_SHORT)
+                else:
+                    succeeded.append(call)
             except Exception:  # for example, no memory to join the parts
                 call.error = _backend_failed(f"the answers for {call.size} boards cannot be joined")
-        self.statistics.executed(what, [call for call in answered if call.error is None])
+        self.statistics.executed(what, succeeded)
         return answered
 
     def _search(
