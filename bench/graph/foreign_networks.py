@@ -16,7 +16,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -204,10 +203,10 @@ def train(network: Network, steps: int) -> nn.Module:
     """Imitate the teacher."""
     torch.manual_seed(1)
     boards, moves = plain_game.play(60_000)
-    values = plain_game.teach(boards)
-    scores = np.maximum(values, values.min(where=np.isfinite(values), initial=0))
+    values = torch.from_numpy(plain_game.teach(boards))
+    legal = torch.isfinite(values)  # the value of a move that nobody can make teaches nothing
     inputs, labels = torch.from_numpy(boards), torch.from_numpy(moves)
-    targets = torch.from_numpy(scores) * (network.scale or 1)
+    targets = torch.where(legal, values, 0) * (network.scale or 1)
     module = network.make()
     optimizer = torch.optim.Adam(module.parameters(), 2e-3)
     for _ in range(steps):
@@ -216,7 +215,8 @@ def train(network: Network, steps: int) -> nn.Module:
         if network.scale is None:
             loss = functional.cross_entropy(answer, labels[rows])
         else:
-            loss = functional.mse_loss(answer, targets[rows].to(answer.dtype)) / network.scale**2
+            asked = torch.where(legal[rows], answer, 0)
+            loss = functional.mse_loss(asked, targets[rows].to(answer.dtype)) / network.scale**2
         optimizer.zero_grad()
         torch.autograd.backward(loss)
         optimizer.step()

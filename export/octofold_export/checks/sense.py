@@ -112,6 +112,8 @@ class Reading:
     "all flags; empty if no flags say it"
     scores: Scores
     hits: Hits
+    same_cells: bool
+    "whether it differs by the meaning of the numbers alone, such as their order"
 
     def next_moves(self, boards: NDArray[np.uint8]) -> NDArray[np.int8]:
         """Choose moves `[N]` for boards `[N, 16]`, each seen as it is."""
@@ -143,7 +145,9 @@ def compare_readings(
         reading
         for reading in others
         if _lead(reading.hits, described.hits) > _CLEARLY and _lead(reading.hits, blind) > _CLEARLY
-    ][:_PLAYED]
+    ]
+    first = next((reading for reading in better if reading.same_cells), None)  # the usual mistake
+    better.sort(key=lambda reading: reading is not first)
     weak = _lead(described.hits, chance) <= _CLEARLY
     return Evidence(
         judge=judge.name,
@@ -151,11 +155,20 @@ def compare_readings(
         agreement=round(float(described.hits.mean()), 4),
         chance=round(float(chance.mean()), 4),
         others={reading.name: round(float(reading.hits.mean()), 4) for reading in others[:_KEPT]},
-        problem=_problem(described, better, description.largest_exponent),
-        warning="it plays little better than chance, as a network does that has hardly learned"
-        if weak
-        else None,
+        problem=_problem(described, better[:_PLAYED], description.largest_exponent),
+        warning=_warning(described, others) if weak else None,
     )
+
+
+def _warning(described: Reading, others: list[Reading]) -> str:
+    """What to say of a network that plays like chance; games would not tell a wrong reading from a weak one."""
+    order = next((reading for reading in others if reading.same_cells), None)
+    hint = ""
+    if order is not None and _lead(order.hits, described.hits) > _CLEARLY:
+        hint = (
+            f", or whose numbers mean something else: with {order.name} it agrees on {order.hits.mean():.1%}"
+        )
+    return f"it plays little better than chance, as a network does that has hardly learned{hint}"
 
 
 def _best_blind(legal: NDArray[np.bool_], expected: NDArray[np.int8]) -> Hits:
@@ -191,7 +204,7 @@ def _readings(
             continue  # such as an embedding that has no row for so large a number
         for name, flags, take in _meanings(cells, description):
             hits = (_moves(take(boards, scores), legal) == expected).astype(np.float64)
-            yield Reading(name, flags, partial(_taken, take, head), hits)
+            yield Reading(name, flags, partial(_taken, take, head), hits, cells is description)
 
 
 Take = Callable[[NDArray[np.uint8], NDArray[np.float64]], NDArray[np.float64]]

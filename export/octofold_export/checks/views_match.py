@@ -17,8 +17,8 @@ from octofold_export.checks.games import Mover, OutOfTimeError, Scores, play_sco
 from octofold_export.checks.recording import Report
 
 MOST_SECONDS = 120.0
-_ROUNDS = 8
-_GAMES_A_ROUND = 32
+_ROUNDS = (8, 24, *[32] * 7)
+"""Games of each. The first is small, because games of a strong network are long, and time is not."""
 _LARGEST_LOSS = 0.02
 _Z = 1.96  # of a 95% interval
 
@@ -54,8 +54,8 @@ def choose_way(
     end = time.monotonic() + most_seconds
     scores: dict[Way, Scores] = {}
     makers = dict(players)
-    for number in range(_ROUNDS):
-        games = range(number * _GAMES_A_ROUND, (number + 1) * _GAMES_A_ROUND)
+    for number, size in enumerate(_ROUNDS):
+        games = range(sum(_ROUNDS[:number]), sum(_ROUNDS[:number]) + size)
         played: dict[Way, Scores] = {}
         try:
             for way in makers:
@@ -63,13 +63,15 @@ def choose_way(
         except OutOfTimeError:
             if number:
                 break  # with the rounds that all have played
+            late = ", ".join(str(way) for way in makers if way not in played)
+            report(f"  no games were over in time with {late}")
             makers = {way: make for way, make in makers.items() if way in played}
         scores |= {way: np.concatenate([scores.get(way, np.empty(0)), played[way]]) for way in played}
         if not scores:
-            report("  no games were over in time: 1 view")
+            report("  so the network is asked about 1 view; --symmetries sets another number")
             return Way(1, "vote"), None
         best = _best(scores, len(scores[next(iter(makers))]))
-        for way in list(makers):
+        for way in list(makers) if number else ():  # the first games are too few to leave one out
             interval = _interval(scores[way] - scores[best])
             if interval is not None and interval[1] < 0:
                 del makers[way]
