@@ -161,7 +161,7 @@ def compare_readings(
 
 
 def _warning(described: Reading, others: list[Reading]) -> str:
-    """What to say of a network that plays like chance; games would not tell a wrong reading from a weak one."""
+    """What to say of a network that plays like chance: games do not tell a wrong reading from a weak one."""
     order = next((reading for reading in others if reading.same_cells), None)
     hint = ""
     if order is not None and _lead(order.hits, described.hits) > _CLEARLY:
