@@ -157,6 +157,22 @@ class IntegerBatch(nn.Module):
         return logits
 
 
+class IntegerBatchOfTorch(nn.Module):
+    """The same with torch's own attention, which has shapes with multiples of the batch size."""
+
+    def __init__(self, width: int = 8) -> None:
+        super().__init__()
+        self.cell = nn.Embedding(18, width)
+        self.attention = nn.MultiheadAttention(width, 2, batch_first=True)
+        self.out = nn.Linear(16 * width, 4)
+
+    def forward(self, exponents: Tensor) -> Tensor:
+        cells = self.cell(exponents)
+        mixed, _ = self.attention(cells, cells, cells)
+        logits: Tensor = self.out(mixed.reshape(int(exponents.shape[0]), -1))
+        return logits
+
+
 class OneBoardOnly(nn.Module):
     """Flattens the batch away."""
 

@@ -75,6 +75,7 @@ SHAPES = {
     "view": Shape("ViewedCNN", planes),
     "squeeze": Shape("Squeezed", floats, {"reads.kind": "exponents"}),
     "int(x.shape[0])": Shape("IntegerBatch", exponents),
+    "int(x.shape[0]) of torch": Shape("IntegerBatchOfTorch", exponents),
     "no batch": Shape("OneBoardOnly", floats, {"reads.kind": "exponents"}),
     "dataclass": Shape("DataclassAnswer", floats, {"reads.kind": "exponents"}),
     "list": Shape("ListAnswer", log2_plus_1, {"reads.kind": "log2_plus_1", "reads.divide_by": 16.0}),
@@ -105,7 +106,7 @@ def folded(source: Source) -> FoldedGraph:
     return FoldedGraph(fold(head(source.description, source.fp32), "vote", 1, value_scale=value))
 
 
-SLOW = ("int(x.shape[0])", "recurrent", "list")
+SLOW = ("int(x.shape[0])", "int(x.shape[0]) of torch", "recurrent", "list")
 """torch takes long to convert them."""
 
 
