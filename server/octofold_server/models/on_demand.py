@@ -7,13 +7,18 @@ spend.
 from __future__ import annotations
 
 import logging
+import math
 import threading
+import time
 from collections.abc import Callable, Collection, Iterable
 
 from octofold_game.contract.model import Card
 from octofold_proto.errors import ModelError, Unavailable, UnknownModel
 
 WHEN_ASKED = "a player, which is loaded when it is first asked for"
+
+PAUSE_SECONDS = 2.0
+"""Time from the end of a try to the next. Each reads the repository, and callers may ask all the time."""
 
 _log = logging.getLogger(__name__)
 
@@ -29,7 +34,7 @@ class OnDemand:
     def __init__(self, asked: Collection[str], *, everything: bool) -> None:
         self._asked = set(asked)
         self._everything = everything
-        self._loading: set[str] = set()  # because calls have asked for them
+        self._next_tries: dict[str, float] = {}  # times of `time.monotonic`; never while one is loaded
         self._lock = threading.Lock()
 
     def waits(self, card: Card) -> bool:
@@ -50,19 +55,30 @@ class OnDemand:
     def load(self, name: str, load: Callable[[str], None]) -> None:
         """Load a model aside, because a call has asked for it, unless that has begun already.
 
-        If nothing comes of it, because the repository cannot be read for now, the next call tries again.
+        If nothing comes of it, because the repository cannot be read for now, a call tries again after
+        `PAUSE_SECONDS`.
         """
         with self._lock:
-            if name in self._loading:
+            if time.monotonic() < self._next_tries.get(name, -math.inf):
                 return
-            self._loading.add(name)
-        threading.Thread(target=self._load, args=(name, load), name=f"load-{name}", daemon=True).start()
+            self._next_tries[name] = math.inf
+        loading = threading.Thread(target=self._load, args=(name, load), name=f"load-{name}", daemon=True)
+        try:
+            loading.start()
+        except RuntimeError as error:  # the system has no thread left
+            self._end_try(name, error)
 
     def _load(self, name: str, load: Callable[[str], None]) -> None:
+        error: Exception | None = None
         try:
             load(name)
-        except (ModelError, Unavailable, UnknownModel) as error:
-            _log.info("%s was asked for and cannot be loaded: %s", name, error)
+        except (ModelError, Unavailable, UnknownModel) as reason:
+            error = reason
         finally:
-            with self._lock:
-                self._loading.remove(name)
+            self._end_try(name, error)
+
+    def _end_try(self, name: str, error: Exception | None) -> None:
+        if error is not None:
+            _log.info("%s was asked for and cannot be loaded: %s", name, error)
+        with self._lock:
+            self._next_tries[name] = time.monotonic() + PAUSE_SECONDS

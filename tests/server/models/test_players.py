@@ -24,6 +24,7 @@ from octofold_server.backends.fakes import FakeBackend
 from octofold_server.batching.call import Call
 from octofold_server.config.options import Config
 from octofold_server.config.policies import parse_policies
+from octofold_server.models import on_demand
 from octofold_server.models.on_demand import WHEN_ASKED, OnDemand
 from octofold_server.models.player_files import PlayerFiles
 from octofold_server.models.registry import Models
@@ -138,8 +139,9 @@ def test_calls_that_ask_for_a_player_at_once_load_it_once() -> None:
 
 
 def test_a_player_is_asked_for_again_when_the_repository_could_not_be_read(
-    repository: Path, caplog: pytest.LogCaptureFixture
+    repository: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(on_demand, "PAUSE_SECONDS", 0.0)
     caplog.set_level("INFO")
     write_player(repository, kind="expectimax", table=b"")
     models = models_of(repository)
@@ -157,6 +159,24 @@ def test_a_player_is_asked_for_again_when_the_repository_could_not_be_read(
 
     wait_for(is_tried)
     models.close()
+
+
+@pytest.mark.parametrize(("pause_seconds", "tries"), [(3600.0, 1), (0.0, 2)])
+def test_a_load_that_failed_is_tried_again_after_a_pause(
+    pause_seconds: float, tries: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(on_demand, "PAUSE_SECONDS", pause_seconds)
+    tried: list[str] = []
+
+    def load(name: str) -> None:
+        tried.append(name)
+        raise ModelError("the repository cannot be read")
+
+    asked = OnDemand((), everything=False)
+    for _ in range(2):
+        asked.load("player", load)
+        wait_for(lambda: all(thread.name != "load-player" for thread in threading.enumerate()))
+    assert tried == ["player"] * tries
 
 
 @pytest.mark.parametrize("options", [{}, {"default_model": "player"}])
