@@ -7,12 +7,12 @@ and perhaps from another caller. So it cannot write play logs, whose lines end w
 from __future__ import annotations
 
 import logging
-import os
 import threading
 import time
 from contextlib import suppress
 from pathlib import Path
 from queue import Full, Queue
+from secrets import token_hex
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +24,8 @@ FILE_BOARDS = 65_536
 MAX_UNWRITTEN = 4
 """Files that wait for the disk; boards that come while so many wait are lost."""
 
-_PATTERN = "asked-*.npy"
+_PATTERN = "asked-*.npy*"  # also what a process left behind that was killed while it wrote
+_HEADER_BYTES = 128
 
 _log = logging.getLogger(__name__)
 
@@ -79,22 +80,23 @@ class AskedBoards:
         if not self._count:
             return
         try:
+            following = np.empty_like(self._boards)
             self._unwritten.put_nowait(self._boards[: self._count])
-        except Full:
+        except (Full, MemoryError):
             self._lost += self._count
         else:
-            self._boards = np.empty_like(self._boards)
+            self._boards = following
         self._count = 0
 
     def _write_all(self) -> None:
-        number = 0
+        number, own = 0, token_hex(4)  # the processes of several containers may have the same id
         while (boards := self._unwritten.get()) is not None:
             # Names in order of time; the number tells files of the same moment apart.
             moment = time.strftime("%Y%m%dT%H%M%S", time.gmtime())
-            file = self._folder / f"asked-{moment}-{os.getpid()}-{number:06}.npy"
+            file = self._folder / f"asked-{moment}-{own}-{number:06}.npy"
             number += 1
             try:
-                self._make_room(boards.nbytes)
+                self._make_room(boards.nbytes + _HEADER_BYTES)
                 with whole_file(file) as partial, partial.open("wb") as opened:
                     np.save(opened, boards)
             except OSError as error:
