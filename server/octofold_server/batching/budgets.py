@@ -64,8 +64,9 @@ class Budgets:
         for other in others:
             return room if _class(self._budget(call, now)) == _class(self._budget(other, now)) else 0
         seconds, is_deeper = self._budget(call, now)
-        expected = seconds / self.cores if is_deeper else seconds_per_board
-        return min(room, max(self.least_boards, int(BATCH_SECONDS / max(expected, 1e-6))))
+        if is_deeper:  # each board takes all of its time
+            return min(room, max(self.cores, int(BATCH_SECONDS * self.cores / max(seconds, 1e-6))))
+        return min(room, max(self.least_boards, int(BATCH_SECONDS / max(seconds_per_board, 1e-6))))
 
     def begin(self, calls: Iterable[Call], boards: int, now: float) -> tuple[Running, Limits]:
         """The limits for a batch of so many boards; `end` must follow."""

@@ -73,6 +73,7 @@ def test_boards_that_share_what_a_search_costs_are_searched_together() -> None:
     assert budgets.room(call_of(100), (), 0.0, 100, 1.0) == 16
     assert budgets.room(call_of(100), (), 0.0, 9, 1.0) == 9
     assert budgets.room(call_of(100), (), 0.0, 100, BATCH_SECONDS / 20.5) == 20
+    assert budgets.room(call_of(100, search_seconds=60), (), 0.0, 100, 1.0) == CORES  # each takes a minute
 
 
 def test_boards_share_the_time_until_the_deadline() -> None:
