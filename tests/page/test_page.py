@@ -168,6 +168,8 @@ def test_one_step_at_a_time_makes_one_move(go: Visitor) -> None:
             visit.page.wait_for_function(
                 "moves => document.getElementById('play-moves').textContent === moves", arg=moves
             )
+        visit.page.get_by_role("button", name="Study", exact=True).click()
+        expect(visit.page.locator("#tab-replay")).to_contain_text("The record ends here.")
 
 
 def test_an_answer_for_an_earlier_board_is_not_played(go: Visitor) -> None:

@@ -7,7 +7,7 @@ import { Curve } from "./curve.js";
 import { grouped, make } from "./dom.js";
 import { isForPage } from "./input.js";
 import { positions } from "./replays.js";
-import { MOVE_NAMES, largestOf, slide, tileOf } from "./rules.js";
+import { MOVE_NAMES, largestOf, legalMoves, slide, tileOf } from "./rules.js";
 import { SpeedControl } from "./speed_control.js";
 
 const STEPS = { ArrowRight: 1, ArrowLeft: -1, PageDown: 10, PageUp: -10, Home: -Infinity, End: Infinity };
@@ -72,7 +72,8 @@ export class GameViewer {
     this.curve.at = this.at;
     const texts = [grouped(this.scores[this.at]), `${grouped(this.at)} of ${grouped(this.moves.length)}`, grouped(tileOf(largestOf(board)))];
     this._figures.forEach(([, figure], i) => (figure.textContent = texts[i]));
-    this.said.textContent = next ? `The player goes ${MOVE_NAMES[next.move]}. ` : "No move is left: the game is over.";
+    const end = legalMoves(board).some(Boolean) ? "The record ends here." : "No move is left: the game is over.";
+    this.said.textContent = next ? `The player goes ${MOVE_NAMES[next.move]}. ` : end;
     this.point(-1);
     this._onSeek(this.at);
   }

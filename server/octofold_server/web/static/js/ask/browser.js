@@ -72,7 +72,7 @@ export class Browser {
     if (this._workers[file]) return this._workers[file];
     const worker = (this._workers[file] = new Worker(new URL(file, import.meta.url), { type: "module" }));
     worker.addEventListener("message", ({ data }) => this._receive(data));
-    worker.addEventListener("error", (event) => this._fail(worker, event.message || "The networks cannot be loaded."));
+    worker.addEventListener("error", (event) => this._fail(worker, event.message || "The model cannot be loaded."));
     return worker;
   }
 
