@@ -141,6 +141,9 @@ def test_a_mistyped_command_line_is_one_line_that_says_what_was_probably_meant(
 
 @pytest.mark.parametrize("margin", ["0%", "100%", "-1%", "nan%", "two%", "1e-3%", f"{NINES}%"])
 def test_a_margin_is_a_percentage_between_0_and_100(margin: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
+    with pytest.raises(SystemExit) as stopped:
         octofold_client.cli.main(["compare", "a", "b", f"--no-worse-than={margin}"])
-    assert PERCENTAGE in capsys.readouterr().err
+    assert stopped.value.code == 2
+    output, errors = capsys.readouterr()
+    assert output == ""
+    assert PERCENTAGE in errors

@@ -224,3 +224,10 @@ def test_a_reader_that_leaves_is_no_error_message(target: str, tmp_path: Path) -
     )
     assert done.stdout == "move,up,right,down,left\n"
     assert done.stderr == ""
+
+
+def test_a_corrupt_replay_file_is_named(target: str, tmp_path: Path) -> None:
+    command = ("evaluate", "--games", "2", "--target", target, "--out", "out")
+    assert octofold(*command, folder=tmp_path).returncode == 0
+    (tmp_path / "out" / "games.replay").write_bytes(b"something else entirely")
+    assert failure(*command, folder=tmp_path) == "out/games.replay: not a replay file"

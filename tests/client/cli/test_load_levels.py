@@ -100,23 +100,11 @@ def test_flags_mean_loads_a_plan_and_a_kind_of_test() -> None:
         Plan(),
         "concurrency",
     )
-    several = options(
-        *[
-            "--concurrency",
-            "2,4",
-            "--think",
-            "50ms",
-            "--games",
-            "--ramp",
-            "0s",
-            "--window",
-            "1s",
-            "--windows",
-            "5",
-        ]
-    )
+    flags = "--concurrency 2,4 --think 50ms --games --ramp 0s --window 1s --windows 5"
+    several = options(*flags.split(), *["--processes", "3", "--timeout", "3s", "--seed", "9"])
     assert several.loads == [Closed(2, 0.05), Closed(4, 0.05)]
     assert (several.plan, several.kind) == (Plan(0.0, 1.0, 5), "games")
+    assert (several.processes, several.timeout, several.seed) == (3, 3.0, 9)
     assert options("--rate", "5", "--arrivals", "constant").loads == [Open(5, poisson=False)]
     assert options("--slo", "p99=20ms", "--form", "packed:8").form == Form("packed", 8)
     assert options("--slo", "p99=20ms").kind == "slo"

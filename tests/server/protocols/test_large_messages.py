@@ -172,7 +172,7 @@ def cpu_by_thread(server: ServerProcess) -> dict[int, float]:
 def test_the_largest_valid_messages_take_little_time_of_the_thread_that_serves(server: ServerProcess) -> None:
     with grpc.insecure_channel(server.target) as channel:
         before = cpu_by_thread(server)
-        for _ in range(1000):  # calls in which no other thread has a part
+        for _ in range(1000):
             health_stub(channel).Check(HealthCheckRequest(), timeout=60)  # no other thread has a part in it
         after = cpu_by_thread(server)
         serving = max(after, key=lambda thread: after[thread] - before.get(thread, 0.0))
