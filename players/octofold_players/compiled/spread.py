@@ -56,16 +56,13 @@ def spread_parts(
         fill(0, count)
         return
     bounds = [part * count // parts for part in range(parts + 1)]
-    # The lanes of a server share the pool: with their own threads at work, too, there would be too many.
-    spread_singly(lambda part: fill(bounds[part], bounds[part + 1]), parts, threads, helps=parts <= threads)
+    spread_singly(lambda part: fill(bounds[part], bounds[part + 1]), parts, threads)
 
 
-def spread_singly(
-    fill: Callable[[int], None], count: int, threads: int | None = None, *, helps: bool = True
-) -> None:
+def spread_singly(fill: Callable[[int], None], count: int, threads: int | None = None) -> None:
     """Call `fill(n)` for every n below `count`, on so many threads (default: as many as numba uses).
 
-    If the caller `helps`, one of them is its own: to wake another takes longer than a short part.
+    One of them is the caller's, which would wait otherwise: to wake another takes longer than a short part.
     """
     threads = threads or numba_threads()
     numbers = iter(range(count))  # shared: each thread takes the next one when it is free
@@ -74,13 +71,12 @@ def spread_singly(
         for number in numbers:
             fill(number)
 
-    others = [_pool(threads).submit(work) for _ in range(min(threads, count) - helps)]
+    others = [_pool(threads).submit(work) for _ in range(min(threads, count) - 1)]
     try:
-        if helps:
-            work()
+        work()
     finally:
         for other in others:
-            if not helps or not other.cancel():  # it has begun, or must
+            if not other.cancel():  # it has begun
                 other.result()
 
 
