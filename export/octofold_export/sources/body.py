@@ -26,6 +26,8 @@ _BATCH = "N"
 _LOWEST_IR_VERSION = 4
 """Older versions list every constant among the inputs, too."""
 _OWN_DOMAINS = ("", "ai.onnx")
+_BROADCASTING = {"Add", "And", "Div", "Equal", "Less", "Max", "Min", "Mul", "Or", "Pow", "Sub", "Where"}
+"""Operators that repeat a constant of length one as often as they need it."""
 ODD_BATCH = 97
 """A batch size of which hardly any other size in a network is a multiple."""
 
@@ -155,7 +157,11 @@ def _free_constants(body: onnx.ModelProto, size: int) -> None:
         values[fixed] = -1 if node.op_type == "Reshape" else 1
         if (values == -1).sum() <= 1:
             target.CopyFrom(numpy_helper.from_array(values, target.name))
-    for tensor in constants.values() if size == ODD_BATCH else ():
+    if size != ODD_BATCH:
+        return
+    others = {name for node in body.graph.node if node.op_type not in _BROADCASTING for name in node.input}
+    for name in constants.keys() - others:
+        tensor = constants[name]
         array = numpy_helper.to_array(tensor)
         for axis in np.flatnonzero(np.array(array.shape) == size):
             one = array.take([0], axis)
