@@ -179,6 +179,5 @@ def select(models: Sequence[Model], name: str = "", version: str = "") -> Served
 
 
 def _state(version: ModelVersion) -> str:
-    return f"version {version.version} is {version.state}" + (
-        f" ({version.reason})" if version.reason else ""
-    )
+    state = "could not be loaded" if version.state == "failed" else f"is {version.state}"
+    return f"version {version.version} {state}" + (f" ({version.reason})" if version.reason else "")

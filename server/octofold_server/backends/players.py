@@ -13,6 +13,7 @@ from types import MappingProxyType
 import numpy as np
 from numpy.typing import NDArray
 from octofold_game.commands.extras import install_command
+from octofold_game.commands.suggestions import did_you_mean
 from octofold_game.contract.model import LEGAL, ServedPlayer
 from octofold_game.contract.searches import GROUP, Evaluator, Limits, Search
 from octofold_game.errors import OctofoldError
@@ -52,6 +53,7 @@ class Kinds:
                 raise BackendError(
                     f"no installed package has the kind of player {name!r}; there are "
                     + ", ".join(sorted(installed))
+                    + did_you_mean(name, installed)
                 )
         self._allowed = {name: installed[name] for name in sorted(named)}
 
@@ -76,7 +78,10 @@ class Kinds:
         kind, point = player.kind, self._allowed.get(player.kind)
         if point is None:
             allowed = ", ".join(self._allowed) or "none"
-            raise BackendError(f"the kind of player {kind!r} is not allowed; --players allows {allowed}")
+            hint = did_you_mean(kind, self._allowed)
+            raise BackendError(
+                f"the kind of player {kind!r} is not allowed; --players allows {allowed}{hint}"
+            )
         try:
             served = getattr(point.load(), "served", None)
         except ImportError as error:

@@ -45,8 +45,12 @@ def test_digest_and_largest_exponent_come_from_the_card() -> None:
         ("cnn6", "", r"no model cnn6 \(it has cnn5, broken\); did you mean cnn5\?"),
         ("zzz", "", r"no model zzz \(it has cnn5, broken\)$"),
         ("cnn5", "9", "cnn5 has no version 9; it has 1, 2, 3"),
-        ("cnn5", "3", r"cnn5 version 3 is failed \(card.json is not JSON\)"),
-        ("broken", "", r"no version of broken is ready: version 3 is failed \(card.json is not JSON\)"),
+        ("cnn5", "3", r"cnn5 version 3 could not be loaded \(card.json is not JSON\)"),
+        (
+            "broken",
+            "",
+            r"no version of broken is ready: version 3 could not be loaded \(card.json is not JSON\)",
+        ),
     ],
 )
 def test_a_model_or_version_that_is_not_served_is_answered_with_those_that_are(

@@ -51,6 +51,7 @@ def models_of(repository: Path, *players: str, **options: Any) -> Models:
     ("version", "why"),
     [
         ({"kind": "foreign"}, "'foreign' is not allowed; --players allows absent, broken, fake"),
+        ({"kind": "fakke"}, "--players allows absent, broken, fake; did you mean fake?"),
         ({"kind": "absent"}, "'absent' needs a_package_that_is_not_there"),
         ({"kind": "broken"}, "'broken' cannot be served"),
         ({"speed": 3}, "unknown option 'speed'; there are depth, seconds, values"),
