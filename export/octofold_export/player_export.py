@@ -83,7 +83,10 @@ def export_player(
         sources = _sources(made.player)
         versions, evaluators = _versions(made.player, models)
         options = _options(made.player)
-        report(f"reading {len(sources)} files" if sources else "the player has no files")
+        if sources:
+            report(f"reading {len(sources)} files")
+        for role, other in versions.items():
+            report(f"its {role} is version {other.version} of {other.name}")
         search: Search = served(options, _contents(sources), evaluators, usable_cores())
         search.prepare()
         boards = _check_moves(made, search, report)
