@@ -158,10 +158,10 @@ def test_a_batch_that_cannot_be_freed_is_refused_by_name(
     weights: Weights, lessons_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     model = linear_model(weights, batch=2)
-    size = helper.make_node("Expand", ["policy_of_one", "both"], ["policy"])
-    model.graph.node[-1].output[0] = "policy_of_one"
-    model.graph.node.append(size)
-    model.graph.initializer.append(numpy_helper.from_array(np.array([2, 4]), "both"))
+    model.graph.node[-1].output[0] = "policy_of_each"
+    model.graph.node.append(helper.make_node("Add", ["policy_of_each", "both"], ["policy"]))
+    both = np.arange(8, dtype=np.float32).reshape(2, 4)  # one row for each of the two boards
+    model.graph.initializer.append(numpy_helper.from_array(both, "both"))
     onnx.save(model, tmp_path / "linear.onnx")
     assert publish(tmp_path / "linear.onnx", lessons_file) == 1
     (line,) = capsys.readouterr().err.splitlines()
