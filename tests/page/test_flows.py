@@ -259,8 +259,11 @@ def test_cards_tell_averages_and_two_results_are_compared(
         expect(verdict).to_contain_text("over different games")
         visit.run("location.hash = '#watch/corner/copy'")
         expect(verdict).to_contain_text("over 4 equal games")
+        expect(visit.page.locator(".compared tr", has_text="95% interval")).to_contain_text("\u2013\u2013")
         visit.run("location.hash = '#watch'")
         ratings = visit.page.locator(".ratings tbody tr")
         expect(ratings).to_have_count(2)  # a copy of the same games counts once
-        expect(ratings.filter(has_text="corner")).to_contain_text(f"{average:,.0f}")
+        expect(ratings.filter(has_text="corner")).to_contain_text(
+            f"{average:,.0f}\u20134"
+        )  # 4 games: no interval
         assert axe(visit) == []

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 from octofold_client import Client, Credentials
+from octofold_client.evaluation.intervals import average_interval
 from octofold_game.episodes import Episode, Episodes
 from octofold_game.replays import ReplayWriter
 from octofold_game.trajectories import Walk
@@ -235,8 +236,10 @@ def test_an_evaluation_is_watched_while_it_grows(go: Visitor, server: Server) ->
         )
         expect(facts).to_contain_text("12 of 12")
         scores = np.array([game.score for game in games])
-        margin = 1.96 * scores.std(ddof=1) / np.sqrt(12)
-        expect(facts).to_contain_text(f"{scores.mean():,.0f} ± {margin:,.0f}")
+        expect(facts).to_contain_text(f"{scores.mean():,.0f}")
+        interval = average_interval(scores)
+        assert interval is not None
+        expect(facts).to_contain_text(f"{interval[0]:,.0f} to {interval[1]:,.0f}")
         expect(visit.page.locator(".live")).to_have_count(0)
         visit.page.get_by_text("Look at the finished games").click()
         expect(visit.page.locator("#game-list option")).to_have_count(12)

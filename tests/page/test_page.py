@@ -11,7 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 from octofold_client import Client, Credentials
-from octofold_client.evaluation.intervals import share_interval
+from octofold_client.evaluation.intervals import (
+    average_interval,
+    difference_interval,
+    independent_interval,
+    share_interval,
+)
 from octofold_game.episodes import Episodes
 from octofold_game.rules import MOVE_NAMES, legal_moves, slide
 from octofold_game.symmetries import CELLS, MOVES
@@ -272,7 +277,7 @@ def test_the_rules_of_the_page_are_those_of_the_game(go: Visitor) -> None:
     assert known["MOVES"] == MOVES.tolist()
     assert known["most"] == 999_999
     assert known["starts"] == Episodes(2**64 - 5, [0, 1, 7]).boards.tolist()
-    assert known["wilson"] == pytest.approx(share_interval(7, 60), abs=1e-4)
+    assert known["wilson"] == pytest.approx(share_interval(7, 60), rel=1e-12)
     for move in range(4):
         after, rewards = slide(boards, np.full(len(boards), move))
         assert [board[move]["board"] for board in found] == after.tolist()
@@ -315,6 +320,49 @@ def test_the_link_that_skips_the_header_stays_on_its_tab(go: Visitor) -> None:
         expect(visit.page).to_have_url(re.compile("#main$"))
         assert visit.page.locator("#tab-replay").is_visible()
         assert visit.run("document.activeElement.id") == "main"
+
+
+def test_intervals_of_averages_are_those_of_the_commands(go: Visitor) -> None:
+    random = np.random.default_rng(5)
+    samples = [random.gamma(2, 500, count).round() for count in (1, 9, 10, 20, 300)]
+    samples += [np.zeros(12), np.full(12, 8.0), np.arange(20.0)]
+    few = samples[3] + np.array([4.0] * 9 + [0.0] * 11)  # 9 games differ
+    pairs = [(samples[3], few), (samples[3], samples[7]), (samples[3], samples[3])]
+    compute = """async ({ samples, pairs }) => {
+        const { differenceOf, running, summarize } = await import("/page/js/game/statistics.js");
+        const { ratingsOf } = await import("/page/js/watch/ratings.js");
+        const games = (scores, seed) => scores.map((score, game) => ({ seed, game, score }));
+        const variance = (scores, average) => scores.reduce((sum, each) => sum + (each - average) ** 2, 0);
+        const listed = (scores, seed) => {
+            const { count, average } = summarize(scores);
+            const deviation = count > 1 ? Math.sqrt(variance(scores, average) / (count - 1)) : null;
+            return { conditions: { model: "m", seed }, games: count, average, deviation, age_seconds: 0 };
+        };
+        return {
+            single: samples.map((each) => summarize(each).interval),
+            last: samples.map((each) => running(each).at(-1).interval),
+            rated: samples.map((each) => ratingsOf([listed(each, 1), listed(samples[3], 2)])[0].interval),
+            paired: pairs.map(([a, b]) => differenceOf(games(a, 1), games(b, 1)).interval),
+            independent: samples.map((each) => differenceOf(games(each, 1), games(samples[2], 2)).interval),
+            equal: differenceOf(games(samples[5], 1), games(samples[6], 2)).interval,
+        };
+    }"""
+    with go() as visit:
+        values = [each.tolist() for each in samples]
+        found = visit.run(compute, {"samples": values, "pairs": [[a.tolist(), b.tolist()] for a, b in pairs]})
+    single = [average_interval(each) for each in samples]
+    assert single[:2] == [None, None]
+    expected = {
+        "single": single,
+        "last": single,
+        "rated": [average_interval(np.concatenate([each, samples[3]])) for each in samples],
+        "paired": [difference_interval(a - b) for a, b in pairs],
+        "independent": [independent_interval(samples[2], each) for each in samples],
+    }
+    assert found.pop("equal") is None
+    for name, intervals in expected.items():
+        for ours, theirs in zip(found[name], intervals, strict=True):
+            assert ours is theirs is None or ours == pytest.approx(theirs, rel=1e-9), name
 
 
 def test_an_address_without_a_tab_shows_the_first(go: Visitor, server: Server) -> None:

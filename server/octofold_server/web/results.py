@@ -109,7 +109,7 @@ class Results:
             "games": tally.games,
             "planned": self._planned(name),
             "has_ended": _read(self._folder, f"{name}/{RESULT}", 0, 1) is not None,
-            "average": round(tally.mean, 1) if tally.games else None,
+            "average": tally.mean if tally.games else None,
             "deviation": tally.deviation,
         }
 

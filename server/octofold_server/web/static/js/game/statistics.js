@@ -1,6 +1,9 @@
 /** Averages with intervals, and histograms, of the scores of games. */
 
-const NORMAL_95 = 1.96;
+const NORMAL_95 = 1.959963984540054;
+
+/** Fewer games have no interval of an average. */
+export const FEWEST = 10;
 
 /** The largest of many numbers, or `least`; as arguments of one call, a million would be too many. */
 export const largestIn = (numbers, least = -Infinity) =>
@@ -10,33 +13,69 @@ export const largestIn = (numbers, least = -Infinity) =>
 export const smallestIn = (numbers) => -largestIn(numbers.map((number) => -number));
 
 /**
- * Average, best, and the normal 95% interval of the average.
+ * The 97.5% quantile of Student's distribution, as the client's `intervals.py` computes it.
+ *
+ * @param {number} n degrees of freedom
+ */
+function student(n) {
+  const z = NORMAL_95;
+  return (
+    z +
+    (z ** 3 + z) / (4 * n) +
+    (5 * z ** 5 + 16 * z ** 3 + 3 * z) / (96 * n ** 2) +
+    (3 * z ** 7 + 19 * z ** 5 + 17 * z ** 3 - 15 * z) / (384 * n ** 3)
+  );
+}
+
+/**
+ * The 95% interval of an average score that `octofold evaluate` gives: Student's, of the average's logarithm.
+ *
+ * @param {number} count games
+ * @param {number} average of their scores, none negative
+ * @param {number|null} deviation standard deviation of their scores
+ * @returns {[number, number]|null} null for fewer than `FEWEST`
+ */
+export function averageInterval(count, average, deviation) {
+  if (count < FEWEST) return null;
+  if (average <= 0) return [average, average];
+  const factor = Math.exp((student(count - 1) * deviation) / Math.sqrt(count) / average);
+  return [average / factor, average * factor];
+}
+
+/** Average and variance of a sample; the variance of fewer than two numbers is null. */
+function moments(numbers) {
+  const count = numbers.length;
+  const average = numbers.reduce((sum, number) => sum + number, 0) / count;
+  const squares = numbers.reduce((sum, number) => sum + (number - average) ** 2, 0);
+  return { count, average, variance: count > 1 ? squares / (count - 1) : null };
+}
+
+/**
+ * Average with its 95% interval, median and best.
  *
  * @param {number[]} scores
- * @returns {{count: number, average: number, margin: number|null, median: number, best: number}}
- *   the margin is null for less than two scores
+ * @returns {{count: number, average: number, interval: [number, number]|null, median: number, best: number}}
  */
 export function summarize(scores) {
   const count = scores.length;
-  if (!count) return { count, average: 0, margin: null, median: 0, best: 0 };
-  const average = scores.reduce((sum, score) => sum + score, 0) / count;
-  const squares = scores.reduce((sum, score) => sum + (score - average) ** 2, 0);
+  if (!count) return { count, average: 0, interval: null, median: 0, best: 0 };
+  const { average, variance } = moments(scores);
   const sorted = [...scores].sort((a, b) => a - b);
   const middle = Math.floor(count / 2);
   return {
     count,
     average,
-    margin: count > 1 ? NORMAL_95 * Math.sqrt(squares / (count - 1) / count) : null,
+    interval: averageInterval(count, average, Math.sqrt(variance)),
     median: count % 2 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2,
     best: sorted[count - 1],
   };
 }
 
 /**
- * Average and margin after each game, for a picture of how they settle.
+ * Average and interval after each game, for a picture of how they settle.
  *
  * @param {number[]} scores in the order in which the games finished
- * @returns {{average: number, margin: number}[]}
+ * @returns {{average: number, interval: [number, number]|null}[]}
  */
 export function running(scores) {
   let average = 0;
@@ -45,8 +84,7 @@ export function running(scores) {
     const before = average;
     average += (score - average) / (index + 1); // Welford's method
     squares += (score - before) * (score - average);
-    const margin = index ? NORMAL_95 * Math.sqrt(squares / index / (index + 1)) : 0;
-    return { average, margin };
+    return { average, interval: averageInterval(index + 1, average, Math.sqrt(squares / index)) };
   });
 }
 
@@ -84,21 +122,33 @@ export function wilson(hits, count) {
 }
 
 /**
- * The difference of the averages of two players, with its 95% margin: game by game where both played the same games.
+ * The difference of the averages of two players, with the 95% interval that `octofold compare` gives.
+ *
+ * Where both played the same games, it is Student's of the games' differences, and null if fewer than `FEWEST` differ.
+ * Otherwise it is Welch's, and null if one has fewer than `FEWEST` games, or if neither's scores vary.
  *
  * @param {{seed: bigint, game: number, score: number}[]} first
  * @param {{seed: bigint, game: number, score: number}[]} second
- * @returns {{difference: number, margin: number|null, isPaired: boolean, count: number}}
+ * @returns {{difference: number, interval: [number, number]|null, isPaired: boolean, count: number}}
  */
 export function differenceOf(first, second) {
   const keyOf = ({ seed, game }) => `${seed}/${game}`;
   const scores = new Map(second.map((each) => [keyOf(each), each.score]));
   const common = first.filter((each) => scores.has(keyOf(each)));
   if (common.length > 1) {
-    const { average, margin } = summarize(common.map((each) => each.score - scores.get(keyOf(each))));
-    return { difference: average, margin, isPaired: true, count: common.length };
+    const differences = common.map((each) => each.score - scores.get(keyOf(each)));
+    const { count, average, variance } = moments(differences);
+    const isEnough = differences.filter(Boolean).length >= FEWEST;
+    const interval = isEnough ? around(average, student(count - 1) * Math.sqrt(variance / count)) : null;
+    return { difference: average, interval, isPaired: true, count };
   }
-  const [a, b] = [first, second].map((games) => summarize(games.map(({ score }) => score)));
-  const margin = a.margin === null || b.margin === null ? null : Math.hypot(a.margin, b.margin);
-  return { difference: a.average - b.average, margin, isPaired: false, count: a.count + b.count };
+  const both = [first, second].map((games) => moments(games.map(({ score }) => score)));
+  const difference = both[0].average - both[1].average;
+  const square = both.reduce((sum, { variance, count }) => sum + variance / count, 0);
+  const isEnough = both.every(({ count }) => count >= FEWEST) && square > 0;
+  const freedom = square ** 2 / both.reduce((sum, { variance, count }) => sum + (variance / count) ** 2 / (count - 1), 0);
+  const interval = isEnough ? around(difference, student(freedom) * Math.sqrt(square)) : null;
+  return { difference, interval, isPaired: false, count: both[0].count + both[1].count };
 }
+
+const around = (center, half) => [center - half, center + half];

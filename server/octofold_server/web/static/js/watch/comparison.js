@@ -2,10 +2,9 @@
 
 import { grouped, make, percent } from "../../viewer/dom.js";
 import { tileOf } from "../../viewer/rules.js";
-import { differenceOf, histogram, largestIn, summarize } from "../game/statistics.js";
+import { FEWEST, differenceOf, histogram, largestIn, summarize } from "../game/statistics.js";
 
 const SMALLEST_TILE = 9; // 512
-const LEAST_GAMES = 10; // of each: the interval of fewer is too narrow too often
 
 /**
  * The comparison of two evaluations.
@@ -18,11 +17,12 @@ export function comparison(two) {
   const tiles = two.flatMap(({ games }) => games.map(({ tile }) => tile));
   const rows = [
     ["Games", (i) => grouped(figures[i].count)],
-    ["Average", (i) => `${grouped(figures[i].average)}${figures[i].margin === null ? "" : ` ± ${grouped(figures[i].margin)}`}`],
+    ["Average", (i) => grouped(figures[i].average)],
+    ["95% interval", (i) => figures[i].interval?.map(grouped).join(" to ") ?? "–"],
     ["Median", (i) => grouped(figures[i].median)],
     ["Best", (i) => grouped(figures[i].best)],
   ];
-  for (let exponent = largestIn(tiles, 0); exponent >= SMALLEST_TILE && rows.length < 9; exponent -= 1) {
+  for (let exponent = largestIn(tiles, 0); exponent >= SMALLEST_TILE && rows.length < 10; exponent -= 1) {
     rows.push([`Reached ${tileOf(exponent)}`, (i) => percent(two[i].games.filter(({ tile }) => tile >= exponent).length / figures[i].count)]);
   }
   return make(
@@ -50,14 +50,16 @@ const KINDS = ["is-model", "is-judge"];
 
 /** Which one is better, and by how much. */
 function sentence([first, second]) {
-  const { difference, margin, isPaired, count } = differenceOf(first.games, second.games);
+  const { difference, interval, isPaired, count } = differenceOf(first.games, second.games);
   const games = isPaired ? `${grouped(count)} equal games (same seed, same new tiles)` : "different games";
-  const fewest = isPaired ? count : Math.min(first.games.length, second.games.length);
-  if (fewest < LEAST_GAMES) return `Not decided over ${games}: at least ${LEAST_GAMES} of each are needed.`;
-  const [better, by] = difference >= 0 ? [first, difference] : [second, -difference];
-  const interval = `${grouped(by - margin)} to ${grouped(by + margin)}`;
-  if (by <= margin) return `Not decided: ${better.name} scores ${grouped(by)} more on average, 95% interval ${interval}, over ${games}.`;
-  return `${better.name} is better: ${grouped(by)} points on average, 95% interval ${interval}, over ${games}.`;
+  if (!interval) return `Not decided over ${games}: at least ${FEWEST} ${isPaired ? "in which they differ" : "of each, with different scores,"} are needed.`;
+  const isFirst = difference >= 0;
+  const by = Math.abs(difference);
+  const { name } = isFirst ? first : second;
+  const [low, high] = isFirst ? interval : [-interval[1], -interval[0]];
+  const said = `95% interval ${grouped(low)} to ${grouped(high)}, over ${games}.`;
+  if (low <= 0) return `Not decided: ${name} scores ${grouped(by)} more on average, ${said}`;
+  return `${name} is better: ${grouped(by)} points on average, ${said}`;
 }
 
 /** One scale for both, so that the bars can be compared. */

@@ -24,11 +24,12 @@ export class Facts {
   show(scores, tiles, live) {
     const running = live?.running_scores ?? [];
     // A running game counts as what it has reached; without it, only the short games would count.
-    const { count, average, margin, median, best } = summarize([...scores, ...running]);
+    const { count, average, interval, median, best } = summarize([...scores, ...running]);
     const figure = (number) => (count ? (running.length ? "at least " : "") + grouped(number) : "–");
     const facts = [
       ["Games", live ? `${grouped(scores.length)} of ${grouped(live.games)}` : grouped(count)],
-      ["Average", figure(average) + (running.length || margin === null ? "" : ` ± ${grouped(margin)}`)],
+      ["Average", figure(average)],
+      ["95% interval", (!running.length && interval?.map(grouped).join(" to ")) || "–"],
       ["Median", figure(median)],
       ["Best", count ? grouped(best) : "–"],
     ];

@@ -2,7 +2,7 @@
 
 import { colorOf } from "../../viewer/colors.js";
 import { grouped } from "../../viewer/dom.js";
-import { histogram, largestIn, running, smallestIn, summarize } from "../game/statistics.js";
+import { FEWEST, histogram, largestIn, running, smallestIn, summarize } from "../game/statistics.js";
 
 const HEIGHT = 190;
 const [LEFT, RIGHT, TOP, BOTTOM] = [8, 8, 16, 22];
@@ -46,15 +46,15 @@ export function drawRunning(canvas, scores) {
   axis(context, width, floor);
   const path = running(scores);
   if (path.length < 2) return;
-  // The first few intervals are wider than anything that follows.
+  // The averages of the first few games are farther off than anything that follows.
   const later = path.slice(Math.min(4, path.length - 2));
-  const high = largestIn(later.map(({ average, margin }) => average + margin)) * 1.02;
-  const low = Math.max(0, smallestIn(later.map(({ average, margin }) => average - margin)) * 0.98);
+  const high = largestIn(later.map(highest)) * 1.02;
+  const low = smallestIn(later.map(lowest)) * 0.98;
   const x = (i) => LEFT + (i / (path.length - 1)) * (width - LEFT - RIGHT);
   const y = (score) => floor - ((Math.min(high, Math.max(low, score)) - low) / (high - low || 1)) * (floor - TOP);
   context.beginPath();
-  path.forEach(({ average, margin }, i) => context.lineTo(x(i), y(average + margin)));
-  for (let i = path.length - 1; i >= 0; i -= 1) context.lineTo(x(i), y(path[i].average - path[i].margin));
+  for (let i = FEWEST - 1; i < path.length; i += 1) context.lineTo(x(i), y(highest(path[i])));
+  for (let i = path.length - 1; i >= FEWEST - 1; i -= 1) context.lineTo(x(i), y(lowest(path[i])));
   context.fillStyle = colorOf("--model-soft");
   context.fill();
   context.beginPath();
@@ -69,8 +69,9 @@ export function drawRunning(canvas, scores) {
   context.fillText(short(high), LEFT, TOP);
   context.textAlign = "right";
   context.fillText(short(low), width - RIGHT, floor - 14);
-  const { average, margin } = path.at(-1);
-  canvas.setAttribute("aria-label", `Average ${grouped(average)} ± ${grouped(margin)} after ${path.length} games`);
+  const { average, interval } = path.at(-1);
+  const within = interval ? `, 95% interval ${interval.map(grouped).join(" to ")},` : "";
+  canvas.setAttribute("aria-label", `Average ${grouped(average)}${within} after ${path.length} games`);
 }
 
 /** Draw the averages of a model's versions with their intervals, the oldest version first. */
@@ -79,16 +80,16 @@ export function drawVersions(canvas, name, ratings) {
   const floor = HEIGHT - BOTTOM;
   axis(context, width, floor);
   const versions = [...ratings].sort((a, b) => Number(a.version) - Number(b.version));
-  const high = largestIn(versions.map(({ average, margin }) => average + (margin ?? 0))) || 1;
+  const high = largestIn(versions.map(highest)) || 1;
   const x = (i) => LEFT + ((i + 0.5) / versions.length) * (width - LEFT - RIGHT);
   const y = (score) => floor - (score / high) * (floor - TOP - 10);
   context.beginPath();
   versions.forEach(({ average }, i) => context.lineTo(x(i), y(average)));
   context.strokeStyle = colorOf("--line");
   context.stroke();
-  versions.forEach(({ version, average, margin }, i) => {
+  versions.forEach(({ version, average, interval }, i) => {
     context.fillStyle = colorOf("--model");
-    if (margin !== null) context.fillRect(x(i) - 1, y(average + margin), 2, y(average - margin) - y(average + margin));
+    if (interval) context.fillRect(x(i) - 1, y(interval[1]), 2, y(interval[0]) - y(interval[1]));
     context.beginPath();
     context.arc(x(i), y(average), 5, 0, 2 * Math.PI);
     context.fill();
@@ -97,6 +98,9 @@ export function drawVersions(canvas, name, ratings) {
   });
   canvas.setAttribute("aria-label", `Versions of ${name}: ${versions.map(({ version, average }) => `${version}: ${grouped(average)}`).join(", ")}`);
 }
+
+const lowest = ({ average, interval }) => interval?.[0] ?? average;
+const highest = ({ average, interval }) => interval?.[1] ?? average;
 
 function prepared(canvas) {
   const ratio = devicePixelRatio || 1;

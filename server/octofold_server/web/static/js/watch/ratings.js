@@ -1,9 +1,8 @@
 /** The rating list: every model and player of the results, with its average over all their games. */
 
 import { grouped, make } from "../../viewer/dom.js";
+import { averageInterval } from "../game/statistics.js";
 import { drawVersions } from "./pictures.js";
-
-const NORMAL_95 = 1.96;
 
 /**
  * Players by strength.
@@ -12,8 +11,8 @@ const NORMAL_95 = 1.96;
  * seed, which repeat games, the larger one counts.
  *
  * @param {object[]} results as the server lists them
- * @returns {{name: string, version: string, precision: string, games: number, average: number, margin: number|null,
- *   age: number}[]} the strongest first
+ * @returns {{name: string, version: string, precision: string, games: number, average: number,
+ *   interval: [number, number]|null, age: number}[]} the strongest first
  */
 export function ratingsOf(results) {
   const players = new Map();
@@ -36,9 +35,9 @@ function rated(results) {
     (sum, each) => sum + (each.games - 1) * (each.deviation ?? 0) ** 2 + each.games * (each.average - average) ** 2,
     0,
   );
-  const margin = games > 1 ? NORMAL_95 * Math.sqrt(squares / (games - 1) / games) : null;
+  const interval = averageInterval(games, average, Math.sqrt(squares / (games - 1)));
   const age = Math.min(...results.map((each) => each.age_seconds));
-  return { name, version, precision, games, average, margin, age };
+  return { name, version, precision, games, average, interval, age };
 }
 
 /** The list as a table, and for models of several versions a picture of their averages. */
@@ -56,7 +55,7 @@ export class Ratings {
         make("div.scrolls", { tabindex: 0, role: "region", "aria-label": "Table of ratings" }, this._table),
         this._pictures,
       ),
-      make("p.note", {}, "Average score over all games of the results above, with its 95% interval (1.96 standard errors)."),
+      make("p.note", {}, "Average score over all games of the results above; from 10 games on with its 95% interval, as “octofold evaluate” gives it."),
     );
   }
 
@@ -79,15 +78,14 @@ export class Ratings {
   }
 }
 
-function row({ name, version, precision, games, average, margin, age }, i, best) {
-  const interval = margin === null ? "–" : `${grouped(average - margin)} to ${grouped(average + margin)}`;
+function row({ name, version, precision, games, average, interval, age }, i, best) {
   return make(
     "tr",
     {},
     make("td.note", {}, String(i + 1)),
     make("th", { scope: "row" }, `${name}${version ? ` ${version}` : ""}`, make("span.note", {}, precision ? ` ${precision}` : "")),
     make("td", {}, make("strong", {}, grouped(average)), make("span.bar.of-model", { style: { "--share": average / best } })),
-    make("td.note", {}, interval),
+    make("td.note", {}, interval ? interval.map(grouped).join(" to ") : "–"),
     make("td", {}, grouped(games)),
     make("td.note", {}, new Date(Date.now() - age * 1000).toLocaleDateString("en-CA")),
   );
