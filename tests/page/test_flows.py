@@ -16,6 +16,7 @@ from support.replays import corner_games, write_result
 
 ROOT = Path(__file__).parents[2]
 AXE = ROOT / "page" / "node_modules" / "axe-core" / "axe.min.js"
+LAPTOP = {"width": 1280, "height": 720}
 SIZES = {"laptop": (1280, 720), "tablet": (820, 1180), "phone": (390, 844)}
 TABS = {
     "play": ("#play-board", "Let the model play"),
@@ -267,3 +268,22 @@ def test_cards_tell_averages_and_two_results_are_compared(
             f"{average:,.0f}\u20134"
         )  # 4 games: no interval
         assert axe(visit) == []
+
+
+def test_on_a_laptop_the_rating_list_is_not_cut_off(go: Visitor) -> None:
+    show = """async () => {
+        const { Ratings } = await import("/page/js/watch/ratings.js");
+        const conditions = { model: "flagship", version: "3", precision: "fp32", seed: 1 };
+        const figures = { games: 1000, average: 217531, deviation: 125000, age_seconds: 60 };
+        const ratings = new Ratings();
+        document.querySelector("#tab-watch").append(ratings.element);
+        const fits = (versions) => {
+            ratings.show(versions.map((version) => ({ ...figures, conditions: { ...conditions, version } })));
+            const { scrollWidth, clientWidth } = ratings.element.querySelector(".scrolls");
+            return scrollWidth <= clientWidth;
+        };
+        return [fits(["3"]), fits(["2", "3"])];
+    }"""
+    with go("/#watch", viewport=LAPTOP) as visit:
+        assert visit.run(show) == [True, True]
+        assert visit.run("document.documentElement.scrollWidth") <= LAPTOP["width"]
