@@ -287,3 +287,19 @@ def test_on_a_laptop_the_rating_list_is_not_cut_off(go: Visitor) -> None:
     with go("/#watch", viewport=LAPTOP) as visit:
         assert visit.run(show) == [True, True]
         assert visit.run("document.documentElement.scrollWidth") <= LAPTOP["width"]
+
+
+def test_on_a_laptop_what_is_said_of_a_move_stays_in_its_row(
+    go: Visitor,
+    games: list[Episode],  # noqa: ARG001  # the result that is shown
+) -> None:
+    with go("/#replay/corner/0/10", viewport=LAPTOP) as visit:
+        with_judge(visit)
+        rows = visit.page.locator("#tab-replay .move-row")
+        expect(rows.filter(has_text="played")).to_contain_text("of 8")
+        expect(rows.filter(has_text=re.compile(r"\u2212[\d,]+ points"))).not_to_have_count(0)
+        # A text as long as they get.
+        mark = rows.filter(has_text="played").locator(".mark")
+        mark.evaluate("mark => mark.textContent = '4 of 8 views · \\u22122,269 points · played'")
+        wide = "rows => rows.filter((row) => row.scrollWidth > row.clientWidth).length"
+        assert rows.evaluate_all(wide) == 0
