@@ -303,3 +303,23 @@ def test_on_a_laptop_what_is_said_of_a_move_stays_in_its_row(
         mark.evaluate("mark => mark.textContent = '4 of 8 views · \\u22122,269 points · played'")
         wide = "rows => rows.filter((row) => row.scrollWidth > row.clientWidth).length"
         assert rows.evaluate_all(wide) == 0
+
+
+def test_on_a_laptop_compared_bars_use_the_room(go: Visitor) -> None:
+    show = """async () => {
+        const { comparison } = await import("/page/js/watch/comparison.js");
+        const games = Array.from({ length: 20 }, (_, i) => ({ game: i, seed: 1, score: 20000 * i, tile: 9 }));
+        const element = comparison([{ name: "first", games }, { name: "second", games }]);
+        document.querySelector("#tab-watch").append(element);
+        const gaps = [...element.querySelectorAll(".reached tr")].map((row) => {
+            const text = document.createRange();
+            text.selectNodeContents(row.querySelector(".note"));
+            const bar = row.querySelector(".bar").getBoundingClientRect();
+            return text.getBoundingClientRect().left - bar.right;
+        });
+        return [Math.min(...gaps), Math.max(...gaps)];
+    }"""
+    with go("/#watch", viewport=LAPTOP) as visit:
+        least, most = visit.run(show)
+    assert least >= 8
+    assert most <= 48
