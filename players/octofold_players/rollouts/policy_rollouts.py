@@ -1,6 +1,7 @@
 """Rollouts of LazyZero: what a few moves of the policy lead to says which move begins best.
 
-Many rollouts start from a board. Each legal move begins one; then always the move with the largest
+Many rollouts start from a board. Each legal move begins one, the most probable first; then always the
+move with the largest
 
     Q(a) + c P(a) sqrt(N + 1) / (1 + N(a))
 
@@ -40,8 +41,6 @@ from octofold_players.rollouts.random_player import LARGEST_SEED
 MOST_ROLLOUTS = 10**6
 
 _U, _F = np.uint64, np.float32
-_UNTRIED = _F(1e6)
-"""Of a move without a rollout: more than any score."""
 _GAMMA = _U(0x9E3779B97F4A7C15)
 """By which `next_random` advances a stream."""
 
@@ -297,15 +296,17 @@ def _choose_all(prior, legal, visits, totals, made, puct, moves):
 def _chosen(prior, legal, visits, totals, made, puct):
     """The move that the next rollout begins with."""
     factor = _F(puct * math.sqrt(made + 1))
-    best, chosen = _F(-np.inf), 0
+    best, chosen, is_first = _F(-np.inf), -1, False
     for move in range(4):
         if legal[move]:
-            if visits[move] == 0:
-                score = _UNTRIED + prior[move]
+            untried = visits[move] == 0
+            if untried:
+                score = prior[move]
             else:
                 score = totals[move] / visits[move] + factor * prior[move] / (_F(1) + visits[move])
-            if score > best:
-                best, chosen = score, move
+            # Values may be of any unit: no score is more than that of a move without a rollout.
+            if chosen < 0 or (untried and not is_first) or (untried == is_first and score > best):
+                best, chosen, is_first = score, move, untried
     return chosen
 
 

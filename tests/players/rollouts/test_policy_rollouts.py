@@ -113,13 +113,28 @@ def test_rollouts_begin_as_puct_says(pace: Pace) -> None:
     prior = np.where(legal, policy, 0) / np.array(policy)[legal].sum()
     counts = np.zeros(4)
     for rollout in range(rollouts):
-        with np.errstate(divide="ignore", invalid="ignore"):
-            scores = np.where(
-                counts == 0, 1e6 + prior, values + c * prior * np.sqrt(rollout + 1) / (1 + counts)
-            )
-        counts[np.where(legal, scores, -np.inf).argmax()] += 1
+        scores = values + c * prior * np.sqrt(rollout + 1) / (1 + counts)
+        untried = legal & (counts == 0)
+        if untried.any():
+            counts[np.where(untried, prior, -np.inf).argmax()] += 1
+        else:
+            counts[np.where(legal, scores, -np.inf).argmax()] += 1
     assert found is not None
     assert found[0].tolist() == np.where(legal, counts, -np.inf).tolist()
+
+
+@pytest.mark.parametrize("pace", [ALONE, TOGETHER])
+@pytest.mark.parametrize("worth", [1.0, 2e6, 1e30])
+def test_every_legal_move_begins_a_rollout_whatever_the_unit_of_the_values(pace: Pace, worth: float) -> None:
+    class Constant(Told):
+        def value(self, boards: NDArray[np.uint8]) -> NDArray[np.float32]:
+            return np.full(len(boards), worth, np.float32)
+
+    board = np.array([[0] * 4 + [1, 2, 3, 4] + [0] * 8], np.uint8)
+    moves = int(legal_moves(board).sum())
+    found = search_of(Constant(0.4, 0.3, 0.2, 0.1), pace, rollouts=moves, depth=1).find(board, Limits())
+    assert found.values is not None
+    assert (found.values[0] == 1).sum() == moves
 
 
 def test_a_move_that_loses_at_once_begins_few_rollouts() -> None:

@@ -35,7 +35,7 @@ class LazyZeroPlayer(ValuePlayer):
 
     kind: ClassVar[str] = "lazyzero"
     value_unit: ClassVar[str] = PolicyRollouts.value_unit
-    revision: ClassVar[int] = 2
+    revision: ClassVar[int] = 3
 
     checkpoint: Path
     """The folder of the network, such as `checkpoints/lazyzero`, or of a published one with a value, such as

@@ -1,6 +1,7 @@
 """Rollouts of LazyZero: what a few moves of the policy lead to says which move begins best.
 
-Many rollouts start from a board. Each legal move begins one; then always the move with the largest
+Many rollouts start from a board. Each legal move begins one, the most probable first; then always the
+move with the largest
 
     Q(a) + c P(a) sqrt(N + 1) / (1 + N(a))
 
@@ -22,8 +23,6 @@ from torch import Tensor
 from octofold_training.games.environment import MoveTable, draw_moves, spawn
 from octofold_training.networks.build import ILLEGAL
 from octofold_training.networks.matrix_form import MatrixForm
-
-_UNTRIED = 1e6  # of a move without a rollout: more than any score
 
 Uniform: TypeAlias = Callable[[int], Tensor]
 """Takes a number K and gives numbers `[N, K] float32` from 0 up to but not 1, a row for each board."""
@@ -55,8 +54,12 @@ class PolicyRollouts:
         visits, totals = torch.zeros_like(prior), torch.zeros_like(prior)
         for rollout in range(self.rollouts):
             scores = totals / visits + self.puct * math.sqrt(rollout + 1) * prior / (1 + visits)
-            scores = torch.where(visits == 0, _UNTRIED + prior, scores)
-            first = scores.masked_fill(~legal, -math.inf).argmax(dim=1, keepdim=True)
+            untried = legal & (visits == 0)
+            first = torch.where(
+                untried.any(dim=1, keepdim=True),
+                prior.masked_fill(~untried, -1.0),
+                scores.masked_fill(~legal, -math.inf),
+            ).argmax(dim=1, keepdim=True)
             found = self.rollout(form, boards, first[:, 0], uniform)
             visits.scatter_add_(1, first, torch.ones_like(found)[:, None])
             totals.scatter_add_(1, first, found[:, None])
