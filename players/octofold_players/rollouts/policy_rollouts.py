@@ -25,7 +25,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from octofold_game.bitboards import count_empty, empty_cells, next_random, slide, unpack
+from octofold_game.bitboards import OUTGROWN, count_empty, empty_cells, next_random, slide, unpack
 from octofold_game.compiling import njit
 from octofold_game.contract.model import PROBABILITIES, VALUE
 from octofold_game.contract.searches import Evaluator, Found, Limits
@@ -270,7 +270,7 @@ class _Rollouts:
         """What rollouts from boards `[M]` find that begin with moves `[M]`; it overwrites all three."""
         _advance(boards, moves, streams)
         for _ in range(self._depth - 1):
-            _draw(ask(PROBABILITIES.name, boards), streams, moves)
+            _draw(ask(PROBABILITIES.name, boards), boards, streams, moves)
             _advance(boards, moves, streams)
         worth = ask(VALUE.name, boards)
         return np.where(_running(boards), worth, _F(0))
@@ -325,15 +325,16 @@ def _advance(boards, moves, streams):
 
 
 @njit(cache=True, nogil=True)
-def _draw(probabilities, streams, moves):
-    """Draw moves `[M]` with these probabilities `[M, 4]`."""
+def _draw(probabilities, boards, streams, moves):
+    """Draw legal moves `[M]` of boards `[M]` with these probabilities `[M, 4]`; lost boards keep theirs."""
     for n in range(len(moves)):
         best = -1.0
         for move in range(4):
             # The first of exponential waiting times with these rates is a draw with these probabilities.
             wait = -math.log(max(np.float64(_uniform(streams[n : n + 1])), 1e-30))
             haste = probabilities[n, move] / wait
-            if haste > best:
+            # The network may have seen smaller tiles, which merge where these do not.
+            if haste > best and _is_legal(boards[n], move):
                 best, moves[n] = haste, move
 
 
@@ -344,8 +345,14 @@ def _running(boards):
     for n in range(len(boards)):
         found[n] = False
         for move in range(4):
-            found[n] |= slide(boards[n], move)[0] != boards[n]
+            found[n] |= _is_legal(boards[n], move)
     return found
+
+
+@njit(cache=True, nogil=True)
+def _is_legal(board, move):
+    afterstate, reward = slide(board, move)
+    return afterstate != board or reward >= OUTGROWN
 
 
 @njit(cache=True, nogil=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Callable
 
 import numpy as np
@@ -249,6 +250,29 @@ def test_tiles_that_the_network_does_not_know_are_refused_or_counted_as_its_larg
         search_of(network).find(np.array([[8] + [0] * 15], np.uint8), Limits())
     found = search_of(network).find(np.array([[7, 7, 7, 7] + [0] * 12], np.uint8), Limits())
     assert found.moves[0] >= 0
+
+
+def test_a_rollout_makes_no_move_that_is_legal_only_for_the_largest_tile_that_the_network_knows() -> None:
+    """Moved left, the first column is 8, 7, 8, 7, in which the network sees four equal tiles."""
+
+    class Upward(Network):
+        largest_exponent = 7
+
+        def __call__(self, output: str, boards: NDArray[np.uint8], /) -> NDArray[np.float32]:
+            is_moved_left = (boards[:, ::4] == 7).all(axis=1)
+            moved_left = boards[is_moved_left]
+            asked[output] += len(moved_left)
+            if output == "value":
+                return is_moved_left.astype(np.float32)
+            above.append(int(moved_left[:, 1:4].any(axis=1).sum()))
+            return np.repeat(np.array([[1, 0, 0, 0]], np.float32), len(boards), axis=0)
+
+    asked, above = Counter[str](), list[int]()
+    board = np.array([[7, 7, 0, 0, 7, 0, 0, 0] * 2], np.uint8)
+    search_of(Upward(), rollouts=200, depth=2, puct=0).find(board, Limits())
+    assert sum(above) > 1
+    # Up changes nothing where the new tile is in the first row. So another move is made there.
+    assert asked["value"] == asked["probabilities"] - sum(above)
 
 
 @pytest.mark.parametrize(
