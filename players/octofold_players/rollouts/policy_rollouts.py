@@ -107,10 +107,20 @@ class PolicyRollouts:
         self._pace = pace
 
     def prepare(self) -> None:
-        """Compile all code, and measure how fast the network answers."""
+        """Compile all code, and measure how fast the network answers.
+
+        Raises:
+            OctofoldError: the network fails, or has a negative value for a board that is nearly empty.
+        """
         self._pace = self._measured()
         boards = np.zeros((2, 16), np.uint8)
         boards[:, :4] = 1, 2, 3, 4
+        value = float(self._answer(VALUE.name, pack_downgraded(boards))[0])
+        if value < 0:
+            raise OctofoldError(
+                f"the network values the board {boards[0].tolist()} at {value:g}: rollouts count a lost game "
+                "as 0, so they need values that are positive, such as the moves to come"
+            )
         self.find(boards, Limits())
 
     def find(self, boards: NDArray[np.uint8], limits: Limits, /) -> Found:
@@ -136,6 +146,8 @@ class PolicyRollouts:
             return self._ask(output, asked, end, limits.stop)
 
         try:
+            if len(running):
+                self._pace = self._pace or self._measured()  # first: it says how large a question may be
             search.begin(ask)
             while len(running) and search.made < most:
                 search.go_on(ask, min(self._ahead(search), most - search.made))
@@ -150,7 +162,8 @@ class PolicyRollouts:
 
     def _ahead(self, search: _Rollouts) -> int:
         """How many rollouts to begin with every legal move; 0: one, with the move that is chosen."""
-        pace = self._pace = self._pace or self._measured()
+        pace = self._pace
+        assert pace is not None
         boards, moves = len(search.boards), int(search.legal.sum())
         rollouts = pace.boards // moves
         each = (pace.large - pace.one) / max(1, pace.boards - 1)

@@ -183,6 +183,21 @@ def test_a_search_that_is_ready_has_measured_the_network(boards: NDArray[np.uint
     np.testing.assert_array_equal(found.values, search_of(rollouts=20).find(boards, Limits()).values)
 
 
+def test_a_search_that_is_not_ready_measures_the_network_before_it_asks_about_many_boards() -> None:
+    network = Network()
+    PolicyRollouts(network, rollouts=1, depth=1).find(np.array([OPEN] * 5000, np.uint8), Limits())
+    assert network.questions[0] == 1
+
+
+def test_values_below_0_are_refused_before_the_first_search() -> None:
+    class Costs(Told):
+        def value(self, boards: NDArray[np.uint8]) -> NDArray[np.float32]:
+            return np.full(len(boards), -2.5, np.float32)
+
+    with pytest.raises(OctofoldError, match=r"at -2\.5: rollouts count a lost game as 0, so they need"):
+        search_of(Costs(1, 1, 1, 1)).prepare()
+
+
 def test_without_time_nothing_is_finished() -> None:
     boards, stop = np.array([OPEN] * 5, np.uint8), np.ones(1, np.uint8)
     for limits in (Limits(0.0), Limits(0.0, deeper=True), Limits(HOURS, stop), Limits(HOURS, stop, True)):
@@ -263,7 +278,7 @@ def test_a_rollout_makes_no_move_that_is_legal_only_for_the_largest_tile_that_th
             moved_left = boards[is_moved_left]
             asked[output] += len(moved_left)
             if output == "value":
-                return is_moved_left.astype(np.float32)
+                return np.where(is_moved_left, np.float32(1), np.float32(0))
             above.append(int(moved_left[:, 1:4].any(axis=1).sum()))
             return np.repeat(np.array([[1, 0, 0, 0]], np.float32), len(boards), axis=0)
 

@@ -230,7 +230,7 @@ def write_rollouts(repository: Path, graph: bytes, own_version: int = 1, **other
     asked = repository / "net" / "1"
     if not asked.exists():
         write_model(
-            repository, valued(graph, np.linspace(-1, 1, 16, dtype=np.float32)), "net", value_unit="moves"
+            repository, valued(graph, np.linspace(0, 1, 16, dtype=np.float32)), "net", value_unit="moves"
         )
     digest = hashlib.sha256((asked / CARD_FILE).read_bytes()).hexdigest()
     fields: dict[str, Any] = {"name": "net", "version": 1, "card_sha256": digest, **other}
