@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Iterable
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +19,7 @@ from octofold_players.local_player import OptionError
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession
 
+_OUTPUTS = [PROBABILITIES.name, VALUE.name]
 LEAST_ROWS = 4
 """onnxruntime rounds the products of fewer rows in another way."""
 
@@ -31,7 +32,8 @@ class NetworkVersion:
 
     Raises:
         CardError: the card cannot be read.
-        OptionError: the version has no value, or its graph cannot be read.
+        OptionError: the version has no value, its graph cannot be read or has tensors in other files, or
+            onnxruntime is missing or cannot load the graph.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -40,26 +42,37 @@ class NetworkVersion:
             raise OptionError(f"{folder} has no value: rollouts need a network with a policy and a value")
         listed = card.precisions["fp32"]
         self._file = folder / listed.file
-        self._graph = self._file.read_bytes()
+        if listed.tensors:
+            raise OptionError(f"{self._file} has tensors in other files: only a server reads those")
+        try:
+            self._graph = self._file.read_bytes()
+        except OSError as error:
+            raise OptionError(f"{self._file} cannot be read: {error.strerror}") from error
         if hashlib.sha256(self._graph).hexdigest() != listed.sha256.lower():
             raise OptionError(f"{self._file} does not match {CARD_FILE}")
         self.largest_exponent = card.largest_exponent
         self.threads = usable_cores()
+        # Of the bytes that were checked, and of one thread: the product of a row must not depend on how
+        # threads share the others.
+        self._session = self._new_session()
 
     def __call__(self, output: str, boards: NDArray[np.uint8], /) -> NDArray[np.float32]:
         """As `Evaluator`: `probabilities` or `value`."""
+        if output not in _OUTPUTS:
+            raise OptionError(f"{self._file} is not asked for {output!r}, only for {' and '.join(_OUTPUTS)}")
         padded = np.pad(boards, ((0, max(0, LEAST_ROWS - len(boards))), (0, 0)))
-        answers = self._session.run([PROBABILITIES.name, VALUE.name], {BOARDS.name: padded})
-        answer: NDArray[np.float32] = answers[output == VALUE.name][: len(boards)]
+        try:
+            answers = self._session.run(_OUTPUTS, {BOARDS.name: padded})
+        except Exception as error:  # onnxruntime's exceptions have no other base class
+            raise OptionError(f"{self._file} failed: {_first_line(error)}") from error
+        answer: NDArray[np.float32] = answers[_OUTPUTS.index(output)][: len(boards)]
         return answer
 
     def numbers(self) -> Iterable[NDArray[np.generic]]:
         """What determines the answers: the bytes of the graph."""
         yield np.frombuffer(self._graph, np.uint8)
 
-    @cached_property
-    def _session(self) -> InferenceSession:
-        """Of one thread: the product of a row must not depend on how threads share the others."""
+    def _new_session(self) -> InferenceSession:
         try:
             import onnxruntime  # late: other players do without
         except ModuleNotFoundError as error:
@@ -69,4 +82,18 @@ class NetworkVersion:
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = options.inter_op_num_threads = 1
         options.log_severity_level = 4  # important messages arrive as exceptions
-        return onnxruntime.InferenceSession(self._file, options, providers=["CPUExecutionProvider"])
+        # Paths of tensors in the graph are looked up below a file, where nothing can exist.
+        options.add_session_config_entry("session.model_external_initializers_file_folder_path", os.devnull)
+        try:
+            session = onnxruntime.InferenceSession(self._graph, options, providers=["CPUExecutionProvider"])
+        except Exception as error:  # onnxruntime's exceptions have no other base class
+            raise OptionError(f"onnxruntime cannot load {self._file}: {_first_line(error)}") from error
+        found = {each.name: (each.type, len(each.shape)) for each in session.get_outputs()}
+        for output in (PROBABILITIES, VALUE):
+            if found.get(output.name) != ("tensor(float)", 1 + len(output.shape)):
+                raise OptionError(f"{self._file} has no output {output.name!r} as {CARD_FILE} promises it")
+        return session
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().partition("\n")[0]
