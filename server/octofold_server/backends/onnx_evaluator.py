@@ -60,9 +60,9 @@ class OnnxEvaluator:
         if session is None:
             raise BackendError(f"the network has no output {output!r}")
         least = LEAST_ROWS if self._on_host else DEVICE_ROWS
-        most = len(boards) if self._on_host else DEVICE_ROWS
+        most = max(1, len(boards)) if self._on_host else DEVICE_ROWS
         answers = []
-        for start in range(0, len(boards), most):
+        for start in range(0, max(1, len(boards)), most):  # without boards, one piece tells the shape
             piece = boards[start : start + most]
             padded = np.pad(piece, ((0, max(0, least - len(piece))), (0, 0)))
             answers.append(session.run([output], {BOARDS.name: padded})[0][: len(piece)])

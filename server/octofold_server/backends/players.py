@@ -21,6 +21,7 @@ from octofold_game.rules import legal_moves
 
 from octofold_server.backends.backend import EVERYTHING, UNFINISHED, Asked, BackendError, Moves
 from octofold_server.backends.onnx_backend import EXAMPLES
+from octofold_server.backends.onnx_session import first_line
 
 DISTRIBUTION = "octofold"
 
@@ -118,8 +119,8 @@ class PlayerBackend:
         try:
             self._search.prepare()
             found = self._search.find(EXAMPLES, WARM_UP)
-        except OctofoldError as error:
-            raise BackendError(str(error)) from error
+        except Exception as error:  # a network that the search asks may raise any
+            raise BackendError(first_line(error)) from error
         for board, move, legal in zip(EXAMPLES, found.moves, legal_moves(EXAMPLES), strict=True):
             if move != -1 and not (0 <= move < 4 and legal[move]):
                 raise BackendError(f"the player makes the illegal move {move} on the board {board.tolist()}")

@@ -22,7 +22,7 @@ def test_it_answers_as_the_whole_graph_does(graph: bytes, output: str) -> None:
     evaluator = OnnxEvaluator(model, LAYOUT, NO_TENSORS, 7, cores=3)
     assert (evaluator.threads, evaluator.largest_exponent) == (3, 7)
     (expected,) = onnxruntime.InferenceSession(model).run([output], {"boards": BOARDS})
-    for rows in (slice(0, 1), slice(1, 3), slice(3, 50), slice(0, 50)):
+    for rows in (slice(0, 0), slice(0, 1), slice(1, 3), slice(3, 50), slice(0, 50)):
         answer = evaluator(output, BOARDS[rows])
         assert answer.dtype == np.float32
         np.testing.assert_array_equal(answer, expected[rows])
