@@ -65,7 +65,8 @@ class DeepeningSearch(ABC):
         self._cores = cores
         self.tables = tables
         self._board_seconds = 0.001
-        """CPU time that a board took lately. It changes no answer."""
+        """CPU time that a board took lately, on the thread that began it: those that share a lone board do
+        not count. It changes no answer."""
 
     @abstractmethod
     def depths(self, boards: NDArray[np.uint64]) -> NDArray[np.uint8]:

@@ -235,3 +235,12 @@ def test_a_kind_without_files_refuses_files_and_other_versions() -> None:
         HeuristicExpectimaxPlayer.served({}, {"kept.npy": np.zeros(1, np.uint8)}, {}, 1)
     with pytest.raises(OctofoldError, match=r"^expectimax has no use for policy$"):
         HeuristicExpectimaxPlayer.served({}, {}, {"policy": NotAsked()}, 1)
+
+
+@every_player
+def test_no_boards_find_nothing(name: str, folder: Path) -> None:
+    _, search = both(name, folder)
+    found = search.find(np.zeros((0, 16), np.uint8), Limits())
+    assert found.values is not None
+    assert [len(each) for each in found if each is not None] == [0] * 4
+    assert found.values.shape == (0, 4)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from functools import cache
 
 import numba
@@ -48,8 +48,11 @@ def spread_parts(
 ) -> None:
     """Call `fill(start, end)` for parts that make up `range(count)`, on so many threads.
 
-    `seconds` is how long all of it should take on one thread. The parts of shorter work are fewer.
+    `seconds` is how long all of it should take on one thread. The parts of shorter work are fewer; there are
+    none of `range(0)`.
     """
+    if not count:
+        return
     rounds = min(_PARTS_A_THREAD, max(1.0, seconds / _PART_SECONDS / threads))
     parts = min(int(rounds) * threads, count)
     if threads == 1 or parts < 2:
@@ -63,21 +66,27 @@ def spread_singly(fill: Callable[[int], None], count: int, threads: int | None =
     """Call `fill(n)` for every n below `count`, on so many threads (default: as many as numba uses).
 
     One of them is the caller's, which would wait otherwise: to wake another takes longer than a short part.
+    After an exception nothing more begins; it is raised when what has begun is over.
     """
     threads = threads or numba_threads()
     numbers = iter(range(count))  # shared: each thread takes the next one when it is free
 
     def work() -> None:
-        for number in numbers:
-            fill(number)
+        try:
+            for number in numbers:
+                fill(number)
+        finally:
+            for _ in numbers:
+                pass  # after an exception
 
     others = [_pool(threads).submit(work) for _ in range(min(threads, count) - 1)]
     try:
         work()
     finally:
-        for other in others:
-            if not other.cancel():  # it has begun
-                other.result()
+        begun = [other for other in others if not other.cancel()]
+        wait(begun)
+    for other in begun:
+        other.result()
 
 
 def numba_threads() -> int:

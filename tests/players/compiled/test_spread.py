@@ -6,12 +6,13 @@ import os
 import subprocess
 import sys
 import threading
+import time
 
 import numba
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from octofold_players.compiled.spread import spread
+from octofold_players.compiled.spread import spread, spread_singly
 
 needs_two_threads = pytest.mark.skipif(numba.get_num_threads() < 2, reason="needs two threads")
 
@@ -27,6 +28,31 @@ def test_two_boards_are_worked_on_at_the_same_time() -> None:
     boards, result = np.arange(2, dtype=np.uint64), np.zeros(2, np.uint64)
     spread(meet, boards, result)
     assert result.tolist() == [1, 2]
+
+
+@needs_two_threads
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
+def test_after_an_exception_nothing_more_begins_and_what_has_begun_ends(error: type[BaseException]) -> None:
+    """The second part goes on when the first has failed; seconds of work are left then."""
+    both, failing, ended = threading.Barrier(2), threading.Event(), list[int]()
+
+    def fill(number: int) -> None:
+        if number < 2:
+            both.wait(timeout=30)
+        if number == 0:
+            failing.set()
+            raise error
+        assert failing.wait(30)
+        time.sleep(0.05)  # the work of a part
+        ended.append(number)
+
+    with pytest.raises(error):
+        spread_singly(fill, 200, 2)
+    assert 1 in ended
+    assert len(ended) < 199
+    begun = len(ended)
+    spread_singly(lambda _: None, 2, 2)
+    assert len(ended) == begun
 
 
 FORK = """
