@@ -94,7 +94,7 @@ def test_games_are_the_same_when_a_server_and_a_node_die(
         wait_for(lambda: playing.poll() is not None or (replays.exists() and replays.stat().st_size > 2000))
         servers_of(models)[0].kill()
         cluster.kill(2)
-        _, errors = playing.communicate(timeout=START_SECONDS)
+        _, errors = playing.communicate()  # for as long as the machine is busy: the mark ends it if it hangs
         assert playing.returncode == 0, errors
         assert octofold("evaluate", *GAMES, "--out", tmp_path / "alone", "--target", target).returncode == 0
         assert games_of(tmp_path / "spread") == games_of(tmp_path / "alone")
