@@ -140,7 +140,7 @@ def test_a_site_without_its_runtime_says_so(browser: Browser, site: str) -> None
         visited.page.reload()
         visited.page.wait_for_selector("body[data-ready]")
         choose(visited.page, "swift")
-        expect(visited.page.locator(".verdict").first).to_have_text("The networks cannot be loaded.")
+        expect(visited.page.locator(".verdict").first).to_have_text("The model cannot be loaded.")
         choose(visited.page, "expectimax")  # which needs no runtime
         expect(visited.page.locator(".verdict").first).to_contain_text("after a search")
 
