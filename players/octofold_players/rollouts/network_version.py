@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from octofold_game.commands.extras import install_command
 from octofold_game.contract.model import BOARDS, CARD_FILE, PROBABILITIES, VALUE, read_card
+from octofold_game.errors import first_line
 from octofold_game.system.processors import usable_cores
 
 from octofold_players.local_player import OptionError
@@ -64,7 +65,7 @@ class NetworkVersion:
         try:
             answers = self._session.run(_OUTPUTS, {BOARDS.name: padded})
         except Exception as error:  # onnxruntime's exceptions have no other base class
-            raise OptionError(f"{self._file} failed: {_first_line(error)}") from error
+            raise OptionError(f"{self._file} failed: {first_line(error)}") from error
         answer: NDArray[np.float32] = answers[_OUTPUTS.index(output)][: len(boards)]
         return answer
 
@@ -87,13 +88,9 @@ class NetworkVersion:
         try:
             session = onnxruntime.InferenceSession(self._graph, options, providers=["CPUExecutionProvider"])
         except Exception as error:  # onnxruntime's exceptions have no other base class
-            raise OptionError(f"onnxruntime cannot load {self._file}: {_first_line(error)}") from error
+            raise OptionError(f"onnxruntime cannot load {self._file}: {first_line(error)}") from error
         found = {each.name: (each.type, len(each.shape)) for each in session.get_outputs()}
         for output in (PROBABILITIES, VALUE):
             if found.get(output.name) != ("tensor(float)", 1 + len(output.shape)):
                 raise OptionError(f"{self._file} has no output {output.name!r} as {CARD_FILE} promises it")
         return session
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().partition("\n")[0]

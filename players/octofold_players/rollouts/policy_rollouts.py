@@ -197,7 +197,8 @@ class PolicyRollouts:
         Raises:
             _Ended: the time is over, or the search was stopped.
         """
-        most = self._pace.boards if self._pace else _LARGEST_QUESTION
+        assert self._pace is not None
+        most = self._pace.boards
         answers = []
         for start in range(0, len(boards), most):
             if (stop is not None and stop[0]) or time.monotonic() >= end:

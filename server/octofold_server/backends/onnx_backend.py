@@ -12,11 +12,12 @@ import numpy as np
 import onnxruntime
 from numpy.typing import NDArray
 from octofold_game.contract.model import BOARDS, OUTPUTS
+from octofold_game.errors import first_line
 from octofold_game.rules import legal_moves
 
 from octofold_server.backends.backend import EVERYTHING, Asked, Layout, Moves, Tensors
 from octofold_server.backends.onnx_host import HostBatches, HostSessions
-from octofold_server.backends.onnx_session import GraphError, first_line, new_session
+from octofold_server.backends.onnx_session import GraphError, new_session
 from octofold_server.backends.onnx_tables import without_tables
 
 _log = logging.getLogger(__name__)

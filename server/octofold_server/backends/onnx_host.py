@@ -11,10 +11,11 @@ import numpy as np
 import onnxruntime
 from numpy.typing import NDArray
 from octofold_game.contract.model import BOARDS, MOVE, OUTPUTS
+from octofold_game.errors import first_line
 
 from octofold_server.backends.backend import EVERYTHING, Asked, Layout, Moves, Tensors
 from octofold_server.backends.onnx_moves import move_graph
-from octofold_server.backends.onnx_session import first_line, new_session
+from octofold_server.backends.onnx_session import new_session
 from octofold_server.backends.onnx_tables import Tables
 
 FEWEST_IN_STAGES = 4

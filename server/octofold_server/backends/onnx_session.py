@@ -11,6 +11,7 @@ from typing import Any
 
 import onnxruntime
 from octofold_game.contract.model import BOARDS, OUTPUTS, VALUE, VIEWS, Tensor
+from octofold_game.errors import first_line
 
 from octofold_server.backends.backend import BackendError, Layout, Tensors
 from octofold_server.backends.cuda import THIS_MACHINE, preload
@@ -109,11 +110,6 @@ def gpu_providers(layout: Layout, *, capture: bool) -> list[tuple[str, dict[str,
         "trt_profile_max_shapes": _profile(layout.max_batch_size),
     }
     return [("TensorrtExecutionProvider", tensorrt), ("CUDAExecutionProvider", cuda)]
-
-
-def first_line(error: Exception) -> str:
-    """The first line of an exception of onnxruntime."""
-    return str(error).strip().partition("\n")[0]
 
 
 def _profile(boards: int) -> str:

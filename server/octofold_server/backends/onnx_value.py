@@ -14,12 +14,13 @@ import numpy as np
 import onnxruntime
 from numpy.typing import NDArray
 from octofold_game.contract.model import BOARDS, OUTPUTS, VALUE
+from octofold_game.errors import first_line
 from octofold_proto.onnx import graph_pb2 as onnx
 
 from octofold_server.backends.backend import EVERYTHING, Asked, Backend, Layout, Moves, Tensors
 from octofold_server.backends.onnx_backend import EXAMPLES, NO_TENSORS, onnx_lanes
 from octofold_server.backends.onnx_pruning import keep_outputs
-from octofold_server.backends.onnx_session import GraphError, first_line, new_session
+from octofold_server.backends.onnx_session import GraphError, new_session
 
 _NAMES = [tensor.name for tensor in (*OUTPUTS, VALUE)]
 _OUTPUT = re.compile(rb"\x0a\x05" + VALUE.name.encode() + rb"\x12.\x0a", re.DOTALL)

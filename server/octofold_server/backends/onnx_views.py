@@ -14,9 +14,10 @@ import struct
 import numpy as np
 from numpy.typing import NDArray
 from octofold_game.contract.model import BOARDS, LEGAL, VIEWS
+from octofold_game.errors import first_line
 
 from octofold_server.backends.backend import BackendError, Layout, Tensors
-from octofold_server.backends.onnx_session import APPENDED_VIEWS, first_line, new_session
+from octofold_server.backends.onnx_session import APPENDED_VIEWS, new_session
 from octofold_server.backends.onnx_tables import without_tables
 
 PROBABILITIES = "view_probabilities"

@@ -16,12 +16,11 @@ from octofold_game.commands.extras import install_command
 from octofold_game.commands.suggestions import did_you_mean
 from octofold_game.contract.model import LEGAL, ServedPlayer
 from octofold_game.contract.searches import GROUP, Evaluator, Limits, Search
-from octofold_game.errors import OctofoldError
+from octofold_game.errors import OctofoldError, first_line
 from octofold_game.rules import legal_moves
 
 from octofold_server.backends.backend import EVERYTHING, UNFINISHED, Asked, BackendError, Moves
 from octofold_server.backends.onnx_backend import EXAMPLES
-from octofold_server.backends.onnx_session import first_line
 
 DISTRIBUTION = "octofold"
 
