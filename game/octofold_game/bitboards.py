@@ -54,7 +54,7 @@ def _slide_rows_left(rows: NDArray[np.uint32]) -> tuple[NDArray[np.uint32], NDAr
     return left, reward
 
 
-LEFT, RIGHT, _REWARD = _row_tables()
+LEFT, RIGHT, REWARD = _row_tables()
 _U = np.uint64
 _ROW = _U(0xFFFF)
 EVERY_CELL = _U(0x1111111111111111)
@@ -110,7 +110,7 @@ def _slide_rows(board, table):
     for r in range(4):
         shift = _U(16 * r)
         row = board >> shift & _ROW
-        reward += _REWARD[row]
+        reward += REWARD[row]
         result |= _U(table[row]) << shift
     return result, reward
 

@@ -94,6 +94,11 @@ class TableFlags:
 
     positions: Count = option(..., "positions that each network learns from, such as 5e6 (required)")
     moves: Folder = option(Path("runs/moves"), "folder of `octofold-train moves`")
+    teacher: Folder | None = option(
+        None,
+        "instead of moves: folder of an n-tuple network that plays beside the training, two moves deep; for "
+        "a GPU",
+    )
     state: Folder = option(Path("runs/table"), "folder of the runs, the games and the tables", flag="--out")
     games: Count = option(1000, "games that each network plays each way")
     rows: list[Annotated[str, one_of(*ROWS)]] = option(

@@ -17,6 +17,7 @@ from octofold_players.ntuple.network import NTupleNetwork
 from octofold_training.errors import TrainingError
 from octofold_training.flags import ImitationFlags, NetworkFlags, RunFlags, StudentFlags, TableFlags
 from octofold_training.games.strength import StrengthEstimates, strength
+from octofold_training.games.tensor_teacher import TensorTeacher
 from octofold_training.learners import distil, dqn, imitation, lazyzero, ntuple_td, ppo, value_td
 from octofold_training.learners.device_distil import DeviceDistillation, DeviceDistilOptions
 from octofold_training.learners.distil import Distillation, DistilOptions
@@ -238,17 +239,22 @@ def _rebuild_table(flags: TableFlags) -> None:
 def _rebuild_table_alone(flags: TableFlags) -> None:
     names = flags.rows or list(ROWS)
     options = TableOptions(flags.positions, flags.games, tuple(ROWS[name] for name in names))
-    moves = ShuffledMoves(flags.moves)
-    if flags.positions > len(moves):
+    device = _device(flags)
+    moves: ShuffledMoves | TensorTeacher
+    if flags.teacher:
+        moves = TensorTeacher(NTupleNetwork.load(flags.teacher), device)
+    else:
+        moves = ShuffledMoves(flags.moves)
         passes = flags.positions / len(moves)
-        print(f"octofold-train: warning: {passes:.1f} passes over {len(moves):,} moves", file=sys.stderr)
+        if passes > 1:
+            print(f"octofold-train: warning: {passes:.1f} passes over {len(moves):,} moves", file=sys.stderr)
     forecast, start = Forecast(flags.minutes * 60), time.monotonic()
     with ProgressLine() as line:
 
         def show(text: str, share: float) -> None:
             line.show(text, share, forecast.left(time.monotonic() - start, share, 1.0))
 
-        table = Table(options, moves, flags.state, _device(flags), show)
+        table = Table(options, moves, flags.state, device, show)
         try:
             table.run(flags.minutes)
         except OutOfTime:

@@ -9,6 +9,7 @@ Learning for 2048" (TAAI 2014). How the tables learn is `octofold_training.learn
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -91,6 +92,11 @@ class NTupleNetwork:
         padded = np.array([runs + [(0, 0)] * (longest - len(runs)) for runs in per_tuple], np.uint64)
         shifts, masks = (np.ascontiguousarray(padded[:, :, part]) for part in (0, 1))
         return Layout(shifts, masks, np.array(self.stages, np.uint64))
+
+    @cached_property
+    def sha256(self) -> str:
+        """Digest of the tables; the card of a published network has it as its checkpoint's."""
+        return hashlib.sha256(np.ascontiguousarray(self.values).data).hexdigest()
 
     def action_values(self, boards: NDArray[np.uint64]) -> NDArray[np.float32]:
         """Reward plus afterstate value of each move of packed boards `[N]`: `[N, 4]`, `-inf` where illegal.

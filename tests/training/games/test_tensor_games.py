@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 from octofold_game.bitboards import pack
-from octofold_game.rules import legal_moves
 from octofold_players.ntuple.network import NTupleNetwork
+from octofold_players.ntuple.search import expected_values
 from octofold_training.games.environment import MoveTable
 from octofold_training.games.tensor_pool import TensorPool
 from octofold_training.games.tensor_teacher import TensorTeacher
@@ -30,25 +30,27 @@ def _boards(count: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize("stages", [(), (14,), (13, 11, 6)])
-def test_moves_are_worth_what_the_network_says(
-    teacher: NTupleNetwork, table: MoveTable, stages: tuple[int, ...]
-) -> None:
+def test_moves_are_worth_what_the_network_says(teacher: NTupleNetwork, stages: tuple[int, ...]) -> None:
     random = np.random.default_rng(4)
     values = random.normal(0, 1000, teacher.size(teacher.tuples) * (len(stages) + 1)).astype(np.float32)
     network = replace(teacher, values=values, stages=stages)
     boards = _boards(3000)
-    legal = torch.from_numpy(legal_moves(boards))
-    found = TensorTeacher(network, table, CPU).action_values(torch.from_numpy(boards), legal)
+    found = TensorTeacher(network, CPU).action_values(torch.from_numpy(boards))
     np.testing.assert_allclose(found.numpy(), network.action_values(pack(boards)), rtol=1e-4, atol=0.1)
 
 
-def test_tuples_of_six_cells_are_numbered_exactly(table: MoveTable) -> None:
+def test_two_moves_deep_they_are_worth_what_the_search_finds(teacher: NTupleNetwork) -> None:
+    boards = _boards(300)
+    found = TensorTeacher(teacher, CPU).action_values(torch.from_numpy(boards), depth=2)
+    np.testing.assert_allclose(found, expected_values(teacher, pack(boards), 2), rtol=1e-4, atol=0.1)
+
+
+def test_tuples_of_six_cells_are_numbered_exactly() -> None:
     cells = (1, 5, 6, 9, 10, 14)
     values = np.arange(16**6, dtype=np.float32) % 4093
     network = NTupleNetwork((cells,), values)
     boards = _boards(500)
-    legal = torch.from_numpy(legal_moves(boards))
-    found = TensorTeacher(network, table, CPU).action_values(torch.from_numpy(boards), legal)
+    found = TensorTeacher(network, CPU).action_values(torch.from_numpy(boards))
     np.testing.assert_array_equal(found.numpy(), network.action_values(pack(boards)))
 
 
@@ -66,7 +68,7 @@ def test_games_of_the_student_go_on_from_boards_that_the_teacher_reached(
     teacher: NTupleNetwork, table: MoveTable
 ) -> None:
     pool = TensorPool(256, table, torch.Generator().manual_seed(1))
-    pool.warm_up(TensorTeacher(teacher, table, CPU), 384)
+    pool.warm_up(TensorTeacher(teacher, CPU), 384)
     tiles = (pool.batch()[0][128:].int().exp2() * (pool.batch()[0][128:] > 0)).sum(dim=1)
     begun = (tiles <= 8).float().mean().item()  # a quarter, and a third of the rest: from the first snapshot
     assert begun == pytest.approx(0.5, abs=0.15)
@@ -76,7 +78,7 @@ def test_games_of_the_student_go_on_from_boards_that_the_teacher_reached(
 def test_the_first_games_have_lengths_of_their_own(teacher: NTupleNetwork, table: MoveTable) -> None:
     """In lockstep, the sums of tiles after 60 moves would be 132 with a standard deviation of 5."""
     pool = TensorPool(512, table, torch.Generator().manual_seed(1))
-    pool.warm_up(TensorTeacher(teacher, table, CPU), 60)
+    pool.warm_up(TensorTeacher(teacher, CPU), 60)
     boards = pool.batch()[0][:256]
     sums = (boards.int().exp2() * (boards > 0)).sum(dim=1)
     counts = torch.histc(sums, bins=4, min=0, max=140)
@@ -86,7 +88,7 @@ def test_the_first_games_have_lengths_of_their_own(teacher: NTupleNetwork, table
 def test_a_pool_goes_on_as_it_would_have(teacher: NTupleNetwork, table: MoveTable) -> None:
     generator = torch.Generator().manual_seed(1)
     pool, later = TensorPool(64, table, generator), TensorPool(64, table, torch.Generator())
-    values = TensorTeacher(teacher, table, CPU)
+    values = TensorTeacher(teacher, CPU)
     pool.warm_up(values, 200)
     later.restore(pool.state())
     with pytest.raises(ValueError, match="32 games, not 16"):
@@ -96,17 +98,16 @@ def test_a_pool_goes_on_as_it_would_have(teacher: NTupleNetwork, table: MoveTabl
         each._teachers.generator = each._students.generator = torch.Generator().manual_seed(2)
         for _ in range(100):
             boards, legal = each.batch()
-            moves = values.action_values(boards, legal).argmax(dim=1)
+            moves = values.action_values(boards).argmax(dim=1)
             each.advance(moves, legal.int().argmax(dim=1))
         outcomes.append(each.batch()[0])
     assert torch.equal(*outcomes)
 
 
-def test_no_step_waits_for_the_device(teacher: NTupleNetwork, table: MoveTable) -> None:
+def test_no_step_waits_for_the_device(table: MoveTable) -> None:
     """Tensors without data refuse to give any value back, and so would stop a step that reads one."""
     with FakeTensorMode(allow_non_fake_inputs=True):
         pool = TensorPool(64, table, torch.Generator())
-        values = TensorTeacher(teacher, table, CPU)
-        boards, legal = pool.batch()
-        moves = values.action_values(boards, legal).argmax(dim=1)
+        _, legal = pool.batch()
+        moves = legal.int().argmax(dim=1)
         pool.advance(moves, moves)

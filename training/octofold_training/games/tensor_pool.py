@@ -6,6 +6,7 @@ at once, and a snapshot of the teacher's boards from time to time is what the st
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -31,18 +32,10 @@ class TensorPool:
 
     def warm_up(self, teacher: TensorTeacher, moves: int) -> None:
         """Let the teacher play each of its games for up to `moves` moves; then let the student's begin."""
-        if not moves:
-            return
-        # Games that have made equally many moves would come to their large merges at the same time.
-        generator, reached = self._teachers.generator, self._teachers.boards
-        lengths = torch.randint(moves, (len(reached),), generator=generator, device=generator.device)
-        for move in range(moves):
-            boards, legal = self._teachers.boards, self._teachers.legal
-            reached = torch.where((lengths == move)[:, None], boards, reached)
-            self._teachers.step(teacher.action_values(boards, legal).argmax(dim=1))
+        for _ in spread(self._teachers, teacher, moves):
             self._take_snapshot()
-        self._teachers.restore(self._teachers.state() | {"boards": reached})
-        self._students.restart()
+        if moves:
+            self._students.restart()
 
     def batch(self) -> tuple[Tensor, Tensor]:
         """The boards `[B, 16] uint8` for the moves of the next `advance`, and their legal moves `[B, 4]`."""
@@ -82,3 +75,20 @@ class TensorPool:
         self._teachers.restore(state["teachers"])
         self._students.restore(state["students"])
         self._moves = state["moves"]
+
+
+def spread(games: Environment, teacher: TensorTeacher, moves: int) -> Iterator[None]:
+    """Let the teacher make up to `moves` moves in each game, and yield after each.
+
+    Games that have made equally many moves would come to their large merges at the same time. So each is set
+    back, in the end, to what it was after a number of moves of its own.
+    """
+    if not moves:
+        return
+    generator, reached = games.generator, games.boards
+    lengths = torch.randint(moves, (len(reached),), generator=generator, device=generator.device)
+    for move in range(moves):
+        reached = torch.where((lengths == move)[:, None], games.boards, reached)
+        games.step(teacher.action_values(games.boards).argmax(dim=1))
+        yield
+    games.restore(games.state() | {"boards": reached})

@@ -1,70 +1,212 @@
-"""An n-tuple network on one device: the values of many moves at once, without leaving it.
+"""What an n-tuple network expects of every move, one or two moves deep, for many boards on one device.
 
-`octofold_players.ntuple.network` says what its tables hold and how they are read; here, the entries of a
-board on all its views are numbered by one matrix product.
+The same functions are compiled for the processor and, by numba's CUDA target, for an NVIDIA GPU: one thread
+looks at one move or, two moves deep, at one tile that may come after it. `octofold_players.ntuple.search`
+is the same search for a player on a CPU.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache
+from typing import Any, NamedTuple
+
+import numba
 import numpy as np
 import torch
-from octofold_game.bitboards import LARGEST_EXPONENT
-from octofold_game.symmetries import CELLS
-from octofold_players.ntuple.network import NTupleNetwork
+from octofold_game.bitboards import (
+    LARGEST_EXPONENT,
+    LEFT,
+    OUTGROWN,
+    POINTS,
+    REWARD,
+    RIGHT,
+    mirror,
+    transpose,
+)
+from octofold_game.compiling import njit
+from octofold_game.spawns import CHANCE_OF_FOUR, CHANCE_OF_TWO
+from octofold_players.ntuple.network import NTupleNetwork, stage_of
 from torch import Tensor
 
-from octofold_training.games.environment import MoveTable
+from octofold_training.errors import TrainingError
 
 EXPONENTS = LARGEST_EXPONENT + 1
 """What a table tells apart; a move that makes a larger tile ends the game."""
+
+_U = np.uint64
+_ROW = _U(0xFFFF)
+_THREADS = 128  # of a block: more would leave registers to too few
+_CELLS, _ROUNDS = 4, 4  # the 16 cells that may get the next tile
+
+
+class _Tables(NamedTuple):
+    """What the compiled functions read, as arrays on the device."""
+
+    values: Any
+    "[S * T * 16**L] float32: see `NTupleNetwork`"
+    shifts: Any
+    "[T, R] int64: see `octofold_players.ntuple.network.Layout`"
+    masks: Any
+    "[T, R] int64"
+    stages: Any
+    "[S - 1] int64"
+    left: Any
+    "[65536] int16: rows slid to the left"
+    right: Any
+    "[65536] int16"
+    rewards: Any
+    "[65536] int32"
 
 
 class TensorTeacher:
     """The tables of a network on a device, which needs their size in memory: 4 bytes an entry."""
 
-    def __init__(self, network: NTupleNetwork, table: MoveTable, device: torch.device) -> None:
-        self._table = table
-        self._values = torch.from_numpy(network.values).to(device)
-        self._stages = network.stages
-        tuples, length = len(network.tuples), len(network.tuples[0])
-        weights = np.zeros((8, tuples, EXPONENTS))
-        for number, cells in enumerate(network.tuples):
-            for place, cell in enumerate(cells):
-                weights[np.arange(8), number, CELLS[:, cell]] = EXPONENTS**place
-        # In float64, which numbers all entries exactly.
-        self._weights = torch.from_numpy(weights.reshape(8 * tuples, -1).T.copy()).to(device)
-        first = np.tile(np.arange(tuples) * EXPONENTS**length, 8)
-        self._first = torch.from_numpy(first).to(device)
-        self._of_stage = tuples * EXPONENTS**length
-        self._moves = torch.arange(4, device=device)
+    def __init__(self, network: NTupleNetwork, device: torch.device) -> None:
+        self.network, self.device = network, device
+        layout = network.layout
+        integers = (each.astype(np.int64) for each in (layout.shifts, layout.masks, layout.stages))
+        rows = (LEFT.view(np.int16), RIGHT.view(np.int16), REWARD)
+        tensors = [torch.from_numpy(each).to(device) for each in (network.values, *integers, *rows)]
+        self._tables = _Tables(*(_array(each) for each in tensors))
+        self._tensors = tensors  # whose memory the arrays are in
+        self._fill = _filler_of_gpu() if device.type == "cuda" else _fill
+        self._bits = torch.arange(0, 64, 4, device=device)
 
-    def action_values(self, boards: Tensor, legal: Tensor) -> Tensor:
-        """Reward plus afterstate value of each move: `[N, 4] float32`, `-inf` where illegal.
+    @property
+    def sha256(self) -> str:
+        """Digest of the tables."""
+        return self.network.sha256
+
+    def action_values(self, boards: Tensor, depth: int = 1) -> Tensor:
+        """The expected value of each move, `[N, 4] float32`, `-inf` where illegal.
+
+        A move that makes a tile above 32768 is worth its reward and ends the game.
 
         Args:
             boards: `[N, 16] uint8`, exponents of 0 to 15.
-            legal: their legal moves `[N, 4] bool`.
+            depth: 1: reward plus afterstate value; 2: the mean over spawns of the best move after it.
         """
-        moves = self._moves.repeat(len(boards))
-        afterstates, lines = self._table.slide(boards.repeat_interleave(4, dim=0), moves)
-        rewards = self._table.points[lines].sum(dim=1)
-        outgrown = (afterstates >= EXPONENTS).any(dim=1)
-        values = self._board_values(afterstates * ~outgrown[:, None])
-        worth = rewards + values.masked_fill(outgrown, 0.0)
-        return worth.view(-1, 4).masked_fill(~legal, -torch.inf)
+        packed = (boards.long() << self._bits).sum(dim=1)
+        shape = (_ROUNDS, len(boards), 4, 2 * _CELLS) if depth == 2 else (1, len(boards), 4, 1)
+        parts = torch.empty(shape, dtype=torch.float64, device=boards.device)
+        self._fill(_array(packed), self._tables, _array(parts.view(-1)), depth == 2)
+        return parts.sum(dim=(0, 3)).float()
 
-    def _board_values(self, boards: Tensor) -> Tensor:
-        """Values `[M]` of `[M, 16]`, none with an exponent above 15."""
-        entries = (boards.double() @ self._weights).long() + self._first
-        if self._stages:
-            entries += (self._stage_of(boards) * self._of_stage)[:, None]
-        return self._values[entries].sum(dim=1)
 
-    def _stage_of(self, boards: Tensor) -> Tensor:
-        """The stages `[M]`: how many of the stages' tiles a board holds before the first that it lacks."""
-        holds = (boards >= self._stages[0]).any(dim=1)
-        stage = holds.long()
-        for exponent in self._stages[1:]:
-            holds = holds & (boards == exponent).any(dim=1)
-            stage += holds
-        return stage
+def _array(tensor: Tensor) -> Any:
+    if tensor.device.type == "cuda":
+        from numba import cuda
+
+        return cuda.as_cuda_array(tensor)
+    return tensor.numpy()
+
+
+@cache
+def _filler_of_gpu() -> Callable[..., None]:
+    from numba import cuda
+
+    if not cuda.is_available():
+        raise TrainingError("numba cannot use the GPU; install numba-cuda: pip install 'numba-cuda[cu13]'")
+    numba.config.CUDA_LOW_OCCUPANCY_WARNINGS = 0  # a few boards are no fault
+
+    @cuda.jit
+    def kernel(boards, tables, parts, deep):  # type: ignore[no-untyped-def]
+        item = cuda.grid(1)
+        if item < len(parts):
+            parts[item] = _worth(boards, item, deep, tables)
+
+    def fill(boards: Any, tables: _Tables, parts: Any, deep: bool) -> None:
+        blocks = -(-len(parts) // _THREADS)
+        # The kernel must follow what torch has queued.
+        stream = cuda.external_stream(torch.cuda.current_stream().cuda_stream)
+        kernel[blocks, _THREADS, stream](boards, tables, parts, deep)
+
+    return fill
+
+
+@njit(cache=True, nogil=True)
+def _fill(boards, tables, parts, deep):
+    for item in range(len(parts)):
+        parts[item] = _worth(boards, item, deep, tables)
+
+
+@njit(cache=True, nogil=True)
+def _worth(boards, item, deep, tables):
+    """What one thread finds: the value of a move, or what one tile after it adds to that."""
+    if not deep:
+        return _move_value(_U(boards[item >> 2]), item & 3, tables)
+    # Neighboring threads share a board and a move, and so most of what they read. Few boards have more empty
+    # cells than the first rounds look at, and a warp of threads without any ends at once.
+    exponent, number, move = item & 1, item >> 1 & _CELLS - 1, item // (2 * _CELLS) & 3
+    earlier, board = divmod(item // (8 * _CELLS), len(boards))
+    number += earlier * _CELLS
+    return _spawn_value(_U(boards[board]), move, exponent + 1, number, tables)
+
+
+@njit(cache=True, nogil=True)
+def _spawn_value(board, move, exponent, number, tables):
+    """What a tile in the empty cell of this number adds to the value of a move; 0 if there are fewer."""
+    afterstate, reward = _slide(board, move, tables)
+    if reward >= OUTGROWN:
+        return np.float64(reward & POINTS) / 32
+    if afterstate == board:
+        return -np.inf
+    empty, place = 0, 0
+    for cell in range(16):
+        if afterstate >> _U(4 * cell) & _U(0xF) == _U(0):
+            if empty == number:
+                place = cell
+            empty += 1
+    if number >= empty:
+        return 0.0
+    spawned = afterstate | _U(exponent) << _U(4 * place)
+    best = 0.0  # the value of a game that is over
+    for following in range(4):
+        best = max(best, _move_value(spawned, following, tables))
+    chance = CHANCE_OF_TWO if exponent == 1 else CHANCE_OF_FOUR
+    return (reward + best) * chance / empty
+
+
+@njit(cache=True, nogil=True)
+def _move_value(board, move, tables):
+    afterstate, reward = _slide(board, move, tables)
+    if reward >= OUTGROWN:
+        worth = np.float64(reward & POINTS)
+    elif afterstate == board:
+        worth = -np.inf
+    else:
+        worth = reward + np.float64(_board_value(afterstate, tables))
+    return worth
+
+
+@njit(cache=True, nogil=True)
+def _slide(board, move, tables):
+    """`bitboards.slide`, whose tables a GPU cannot read."""
+    lines = transpose(board) if move % 2 == 0 else board
+    to_first_cell = move == 0 or move == 3
+    result, reward = _U(0), 0
+    for row in range(4):
+        line = np.int64(lines >> _U(16 * row) & _ROW)
+        slid = tables.left[line] if to_first_cell else tables.right[line]
+        result |= (_U(slid) & _ROW) << _U(16 * row)
+        reward += np.int64(tables.rewards[line])
+    return transpose(result) if move % 2 == 0 else result, reward
+
+
+@njit(cache=True, nogil=True)
+def _board_value(board, tables):
+    count = len(tables.shifts)
+    stage = stage_of(board, tables.stages)
+    size = len(tables.values) // (count * (len(tables.stages) + 1))
+    total = np.float32(0)
+    view = board
+    for number in range(8):
+        for table in range(count):
+            entry = _U(0)
+            for run in range(tables.shifts.shape[1]):
+                entry |= view >> _U(tables.shifts[table, run]) & _U(tables.masks[table, run])
+            total += tables.values[(stage * count + table) * size + np.int64(entry)]
+        # Two reflections in turns make all eight views.
+        view = mirror(view) if number % 2 == 0 else transpose(view)
+    return total

@@ -38,6 +38,9 @@ class DeviceDistilOptions(StudentOptions):
     temperature: float = option(
         300.0, "difference in points that makes a move e times less likely", minimum=1
     )
+    depth: int = option(
+        1, "moves that the teacher looks ahead, in its labels and its games", minimum=1, maximum=2
+    )
     warm_up_moves: int = option(
         8_000, "the most moves that the teacher makes in a game before the run, to reach all stages"
     )
@@ -67,7 +70,7 @@ class DeviceDistillation(StudentRun):
         device = device or torch.device("cpu")
         self._generator = torch.Generator(device).manual_seed(options.seed)
         table = MoveTable(device)
-        self._tables = TensorTeacher(teacher, table, device)
+        self._tables = TensorTeacher(teacher, device)
         self.pools = [TensorPool(options.batch_size, table, self._generator) for _ in range(options.slices)]
         self._one_hot = OneHot(architecture["exponents"], fastest_type(device), device)
         self._cells, self._moves = (torch.from_numpy(each).long().to(device) for each in (CELLS, MOVES))
@@ -107,8 +110,7 @@ class DeviceDistillation(StudentRun):
         pool = self.pools[self._turn]
         self._turn = (self._turn + 1) % len(self.pools)
         boards, legal = pool.batch()
-        with torch.no_grad():
-            values = self._tables.action_values(boards, legal)
+        values = self._tables.action_values(boards, self.options.depth)
         symmetries = torch.randint(8, (len(boards),), generator=self._generator, device=boards.device)
         views = boards.gather(1, self._cells[symmetries])
         as_on_the_board = self._moves[symmetries]

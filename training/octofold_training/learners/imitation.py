@@ -64,16 +64,26 @@ class ImitationOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ImitationProgress(RunProgress):
+class PolicyProgress(RunProgress):
     """Averages since the last report."""
 
-    epoch: float
-    """passes over all moves so far"""
     accuracy: float
 
     def details(self) -> str:
         """The figures of the report's line."""
-        return f"epoch {self.epoch:.2f}  {super().details()}  agreement {self.accuracy:.2%}"
+        return f"{super().details()}  agreement {self.accuracy:.2%}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImitationProgress(PolicyProgress):
+    """The same, of a run that reads its moves from files."""
+
+    epoch: float
+    """passes over all moves so far"""
+
+    def details(self) -> str:
+        """The figures of the report's line."""
+        return f"epoch {self.epoch:.2f}  {super().details()}"
 
 
 class Imitation(TrainingRun[ImitationProgress]):
@@ -104,11 +114,8 @@ class Imitation(TrainingRun[ImitationProgress]):
         super().__init__(options, architecture)
         self.warnings = warnings
         self.network = build(architecture).to(device)
+        require_logits(self.network, architecture)
         interface = interface_of(self.network)
-        if interface.answers != "policy_logits" or values_afterstates(architecture):
-            raise TrainingError(
-                "the network answers with values; imitation trains those that answer with logits"
-            )
         if options.micro_batch_size and interface.output is not None:
             raise TrainingError("micro_batch_size is for networks with one output")
         _require_batches(self.network, len(moves), options.batch_size, processes.count)
@@ -211,6 +218,12 @@ class Imitation(TrainingRun[ImitationProgress]):
         _require_batches(self.network, left, self.options.batch_size, self._processes.count)
         super().restore(state)
         self._batches = self._shuffled()
+
+
+def require_logits(network: nn.Module, architecture: Architecture) -> None:
+    """Raises `TrainingError` for a network that answers with values."""
+    if interface_of(network).answers != "policy_logits" or values_afterstates(architecture):
+        raise TrainingError("the network answers with values; imitation trains those that answer with logits")
 
 
 def _require_batches(network: nn.Module, moves: int, batch_size: int, processes: int) -> None:

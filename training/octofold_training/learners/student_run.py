@@ -6,14 +6,11 @@ longer without loss, and its averaged weights are close to those that the fall w
 
 from __future__ import annotations
 
-import hashlib
 import math
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from octofold_game.bitboards import LARGEST_EXPONENT
 from octofold_game.commands.options import option
@@ -122,16 +119,11 @@ class StudentRun(TrainingRun[StudentProgress]):
         self._muon = HiddenMuon(self.network, options.weight_decay) if options.muon else None
         self.averaged = averaged_over(self.network, options.batch_size / options.averaged)
 
-    @cached_property
-    def teacher_sha256(self) -> str:
-        """Digest of the tables; the card of a published n-tuple network has it as its checkpoint's."""
-        return hashlib.sha256(np.ascontiguousarray(self._teacher.values).data).hexdigest()
-
     @property
     def origin(self) -> dict[str, Any]:
         """What the run learns from and started from, for the checkpoint."""
         started = {"start": self._start} if self._start else {}
-        return {"teacher_sha256": self.teacher_sha256, **started}
+        return {"teacher_sha256": self._teacher.sha256, **started}
 
     def warm_up(self) -> None:
         """Take the weights of the checkpoint to start from, if the options name one.

@@ -70,10 +70,25 @@ def corner_convolution(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     if torch.compiler.is_exporting():  # exporters know ordinary operations only
         planes = pad(x.permute(2, 3, 0, 1), (0, 1, 0, 1))
         return torch.relu(conv2d(planes, weight.to(x.dtype), bias.to(x.dtype))).permute(2, 3, 0, 1)
+    if x.is_cuda:
+        return _on_gpu(x, weight.to(x.dtype), bias.to(x.dtype))
     result: Tensor = _CornerConvolution.apply(  # type: ignore[no-untyped-call]
         x, weight.permute(2, 3, 1, 0).to(x.dtype).contiguous(), bias.to(x.dtype)
     )
     return result
+
+
+def _on_gpu(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """The same by cuDNN, which runs one large kernel.
+
+    A GPU's matrix units want multiples of eight channels: `x` may have more channels than `weight` takes, and
+    what is returned is filled up with zeros.
+    """
+    more = -len(bias) % 8
+    weight = pad(weight, (0, 0, 0, 0, 0, x.shape[3] - weight.shape[1], 0, more))
+    last, bias = torch.channels_last, pad(bias, (0, more))
+    planes = pad(x.permute(2, 3, 0, 1), (0, 1, 0, 1)).contiguous(memory_format=last)
+    return torch.relu(conv2d(planes, weight.contiguous(memory_format=last), bias)).permute(2, 3, 0, 1)
 
 
 def convolutions(layers: int, channels: int, exponents: int) -> nn.ModuleList:
@@ -87,4 +102,4 @@ def through_tower(planes: Tensor, layers: Sequence[tuple[Tensor, Tensor]]) -> Te
     x = planes.permute(2, 3, 0, 1).contiguous()
     for weight, bias in layers:
         x = corner_convolution(x, weight, bias)
-    return x.permute(2, 3, 0, 1)
+    return x[..., : len(bias)].permute(2, 3, 0, 1)

@@ -35,7 +35,8 @@ class Interface:
 
     def by_move(self, answer: Tensor) -> Tensor:
         """`[N, 4]` in the network's order to `[N, 4]` for up, right, down, left."""
-        return answer[:, list(self.columns)]
+        # Not by a list of columns, which would be copied to the device and keep it waiting.
+        return torch.stack([answer[:, column] for column in self.columns], dim=1)
 
 
 PLANES_TO_LOGITS = Interface()

@@ -30,8 +30,10 @@ from torch.utils.flop_counter import FlopCounterMode
 from octofold_training import checkpoints
 from octofold_training.errors import TrainingError
 from octofold_training.games.playing import NetworkPlayer, play
+from octofold_training.games.tensor_teacher import TensorTeacher
 from octofold_training.learners import imitation
-from octofold_training.learners.imitation import Imitation, ImitationOptions, ImitationProgress
+from octofold_training.learners.device_imitation import DeviceImitation, DeviceImitationOptions
+from octofold_training.learners.imitation import Imitation, ImitationOptions, PolicyProgress
 from octofold_training.networks.architectures import Architecture
 from octofold_training.networks.build import build, interface_of
 from octofold_training.networks.encoding import fastest_type
@@ -99,12 +101,20 @@ class Table:
     def __init__(
         self,
         options: TableOptions,
-        moves: ShuffledMoves,
+        moves: ShuffledMoves | TensorTeacher,
         folder: Path,
         device: torch.device,
         show: Callable[[str, float], None],
     ) -> None:
-        """Prepare the work; `show` gets a line and the share of the whole that is done, from time to time.
+        """Prepare the work.
+
+        Args:
+            options: what to rebuild.
+            moves: what the networks learn from: moves from play logs, or a teacher on the device that makes
+                them meanwhile.
+            folder: for the networks and their games.
+            device: of networks and games.
+            show: gets a line and the share of the whole that is done, from time to time.
 
         Raises:
             TrainingError: the folder holds games of a network that learned from other moves.
@@ -122,7 +132,8 @@ class Table:
 
     def _claim(self) -> None:
         """Note what the folder's figures are of, or check that they are of the same."""
-        about = {"moves_sha256": self._moves.sha256, "seed": self.options.seed}
+        of = "teacher_sha256" if isinstance(self._moves, TensorTeacher) else "moves_sha256"
+        about = {of: self._moves.sha256, "seed": self.options.seed}
         file = self._folder / "table.json"
         self._folder.mkdir(parents=True, exist_ok=True)
         if not file.exists():
@@ -188,15 +199,9 @@ class Table:
             self.failed[row.name] = str(error)
 
     def _train(self, row: Row, positions: int, place: Path, show: Callable[[str, float], None]) -> None:
-        options = ImitationOptions(
-            positions=float(positions),
-            bfloat16=fastest_type(self._device) == torch.bfloat16,
-            micro_batch_size=_MICRO_BATCH if self._device.type == "cpu" else 0,
-            seed=self.options.seed,
-        )
-        run = Imitation(options, row.architecture, self._moves, self._device)
+        run = self._new_run(row.architecture, positions)
 
-        def report(progress: ImitationProgress) -> None:
+        def report(progress: PolicyProgress) -> None:
             share = min(1.0, run.done / run.goal)  # whole batches may be more than asked for
             show(f"{progress.positions_per_second:,.0f}/s  {progress.details()}", share)
 
@@ -208,10 +213,22 @@ class Table:
         long_run.train(run, state, unfinished, imitation.CURVES, report, left)
         if not run.finished:
             raise OutOfTime
-        if run.positions >= positions + options.batch_size:
+        if run.positions >= positions + run.options.batch_size:
             shutil.rmtree(unfinished)
             raise StagePassed(f"{state} has learned from {run.positions:,} positions already")
         unfinished.rename(place)
+
+    def _new_run(self, architecture: Architecture, positions: int) -> Imitation | DeviceImitation:
+        if isinstance(self._moves, TensorTeacher):
+            beside = DeviceImitationOptions(positions=float(positions), seed=self.options.seed)
+            return DeviceImitation(beside, architecture, self._moves)
+        options = ImitationOptions(
+            positions=float(positions),
+            bfloat16=fastest_type(self._device) == torch.bfloat16,
+            micro_batch_size=_MICRO_BATCH if self._device.type == "cpu" else 0,
+            seed=self.options.seed,
+        )
+        return Imitation(options, architecture, self._moves, self._device)
 
     def _play(self, place: Path, views: int, show: Callable[[str, float], None]) -> None:
         """Play the games that are missing, and keep each that ends."""
