@@ -53,7 +53,7 @@ from octofold_export.publishing.versions import (
 )
 from octofold_export.sources.source import Source
 
-_CALIBRATION_BOARDS = 2_048  # or a quarter of a smaller recording
+_CALIBRATION_BOARDS = 8_192  # several for each input of a wide layer; or a quarter of a smaller recording
 _MEASURED_BOARDS = 10_240
 _LARGE_WEIGHTS = 50_000_000
 """From here on, the 8-bit form is made only if it is asked for, because it takes several times the network's
