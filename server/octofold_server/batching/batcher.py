@@ -78,6 +78,9 @@ class Batcher:
     Interactive calls go first. Bulk calls take the remaining room in a batch. After `BULK_PATIENCE` batches
     without bulk boards, bulk calls go first for one batch.
 
+    Calls for long searches take turns, whatever their priority, on all lanes but one. So a short search waits
+    for none of them.
+
     A call fails at its deadline, even while all lanes are busy, and frees its room in the queue.
 
     `Call.has_ended` runs on the lane that answered the call, on the thread of `cancel`, or on the thread that
@@ -86,8 +89,8 @@ class Batcher:
     Args:
         backends: one backend for each lane.
         max_batch_size: maximum number of boards in a batch.
-        queue_capacity: maximum number of waiting boards of each priority. Separate limits keep bulk calls
-            from shutting out interactive ones.
+        queue_capacity: maximum number of waiting boards of each priority, and of long searches. Separate
+            limits keep bulk calls from shutting out interactive ones.
         name: prefix of the thread names.
         statistics: records every batch; None makes new statistics.
         budgets: those of the calls, if the backends search.
@@ -108,8 +111,10 @@ class Batcher:
         self._queue_capacity = queue_capacity
         self._longest_turn = min(TURN_BOARDS, max_batch_size)
         self.statistics = statistics or ModelStatistics()
-        self._interactive, self._bulk = self._levels = (_Level(), _Level())  # by Priority
+        self._interactive, self._bulk, self._long = _Level(), _Level(), _Level()
+        self._levels = (self._interactive, self._bulk, self._long)  # those of priorities first
         self._budgets = budgets
+        self._long_batches = 0  # that run
         self._bulk_passed_over = 0  # batches since bulk boards last ran, while some waited
         self._deadlines = Deadlines()
         self._seconds_per_board = 0.001  # moving average, for the retry hint of a full queue
@@ -129,12 +134,12 @@ class Batcher:
     @property
     def waiting_calls(self) -> int:
         """Number of calls with boards that no batch has taken yet."""
-        return len(self._interactive.calls) + len(self._bulk.calls)
+        return sum(len(level.calls) for level in self._levels)
 
     @property
     def waiting(self) -> int:
         """Number of boards that no batch has taken yet."""
-        return self._interactive.boards + self._bulk.boards
+        return sum(level.boards for level in self._levels)
 
     def submit(self, call: Call) -> None:
         """Queue the boards of a call.
@@ -145,7 +150,7 @@ class Batcher:
         """
         if call.size > WHOLE_BOARDS:
             call.longest_turn = call.turn = self._longest_turn
-        level = self._levels[call.priority]
+        level = self._level_of(call)
         with self._lock:
             if self._closed:
                 raise Unavailable("the model is being unloaded")
@@ -210,7 +215,7 @@ class Batcher:
             late: list[Call] = []
             with self._lock:
                 batch = self._form_batch(late)
-                if self.waiting:
+                if batch and self.waiting:
                     self._changed.notify()  # another lane takes the rest
                 elif not (batch or late or self._closed):
                     self._changed.wait()
@@ -227,6 +232,10 @@ class Batcher:
         # One lane's share: if it took all, the others would be idle. A search uses all cores anyhow.
         share = waiting if self._budgets is not None else -(-waiting // self.lanes)
         room = min(self.max_batch_size, share)
+        if self._long.calls and self._long_batches < self.lanes - 1:
+            self._take(self._long, room, batch, late)
+            self._long_batches += bool(batch)
+            return batch
         bulk = self._bulk.boards
         order = (self._interactive, self._bulk)
         for level in reversed(order) if self._bulk_passed_over >= BULK_PATIENCE else order:
@@ -263,7 +272,7 @@ class Batcher:
             room = max(0, room - count)
             if call.taken == call.size:
                 del level.calls[call]
-            elif not call.turn:
+            elif not call.turn or (self._budgets is not None and not room):  # a batch of searches is a turn
                 call.turn = call.longest_turn
                 call.may_yield = True
                 level.calls.move_to_end(call)
@@ -341,6 +350,13 @@ class Batcher:
         finally:
             with self._lock:
                 budgets.end(running)
+                self._long_batches -= self._is_long(calls[0])
+
+    def _level_of(self, call: Call) -> _Level:
+        return self._long if self._is_long(call) else self._levels[call.priority]
+
+    def _is_long(self, call: Call) -> bool:
+        return self.lanes > 1 and self._budgets is not None and self._budgets.is_long(call)
 
     def _finish(self, call: Call, error: Exception | None = None) -> bool:
         """Mark a call as ended; return whether it was open, so that the caller must notify it."""
@@ -351,7 +367,7 @@ class Batcher:
         if self._budgets is not None:
             self._budgets.finished(call)
         if call.taken < call.size:
-            level = self._levels[call.priority]
+            level = self._level_of(call)
             level.calls.pop(call, None)
             level.boards -= call.size - call.taken
             call.taken = call.size

@@ -46,6 +46,11 @@ class Budgets:
         self.least_boards = max(cores, least_boards)
         self._running: set[Running] = set()
 
+    @staticmethod
+    def is_long(call: Call) -> bool:
+        """Whether the caller wants more time for each board than a batch should take."""
+        return BATCH_SECONDS < call.search_seconds < math.inf
+
     def room(
         self, call: Call, others: Iterable[Call], now: float, room: int, seconds_per_board: float
     ) -> int:

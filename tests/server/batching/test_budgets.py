@@ -14,7 +14,7 @@ from octofold_server.backends.backend import EVERYTHING, UNFINISHED, Asked, Move
 from octofold_server.backends.fakes import RecordingBackend
 from octofold_server.batching.budgets import BATCH_SECONDS, Budgets
 from octofold_server.batching.call import Call
-from support.batches import NewBatcher, boards_of, marked, submit
+from support.batches import NewBatcher, boards_of, marked, submit, wait_for
 
 CORES = 2
 FAST = 1e-5
@@ -89,6 +89,44 @@ def test_the_time_of_a_search_that_a_call_asks_for_is_used_up_and_ends_before_it
     _, limits = Budgets(CORES).begin([call_of(1, 10, search_seconds=0.05)], 1, 0.0)
     assert (limits.seconds, limits.deeper) == (0.05, True)
     assert seconds_of(call_of(1, 0.04, search_seconds=0.05), boards=1) < 0.04
+
+
+def turns(new_batcher: NewBatcher, lanes: int, search_seconds: float) -> list[list[int]]:
+    """The marks of the boards of each batch: 1 for those of a large call, 2 for the board of a later one."""
+    backend = RecordingBackend()
+    batcher = new_batcher(backend, lanes=lanes, search_cores=CORES)
+    backend.gate.clear()
+    large = Call(marked(1, 20), search_seconds=search_seconds)
+    lone = Call(marked(2), search_seconds=search_seconds)
+    batcher.submit(large)
+    backend.started.acquire()
+    batcher.submit(lone)
+    backend.gate.set()
+    wait_for([large, lone])
+    return [batch[:, 0].tolist() for batch in backend.batches]
+
+
+@pytest.mark.parametrize("lanes", [1, 2])
+@pytest.mark.parametrize("search_seconds", [BATCH_SECONDS, 60])
+def test_a_large_call_gives_way_after_every_batch_of_searches(
+    new_batcher: NewBatcher, lanes: int, search_seconds: float
+) -> None:
+    assert 2 in np.concatenate(turns(new_batcher, lanes, search_seconds)[:3])
+
+
+def test_long_searches_leave_a_lane_to_short_ones(new_batcher: NewBatcher) -> None:
+    backend = RecordingBackend()
+    batcher = new_batcher(backend, lanes=2, search_cores=CORES)
+    backend.gate.clear()
+    long = [Call(marked(1, 5), search_seconds=60) for _ in range(2)]
+    short = [Call(marked(2)), Call(marked(2), search_seconds=BATCH_SECONDS)]
+    for call in (*long, *short):
+        batcher.submit(call)
+    for _ in range(2):
+        backend.started.acquire()
+    assert sorted(int(batch[0, 0]) for batch in backend.batches) == [1, 2]
+    backend.gate.set()
+    wait_for([*long, *short])
 
 
 class EndlessBackend(RecordingBackend):
