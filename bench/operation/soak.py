@@ -32,7 +32,16 @@ from octofold_proto import messages
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
 from soak_calls import KINDS, SPARE, Target
-from soak_loads import MEMORY_IS_RETURNED, Load, Server, Trouble, problems, quiet_figures, settled_figures
+from soak_loads import (
+    MEMORY_IS_RETURNED,
+    Load,
+    Server,
+    Trouble,
+    load_spare,
+    problems,
+    quiet_figures,
+    settled_figures,
+)
 
 sys.path.append(str(Path(__file__).parents[1]))  # where the harness is
 
@@ -122,6 +131,7 @@ def soak(server: Server, seconds: float, arguments: argparse.Namespace) -> int:
     print(f"warming up for {arguments.warm_seconds:.0f} s", file=sys.stderr)
     time.sleep(arguments.warm_seconds)
     warming.stop()
+    load_spare(server)
     before = quiet_figures(server)
     if arguments.processes > 1:
         troubles.append(Trouble.killing(arguments.trouble_seconds))
@@ -136,6 +146,7 @@ def soak(server: Server, seconds: float, arguments: argparse.Namespace) -> int:
         print("interrupted: waiting for the last calls", file=sys.stderr)
     lasted = time.monotonic() - began
     load.stop()
+    load_spare(server)
     after = settled_figures(server, before)
     found = problems(load.tally, before, after)
     rows = [(name.replace("_", " "), value, asdict(after)[name]) for name, value in asdict(before).items()]

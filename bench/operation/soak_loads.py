@@ -61,6 +61,7 @@ class Figures:
     open_calls: int
     answered: int
     processes: int
+    ready_versions: int
 
 
 @dataclass
@@ -140,6 +141,7 @@ class Server:
             open_calls=total("octofold_open_calls"),
             answered=total("nv_inference_request_success", ours),
             processes=len(processes),
+            ready_versions=total("octofold_model_info", 'state="READY"'),
         )
 
 
@@ -265,7 +267,7 @@ class Trouble:
         return [
             Trouble("reload", _reload, every_seconds),
             Trouble("unload", _unload, every_seconds),
-            Trouble("load", _load, every_seconds),
+            Trouble("load", load_spare, every_seconds),
         ]
 
     @staticmethod
@@ -290,7 +292,8 @@ def _unload(server: Server) -> None:
     _ask(server, "RepositoryModelUnload", oip.RepositoryModelUnloadRequest(model_name=SPARE))
 
 
-def _load(server: Server) -> None:
+def load_spare(server: Server) -> None:
+    """Load the spare model, unless it is loaded: it takes as much memory as a leak may."""
     _ask(server, "RepositoryModelLoad", oip.RepositoryModelLoadRequest(model_name=SPARE))
 
 
@@ -340,6 +343,7 @@ def left_behind(before: Figures, now: Figures) -> list[str]:
         "waiting_boards": 0,
         "open_calls": 0,
         "processes": before.processes,
+        "ready_versions": before.ready_versions,
     }
     held = {name: getattr(now, name) for name in bounds}
     problems = [
