@@ -76,6 +76,15 @@ class _Connection(web.RequestHandler):
         reply.force_close()
         return reply
 
+    async def finish_response(
+        self, request: Any, resp: web.StreamResponse, start_time: float | None
+    ) -> tuple[web.StreamResponse, bool]:
+        """Send a reply; aiohttp refuses an unknown header Expect in its own words, before any handler."""
+        if isinstance(resp, web.HTTPExpectationFailed):
+            reason = "the header Expect may only be 100-continue"
+            resp = self._error_reply(request, web.HTTPExpectationFailed(reason=reason))
+        return await super().finish_response(request, resp, start_time)
+
 
 class RestServer:
     """Serves an application on listening sockets, and closes them when it stops.

@@ -108,6 +108,12 @@ def test_what_is_not_http_gets_an_error_of_the_protocol(server: Served) -> None:
     assert set(json.loads(body)) == {"error"}
 
 
+def test_an_expectation_that_nobody_knows_gets_an_error_of_the_protocol(ask: Ask, server: Served) -> None:
+    reply = ask(server, "GET", "/v2", Expect="200-ok")
+    assert (reply.status, reply.json) == (417, {"error": "the header Expect may only be 100-continue"})
+    assert ask(server, "GET", "/v2", Expect="100-continue").status == 200
+
+
 def test_a_question_about_a_board_with_an_unknown_parameter_is_refused(ask: Ask, server: Served) -> None:
     reply = ask(server, "GET", "/move?board=0112033447120a91&modle=swift")
     assert reply.status == 400
