@@ -4,6 +4,7 @@
     python bench/operation/attacks.py silent    # the same by clients that acknowledge no settings
     python bench/operation/attacks.py resets    # calls that are reset at once
     python bench/operation/attacks.py metadata  # 40 headers a call that are not UTF-8
+    python bench/operation/attacks.py priorities # frames that no window bounds
 
 An honest client asks for one move after the other meanwhile. The table shows the server's CPU time while one
 honest call waits (the largest and the median), the waits themselves, which depend on how busy the machine is,
@@ -48,7 +49,7 @@ MIB = 2**20
 def main() -> None:
     """Run the benchmark."""
     sys.path.append(str(ROOT / "tests"))  # the attacks, and Envoy with our configuration
-    from support.attacks import compressed_headers, odd_metadata, rapid_resets
+    from support.attacks import compressed_headers, odd_metadata, priorities, rapid_resets
     from support.pods import address_of
 
     attacks = {
@@ -56,6 +57,7 @@ def main() -> None:
         "silent": (compressed_headers, False),
         "resets": (rapid_resets, True),
         "metadata": (odd_metadata, True),
+        "priorities": (priorities, True),
     }
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter

@@ -10,6 +10,7 @@ from octofold_server.grpc_transport.self_call import SelfCall
 from octofold_server.process.assembly import LAST_BYTES_SECONDS, Parts
 from octofold_server.process.watchdog import Watchdog
 from octofold_server.protocols.health import SERVICE as HEALTH
+from octofold_server.system.connections import Connections
 from octofold_server.system.sockets import StartupError, address_of, check_socket, is_socket, listener_on
 
 if TYPE_CHECKING:  # aiohttp takes a third of a second and 13 MB, and most servers have no REST port
@@ -71,7 +72,7 @@ class Ports:
         if self.rest is not None:
             self.rest.start()
         self._is_open = True
-        self.watchdog.start()
+        self.watchdog.start(Connections(self.grpc))
 
     def close(self) -> None:
         """Stop serving; return once the last bytes are sent, or after `LAST_BYTES_SECONDS`."""

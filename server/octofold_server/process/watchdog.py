@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 
 from octofold_server.grpc_transport.interface import Server
+from octofold_server.system.connections import Connections
 
 LOOK_SECONDS = 0.25
 
@@ -17,6 +18,12 @@ SILENT_SECONDS = 2.0
 
 STUCK_SECONDS = 10.0
 """After this long without a heartbeat, the server has failed."""
+
+FLOODED_SECONDS = 1.0
+"""After this long without a heartbeat, the connections that keep the server reading are ended."""
+
+FLOOD_BYTES = 65_536
+"""Least that is read in `LOOK_SECONDS` of a connection that is ended."""
 
 LAST_SECONDS = 5.0
 """Time for the process to end after a failure, before it is killed."""
@@ -28,6 +35,9 @@ class Watchdog:
     """Checks the heartbeats of a server in a thread, from `start` to `stop`.
 
     It counts checks, not seconds, because a process that was suspended as a whole is not stuck.
+
+    gRPC reads a connection as long as something is there. Frames that cost it more than their sender, and
+    that no window bounds, keep its thread from all others. Their connections are ended.
 
     Args:
         server: a server that has been started.
@@ -49,8 +59,9 @@ class Watchdog:
         """Whether the server had a heartbeat recently."""
         return not self.failure and self._looks_without_beat * LOOK_SECONDS < SILENT_SECONDS
 
-    def start(self) -> None:
-        """Begin to check."""
+    def start(self, connections: Connections) -> None:
+        """Begin to check; `connections` are those of the server."""
+        self._connections = connections
         self._thread.start()
 
     def stop(self) -> None:
@@ -69,6 +80,17 @@ class Watchdog:
             if self._looks_without_beat * LOOK_SECONDS >= STUCK_SECONDS:
                 self._fail(f"the thread that serves gRPC has been stuck for {STUCK_SECONDS:g} seconds")
                 return
+            self._end_floods()
+
+    def _end_floods(self) -> None:
+        looks = int(FLOODED_SECONDS / LOOK_SECONDS)
+        if self._looks_without_beat == looks - 1:
+            self._connections.look()
+        elif self._looks_without_beat >= looks:
+            for client in self._connections.end_greediest(FLOOD_BYTES):
+                _log.warning(
+                    "ended a connection that kept gRPC from all others", extra={"fields": {"client": client}}
+                )
 
     def _fail(self, what: str) -> None:
         self.failure = what

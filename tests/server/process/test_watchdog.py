@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import socket
+import sys
 import urllib.error
 import urllib.request
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
+from typing import cast
 
 import grpc
 import pytest
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
+from octofold_server.grpc_transport.interface import Server
+from octofold_server.process.watchdog import Watchdog
+from octofold_server.system.connections import Connections
+from support.attacks import Flood, priorities
 from support.servers import Served, Start, WriteVersion
 from support.waiting import wait_for
 
@@ -46,6 +55,45 @@ def test_grpc_that_serves_no_more_makes_the_process_unready_and_end(
         assert call.exception() is not None
     (told,) = [line for line in server.log.splitlines() if "CRITICAL" in line and words in line]
     assert told.endswith("ending the process")
+
+
+class StuckServer:
+    """A server that reads one connection and has no heartbeat."""
+
+    beats = 0
+    failure = None
+
+
+@pytest.mark.skipif(not hasattr(socket, "TCP_INFO"), reason="only Linux tells what has arrived")
+def test_a_connection_that_keeps_grpc_reading_is_ended_before_the_process_is() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        client, (server, _) = socket.create_connection(("127.0.0.1", port)), listener.accept()
+        watchdog = Watchdog(cast("Server", StuckServer()), sys.exit)  # ends its thread, and not this process
+        with client, server, suppress(ConnectionError):
+            watchdog.start(Connections(port))
+            while not watchdog.failure:
+                client.sendall(bytes(65_536))
+                server.recv(65_536, socket.MSG_WAITALL)
+        watchdog.stop()
+    assert not watchdog.failure
+
+
+def test_frames_that_no_window_bounds_end_their_connections_and_not_the_server(
+    write_version: WriteVersion, start_server: Start
+) -> None:
+    write_version()
+    server = start_server()
+    with grpc.insecure_channel(server.target) as channel, Flood(server.target, priorities) as flood:
+        stub = OctofoldServiceStub(channel)
+        for _ in range(8):
+            wait_for(partial(goes_on, flood, flood.calls))
+            stub.NextMove(BOARD, timeout=60)
+    assert "CRITICAL" not in server.log
+
+
+def goes_on(flood: Flood, calls: int) -> bool:
+    return flood.calls > calls
 
 
 @pytest.mark.parametrize("transport", ["direct", "public"], indirect=True)

@@ -1,0 +1,86 @@
+"""How much of its connections this process has read, and how one ends without the library that has it."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import socket
+import struct
+import sys
+import termios
+from collections.abc import Iterator
+from contextlib import closing, suppress
+from pathlib import Path
+
+_DESCRIPTORS = Path("/proc/self/fd")
+_INFO_BYTES = 136
+_RECEIVED = struct.Struct("=128xQ")
+"""Where the kernel's `tcp_info` has the number of bytes that have arrived."""
+
+
+class Connections:
+    """The TCP connections to a port of this process, on Linux; elsewhere, none are known.
+
+    Args:
+        port: the port.
+    """
+
+    def __init__(self, port: int) -> None:
+        self._port = port
+        self._read: dict[tuple[object, ...], int] = {}
+
+    def look(self) -> None:
+        """Remember how much has been read of each connection."""
+        self._read = {name: read for name, read, _ in self._all()}
+
+    def end_greediest(self, least_bytes: int) -> list[str]:
+        """End the connections of which most has been read since the last look, and look.
+
+        Args:
+            least_bytes: connections of which less has been read go on.
+
+        Returns:
+            The addresses of their clients.
+        """
+        before, self._read = self._read, {}
+        grown = {}
+        for name, read, _ in self._all():
+            self._read[name] = read
+            grown[name] = read - before.get(name, 0)
+        enough = max(least_bytes, max(grown.values(), default=0) // 2)
+        ended = []
+        for name, _, connection in self._all():
+            if grown.get(name, 0) >= enough:
+                with suppress(OSError):  # it has ended meanwhile
+                    connection.shutdown(socket.SHUT_RDWR)
+                    ended.append(str(name[0]))
+        return ended
+
+    def _all(self) -> Iterator[tuple[tuple[object, ...], int, socket.socket]]:
+        """The peer of each connection, how many bytes of it were read, and a copy for this step."""
+        if not _DESCRIPTORS.exists():
+            return
+        for descriptor in _DESCRIPTORS.iterdir():
+            with suppress(OSError), closing(_copy(int(descriptor.name))) as connection:
+                if connection.family not in (socket.AF_INET, socket.AF_INET6):
+                    continue
+                if connection.getsockname()[1] != self._port:
+                    continue
+                peer = connection.getpeername()
+                info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _INFO_BYTES)
+                unread = fcntl.ioctl(connection, termios.FIONREAD, bytes(4))
+                yield peer, _RECEIVED.unpack(info)[0] - int.from_bytes(unread, sys.byteorder), connection
+
+
+def _copy(descriptor: int) -> socket.socket:
+    """A copy, which stays what it is even if the descriptor is closed and used again meanwhile.
+
+    Raises:
+        OSError: it is closed, or no socket.
+    """
+    copy = os.dup(descriptor)
+    try:
+        return socket.socket(fileno=copy)
+    except OSError:
+        os.close(copy)
+        raise

@@ -1,0 +1,63 @@
+"""How much of its connections a process has read, and how those of which most was read are ended."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+import psutil
+import pytest
+from octofold_server.system.connections import Connections
+
+pytestmark = pytest.mark.skipif(not hasattr(socket, "TCP_INFO"), reason="only Linux tells what has arrived")
+
+Pair = tuple[socket.socket, socket.socket]
+
+
+@pytest.fixture
+def pairs() -> Iterator[tuple[int, list[Pair]]]:
+    """A port, and three connections to it: the client's end, and ours."""
+    with ExitStack() as stack, socket.create_server(("127.0.0.1", 0)) as listener:
+        port = int(listener.getsockname()[1])
+        found = []
+        for _ in range(3):
+            client = stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=30))
+            found.append((client, stack.enter_context(listener.accept()[0])))
+        yield port, found
+
+
+def send(pair: Pair, sent: int, read: int) -> None:
+    pair[0].sendall(bytes(sent))
+    left = read
+    while left:
+        left -= len(pair[1].recv(left))
+
+
+def test_the_connection_of_which_most_was_read_is_ended_and_not_one_that_waits_to_be_read(
+    pairs: tuple[int, list[Pair]],
+) -> None:
+    port, (greedy, modest, waiting) = pairs
+    connections = Connections(port)
+    send(modest, 50_000, 50_000)
+    connections.look()
+    send(greedy, 50_000, 50_000)
+    send(modest, 10_000, 10_000)
+    send(waiting, 60_000, 0)
+    assert connections.end_greediest(1000) == ["127.0.0.1"]
+    assert greedy[0].recv(1) == b""
+    send(modest, 10_000, 10_000)
+    send(waiting, 0, 60_000)
+    assert connections.end_greediest(100_000) == []
+    assert connections.end_greediest(1) == []
+
+
+def test_connections_to_other_ports_are_left_alone_and_no_descriptor_is_kept(
+    pairs: tuple[int, list[Pair]],
+) -> None:
+    port, found = pairs
+    for pair in found:
+        send(pair, 1000, 1000)
+    before = psutil.Process().num_fds()
+    assert Connections(port + 1).end_greediest(1) == []
+    assert psutil.Process().num_fds() == before
