@@ -22,8 +22,8 @@ STUCK_SECONDS = 10.0
 FLOODED_SECONDS = 1.0
 """After this long without a heartbeat, the connections that keep the server reading are ended."""
 
-FLOOD_BYTES = 65_536
-"""Least that is read in `LOOK_SECONDS` of a connection that is ended."""
+FLOOD_BYTES = 32_768
+"""Least that is read of a connection, without a heartbeat meanwhile, before it is ended."""
 
 LAST_SECONDS = 5.0
 """Time for the process to end after a failure, before it is killed."""

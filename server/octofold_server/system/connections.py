@@ -34,7 +34,7 @@ class Connections:
         self._read = {name: read for name, read, _ in self._all()}
 
     def end_greediest(self, least_bytes: int) -> list[str]:
-        """End the connections of which most has been read since the last look, and look.
+        """End the connections of which most has been read since the last look.
 
         Args:
             least_bytes: connections of which less has been read go on.
@@ -42,11 +42,7 @@ class Connections:
         Returns:
             The addresses of their clients.
         """
-        before, self._read = self._read, {}
-        grown = {}
-        for name, read, _ in self._all():
-            self._read[name] = read
-            grown[name] = read - before.get(name, 0)
+        grown = {name: read - self._read.get(name, 0) for name, read, _ in self._all()}
         enough = max(least_bytes, max(grown.values(), default=0) // 2)
         ended = []
         for name, _, connection in self._all():

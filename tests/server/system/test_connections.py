@@ -49,6 +49,7 @@ def test_the_connection_of_which_most_was_read_is_ended_and_not_one_that_waits_t
     send(modest, 10_000, 10_000)
     send(waiting, 0, 60_000)
     assert connections.end_greediest(100_000) == []
+    connections.look()
     assert connections.end_greediest(1) == []
 
 
