@@ -242,9 +242,10 @@ def _options(config: Config) -> list[tuple[str, int]]:
         # A client that begins calls and resets them must answer a ping before it goes on.
         ("grpc.http2.ping_on_rst_stream_percent", 100),
         # A byte of a request may refer to an indexed header of 4 kB. Without the index, a header costs its
-        # length. This and the limit on metadata apply once the client has acknowledged our settings.
+        # length. This and the limit on metadata apply once the client has acknowledged our settings. Until
+        # then gRPC takes no more calls than are allowed at once, so a busy machine may take its time.
         ("grpc.http2.hpack_table_size.decoder", 0),
-        ("grpc.http2.settings_timeout", 5_000),
+        ("grpc.http2.settings_timeout", 15_000),
         ("grpc.server.max_pending_requests", MAX_PENDING),
         ("grpc.server.max_pending_requests_hard_limit", MAX_PENDING),
         # It would grow the window of every stream, and so what gRPC buffers of calls that are not read.
