@@ -19,10 +19,12 @@ from octofold_game.episodes import Episode, Episodes
 from octofold_game.replays import ReplayWriter
 from octofold_game.trajectories import Walk
 from playwright.sync_api import Route, expect
-from support.browsers import Visit
+from support.browsers import PATIENCE_MS, Visit
 from support.page_server import ADMIN_TOKEN, TOKEN, Server, Visitor
 from support.replays import corner_games, write_games, write_result
+from support.servers import write_model
 from support.shipped import newest
+from support.valued_graphs import valued
 from support.waiting import wait_for
 
 SWIFT = f"swift/{newest('swift').name}"
@@ -79,6 +81,23 @@ def test_an_open_page_follows_the_models_of_the_server(go: Visitor, server: Serv
         expect(select.locator("option")).to_have_count(2)
         expect(visit.page.locator("#play-advice .view")).to_have_count(8)
     shutil.rmtree(models / "mute")
+
+
+def test_the_value_of_a_network_stands_below_its_moves(
+    go: Visitor, server: Server, small_model: bytes
+) -> None:
+    models = server.folder / "models"
+    table = np.linspace(0, 4, 17, dtype=np.float32)  # a quarter for each exponent
+    graph = valued(small_model, table)
+    write_model(models, graph, "valued", symmetries=8, decision_rule="vote", value_unit="points")
+    with go("/?board=0112033447120a91") as visit:
+        server.reload()
+        said = visit.page.locator("#play-advice .legend-line")
+        expect(said).not_to_contain_text("value of the board")
+        visit.page.locator("#play-advice select").first.select_option("valued/1", timeout=PATIENCE_MS)
+        expect(said).to_contain_text("value of the board: 12 (unit: points)")
+        unload(server, "valued")
+    shutil.rmtree(models / "valued")
 
 
 def test_a_result_in_a_folder_is_watched_and_studied(go: Visitor, server: Server) -> None:

@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import numpy as np
 import onnx
-from octofold_game.contract.model import VALUE
+from octofold_game.contract.model import BOARDS, VALUE
 from onnx import TensorProto, helper, numpy_helper
 
 
 def valued(graph: bytes, table: np.ndarray, shape: tuple[str | int, ...] = ("N",)) -> bytes:
-    """The small graph of the server's tests with the output `value` behind the others.
+    """A graph that plays, with the output `value` behind the others.
 
     The value of a board is the sum over its cells of what the table says of their exponents.
     """
     model = onnx.load_from_string(graph)
-    model.graph.node.append(helper.make_node("Gather", ["table", "numbers"], ["worths"]))
-    model.graph.node.append(
-        helper.make_node("ReduceSum", ["worths", "cells"], [VALUE.name], keepdims=len(shape) - 1)
+    model.graph.node.extend(
+        [
+            helper.make_node("Cast", [BOARDS.name], ["indices"], to=TensorProto.INT32),
+            helper.make_node("Gather", ["table", "indices"], ["worths"]),
+            helper.make_node("ReduceSum", ["worths", "axis"], [VALUE.name], keepdims=len(shape) - 1),
+        ]
     )
-    model.graph.initializer.append(numpy_helper.from_array(table, "table"))
+    constants = {"table": table, "axis": np.array([1], np.int64)}
+    model.graph.initializer.extend(
+        numpy_helper.from_array(constant, name) for name, constant in constants.items()
+    )
     model.graph.output.append(helper.make_tensor_value_info(VALUE.name, TensorProto.FLOAT, shape))
     return bytes(model.SerializeToString())

@@ -34,13 +34,16 @@ class Options(JsonFlag, ModelFlags, ServerFlags):
         words="*",
     )
     tiles: bool = option(False, "read tiles (0, 2, 4, 8 ...) instead of exponents")
+    value: bool = option(
+        False, "print the value of each board, too, if the model is a network with a value head"
+    )
 
 
 def move(options: Options) -> None:
     """Print the move for the board on the command line, or one line of CSV for each line of standard input.
 
     Raises:
-        UsageError: the command line holds no board.
+        UsageError: the command line holds no board, or the model does not value boards.
         BoardTextError: a line is not a board.
         OctofoldError: a call failed.
     """
@@ -48,28 +51,31 @@ def move(options: Options) -> None:
     asked = asked_for(options.model, options.version)
     with options.servers() as found:
         served = found.select(*asked)
+        if options.value and (served.is_player or not served.value_unit):
+            raise UsageError(f"{served.title} has no value head: --value needs a network with one")
         boards = np.array([one], np.uint8) if one is not None else _typed(options.tiles, served)
-        answers = _answers(found.client, served, boards)
+        answers = _answers(found.client, served, boards, options.value)
         if options.json:
             print_json(
                 {
                     "model": served.model,
                     "version": served.version.version,
-                    "moves": [_described(number, shares, served) for number, shares in answers],
+                    "moves": [_described(served, *answer) for answer in answers],
                 }
             )
         elif one is not None:
-            ((number, shares),) = answers
+            ((number, shares, value),) = answers
             form = ",.6g" if served.is_player else ".1%"
             named = zip(MOVE_NAMES, shares, strict=True)
             said = ", ".join(f"{name} {share:{form}}" for name, share in named if math.isfinite(share))
             unit = f" {served.value_unit}" if said and served.is_player else ""
-            print(f"{_name(number)}  ({said}{unit})" if said else _name(number))
+            worth = "" if value is None else f"  value {value:,.6g}, unit: {served.value_unit}"
+            print((f"{_name(number)}  ({said}{unit})" if said else _name(number)) + worth)
         else:
-            print(",".join(("move", *MOVE_NAMES)))
-            for number, shares in answers:
-                told = (f"{share:.4f}" if math.isfinite(share) else "" for share in shares)
-                print(",".join((_name(number), *told)))
+            print(",".join(("move", *MOVE_NAMES, *(["value"] if options.value else []))))
+            for number, shares, value in answers:
+                told = [f"{share:.4f}" if math.isfinite(share) else "" for share in shares]
+                print(",".join((_name(number), *told, *([] if value is None else [f"{value:.6g}"]))))
 
 
 def _named(words: Sequence[str], tiles: bool) -> list[int]:
@@ -94,26 +100,32 @@ def _typed(tiles: bool, served: ServedModel) -> NDArray[np.uint8]:
 
 
 def _answers(
-    client: Client, served: ServedModel, boards: NDArray[np.uint8]
-) -> Iterator[tuple[int, list[float]]]:
-    """The number of the move for each board, and its four probabilities, or values if a player has some."""
+    client: Client, served: ServedModel, boards: NDArray[np.uint8], with_value: bool
+) -> Iterator[tuple[int, list[float], float | None]]:
+    """The number of the move for each board, and its four probabilities, or values if a player has some.
+
+    The last one is the value of the board, if it is asked for.
+    """
     for start in range(0, len(boards), BOARDS_A_CALL):
         answers = client.next_moves(
             boards[start : start + BOARDS_A_CALL],
             model=served.model,
             version=served.version.version,
+            with_value=with_value,
         )
         shares = answers.values if served.is_player else answers.probabilities
         if shares is None:
             shares = np.full((len(answers.moves), 4), -np.inf, np.float32)
-        yield from zip(answers.moves.tolist(), shares.tolist(), strict=True)
+        value = [None] * len(shares) if answers.value is None else answers.value.tolist()
+        yield from zip(answers.moves.tolist(), shares.tolist(), value, strict=True)
 
 
-def _described(number: int, shares: list[float], served: ServedModel) -> dict[str, Any]:
+def _described(served: ServedModel, number: int, shares: list[float], value: float | None) -> dict[str, Any]:
     told = [share if math.isfinite(share) else None for share in shares]
     return {
         "move": None if number < 0 else MOVE_NAMES[number],
         "values" if served.is_player else "probabilities": dict(zip(MOVE_NAMES, told, strict=True)),
+        **({} if value is None else {"value": value}),
     }
 
 

@@ -44,7 +44,7 @@ class ServedModel:
 
     @property
     def value_unit(self) -> str:
-        """What a player's values of moves count; empty if it has none."""
+        """Of the values of moves of a player, or of boards of a network with a value head; else empty."""
         return (self.version.card and self.version.card.value_unit) or ""
 
     @property

@@ -41,7 +41,7 @@ class AsyncClient:
         self._channel = asyncio_channel(target, credentials)
         self._metadata = credentials.metadata
         self._methods = methods_of(self._channel)
-        self._coalescers: dict[tuple[str, str], Coalescer] = {}
+        self._coalescers: dict[tuple[str, str, bool], Coalescer] = {}
         self._closed = False
 
     @property
@@ -56,11 +56,11 @@ class AsyncClient:
         model: str | None = None,
         version: str | int | None = None,
         search_seconds: float | None = None,
+        with_value: bool = False,
     ) -> NextMove:
         """The move for one board; see `Client.next_move`."""
-        return await self._drive(
-            self._calls.override(model=model, version=version).next_move(board, search_seconds)
-        )
+        calls = self._calls.override(model=model, version=version)
+        return await self._drive(calls.next_move(board, search_seconds, with_value))
 
     async def next_moves(
         self,
@@ -127,13 +127,14 @@ class AsyncClient:
 
     async def _ask(self, step: SendBoard) -> NextMove:
         asked = AskedByTask(step, self.target)
-        asks_for = step.model, step.version
+        asks_for = step.model, step.version, step.with_value
         coalescer = self._coalescers.get(asks_for)
         if coalescer is None:
             coalescer = self._coalescers[asks_for] = Coalescer(
                 self._calls.override(model=step.model, version=step.version),
                 lambda step: asyncio.create_task(self._call(step)),
                 servers_of(self.target),
+                step.with_value,
             )
         coalescer.ask(asked)
         return await asked.result()

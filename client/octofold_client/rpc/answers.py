@@ -29,6 +29,8 @@ class NextMove:
     """As in `NextMoves`."""
     positions: int | None = None
     """As in `NextMoves`."""
+    value: float | None = None
+    """As in `NextMoves`."""
 
 
 @dataclass(frozen=True)

@@ -136,7 +136,7 @@ class Client:
         self._channel = blocking_channel(target, credentials)
         self._metadata = credentials.metadata
         self._methods = methods_of(self._channel)
-        self._coalescers: dict[tuple[str, str], Coalescer] = {}
+        self._coalescers: dict[tuple[str, str, bool], Coalescer] = {}
         self._process = os.getpid()
         self._closed = False
 
@@ -152,19 +152,21 @@ class Client:
         model: str | None = None,
         version: str | int | None = None,
         search_seconds: float | None = None,
+        with_value: bool = False,
     ) -> NextMove:
         """The move for one board of exponents, `[16]` or `[4, 4]`.
 
         `model` and `version` replace those of the client for this call. A `model` without a `version` means
         its newest version. A player searches for `search_seconds`, above 0 and at most 60; without them, as
-        deep as its options say. Networks pass over them.
+        deep as its options say. Networks pass over them. `with_value` asks a network with a value head for
+        the value of the board, which costs it time.
 
         Raises:
             BoardError: the board is invalid.
             OctofoldError: the call failed.
         """
         calls = self._calls.override(model=model, version=version)
-        return self._begin(calls.next_move(board, search_seconds)).result()
+        return self._begin(calls.next_move(board, search_seconds, with_value)).result()
 
     def next_moves(
         self,
@@ -179,7 +181,6 @@ class Client:
         """The moves for one or more boards, `[N, 16]` or `[N, 4, 4]`; the arguments are as in `next_move`.
 
         `with_probabilities` asks a network for probabilities, and a player for values, depth and positions.
-        `with_value` asks a network with a value head for the value of each board, which costs it time.
         `search_seconds` are for each board.
 
         Raises:
@@ -256,12 +257,12 @@ class Client:
             return self._start_call(step)
         self._check_open()
         asked = AskedByThread(step, self.target)
-        asks_for = step.model, step.version
+        asks_for = step.model, step.version, step.with_value
         coalescer = self._coalescers.get(asks_for)
         if coalescer is None:
             calls = self._calls.override(model=step.model, version=step.version)
             coalescer = self._coalescers.setdefault(
-                asks_for, Coalescer(calls, self._start_call, servers_of(self.target))
+                asks_for, Coalescer(calls, self._start_call, servers_of(self.target), step.with_value)
             )
         coalescer.ask(asked)
         return asked

@@ -140,11 +140,14 @@ class Coalescer:
         calls: makes the requests.
         start: begins a call, or raises.
         servers: number of servers to which `start` spreads the calls.
+        with_value: whether the callers ask for the values of their boards, too.
     """
 
-    def __init__(self, calls: Calls, start: Callable[[Send], OpenCall], servers: int = 1) -> None:
+    def __init__(
+        self, calls: Calls, start: Callable[[Send], OpenCall], servers: int = 1, with_value: bool = False
+    ) -> None:
         self._most_others = 2 * servers - 1  # calls in flight while another one gathers
-        self._calls = calls
+        self._request = partial(calls.of_boards, with_value=with_value)
         self._start = start
         self._boards: deque[AskedBoard] = deque()
         self._groups: deque[Sequence[AskedBoard]] = deque()  # sent before the boards, each in its own call
@@ -167,7 +170,9 @@ class Coalescer:
         """Begin all calls that are due."""
         while group := self._next_group():
             try:
-                call = self._start(group.request(self._calls))
+                call = self._start(
+                    self._request([asked.board for asked in group.boards], group.seconds_left())
+                )
             except Exception as error:
                 self._land(group)
                 group.settle(error)
@@ -222,10 +227,9 @@ class _Group:
         for asked in boards:
             asked.group = self
 
-    def request(self, calls: Calls) -> Send:
-        # The latest deadline; callers with earlier ones leave before.
-        end = max(asked.end for asked in self.boards)
-        return calls.of_boards([asked.board for asked in self.boards], max(0.0, end - time.monotonic()))
+    def seconds_left(self) -> float:
+        """Until the latest deadline; callers with earlier ones leave before."""
+        return max(0.0, max(asked.end for asked in self.boards) - time.monotonic())
 
     def settle(self, outcomes: Sequence[NextMove] | BaseException) -> None:
         if isinstance(outcomes, BaseException):

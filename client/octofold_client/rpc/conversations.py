@@ -66,6 +66,7 @@ class SendBoard:
     timeout_seconds: float
     model: str = ""
     version: str = ""
+    with_value: bool = False
 
 
 @dataclass(frozen=True)
@@ -124,7 +125,9 @@ class Calls:
         changes = {name: value for name, value in changes.items() if value is not None}
         return replace(self, **changes) if changes else self
 
-    def next_move(self, board: ArrayLike, search_seconds: float | None = None) -> Conversation[NextMove]:
+    def next_move(
+        self, board: ArrayLike, search_seconds: float | None = None, with_value: bool = False
+    ) -> Conversation[NextMove]:
         """Ask for the move on a board of exponents, `[16]` or `[4, 4]`.
 
         Raises:
@@ -133,18 +136,19 @@ class Calls:
         """
         cells = _cells(board)
         if search_seconds is not None:
-            request = self._of_boards([cells])
+            request = self._of_boards([cells], with_value)
             request.search_time_us = _search_time_us(search_seconds)
             return self._ask_for("NextMoves", request, lambda response: answers_of(response, 1)[0])
         return self._ask(
-            lambda seconds: SendBoard(cells, seconds, self.model, self.version), lambda answer: answer
+            lambda seconds: SendBoard(cells, seconds, self.model, self.version, with_value),
+            lambda answer: answer,
         )
 
-    def of_boards(self, boards: Sequence[bytes], timeout_seconds: float) -> Send:
+    def of_boards(self, boards: Sequence[bytes], timeout_seconds: float, with_value: bool = False) -> Send:
         """One call for the boards of many `SendBoard` steps; `answers_of` splits its response."""
-        return Send("NextMoves", self._of_boards(boards), timeout_seconds)
+        return Send("NextMoves", self._of_boards(boards, with_value), timeout_seconds)
 
-    def _of_boards(self, boards: Sequence[bytes]) -> pb.NextMovesRequest:
+    def _of_boards(self, boards: Sequence[bytes], with_value: bool) -> pb.NextMovesRequest:
         return pb.NextMovesRequest(
             model=self.model,
             version=self.version,
@@ -152,6 +156,7 @@ class Calls:
             with_probabilities=True,
             with_votes=True,
             with_search=True,
+            with_value=with_value,
         )
 
     def next_moves(
@@ -277,11 +282,12 @@ def answers_of(response: pb.NextMovesResponse, n: int) -> list[NextMove]:
     except ValueError as error:
         raise _misfit(error) from None
     probabilities = repeat(_NO_PROBABILITIES) if many.probabilities is None else many.probabilities
+    value = repeat(None) if many.value is None else many.value.tolist()
     shared = (many.model, many.version, many.queue_us, many.inference_us)
     return [
-        NextMove(move, shares, row, *shared, *searched)
-        for move, shares, row, searched in zip(
-            many.moves.tolist(), probabilities, votes, _searched(many), strict=False
+        NextMove(move, shares, row, *shared, *searched, worth)
+        for move, shares, row, searched, worth in zip(
+            many.moves.tolist(), probabilities, votes, _searched(many), value, strict=False
         )
     ]
 

@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 from aiohttp import web
 from numpy.typing import NDArray
-from octofold_game.contract.model import parse_card
+from octofold_game.contract.model import VALUE, parse_card
 from octofold_game.rules import MOVE_NAMES
 from octofold_proto.errors import InvalidRequest
 
@@ -33,7 +33,7 @@ from octofold_server.web.files import INDEX, SECURITY_HEADERS, PageFiles
 from octofold_server.web.results import Results
 from octofold_server.web.views import Views
 
-ASKED = ("board", "model", "version", "search_time_us")
+ASKED = ("board", "model", "version", "search_time_us", "with_value")
 """What the address of a question about a board may contain."""
 
 NO_MOVE = "none"
@@ -102,15 +102,18 @@ class _Answers:
         )
 
     async def move(self, request: web.Request) -> web.Response:
+        with_value = request.query.get("with_value") == "true"
         try:
             with self._admission.call_slot():
-                call = await self._answered(request, MOVE_ALONE)
-            move = int(call.answer.moves.moves[0])
+                call = await self._answered(request, frozenset({VALUE.name}) if with_value else MOVE_ALONE)
+            answer = call.answer.moves
         except Exception as error:
             return _plain_failure(request, error)
-        return web.Response(
-            text=f"{MOVE_NAMES[move] if move >= 0 else NO_MOVE}\n", headers=_no_store(SECURITY_HEADERS)
-        )
+        move = int(answer.moves[0])
+        words = [MOVE_NAMES[move] if move >= 0 else NO_MOVE]
+        if with_value and answer.value is not None:
+            words.append(f"{answer.value[0]:.9g}")
+        return web.Response(text=f"{' '.join(words)}\n", headers=_no_store(SECURITY_HEADERS))
 
     async def views(self, request: web.Request) -> web.Response:
         loop = asyncio.get_running_loop()
@@ -127,6 +130,7 @@ class _Answers:
                 "probabilities": _first(answer.probabilities),
                 "votes": _first(answer.votes),
                 "legal": _first(answer.legal),
+                "value": _first(answer.value),
                 "values": _first(answer.values),
                 "value_unit": call.served.card.value_unit,
                 "depth": _first(answer.depth),
@@ -183,6 +187,8 @@ def _asked(request: web.Request) -> Request:
     time_us = query.get("search_time_us", "0")
     if not (time_us.isascii() and time_us.isdigit() and len(time_us) < 16):
         raise InvalidRequest("search_time_us is not a number of microseconds")
+    if query.get("with_value", "false") not in ("true", "false"):
+        raise InvalidRequest("with_value is not true or false")
     return Request(
         query.get("model", ""),
         query.get("version", ""),

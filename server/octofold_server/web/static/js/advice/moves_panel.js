@@ -91,6 +91,11 @@ function legend(asked, judge, worth, judged) {
   const parts = [key("is-model", `${asked.model.name}: ${bar}`)];
   if (!worth && asked.answer.values?.some(Number.isFinite)) parts.push(make("span", {}, `number: ${asked.model.value_unit} less than the best move`));
   if (worth) parts.push(make("span", {}, worth.isWhole ? `number: ${worth.unit}` : "number: points less than the best move"));
+  const { value } = asked.answer;
+  if (Number.isFinite(value)) {
+    const said = value.toLocaleString("en-US", { maximumSignificantDigits: 4 });
+    parts.push(make("span", {}, `value of the board: ${said} (unit: ${asked.model.value_unit})`));
+  }
   if (judge) parts.push(key("is-judge", `${judge.model.name}, the judge${judged ? `: −310 is a loss of 310 ${judged.unit}` : ""}`));
   return parts;
 }

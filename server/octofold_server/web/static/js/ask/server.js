@@ -34,6 +34,7 @@ export class Gone extends Error {}
  * @property {boolean[]} legal
  * @property {number[]} [values] of the four moves, in the model's unit; a player has them
  * @property {number} [depth] how many moves deep a player searched
+ * @property {number|null} [value] of the board, in the model's unit; a network with a value head has it
  * @property {number[][]|null} [views] each view's probabilities of the board's own moves
  * @property {string|null} [why_no_views] a clause, if there are none
  */
@@ -80,6 +81,7 @@ export class Server {
       legal: four("legal", i) ?? legalMoves(board),
       values: four("values", i),
       depth: found.depth?.[i],
+      value: found.value?.[i],
     }));
   }
 
