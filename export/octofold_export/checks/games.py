@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterable
-from typing import Protocol
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,10 @@ Scores = NDArray[np.float64]
 """`[G]`: of the same games in the same order, whoever played them."""
 
 _SEED = 4
+_FIRST_TURN = 128
+"""Moves of each game. Every later turn is as long as all before, as a large network is loaded for each."""
+
+Key = TypeVar("Key")
 
 
 class Mover(Protocol):
@@ -25,29 +29,76 @@ class Mover(Protocol):
         """A legal move for each of `[N, 16]` boards: `[N]`."""
 
 
-class OutOfTimeError(Exception):
-    """The games take too long."""
+@dataclass(frozen=True)
+class Match(Generic[Key]):
+    """What several players scored in the same games."""
+
+    scores: Mapping[Key, Scores]
+    "of all that had the time for a turn"
+    moves: int | None
+    "the games were stopped after this many; None: they are over"
 
 
-def play_scores(
-    player: Mover, games: Iterable[int], largest_exponent: int, end: float = float("inf")
-) -> Scores:
-    """The scores `[G]` of `player` in `games`, in their order.
+def play_match(
+    players: Mapping[Key, Callable[[], Mover]],
+    games: range,
+    largest_exponent: int,
+    is_late: Callable[[], bool],
+) -> Match[Key]:
+    """Play the same games with several players, in turns of equally many moves, until they end or it is late.
+
+    If it gets late, the scores are those after equally many moves of everybody: who loses early scores less.
 
     Raises:
-        ExportError: the player answers a board with numbers that are not finite.
-        OutOfTimeError: the games are not over at `end`, in seconds of `time.monotonic`.
+        ExportError: a player answers a board with numbers that are not finite.
     """
-    episodes = Episodes(_SEED, games, largest_exponent)
-    found: dict[int, int] = {}
-    while len(episodes.running):
-        try:
-            ended = episodes.step(player.next_moves(episodes.boards))
-        except IllegalMoveError as error:  # no other numbers than NaN make an illegal move
-            raise ExportError(
-                f"the network answers a board with numbers that are not finite ({error})"
-            ) from error
-        found.update((episode.game, episode.score) for episode in ended)
-        if time.monotonic() > end:
-            raise OutOfTimeError
-    return np.array([found[game] for game in sorted(found)], np.float64)
+    playing = {key: _Games(games, largest_exponent) for key in players}
+    scores: dict[Key, Scores] = {}
+    moves = 0
+    while not moves or any(each.are_running for each in playing.values()):
+        turn = moves or _FIRST_TURN
+        reached: dict[Key, Scores] = {}
+        for key, make in players.items():
+            if not playing[key].play(make, turn, is_late):
+                return Match(scores, moves) if scores else Match(reached, turn)
+            reached[key] = playing[key].scores
+        scores, moves = reached, moves + turn
+    return Match(scores, None)
+
+
+class _Games:
+    """The games of one player."""
+
+    def __init__(self, games: range, largest_exponent: int) -> None:
+        self._episodes = Episodes(_SEED, games, largest_exponent)
+        self._first = games.start
+        self._ended = np.zeros(len(games))
+
+    @property
+    def are_running(self) -> bool:
+        return len(self._episodes.running) > 0
+
+    @property
+    def scores(self) -> Scores:
+        """So far, or at the end."""
+        scores = self._ended.copy()
+        scores[self._episodes.running - self._first] = self._episodes.scores
+        return scores
+
+    def play(self, make: Callable[[], Mover], moves: int, is_late: Callable[[], bool]) -> bool:
+        """Make some moves in every running game, or return False when it is late."""
+        player = make() if self.are_running else None
+        for _ in range(moves):
+            if player is None or not self.are_running:
+                break
+            if is_late():
+                return False
+            try:
+                ended = self._episodes.step(player.next_moves(self._episodes.boards))
+            except IllegalMoveError as error:  # no other numbers than NaN make an illegal move
+                raise ExportError(
+                    f"the network answers a board with numbers that are not finite ({error})"
+                ) from error
+            for episode in ended:
+                self._ended[episode.game - self._first] = episode.score
+        return True

@@ -24,7 +24,7 @@ from octofold_game.player import Player
 from octofold_game.rules import legal_moves
 from octofold_players.expectimax.player import HeuristicExpectimaxPlayer
 
-from octofold_export.checks.games import play_scores
+from octofold_export.checks.games import play_match
 from octofold_export.checks.reference import Evaluate, PlainHead, PlainValue, plain_head
 from octofold_export.checks.runner import FoldedGraph
 from octofold_export.description.description import ACTIONS, Description
@@ -94,6 +94,7 @@ _MOST_SECONDS = 30.0  # for the other readings
 _CLEARLY = 4.0  # standard errors
 _PLAYED = 3  # readings that play against the described one
 _GAMES = 64
+_MOST_SECONDS_OF_GAMES = 120.0  # after them, the moves so far decide
 _KEPT = 23  # other readings in the card
 
 Hits = NDArray[np.float64]
@@ -248,18 +249,25 @@ def _reordered(
 
 def _problem(described: Reading, better: list[Reading], largest_exponent: int) -> str | None:
     """The first reading that scores clearly more in the same games, if there is one."""
-    if not better:
-        return None
-    own = play_scores(described, range(_GAMES), largest_exponent)
+    end = time.monotonic() + _MOST_SECONDS_OF_GAMES
     for reading in better:
-        scores = play_scores(reading, range(_GAMES), largest_exponent)
+        players = {each.name: partial(_itself, each) for each in (described, reading)}
+        match = play_match(players, range(_GAMES), largest_exponent, lambda: time.monotonic() > end)
+        if len(match.scores) < len(players):
+            continue  # no time even for the first moves
+        own, scores = match.scores[described.name], match.scores[reading.name]
         if _lead(scores, own) > _CLEARLY:
+            played = f"{_GAMES} games" if match.moves is None else f"{match.moves} moves of {_GAMES} games"
             whole = f"; the whole reading is {reading.flags}" if reading.flags else ""
             return (
                 f"with {reading.name} it scores {scores.mean():,.0f} points a game instead of "
-                f"{own.mean():,.0f} ({_GAMES} games, one view){whole}"
+                f"{own.mean():,.0f} ({played}, one view){whole}"
             )
     return None
+
+
+def _itself(reading: Reading) -> Reading:
+    return reading
 
 
 def _moves(scores: NDArray[np.float64], legal: NDArray[np.bool_]) -> NDArray[np.int8]:

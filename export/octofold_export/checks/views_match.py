@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from octofold_game.contract.model import Alternative, Alternatives, Interval, Rule
 
-from octofold_export.checks.games import Mover, OutOfTimeError, Scores, play_scores
+from octofold_export.checks.games import Match, Mover, Scores, play_match
 from octofold_export.checks.recording import Report
 
 MOST_SECONDS = 120.0
@@ -41,43 +41,50 @@ def choose_way(
     largest_exponent: int,
     report: Report,
     most_seconds: float = MOST_SECONDS,
+    clock: Callable[[], float] = time.monotonic,
 ) -> tuple[Way, Alternatives | None]:
     """Play the same games in every way, and choose the fewest views that lose nothing.
 
     These are the fewest whose paired 95% interval against the best way includes zero, and which lose less
     than 2% of its average. Ways that are clearly worse stop playing early, and all stop after `most_seconds`.
+    If not even the first games are over then, what they have scored after equally many moves decides.
     Returns the choice, and what the other ways scored.
 
     Raises:
         ExportError: a player answers a board with numbers that are not finite.
     """
-    end = time.monotonic() + most_seconds
+    end = clock() + most_seconds
     scores: dict[Way, Scores] = {}
     makers = dict(players)
     for number, size in enumerate(_ROUNDS):
-        games = range(sum(_ROUNDS[:number]), sum(_ROUNDS[:number]) + size)
-        played: dict[Way, Scores] = {}
-        try:
-            for way in makers:
-                played[way] = play_scores(makers[way](), games, largest_exponent, end)
-        except OutOfTimeError:
+        first = sum(_ROUNDS[:number])
+        match = play_match(makers, range(first, first + size), largest_exponent, lambda: clock() > end)
+        if match.moves is not None:
             if number:
-                break  # with the rounds that all have played
-            late = ", ".join(str(way) for way in makers if way not in played)
-            report(f"  no games were over in time with {late}")
-            makers = {way: make for way, make in makers.items() if way in played}
-        scores |= {way: np.concatenate([scores.get(way, np.empty(0)), played[way]]) for way in played}
-        if not scores:
-            report("  so the network is asked about 1 view; --symmetries sets another number")
-            return Way(1, "vote"), None
+                break  # with the rounds that are over
+            return _chosen_early(match, match.moves, makers, report)
+        scores |= {way: np.concatenate([scores.get(way, np.empty(0)), match.scores[way]]) for way in makers}
         best = _best(scores, len(scores[next(iter(makers))]))
         for way in list(makers) if number else ():  # the first games are too few to leave one out
             interval = _interval(scores[way] - scores[best])
             if interval is not None and interval[1] < 0:
                 del makers[way]
-        if len(makers) == 1 or time.monotonic() > end:
+        if len(makers) == 1 or clock() > end:
             break
     return _chosen(scores, makers, report)
+
+
+def _chosen_early(
+    match: Match[Way], moves: int, ways: Iterable[Way], report: Report
+) -> tuple[Way, Alternatives | None]:
+    """The choice if the time is over before the first games are."""
+    if missing := ", ".join(str(way) for way in ways if way not in match.scores):
+        report(f"  too slow to play {moves} moves in time: {missing}")
+    if not match.scores:
+        report("  so the network is asked about 1 view; --symmetries sets another number")
+        return Way(1, "vote"), None
+    report(f"  the time is over before the games are; the scores after {moves} moves decide")
+    return _chosen(match.scores, match.scores, report, moves)
 
 
 def _best(scores: Mapping[Way, Scores], games: int) -> Way:
@@ -86,7 +93,9 @@ def _best(scores: Mapping[Way, Scores], games: int) -> Way:
     return min(full, key=lambda way: (-full[way], way))
 
 
-def _chosen(scores: Mapping[Way, Scores], left: Iterable[Way], report: Report) -> tuple[Way, Alternatives]:
+def _chosen(
+    scores: Mapping[Way, Scores], left: Iterable[Way], report: Report, moves: int | None = None
+) -> tuple[Way, Alternatives]:
     games = max(map(len, scores.values()))
     best = _best(scores, games)
     average = float(scores[best].mean())
@@ -105,6 +114,7 @@ def _chosen(scores: Mapping[Way, Scores], left: Iterable[Way], report: Report) -
     return chosen, Alternatives(
         rows=tuple(_row(way, each, scores[chosen]) for way, each in sorted(scores.items()) if way != chosen),
         command="octofold-export --symmetries auto",
+        moves=moves,
     )
 
 

@@ -232,12 +232,14 @@ def _no_worse(card: Card) -> Iterator[str]:
 def _alternatives(card: Card) -> Iterator[str]:
     if card.alternatives is None:
         return
+    moves = card.alternatives.moves
     yield from (
         "",
         "## Other choices",
         "",
         "The same games with another export of the checkpoint or in another precision; differences are to",
         f"what is published, game by game. Measured with `{card.alternatives.command}`.",
+        *([] if moves is None else [f"The games were stopped after {moves:,} moves."]),
         "",
         "| views | rule | precision | games | average | difference |",
         "|---:|---|---|---:|---:|---:|",

@@ -291,12 +291,14 @@ class Alternative(msgspec.Struct, frozen=True, kw_only=True):
     """From the differences game by game."""
 
 
-class Alternatives(msgspec.Struct, frozen=True, kw_only=True):
+class Alternatives(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What other choices at export would score."""
 
     rows: tuple[Alternative, ...]
     command: str
     """Measures them again."""
+    moves: Count | None = None
+    """The games were stopped after this many; None: they were played to their ends."""
 
 
 class Card(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -7,6 +7,7 @@ import pytest
 from numpy.typing import NDArray
 from octofold_export.checks.games import Mover
 from octofold_export.checks.views_match import Way, choose_way
+from octofold_game.contract.model import Alternatives
 from octofold_game.rules import legal_moves
 from octofold_players.expectimax.player import HeuristicExpectimaxPlayer
 
@@ -54,3 +55,48 @@ def test_of_ways_that_play_equally_well_the_fewest_views_are_taken() -> None:
 def test_without_time_for_a_game_the_board_itself_is_the_only_view(seconds: float) -> None:
     way, alternatives = choose_way([(ONE, Good), (EIGHT_VOTE, Good)], 11, lambda _: None, seconds)
     assert (way, alternatives) == (ONE, None)
+
+
+class Slow:
+    """A player that takes a second of a simulated clock for each move."""
+
+    seconds = 0.0
+
+    def __init__(self, player: Mover) -> None:
+        self._player = player
+
+    def next_moves(self, boards: NDArray[np.uint8]) -> NDArray[np.int8]:
+        Slow.seconds += 1
+        return self._player.next_moves(boards)
+
+
+def slowly(
+    *players: tuple[Way, Callable[[], Mover]], seconds: float
+) -> tuple[Way, Alternatives | None, list[str]]:
+    lines: list[str] = []
+    slow = [(way, lambda make=make: Slow(make())) for way, make in players]
+    choice = choose_way(slow, 11, lines.append, seconds, clock=lambda: Slow.seconds)
+    return *choice, lines
+
+
+def test_if_no_game_is_over_in_time_the_moves_that_all_have_made_decide() -> None:
+    for players, chosen in (
+        ([(ONE, Good), (EIGHT_VOTE, Poor)], ONE),
+        ([(ONE, Poor), (EIGHT_VOTE, Good)], EIGHT_VOTE),
+        ([(ONE, Good), (EIGHT_VOTE, Good)], ONE),
+    ):
+        began = Slow.seconds
+        way, alternatives, lines = slowly(*players, seconds=600)
+        assert Slow.seconds - began <= 601
+        assert way == chosen
+        assert alternatives is not None
+        assert (alternatives.moves, len(alternatives.rows)) == (256, 1)
+        assert "  the time is over before the games are; the scores after 256 moves decide" in lines
+
+
+def test_ways_that_have_no_time_for_the_first_moves_are_named_and_left_out() -> None:
+    way, alternatives, lines = slowly((ONE, Poor), (EIGHT_VOTE, Good), (EIGHT_MEAN, Good), seconds=300)
+    assert way == EIGHT_VOTE
+    assert alternatives is not None
+    assert (alternatives.moves, len(alternatives.rows)) == (128, 1)
+    assert "  too slow to play 128 moves in time: 8 views by mean" in lines

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 import yaml
 from octofold_export.publishing.readme import describe
-from octofold_game.contract.model import Card, NoWorse, read_card
+from octofold_game.contract.model import Alternative, Alternatives, Card, NoWorse, read_card
 from support.shipped import newest
 
 SWIFT = newest("swift")
@@ -70,3 +70,11 @@ def test_the_limit_on_the_page_never_contradicts_the_margin(
         limit_error_rate=0.05,
     )
     assert shown in describe(msgspec.structs.replace(card, no_worse=found)).decode()
+
+
+def test_the_page_says_after_how_many_moves_games_were_stopped(card: Card, alternative: Alternative) -> None:
+    stopped = "The games were stopped after"
+    for moves, shown in ((None, False), (1_024, True)):
+        others = Alternatives(rows=(alternative,), command="octofold-export", moves=moves)
+        page = describe(msgspec.structs.replace(card, alternatives=others)).decode()
+        assert (f"{stopped} 1,024 moves." in page, stopped in page) == (shown, shown)
