@@ -12,8 +12,9 @@ import onnx
 import onnxruntime
 from numpy.typing import NDArray
 from octofold_game.contract.model import BOARDS, VALUE, VIEWS
+from octofold_game.errors import first_line
 
-from octofold_export.errors import ExportError, first_line
+from octofold_export.errors import ExportError
 from octofold_export.graph.weight_files import WeightFiles, new_session
 
 _NONE: Mapping[str, NDArray[np.float32]] = MappingProxyType({})

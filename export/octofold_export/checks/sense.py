@@ -20,6 +20,7 @@ import onnx
 from msgspec.structs import replace
 from numpy.typing import NDArray
 from octofold_game.contract.model import CARD_FILE, Card, CardError, Evidence, read_card
+from octofold_game.errors import first_line
 from octofold_game.player import Player
 from octofold_game.rules import legal_moves
 from octofold_players.expectimax.player import HeuristicExpectimaxPlayer
@@ -29,7 +30,7 @@ from octofold_export.checks.reference import Evaluate, PlainHead, PlainValue, pl
 from octofold_export.checks.runner import FoldedGraph
 from octofold_export.description.description import ACTIONS, Description
 from octofold_export.description.readings import flags_of, readings
-from octofold_export.errors import ExportError, first_line
+from octofold_export.errors import ExportError
 
 
 class PublishedModel:

@@ -19,6 +19,7 @@ import numpy as np
 import onnx
 import onnxruntime
 from numpy.typing import NDArray
+from octofold_game.errors import first_line
 from onnxruntime.quantization import (
     CalibrationDataReader,
     CalibrationMethod,
@@ -28,7 +29,7 @@ from onnxruntime.quantization import (
 )
 from onnxruntime.transformers.float16 import convert_float_to_float16
 
-from octofold_export.errors import ExportError, first_line
+from octofold_export.errors import ExportError
 from octofold_export.graph.weight_files import WeightFiles
 from octofold_export.quiet import quiet
 

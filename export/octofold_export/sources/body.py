@@ -15,9 +15,10 @@ import numpy as np
 import onnx
 import onnxruntime
 from numpy.typing import NDArray
+from octofold_game.errors import first_line
 from onnx import helper, inliner, numpy_helper, version_converter
 
-from octofold_export.errors import ExportError, first_line
+from octofold_export.errors import ExportError
 from octofold_export.graph import weight_files
 from octofold_export.graph.builder import OPSET
 from octofold_export.graph.weight_files import LARGE_TENSOR_BYTES, WeightFiles

@@ -11,13 +11,14 @@ from typing import Any, Protocol
 import numpy as np
 import onnx
 from numpy.typing import NDArray
+from octofold_game.errors import first_line
 
 from octofold_export.checks.reference import Evaluate, network_evaluation
 from octofold_export.description.description import Description
 from octofold_export.description.encoding import encode
 from octofold_export.description.hints import AnswersHints, Hints, ReadsHints, merged
 from octofold_export.description.inference import Network, NoBatchError, complete
-from octofold_export.errors import ExportError, first_line
+from octofold_export.errors import ExportError
 from octofold_export.graph.bodies import DescribedBody
 from octofold_export.graph.heads import Evaluator
 from octofold_export.graph.weight_files import WeightFiles, in_files

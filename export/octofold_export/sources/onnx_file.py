@@ -13,12 +13,13 @@ import numpy as np
 import onnx
 from google.protobuf.message import DecodeError
 from numpy.typing import NDArray
+from octofold_game.errors import first_line
 from octofold_game.system.files import open_regular, read_regular
 from onnx import TensorProto, helper, numpy_helper
 
 from octofold_export.description.description import ElementType
 from octofold_export.description.inference import NetworkError
-from octofold_export.errors import ExportError, first_line
+from octofold_export.errors import ExportError
 from octofold_export.graph.weight_files import (
     LARGE_BYTES,
     LARGE_TENSOR_BYTES,

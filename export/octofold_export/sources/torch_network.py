@@ -13,12 +13,13 @@ from typing import Any, cast
 import onnx
 import torch
 from numpy.typing import NDArray
+from octofold_game.errors import first_line
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves  # as the converter flattens answers; there is no public one
 
 from octofold_export.description.description import ElementType
 from octofold_export.description.inference import NetworkError
-from octofold_export.errors import ExportError, first_line
+from octofold_export.errors import ExportError
 from octofold_export.graph.builder import OPSET
 from octofold_export.graph.weight_files import WeightFiles
 from octofold_export.quiet import quiet

@@ -17,9 +17,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from octofold_game.errors import first_line
 from torch import nn
 
-from octofold_export.errors import ExportError, first_line
+from octofold_export.errors import ExportError
 from octofold_export.sources.file_kinds import SB3_FILES, advice, check_size, kind_of
 
 _MOST_CLASSES = 200
