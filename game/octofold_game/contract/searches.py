@@ -44,6 +44,14 @@ class Evaluator(Protocol):
         ...
 
 
+def padded(boards: NDArray[np.uint8], rows: int = 4) -> NDArray[np.uint8]:
+    """Boards `[N, 16]`, and empty ones behind them if they are less than `rows`.
+
+    On a CPU, onnxruntime rounds the products of less than four rows in another way.
+    """
+    return np.pad(boards, ((0, max(0, rows - len(boards))), (0, 0)))
+
+
 class Limits(NamedTuple):
     """What a search may spend on each board."""
 

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from octofold_game.commands.extras import install_command
 from octofold_game.contract.model import BOARDS, CARD_FILE, PROBABILITIES, VALUE, read_card
+from octofold_game.contract.searches import padded
 from octofold_game.errors import first_line
 from octofold_game.system.processors import usable_cores
 
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
     from onnxruntime import InferenceSession
 
 _OUTPUTS = [PROBABILITIES.name, VALUE.name]
-LEAST_ROWS = 4
-"""onnxruntime rounds the products of fewer rows in another way."""
 
 
 class NetworkVersion:
@@ -61,9 +60,8 @@ class NetworkVersion:
         """As `Evaluator`: `probabilities` or `value`."""
         if output not in _OUTPUTS:
             raise OptionError(f"{self._file} is not asked for {output!r}, only for {' and '.join(_OUTPUTS)}")
-        padded = np.pad(boards, ((0, max(0, LEAST_ROWS - len(boards))), (0, 0)))
         try:
-            answers = self._session.run(_OUTPUTS, {BOARDS.name: padded})
+            answers = self._session.run(_OUTPUTS, {BOARDS.name: padded(boards)})
         except Exception as error:  # onnxruntime's exceptions have no other base class
             raise OptionError(f"{self._file} failed: {first_line(error)}") from error
         answer: NDArray[np.float32] = answers[_OUTPUTS.index(output)][: len(boards)]

@@ -6,14 +6,12 @@ import numpy as np
 import onnxruntime
 from numpy.typing import NDArray
 from octofold_game.contract.model import BOARDS, PROBABILITIES, VALUE
+from octofold_game.contract.searches import padded
 from octofold_proto.onnx import graph_pb2 as onnx
 
 from octofold_server.backends.backend import BackendError, Layout, Tensors
 from octofold_server.backends.onnx_pruning import keep_outputs
 from octofold_server.backends.onnx_session import new_session
-
-LEAST_ROWS = 4
-"""On a CPU, onnxruntime rounds the products of fewer rows in another way."""
 
 DEVICE_ROWS = 2048
 """A GPU always gets so many: it chooses how to multiply by their number, and rounds accordingly."""
@@ -59,12 +57,11 @@ class OnnxEvaluator:
         session = self._sessions.get(output)
         if session is None:
             raise BackendError(f"the network has no output {output!r}")
-        least = LEAST_ROWS if self._on_host else DEVICE_ROWS
         most = max(1, len(boards)) if self._on_host else DEVICE_ROWS
         answers = []
         for start in range(0, max(1, len(boards)), most):  # without boards, one piece tells the shape
             piece = boards[start : start + most]
-            padded = np.pad(piece, ((0, max(0, least - len(piece))), (0, 0)))
-            answers.append(session.run([output], {BOARDS.name: padded})[0][: len(piece)])
+            filled = padded(piece) if self._on_host else padded(piece, DEVICE_ROWS)
+            answers.append(session.run([output], {BOARDS.name: filled})[0][: len(piece)])
         answer: NDArray[np.float32] = answers[0] if len(answers) == 1 else np.concatenate(answers)
         return answer
