@@ -134,7 +134,15 @@ def test_the_digest_is_of_the_weights_and_the_options_and_not_of_the_path(tmp_pa
 def test_what_it_cannot_play_is_named(tmp_path: Path) -> None:
     net = written(tmp_path / "net")
     cnn = written(tmp_path / "cnn", network={"kind": "q_network", "form": "simple", "value_scale": 20})
+    for version in ("2", "10"):
+        (tmp_path / "model" / version).mkdir(parents=True)
+        (tmp_path / "model" / version / "card.json").touch()
     for spec, message in (
+        (
+            f"lazyzero:{tmp_path}/model",
+            f"player lazyzero:{tmp_path}/model: {tmp_path}/model is a model; name a version of it: "
+            f"lazyzero:{tmp_path}/model/10",
+        ),
         (
             f"lazyzero:{tmp_path}/nowhere",
             f"player lazyzero:{tmp_path}/nowhere: there is no {tmp_path}/nowhere",

@@ -85,9 +85,13 @@ class LazyZeroPlayer(ValuePlayer):
     @cached_property
     def network(self) -> NetworkVersion | CheckpointNetwork:
         """What answers the questions of the rollouts."""
-        if not (self.checkpoint / CARD_FILE).exists():
-            return CheckpointNetwork(self.checkpoint)
-        return NetworkVersion(self.checkpoint)
+        if (self.checkpoint / CARD_FILE).exists():
+            return NetworkVersion(self.checkpoint)
+        names = [card.parent.name for card in self.checkpoint.glob(f"*/{CARD_FILE}")]
+        if versions := [int(name) for name in names if name.isdecimal()]:
+            newest = self.checkpoint / str(max(versions))
+            raise OptionError(f"{self.checkpoint} is a model; name a version of it: {self.kind}:{newest}")
+        return CheckpointNetwork(self.checkpoint)
 
     @cached_property
     def _search(self) -> PolicyRollouts:
