@@ -116,6 +116,7 @@ def _strangers_plan(source: Source, options: ExportOptions, report: Report) -> t
     Raises:
         GateError: the description makes no sense, and the user has not accepted it.
     """
+    Plan(source, options, "vote", 1).graph(source.fp32)  # what cannot be folded is refused before any game
     description, boards = source.description, _judged_boards(source, options)
     spread = measured_spread(description, source.evaluate, boards)
     evidence = _check_description(source, options, boards, report)

@@ -128,6 +128,19 @@ class ViewedCNN(nn.Module):
         return logits
 
 
+class Bagged(nn.Module):
+    """Adds up a row for each cell, as tables of n-tuples do; torch makes a loop over the boards of it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rows = nn.EmbeddingBag(16 * 18, 12, mode="sum")
+        self.out = nn.Linear(12, 4)
+
+    def forward(self, exponents: Tensor) -> Tensor:
+        logits: Tensor = self.out(functional.relu(self.rows(exponents + 18 * torch.arange(16))))
+        return logits
+
+
 class Squeezed(nn.Module):
     """Drops a batch of one."""
 

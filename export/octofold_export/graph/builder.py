@@ -154,5 +154,6 @@ def _forget_inner_shapes(graph: onnx.GraphProto) -> None:
             for inner in (*graphs, *attribute.graphs):
                 del inner.value_info[:]
                 for output in inner.output:
-                    output.type.tensor_type.ClearField("shape")
+                    if output.type.HasField("tensor_type"):  # and not a sequence, as of nn.EmbeddingBag
+                        output.type.tensor_type.ClearField("shape")
                 _forget_inner_shapes(inner)

@@ -73,6 +73,7 @@ class Shape:
 
 SHAPES = {
     "view": Shape("ViewedCNN", planes),
+    "EmbeddingBag": Shape("Bagged", exponents),
     "squeeze": Shape("Squeezed", floats, {"reads.kind": "exponents"}),
     "int(x.shape[0])": Shape("IntegerBatch", exponents),
     "int(x.shape[0]) of torch": Shape("IntegerBatchOfTorch", exponents),

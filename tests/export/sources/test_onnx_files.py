@@ -169,8 +169,22 @@ def test_a_batch_that_cannot_be_freed_is_refused_by_name(
     assert not (tmp_path / "models").exists()
 
 
+Link = Callable[[Path, Path], None]
+
+
+def keep_as_a_hub(file: Path, link: Link) -> None:
+    """Move a file to the store of a model hub, with a link to it in its place."""
+    stored = file.parent / "blobs" / file.name
+    stored.parent.mkdir(exist_ok=True)
+    file.replace(stored)
+    link(stored, file)
+
+
+@pytest.mark.parametrize(
+    "link", [os.rename, os.symlink, os.link], ids=["files", "symbolic links", "hard links"]
+)
 def test_tensors_in_a_file_beside_the_model_are_read_and_count_for_its_digest(
-    weights: Weights, lessons: Lessons, lessons_file: Path, tmp_path: Path
+    link: Link, weights: Weights, lessons: Lessons, lessons_file: Path, tmp_path: Path
 ) -> None:
     digests: list[str] = []
     for factor in (1, 1.5):
@@ -178,7 +192,10 @@ def test_tensors_in_a_file_beside_the_model_are_read_and_count_for_its_digest(
         onnx.save(
             model, tmp_path / "linear.onnx", save_as_external_data=True, location="w.bin", size_threshold=0
         )
+        for name in ("linear.onnx", "w.bin"):
+            keep_as_a_hub(tmp_path / name, link)
         assert publish(tmp_path / "linear.onnx", lessons_file) == 0
+        (tmp_path / "linear.onnx").unlink()
         (tmp_path / "w.bin").unlink()
         version = tmp_path / "models/linear" / str(len(digests) + 1)
         check_moves(version / "model.onnx", weights * np.float32(factor), lessons.boards[:300])

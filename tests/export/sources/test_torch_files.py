@@ -33,6 +33,7 @@ class Linear(nn.Module):
         self.out = nn.Linear(256, outputs, bias=False)
 
     def forward(self, cells: Tensor) -> Tensor:
+        print("forward", cells.shape)
         return self.out(cells)
 
 
