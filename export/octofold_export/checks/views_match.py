@@ -47,7 +47,8 @@ def choose_way(
 
     These are the fewest whose paired 95% interval against the best way includes zero, and which lose less
     than 2% of its average. Ways that are clearly worse stop playing early, and all stop after `most_seconds`.
-    If not even the first games are over then, what they have scored after equally many moves decides.
+    If not even the first games are over then, the intervals of what they have scored after equally many moves
+    decide.
     Returns the choice, and what the other ways scored.
 
     Raises:
@@ -103,7 +104,8 @@ def _chosen(
     def good_enough(way: Way) -> bool:
         interval = _interval(scores[way] - scores[best])
         covers = interval is None or interval[0] <= 0 <= interval[1]
-        return covers and float(scores[way].mean()) > (1 - _LARGEST_LOSS) * average
+        # Of games that were stopped, the averages differ by who merges when.
+        return covers and (moves is not None or float(scores[way].mean()) > (1 - _LARGEST_LOSS) * average)
 
     chosen = min(
         (way for way in left if good_enough(way)), key=lambda way: (way.symmetries, -scores[way].mean())

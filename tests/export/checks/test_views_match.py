@@ -20,6 +20,15 @@ class Good:
         return moves
 
 
+class Other(Good):
+    """Differs from the sensible player in a few moves."""
+
+    def next_moves(self, boards: NDArray[np.uint8]) -> NDArray[np.int8]:
+        moves = super().next_moves(boards)
+        others = legal_moves(boards).argmax(axis=1).astype(np.int8)
+        return np.where(boards.sum(axis=1) % 16 == 0, others, moves)
+
+
 class Poor:
     """Plays the first legal move."""
 
@@ -84,6 +93,7 @@ def test_if_no_game_is_over_in_time_the_moves_that_all_have_made_decide() -> Non
         ([(ONE, Good), (EIGHT_VOTE, Poor)], ONE),
         ([(ONE, Poor), (EIGHT_VOTE, Good)], EIGHT_VOTE),
         ([(ONE, Good), (EIGHT_VOTE, Good)], ONE),
+        ([(ONE, Other), (EIGHT_VOTE, Good)], ONE),
     ):
         began = Slow.seconds
         way, alternatives, lines = slowly(*players, seconds=600)
