@@ -7,11 +7,11 @@ missing, as does what needs neither.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import redirect_stdout
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, NoReturn, cast
 
 from octofold_game.commands.command_line import Parser
 from octofold_game.commands.completion import add_completion
@@ -46,6 +46,18 @@ The published graph takes raw boards and returns legal moves in any ONNX runtime
 gives the network's own answers and turns its answer when the board is turned; int8 and fp16 only if they keep
 99% of the moves. docs/export.md describes every source and every field of a description.
 """
+
+
+class _Parser(Parser):
+    def _refuse(self, unknown: Iterable[str]) -> NoReturn:
+        """Refuse words that are no options; a file's name alone does not say what the file is."""
+        for word in unknown:
+            if not word.startswith("-") and Path(word).exists():
+                self.fail(
+                    f"{word} needs a flag before it that says what it is: --onnx, --torchscript, "
+                    "--exported-program, --sb3, --checkpoint, --ntuple, or --weights with --module"
+                )
+        super()._refuse(unknown)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -86,14 +98,17 @@ def parse(arguments: Sequence[str] | None = None) -> tuple[Flags, Hints]:
     Raises:
         SystemExit: with code 2, after one line on standard error, if they are wrong.
     """
-    parser = Parser(
+    parser = _Parser(
         prog="octofold-export",
-        usage="octofold-export SOURCE --name NAME [options]",
+        usage="octofold-export --SOURCE ... --name NAME [options]",
         description="Publish a trained network as a model that plays 2048 from raw boards.",
         epilog=_EPILOG,
     )
     add_completion(parser)
     flags = read(Flags, parser, arguments)
+    for name in ("weights", "encoder"):
+        if (value := getattr(flags, name)) is not None and flags.module is None:
+            parser.fail(f"{flag_of(name)} {value} needs --module package.module:callable")
     has_task = any(getattr(flags, task) is not None for task in (*_SOURCES, "record_strength"))
     if not has_task and not _only_signs(flags):
         sources = ", ".join(map(flag_of, _SOURCES))
@@ -105,9 +120,6 @@ def parse(arguments: Sequence[str] | None = None) -> tuple[Flags, Hints]:
     for name, needed in _NEEDS:
         if getattr(flags, name) and getattr(flags, needed) is None:
             parser.fail(f"{flag_of(name)} needs {flag_of(needed)}")
-    for name in ("weights", "encoder"):
-        if (value := getattr(flags, name)) is not None and flags.module is None:
-            parser.fail(f"{flag_of(name)} {value} needs --module package.module:callable")
     if flags.record_strength is not None:
         _refuse(parser, flags, _OF_AN_EXPORT, "is for an export; --record-strength exports nothing")
         _refuse(parser, flags, _OF_A_NEW_VERSION, "is for a new version; --record-strength publishes none")

@@ -22,6 +22,9 @@ FOR_A_NEW_VERSION = [
     ("flags", "message"),
     [
         ([], "nothing to export"),
+        (["--weights", "net.pt", "--name", "a"], "--weights net.pt needs --module package.module:callable"),
+        ([__file__, "--name", "a"], "needs a flag before it that says what it is: --onnx, --torchscript"),
+        (["net.pt", "--name", "a"], "unexpected argument 'net.pt'"),
         (["--checkpoint", "a"], "--name is required"),
         (
             ["--checkpoint", "a", "--name", "b", "--version", "0"],

@@ -117,7 +117,9 @@ def _reads(hints: ReadsHints, network: Network) -> Reads:
             "which with --input, --layout and --planes, or in a description file"
         )
     declared = "" if network.shape is None else f" (it declares {_declared(network)})"
-    described = ", ".join(f"{name} {value}" for name, value in given(hints).items())
+    described = ", ".join(
+        f"{'input' if name == 'kind' else name} {value}" for name, value in given(hints).items()
+    )
     if len(refused) == 1 and not _takes_one(hints, network):
         raise ExportError(
             f"the network does not take {described or 'boards'}{declared}: {refused.popitem()[1]}"

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from octofold_game.commands.suggestions import did_you_mean
 from torch import Tensor, nn
 
 from octofold_export.errors import ExportError
@@ -95,7 +96,8 @@ def _found(place: str, flag: str) -> Any:
     try:
         return getattr(imported, name)
     except AttributeError as error:
-        raise ExportError(f"{package} has no {name!r}") from error
+        meant = did_you_mean(name, vars(imported))
+        raise ExportError(f"{package} has no {name!r}{meant}") from error
 
 
 def _called(place: str) -> nn.Module:

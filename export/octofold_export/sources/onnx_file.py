@@ -13,6 +13,7 @@ import numpy as np
 import onnx
 from google.protobuf.message import DecodeError
 from numpy.typing import NDArray
+from octofold_game.commands.suggestions import similar
 from octofold_game.errors import first_line
 from octofold_game.system.files import open_regular, read_regular
 from onnx import TensorProto, helper, numpy_helper
@@ -167,7 +168,8 @@ def _size(file: Path) -> int:
     try:
         return file.stat().st_size
     except OSError as error:
-        raise ExportError(f"{file}: {error.strerror}") from error
+        meant = similar(file) if isinstance(error, FileNotFoundError) else ""
+        raise ExportError(f"{file}: {error.strerror}{meant}") from error
 
 
 def _tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from octofold_game.commands.suggestions import similar
 from octofold_game.errors import first_line
 from torch import nn
 
@@ -49,7 +50,8 @@ def read_file(file: Path) -> bytes:
         check_size(file, file.stat().st_size)
         content = file.read_bytes()
     except OSError as error:
-        raise ExportError(f"{file}: {error.strerror}") from error
+        meant = similar(file) if isinstance(error, FileNotFoundError) else ""
+        raise ExportError(f"{file}: {error.strerror}{meant}") from error
     if not content:
         raise ExportError(f"{file}: the file is empty")
     try:  # torch writes zip files without compression; others may unpack to any size

@@ -18,8 +18,13 @@ def missing(path: Path) -> str:
     """Which path is not there, or which folder above it, and what was probably meant."""
     while not path.parent.exists():
         path = path.parent
+    return f"there is no {path}{similar(path)}"
+
+
+def similar(path: Path) -> str:
+    """Such as "; did you mean runs/net.pt?", of what lies beside a path that is not there."""
     names: list[str] = []
-    with suppress(OSError):  # a folder that must not be read, or a file
+    with suppress(OSError):  # a folder that must not be read or is not there, or a file
         names = [each.name for each in path.parent.iterdir()]
     close = get_close_matches(path.name, names, 1)
-    return f"there is no {path}" + (f"; did you mean {path.parent / close[0]}?" if close else "")
+    return f"; did you mean {path.parent / close[0]}?" if close else ""

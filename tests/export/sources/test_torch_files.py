@@ -241,6 +241,13 @@ def test_a_network_that_has_learned_nothing_is_published_with_a_warning(
         (["--module", "absent_package:Linear"], "absent_package cannot be imported: ModuleNotFoundError"),
         (["--module", "syntax_error:Linear"], "syntax_error cannot be imported: SyntaxError"),
         (["--module", "HERE:Cubic"], "has no 'Cubic'"),
+        (["--module", "HERE:linear"], "has no 'linear'; did you mean Linear?"),
+        (["--module", "HERE:Linear", "--weights", "linaer.pt"], "directory; did you mean linear.pt?"),
+        (["--onnx", "linaer.pt"], "linaer.pt: No such file or directory; did you mean linear.pt?"),
+        (
+            ["--module", "HERE:Linear", "--input", "tiles"],
+            "the network does not take input tiles, layout flat",
+        ),
         (["--module", "Linear"], "must be package.module:callable, got 'Linear'"),
         (
             ["--module", "nets/HERE.py:Linear"],
