@@ -66,6 +66,29 @@ def prepare(
         ExportError: the batch size is fixed, the answers are random or not finite, or the opset cannot be
             converted to `OPSET` or newer.
     """
+    declared = model.graph.input[0].type.tensor_type.shape.dim if len(model.graph.input) == 1 else ()
+    size = declared[0].dim_value if declared else 0
+    try:
+        return _prepared(model, outputs, example, files, everywhere=size == ODD_BATCH)
+    except ExportError as error:
+        if size in (0, ODD_BATCH) or "fixed batch size" not in str(error):
+            raise
+        first = error
+    try:  # the checks find out where a number only happens to be that of the batch
+        return _prepared(model, outputs, example, files, everywhere=True)
+    except ExportError:
+        advice = "export the file with a free batch size, by dynamic_shapes or dynamic_axes"
+        raise ExportError(f"{first}; {advice}") from first
+
+
+def _prepared(
+    model: onnx.ModelProto,
+    outputs: Sequence[str],
+    example: NDArray[Any],
+    files: WeightFiles | None,
+    *,
+    everywhere: bool,
+) -> onnx.ModelProto:
     body = (
         inliner.inline_local_functions(model)
         if model.functions
@@ -74,7 +97,7 @@ def prepare(
     body.ir_version = max(body.ir_version, _LOWEST_IR_VERSION)
     by_name = {value.name: value for value in body.graph.output}
     _keep(body.graph, [by_name[name] for name in outputs])
-    _free_batch(body, example)
+    _free_batch(body, example, everywhere=everywhere)
     body = _modern(body)
     body = _folded(body, files)
     _check_answers(body, example, files)
@@ -115,17 +138,17 @@ def reads(node: onnx.NodeProto) -> Iterable[str]:
                 yield from reads(inner)
 
 
-def _free_batch(body: onnx.ModelProto, example: NDArray[Any]) -> None:
+def _free_batch(body: onnx.ModelProto, example: NDArray[Any], *, everywhere: bool) -> None:
     """Give input and output a free batch size, also in constants that depend on it.
 
-    These are shapes that begin with the batch size. Multiples of `ODD_BATCH` are found elsewhere, too, and
-    constants that repeat themselves so often are shortened.
+    These are shapes that begin with the batch size. With `everywhere`, they are also those with a multiple of
+    it at any place, and constants that repeat themselves so often are shortened.
     """
     (given,) = body.graph.input
     declared = given.type.tensor_type.shape.dim
     size = declared[0].dim_value if declared else 0
     if size:
-        _free_constants(body, size)
+        _free_constants(body, size, everywhere=everywhere)
     del declared[:]
     for length in example.shape:
         declared.add(dim_value=length)
@@ -135,7 +158,7 @@ def _free_batch(body: onnx.ModelProto, example: NDArray[Any]) -> None:
         result.type.tensor_type.ClearField("shape")
 
 
-def _free_constants(body: onnx.ModelProto, size: int) -> None:
+def _free_constants(body: onnx.ModelProto, size: int, *, everywhere: bool) -> None:
     constants = {tensor.name: tensor for tensor in body.graph.initializer}
     for node in body.graph.node:
         if node.op_type == "Constant" and node.attribute[0].name == "value":
@@ -148,8 +171,9 @@ def _free_constants(body: onnx.ModelProto, size: int) -> None:
             continue
         values = numpy_helper.to_array(target).copy()
         fixed = values == size
-        fixed[1:] = False
-        if size == ODD_BATCH:
+        if not everywhere:
+            fixed[1:] = False
+        elif size > 1:
             fixed = (values > 0) & (values % size == 0)
         if fixed.sum() != 1:
             continue
@@ -158,7 +182,7 @@ def _free_constants(body: onnx.ModelProto, size: int) -> None:
         values[fixed] = -1 if node.op_type == "Reshape" else 1
         if (values == -1).sum() <= 1:
             target.CopyFrom(numpy_helper.from_array(values, target.name))
-    if size != ODD_BATCH:
+    if not everywhere or size == 1:
         return
     others = {name for node in body.graph.node if node.op_type not in _BROADCASTING for name in node.input}
     for name in constants.keys() - others:

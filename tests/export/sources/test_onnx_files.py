@@ -111,6 +111,20 @@ def branching(file: Path, weights: Weights) -> None:
     save(file, nodes, [numpy_helper.from_array(weights, "weights"), zero])
 
 
+def batch_inside(file: Path, weights: Weights) -> None:
+    """Multiples of a fixed batch size stand behind other sizes, as in attention over several boards."""
+    shapes = {"doubled": [128, 12], "single": [256, 6]}
+    nodes = [
+        helper.make_node("Transpose", ["cells"], ["by_cell"], perm=[1, 0]),
+        helper.make_node("Reshape", ["by_cell", "doubled"], ["halves"]),
+        helper.make_node("Reshape", ["halves", "single"], ["again"]),
+        helper.make_node("Transpose", ["again"], ["boards"], perm=[1, 0]),
+        helper.make_node("MatMul", ["boards", "weights"], ["policy"]),
+    ]
+    constants = [numpy_helper.from_array(np.array(shape), name) for name, shape in shapes.items()]
+    save(file, nodes, [*constants, numpy_helper.from_array(weights, "weights")], shape=(6, 256))
+
+
 def linear(**dialect: Any) -> Callable[[Path, Weights], None]:
     return lambda file, weights: onnx.save(linear_model(weights, **dialect), file)
 
@@ -120,6 +134,7 @@ def linear(**dialect: Any) -> Callable[[Path, Weights], None]:
     [
         *((linear(opset=opset), []) for opset in (9, 13, 18, 21)),
         (linear(batch=5), []),
+        (batch_inside, READS),
         (old, READS),
         (shapeless, READS),
         (foreign, READS),
@@ -131,6 +146,7 @@ def linear(**dialect: Any) -> Callable[[Path, Weights], None]:
         "opset 18",
         "opset 21",
         "fixed batch",
+        "fixed batch inside",
         "old",
         "shapeless",
         "foreign",
@@ -166,6 +182,7 @@ def test_a_batch_that_cannot_be_freed_is_refused_by_name(
     assert publish(tmp_path / "linear.onnx", lessons_file) == 1
     (line,) = capsys.readouterr().err.splitlines()
     assert "works for a fixed batch size only" in line
+    assert line.endswith("; export the file with a free batch size, by dynamic_shapes or dynamic_axes")
     assert not (tmp_path / "models").exists()
 
 
