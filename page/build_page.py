@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import re
 import shutil
 import sys
@@ -20,8 +19,9 @@ from typing import Any
 
 from octofold_game.contract.model import TEMPERATURE, Card, CardError, Precision, read_card
 from octofold_game.drawing.viewer import viewer_files
+from octofold_game.drawing.viewer.script import with_all_it_needs
 from octofold_server.web.about import described
-from octofold_server.web.files import VIEWER
+from octofold_server.web.files import INDEX, VIEWER
 
 HERE = Path(__file__).parent
 PACKAGE = HERE / "node_modules" / "onnxruntime-web" / "dist"
@@ -43,10 +43,12 @@ SEARCH, CUTOFF = "expectimax", 0.0001
 LARGEST_SEARCHED = 15
 """The largest exponent on its boards."""
 LIST = "models.json"
+MAIN = "page/js/main.js"
+NEEDED = (MAIN, "page/js/ask/browser.js")
+"""The modules of every visit."""
 SHEET = "page/css/all.css"
-"""All style sheets of the page: each request takes its time on a phone."""
+"""All style sheets of the page. On a phone, each request takes its time."""
 _SHEETS = re.compile(r' *<link rel="stylesheet" href="([^"]+)">\n')
-_IMPORT = re.compile(r'^import .* from "(\.[^"]+)";$', re.MULTILINE)
 
 
 class SiteError(Exception):
@@ -90,10 +92,14 @@ def build(out: Path, repository: Path, names: list[str] | None, max_megabytes: f
             raise SiteError(f"{out} holds other files than a site; name another folder")
         shutil.rmtree(out)
     with as_file(files("octofold_server.web") / "static") as static:
-        shutil.copytree(static, out / "page")
-    (out / "page" / VIEWER).mkdir()
-    for name, text in viewer_files().items():
-        (out / "page" / VIEWER / name).write_text(text)
+        shutil.copytree(static, out / "page", ignore=shutil.ignore_patterns("js", "css", INDEX))
+        index = (static / INDEX).read_text()
+        texts = {f"page/{file.relative_to(static)}": file.read_text() for file in static.rglob("*.[jc]s*")}
+    texts |= {f"page/{VIEWER}{name}": text for name, text in viewer_files().items()}
+    modules = with_all_it_needs({name: text for name, text in texts.items() if name.endswith(".js")}, MAIN)
+    for name, text in {**modules, SHEET: "".join(texts[name] for name in _SHEETS.findall(index))}.items():
+        (out / name).parent.mkdir(parents=True, exist_ok=True)
+        (out / name).write_text(text)
     (out / "page" / "ort").mkdir()
     for name in RUNTIME:
         shutil.copy(PACKAGE / name, out / "page" / "ort" / name)
@@ -105,9 +111,6 @@ def build(out: Path, repository: Path, names: list[str] | None, max_megabytes: f
         "models": [_add(out, *each, is_default=each[1].name == default) for each in models],
     }
     (out / LIST).write_text(json.dumps(about, indent=1) + "\n")
-    index = (out / "page" / "index.html").read_text()
-    (out / "page" / "index.html").unlink()
-    (out / SHEET).write_text("".join((out / name).read_text() for name in _SHEETS.findall(index)))
     head = "\n    ".join(
         [
             '<meta charset="utf-8">',
@@ -116,21 +119,10 @@ def build(out: Path, repository: Path, names: list[str] | None, max_megabytes: f
             f'<link rel="stylesheet" href="{SHEET}">',
             # A browser would learn of each of these only from the one before. On a phone, every wait is long.
             f'<link rel="preload" href="{LIST}" as="fetch" crossorigin>',
-            *(f'<link rel="modulepreload" href="{file}">' for file in _needed(out, "page/js/main.js")),
+            *(f'<link rel="modulepreload" href="{file}">' for file in NEEDED),
         ]
     )
-    (out / "index.html").write_text(_SHEETS.sub("", index).replace('<meta charset="utf-8">', head, 1))
-
-
-def _needed(out: Path, entry: str) -> list[str]:
-    """The modules that a module of the site imports at once, by their addresses."""
-    found = [entry, "page/js/ask/browser.js"]
-    for file in found:  # which grows
-        for name in _IMPORT.findall((out / file).read_text()):
-            address = os.path.normpath(Path(file).parent / name)
-            if address not in found:
-                found.append(address)
-    return found
+    (out / INDEX).write_text(_SHEETS.sub("", index).replace('<meta charset="utf-8">', head, 1))
 
 
 def _newest(

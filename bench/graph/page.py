@@ -38,6 +38,7 @@ SEARCH = "expectimax"
 FAST_4G = {"offline": False, "latency": 165, "downloadThroughput": 1_012_500, "uploadThroughput": 168_750}
 """As in Chromium's developer tools: milliseconds, bytes a second."""
 SLOWDOWN = 4
+PROGRAM = shutil.which("chromium-headless-shell") or shutil.which("chromium")
 PHONE = {"width": 390, "height": 844}
 PATIENCE_MS = 120_000
 
@@ -74,7 +75,7 @@ def visited(site: Path) -> Iterator[tuple[Browser, str]]:
     handler = functools.partial(_Quiet, directory=str(site))
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server, sync_playwright() as playwright:
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+        browser = playwright.chromium.launch(executable_path=PROGRAM, args=["--no-sandbox"])
         yield browser, f"http://127.0.0.1:{server.server_port}/"
         browser.close()
         server.shutdown()

@@ -82,6 +82,7 @@ def test_the_site_plays_without_a_server_by_a_search_at_once_and_by_networks(
             "[...document.querySelectorAll('[rel=modulepreload]')].map(({ href }) => href)"
         )
         waited_for = {url for url in visited.requests if url.endswith(".js")} - set(preloaded)
+        assert {url.rsplit("/", 1)[-1] for url in preloaded} == {"main.js", "browser.js"}
         assert {url.rsplit("/", 1)[-1] for url in waited_for} == {"expectimax_worker.js"}
         page.locator("#tab-play .speed input").fill("5")
         page.get_by_role("button", name="Let the model play").click()
@@ -91,6 +92,15 @@ def test_the_site_plays_without_a_server_by_a_search_at_once_and_by_networks(
         choose(page, "swift")
         page.locator(".view").nth(7).wait_for()
         expect(verdict).to_contain_text("swift plays")
+
+
+def test_every_tab_of_the_site_opens(browser: Browser, site: str) -> None:
+    with visit(browser, site, "") as visited:
+        tabs = {"duel": "Let both play", "practice": "Save as a file", "replay": "open a file"}
+        for tab, name in tabs.items():
+            visited.page.locator(f"[data-tab={tab}]").click()
+            expect(visited.page.locator(f"#tab-{tab}").get_by_text(name, exact=True)).to_be_visible()
+        expect(visited.page.locator("#banner")).to_be_hidden()
 
 
 def test_moves_and_views_in_the_browser_are_those_of_onnxruntime(browser: Browser, site: str) -> None:

@@ -12,6 +12,7 @@ from xml.etree import ElementTree as ET
 
 from octofold_game.drawing.palette import SERIES
 from octofold_game.drawing.viewer import viewer_files
+from octofold_game.drawing.viewer.script import in_one
 from octofold_game.system.files import write_text
 
 from octofold_client.errors import EvaluationError
@@ -19,7 +20,6 @@ from octofold_client.provenance import Provenance
 from octofold_client.studies.html import evaluations, loads
 from octofold_client.studies.html.elements import facts, html, make, raw
 from octofold_client.studies.html.results import MOST_RESULTS, Parts, read_parts
-from octofold_client.studies.html.script import in_one
 from octofold_client.wording import counted
 
 STYLES = ("base.css", "tiles.css", "board.css", "viewer.css")
@@ -53,7 +53,7 @@ def page(parts: Parts, remarks: Sequence[str] = ()) -> str:
     if parts.tests:
         content += loads.sections(parts.tests)
     viewer = viewer_files()
-    style, script = _style(viewer), in_one({**viewer, "report.js": _static("report.js")}, "report")
+    style, script = _style(viewer), in_one({**viewer, "report.js": _static("report.js")}, "report.js")
     title = _title(parts)
     body = make(
         "body",
