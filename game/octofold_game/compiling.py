@@ -8,6 +8,7 @@ import logging
 import os
 import stat
 import tempfile
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
@@ -15,9 +16,42 @@ from pathlib import Path
 from typing import Any
 
 import numba
+from numba.core import event
 
 _log = logging.getLogger(__name__)
+_SILENT_SECONDS = 2.0
+"""What is compiled within this time needs no words."""
 _settings = vars(numba.config)  # which numba fills in without types
+
+
+class Notice(event.Listener):
+    """Says once that compiling takes a while, if it does: meanwhile, a game looks as if it hung."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._running = 0
+        self._begun = self._spent = 0.0
+        self.is_given = False
+
+    def on_start(self, _event: object) -> None:
+        """A function, or one that it calls, is compiled; those that are kept already are not."""
+        now = self._clock()
+        if not self._running:
+            self._begun = now
+        self._running += 1
+        if not self.is_given and self._spent + now - self._begun > _SILENT_SECONDS:
+            self.is_given = True
+            _log.warning("compiling takes a while, but only once: the result is kept")
+
+    def on_end(self, _event: object) -> None:
+        """It is compiled."""
+        self._running -= 1
+        if not self._running:
+            self._spent += self._clock() - self._begun
+
+
+_notice = Notice()
+event.register("numba:compile", _notice)  # type: ignore[no-untyped-call]  # numba has few types
 
 
 def njit(**options: Any) -> Callable[[Callable[..., Any]], Any]:
@@ -48,8 +82,10 @@ def _use_another_folder() -> bool:
             raise PermissionError(f"{folder} belongs to others, or they can use it")
         tempfile.TemporaryFile(dir=folder).close()
         if not any(folder.iterdir()):
+            _notice.is_given = True
             _log.warning("compiling takes a while, but only once: %s keeps the result", folder)
     except OSError as error:
+        _notice.is_given = True
         _log.warning("compiling takes a while each time (%s); NUMBA_CACHE_DIR may name a folder", error)
         return False
     _settings["CACHE_DIR"] = str(folder)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numba
 import pytest
+from octofold_game.compiling import Notice
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = (
@@ -88,6 +89,22 @@ def test_the_first_run_says_that_compiling_takes_a_while_and_the_second_finds_th
     assert kept.stat().st_mode & 0o777 == 0o700
     assert list(kept.rglob("*.nbi"))
     assert installation.run(SMALL) == ""
+
+
+def test_compiling_that_takes_a_while_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    seconds = iter([0, 0.5, 1, 10, 12, 13, 20, 21, 22.0])
+    notice = Notice(lambda: next(seconds))
+    notice.on_start(None)
+    notice.on_start(None)  # what the first one calls
+    notice.on_end(None)
+    notice.on_end(None)
+    assert caplog.messages == []  # it took 1 second
+    for _ in range(2):
+        notice.on_start(None)
+        notice.on_start(None)
+        notice.on_end(None)
+        notice.on_end(None)
+    assert caplog.messages == ["compiling takes a while, but only once: the result is kept"]
 
 
 def test_a_service_keeps_the_result_in_the_folder_that_systemd_gives_it(installation: Installation) -> None:

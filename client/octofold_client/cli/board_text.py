@@ -18,7 +18,7 @@ _AROUND = re.compile(r"^[\s\[]+|[\s\];/]+$")
 
 
 class BoardTextError(OctofoldError, ValueError):
-    """The text is not a board; the message names the line (from 1) and the cell (from 0)."""
+    """The text is not a board; the message names the line, the row and the column, all from 1."""
 
 
 def parse_board(
@@ -43,7 +43,10 @@ def parse_board(
         lengths = ", ".join(str(len(row)) for row in rows)
         raise BoardTextError(f"{where}: a board has four rows of 4 cells, got rows of {lengths}")
     parse_cell = _parse_tile if tiles else _parse_exponent
-    return [parse_cell(word, largest_exponent, f"{where}, cell {cell}") for cell, word in enumerate(words)]
+    return [
+        parse_cell(word, largest_exponent, f"{where}, row {cell // 4 + 1}, column {cell % 4 + 1}")
+        for cell, word in enumerate(words)
+    ]
 
 
 def parse_lines(

@@ -65,17 +65,22 @@ def move(options: Options) -> None:
             )
         elif one is not None:
             ((number, shares, value),) = answers
-            form = ",.6g" if served.is_player else ".1%"
+            tell = in_full if served.is_player else "{:.1%}".format
             named = zip(MOVE_NAMES, shares, strict=True)
-            said = ", ".join(f"{name} {share:{form}}" for name, share in named if math.isfinite(share))
+            said = ", ".join(f"{name} {tell(share)}" for name, share in named if math.isfinite(share))
             unit = f" {served.value_unit}" if said and served.is_player else ""
-            worth = "" if value is None else f"  value {value:,.6g}, unit: {served.value_unit}"
+            worth = "" if value is None else f"  value {in_full(value)}, unit: {served.value_unit}"
             print((f"{_name(number)}  ({said}{unit})" if said else _name(number)) + worth)
         else:
             print(",".join(("move", *MOVE_NAMES, *(["value"] if options.value else []))))
             for number, shares, value in answers:
                 told = [f"{share:.4f}" if math.isfinite(share) else "" for share in shares]
                 print(",".join((_name(number), *told, *([] if value is None else [f"{value:.6g}"]))))
+
+
+def in_full(value: float) -> str:
+    """A value without an exponent: values of players are millions of points, or chances below 1."""
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:,.4f}".rstrip("0").rstrip(".")
 
 
 def _named(words: Sequence[str], tiles: bool) -> list[int]:

@@ -181,10 +181,7 @@ class _Viewer:
             cursor.seeking, cursor.note = 0, "c and d need --player, --model or --target"
             return
         if cursor.wants_mistake and not self._ask.tells_costs:
-            cursor.seeking, cursor.note = (
-                0,
-                "c needs points, such as --player ntuple:models/ntuple/2",
-            )
+            cursor.seeking, cursor.note = 0, "c needs points, as of --player ntuple:models/ntuple/2"
             return
         what = "mistake" if cursor.wants_mistake else "disagreement"
         rows = disputable(cursor.at, cursor.last, direction)[: self._ask.boards_at_once]

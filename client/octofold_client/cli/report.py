@@ -1,7 +1,7 @@
 """`octofold report`: rebuilds result, report and pictures of a result folder from its replays."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -44,8 +44,15 @@ class Options(JsonFlag, HtmlFlag):
     )
     out: File | None = option(
         None,
-        f"file of --html (default: {HTML_FILE} in the folder; of several, {OVERLAY_FILE} here)",
+        f"file of --html (default: {HTML_FILE} in the folder; of several, {OVERLAY_FILE} beside them, or "
+        "here if they lie in different folders)",
     )
+
+
+def beside(folders: Sequence[Path]) -> Path:
+    """The folder that holds them all; the current one if they lie in different folders."""
+    parents = {folder.resolve().parent for folder in folders}
+    return folders[0].parent if len(parents) == 1 else Path()
 
 
 def report(options: Options) -> None:
@@ -74,7 +81,7 @@ def report(options: Options) -> None:
     if not several and not is_load_test:
         content, files = _rebuild(first, options, write_scores)
     if options.html:
-        file = options.out or (Path(OVERLAY_FILE) if several else first / HTML_FILE)
+        file = options.out or (beside(options.folders) / OVERLAY_FILE if several else first / HTML_FILE)
         files["page"] = write_html(file, options.folders)
     print_files(content, files, options.json)
 

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from octofold_game.player import ValuingPlayer
 
-from octofold_client.contenders.judges import COSTLY, PROBABILITY
+from octofold_client.contenders.judges import COSTLY, PROBABILITY, served_judge
 from octofold_client.contenders.player_specs import local_player
 from octofold_client.contenders.served_model import ServedModel
 from octofold_client.rpc.client import Client
@@ -48,7 +48,7 @@ class Adviser:
     choose: Callable[[NDArray[np.uint8]], NDArray[np.int64]]
     """The choices `[N]` for boards `[N, 16]`, -1 if the game is over."""
     boards_at_once: int
-    """Boards that are worth one question, which takes well below a second."""
+    """Boards that are worth one question; a search takes its time for each."""
     worth: Callable[[NDArray[np.uint8]], NDArray[np.float64]] | None = None
     """The values `[N, 4]` of the moves of boards `[N, 16]`; None without values that make up a cost."""
     unit: str = ""
@@ -71,7 +71,12 @@ def served_adviser(client: Client, served: ServedModel) -> Adviser:
     def choose(boards: NDArray[np.uint8]) -> NDArray[np.int64]:
         return client.next_moves(boards, model=model, version=version).moves.astype(np.int64)
 
-    return Adviser(advise, choose, _SERVED_BOARDS)
+    if not served.is_player:
+        return Adviser(advise, choose, _SERVED_BOARDS)
+    if served.value_unit not in COSTLY:
+        return Adviser(advise, choose, _LOCAL_BOARDS)
+    judge = served_judge(client, served)
+    return Adviser(advise, choose, _LOCAL_BOARDS, lambda boards: judge.ask(boards).values, judge.unit)
 
 
 def local_adviser(spec: str) -> Adviser:

@@ -68,7 +68,7 @@ def complete(hints: Hints, network: Network) -> Description:
     Raises:
         ExportError: the hints contradict the network, or leave more than one reading.
     """
-    reads = _reads(hints.reads, network)
+    reads = _reads(hints, network)
     answers = _answers(hints.answers, by_board(network.run(encode(reads, _BOARDS)), len(_BOARDS)))
     largest = _largest(reads, network) if hints.largest_exponent is None else hints.largest_exponent
     try:
@@ -85,7 +85,8 @@ def complete(hints: Hints, network: Network) -> Description:
     return description
 
 
-def _reads(hints: ReadsHints, network: Network) -> Reads:
+def _reads(all_hints: Hints, network: Network) -> Reads:
+    hints = all_hints.reads
     refused: dict[str, str] = {}
     readings: dict[tuple[Any, ...], tuple[Reads, bool]] = {}
     for reads in _candidates(hints, network):
@@ -115,6 +116,7 @@ def _reads(hints: ReadsHints, network: Network) -> Reads:
         raise ExportError(
             f"the network can be read in {len(named)} ways: {'; '.join(named[:_SHOWN_READINGS])}{more}; say "
             "which with --input, --layout and --planes, or in a description file"
+            + _also(all_hints.answers, network, next(iter(answering.values())))
         )
     declared = "" if network.shape is None else f" (it declares {_declared(network)})"
     described = ", ".join(
@@ -128,6 +130,15 @@ def _reads(hints: ReadsHints, network: Network) -> Reads:
     if single := _takes_one(hints, network):
         raise NoBatchError(nothing + single)
     raise ExportError(nothing + _tried(refused))
+
+
+def _also(hints: AnswersHints, network: Network, reads: Reads) -> str:
+    """What is not known of the answers either, so that it is not asked for in another run."""
+    try:
+        _answers(hints, by_board(network.run(encode(reads, _BOARDS)), len(_BOARDS)))
+    except ExportError as error:
+        return f". Also, {error}"
+    return ""
 
 
 def _takes_one(hints: ReadsHints, network: Network) -> str:

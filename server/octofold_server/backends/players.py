@@ -40,7 +40,7 @@ class Kinds:
         are_named: whether the operator named them.
 
     Raises:
-        BackendError: no package has a kind that is named.
+        BackendError: no package has a kind that is named, or players of it cannot be served.
     """
 
     def __init__(self, named: Collection[str] | None) -> None:
@@ -54,6 +54,11 @@ class Kinds:
                     f"no installed package has the kind of player {name!r}; there are "
                     + ", ".join(sorted(installed))
                     + did_you_mean(name, installed)
+                )
+            if self.are_named and _can_be_served(installed[name]) is False:
+                raise BackendError(
+                    f"players of the kind {name!r} cannot be served; there are "
+                    + ", ".join(sorted(name for name, point in installed.items() if _can_be_served(point)))
                 )
         self._allowed = {name: installed[name] for name in sorted(named)}
 
@@ -137,6 +142,14 @@ class PlayerBackend:
             legal = legal_moves(boards)
             moves = np.where(without & legal.any(axis=1), np.int8(UNFINISHED), moves)
         return Moves(moves, None, None, legal, found.values, found.depth, found.positions)
+
+
+def _can_be_served(point: EntryPoint) -> bool | None:
+    """Whether players of a kind can be served; None if a package is missing that it needs."""
+    try:
+        return hasattr(point.load(), "served")
+    except ImportError:
+        return None
 
 
 def _is_ours(point: EntryPoint) -> bool:

@@ -34,5 +34,7 @@ def parse_board(text: str, largest_exponent: int) -> NDArray[np.uint8]:
     exponents = [DIGITS.find(digit) for digit in text.lower()]
     if -1 in exponents:
         cell = exponents.index(-1)
-        raise InvalidRequest(f"board, cell {cell}: {quoted(text[cell])} is not one of {DIGITS}")
+        raise InvalidRequest(
+            f"board, row {cell // 4 + 1}, column {cell % 4 + 1}: {quoted(text[cell])} is not one of {DIGITS}"
+        )
     return check_boards([exponents], largest_exponent)

@@ -34,21 +34,21 @@ def test_no_lines_are_no_boards() -> None:
 @pytest.mark.parametrize(
     ("text", "tiles", "message"),
     [
-        ("1 2 3", False, "line 2: a board has 16 cells, got 3"),
-        ("0 0 0 0 0 0 0 x 0 0 0 0 0 0 0 0", False, "line 2, cell 7: 'x' is not an exponent"),
-        ("0 0 0 0 0 0 0 -1 0 0 0 0 0 0 0 0", False, "line 2, cell 7: '-1' is not an exponent"),
-        ("0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 1.5", False, "line 2, cell 15: '1.5' is not an exponent"),
-        ("0 16 0 0 0 0 0 0 0 0 0 0 0 0 0 0", False, "line 2, cell 1: 16 is above the largest exponent, 15"),
-        ("0 0 1024 0 0 0 0 0 0 0 0 0 0 0 0 0", False, "line 2, cell 2: 1024 is above .*use --tiles"),
-        ("0 0 1 0 0 0 0 0 0 0 0 0 0 0 0 0", True, "line 2, cell 2: 1 is not a tile"),
-        ("0 0 24 0 0 0 0 0 0 0 0 0 0 0 0 0", True, "line 2, cell 2: 24 is not a tile"),
-        ("0 0 65536 0 0 0 0 0 0 0 0 0 0 0 0 0", True, "line 2, cell 2: 65536 .* largest tile, 32768"),
-        (f"{'9' * 5000} 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0", False, "line 2, cell 0: 9+ is above"),
+        ("1 2 3", False, "a board has 16 cells, got 3"),
+        ("0 0 0 0 0 0 0 x 0 0 0 0 0 0 0 0", False, "row 2, column 4: 'x' is not an exponent"),
+        ("0 0 0 0 0 0 0 -1 0 0 0 0 0 0 0 0", False, "row 2, column 4: '-1' is not an exponent"),
+        ("0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 1.5", False, "row 4, column 4: '1.5' is not an exponent"),
+        ("0 16 0 0 0 0 0 0 0 0 0 0 0 0 0 0", False, "row 1, column 2: 16 is above the largest exponent, 15"),
+        ("0 0 1024 0 0 0 0 0 0 0 0 0 0 0 0 0", False, "row 1, column 3: 1024 is above .*use --tiles"),
+        ("0 0 1 0 0 0 0 0 0 0 0 0 0 0 0 0", True, "row 1, column 3: 1 is not a tile"),
+        ("0 0 24 0 0 0 0 0 0 0 0 0 0 0 0 0", True, "row 1, column 3: 24 is not a tile"),
+        ("0 0 65536 0 0 0 0 0 0 0 0 0 0 0 0 0", True, "row 1, column 3: 65536 .* largest tile, 32768"),
+        (f"{'9' * 5000} 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0", False, "row 1, column 1: 9+ is above"),
     ],
 )
 def test_the_first_bad_cell_is_named_with_its_line(text: str, tiles: bool, message: str) -> None:
     good = " ".join("0" for _ in range(16))
-    with pytest.raises(BoardTextError, match=message):
+    with pytest.raises(BoardTextError, match=f"^line 2[:,] {message}"):
         parse_lines([good, text, "also bad"], tiles=tiles, largest_exponent=15)
 
 
@@ -90,7 +90,10 @@ def test_an_empty_cell_ends_a_row() -> None:
             ["0 0 0 0/0 0 0/0 0 0 0 0/0 0 0 0"],
             "line 1: a board has four rows of 4 cells, got rows of 4, 3, 5, 4",
         ),
-        (["", "0 0 0 0", "0 0 0 0", "0 x 0 0", "0 0 0 0"], "lines 2 to 5, cell 9: 'x' is not an exponent"),
+        (
+            ["", "0 0 0 0", "0 0 0 0", "0 x 0 0", "0 0 0 0"],
+            "lines 2 to 5, row 3, column 2: 'x' is not an exponent",
+        ),
     ],
 )
 def test_rows_that_are_no_board_are_named(lines: list[str], message: str) -> None:

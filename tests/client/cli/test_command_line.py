@@ -12,6 +12,7 @@ from pathlib import Path
 import grpc
 import pytest
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from octofold_client.cli.move import in_full
 from support.commands import failure, octofold
 
 OCTOFOLD = Path(sys.executable).with_name("octofold")
@@ -24,6 +25,19 @@ def nobody() -> str:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return f"127.0.0.1:{probe.getsockname()[1]}"
+
+
+def test_values_of_players_have_no_exponents() -> None:
+    values = [1_234_567.25, 1000.0, 310.25, 0.9731, 0.00001, -12.5, 0.0]
+    assert [in_full(value) for value in values] == [
+        "1,234,567",
+        "1,000",
+        "310.25",
+        "0.9731",
+        "0",
+        "-12.5",
+        "0",
+    ]
 
 
 def test_a_board_on_the_command_line_gets_its_move_and_the_probabilities(target: str, tmp_path: Path) -> None:
@@ -59,7 +73,7 @@ def test_csv_on_standard_input_gets_a_line_of_csv_for_each_board(target: str, tm
     ("board", "code", "message"),
     [
         ("0 1 2", 2, "board: a board has 16 cells, got 3"),
-        (CORNER[:-1] + "x", 2, "board, cell 15: 'x' is not an exponent"),
+        (CORNER[:-1] + "x", 2, "board, row 4, column 4: 'x' is not an exponent"),
         (CORNER[:-1] + "16", 1, "board 0, cell 15: exponent 16 is not in 0 to 15"),
     ],
 )
@@ -78,7 +92,7 @@ def test_a_file_in_place_of_a_board_is_pointed_to_standard_input(target: str, tm
 def test_a_malformed_line_is_named_and_no_board_before_it_is_answered(target: str, tmp_path: Path) -> None:
     lines = f"{CORNER}\n\n{CORNER.replace('1', '16')}\n"
     message = failure("move", "--target", target, folder=tmp_path, stdin=lines)
-    assert message.startswith("line 3, cell 15: 16 is above the largest exponent, 15")
+    assert message.startswith("line 3, row 4, column 4: 16 is above the largest exponent, 15")
 
 
 def test_bytes_in_place_of_boards_are_one_line(target: str, tmp_path: Path) -> None:

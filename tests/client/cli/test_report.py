@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from octofold_client.cli.report import beside
 from octofold_game.episodes import Episode
 from octofold_game.replays import ReplayWriter, read_replays
 from support.commands import failure, octofold
@@ -32,6 +33,15 @@ def folder(games: Path, tmp_path: Path) -> Path:
 def result_of(folder: Path) -> dict[str, Any]:
     result: dict[str, Any] = json.loads((folder / "result.json").read_text())
     return result
+
+
+def test_the_page_of_several_results_lies_beside_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert beside([Path("results/one"), Path("results/two")]) == Path("results")
+    assert beside([Path("results/one"), Path("others/two")]) == Path()
+    monkeypatch.chdir(tmp_path)
+    assert beside([Path("one"), tmp_path / "two"]) == Path()
 
 
 def test_a_report_of_replays_alone_has_every_figure_of_theirs(folder: Path) -> None:

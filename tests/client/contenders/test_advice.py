@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import pytest
-from octofold_client.cli.advice import AdviserFlags
-from octofold_client.contenders.advice import Advice, local_adviser
+from octofold_client import Client, ModelVersion
+from octofold_client.cli.advice import AdviserFlags, CachedAdviser
+from octofold_client.contenders.advice import Advice, local_adviser, served_adviser
+from octofold_client.contenders.served_model import ServedModel
 from octofold_client.errors import UsageError
+from octofold_client.rpc.answers import NextMoves
 from octofold_client.terminal.boards import Look, opinion, remark
+from octofold_game.contract.model import PLAYER_CARD_FORMAT, Card, ServedPlayer
 from octofold_game.rules import legal_moves
 from octofold_players.endgame.formation import SIX
 from octofold_players.endgame.solver import solve
@@ -48,3 +53,32 @@ def test_a_player_of_the_flag_gives_values_in_its_unit_and_judges_a_move() -> No
 def test_a_player_and_a_model_of_a_server_exclude_each_other() -> None:
     with pytest.raises(UsageError, match="--player and a model of a server exclude each other"):
         AdviserFlags(player="random", model="swift").adviser(ExitStack())
+
+
+class Points:
+    """A server's player that values moves in points; the last board's move is one that its tables know."""
+
+    def next_moves(self, boards: np.ndarray, **_: str) -> NextMoves:
+        values = np.where(legal_moves(boards), np.array([5000, 3000, 5500, 4600], np.float32), -np.inf)
+        values[-1] = -np.inf
+        return NextMoves(values.argmax(axis=1).astype(np.int8), None, "player", "1", 0, 0, values)
+
+
+def test_a_served_player_whose_values_are_points_finds_mistakes() -> None:
+    card = Card(
+        format=PLAYER_CARD_FORMAT,
+        name="player",
+        version=1,
+        largest_exponent=15,
+        player=ServedPlayer(kind="ntuple"),
+        value_unit="points",
+    )
+    served = ServedModel("player", ModelVersion("1", "ready", "", "", card))
+    ask = CachedAdviser(served_adviser(cast("Client", Points()), served))
+    assert ask.tells_costs
+    boards = np.resize(np.array([0, 1, 0, 2], np.uint8), (5, 16))
+    boards[:, 5] = 3
+    assert legal_moves(boards).all()
+    found = ask.mistakes(boards, np.array([0, 1, 2, 3, 1], np.uint8))
+    assert not isinstance(found, str)
+    assert found.tolist() == [False, True, False, False, False]

@@ -76,6 +76,8 @@ def test_numbers_must_be_named_and_so_must_the_meaning_of_four_outputs() -> None
     network = Network(lambda inputs: inputs.shape[1:] == (16,))
     with pytest.raises(ExportError, match="4 ways: exponents flat; tiles flat; log2 flat; log2_plus"):
         describe(network)
+    with pytest.raises(ExportError, match=r"description file\. Also, four numbers .* --answer"):
+        complete(Hints(), network)  # both at once
     with pytest.raises(ExportError, match="may be policy_logits or action_values; say which with --answer"):
         complete(hints_from_flags({"reads.kind": "log2"}), network)
 

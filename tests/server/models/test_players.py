@@ -50,10 +50,9 @@ def models_of(repository: Path, *players: str, **options: Any) -> Models:
 @pytest.mark.parametrize(
     ("version", "why"),
     [
-        ({"kind": "foreign"}, "'foreign' is not allowed; --players allows absent, broken, fake"),
-        ({"kind": "fakke"}, "--players allows absent, broken, fake; did you mean fake?"),
+        ({"kind": "foreign"}, "'foreign' is not allowed; --players allows absent, fake"),
+        ({"kind": "fakke"}, "--players allows absent, fake; did you mean fake?"),
         ({"kind": "absent"}, "'absent' needs a_package_that_is_not_there"),
-        ({"kind": "broken"}, "'broken' cannot be served"),
         ({"speed": 3}, "unknown option 'speed'; there are depth, seconds, values"),
         ({"table": b"12345"}, "a table has 4 bytes, not 5"),
         ({"table": b""}, "table.bin cannot be read"),
@@ -65,7 +64,7 @@ def test_a_player_that_cannot_be_served_is_one_line_and_the_others_serve_on(
     repository: Path, version: dict[str, Any], why: str
 ) -> None:
     write_player(repository, **version)
-    models = models_of(repository, "absent", "broken", "fake")
+    models = models_of(repository, "absent", "fake")
     models.start()
     assert states(models) == {"network/1": "READY", "player/1": "FAILED"}
     failure = next(status.reason for status in models.index() if status.name == "player")
@@ -95,6 +94,23 @@ def test_files_that_do_not_fit_into_memory_are_refused_before_they_are_read(repo
 def test_a_kind_that_the_operator_names_must_be_there(repository: Path) -> None:
     with pytest.raises(ModelError, match=r"--players: no installed package has .* 'fale'; there are absent"):
         models_of(repository, "fale")
+
+
+def test_a_kind_that_the_operator_names_must_be_one_that_can_be_served(repository: Path) -> None:
+    for kind in ("random", "broken"):
+        match = rf"'{kind}' cannot be served; there are expectimax, fake, "
+        with pytest.raises(ModelError, match=match) as error:
+            models_of(repository, "fake", kind)
+        assert not {"random", "broken", "absent"} & set(str(error.value).split("there are ")[1].split(", "))
+
+
+def test_a_player_of_a_kind_that_cannot_be_served_is_one_line(repository: Path) -> None:
+    write_player(repository, kind="random")
+    models = models_of(repository)
+    models.start()
+    with pytest.raises(ModelError, match="players of the kind 'random' cannot be served"):
+        models.load("player")
+    models.close()
 
 
 def test_only_kinds_of_this_distribution_run_unless_others_are_named(repository: Path) -> None:

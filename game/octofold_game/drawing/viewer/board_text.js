@@ -16,7 +16,7 @@ export function parseBoard(text) {
   return [...text.toLowerCase()].map((digit, cell) => {
     const exponent = DIGITS.indexOf(digit);
     if (exponent < 0 || exponent > LARGEST_EXPONENT) {
-      throw new Error(`Cell ${cell} of the board is “${digit}”; cells are 0 to 9 and a to h.`);
+      throw new Error(`The board has “${digit}” in ${describeCell(cell)}; cells are 0 to 9 and a to h.`);
     }
     return exponent;
   });
