@@ -260,6 +260,12 @@ def test_an_evaluation_is_watched_while_it_grows(go: Visitor, server: Server) ->
         assert interval is not None
         expect(facts).to_contain_text(f"{interval[0]:,.0f} to {interval[1]:,.0f}")
         expect(visit.page.locator(".live")).to_have_count(0)
+        some = visit.page.locator(".some a")
+        expect(some).to_have_count(10)
+        expect(some.first).to_have_text(f"{scores.min():,}")
+        expect(some.nth(5)).to_have_text(f"{scores.max():,}")
+        expect(some.first).to_have_attribute("href", f"#replay/evaluate-corner/{scores.argmin()}")
+        expect(visit.page.locator(".reached tr")).to_have_count(3)  # although no game reached 512
         visit.page.get_by_text("Look at the finished games").click()
         expect(visit.page.locator("#game-list option")).to_have_count(12)
     with go("/#replay/evaluate-corner/7/3") as visit:  # a link to a move

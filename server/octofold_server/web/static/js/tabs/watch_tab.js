@@ -13,6 +13,7 @@ const LOOK_MS = 1000;
 const LIST_MS = 5000;
 const STALE_SECONDS = 30;
 const GROWING_SECONDS = 60;
+const LISTED = 5; // of the worst and of the best games
 
 /** Make the tab in an empty section. */
 export const open = (root, page) => new WatchTab(root, page);
@@ -48,7 +49,8 @@ class WatchTab {
       ),
       this._boardsTitle = make("h3", {}, "Games that run now"),
       this._boards,
-      make("p.note", {}, this._games = make("a", { href: "" }, "Look at the finished games")),
+      make("p.note", {}, (this._games = make("a", { href: "" }, "Look at the finished games"))),
+      (this._some = make("div")),
     );
     root.append(this._list, this._view, this._compared);
     addEventListener("themechange", () => this._draw());
@@ -179,6 +181,7 @@ class WatchTab {
       reader = new ReplayReader();
       this._scores = [];
       this._tiles = [];
+      this._finished = [];
     };
     begin();
     this._live = null;
@@ -186,6 +189,7 @@ class WatchTab {
     this._title.textContent = name;
     this._games.href = `#replay/${encodeURIComponent(name)}`;
     this._boards.replaceChildren();
+    this._some.replaceChildren();
     return async (isWanted) => {
       const { source } = this._page;
       for (;;) {
@@ -205,7 +209,9 @@ class WatchTab {
         for (const game of games) {
           this._scores.push(game.score);
           this._tiles.push(Math.max(...game.finalBoard));
+          this._finished.push({ game: game.game, score: game.score });
         }
+        this._showSome(name);
       }
       begunAgain = false;
       const live = await source.resultFile(name, "live.json");
@@ -232,6 +238,16 @@ class WatchTab {
     if (this._view.hidden || !this._scores) return;
     drawHistogram(this._histogram, this._scores);
     drawRunning(this._running, this._scores);
+  }
+
+  /** Link to the worst and the best games. */
+  _showSome(name) {
+    const sorted = [...this._finished].sort((a, b) => a.score - b.score);
+    const link = ({ game, score }) => make("a", { href: `#replay/${encodeURIComponent(name)}/${game}` }, grouped(score));
+    const row = (title, games) => games.length && make("p.note.some", {}, title, ...games.map(link));
+    const half = Math.min(LISTED, Math.ceil(sorted.length / 2));
+    const rows = [row("Worst games:", sorted.slice(0, half)), row("Best games:", sorted.slice(half).slice(-LISTED).reverse())];
+    this._some.replaceChildren(...rows.filter(Boolean));
   }
 
   _showBoards(boards) {

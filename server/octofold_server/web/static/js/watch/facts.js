@@ -5,6 +5,7 @@ import { largestIn, summarize, wilson } from "../game/statistics.js";
 import { tileOf } from "../../viewer/rules.js";
 
 const SMALLEST_TILE = 9; // 512
+const FEWEST_ROWS = 3; // also of a player that does not get there
 
 export class Facts {
   constructor() {
@@ -44,7 +45,8 @@ export class Facts {
     const all = [...tiles, ...running];
     const largest = largestIn(all, 0);
     const rows = [];
-    for (let exponent = SMALLEST_TILE; exponent <= largest; exponent += 1) {
+    const first = Math.max(1, Math.min(SMALLEST_TILE, largest - FEWEST_ROWS + 1));
+    for (let exponent = first; exponent <= largest; exponent += 1) {
       const hits = all.filter((tile) => tile >= exponent).length;
       const open = running.filter((tile) => tile < exponent).length;
       // From where no running game reaches the tile to where all do.
