@@ -234,6 +234,29 @@ def test_a_judge_with_values_leads_from_mistake_to_mistake(go: Visitor, games: l
         expect(visit.page.locator("#tab-replay .scores")).to_contain_text("of")
 
 
+def test_the_views_are_laid_out_once(
+    go: Visitor,
+    games: list[Episode],  # noqa: ARG001  # the result that is shown
+) -> None:
+    show = """(hidden) => {
+        document.querySelector("#tab-replay .views-box").hidden = hidden;
+        document.body.offsetTop; // which needs the layout
+    }"""
+    with go("/#replay/corner/0/10") as visit:
+        visit.page.locator("#tab-replay .view").first.wait_for()
+        session = visit.page.context.new_cdp_session(visit.page)
+        session.send("Performance.enable")
+
+        def recalculated() -> int:
+            metrics = session.send("Performance.getMetrics")["metrics"]
+            return next(int(each["value"]) for each in metrics if each["name"] == "RecalcStyleCount")
+
+        visit.run(show, True)
+        before = recalculated()
+        visit.run(show, False)
+        assert recalculated() - before < 40
+
+
 def test_who_tells_no_values_finds_no_mistakes(
     go: Visitor,
     games: list[Episode],  # noqa: ARG001  # the result that is shown
