@@ -1,18 +1,10 @@
-"""Converts between message fields and numpy arrays, for the server and the client.
-
-Boards are validated here and nowhere else: boards that `boards_from_bytes` or `board_from_exponents` returns
-are well-formed and within the model's largest exponent.
-"""
+"""Converts between message fields and numpy arrays, for the server and the client."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 from numpy.typing import NDArray
-from octofold_game.rules import check_boards
 
-from octofold_proto.errors import InvalidRequest
 from octofold_proto.octofold.v1.inference_pb2 import (
     DIRECTION_DOWN,
     DIRECTION_LEFT,
@@ -34,54 +26,9 @@ _LITTLE_ENDIAN_FLOAT = np.dtype("<f4")
 _LITTLE_ENDIAN_INTEGER = np.dtype("<i8")
 
 
-def boards_from_bytes(packed: bytes, largest_exponent: int) -> NDArray[np.uint8]:
-    """Read `[N, 16] uint8` boards from N x 16 bytes; N is at least 1.
-
-    Returns:
-        A read-only view of the bytes, not a copy.
-
-    Raises:
-        InvalidRequest: the number of bytes is 0 or not a multiple of 16.
-        BoardError: a cell exceeds `largest_exponent`; the error names the first bad board and cell.
-    """
-    if not packed:
-        raise InvalidRequest("boards is empty: it must hold 16 bytes for each board")
-    if len(packed) % CELLS:
-        board, cells = divmod(len(packed), CELLS)
-        raise InvalidRequest(
-            f"boards holds {len(packed)} bytes, not a multiple of 16: "
-            f"board {board} ends before its cell {cells}"
-        )
-    boards = np.frombuffer(packed, dtype=np.uint8).reshape(-1, CELLS)
-    if boards.max() > largest_exponent:
-        check_boards(boards, largest_exponent)
-    return boards
-
-
-def board_from_exponents(exponents: Sequence[int], largest_exponent: int) -> NDArray[np.uint8]:
-    """Read one board, `[1, 16] uint8`, from 16 exponents.
-
-    Raises:
-        InvalidRequest: there are not 16 exponents.
-        BoardError: a cell exceeds `largest_exponent`; the error names the first bad cell.
-    """
-    if len(exponents) != CELLS:
-        missing = f": board 0 ends before its cell {len(exponents)}" if len(exponents) < CELLS else ""
-        raise InvalidRequest(f"board holds {len(exponents)} exponents, not 16{missing}")
-    cells = list(exponents)
-    if max(cells) > largest_exponent:
-        check_boards(np.array([cells], dtype=np.int64), largest_exponent)
-    return np.frombuffer(bytes(cells), dtype=np.uint8).reshape(1, CELLS)
-
-
 def boards_to_bytes(boards: NDArray[np.uint8]) -> bytes:
     """Write `[N, 16] uint8` boards as N x 16 bytes."""
     return boards.tobytes()
-
-
-def moves_to_bytes(moves: NDArray[np.int8]) -> bytes:
-    """Write `[N] int8` moves as N bytes."""
-    return moves.tobytes()
 
 
 def moves_from_bytes(packed: bytes, boards: int) -> NDArray[np.int8]:
@@ -155,11 +102,6 @@ def positions_from_bytes(packed: bytes, boards: int) -> NDArray[np.int64]:
 def positions_to_bytes(positions: NDArray[np.int64]) -> bytes:
     """Write `[N] int64` numbers of visited positions as N x 8 bytes, little-endian."""
     return positions.astype(_LITTLE_ENDIAN_INTEGER, copy=False).tobytes()
-
-
-def votes_to_bytes(votes: NDArray[np.uint8]) -> bytes:
-    """Write `[N, 4] uint8` votes as N x 4 bytes."""
-    return votes.tobytes()
 
 
 def votes_from_bytes(packed: bytes, boards: int) -> NDArray[np.uint8]:

@@ -24,7 +24,7 @@ from octofold_server.admission.admission import Admission
 from octofold_server.backends.backend import Backend
 from octofold_server.models.registry import Models
 from octofold_server.process.assembly import Parts
-from octofold_server.protocols.open_inference.rest import JSON_LENGTH
+from octofold_server.protocols.open_inference.rest_bodies import JSON_LENGTH
 
 from support.forked_servers import ForkedProcess, ServerForks
 from support.waiting import becomes_true, wait_for

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from octofold_game.rules import check_boards
 from octofold_proto.errors import InvalidRequest, QueueFull, Unavailable
 from octofold_proto.status import CODES
 
@@ -57,32 +58,54 @@ class Limits:
 
 
 class AcceptedCall(Call):
-    """An admitted call. `Admission.submit` makes it and sets its attributes.
+    """An admitted call, which `Admission.submit` makes.
 
-    Attributes:
+    Args:
+        admission: what has admitted it.
         request: the request.
+        boards: its boards, checked.
+        outputs: the outputs that it asks for.
         served: the model version that answers it.
+        deadline: a time of `time.monotonic`.
+        when_answered: called when the call has ended.
+        headers: as in `Admission.submit`.
+        has_slot: whether it counts as a call in progress until it ends.
     """
 
     __slots__ = ("_admission", "_has_slot", "_headers", "_when_answered", "request", "served")
 
-    request: Request
-    served: ServedModel
-    _admission: Admission
-    _when_answered: WhenAnswered | None
-    _headers: Headers
-    _has_slot: bool  # counts as a call in progress until `_when_answered` returns
+    def __init__(
+        self,
+        admission: Admission,
+        request: Request,
+        boards: NDArray[np.uint8],
+        outputs: frozenset[str],
+        served: ServedModel,
+        deadline: float,
+        when_answered: WhenAnswered | None,
+        headers: Headers,
+        has_slot: bool,
+    ) -> None:
+        super().__init__(boards, deadline, request.priority, outputs, request.search_seconds)
+        self.request = request
+        self.served = served
+        self._admission = admission
+        self._when_answered = when_answered
+        self._headers = headers
+        self._has_slot = has_slot
 
     def cancel(self) -> None:
         """Cancel the call, because the caller has left; no effect on a finished call."""
         self.served.batcher.cancel(self)
 
     def has_ended(self) -> None:
-        """Count a failure, call `when_answered` and release the slot.
+        """Release the slot, count a failure and call `when_answered`.
 
         The batcher has counted the answered calls already. It does not know the status codes of failures.
         """
         admission = self._admission
+        if self._has_slot:
+            admission.give_slot()
         if self.error is not None:
             self.served.statistics.failure(code_name(self.error), time.monotonic() - self.submitted)
         if admission.tracing is not None:
@@ -90,12 +113,8 @@ class AcceptedCall(Call):
             served = self.served
             admission.tracing.record(self, served.name, served.version, served.statistics, headers)
         when_answered, self._when_answered = self._when_answered, None  # breaks a reference cycle
-        try:
-            if when_answered is not None:
-                when_answered(self)
-        finally:
-            if self._has_slot:
-                admission.give_slot()
+        if when_answered is not None:
+            when_answered(self)
 
 
 class Admission:
@@ -237,8 +256,8 @@ class Admission:
             when_answered: called with the call when it is done; must return soon.
             deadline: a time of `time.monotonic`.
             headers: metadata or headers of the call, which may name the caller's trace.
-            takes_slot: whether this is a separate call, which counts as one in progress until `when_answered`
-                returns. A message of a stream is not, and neither is a call in a `call_slot`.
+            takes_slot: whether this is a separate call, which counts as one in progress until it ends. A
+                message of a stream is not, and neither is a call in a `call_slot`.
 
         Raises:
             Unavailable: no calls are admitted, or the model is being loaded or unloaded.
@@ -258,7 +277,11 @@ class Admission:
         try:
             while True:
                 served, before = models.ready.get(key) or models.resolve(*key, loads=True), served
-                boards = request.read_boards(served.largest_exponent)
+                boards = request.boards
+                if isinstance(boards, str):
+                    raise InvalidRequest(boards)
+                if boards.dtype != np.uint8 or boards.max() > served.largest_exponent:
+                    boards = check_boards(boards, served.largest_exponent)
                 if len(boards) > self.limits.boards:
                     raise InvalidRequest(
                         f"{len(boards)} boards in one call; {self.limits.boards} are allowed"
@@ -266,10 +289,9 @@ class Admission:
                 outputs = served.outputs if request.outputs is None else frozenset(request.outputs)
                 if request.needs_outputs and not outputs <= served.outputs:
                     raise InvalidRequest(_unknown_output(request.outputs or (), served))
-                call = AcceptedCall(boards, deadline, request.priority, outputs, request.search_seconds)
-                call.request, call.served = request, served
-                call._admission, call._headers = self, headers
-                call._when_answered, call._has_slot = when_answered, takes_slot
+                call = AcceptedCall(
+                    self, request, boards, outputs, served, deadline, when_answered, headers, takes_slot
+                )
                 try:
                     served.batcher.submit(call)
                     if self.keep_boards is not None:

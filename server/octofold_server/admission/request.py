@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Sequence
-from typing import NamedTuple
+from collections.abc import Collection, Sequence
+from typing import Any, NamedTuple
 
-import numpy as np
 from numpy.typing import NDArray
 from octofold_proto.errors import InvalidRequest
 from octofold_proto.messages import LONGEST_SEARCH_US
@@ -19,17 +18,13 @@ TRACE_HEADERS = ("traceparent", "tracestate")
 Headers = Sequence[tuple[str, str | bytes]]
 """The metadata or headers of a call: names in lower case, and values."""
 
-ReadBoards = Callable[[int], NDArray[np.uint8]]
-"""Returns the boards of a call, [N, 16] uint8 with N at least 1, checked against a largest exponent; raises
-BoardError or InvalidRequest. It is called again if another version of the model takes over."""
-
 
 class Request(NamedTuple):
-    """A decoded request. Its boards are not checked yet; all other fields are."""
+    """A decoded request. The exponents of its boards are not checked yet; everything else is."""
 
     model: str  # empty: the default model
     version: str  # empty: the newest ready version
-    read_boards: ReadBoards
+    boards: NDArray[Any] | str  # integers [N, 16], N at least 1, or what is wrong with what was sent
     priority: Priority = Priority.INTERACTIVE
     timeout_seconds: float = math.inf  # from now on, in addition to the deadline of the transport
     outputs: Collection[str] | None = None  # in the order of the reply; None: all that the model has

@@ -14,11 +14,13 @@ from importlib.metadata import version as installed_version
 from typing import Any
 
 import msgspec
+import numpy as np
 from aiohttp import web
 from numpy.typing import NDArray
 from octofold_game.contract.model import VALUE, parse_card
 from octofold_game.rules import MOVE_NAMES
 from octofold_proto.errors import InvalidRequest
+from octofold_proto.messages import CELLS
 
 from octofold_server.admission.access import Right
 from octofold_server.admission.admission import AcceptedCall, Admission, code_name
@@ -28,7 +30,6 @@ from octofold_server.config.options import Config
 from octofold_server.http_transport.calls import Route, answered, failure_of
 from octofold_server.system.quoting import quoted
 from octofold_server.web.about import described
-from octofold_server.web.boards import parse_board
 from octofold_server.web.files import INDEX, SECURITY_HEADERS, PageFiles
 from octofold_server.web.results import Results
 from octofold_server.web.views import Views
@@ -38,6 +39,9 @@ ASKED = ("board", "model", "version", "search_time_us", "with_value")
 
 NO_MOVE = "none"
 """The answer to a board without a legal move."""
+
+DIGITS = "0123456789abcdefgh"
+"""Hexadecimal exponents. Two letters more stand for the tiles 65536 and 131072."""
 
 
 def routes(config: Config, admission: Admission) -> list[Route]:
@@ -192,9 +196,24 @@ def _asked(request: web.Request) -> Request:
     return Request(
         query.get("model", ""),
         query.get("version", ""),
-        partial(parse_board, query.get("board", "")),
+        parse_board(query.get("board", "")),
         search_seconds=search_seconds(int(time_us)),
     )
+
+
+def parse_board(text: str) -> NDArray[np.uint8] | str:
+    """The board [1, 16] of sixteen digits, row by row from the top left; or what is wrong with the text."""
+    if len(text) != CELLS:
+        return (
+            f"board has {len(text)} characters; it takes {CELLS}, an exponent for each cell (0 is empty, "
+            "1 is the tile 2, a is 1024), such as 0112033447120a91"
+        )
+    exponents = [DIGITS.find(digit) for digit in text.lower()]
+    if -1 in exponents:
+        cell = exponents.index(-1)
+        row, column = cell // 4 + 1, cell % 4 + 1
+        return f"board, row {row}, column {column}: {quoted(text[cell])} is not one of {DIGITS}"
+    return np.array([exponents], np.uint8)
 
 
 def _plain_failure(request: web.Request, error: Exception) -> web.Response:

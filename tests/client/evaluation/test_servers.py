@@ -12,7 +12,6 @@ from octofold_client.evaluation.servers import Servers
 from octofold_client.rpc.credentials import PLAINTEXT
 from octofold_game.contract.model import CARD_FORMAT, Card, GraphFile, encode_card
 from octofold_game.rules import legal_moves
-from octofold_proto import messages
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1 import inference_pb2_grpc
 
@@ -53,9 +52,7 @@ class FirstLegal(inference_pb2_grpc.OctofoldServiceServicer):
         self.peers.add(context.peer())
         boards = np.frombuffer(request.boards, np.uint8).reshape(-1, 16)
         moves = legal_moves(boards).argmax(axis=1).astype(np.int8)
-        return pb.NextMovesResponse(
-            moves=messages.moves_to_bytes(moves), model=request.model, version=request.version
-        )
+        return pb.NextMovesResponse(moves=moves.tobytes(), model=request.model, version=request.version)
 
 
 Served = tuple[str, FirstLegal]

@@ -9,11 +9,12 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from octofold_game.rules import BoardError, check_boards
+from octofold_game.rules import BoardError
 from octofold_proto.errors import (
     BackendFailed,
     DeadlinePassed,
@@ -23,7 +24,7 @@ from octofold_proto.errors import (
     UnknownModel,
 )
 from octofold_server.admission.admission import AcceptedCall, Admission, Limits, code_name
-from octofold_server.admission.request import ReadBoards, Request
+from octofold_server.admission.request import Request
 from octofold_server.backends.fakes import RecordingBackend
 from octofold_server.config.options import Config
 from octofold_server.config.policies import parse_policies
@@ -56,13 +57,29 @@ def admission(models: Models) -> Admission:
 
 
 def submit(
-    admission: Admission, read_boards: ReadBoards, model: str = "", deadline: float = math.inf
+    admission: Admission, boards: NDArray[np.uint8], model: str = "", deadline: float = math.inf
 ) -> AcceptedCall:
-    return admission.submit(Request(model, "", read_boards), deadline=deadline)
+    return admission.submit(Request(model, "", boards), deadline=deadline)
 
 
-def boards(count: int, exponent: int = 1) -> Callable[[int], NDArray[np.uint8]]:
-    return lambda largest: check_boards(np.full((count, 16), exponent, np.uint8), largest)
+def boards(count: int, exponent: int = 1) -> NDArray[np.uint8]:
+    return np.full((count, 16), exponent, np.uint8)
+
+
+class CheckedBoards(np.ndarray[tuple[int, ...], np.dtype[np.uint8]]):
+    """One board that does something when its exponents are checked."""
+
+    when_checked: Callable[[], None]
+
+    @classmethod
+    def of(cls, when_checked: Callable[[], None]) -> CheckedBoards:
+        boards = np.ones((1, 16), np.uint8).view(cls)
+        boards.when_checked = when_checked
+        return boards
+
+    def max(self, *arguments: Any, **options: Any) -> Any:
+        self.when_checked()
+        return np.asarray(self).max(*arguments, **options)
 
 
 @contextmanager
@@ -162,31 +179,29 @@ def test_every_end_of_a_call_is_counted_once_under_its_code(
 def test_a_call_that_found_a_version_which_then_went_is_answered_by_its_successor(
     admission: Admission, models: Models, write_version: WriteVersion
 ) -> None:
-    asked = []
+    checks = []
 
-    def read(largest_exponent: int) -> NDArray[np.uint8]:
-        asked.append(largest_exponent)
-        if len(asked) == 1:  # between the look and the queue
+    def load_another() -> None:
+        checks.append(models.resolve("tiny", "").largest_exponent)
+        if len(checks) == 1:  # between the look and the queue
             write_version(version=2, largest_exponent=17)
             models.load("tiny")
-        return np.ones((1, 16), np.uint8)
 
-    call = submit(admission, read, "tiny")
+    call = submit(admission, CheckedBoards.of(load_another), "tiny")
     assert call.served.version == "2"
     assert call.result().moves.moves.tolist() == [0]
-    assert asked == [15, 17]
+    assert checks == [15, 17]
 
 
 def test_a_call_for_a_model_that_is_unloaded_at_that_moment_is_unavailable(
     admission: Admission, models: Models
 ) -> None:
-    def read(_: int) -> NDArray[np.uint8]:
+    def unload() -> None:
         if models.served():
             models.unload("tiny")
-        return np.ones((1, 16), np.uint8)
 
     with pytest.raises(Unavailable, match="unloaded by request"):
-        submit(admission, read, "tiny")
+        submit(admission, CheckedBoards.of(unload), "tiny")
 
 
 def test_refusing_stops_open_streams_and_draining_waits_for_them(admission: Admission) -> None:

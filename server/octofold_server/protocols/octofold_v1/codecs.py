@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Sequence
 from itertools import compress, product
+from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from octofold_game.contract.model import PROBABILITIES, SEARCH_OUTPUTS, VALUE, VOTES
 from octofold_proto.errors import InvalidRequest
 from octofold_proto.messages import (
+    CELLS,
     DIRECTIONS,
-    board_from_exponents,
-    boards_from_bytes,
-    moves_to_bytes,
     positions_to_bytes,
     probabilities_to_bytes,
     values_to_bytes,
-    votes_to_bytes,
 )
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 
@@ -46,7 +46,7 @@ class NextMove:
 
     def request(self, message: pb.NextMoveRequest) -> Request:
         """Read the model, the version and the boards of a message."""
-        request = Request(message.model, message.version, partial(board_from_exponents, message.board))
+        request = Request(message.model, message.version, _board(message.board))
         return _for_a_time(request, message.search_time_us) if message.search_time_us else request
 
     def request_id(self, _: pb.NextMoveRequest) -> str:
@@ -118,18 +118,39 @@ class StreamNextMoves:
         return pb.StreamNextMovesResponse(id=message.id, error=status).SerializeToString()
 
 
+def _board(exponents: Sequence[int]) -> NDArray[Any] | str:
+    """The board `[1, 16]` of 16 exponents, as wide integers if one does not fit into a byte."""
+    if len(exponents) != CELLS:
+        missing = f": board 0 ends before its cell {len(exponents)}" if len(exponents) < CELLS else ""
+        return f"board holds {len(exponents)} exponents, not 16{missing}"
+    cells = list(exponents)
+    if max(cells) > 255:
+        return np.array([cells], dtype=np.int64)
+    return np.frombuffer(bytes(cells), dtype=np.uint8).reshape(1, CELLS)
+
+
 def _request(message: pb.NextMovesRequest) -> Request:
     priority = _PRIORITIES.get(message.priority)
     if priority is None:
         raise InvalidRequest(f"unknown priority {message.priority}; known are {pb.Priority.keys()}")
-    read_boards = partial(boards_from_bytes, message.boards)
+    packed = message.boards
+    boards: NDArray[np.uint8] | str
+    if packed and len(packed) % CELLS == 0:
+        boards = np.frombuffer(packed, dtype=np.uint8).reshape(-1, CELLS)
+    else:
+        boards = _no_boards(len(packed))
     outputs = _OUTPUTS[
         message.with_probabilities, message.with_votes, message.with_search, message.with_value
     ]
-    request = Request(
-        message.model, message.version, read_boards, priority, outputs=outputs, needs_outputs=False
-    )
+    request = Request(message.model, message.version, boards, priority, outputs=outputs, needs_outputs=False)
     return _for_a_time(request, message.search_time_us) if message.search_time_us else request
+
+
+def _no_boards(size: int) -> str:
+    if not size:
+        return "boards is empty: it must hold 16 bytes for each board"
+    board, cell = divmod(size, CELLS)
+    return f"boards holds {size} bytes, not a multiple of 16: board {board} ends before its cell {cell}"
 
 
 def _for_a_time(request: Request, search_time_us: int) -> Request:
@@ -142,9 +163,9 @@ def _response(message: pb.NextMovesRequest, call: AcceptedCall) -> pb.NextMovesR
     if message.with_probabilities and moves.probabilities is not None:
         probabilities = probabilities_to_bytes(moves.probabilities)
     if message.with_votes and moves.votes is not None:
-        votes = votes_to_bytes(moves.votes)
+        votes = moves.votes.tobytes()
     response = pb.NextMovesResponse(
-        moves=moves_to_bytes(moves.moves),
+        moves=moves.moves.tobytes(),
         probabilities=probabilities,
         votes=votes,
         model=call.served.name,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any
 
 from octofold_proto.errors import InvalidRequest
@@ -43,7 +42,7 @@ class ModelInfer:
         request = Request(
             message.model_name,
             message.model_version,
-            partial(boards_of, _inputs(message)),
+            boards_of(_inputs(message)),
             outputs=_outputs(message.outputs) if message.outputs else None,
         )
         return with_parameters(request, _parameters(message.parameters)) if message.parameters else request

@@ -54,6 +54,10 @@ def _from_list(data: Sequence[int | list[int]]) -> NDArray[np.integer[Any]]:
         else:
             flat.append(element)
     try:
+        return np.frombuffer(bytes(flat), dtype=np.uint8)
+    except ValueError:  # one does not fit into a byte
+        pass
+    try:
         return np.array(flat, dtype=np.int64)
     except OverflowError:  # JSON does not limit integers
         return np.array([max(-1, min(element, _LARGEST)) for element in flat], dtype=np.int64)

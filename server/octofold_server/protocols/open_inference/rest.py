@@ -27,7 +27,7 @@ from octofold_server.http_transport.calls import REQUEST_ID, Handler, Route, ans
 from octofold_server.http_transport.exchange import BODIES, Bodies, send
 from octofold_server.protocols.open_inference.operations import OpenInference
 from octofold_server.protocols.open_inference.rest_bodies import (
-    Reply,
+    JSON_LENGTH,
     read_inference,
     write_inference,
 )
@@ -41,9 +41,6 @@ from octofold_server.telemetry.metric_families import (
 
 PROBES = ("/healthz", "/readyz", "/v2/health/live", "/v2/health/ready")
 """Paths that are answered without a token and under any load."""
-
-JSON_LENGTH = "Inference-Header-Content-Length"
-"""The header of Triton's binary extension: the number of bytes of JSON in a body."""
 
 SINGLE_HEADERS = ("Authorization", "Content-Encoding", "Host", "Origin", "Sec-Fetch-Site", JSON_LENGTH)
 """Headers that decide what a request means. Of two values, a proxy may have checked the other one."""
@@ -202,7 +199,7 @@ class _Routes:
         async with self._bodies.body(request, self._max_body_bytes, "of --max-message-bytes") as body:
             is_large = len(body) >= LARGE_BODY_BYTES
             try:
-                read = partial(read_inference, body, _json_length(request), model, version)
+                read = partial(read_inference, body, request.headers.get(JSON_LENGTH), model, version)
                 asked = await asyncio.to_thread(read) if is_large else read()
             except InvalidRequest as error:
                 self._admission.refusals.add(code_name(error))
@@ -213,7 +210,11 @@ class _Routes:
                     call = await answered(self._admission, request, asked.request)
                     write = partial(write_inference, asked, call)
                     reply = await asyncio.to_thread(write) if is_large else write()
-                    response = _inference_response(reply)
+                    if reply.json_length == len(reply.body):
+                        response = web.Response(body=reply.body, content_type="application/json")
+                    else:
+                        response = web.Response(body=reply.body, content_type="application/octet-stream")
+                        response.headers[JSON_LENGTH] = str(reply.json_length)
                     await send(request, response)
                     return response
             except Exception as error:
@@ -277,16 +278,6 @@ def _error(message: str) -> str:
     return msgspec.json.encode({"error": message}).decode()
 
 
-def _inference_response(reply: Reply) -> web.Response:
-    if reply.json_length == len(reply.body):
-        return web.Response(body=reply.body, content_type="application/json")
-    return web.Response(
-        body=reply.body,
-        content_type="application/octet-stream",
-        headers={JSON_LENGTH: str(reply.json_length)},
-    )
-
-
 def _json(value: Any) -> web.Response:
     return web.Response(body=msgspec.json.encode(value), content_type="application/json")
 
@@ -298,12 +289,3 @@ def _yes_or_no(yes: bool) -> web.Response:
 def _model(request: web.Request) -> tuple[str, str]:
     """The model and version in the path; empty if missing."""
     return request.match_info.get("model", ""), request.match_info.get("version", "")
-
-
-def _json_length(request: web.Request) -> int | None:
-    text = request.headers.get(JSON_LENGTH)
-    if text is None:
-        return None
-    if not (text.isascii() and text.isdigit() and len(text) < 10):
-        raise InvalidRequest(f"{JSON_LENGTH} is not a number of bytes")
-    return int(text)

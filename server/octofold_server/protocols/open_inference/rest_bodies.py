@@ -6,7 +6,6 @@ A body is JSON. It contains the tensors or, with Triton's binary extension, is f
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Annotated, Any, NamedTuple, TypeVar
 
 import msgspec
@@ -34,6 +33,9 @@ from octofold_server.protocols.open_inference.tensors import (
     outputs_of,
 )
 from octofold_server.system.quoting import quoted
+
+JSON_LENGTH = "Inference-Header-Content-Length"
+"""The header of Triton's binary extension: the number of bytes of JSON in a body."""
 
 MAX_OBJECTS = 256
 """Maximum number of JSON objects in a body. A request has one, plus two for each tensor and two for
@@ -97,22 +99,27 @@ class Reply(NamedTuple):
     json_length: int
 
 
-def read_inference(body: bytes, json_length: int | None, model: str, version: str) -> InferenceBody:
+def read_inference(body: bytes, announced: str | None, model: str, version: str) -> InferenceBody:
     """Read a request from a body.
 
     Args:
         body: the body.
-        json_length: number of its bytes that are JSON; None for all.
+        announced: the header `JSON_LENGTH`; None means that all of the body is JSON.
         model: name of the model; empty for the default.
         version: version of the model; empty for the newest ready one.
 
     Raises:
         InvalidRequest: the body is not a valid request.
     """
-    if json_length is None:
-        json_length = len(body)
-    elif json_length > len(body):
-        raise InvalidRequest(f"the header announces {json_length} bytes of JSON; the body has {len(body)}")
+    json_length = len(body)
+    if announced is not None:
+        if not (announced.isascii() and announced.isdigit() and len(announced) < 10):
+            raise InvalidRequest(f"{JSON_LENGTH} is not a number of bytes")
+        json_length = int(announced)
+        if json_length > len(body):
+            raise InvalidRequest(
+                f"the header announces {json_length} bytes of JSON; the body has {len(body)}"
+            )
     if body.startswith(GZIP):
         raise InvalidRequest("the body is compressed by gzip; say so with the header Content-Encoding: gzip")
     view = memoryview(body)
@@ -126,8 +133,8 @@ def read_inference(body: bytes, json_length: int | None, model: str, version: st
         raise InvalidRequest(f"id has {len(request_id)} characters; at most {MAX_TEXT_BYTES} are allowed")
     parameters = _parameters_of(read.parameters, "the request")
     outputs, binary = _outputs(read.outputs or (), bool(parameters.get("binary_data_output")))
-    read_boards = partial(boards_of, _inputs(read.inputs, view[json_length:]))
-    request = Request(model, version, read_boards, outputs=outputs)
+    boards = boards_of(_inputs(read.inputs, view[json_length:]))
+    request = Request(model, version, boards, outputs=outputs)
     if parameters:
         request = with_parameters(request, parameters)
     return InferenceBody(request, request_id, binary)

@@ -11,15 +11,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from octofold_game.contract import model
-from octofold_game.rules import check_boards
 from octofold_proto.errors import InvalidRequest
-from octofold_proto.messages import boards_from_bytes
+from octofold_proto.messages import CELLS
 
 from octofold_server.admission.admission import AcceptedCall
 from octofold_server.backends.backend import Moves
 from octofold_server.system.quoting import quoted
 
-CELLS = 16
 MAX_ELEMENT = 2**32 - 1
 """Replaces larger elements, for the error that names the first invalid one."""
 
@@ -65,38 +63,21 @@ class OutputTensor(NamedTuple):
     values: NDArray[Any]
 
 
-def boards_of(inputs: Sequence[InputTensor], largest_exponent: int) -> NDArray[np.uint8]:
-    """Read the boards from the inputs of a request.
-
-    Args:
-        inputs: the inputs.
-        largest_exponent: largest exponent that the model accepts.
-
-    Returns:
-        Boards [N, 16] uint8, N at least 1.
-
-    Raises:
-        InvalidRequest: the inputs are not exactly `boards`, or its type, shape or size is wrong.
-        BoardError: a cell exceeds `largest_exponent`; the message names the first invalid board and cell.
-    """
+def boards_of(inputs: Sequence[InputTensor]) -> NDArray[Any] | str:
+    """The boards in the inputs of a request, or what is wrong with them, as in `Request`."""
     if len(inputs) != 1 or inputs[0].name != BOARDS.name:
-        raise InvalidRequest(_why_not_boards_alone([given.name for given in inputs]))
+        return _why_not_boards_alone([given.name for given in inputs])
     _, datatype, shape, contents = inputs[0]
     if datatype != BOARDS.datatype:
-        raise InvalidRequest(f"input 'boards' has type {quoted(datatype)}; the model takes UINT8")
+        return f"input 'boards' has type {quoted(datatype)}; the model takes UINT8"
     if len(shape) != 2 or shape[1] != CELLS or shape[0] < 1:
-        raise InvalidRequest(
-            f"input 'boards' has shape {list(shape[:8])}; the model takes [-1, 16] with at least one board"
-        )
+        return f"input 'boards' has shape {list(shape[:8])}; the model takes [-1, 16] with at least one board"
     elements = shape[0] * CELLS
     if len(contents) != elements:
         what = "bytes" if isinstance(contents, bytes) else "elements"
-        raise InvalidRequest(
-            f"input 'boards' has {len(contents)} {what}; its shape {list(shape)} needs {elements}"
-        )
-    if isinstance(contents, bytes):
-        return boards_from_bytes(contents, largest_exponent)
-    return check_boards(contents.reshape(-1, CELLS), largest_exponent)
+        return f"input 'boards' has {len(contents)} {what}; its shape {list(shape)} needs {elements}"
+    cells = np.frombuffer(contents, dtype=np.uint8) if isinstance(contents, bytes) else contents
+    return cells.reshape(-1, CELLS)
 
 
 def output_names(requested: Sequence[str]) -> Sequence[str]:
