@@ -83,8 +83,8 @@ def run(config: Config, slot: ProcessSlot | None = None) -> int:
     try:
         from octofold_proto.errors import ModelError
 
+        from octofold_server.backends.cuda import check_device
         from octofold_server.models.tuning import tune
-        from octofold_server.process.devices import check_device
         from octofold_server.process.lifecycle import ServingError, serve
         from octofold_server.system.sockets import StartupError
     except ModuleNotFoundError as error:  # the base installation lacks the server's dependencies

@@ -16,7 +16,6 @@ from octofold_proto.errors import ModelError
 
 from octofold_server.models.repository import PIECE_BYTES, check_digest
 from octofold_server.system.file_lock import locked
-from octofold_server.system.memory import usable_memory
 
 MAX_FILE_BYTES = 1 << 40
 
@@ -89,3 +88,15 @@ def _sha256(file: BufferedReader) -> str:
     while piece := file.read(PIECE_BYTES):
         digest.update(piece)
     return digest.hexdigest()
+
+
+CONTROL_GROUP = Path("/sys/fs/cgroup/memory.max")
+
+
+def usable_memory(limit: Path = CONTROL_GROUP) -> int:
+    """The memory of the machine in bytes, or the limit of the control group (v2) if that is less."""
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    try:
+        return min(memory, int(limit.read_text(encoding="ascii")))
+    except (OSError, ValueError):  # no control group, or "max"
+        return memory

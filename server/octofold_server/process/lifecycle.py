@@ -8,8 +8,10 @@ from __future__ import annotations
 import logging
 import os
 import threading
+from collections.abc import Callable
 from concurrent.futures import Future
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
+from pathlib import Path
 
 from octofold_game.errors import OctofoldError
 
@@ -17,24 +19,18 @@ from octofold_server.admission.admission import Admission
 from octofold_server.backends.backend import BackendFactory
 from octofold_server.backends.onnx_value import network_lanes
 from octofold_server.config.options import Config
+from octofold_server.models.loading import ServedModel
 from octofold_server.models.registry import Models
 from octofold_server.models.reloading import Reloading
-from octofold_server.process.announcement import (
-    announce_configuration,
-    announce_service,
-    announce_stop,
-    warn_of_strangers,
-)
 from octofold_server.process.assembly import build
 from octofold_server.process.places import check_places
 from octofold_server.process.ports import Ports
-from octofold_server.process.ready_file import ReadyFile
 from octofold_server.process.siblings import ProcessSlot
 from octofold_server.process.watchdog import Watchdog
 from octofold_server.protocols.health import Health
 from octofold_server.system.native_log import NativeLog
 from octofold_server.system.signals import Signals
-from octofold_server.system.sockets import address_of, port_written
+from octofold_server.system.sockets import StartupError, address_of, is_loopback, port_written
 
 LAST_LOAD_SECONDS = 1.0
 """Time for a thread that loads a model to stop. Reading a file or making a session may take longer."""
@@ -183,3 +179,113 @@ def _report_failure(admission: Admission, health: Health, signals: Signals) -> N
 def _raise_if_failed(watchdog: Watchdog) -> None:
     if watchdog.failure:
         raise ServingError(watchdog.failure)
+
+
+def announce_configuration(config: Config) -> None:
+    """Log all options, as --print-config prints them."""
+    _log.debug("the configuration", extra={"fields": config.effective()})
+
+
+def announce_service(config: Config, models: Models, port: int, rest_port: int | None) -> None:
+    """Log the models, the addresses and how to stop the server."""
+    newest = {served.name: served for served in models.served()}  # which are sorted by version
+    told = (_described(served, newest.get(models.default) is served) for served in models.served())
+    signed = f"; only those that a key in {config.verify_models} signed" if config.verify_models else ""
+    waiting = ", ".join(f"{status.name}/{status.version}" for status in models.waiting())
+    when_asked = f"; loaded when a call asks: {waiting}" if waiting else ""
+    _log.info("models: %s%s%s", ", ".join(told), when_asked, signed)
+    addresses = f"{address_of(config.host, port)} (gRPC)"
+    if rest_port is not None:
+        scheme = "https" if config.tls_certificate else "http"
+        page = "the page, " if config.page else ""
+        addresses += f" and {scheme}://{address_of(config.host, rest_port)} ({page}REST, /metrics)"
+    _log.info("serving on %s; Ctrl-C or SIGTERM stops the server", addresses)
+
+
+def announce_stop(grace_seconds: float) -> None:
+    """Log the first signal to stop."""
+    if grace_seconds:
+        _log.info(
+            "stopping: serving for %g more seconds, so that clients notice; a second Ctrl-C or SIGTERM ends "
+            "this wait",
+            grace_seconds,
+        )
+    else:
+        _log.info("stopping")
+
+
+def warn_of_strangers(config: Config, port: int) -> None:
+    """Warn if other machines may call without a token or a certificate."""
+    if config.tokens is not None or config.tls_client_ca is not None or is_loopback(config.host):
+        return
+    what = "call"
+    if config.admin and config.admin_tokens is None:
+        what = "call, and load and unload models"
+    _log.warning(
+        "everyone who can reach %s may %s: there is no --tokens file", address_of(config.host, port), what
+    )
+
+
+def _described(served: ServedModel, is_default: bool) -> str:
+    what = served.precision or f"player {served.card.player and served.card.player.kind}"
+    return f"{served.name} version {served.version} ({what}{', default' if is_default else ''})"
+
+
+TOUCH_SECONDS = 2.0
+"""Time between two checks whether the server is ready. A file that is several times older is stale."""
+
+
+class ReadyFile:
+    """Touches a file while the server is ready, on a thread of its own; a context manager.
+
+    A health check looks at its age, which costs no connection, no interpreter and no certificate.
+
+    Several processes may share the file: what one removes, another that is ready makes again.
+
+    Args:
+        file: None for none, and then this does nothing.
+        is_ready: what is asked before each touch.
+    """
+
+    def __init__(self, file: Path | None, is_ready: Callable[[], bool]) -> None:
+        self._file = file
+        self._is_ready = is_ready
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._keep, name="ready file", daemon=True)
+
+    def __enter__(self) -> None:
+        """Begin.
+
+        Raises:
+            StartupError: the file cannot be written.
+        """
+        if self._file is None:
+            return
+        try:
+            self._file.touch()
+        except OSError as error:
+            raise StartupError(f"cannot write the ready file {self._file}: {error.strerror}") from error
+        self._thread.start()
+
+    def __exit__(self, *_: object) -> None:
+        """Remove the file."""
+        if self._file is not None:
+            self._stopping.set()
+            self._thread.join()
+            self._remove()
+
+    def _keep(self) -> None:
+        assert self._file is not None
+        while not self._stopping.wait(TOUCH_SECONDS):
+            if not self._is_ready():
+                self._remove()
+                continue
+            try:
+                self._file.touch()
+            except OSError as error:
+                _log.error("cannot write the ready file %s: %s", self._file, error.strerror)
+
+    def _remove(self) -> None:
+        assert self._file is not None
+        with suppress(OSError):  # somebody else removed it, or the folder
+            self._file.unlink()

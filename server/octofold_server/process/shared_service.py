@@ -19,7 +19,7 @@ from octofold_proto.errors import ModelError
 from octofold_server.admission.admission import Admission
 from octofold_server.process.siblings import ProcessSlot, Siblings
 from octofold_server.system.file_lock import locked
-from octofold_server.telemetry.metric_sums import counters_of, summed
+from octofold_server.telemetry.metric_families import counters_of, summed
 from octofold_server.telemetry.metrics import exposition
 
 MAX_PAGE_BYTES = 1 << 26

@@ -1,6 +1,8 @@
 """The server's certificate, and the CA certificates for its clients.
 
-gRPC and HTTP both use them, and use renewed files for new connections within seconds.
+gRPC and HTTP both use them, and use renewed files for new connections within seconds. The dates of the
+certificate are checked like a client does, by a TLS handshake in memory, because Python's ssl module cannot
+read those of a server's own certificate.
 """
 
 from __future__ import annotations
@@ -13,7 +15,6 @@ from typing import NamedTuple
 import grpc
 from octofold_game.system.files import read_regular
 
-from octofold_server.system.certificate_dates import wrong_date
 from octofold_server.system.reread import FileError, Reread
 
 MAX_FILE_BYTES = 1 << 22
@@ -118,3 +119,34 @@ def _configuration(material: _Material) -> grpc.ServerCertificateConfiguration:
 
 def _reason(error: Exception) -> str:
     return str(getattr(error, "reason", None) or error).replace("_", " ").lower()
+
+
+NOT_YET_VALID, EXPIRED = 9, 10  # OpenSSL's X509_V_ERR_CERT_...
+
+
+def wrong_date(server: ssl.SSLContext, certificate: Path) -> str:
+    """A client's error about the dates of a certificate in the context; empty if there is none."""
+    client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    client.check_hostname = False
+    client.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # trust the certificate itself, whoever signed it
+    try:
+        client.load_verify_locations(certificate)
+    except OSError:  # it is being replaced; the new one will also be checked
+        return ""
+    to_client, to_server = ssl.MemoryBIO(), ssl.MemoryBIO()
+    ends = (
+        client.wrap_bio(to_client, to_server),
+        server.wrap_bio(to_server, to_client, server_side=True),
+    )
+    try:
+        for end in (*ends, *ends):  # the client sends its hello, and reads the certificate on its second turn
+            try:
+                end.do_handshake()
+            except ssl.SSLWantReadError:
+                continue
+    except ssl.SSLCertVerificationError as error:
+        if error.verify_code in (NOT_YET_VALID, EXPIRED):
+            return error.verify_message
+    except ssl.SSLError:  # another error, which clients will report
+        pass
+    return ""

@@ -13,9 +13,8 @@ from pathlib import Path
 import onnxruntime
 import pytest
 from octofold_proto.errors import ModelError
-from octofold_server.backends.cuda import ThisMachine, why_no_cuda
+from octofold_server.backends.cuda import ThisMachine, missing_library, needed_libraries, why_no_cuda
 from octofold_server.models.layouts import choose_device
-from octofold_server.system.shared_libraries import missing_library, needed_libraries
 
 CPU_BUILD = ("CPUExecutionProvider",)
 GPU_BUILD = ("TensorrtExecutionProvider", "CUDAExecutionProvider", "CPUExecutionProvider")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from octofold_server.process.ready_file import ReadyFile
+from octofold_server.process.lifecycle import ReadyFile
 from support.certificates import Authority
 from support.servers import Start, WriteVersion
 from support.waiting import wait_for

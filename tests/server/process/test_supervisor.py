@@ -19,7 +19,7 @@ from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
 from octofold_server.backends.backend import Layout
 from octofold_server.models.tuning_file import write_tuning
-from octofold_server.telemetry.metric_sums import counters_of, summed
+from octofold_server.telemetry.metric_families import counters_of, summed
 from support.processes import members, metric, on_a_connection_of_its_own
 from support.servers import Ask, Start, WriteVersion
 from support.waiting import becomes_true

@@ -14,8 +14,7 @@ import grpc
 import pytest
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
-from octofold_server.system.log_limit import MAX_LINES, RepeatLimit
-from octofold_server.system.logs import TextLines
+from octofold_server.system.logs import MAX_LINES, RepeatLimit, TextLines
 from support.http2 import RawConnection
 from support.http2_frames import END_STREAM
 from support.servers import ServerProcess, Start, WriteVersion

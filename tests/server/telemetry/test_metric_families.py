@@ -1,8 +1,15 @@
 """The two formats of the metrics: which one a caller gets, and that both have the same numbers."""
 
 import pytest
-from octofold_server.telemetry.metric_families import openmetrics, parse, plain, prefers_openmetrics, write
-from octofold_server.telemetry.metric_sums import counters_of, summed
+from octofold_server.telemetry.metric_families import (
+    counters_of,
+    openmetrics,
+    parse,
+    plain,
+    prefers_openmetrics,
+    summed,
+    write,
+)
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 EXAMPLE = '{trace_id="0af7651916cd43dd8448eb211c80319c"} 0.0007'

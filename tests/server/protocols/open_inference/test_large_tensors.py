@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from octofold_game.rules import BoardError, check_boards
 from octofold_proto.errors import InvalidRequest
 from octofold_proto.inference import grpc_service_pb2 as pb
-from octofold_server.protocols.open_inference.json_integers import LARGE_TEXT_BYTES, integers
+from octofold_server.protocols.open_inference.rest_bodies import LARGE_TEXT_BYTES, integers
 from octofold_server.protocols.open_inference.typed_contents import uint_elements
 
 NUMBERS = st.one_of(st.integers(0, 17), st.integers(-(10**20), 10**20))
