@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 from octofold_game.contract.model import Card
-from octofold_game.replay_order import ReplayOrder, write_in_order
+from octofold_game.replays import ReplayOrder, write_in_order
 
 from octofold_client.errors import EvaluationError, OtherEvaluation
 from octofold_client.evaluation.game_table import GameSummary, GameTable

@@ -16,8 +16,14 @@ import msgspec
 from octofold_game.commands.suggestions import missing
 from octofold_game.episodes import Episode
 from octofold_game.referee import ReplayError
-from octofold_game.replay_order import ReplayOrder, write_in_order
-from octofold_game.replays import ReplayInUse, ReplayWriter, read_replays, recover
+from octofold_game.replays import (
+    ReplayInUse,
+    ReplayOrder,
+    ReplayWriter,
+    read_replays,
+    recover,
+    write_in_order,
+)
 from octofold_game.system.files import whole_file, write_text
 
 from octofold_client.contenders.player_specs import Contender
