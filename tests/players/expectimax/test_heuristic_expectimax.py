@@ -11,8 +11,7 @@ from octofold_game import rules
 from octofold_game.bitboards import pack
 from octofold_players.compiled.endings import TABLE_FULL, new_state
 from octofold_players.compiled.line_tables import sum_of_lines
-from octofold_players.expectimax.heuristic import worth_of_lines
-from octofold_players.expectimax.player import HeuristicExpectimaxPlayer, depth_by_tiles
+from octofold_players.expectimax.player import HeuristicExpectimaxPlayer, depth_by_tiles, worth_of_lines
 from octofold_players.expectimax.search import Entry, search_move
 
 Square = NDArray[np.uint8]

@@ -8,8 +8,15 @@ import pytest
 from numpy.typing import NDArray
 from octofold_game import rules
 from octofold_game.bitboards import pack, transpose
-from octofold_players.minimax.heuristic import annoyance, count_islands, heuristic
-from octofold_players.minimax.player import LOST, WON, MinimaxPlayer, most_annoying
+from octofold_players.minimax.player import (
+    LOST,
+    WON,
+    MinimaxPlayer,
+    annoyance,
+    count_islands,
+    heuristic,
+    most_annoying,
+)
 
 Square = NDArray[np.uint8]
 
