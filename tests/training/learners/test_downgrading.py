@@ -5,7 +5,7 @@ import pytest
 from octofold_game.bitboards import pack, unpack
 from octofold_game.rules import legal_moves
 from octofold_players.ntuple.network import NTupleNetwork, best_move
-from octofold_training.learners.downgrading import downgraded, guided_move
+from octofold_training.learners.ntuple_episodes import downgraded, guided_move
 
 
 def _downgraded(*exponents: int) -> list[int]:

@@ -9,8 +9,7 @@ from octofold_game.symmetries import CELLS
 from octofold_training.networks.architectures import ArchitectureError
 from octofold_training.networks.build import build, count_weights, interface_of, require_planes
 from octofold_training.networks.interfaces import BoardEncoder
-from octofold_training.networks.published_networks import PaddedCNN, SymmetricCNN
-from octofold_training.networks.q_networks import QNetwork
+from octofold_training.networks.published_networks import PaddedCNN, QNetwork, SymmetricCNN
 from octofold_training.networks.residual_network import ResidualNetwork
 from torch import Tensor, nn
 from torch.nn import functional

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from octofold_training.run.curve_files import tensorboard_events
+from octofold_training.run.curves import tensorboard_events
 from tensorboardX.proto.event_pb2 import Event
 
 REPORTS: list[dict[str, Any]] = [

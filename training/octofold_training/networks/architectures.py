@@ -116,7 +116,7 @@ class _Numbers(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class QNetworkArchitecture(_Numbers, frozen=True, tag="q_network"):
-    """A `q_networks.QNetwork`."""
+    """A `published_networks.QNetwork`."""
 
     form: Annotated[Form, msgspec.Meta(description="which of the three networks")]
     value_scale: Annotated[

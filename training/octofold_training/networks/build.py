@@ -25,8 +25,7 @@ from octofold_training.networks.architectures import (
 from octofold_training.networks.cnn import CNN, ValidCNN
 from octofold_training.networks.interfaces import PLANES_TO_LOGITS, Interface
 from octofold_training.networks.pair_network import PairNetwork
-from octofold_training.networks.published_networks import MLP, PaddedCNN, SymmetricCNN
-from octofold_training.networks.q_networks import QNetwork
+from octofold_training.networks.published_networks import MLP, PaddedCNN, QNetwork, SymmetricCNN
 from octofold_training.networks.residual_network import ResidualNetwork
 
 ILLEGAL = -1e9

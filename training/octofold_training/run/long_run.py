@@ -22,8 +22,7 @@ from octofold_training import checkpoints
 from octofold_training.checkpoints import CheckpointError
 from octofold_training.errors import TrainingError, lacks_memory
 from octofold_training.networks.build import all_finite
-from octofold_training.run.curve_files import by_epoch, tensorboard_events, write_csv
-from octofold_training.run.curves import Curves, draw_curves
+from octofold_training.run.curves import Curves, by_epoch, draw_curves, tensorboard_events, write_csv
 from octofold_training.run.folders import alone_in
 from octofold_training.run.history import History
 from octofold_training.run.options import fixed, require_same
