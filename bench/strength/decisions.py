@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from octofold_client.evaluation import simultaneous
+from octofold_client.evaluation.contest import differences as pair_differences
 from octofold_client.evaluation.intervals import average_interval, difference_interval, independent_interval
 from octofold_client.evaluation.question import Question
 from octofold_client.evaluation.sequential import (
@@ -209,7 +209,7 @@ def league_errors(draw: Draw, players: int, runs: int, games: int, seed: int = 1
     corrected = plain = 0
     for _ in range(runs):
         scores = draw(generator, (players, games))
-        found = simultaneous.differences([scores])
+        found = pair_differences([scores])
         assert found is not None
         corrected += any(not low <= 0 <= high for low, high in (pair.interval for pair in found))
         first, second = np.triu_indices(players, 1)

@@ -117,7 +117,7 @@ def print_addresses(options: ServiceFlags) -> None:
     """
     with needing("ray"):
         from octofold_client.ray.cluster import connected
-        from octofold_client.ray.directory import addresses
+        from octofold_client.ray.placement import addresses
     with connected(options.cluster):
         found = addresses(options.name)
     if not found:

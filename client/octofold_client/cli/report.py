@@ -1,14 +1,18 @@
 """`octofold report`: rebuilds result, report and pictures of a result folder from its replays."""
 
+import json
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from octofold_game.commands.options import File, argument, option
 from octofold_game.commands.subcommands import Command
 from octofold_game.commands.suggestions import missing
+from octofold_game.play_logs.reading import SCORES
+from octofold_game.play_logs.streams import extra_module
+from octofold_game.system.files import whole_file
 from octofold_game.trajectories import Climb
 from rich.console import Console
 
@@ -16,13 +20,13 @@ from octofold_client.cli.html_report import HTML_FILE, HtmlFlag, write_html
 from octofold_client.cli.json_output import Files, JsonFlag, print_files
 from octofold_client.cli.playing import as_json
 from octofold_client.errors import EvaluationError, UsageError
+from octofold_client.evaluation.game_table import GameSummary, GameTable
 from octofold_client.evaluation.result import Evaluation
 from octofold_client.evaluation.result_folder import ResultFolder
 from octofold_client.evaluation.tables import missing_note
 from octofold_client.evaluation.tables import report as write_report
 from octofold_client.extras import needing
 from octofold_client.loadtest.kept import FILE as LOAD_TEST_FILE
-from octofold_client.studies import scores
 from octofold_client.studies.html.results import MOST_RESULTS, read_evaluation
 from octofold_client.terminal.tables import print_report
 
@@ -39,9 +43,7 @@ class Options(JsonFlag, HtmlFlag):
         words="+",
     )
     plots: bool = option(False, "save pictures beside the report (needs the extra plots)")
-    parquet: bool = option(
-        False, f"save the scores as {scores.FILE} beside the report (needs the extra logs)"
-    )
+    parquet: bool = option(False, f"save the scores as {SCORES} beside the report (needs the extra logs)")
     out: File | None = option(
         None,
         f"file of --html (default: {HTML_FILE} in the folder; of several, {OVERLAY_FILE} beside them, or "
@@ -72,7 +74,7 @@ def report(options: Options) -> None:
     if options.plots:
         with needing("plots"):
             import octofold_client.studies.pictures  # noqa: F401
-    write_scores = scores.parquet_writer() if options.parquet else None
+    write_scores = _parquet_writer() if options.parquet else None
     is_load_test = (first / LOAD_TEST_FILE).exists()
     if is_load_test and not options.html:
         raise EvaluationError(f"{first} contains a load test, which only --html shows")
@@ -126,7 +128,7 @@ def _rebuild(
         drawn = draw(folder.path, evaluation, climb)
     evaluation.write(folder, write_report(evaluation, drawn))
     if write_scores is not None:
-        write_scores(evaluation, folder.path / scores.FILE)
+        write_scores(evaluation, folder.path / SCORES)
     if evaluation.missing_games:
         print(missing_note(evaluation.missing_games), file=sys.stderr)
     if not options.json:
@@ -134,9 +136,30 @@ def _rebuild(
         print()
     files: Files = {"result": str(folder.result), "report": str(folder.report)}
     if write_scores is not None:
-        files["scores"] = str(folder.path / scores.FILE)
+        files["scores"] = str(folder.path / SCORES)
     files["pictures"] = [str(folder.path / name) for name in drawn]
     return as_json(folder, evaluation), files
+
+
+def _parquet_writer() -> Callable[[Evaluation, Path], None]:
+    """A function that writes the scores of an evaluation to a file: a row for each game, as in `result.json`.
+
+    The file's metadata `octofold` has the conditions of the games as JSON. The function raises `OSError` if
+    the file cannot be written.
+
+    Raises:
+        LogError: pyarrow is not installed.
+    """
+    arrow, parquet = (extra_module(name, "Parquet") for name in ("pyarrow", "pyarrow.parquet"))
+
+    def write(evaluation: Evaluation, path: Path) -> None:
+        games = GameTable.of(evaluation.games)
+        table = arrow.table({field.name: games.column(field.name) for field in fields(GameSummary)})
+        conditions = json.dumps(evaluation.conditions.to_json())
+        with whole_file(path) as partial:
+            parquet.write_table(table.replace_schema_metadata({"octofold": conditions}), partial)
+
+    return write
 
 
 COMMAND = Command(

@@ -83,17 +83,18 @@ class ClusterFlags(OptionalServerFlags, PlayersFlag):
             yield self.targets or [DEFAULT_TARGET], None
             return
         with needing("ray"):
-            from octofold_client.ray import cluster, directory
+            from octofold_client.ray import cluster
+            from octofold_client.ray.placement import addresses
         with cluster.connected(self.ray):
             if self.targets or (self.players and not self.models):
                 yield self.targets, RayCluster(self, lambda: self.targets)
                 return
 
-            targets: list[str] = directory.addresses(self.ray_name)
+            targets: list[str] = addresses(self.ray_name)
             if not targets:
                 raise ClusterError(
                     f"the Ray cluster has no replica named {self.ray_name}: place some with octofold ray "
                     "serve, or name a server with --target"
                 )
             # Later, games wait for the answer. A replica whose node has just died gives none.
-            yield targets, RayCluster(self, lambda: directory.addresses(self.ray_name, LOOK_SECONDS))
+            yield targets, RayCluster(self, lambda: addresses(self.ray_name, LOOK_SECONDS))

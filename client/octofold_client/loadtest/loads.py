@@ -2,6 +2,9 @@
 
 All times are those of the event loop: of `time.monotonic`, which all processes of a machine share, unless the
 loop has a clock of its own.
+
+The calls of an open loop are drawn on a clock that ticks once per expected call, and then converted to
+seconds. A ramp only changes the speed of that clock.
 """
 
 from __future__ import annotations
@@ -13,13 +16,13 @@ from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import count
+from math import sqrt
 from random import Random
 
 import numpy as np
 from numpy.typing import NDArray
 
 from octofold_client.errors import Unavailable
-from octofold_client.loadtest import arrivals
 from octofold_client.loadtest.boards import BoardSource
 from octofold_client.loadtest.forms import BROKEN_ANSWER, UNAVAILABLE, Asker, CallFailed
 from octofold_client.loadtest.histogram import Histogram, merged
@@ -83,10 +86,10 @@ class Share:
         """The times of an open loop's calls, in seconds after the start."""
         assert isinstance(self.load, Open)
         if self.load.poisson:
-            ticks = arrivals.poisson(Random(f"{self.seed}/{self.process}/{self.load.rate}"))
+            ticks = poisson(Random(f"{self.seed}/{self.process}/{self.load.rate}"))
         else:
-            ticks = arrivals.constant(self.process, self.processes)
-        return arrivals.in_seconds(ticks, self.load.rate / self.processes, ramp_seconds)
+            ticks = constant(self.process, self.processes)
+        return in_seconds(ticks, self.load.rate / self.processes, ramp_seconds)
 
 
 @dataclass(frozen=True)
@@ -310,3 +313,31 @@ def _now() -> float:
 def punctual_loop() -> asyncio.AbstractEventLoop:
     """An event loop with timers exact to microseconds; epoll rounds them up to milliseconds."""
     return asyncio.SelectorEventLoop(selectors.SelectSelector())
+
+
+def constant(process: int, processes: int) -> Iterator[float]:
+    """Ticks at equal distances; the ticks of several processes alternate."""
+    first = process / processes
+    return (first + number for number in count())
+
+
+def poisson(generator: Random) -> Iterator[float]:
+    """Ticks with independent exponential gaps of mean 1. Several processes together are Poisson again."""
+    tick = 0.0
+    while True:
+        tick += generator.expovariate(1.0)
+        yield tick
+
+
+def in_seconds(ticks: Iterator[float], rate: float, ramp_seconds: float) -> Iterator[float]:
+    """Convert ticks to seconds after the start, for a clock that reaches `rate` ticks per second.
+
+    During the ramp, the speed of the clock grows linearly from 0. With Poisson ticks, this is the
+    inhomogeneous Poisson process of that rate (Çinlar, Introduction to Stochastic Processes, 1975, 4.7).
+    """
+    on_ramp = rate * ramp_seconds / 2
+    for tick in ticks:
+        if tick < on_ramp:
+            yield sqrt(2 * tick * ramp_seconds / rate)
+        else:
+            yield ramp_seconds / 2 + tick / rate

@@ -2,6 +2,9 @@
 
 The program that places the replicas owns them: when it ends, however it ends, Ray ends their actors, and each
 server ends with its actor.
+
+Ray's control store knows the names of the actors, by which others find the replicas. Each actor tells the
+address of its server itself, so a replica that is gone has no address that could be wrong.
 """
 
 import time
@@ -15,7 +18,7 @@ import ray
 from ray.exceptions import ActorUnavailableError, GetTimeoutError, RayError
 
 from octofold_client.errors import ClusterError
-from octofold_client.ray import cluster, directory
+from octofold_client.ray import cluster
 from octofold_client.ray.replica import Replica, Report, Serving
 from octofold_client.wording import counted, listed
 
@@ -105,7 +108,7 @@ class Placement:
         Raises:
             ClusterError: a replica did not start, or found no room in time. None is left.
         """
-        if directory.replicas(self._plan.service):
+        if replicas(self._plan.service):
             raise ClusterError(
                 f"replicas named {self._plan.service} are already on the cluster: use another --name"
             )
@@ -160,7 +163,7 @@ class Placement:
         """Place as many replicas as are missing."""
         for _ in range(self._wanted - len(self._placed)):
             self._number += 1
-            name = directory.name_of(self._plan.service, self._number)
+            name = name_of(self._plan.service, self._number)
             made = ray.remote(Replica).options(
                 name=name,
                 num_cpus=self._plan.cpus,
@@ -275,3 +278,35 @@ class Placement:
         if self.addresses != self._announced:
             self._announced = self.addresses
             self._on_change(self._announced)
+
+
+def name_of(service: str, number: int) -> str:
+    """The name of a replica's actor."""
+    return f"{service}/{number}"
+
+
+def replicas(service: str) -> list[str]:
+    """The names of the actors of a service, whether they serve or only start."""
+    names = [name for name in ray.util.list_named_actors() if name.rpartition("/")[0] == service]
+    return sorted(names, key=lambda name: (len(name), name))
+
+
+def addresses(service: str, seconds: float = 5.0) -> list[str]:
+    """The addresses of the replicas that serve and say so in time, in the order in which they were placed."""
+    asked: list[Any] = []
+    for name in replicas(service):
+        try:
+            asked.append(ray.get_actor(name).address.remote())
+        except (ValueError, RayError):  # it has just ended
+            continue
+    if not asked:
+        return []
+    answered, _ = ray.wait(asked, num_returns=len(asked), timeout=seconds)
+    found = []
+    for answer in asked:
+        if answer in answered:
+            try:
+                found.append(ray.get(answer))
+            except RayError:
+                continue
+    return [address for address in found if address]

@@ -9,11 +9,10 @@ from numpy.typing import ArrayLike
 
 from octofold_client.errors import ClientClosed, UnexpectedStatus
 from octofold_client.rpc.answers import Model, NextMove, NextMoves
-from octofold_client.rpc.channels import asyncio_channel
+from octofold_client.rpc.channels import asyncio_channel, methods_of
 from octofold_client.rpc.coalescing import AskedByTask, Coalescer
 from octofold_client.rpc.conversations import Calls, Conversation, Send, SendBoard, Wait
 from octofold_client.rpc.credentials import PLAINTEXT, Credentials
-from octofold_client.rpc.methods import methods_of
 from octofold_client.rpc.retry import DEFAULT_RETRY, RetryPolicy
 from octofold_client.rpc.targets import servers_of
 

@@ -17,6 +17,9 @@ from typing import Any
 
 import grpc
 import grpc.aio
+from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
+from octofold_proto.inference import grpc_service_pb2_grpc
+from octofold_proto.octofold.v1 import inference_pb2_grpc
 
 from octofold_client.rpc.credentials import Credentials
 from octofold_client.rpc.targets import addresses_of, is_name
@@ -193,3 +196,20 @@ class _AsyncSeveral(_Several):
 
     async def __aexit__(self, *raised: object) -> None:
         await self.close()
+
+
+def methods_of(channel: Any) -> dict[str, Any]:
+    """The methods that a `Send` names, on a channel of `channels`."""
+    service = inference_pb2_grpc.OctofoldServiceStub(channel)
+    open_inference = grpc_service_pb2_grpc.GRPCInferenceServiceStub(channel)
+    return {
+        "NextMoves": service.NextMoves,
+        "ListModels": service.ListModels,
+        "ServerMetadata": open_inference.ServerMetadata,
+        # Not the stub of grpc_health, because its published types leave it out.
+        "Check": channel.unary_unary(
+            "/grpc.health.v1.Health/Check",
+            request_serializer=HealthCheckRequest.SerializeToString,
+            response_deserializer=HealthCheckResponse.FromString,
+        ),
+    }

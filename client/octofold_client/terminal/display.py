@@ -1,7 +1,4 @@
-"""Shows the progress of long work: redrawn in place on a terminal, a line a minute elsewhere.
-
-`notebook.py` does the same in notebooks.
-"""
+"""Shows the progress of long work: redrawn in place on a terminal, a line a minute elsewhere."""
 
 import time
 from abc import ABC, abstractmethod

@@ -2,7 +2,8 @@
 
 import time
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from html import escape
 from typing import Any, Self
 
 import numpy as np
@@ -12,7 +13,6 @@ from octofold_client.evaluation.forecast import seconds_left
 from octofold_client.evaluation.lockstep import PlayedBatch, Standing
 from octofold_client.evaluation.summary import GameSummary
 from octofold_client.terminal.display import Clock, Display, Status, display_on
-from octofold_client.terminal.notebook import NotebookDisplay
 from octofold_client.wording import counted, duration_range
 
 SPEED_SECONDS = 5.0
@@ -144,3 +144,36 @@ class EvaluationProgress:
 def progress_on(console: Console, games: int, title: str) -> EvaluationProgress:
     """The progress of an evaluation, on the display for `console`."""
     return EvaluationProgress(games, title, NotebookDisplay() if console.is_jupyter else display_on(console))
+
+
+class NotebookDisplay(Display):
+    """Redraws a bar and the facts in place, and leaves them when the work ends."""
+
+    _shown: Any = None
+    _latest: Callable[[], Status] | None = None
+
+    def offer(self, status: Callable[[], Status]) -> None:
+        """Show the status if it is time, and keep it to show at the end."""
+        self._latest = status
+        super().offer(status)
+
+    def __exit__(self, *_: object) -> None:
+        if self._latest is not None:
+            self.show(self._latest())
+
+    def show(self, status: Status) -> None:
+        """Redraw the bar and the facts."""
+        from IPython.display import HTML, display
+
+        bar = f'<progress value="{status.done}" max="{status.total}" style="width: 24em"></progress><br>'
+        drawn = HTML(  # type: ignore[no-untyped-call]  # IPython has no types
+            f"<b>{escape(status.title)}</b><br>{bar}{escape(', '.join([status.counted, *status.facts]))}"
+        )
+        if self._shown is None:
+            self._shown = display(drawn, display_id=True)  # type: ignore[no-untyped-call]
+        else:
+            self._shown.update(drawn)
+
+    def remark(self, text: str) -> None:
+        """Print a line."""
+        print(text)

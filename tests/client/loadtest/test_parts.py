@@ -14,10 +14,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from octofold_client.errors import LoadTestError
-from octofold_client.loadtest import arrivals
 from octofold_client.loadtest.boards import Playing, Recorded, played_boards, replayed_boards
 from octofold_client.loadtest.histogram import Histogram, merged
-from octofold_client.loadtest.loads import Closed, Counts, Load, Open, Share, Windows
+from octofold_client.loadtest.loads import (
+    Closed,
+    Counts,
+    Load,
+    Open,
+    Share,
+    Windows,
+    constant,
+    in_seconds,
+    poisson,
+)
 from octofold_client.loadtest.running import PRECISION, highest_rate
 from octofold_client.loadtest.statistics import ServerCounters
 from octofold_client.loadtest.steps import Limit, Plan, Step, agree, measure_step
@@ -71,7 +80,7 @@ def test_processes_share_callers_and_rate_without_gaps() -> None:
 
 
 def test_poisson_arrivals_come_at_the_rate_with_gaps_that_are_exponential() -> None:
-    times = list(islice(arrivals.in_seconds(arrivals.poisson(Random(1)), 500.0, 0.0), 20_000))
+    times = list(islice(in_seconds(poisson(Random(1)), 500.0, 0.0), 20_000))
     gaps = np.diff(times)
     assert gaps.mean() == pytest.approx(1 / 500, rel=0.03)
     assert gaps.std() == pytest.approx(gaps.mean(), rel=0.05)
@@ -79,7 +88,7 @@ def test_poisson_arrivals_come_at_the_rate_with_gaps_that_are_exponential() -> N
 
 
 def test_a_ramp_sends_half_as_much_and_reaches_the_full_rate_at_its_end() -> None:
-    times = arrivals.in_seconds(arrivals.constant(0, 1), 1000.0, 2.0)
+    times = in_seconds(constant(0, 1), 1000.0, 2.0)
     seconds = Counter(int(time) for time in takewhile(lambda time: time < 4, times))
     assert seconds[0] == pytest.approx(250, abs=1)
     assert seconds[1] == pytest.approx(750, abs=1)
