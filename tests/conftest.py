@@ -92,7 +92,7 @@ def repository(publish_model: PublishModel, tmp_path_factory: pytest.TempPathFac
 @pytest.fixture(scope="session")
 def target(repository: Path) -> Iterator[str]:
     """The address of a real server of `repository`, shared by all tests that do not change it."""
-    from octofold_client.rpc.local_server import LocalServer
+    from support.servers import served
 
-    with LocalServer(repository) as server:
+    with served(repository) as server:
         yield server.target

@@ -14,10 +14,10 @@ import pytest
 from numpy.typing import NDArray
 from octofold_client import BrokenAnswer, Credentials, EvaluationError, OtherEvaluation, evaluate
 from octofold_client.loadtest.statistics import ServerStatistics
-from octofold_client.rpc.local_server import LocalServer
 from octofold_game.replays import check_replays
 from octofold_game.rules import legal_moves
 from support.players import FirstLegal
+from support.servers import served
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "library.md"
 ADDRESS = "127.0.0.1:50051"
@@ -168,7 +168,7 @@ def test_two_servers_share_the_games_of_an_evaluation(target: str, repository: P
         counters = statistics.read()
         return 0 if counters is None else counters.calls
 
-    with LocalServer(repository) as other, ExitStack() as stack:
+    with served(repository) as other, ExitStack() as stack:
         targets = [target, other.target]
         both = [stack.enter_context(ServerStatistics(each, "small", "1", Credentials())) for each in targets]
         before = [calls(statistics) for statistics in both]

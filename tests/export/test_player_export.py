@@ -15,7 +15,6 @@ import torch
 from numpy.typing import NDArray
 from octofold_client import Client
 from octofold_client.evaluation.summary import GameSummary, Summary
-from octofold_client.rpc.local_server import LocalServer
 from octofold_export.checks.sense import find_judge, read_judge
 from octofold_export.cli import main
 from octofold_export.errors import ExportError
@@ -30,6 +29,7 @@ from octofold_players.perimeter.player import PerimeterPlayer
 from octofold_training.checkpoints import save
 from octofold_training.games.lazyzero_player import LazyZeroPlayer
 from octofold_training.networks.build import build
+from support.servers import served
 
 ANOTHER_KIND = """
 from dataclasses import dataclass
@@ -282,7 +282,7 @@ def test_a_served_network_finds_what_the_player_finds_in_this_process(
     expected = LazyZeroPlayer(models / "net" / "1", rollouts=20).action_values(boards)
     trained = LazyZeroPlayer(network / "checkpoint", rollouts=20)
     with (
-        LocalServer(models, ("--players", "lazyzero")) as server,
+        served(models, "--players", "lazyzero") as server,
         Client(server.target, model="mine") as client,
     ):
         for rows in (slice(0, 40), slice(0, 1), slice(1, 3), slice(3, 10), slice(10, 40)):

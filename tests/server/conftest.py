@@ -22,7 +22,6 @@ from octofold_server.backends.fakes import FakeBackend, RecordingBackend
 from octofold_server.config.options import Config
 from octofold_server.process.assembly import Parts, build
 from onnx import TensorProto, helper
-from support.forked_servers import ServerForks
 from support.servers import (
     Ask,
     Gate,
@@ -106,28 +105,19 @@ def transport(request: pytest.FixtureRequest) -> str:
     return str(getattr(request, "param", "direct"))
 
 
-@pytest.fixture(scope="session")
-def server_forks() -> Iterator[ServerForks]:
-    forks = ServerForks()
-    yield forks
-    forks.close()
-
-
 @pytest.fixture
-def start_server(tmp_path: Path, transport: str, server_forks: ServerForks) -> Iterator[Start]:
+def start_server(tmp_path: Path, transport: str) -> Iterator[Start]:
     """Start octofold-serve on a free port, with tmp_path/models unless told otherwise."""
-    with server_starter(tmp_path, server_forks, tmp_path / "models", transport) as start:
+    with server_starter(tmp_path, tmp_path / "models", transport) as start:
         yield start
 
 
 @pytest.fixture(scope="module")
-def start_shared(
-    tmp_path_factory: pytest.TempPathFactory, server_forks: ServerForks, graph: bytes
-) -> Iterator[Start]:
+def start_shared(tmp_path_factory: pytest.TempPathFactory, graph: bytes) -> Iterator[Start]:
     """Start a server of the model `fake` that the tests of a file share."""
     folder = tmp_path_factory.mktemp("server")
     write_model(folder / "models", graph, "fake")
-    with server_starter(folder, server_forks, folder / "models") as start:
+    with server_starter(folder, folder / "models") as start:
         yield start
 
 

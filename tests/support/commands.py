@@ -1,28 +1,67 @@
-"""Runs `octofold` in processes of its own that start in milliseconds.
+"""Runs `octofold` in processes of its own that start in milliseconds (`support.forks`).
 
-A test that asks what a command prints needs a process, but not another import of gRPC, numpy, numba and
-matplotlib, which takes most of the time of a short command. So each process is a copy of one that has
-imported them. Tests of signals, of what happens at exit and of missing packages start the installed command.
+Tests of what happens at exit or before the imports, and of missing packages, start the installed command.
 """
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
-_processes = multiprocessing.get_context("forkserver")
-_processes.set_forkserver_preload(
-    [
-        "octofold_client.cli.command_line",
-        "octofold_client.studies.pictures",
-        "octofold_players.rollouts.random_player",
-        "octofold_players.expectimax.player",
-    ]
-)
+from support.forks import forks_of
+
+
+class Command:
+    """`octofold`, which is running; its methods are those of `subprocess.Popen`."""
+
+    def __init__(
+        self,
+        *arguments: str | Path,
+        folder: Path | None = None,
+        stdin: str = "",
+        packages: Path | None = None,
+    ) -> None:
+        """Start it in this folder, with the packages of another one."""
+        self.arguments = [str(argument) for argument in arguments]
+        environment = dict(os.environ) | ({"PYTHONPATH": str(packages)} if packages else {})
+        self._streams = [tempfile.TemporaryFile("w+", encoding="utf-8") for _ in range(3)]  # noqa: SIM115
+        self._streams[0].write(stdin)
+        self._streams[0].seek(0)
+        given, output, errors = (stream.fileno() for stream in self._streams)
+        process = forks_of("octofold").start(
+            self.arguments, (given, output, errors), folder=folder, environment=environment
+        )
+        self.pid, self.poll, self.wait = process.pid, process.poll, process.wait
+        self.send_signal, self.kill = process.send_signal, process.kill
+
+    @property
+    def returncode(self) -> int | None:
+        return self.poll()
+
+    @property
+    def errors(self) -> str:
+        """What it has written to standard error so far."""
+        return self._read(2)
+
+    def communicate(self, timeout: float | None = None) -> tuple[str, str]:
+        """Wait for its end: what it has written to standard output and standard error."""
+        self.wait(timeout)
+        written = self._read(1), self._read(2)
+        self.close()
+        return written
+
+    def close(self) -> None:
+        """End it, if it is running, and forget what it has written."""
+        self.kill()
+        self.wait()
+        for stream in self._streams:
+            stream.close()
+
+    def _read(self, number: int) -> str:
+        size = os.fstat(self._streams[number].fileno()).st_size
+        return os.pread(self._streams[number].fileno(), size, 0).decode()
 
 
 def octofold(
@@ -37,22 +76,12 @@ def octofold(
     Raises:
         subprocess.TimeoutExpired: It took longer.
     """
-    words = [str(argument) for argument in arguments]
-    with tempfile.TemporaryDirectory() as files:
-        streams = [Path(files) / name for name in ("stdin", "stdout", "stderr")]
-        for stream in streams:
-            stream.write_text(stdin if stream.name == "stdin" else "")
-        process = _processes.Process(
-            target=_run, args=(words, folder or Path.cwd(), streams, dict(os.environ), packages)
-        )
-        process.start()
-        process.join(timeout)
-        if process.exitcode is None:
-            process.kill()
-            process.join()
-            raise subprocess.TimeoutExpired(words, timeout)
-        _, output, errors = (stream.read_text() for stream in streams)
-        return subprocess.CompletedProcess(words, process.exitcode, output, errors)
+    command = Command(*arguments, folder=folder, stdin=stdin, packages=packages)
+    try:
+        code = command.wait(timeout)
+        return subprocess.CompletedProcess(command.arguments, code, *command.communicate())
+    finally:
+        command.close()
 
 
 def failure(*arguments: str | Path, folder: Path | None = None, stdin: str = "", code: int = 1) -> str:
@@ -63,26 +92,3 @@ def failure(*arguments: str | Path, folder: Path | None = None, stdin: str = "",
     name = "octofold" if code == 1 else f"octofold {arguments[0]}"
     assert line.startswith(f"{name}: ")
     return line.removeprefix(f"{name}: ").removesuffix(f" (see {name} --help)")
-
-
-def _run(
-    arguments: list[str],
-    folder: Path,
-    streams: list[Path],
-    environment: dict[str, str],
-    packages: Path | None,
-) -> None:
-    from octofold_client.cli import main
-
-    os.environ.clear()
-    os.environ.update(environment)
-    os.chdir(folder)
-    sys.path[:0] = [str(packages)] if packages else []
-    sys.argv = ["octofold", *arguments]
-    for number, stream in enumerate(streams):
-        opened = os.open(stream, os.O_RDWR | os.O_APPEND)
-        os.dup2(opened, number)
-        os.close(opened)
-    sys.stdin, sys.stdout = open(0, closefd=False), open(1, "w", closefd=False)  # noqa: SIM115
-    sys.stderr = open(2, "w", buffering=1, closefd=False)  # noqa: SIM115
-    sys.exit(main(arguments))

@@ -7,7 +7,7 @@ from octofold_game.replays import read_replays
 
 from support.commands import octofold
 from support.replays import Replays, replays_of
-from support.waiting import wait_for
+from support.waiting import Process, wait_for
 
 GAMES = 24
 OPTIONS = ["--seed", "11", "--parallel", "8"]
@@ -15,7 +15,7 @@ ENDLESS = [*OPTIONS, "--games", "1000000"]
 """More games than any machine plays before a test ends them."""
 
 
-def wait_for_games(folder: Path, process: subprocess.Popen[str]) -> None:
+def wait_for_games(folder: Path, process: Process) -> None:
     """Wait until some games are finished."""
     replays = folder / "games.replay"
     wait_for(lambda: replays.exists() and replays.stat().st_size > 400, process=process)

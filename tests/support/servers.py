@@ -6,14 +6,17 @@ from __future__ import annotations
 import hashlib
 import http.client
 import json
+import os
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import IO, Any, NamedTuple, Protocol
 
 import grpc
 import pytest
@@ -26,7 +29,7 @@ from octofold_server.models.registry import Models
 from octofold_server.process.assembly import Parts
 from octofold_server.protocols.open_inference.rest_bodies import JSON_LENGTH
 
-from support.forked_servers import ForkedProcess, ServerForks
+from support.forks import ForkedProcess, forks_of
 from support.waiting import becomes_true, wait_for
 
 START_LIMIT_SECONDS = 100
@@ -77,9 +80,13 @@ class ServerProcess:
     rest_port: int = 0
     """Set by who starts it with REST."""
 
-    @property
+    @cached_property
     def port(self) -> str:
         return self.port_file.read_text().strip()
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
 
     @property
     def target(self) -> str:
@@ -107,7 +114,7 @@ class ServerProcess:
 class Start(Protocol):
     """Start octofold-serve with these flags, and with REST if wanted; return once it is ready.
 
-    It is a copy of a process that has imported it (`support.forked_servers`). With `program`, a file and its
+    It is a copy of a process that has imported it (`support.forks`). With `program`, a file and its
     first arguments, the copy runs that file. If `program` begins with a flag, such as -c, it is what a new
     interpreter gets.
     """
@@ -121,10 +128,15 @@ NEW_INTERPRETER = ("-m", "octofold_server.cli")
 """The `program` that is the command itself."""
 
 
+def forked_server(arguments: Sequence[str], log: IO[bytes], program: str = "") -> ForkedProcess:
+    """Start octofold-serve, or the Python file `program`; what it writes goes into the log."""
+    with Path(os.devnull).open() as nothing:
+        streams = (nothing.fileno(), log.fileno(), log.fileno())
+        return forks_of("octofold-serve").start(arguments, streams, program=program)
+
+
 @contextmanager
-def server_starter(
-    folder: Path, forks: ServerForks, models: Path, transport: str = "direct"
-) -> Iterator[Start]:
+def server_starter(folder: Path, models: Path, transport: str = "direct") -> Iterator[Start]:
     """A function that starts servers of these models on free ports; they are ended behind the block."""
     started: list[ServerProcess] = []
 
@@ -147,7 +159,7 @@ def server_starter(
             if program[0].startswith("-"):
                 process = subprocess.Popen([sys.executable, *program, *flags], stderr=log)
             else:
-                process = forks.start(program[0], [*program[1:], *flags], log)
+                process = forked_server([*program[1:], *flags], log, program[0])
         server = ServerProcess(process, log_file, port_file)
         started.append(server)
         if ready:
@@ -162,6 +174,13 @@ def server_starter(
             if server.process.poll() is None:
                 server.process.kill()
                 server.process.wait()
+
+
+@contextmanager
+def served(models: Path, *arguments: str) -> Iterator[ServerProcess]:
+    """A server of these models that is ready, with further flags; it is killed behind the block."""
+    with tempfile.TemporaryDirectory() as folder, server_starter(Path(folder), models) as start:
+        yield start(*arguments)
 
 
 class Gate:

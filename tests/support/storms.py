@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from support.forked_servers import ServerForks
+from support.servers import forked_server
 from support.waiting import wait_for
 
 CLIENTS = 4
@@ -42,12 +42,12 @@ asyncio.run(main())
 """
 
 
-def storm(target: str, forks: ServerForks, folder: Path) -> None:
+def storm(target: str, folder: Path) -> None:
     """Clients that call, stream and do not read, all killed once each of them has had an answer."""
     program, log_file = folder / "client.py", folder / "client.log"
     program.write_text(CLIENT)
     with log_file.open("wb") as log:
-        clients = [forks.start(str(program), [target], log) for _ in range(CLIENTS)]
+        clients = [forked_server([target], log, str(program)) for _ in range(CLIENTS)]
     wait_for(lambda: log_file.read_text().count("busy") == CLIENTS)
     for client in clients:
         client.kill()

@@ -13,6 +13,8 @@ import time
 from fcntl import ioctl
 from pathlib import Path
 
+from support.forks import ForkedProcess, forks_of
+
 OCTOFOLD = Path(sys.executable).with_name("octofold")
 SECONDS = 30
 UP, DOWN, RIGHT, LEFT = "\x1b[A", "\x1b[B", "\x1b[C", "\x1b[D"
@@ -25,25 +27,27 @@ class Screen:
     def __init__(
         self,
         *arguments: str | Path,
-        program: Path = OCTOFOLD,
+        program: Path | None = None,
         columns: int = 120,
         lines: int = 40,
         **variables: str,
     ) -> None:
-        """Start the program; `variables` are added to its environment."""
+        """Start the program, or `octofold`; `variables` are added to its environment."""
         self.terminal, self.other = pty.openpty()
         ioctl(self.other, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
         self.before = termios.tcgetattr(self.other)
         inherited = {name: os.environ[name] for name in os.environ if name not in ("NO_COLOR", "COLORTERM")}
-        self.process = subprocess.Popen(
-            [program, *arguments],
-            stdin=self.other,
-            stdout=self.other,
-            stderr=self.other,
-            env=inherited
-            | {"TERM": "xterm-256color", "COLUMNS": str(columns), "LINES": str(lines)}
-            | variables,
-        )
+        environment = {**inherited, "TERM": "xterm-256color", "COLUMNS": str(columns), "LINES": str(lines)}
+        environment |= variables
+        words, streams = [str(argument) for argument in arguments], (self.other, self.other, self.other)
+        self.process: ForkedProcess | subprocess.Popen[bytes]
+        if program is None:
+            self.process = forks_of("octofold").start(words, streams, environment=environment)
+        else:
+            stdin, stdout, stderr = streams
+            self.process = subprocess.Popen(
+                [program, *words], stdin=stdin, stdout=stdout, stderr=stderr, env=environment
+            )
         self.raw = ""
         """Everything that was written, with the terminal's control sequences."""
         self.seen = ""

@@ -1,9 +1,16 @@
 """Waits for other threads and processes."""
 
-import subprocess
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
+
+
+class Process(Protocol):
+    """`subprocess.Popen`, or one of ours."""
+
+    def poll(self) -> int | None: ...
+
+    def communicate(self) -> Any: ...
 
 
 def becomes_true(condition: Callable[[], bool], seconds: float = 60.0) -> bool:
@@ -16,9 +23,7 @@ def becomes_true(condition: Callable[[], bool], seconds: float = 60.0) -> bool:
     return True
 
 
-def wait_for(
-    condition: Callable[[], bool], seconds: float = 60.0, process: subprocess.Popen[Any] | None = None
-) -> None:
+def wait_for(condition: Callable[[], bool], seconds: float = 60.0, process: Process | None = None) -> None:
     """Wait until `condition` holds; fail if it does not within `seconds`, or if `process` ends before."""
 
     def ends() -> bool:

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from octofold_client.rpc.local_server import LocalServer
 from support.evaluations import GAMES, OPTIONS, evaluate, first_games
 from support.replays import Replays
+from support.servers import ServerProcess, served
 
 
 @pytest.fixture(scope="session")
@@ -19,7 +19,7 @@ def uninterrupted(target: str, tmp_path_factory: pytest.TempPathFactory) -> Repl
 
 
 @pytest.fixture
-def second(repository: Path) -> Iterator[LocalServer]:
+def second(repository: Path) -> Iterator[ServerProcess]:
     """Another server of the same models, for a test to do with as it likes."""
-    with LocalServer(repository) as server:
+    with served(repository) as server:
         yield server

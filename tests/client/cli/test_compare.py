@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 from octofold_client.evaluation.intervals import difference_interval
-from octofold_client.rpc.local_server import LocalServer
 from octofold_game.episodes import Episode
 from octofold_game.replays import ReplayWriter, read_replays
 from support.commands import failure, octofold
+from support.servers import served
 
 
 @pytest.fixture(autouse=True)
@@ -45,7 +45,7 @@ def two_models(publish_model: Callable[..., Path], tmp_path_factory: pytest.Temp
     publish_model(folder, name="one", largest_exponent=6)
     publish_model(folder, name="other", largest_exponent=6)
     publish_model(folder, name="short", largest_exponent=3)
-    with LocalServer(folder) as server:
+    with served(folder) as server:
         yield server.target
 
 

@@ -1,7 +1,6 @@
 """Evaluations that end early, by Ctrl-C, a dead server, a closed terminal: nothing is lost or left behind."""
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -10,17 +9,18 @@ from pathlib import Path
 
 import psutil
 import pytest
-from octofold_client.rpc.local_server import LocalServer
 from octofold_client.terminal.interrupts import DeferredInterrupts
 from octofold_game.replays import read_replays, recover
+from support.commands import Command
 from support.evaluations import ENDLESS, GAMES, OPTIONS, first_games, go_on, wait_for_games
 from support.replays import Replays, replays_of
+from support.servers import ServerProcess, served
 from support.waiting import wait_for
 
 OCTOFOLD = Path(sys.executable).with_name("octofold")
 FINITE = [*OPTIONS, "--games", str(GAMES)]
 SECONDS = 60
-Start = Callable[..., subprocess.Popen[str]]
+Start = Callable[..., Command]
 
 
 @pytest.fixture
@@ -28,25 +28,16 @@ def start(tmp_path: Path) -> Iterator[Start]:
     """Starts octofold with these arguments in tmp_path, and ends what a failed test leaves running."""
     started = []
 
-    def start(*arguments: str, by: tuple[str, ...] = ()) -> subprocess.Popen[str]:
-        process = subprocess.Popen(
-            [*by, OCTOFOLD, *arguments],
-            cwd=tmp_path,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        started.append(process)
-        return process
+    def start(*arguments: str) -> Command:
+        started.append(Command(*arguments, folder=tmp_path))
+        return started[-1]
 
     yield start
-    for process in started:
-        if process.poll() is None:
-            for child in psutil.Process(process.pid).children():
+    for command in started:
+        if command.poll() is None:
+            for child in psutil.Process(command.pid).children():
                 child.kill()
-            process.kill()
-        process.communicate(timeout=SECONDS)
+        command.close()
 
 
 def test_after_ctrl_c_an_evaluation_goes_on_move_by_move_and_ends_with_the_same_games(
@@ -93,12 +84,11 @@ def test_a_client_that_is_killed_loses_at_most_the_game_that_it_was_writing(
 
 
 def test_when_the_server_dies_the_finished_games_are_kept_and_go_on_with_another(
-    start: Start, target: str, second: LocalServer, tmp_path: Path, uninterrupted: Replays
+    start: Start, target: str, second: ServerProcess, tmp_path: Path, uninterrupted: Replays
 ) -> None:
     process = start("evaluate", *ENDLESS, "--target", second.target, "--out", "out", "--patience", "0")
     wait_for_games(tmp_path / "out", process)
-    assert second.pid is not None
-    os.kill(second.pid, signal.SIGKILL)
+    second.process.kill()
     _, errors = process.communicate(timeout=SECONDS)
     assert process.returncode == 1
     kept, folder, failed = errors.splitlines()[-3:]
@@ -115,30 +105,30 @@ def test_when_the_server_dies_the_finished_games_are_kept_and_go_on_with_another
 def test_an_evaluation_waits_for_a_server_that_restarts(
     start: Start, repository: Path, tmp_path: Path, uninterrupted: Replays
 ) -> None:
-    with LocalServer(repository) as server:
+    with served(repository) as server:
+        port = server.port
         options = ["--target", server.target, "--out", "out", "--patience", "3600"]
         process = start("evaluate", *FINITE, *options)
         wait_for_games(tmp_path / "out", process)
-        assert server.pid is not None
-        os.kill(server.pid, signal.SIGKILL)
-    with LocalServer(repository, port=int(server.target.rpartition(":")[2])):
+        server.process.kill()
+        server.wait()
+    with served(repository, "--port", port):
         _, errors = process.communicate(timeout=SECONDS)
     assert process.returncode == 0, errors
     assert replays_of(tmp_path / "out") == uninterrupted
 
 
 def test_ctrl_c_is_obeyed_while_a_server_hangs(start: Start, repository: Path, tmp_path: Path) -> None:
-    with LocalServer(repository) as server:
+    with served(repository) as server:
         process = start("evaluate", *ENDLESS, "--target", server.target, "--out", "out")
         wait_for_games(tmp_path / "out", process)
-        assert server.pid is not None
-        os.kill(server.pid, signal.SIGSTOP)
+        server.process.send_signal(signal.SIGSTOP)
         try:
             process.send_signal(signal.SIGINT)
             # Before the minute is over for which the call that waits would go on waiting.
             _, errors = process.communicate(timeout=45)
         finally:
-            os.kill(server.pid, signal.SIGKILL)
+            server.process.kill()
     assert process.returncode == 130, errors
     assert "are kept, and the same command continues them:\nout\n" in errors
     assert errors.splitlines()[-1] == "octofold: interrupted"
@@ -147,9 +137,16 @@ def test_ctrl_c_is_obeyed_while_a_server_hangs(start: Start, repository: Path, t
 
 
 def test_an_evaluation_under_nohup_outlives_its_terminal(
-    start: Start, target: str, tmp_path: Path, uninterrupted: Replays
+    target: str, tmp_path: Path, uninterrupted: Replays
 ) -> None:
-    process = start("evaluate", *FINITE, "--target", target, "--out", "out", by=("nohup",))
+    process = subprocess.Popen(
+        ["nohup", OCTOFOLD, "evaluate", *FINITE, "--target", target, "--out", "out"],
+        cwd=tmp_path,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
     wait_for_games(tmp_path / "out", process)
     process.send_signal(signal.SIGHUP)
     _, errors = process.communicate(timeout=SECONDS)
@@ -157,7 +154,7 @@ def test_an_evaluation_under_nohup_outlives_its_terminal(
     assert replays_of(tmp_path / "out") == uninterrupted
 
 
-def server_of(process: subprocess.Popen[str]) -> psutil.Process:
+def server_of(process: Command) -> psutil.Process:
     (server,) = psutil.Process(process.pid).children()
     return server
 

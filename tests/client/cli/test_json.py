@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from octofold_client.rpc.client import Client
-from octofold_client.rpc.local_server import LocalServer
 from support.commands import failure, octofold
+from support.servers import served
 
 CORNER = "0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 1"
 OVER = ",".join(["1,2,1,2,2,1,2,1"] * 2)
@@ -57,7 +57,7 @@ def test_evaluations_are_listed_with_their_figures_and_files(target: str, tmp_pa
 def test_models_show_the_strength_of_their_cards(publish_model: Any, tmp_path: Path) -> None:
     publish_model(tmp_path / "models", strength=STRENGTH)
     publish_model(tmp_path / "models", name="new")
-    with LocalServer(tmp_path / "models") as server:
+    with served(tmp_path / "models") as server:
         shown = octofold("models", "--target", server.target, folder=tmp_path).stdout
         found = printed("models", "--target", server.target, folder=tmp_path)
     line = "average score 67,855 (65,007 to 70,704), best 320,796; 1,000 games in int8, seed 1"

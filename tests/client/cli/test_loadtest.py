@@ -13,8 +13,8 @@ from typing import Any
 
 import psutil
 import pytest
-from octofold_client.rpc.local_server import LocalServer
 from support.commands import failure, octofold
+from support.servers import served
 from support.waiting import wait_for
 
 OCTOFOLD = Path(sys.executable).with_name("octofold")
@@ -147,10 +147,9 @@ def test_ctrl_c_among_clients_that_play_keeps_what_was_measured_and_leaves_no_pr
 def test_when_the_server_dies_the_test_ends_with_its_last_words_and_keeps_the_rest(
     repository: Path, started: Callable[..., subprocess.Popen[str]]
 ) -> None:
-    with LocalServer(repository) as server:
+    with served(repository) as server:
         process = started("--target", server.target)
-        assert server.pid is not None
-        psutil.Process(server.pid).kill()
+        server.process.kill()
         output, errors = process.communicate(timeout=SECONDS)
     assert process.returncode == 1, errors
     assert "callers: all calls failed; last error: UNAVAILABLE: " in errors
@@ -164,7 +163,7 @@ def test_several_processes_offer_the_rate_to_a_server_that_asks_for_a_token(
     token = tmp_path / "token"
     token.write_text("sesame\n")
     arguments = ("--rate", "150", "--arrivals", "constant", "--processes", "2", "--out", "out")
-    with LocalServer(repository, ("--tokens", str(token))) as server:
+    with served(repository, "--tokens", str(token)) as server:
         done = loadtest("--target", server.target, "--token-file", str(token), *arguments, folder=tmp_path)
     assert done.returncode == 0, done
     (step,) = result_of(tmp_path / "out")["steps"]

@@ -2,7 +2,6 @@
 
 import json
 import signal
-import subprocess
 import sys
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from octofold_game.play_logs.moves import CheckedMoves, Moves
 from octofold_game.play_logs.reading import log_files, read_log
 from octofold_game.replays import read_replays
 from octofold_game.rules import legal_moves
-from support.commands import failure, octofold
+from support.commands import Command, failure, octofold
 from support.evaluations import ENDLESS, OPTIONS, last_game_begun, wait_for_games
 from support.logged_moves import moves_of, rows
 from support.replays import replays_of
@@ -97,7 +96,7 @@ def test_a_served_model_is_recorded_with_probabilities_and_a_judge(target: str, 
 
 def test_after_ctrl_c_the_same_command_goes_on(tmp_path: Path) -> None:
     record = ["record", "--player", "random", "--out", str(tmp_path)]
-    process = subprocess.Popen([OCTOFOLD, *record, *ENDLESS], stderr=subprocess.PIPE, text=True)
+    process = Command(*record, *ENDLESS)
     wait_for_games(tmp_path, process)
     process.send_signal(signal.SIGINT)
     _, told = process.communicate(timeout=SECONDS)

@@ -2,49 +2,35 @@
 
 import hashlib
 import json
-import os
 import signal
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from octofold_client.rpc.local_server import LocalServer
+from support.commands import Command
 from support.evaluations import ENDLESS, GAMES, OPTIONS, evaluate, first_games, go_on, wait_for_games
 from support.replays import Replays, replays_of
+from support.servers import ServerProcess, served
+from support.waiting import wait_for
 
-OCTOFOLD = Path(sys.executable).with_name("octofold")
 SECONDS = 60
 
 
 @contextmanager
-def begun(folder: Path, *targets: LocalServer | str, patience: int = 10) -> Iterator[subprocess.Popen[str]]:
+def begun(folder: Path, *targets: ServerProcess | str, patience: int = 10) -> Iterator[Command]:
     """An evaluation by these servers that has finished some games; killed at the end of the block."""
     addresses = [target if isinstance(target, str) else target.target for target in targets]
     flags = ["--target", ",".join(addresses), "--out", "out", f"--patience={patience}"]
-    process = subprocess.Popen(
-        [OCTOFOLD, "evaluate", *ENDLESS, *flags],
-        cwd=folder,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    command = Command("evaluate", *ENDLESS, *flags, folder=folder)
     try:
-        wait_for_games(folder / "out", process)
-        yield process
+        wait_for_games(folder / "out", command)
+        yield command
     finally:
-        process.kill()
-        process.communicate()
-
-
-def kill(server: LocalServer) -> None:
-    assert server.pid is not None
-    os.kill(server.pid, signal.SIGKILL)
+        command.close()
 
 
 def test_two_servers_play_the_games_that_one_would_and_so_does_one_if_the_other_dies(
-    target: str, second: LocalServer, tmp_path: Path, uninterrupted: Replays
+    target: str, second: ServerProcess, tmp_path: Path, uninterrupted: Replays
 ) -> None:
     both = f"{second.target},{target}"
     done = evaluate(tmp_path, *OPTIONS, "--games", str(GAMES), "--target", both, "--out", "both")
@@ -52,9 +38,8 @@ def test_two_servers_play_the_games_that_one_would_and_so_does_one_if_the_other_
     assert replays_of(tmp_path / "both") == uninterrupted
 
     with begun(tmp_path, second, target) as process:
-        kill(second)
-        assert process.stderr is not None
-        assert any(f"continuing without {second.target}: " in line for line in process.stderr)
+        second.process.kill()
+        wait_for(lambda: f"continuing without {second.target}: " in process.errors, process=process)
         process.send_signal(signal.SIGINT)
         assert process.wait(SECONDS) == 130
 
@@ -64,11 +49,11 @@ def test_two_servers_play_the_games_that_one_would_and_so_does_one_if_the_other_
 
 
 def test_when_all_servers_die_the_finished_games_are_kept(
-    second: LocalServer, repository: Path, tmp_path: Path
+    second: ServerProcess, repository: Path, tmp_path: Path
 ) -> None:
-    with LocalServer(repository) as third, begun(tmp_path, second, third, patience=0) as process:
-        kill(second)
-        kill(third)
+    with served(repository) as third, begun(tmp_path, second, third, patience=0) as process:
+        second.process.kill()
+        third.process.kill()
         _, errors = process.communicate(timeout=SECONDS)
         assert process.returncode == 1
     assert "are kept, and the same command continues them:\nout\n" in errors
@@ -82,7 +67,7 @@ def test_several_models_are_played_one_after_the_other_into_folders_of_their_own
     publish_model(tmp_path / "models", name="one")
     publish_model(tmp_path / "models", name="two", version=1)
     publish_model(tmp_path / "models", name="two", version=2)
-    with LocalServer(tmp_path / "models") as server:
+    with served(tmp_path / "models") as server:
         options = ["--games", "3", "--target", server.target]
         done = evaluate(tmp_path, *options, "--model", "one,two:1,two")
         assert done.returncode == 0, done
@@ -114,7 +99,7 @@ def test_servers_of_different_files_do_not_share_an_evaluation(
     model.write_bytes(model.read_bytes() + b"\x12\x01x")
     card["precisions"]["fp32"]["sha256"] = hashlib.sha256(model.read_bytes()).hexdigest()
     (folder / "card.json").write_text(json.dumps(card))
-    with LocalServer(tmp_path / "models") as server:
+    with served(tmp_path / "models") as server:
         done = evaluate(tmp_path, "--target", f"{target},{server.target}", "--out", "out")
     assert done.returncode == 1
     assert (

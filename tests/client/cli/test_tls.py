@@ -8,9 +8,9 @@ from octofold_client import Client
 from octofold_client.errors import Unavailable
 from octofold_client.evaluation.servers import diagnose
 from octofold_client.rpc.credentials import Credentials
-from octofold_client.rpc.local_server import LocalServer
 from support.certificates import Authority
 from support.commands import failure, octofold
+from support.servers import served
 
 
 @pytest.fixture(scope="module")
@@ -28,9 +28,8 @@ def tls_port(authority: Authority, repository: Path) -> Iterator[int]:
     """The port of a real server that speaks TLS."""
     pair = authority.issue("server")
     flags = ("--tls-certificate", str(pair.certificate), "--tls-key", str(pair.key))
-    credentials = Credentials.from_files(authorities=authority.certificate)
-    with LocalServer(repository, flags, credentials=credentials) as server:
-        yield int(server.target.rpartition(":")[2])
+    with served(repository, *flags) as server:
+        yield int(server.port)
 
 
 def test_a_certificate_that_cannot_be_verified_is_one_line_with_the_reason(tls_port: int) -> None:

@@ -19,10 +19,8 @@ from octofold_client.errors import EvaluationError
 from octofold_game.replays import read_replays
 from octofold_game.rules import legal_moves
 from octofold_game.system.processors import usable_cores
-from support.commands import octofold
+from support.commands import Command, octofold
 from support.waiting import wait_for
-
-OCTOFOLD = Path(sys.executable).with_name("octofold")
 
 
 def games_of(folder: Path) -> dict[int, bytes]:
@@ -229,12 +227,10 @@ def test_a_local_player_and_a_served_model_are_compared_on_the_same_games(
 
 def test_ctrl_c_keeps_the_finished_games_of_a_slow_player(tmp_path: Path) -> None:
     arguments = ("--player", "montecarlo:runs=400", "--parallel", "2", "--out", "slow")
-    with subprocess.Popen(
-        [str(OCTOFOLD), "evaluate", *arguments], cwd=tmp_path, stderr=subprocess.PIPE, text=True
-    ) as process:
-        wait_for((tmp_path / "slow" / "games.replay").exists, process=process)
-        process.send_signal(signal.SIGINT)
-        _, remarks = process.communicate(timeout=60)
+    process = Command("evaluate", *arguments, folder=tmp_path)
+    wait_for((tmp_path / "slow" / "games.replay").exists, process=process)
+    process.send_signal(signal.SIGINT)
+    _, remarks = process.communicate(timeout=60)
     assert process.returncode == 130
     assert remarks.splitlines()[-1] == "octofold: interrupted"
 

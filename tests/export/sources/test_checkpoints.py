@@ -10,7 +10,6 @@ import pytest
 import torch
 from numpy.typing import NDArray
 from octofold_client.rpc.client import Client
-from octofold_client.rpc.local_server import LocalServer
 from octofold_export.checks.runner import FoldedGraph
 from octofold_export.cli import main
 from octofold_game.episodes import Episodes
@@ -18,6 +17,7 @@ from octofold_game.rules import legal_moves
 from octofold_training import checkpoints
 from octofold_training.networks.build import build, interface_of
 from octofold_training.networks.interfaces import BoardEncoder
+from support.servers import served
 
 SMALL: dict[str, dict[str, Any]] = {
     "left-above": {
@@ -78,7 +78,7 @@ def test_a_graph_makes_the_move_that_the_network_prefers(
 def test_published_kinds_play_full_games_through_the_service(tmp_path: Path, boards_file: Path) -> None:
     for name in ("symmetric", "conv", "residual"):
         publish(tmp_path / name, tmp_path / "models", name, "--boards", str(boards_file), "--symmetries", "1")
-    with LocalServer(tmp_path / "models") as server, Client(server.target) as client:
+    with served(tmp_path / "models") as server, Client(server.target) as client:
         for name in ("symmetric", "conv", "residual"):
             episodes = Episodes(seed=1, games=range(2), largest_exponent=15)
             finished = []

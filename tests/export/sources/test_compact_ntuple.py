@@ -11,7 +11,6 @@ import onnxruntime
 import pytest
 from numpy.typing import NDArray
 from octofold_client import Client
-from octofold_client.rpc.local_server import LocalServer
 from octofold_export.checks.gates import TIE
 from octofold_export.cli import main
 from octofold_game.bitboards import pack
@@ -24,6 +23,7 @@ from octofold_server.backends.onnx_backend import onnx_lanes
 from octofold_server.backends.onnx_tables import without_tables
 from octofold_server.backends.onnx_views import ViewsSession
 from octofold_training.cli import main as train
+from support.servers import served
 
 TUPLES = ((0, 1, 2, 4, 5), (5, 6, 9, 10, 13))
 MEGABYTES = "1.4"
@@ -89,7 +89,7 @@ def test_a_bare_onnxruntime_plays_the_moves_of_the_unpacked_network(
 def test_a_server_plays_the_moves_of_the_unpacked_network(
     models: Path, unpacked: NTupleNetwork, boards: NDArray[np.uint8]
 ) -> None:
-    with LocalServer(models) as server, Client(server.target) as client:
+    with served(models) as server, Client(server.target) as client:
         moves = client.next_moves(boards).moves
     assert (behind(unpacked, boards, moves) <= TIE).all()
 

@@ -13,7 +13,6 @@ import onnxruntime
 import pytest
 from numpy.typing import NDArray
 from octofold_client import Client
-from octofold_client.rpc.local_server import LocalServer
 from octofold_export.checks.gates import TIE, check_moves
 from octofold_export.checks.runner import FoldedGraph
 from octofold_export.cli import main
@@ -23,6 +22,7 @@ from octofold_export.graph.heads import head
 from octofold_export.sources.ntuple import ntuple_source
 from octofold_game.bitboards import pack
 from octofold_players.ntuple.network import NTupleNetwork
+from support.servers import served
 
 TUPLES = ((0, 1, 2), (1, 5, 6))
 STAGES = (8, 7, 5)
@@ -165,7 +165,7 @@ def test_a_bare_onnxruntime_finds_the_tables_beside_the_model(
 @pytest.fixture(scope="module")
 def target(models: Path) -> Iterator[str]:
     """The address of a server process that serves `models`."""
-    with LocalServer(models) as server:
+    with served(models) as server:
         yield server.target
 
 

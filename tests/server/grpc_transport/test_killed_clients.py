@@ -8,7 +8,6 @@ import grpc
 import psutil
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
-from support.forked_servers import ServerForks
 from support.servers import Start, WriteVersion
 from support.storms import storm
 from support.waiting import wait_for
@@ -18,7 +17,7 @@ CALLS = 24
 
 
 def test_a_storm_of_killed_clients_leaves_no_memory_threads_or_descriptors_behind(
-    write_version: WriteVersion, start_server: Start, server_forks: ServerForks, tmp_path: Path
+    write_version: WriteVersion, start_server: Start, tmp_path: Path
 ) -> None:
     write_version()
     server = start_server("--max-calls", str(CALLS), "--max-streams", str(CALLS))
@@ -29,11 +28,11 @@ def test_a_storm_of_killed_clients_leaves_no_memory_threads_or_descriptors_behin
     def is_at_rest() -> bool:
         return process.num_fds() <= descriptors and process.num_threads() <= most_threads
 
-    storm(server.target, server_forks, tmp_path)
+    storm(server.target, tmp_path)
     wait_for(is_at_rest)
     memory = process.memory_info().rss
     for _ in range(STORMS):
-        storm(server.target, server_forks, tmp_path)
+        storm(server.target, tmp_path)
     wait_for(is_at_rest)
     assert process.memory_info().rss < memory + 50 * 2**20
     with grpc.insecure_channel(server.target) as channel:

@@ -23,7 +23,6 @@ from octofold_proto.inference.grpc_service_pb2_grpc import GRPCInferenceServiceS
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
 from support.commands import octofold
-from support.forked_servers import ServerForks
 from support.servers import Ask, ServerProcess, Start, server_starter
 from support.storms import storm
 from support.three_models import FLAGS, MODELS, ThreeModels, write_again, write_three_models
@@ -40,10 +39,8 @@ def three(tmp_path_factory: pytest.TempPathFactory) -> ThreeModels:
 
 
 @pytest.fixture(scope="module")
-def server(
-    tmp_path_factory: pytest.TempPathFactory, server_forks: ServerForks, three: ThreeModels
-) -> Iterator[ServerProcess]:
-    with server_starter(tmp_path_factory.mktemp("server"), server_forks, three.folder) as start:
+def server(tmp_path_factory: pytest.TempPathFactory, three: ThreeModels) -> Iterator[ServerProcess]:
+    with server_starter(tmp_path_factory.mktemp("server"), three.folder) as start:
         yield start(*FLAGS, "--default-model", "swift", rest=True)
 
 
@@ -190,13 +187,13 @@ def test_a_canceled_call_makes_room(model: str, server: ServerProcess, stub: Oct
 
 @every_model
 def test_killed_clients_leave_no_calls_behind(
-    model: str, three: ThreeModels, start_server: Start, server_forks: ServerForks, tmp_path: Path
+    model: str, three: ThreeModels, start_server: Start, tmp_path: Path
 ) -> None:
     server = start_server(*FLAGS, "--models", str(three.folder), "--default-model", model, rest=True)
     with grpc.insecure_channel(server.target) as channel:
         stub = OctofoldServiceStub(channel)
         expected = moves(stub, model)
-        storm(server.target, server_forks, tmp_path)
+        storm(server.target, tmp_path)
         wait_for(lambda: open_calls(server) == 0)
         assert moves(stub, model) == expected
     assert server.terminate() == 0

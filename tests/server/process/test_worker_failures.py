@@ -19,7 +19,6 @@ from octofold_proto.inference.grpc_service_pb2_grpc import GRPCInferenceServiceS
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
 from octofold_server.process.siblings import SILENCE_SECONDS, ProcessSlot, SiblingFailed, Siblings
-from support.forked_servers import ServerForks
 from support.processes import members, metric, on_a_connection_of_its_own
 from support.servers import (
     Ask,
@@ -88,12 +87,10 @@ def models(tmp_path_factory: pytest.TempPathFactory, graph: bytes) -> Path:
 
 
 @pytest.fixture(scope="module")
-def server(
-    tmp_path_factory: pytest.TempPathFactory, server_forks: ServerForks, models: Path, gate: Gate
-) -> Iterator[ServerProcess]:
+def server(tmp_path_factory: pytest.TempPathFactory, models: Path, gate: Gate) -> Iterator[ServerProcess]:
     """Two processes with a REST port and a long folder for temporary files; each test leaves as many."""
     with (
-        server_starter(tmp_path_factory.mktemp("server"), server_forks, models) as start,
+        server_starter(tmp_path_factory.mktemp("server"), models) as start,
         pytest.MonkeyPatch.context() as monkeypatch,
     ):
         monkeypatch.setenv("TMPDIR", str(tmp_path_factory.mktemp("long" * 30)))

@@ -18,7 +18,6 @@ from octofold_proto.inference.grpc_service_pb2_grpc import GRPCInferenceServiceS
 from octofold_proto.messages import DIRECTIONS
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
-from support.forked_servers import ServerForks
 from support.player_versions import PROGRAM, TABLE, expected_moves, write_player
 from support.servers import Ask, ServerProcess, Start, server_starter, write_model
 from support.waiting import wait_for
@@ -32,9 +31,7 @@ OUTPUTS = ["move", "legal", "values", "depth", "positions"]
 
 
 @pytest.fixture(scope="module")
-def server(
-    tmp_path_factory: pytest.TempPathFactory, server_forks: ServerForks, graph: bytes
-) -> Iterator[ServerProcess]:
+def server(tmp_path_factory: pytest.TempPathFactory, graph: bytes) -> Iterator[ServerProcess]:
     """A server of a network and of players: `player`, `slow`, which never ends by itself, and `mute`, which
     does not value moves."""
     folder = tmp_path_factory.mktemp("players")
@@ -43,7 +40,7 @@ def server(
     write_player(models, "player", depth=2)
     write_player(models, "slow", seconds=-1)
     write_player(models, "mute", values=False)
-    with server_starter(folder, server_forks, models) as start:
+    with server_starter(folder, models) as start:
         yield start("--players", "fake", "--default-model", "player", rest=True, program=(str(PROGRAM),))
 
 

@@ -20,7 +20,6 @@ from octofold_server.backends.backend import Layout
 from octofold_server.backends.onnx_session import GraphError
 from octofold_server.backends.onnx_value import network_lanes
 from support.commands import octofold
-from support.forked_servers import ServerForks
 from support.servers import Ask, ServerProcess, server_starter, write_model
 from support.valued_graphs import valued
 
@@ -32,13 +31,11 @@ TOO_LARGE = np.full((1, 16), 9, np.uint8)
 
 
 @pytest.fixture(scope="module")
-def server(
-    tmp_path_factory: pytest.TempPathFactory, server_forks: ServerForks, graph: bytes
-) -> Iterator[ServerProcess]:
+def server(tmp_path_factory: pytest.TempPathFactory, graph: bytes) -> Iterator[ServerProcess]:
     folder = tmp_path_factory.mktemp("values")
     write_model(folder / "models", valued(graph, WORTH), "valued", value_unit="points")
     write_model(folder / "models", graph, "plain")
-    with server_starter(folder, server_forks, folder / "models") as start:
+    with server_starter(folder, folder / "models") as start:
         yield start("--default-model", "valued", rest=True)
 
 

@@ -15,8 +15,8 @@ import pytest
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
 from support.certificates import Authority
-from support.forked_servers import ForkedProcess, ServerForks
-from support.servers import WriteVersion
+from support.forks import ForkedProcess
+from support.servers import WriteVersion, forked_server
 from support.waiting import wait_for
 
 BOARD = pb.NextMoveRequest(board=[1] * 16)
@@ -63,37 +63,31 @@ def test_a_server_without_standard_error_serves_and_ends_well(command: Command) 
         assert serve_and_terminate(server, channel) == 0
 
 
-def test_a_server_whose_log_nobody_reads_any_more_serves_and_ends_well(
-    command: Command, server_forks: ServerForks
-) -> None:
+def test_a_server_whose_log_nobody_reads_any_more_serves_and_ends_well(command: Command) -> None:
     arguments, channel = command
     read, write = os.pipe()
     with os.fdopen(write, "wb") as log:
-        server = server_forks.start("", arguments, log)
+        server = forked_server(arguments, log)
     channel().close()  # it is ready
     os.close(read)
     assert serve_and_terminate(server, channel) == 0
 
 
-def test_a_crash_is_told_on_standard_error(
-    command: Command, server_forks: ServerForks, tmp_path: Path
-) -> None:
+def test_a_crash_is_told_on_standard_error(command: Command, tmp_path: Path) -> None:
     arguments, channel = command
     with (tmp_path / "log").open("wb") as log:
-        server = server_forks.start("", arguments, log)
+        server = forked_server(arguments, log)
     channel().close()
     server.send_signal(signal.SIGABRT)
     assert server.wait(LIMIT_SECONDS) == -signal.SIGABRT
     assert "Fatal Python error: Aborted" in (tmp_path / "log").read_text()
 
 
-def test_the_last_words_of_a_native_library_are_kept(
-    command: Command, server_forks: ServerForks, tmp_path: Path
-) -> None:
+def test_the_last_words_of_a_native_library_are_kept(command: Command, tmp_path: Path) -> None:
     arguments, channel = command
     failing_server = str(Path(__file__).parents[1] / "failing_server.py")
     with (tmp_path / "log").open("wb") as log:
-        server = server_forks.start(failing_server, ["abort", *arguments], log)
+        server = forked_server(["abort", *arguments], log, failing_server)
     with channel() as opened, pytest.raises(grpc.RpcError):
         OctofoldServiceStub(opened).NextMove(BOARD, timeout=LIMIT_SECONDS)
     assert server.wait(LIMIT_SECONDS) == -signal.SIGABRT

@@ -11,7 +11,6 @@ import pytest
 import torch
 from numpy.typing import NDArray
 from octofold_client import Client
-from octofold_client.rpc.local_server import LocalServer
 from octofold_export.cli import main as export
 from octofold_game import rules
 from octofold_game.bitboards import unpack
@@ -22,6 +21,7 @@ from octofold_training import checkpoints, cli
 from octofold_training.errors import TrainingError
 from octofold_training.learners.value_td import ValueLearning, ValueOptions
 from octofold_training.run.long_run import resume, save_state
+from support.servers import served
 from torch import nn
 
 SCALE = 2000.0
@@ -146,12 +146,12 @@ def test_an_exported_value_network_plays_as_well_as_the_trained_one(
     np.save(tmp_path / "boards.npy", np.concatenate(seen))
     arguments = ["--checkpoint", str(net), "--name", "value", "--models", str(models)]
     assert export([*arguments, "--boards", str(tmp_path / "boards.npy"), "--precisions", "fp32"]) == 0
-    with LocalServer(models) as server, Client(server.target) as client:
-        served = _scores(lambda boards: client.next_moves(boards).moves)
+    with served(models) as server, Client(server.target) as client:
+        of_server = _scores(lambda boards: client.next_moves(boards).moves)
     random = np.random.default_rng(1)
     aimless = _scores(
         lambda boards: (rules.legal_moves(boards) * random.random((len(boards), 4))).argmax(axis=1)
     )
     assert native.mean() > 1.5 * aimless.mean()
     half_interval = 1.96 * native.std() / math.sqrt(GAMES)
-    assert abs(served.mean() - native.mean()) < half_interval
+    assert abs(of_server.mean() - native.mean()) < half_interval

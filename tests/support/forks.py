@@ -1,0 +1,204 @@
+"""`octofold` and `octofold-serve` as processes that start in milliseconds: copies of one with all imports.
+
+The imports take most of the time of a test that starts a process. A copy does all the rest as the command
+does: it reads its arguments and variables, and ends as an interpreter ends. Tests of what happens before the
+imports, of missing packages and of variables that the system reads when a process starts run the command.
+"""
+
+from __future__ import annotations
+
+import atexit
+import gc
+import importlib
+import json
+import os
+import runpy
+import select
+import signal
+import socket
+import struct
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from types import FrameType
+from typing import NoReturn
+
+NUMBER = struct.Struct("i")
+LONGEST_REQUEST = 200_000
+COMMANDS = {"octofold": "octofold_client.cli", "octofold-serve": "octofold_server.cli"}
+IMPORTED = {
+    "octofold": (
+        "octofold_client.cli.command_line",
+        "octofold_client.studies.pictures",
+        "octofold_players.rollouts.random_player",
+        "octofold_players.expectimax.player",
+    ),
+    "octofold-serve": (
+        "octofold_server.process.lifecycle",
+        "octofold_server.process.supervisor",
+        "octofold_server.models.tuning",
+        "octofold_server.web.routes",
+        "octofold_server.http_transport.browsers",
+        "octofold_server.grpc_transport.direct",
+        "octofold_server.grpc_transport.public",
+        "octofold_server.http_transport.server",
+        "octofold_server.backends.fakes",
+    ),
+}
+
+
+class ForkedProcess:
+    """A copy; its methods are those of `subprocess.Popen`."""
+
+    def __init__(self, news: int) -> None:
+        self._news = news  # a pipe: the process's id, and its wait status once it has ended
+        self._status: int | None = None
+        self.pid = self._number()
+
+    @property
+    def returncode(self) -> int | None:
+        return self.poll()
+
+    def poll(self) -> int | None:
+        if self._status is None and select.select([self._news], [], [], 0)[0]:
+            self._take_status()
+        return self._status
+
+    def wait(self, timeout: float | None = None) -> int:
+        if self._status is None:
+            if not select.select([self._news], [], [], timeout)[0]:
+                raise subprocess.TimeoutExpired(f"process {self.pid}", timeout or 0.0)
+            self._take_status()
+        assert self._status is not None
+        return self._status
+
+    def send_signal(self, number: int) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+    def _take_status(self) -> None:
+        self._status = os.waitstatus_to_exitcode(self._number())
+        os.close(self._news)
+
+    def _number(self) -> int:
+        words = os.read(self._news, NUMBER.size)
+        assert words, "the process that makes copies has ended"
+        return int(*NUMBER.unpack(words))
+
+
+class Forks:
+    """Starts copies of a process that has imported a command."""
+
+    def __init__(self, command: str) -> None:
+        self._requests, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        program = [sys.executable, "-P", __file__, str(theirs.fileno()), command]  # -P: no imports from here
+        self._process = subprocess.Popen(program, stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()])
+        theirs.close()
+        atexit.register(self._close)
+
+    def start(
+        self,
+        arguments: Sequence[str],
+        streams: tuple[int, int, int],
+        *,
+        program: str = "",
+        folder: Path | None = None,
+        environment: Mapping[str, str] | None = None,
+    ) -> ForkedProcess:
+        """Run the command, or the Python file `program`, with these descriptors for input, output, errors."""
+        news, theirs = os.pipe()
+        variables = dict(os.environ if environment is None else environment)
+        request = json.dumps([program, list(arguments), str(folder or Path.cwd()), variables])
+        socket.send_fds(self._requests, [request.encode()], [*streams, theirs])
+        os.close(theirs)
+        return ForkedProcess(news)
+
+    def _close(self) -> None:
+        self._requests.close()
+        self._process.wait()
+
+
+@cache
+def forks_of(command: str) -> Forks:
+    """Those of the command, which are the same for all tests."""
+    return Forks(command)
+
+
+class _Original:
+    """The process that is copied."""
+
+    def __init__(self, requests: socket.socket, command: str) -> None:
+        self._requests, self._command = requests, command
+        self._copies: dict[int, int] = {}  # where to tell the exit status, by the process's id
+
+    def make_copies(self) -> None:
+        """Make them until nobody can ask for one. A copy does not return from here."""
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for pytest
+        signal.signal(signal.SIGCHLD, self._tell_who_ended)
+        while True:
+            request, descriptors, _, _ = socket.recv_fds(self._requests, LONGEST_REQUEST, 4)
+            if not request:
+                for pid in list(self._copies):  # of tests that have failed
+                    os.kill(pid, signal.SIGKILL)
+                return
+            *streams, news = descriptors
+            pid = os.fork()
+            if pid == 0:
+                signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+                signal.signal(signal.SIGINT, signal.default_int_handler)
+                for number, stream in enumerate(streams):
+                    os.dup2(stream, number)
+                self._requests.detach()
+                os.closerange(3, 1024)
+                _run(self._command, *json.loads(request))
+            for stream in streams:
+                os.close(stream)
+            os.write(news, NUMBER.pack(pid))
+            self._copies[pid] = news
+            self._tell_who_ended()
+
+    def _tell_who_ended(self, _: int = 0, __: FrameType | None = None) -> None:
+        for pid in list(self._copies):
+            with suppress(ChildProcessError):  # the handler of a signal in between has told it
+                ended, status = os.waitpid(pid, os.WNOHANG)
+                if ended:
+                    with suppress(BrokenPipeError):
+                        os.write(self._copies[pid], NUMBER.pack(status))
+                    os.close(self._copies.pop(pid))
+
+
+def _run(
+    command: str, program: str, arguments: list[str], folder: str, environment: dict[str, str]
+) -> NoReturn:
+    os.chdir(folder)
+    os.environ.clear()
+    os.environ.update(environment)
+    sys.path[:0] = [path for path in environment.get("PYTHONPATH", "").split(os.pathsep) if path]
+    sys.argv = [program or command, *arguments]
+    if command == "octofold":  # whose streams may be terminals
+        encoding = environment.get("PYTHONIOENCODING")
+        sys.stdin = open(0, encoding=encoding, closefd=False)  # noqa: SIM115
+        sys.stdout = open(1, "w", 1 if os.isatty(1) else -1, encoding, closefd=False)  # noqa: SIM115
+        sys.stderr = open(2, "w", 1, encoding, "backslashreplace", closefd=False)  # noqa: SIM115
+    if program:
+        runpy.run_path(program, run_name="__main__")
+        sys.exit()
+    sys.exit(importlib.import_module(COMMANDS[command]).main())
+
+
+if __name__ == "__main__":
+    _, requests, command = sys.argv
+    if command == "octofold-serve":
+        from octofold_server.system.grpc_core import read_where_calls_are_awaited
+
+        read_where_calls_are_awaited()  # before gRPC is loaded, as the command does
+    for module in (COMMANDS[command], *IMPORTED[command]):
+        importlib.import_module(module)
+    gc.freeze()  # what is never looked at again need not be copied
+    _Original(socket.socket(fileno=int(requests)), command).make_copies()
