@@ -28,14 +28,7 @@ from octofold_game.contract.model import Precision
 from octofold_game.rules import legal_moves
 from octofold_training import checkpoints
 from octofold_training.networks.cnn import CNN
-
-of_one_kind = pytest.mark.parametrize(
-    "architecture",
-    [{"kind": "cnn", "layers": 3, "channels": 24, "exponents": 16}],
-    indirect=True,
-    scope="session",
-)
-"""For what does not depend on the kind of network."""
+from support.one_kind import ONE_KIND, of_one_kind
 
 
 @pytest.fixture(scope="module")
@@ -73,8 +66,8 @@ def test_a_published_version_is_complete_and_its_card_true(
     assert card["architecture"] == architecture
     weights = {
         "cnn": 16 * 24 * 4 + 24 + 2 * (24 * 24 * 4 + 24) + 24 * 16 * 4 + 4,
-        "pairs": 2 * 6 * 16 * 16 * 24 + (8 + 9) * 24 * 512 + 512 + 512 * 4 + 4,
-        "valid_cnn": 16 * 32 * 4 + 32 + 32 * 48 * 4 + 48 + 4 * 48 * 512 + 512 + 512 * 4 + 4,
+        "pairs": 2 * 6 * 16 * 16 * 12 + (8 + 9) * 12 * 128 + 128 + 128 * 4 + 4,
+        "valid_cnn": 16 * 16 * 4 + 16 + 16 * 24 * 4 + 24 + 4 * 24 * 128 + 128 + 128 * 4 + 4,
     }
     assert card["weights"] == weights[architecture["kind"]]
     file = next(checkpoint.glob("weights-*.pt"))
@@ -209,12 +202,11 @@ def test_a_precision_that_fails_its_gate_is_left_out_and_the_card_says_why(
     boards_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     torch.manual_seed(3)
-    undecided = CNN(layers=3, channels=24, exponents=16)  # no preferences: rounding decides
+    undecided = CNN(layers=1, channels=16, exponents=16)  # no preferences: rounding decides
     with torch.no_grad():
         undecided.dense.weight.mul_(1e-3)
         undecided.dense.bias.zero_()
-    sizes = {"kind": "cnn", "layers": 3, "channels": 24, "exponents": 16}
-    checkpoints.save(tmp_path / "checkpoint", undecided, sizes, training={})
+    checkpoints.save(tmp_path / "checkpoint", undecided, ONE_KIND, training={})
     models = tmp_path / "models"
     assert main(arguments(tmp_path / "checkpoint", models, "--boards", str(boards_file))) == 0
     line = capsys.readouterr().err.splitlines()[-1]

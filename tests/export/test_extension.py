@@ -21,11 +21,9 @@ from octofold_export.sources.checkpoint import from_checkpoint
 from octofold_game.contract.model import Alternative, Precision
 from octofold_training import checkpoints
 from octofold_training.networks.build import build
+from support.one_kind import of_one_kind
 
-SMALL = {"kind": "cnn", "layers": 3, "channels": 24, "exponents": 16}
-"""What is kept and what is refused does not depend on the kind of network."""
-
-pytestmark = pytest.mark.parametrize("architecture", [SMALL], indirect=True, scope="session")
+pytestmark = of_one_kind
 
 
 @pytest.fixture(scope="module")

@@ -13,11 +13,9 @@ from octofold_export.graph.heads import PolicyHead
 from octofold_export.handmade.layers import float_form
 from octofold_export.handmade.weights import FoldableNetwork
 from octofold_game.rules import legal_moves
+from support.one_kind import of_one_kind
 
-SMALL = {"kind": "cnn", "layers": 3, "channels": 24, "exponents": 16}
 """Which boards are recorded does not depend on the kind of network."""
-
-of_one_kind = pytest.mark.parametrize("architecture", [SMALL], indirect=True, scope="session")
 
 
 @pytest.fixture(scope="module")

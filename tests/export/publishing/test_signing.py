@@ -11,12 +11,12 @@ from octofold_export.cli import main
 from octofold_export.publishing.signing import PASSWORD_VARIABLE
 from octofold_game.contract.model import SIGNATURE_FILE, read_card
 from octofold_game.contract.signatures import PublicKeys, SignatureError
+from support.one_kind import of_one_kind
 from support.signing import KeyPair, new_keys
 
 PASSWORD = "correct horse"
-SMALL = {"kind": "cnn", "layers": 3, "channels": 24, "exponents": 16}
 
-pytestmark = pytest.mark.parametrize("architecture", [SMALL], indirect=True, scope="session")
+pytestmark = of_one_kind
 
 
 @pytest.fixture(scope="module")

@@ -14,11 +14,11 @@ from octofold_export.errors import ExportError
 from octofold_export.publishing.card_files import change_card
 from octofold_export.publishing.strength import record_alternatives
 from octofold_game.contract.model import Alternative
+from support.one_kind import of_one_kind
 
-SMALL = {"kind": "cnn", "layers": 3, "channels": 24, "exponents": 16}
 """What a card says does not depend on the kind of network."""
 
-pytestmark = pytest.mark.parametrize("architecture", [SMALL], indirect=True, scope="session")
+pytestmark = of_one_kind
 
 
 @pytest.fixture(scope="module")
