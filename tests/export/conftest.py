@@ -22,7 +22,7 @@ from torch.overrides import TorchFunctionMode
 ARCHITECTURES = [
     {"kind": "cnn", "layers": 3, "channels": 24, "exponents": 16},
     {"kind": "valid_cnn", "channels": [16, 24], "dense": [128], "exponents": 16},
-    {"kind": "pairs", "patterns": ["lines", "squares"], "features": 12, "dense": [128], "exponents": 16},
+    {"kind": "pairs", "patterns": ["lines", "squares"], "features": 24, "dense": [512], "exponents": 16},
 ]
 
 

@@ -66,7 +66,7 @@ def test_a_published_version_is_complete_and_its_card_true(
     assert card["architecture"] == architecture
     weights = {
         "cnn": 16 * 24 * 4 + 24 + 2 * (24 * 24 * 4 + 24) + 24 * 16 * 4 + 4,
-        "pairs": 2 * 6 * 16 * 16 * 12 + (8 + 9) * 12 * 128 + 128 + 128 * 4 + 4,
+        "pairs": 2 * 6 * 16 * 16 * 24 + (8 + 9) * 24 * 512 + 512 + 512 * 4 + 4,
         "valid_cnn": 16 * 16 * 4 + 16 + 16 * 24 * 4 + 24 + 4 * 24 * 128 + 128 + 128 * 4 + 4,
     }
     assert card["weights"] == weights[architecture["kind"]]
