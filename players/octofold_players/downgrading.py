@@ -11,37 +11,41 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 from octofold_game.bitboards import LARGEST_EXPONENT, pack
+from octofold_game.rules import LARGEST_EXPONENT as LARGEST_OF_ALL
 
 _SPAWNED = 64
 """What the spawns of a search add at most to the sum of the tiles: 16 times a 4."""
+_MOST = (2 << LARGEST_EXPONENT) - 1 - _SPAWNED
+"""With a larger sum, 16 moves may make a tile that does not fit."""
+_TILES = np.append(0, 1 << np.arange(1, LARGEST_OF_ALL + 1))
 
 
 def pack_downgraded(boards: NDArray[np.uint8]) -> NDArray[np.uint64]:
-    """Pack boards `[N, 16]` or `[N, 4, 4]` of any tiles: `[N]`. Boards up to 32768 are packed as they are."""
-    if boards.max(initial=0) > LARGEST_EXPONENT:
+    """Pack boards `[N, 16]` or `[N, 4, 4]` of any tiles: `[N]`. Only large sums change a board."""
+    if 16 << int(boards.max(initial=0)) > _MOST:
         boards = boards.reshape(-1, 16).copy()
-        for row in np.flatnonzero(boards.max(axis=1) > LARGEST_EXPONENT):
+        for row in np.flatnonzero(_TILES[boards].sum(axis=1) > _MOST):
             boards[row] = downgraded(boards[row])
     return pack(boards)
 
 
 def downgraded(board: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """The board `[16]` with its larger tiles halved until the largest is 32768.
+    """The board `[16]` with its larger tiles halved until 16 moves make none beyond 32768.
 
-    A search of 16 moves sees no difference, unless the board has no tile size that is free and stays so; then
-    it may see tiles merge that would not.
+    A search of 16 moves sees no difference, unless the board has no tile size that is free and stays so. Then
+    it is halved only until it can be packed, and a search may see tiles merge that would not.
     """
-    while board.max() > LARGEST_EXPONENT:
-        free = _free_exponent(board)
+    while _TILES[board].sum() > _MOST:
+        absent = np.setdiff1d(np.arange(1, board.max()), board)[::-1]
+        free = next((size for size in absent if _stays_free(size, board)), None)
+        if free is None:
+            if board.max() <= LARGEST_EXPONENT:
+                break
+            free = absent[0]
         board = board - (board > free).astype(np.uint8)
     return board
 
 
-def _free_exponent(board: NDArray[np.uint8]) -> int:
-    """The largest exponent that no tile has and that smaller tiles cannot soon make, or else the largest."""
-    absent = np.setdiff1d(np.arange(1, board.max()), board)[::-1]
-    for exponent in absent:
-        smaller = board[(board > 0) & (board < exponent)]
-        if (1 << smaller.astype(np.int64)).sum() + _SPAWNED < 1 << exponent:
-            return int(exponent)
-    return int(absent[0])
+def _stays_free(exponent: int, board: NDArray[np.uint8]) -> bool:
+    """Whether the smaller tiles cannot soon make a tile of this size."""
+    return bool(_TILES[board[board < exponent]].sum() + _SPAWNED < 1 << exponent)

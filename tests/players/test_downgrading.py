@@ -5,6 +5,7 @@ import pytest
 from octofold_game.bitboards import unpack
 from octofold_game.rules import afterstates
 from octofold_players.downgrading import downgraded, pack_downgraded
+from octofold_players.expectimax.player import HeuristicExpectimaxPlayer
 
 BOARDS = {
     "one 65536 alone": [16, 5, 3, 2, 4, 3, 1, 1, 2, 1, 0, 0, 1, 0, 0, 0],
@@ -12,6 +13,8 @@ BOARDS = {
     "two of 65536": [16, 16, 12, 3, 5, 5, 2, 1, 1, 0, 0, 0, 0, 0, 0, 0],
     "a 131072": [17, 15, 14, 9, 8, 7, 3, 2, 1, 1, 0, 0, 0, 0, 0, 0],
     "two of 16384, which will be a 32768": [16, 14, 14, 9, 8, 7, 3, 2, 1, 1, 0, 0, 0, 0, 0, 0],
+    "two of 32768, which will be a 65536": [15, 15, 10, 9, 8, 7, 3, 2, 1, 1, 0, 0, 0, 0, 0, 0],
+    "a 32768 and tiles that will be another": [15, 14, 13, 13, 8, 7, 3, 2, 1, 1, 0, 0, 0, 0, 0, 0],
 }
 
 
@@ -21,8 +24,8 @@ def test_sixteen_moves_do_the_same_to_a_board_and_to_its_downgraded_one(name: st
     for _ in range(40):
         board = np.array(BOARDS[name], np.uint8)
         small = downgraded(board)
-        assert small.max() == 15
         for _ in range(16):
+            assert small.max() <= 15
             (after,), _, (legal,) = afterstates(board[None])
             (small_after,), _, (small_legal,) = afterstates(small[None])
             np.testing.assert_array_equal(legal, small_legal)
@@ -37,8 +40,14 @@ def test_sixteen_moves_do_the_same_to_a_board_and_to_its_downgraded_one(name: st
             board[empty] = small[empty] = random.integers(1, 3)
 
 
-def test_boards_up_to_32768_are_packed_as_they_are() -> None:
-    boards = np.array([BOARDS["one 65536 alone"], [15, *range(15)]], np.uint8)
+def test_only_boards_that_may_outgrow_64_bits_are_packed_as_smaller_ones() -> None:
+    boards = np.array([BOARDS["one 65536 alone"], [15, 14, *range(12), 0, 0], [15, *range(15)]], np.uint8)
     packed = unpack(pack_downgraded(boards))
-    np.testing.assert_array_equal(packed[1], boards[1])
     np.testing.assert_array_equal(packed[0], [15, *boards[0][1:]])
+    np.testing.assert_array_equal(packed[1:], boards[1:])
+
+
+def test_a_search_values_the_merge_of_two_32768s_like_that_of_smaller_tiles() -> None:
+    boards = np.array([[large, large, 10, 9, 3, 4, 5, 6, 1, 2, 2, 1, 0, 1, 0, 0] for large in (14, 15)])
+    small, large = HeuristicExpectimaxPlayer(depth=2).action_values(boards.astype(np.uint8))
+    np.testing.assert_array_equal(small, large)

@@ -41,7 +41,7 @@ class PerimeterPlayer(ValuePlayer):
 
     kind: ClassVar[str] = "perimeter"
     value_unit: ClassVar[str] = "heuristic points"
-    revision: ClassVar[int] = 2
+    revision: ClassVar[int] = 3
 
     tables: Path
     """The folder of the endgame tables, such as `runs/endgame`."""
