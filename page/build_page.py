@@ -40,8 +40,6 @@ POLICY = (
 DEFAULT_NETWORK = "flagship"
 SEARCH, CUTOFF = "expectimax", 0.0001
 """The player whose moves `js/ask/expectimax_worker.js` makes, and an option that its card leaves out."""
-LARGEST_SEARCHED = 15
-"""The largest exponent on its boards."""
 LIST = "models.json"
 MAIN = "page/js/main.js"
 NEEDED = (MAIN, "page/js/ask/browser.js")
@@ -166,7 +164,7 @@ def _add(
         assert card.player is not None
         about = described(card, "", is_default=is_default, has_views=False)
         search = {"depth": card.player.options["depth"], "cutoff": CUTOFF}
-        return {**about, "largest_exponent": LARGEST_SEARCHED, "search": search}
+        return {**about, "search": search}
     target = out / "models" / card.name / str(card.version)
     target.mkdir(parents=True)
     file = card.precisions[precision].file

@@ -17,6 +17,8 @@ _SPAWNED = 64
 """What the spawns of a search add at most to the sum of the tiles: 16 times a 4."""
 _MOST = (2 << LARGEST_EXPONENT) - 1 - _SPAWNED
 """With a larger sum, 16 moves may make a tile that does not fit."""
+_LOST = np.tile(np.array([1, 2, 1, 2, 2, 1, 2, 1], np.uint8), 2)
+"""A board without moves, as those of sixteen different tiles are."""
 _TILES = np.append(0, 1 << np.arange(1, LARGEST_OF_ALL + 1))
 
 
@@ -41,6 +43,8 @@ def downgraded(board: NDArray[np.uint8]) -> NDArray[np.uint8]:
         if free is None:
             if board.max() <= LARGEST_EXPONENT:
                 break
+            if not len(absent):
+                return _LOST
             free = absent[0]
         board = board - (board > free).astype(np.uint8)
     return board

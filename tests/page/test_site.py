@@ -119,8 +119,15 @@ def test_moves_and_views_in_the_browser_are_those_of_onnxruntime(browser: Browse
 
 def test_the_search_in_the_browser_is_that_of_the_player(browser: Browser, site: str) -> None:
     random = np.random.default_rng(46)
-    exponents = np.array([0, 0, 0, 1, 1, 2, 2, 3, 4, 5, 6, 7, 8, 10, 15, 15], np.uint8)
-    boards = np.concatenate([random.choice(exponents[:13], (100, 16)), random.choice(exponents, (50, 16))])
+    exponents = np.array([0, 0, 0, 1, 1, 2, 2, 3, 4, 5, 6, 7, 8, 10, 15, 15, 16, 17], np.uint8)
+    boards = np.concatenate(
+        [
+            random.choice(exponents[:13], (100, 16)),
+            random.choice(exponents[:16], (50, 16)),
+            random.choice(exponents, (20, 16)),
+            random.permuted(np.tile(np.arange(1, 17, dtype=np.uint8), (2, 1)), axis=1),
+        ]
+    )
     with visit(browser, site, "") as visited:
         found = asked(visited, "expectimax", boards)
     player = HeuristicExpectimaxPlayer(depth=found["model"]["search"]["depth"])

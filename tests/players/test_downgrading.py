@@ -51,3 +51,8 @@ def test_a_search_values_the_merge_of_two_32768s_like_that_of_smaller_tiles() ->
     boards = np.array([[large, large, 10, 9, 3, 4, 5, 6, 1, 2, 2, 1, 0, 1, 0, 0] for large in (14, 15)])
     small, large = HeuristicExpectimaxPlayer(depth=2).action_values(boards.astype(np.uint8))
     np.testing.assert_array_equal(small, large)
+
+
+def test_a_lost_board_of_sixteen_different_tiles_has_no_move() -> None:
+    boards = np.arange(1, 17, dtype=np.uint8)[None]
+    assert HeuristicExpectimaxPlayer(depth=1).next_moves(boards).tolist() == [-1]

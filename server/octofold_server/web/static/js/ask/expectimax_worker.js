@@ -9,6 +9,9 @@
  */
 
 const LARGEST_EXPONENT = 15; // that a row can hold
+const SPAWNED = 64; // what the new tiles of a search add at most to the sum of the tiles: 16 times a 4
+const MOST = 2 ** (LARGEST_EXPONENT + 1) - 1 - SPAWNED; // with a larger sum, a search may make a tile that does not fit
+const LOST = Array.from({ length: 16 }, (_, cell) => 1 + ((cell + (cell >> 2)) & 1)); // a board without moves
 const [ALIVE, EMPTY, MERGE, DISORDER, SUM] = [200_000, 270, 700, 47, 11];
 const [CHANCE_OF_TWO, CHANCE_OF_FOUR] = [1 - 0.1, 0.1];
 const float = Math.fround;
@@ -77,15 +80,34 @@ function slidBoard(rows, move) {
 
 const isSame = (rows, others) => rows.every((row, i) => row === others[i]);
 
+const sumOfTiles = (exponents) => exponents.reduce((sum, exponent) => sum + (exponent ? 2 ** exponent : 0), 0);
+
+/** The board with its larger tiles halved where that changes no merge, as `downgrading.py` of the player does it. */
+function downgraded(board) {
+  while (sumOfTiles(board) > MOST) {
+    const largest = Math.max(...board);
+    const absent = Array.from({ length: largest - 1 }, (_, i) => largest - 1 - i).filter((size) => !board.includes(size));
+    let free = absent.find((size) => sumOfTiles(board.filter((exponent) => exponent < size)) + SPAWNED < 2 ** size);
+    if (free === undefined) {
+      if (largest <= LARGEST_EXPONENT) break;
+      if (!absent.length) return LOST; // sixteen different tiles
+      free = absent[0];
+    }
+    board = board.map((exponent) => exponent - (exponent > free ? 1 : 0));
+  }
+  return board;
+}
+
 /**
  * The move of the search on a board.
  *
- * @param {number[]} board 16 exponents, at most `LARGEST_EXPONENT`
+ * @param {number[]} board 16 exponents
  * @param {{depth: number, cutoff: number}} options moves to look ahead, at least 1; less likely branches are cut off
  * @returns {import("./server.js").Answer}
  */
 function searched(board, { depth, cutoff }) {
-  const rows = [0, 4, 8, 12].map((first) => packed(board.slice(first, first + 4)));
+  const small = downgraded(board);
+  const rows = [0, 4, 8, 12].map((first) => packed(small.slice(first, first + 4)));
   const values = [0, 1, 2, 3].map((move) => {
     const after = slidBoard(rows, move);
     if ((move % 2 ? rows : turned(rows)).some((line) => OUTGROWS[line])) return sumOfBoard(after);
