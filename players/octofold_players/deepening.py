@@ -53,6 +53,8 @@ class DeepeningSearch(ABC):
     """Implements `octofold_game.contract.searches.Search` with a compiled search to a given depth."""
 
     largest_exponent = LARGEST_EXPONENT
+    looks_ahead: ClassVar[bool] = False
+    """As in `LocalPlayer`."""
     value_unit: str
     value_type: ClassVar[type[np.floating]] = np.float64
     most_depth: ClassVar[int]
@@ -105,7 +107,8 @@ class DeepeningSearch(ABC):
         Raises:
             BoardError: a board is malformed or has an exponent above 17.
         """
-        return self.find_packed(pack_downgraded(check_boards(boards, self.largest_exponent)), limits)
+        checked = check_boards(boards, self.largest_exponent)
+        return self.find_packed(pack_downgraded(checked, ahead=self.looks_ahead), limits)
 
     def find_packed(self, boards: NDArray[np.uint64], limits: Limits) -> Found:
         """`find` for 64-bit boards `[N]`."""

@@ -22,11 +22,16 @@ _LOST = np.tile(np.array([1, 2, 1, 2, 2, 1, 2, 1], np.uint8), 2)
 _TILES = np.append(0, 1 << np.arange(1, LARGEST_OF_ALL + 1))
 
 
-def pack_downgraded(boards: NDArray[np.uint8]) -> NDArray[np.uint64]:
-    """Pack boards `[N, 16]` or `[N, 4, 4]` of any tiles: `[N]`. Only large sums change a board."""
+def pack_downgraded(boards: NDArray[np.uint8], *, ahead: bool = False) -> NDArray[np.uint64]:
+    """Pack boards `[N, 16]` or `[N, 4, 4]` of any tiles: `[N]`.
+
+    Those beyond 32768 are halved; `ahead`, also those that 16 moves may bring there. Then a search sees two
+    32768s merge, but for half of the points: that is for players whose worth is no points.
+    """
     if 16 << int(boards.max(initial=0)) > _MOST:
         boards = boards.reshape(-1, 16).copy()
-        for row in np.flatnonzero(_TILES[boards].sum(axis=1) > _MOST):
+        is_large = _TILES[boards].sum(axis=1) > _MOST if ahead else boards.max(axis=1) > LARGEST_EXPONENT
+        for row in np.flatnonzero(is_large):
             boards[row] = downgraded(boards[row])
     return pack(boards)
 

@@ -32,6 +32,8 @@ class LocalPlayer(ABC):
     """The name without the options."""
     largest_exponent: ClassVar[int] = LARGEST_EXPONENT
     """The largest exponent that the player accepts; a game ends when it outgrows this."""
+    looks_ahead: ClassVar[bool] = False
+    """Whether boards are halved before a 65536 can be made, see `pack_downgraded`."""
     revision: ClassVar[int] = 1
     """Counts the changes of code that changed moves."""
 
@@ -64,7 +66,10 @@ class LocalPlayer(ABC):
         Raises:
             BoardError: a board is malformed or has an exponent above 17.
         """
-        return self._choose(pack_downgraded(check_boards(boards, self.largest_exponent)))
+        return self._choose(self._packed(boards))
+
+    def _packed(self, boards: NDArray[np.uint8]) -> NDArray[np.uint64]:
+        return pack_downgraded(check_boards(boards, self.largest_exponent), ahead=self.looks_ahead)
 
     @abstractmethod
     def _choose(self, boards: NDArray[np.uint64]) -> NDArray[np.int8]: ...
@@ -89,7 +94,7 @@ class ValuePlayer(LocalPlayer):
         Raises:
             BoardError: a board is malformed or has an exponent above 17.
         """
-        return self._values(pack_downgraded(check_boards(boards, self.largest_exponent)))
+        return self._values(self._packed(boards))
 
     def _choose(self, boards: NDArray[np.uint64]) -> NDArray[np.int8]:
         return best_moves(self._values(boards))

@@ -42,7 +42,7 @@ def test_sixteen_moves_do_the_same_to_a_board_and_to_its_downgraded_one(name: st
 
 def test_only_boards_that_may_outgrow_64_bits_are_packed_as_smaller_ones() -> None:
     boards = np.array([BOARDS["one 65536 alone"], [15, 14, *range(12), 0, 0], [15, *range(15)]], np.uint8)
-    packed = unpack(pack_downgraded(boards))
+    packed = unpack(pack_downgraded(boards, ahead=True))
     np.testing.assert_array_equal(packed[0], [15, *boards[0][1:]])
     np.testing.assert_array_equal(packed[1:], boards[1:])
 

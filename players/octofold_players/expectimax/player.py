@@ -48,6 +48,7 @@ class HeuristicExpectimaxPlayer(ValuePlayer):
 
     kind: ClassVar[str] = "expectimax"
     value_unit: ClassVar[str] = "heuristic points"
+    looks_ahead: ClassVar[bool] = True
 
     depth: int | None = None
     """Moves to look ahead, 1 to 12. None: one less than the number of distinct tiles, and at least 4."""
@@ -91,6 +92,7 @@ class ExpectimaxSearch(DeepeningSearch):
     """The search of a player on so many cores (None: as many as numba uses)."""
 
     value_unit = HeuristicExpectimaxPlayer.value_unit
+    looks_ahead = HeuristicExpectimaxPlayer.looks_ahead
     most_depth = _MOST_DEPTH
     split_depth = 5
 

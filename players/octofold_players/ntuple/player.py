@@ -30,7 +30,7 @@ class NTuplePlayer(ValuePlayer):
 
     kind: ClassVar[str] = "ntuple"
     value_unit: ClassVar[str] = "points"
-    revision: ClassVar[int] = 3
+    revision: ClassVar[int] = 2
 
     path: Path
     """The folder of the network, such as `runs/teacher`."""

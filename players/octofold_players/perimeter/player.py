@@ -41,6 +41,7 @@ class PerimeterPlayer(ValuePlayer):
 
     kind: ClassVar[str] = "perimeter"
     value_unit: ClassVar[str] = "heuristic points"
+    looks_ahead: ClassVar[bool] = True
     revision: ClassVar[int] = 3
 
     tables: Path
@@ -95,6 +96,7 @@ class PerimeterSearch(DeepeningSearch):
     """
 
     value_unit = PerimeterPlayer.value_unit
+    looks_ahead = PerimeterPlayer.looks_ahead
     most_depth = 12
     split_depth = most_depth + 1
 
