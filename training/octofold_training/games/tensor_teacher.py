@@ -108,11 +108,11 @@ def _filler_of_gpu() -> Callable[..., None]:
 
     if not cuda.is_available():
         raise TrainingError("numba cannot use the GPU; install numba-cuda: pip install 'numba-cuda[cu13]'")
-    numba.config.CUDA_LOW_OCCUPANCY_WARNINGS = 0  # a few boards are no fault
+    vars(numba.config)["CUDA_LOW_OCCUPANCY_WARNINGS"] = 0  # a few boards are no fault
 
     @cuda.jit
-    def kernel(boards, tables, parts, deep):  # type: ignore[no-untyped-def]
-        item = cuda.grid(1)
+    def kernel(boards, tables, parts, deep):
+        item = cuda.grid(1)  # type: ignore[attr-defined]
         if item < len(parts):
             parts[item] = _worth(boards, item, deep, tables)
 
@@ -172,12 +172,10 @@ def _spawn_value(board, move, exponent, number, tables):
 def _move_value(board, move, tables):
     afterstate, reward = _slide(board, move, tables)
     if reward >= OUTGROWN:
-        worth = np.float64(reward & POINTS)
-    elif afterstate == board:
-        worth = -np.inf
-    else:
-        worth = reward + np.float64(_board_value(afterstate, tables))
-    return worth
+        return np.float64(reward & POINTS)
+    if afterstate == board:
+        return -np.inf
+    return reward + np.float64(_board_value(afterstate, tables))
 
 
 @njit(cache=True, nogil=True)
@@ -185,7 +183,7 @@ def _slide(board, move, tables):
     """`bitboards.slide`, whose tables a GPU cannot read."""
     lines = transpose(board) if move % 2 == 0 else board
     to_first_cell = move == 0 or move == 3
-    result, reward = _U(0), 0
+    result, reward = _U(0), np.int64(0)
     for row in range(4):
         line = np.int64(lines >> _U(16 * row) & _ROW)
         slid = tables.left[line] if to_first_cell else tables.right[line]
