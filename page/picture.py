@@ -23,7 +23,7 @@ def main() -> None:
     """Take the pictures."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--address", default="http://127.0.0.1:8000")
-    parser.add_argument("--model", default="flagship/3")
+    parser.add_argument("--model", default="flagship/4")
     parser.add_argument("--judge", default="ntuple/2")
     parser.add_argument("--result", required=True, help="a result of the server; its worst game is shown")
     parser.add_argument("--out", type=Path, default=DOCS)

@@ -1,7 +1,7 @@
 """Trains a student on a GPU in slices, from a bare checkout, and packs what it has into small files.
 
     python bench/gpu/gpu_training.py --disk /var/tmp/octofold --minutes 9 --out OUT
-    python bench/gpu/gpu_training.py --join OUT --checkpoint runs/flagship-gpu
+    python bench/gpu/gpu_training.py --join OUT --checkpoint runs/joined
 
 The same command goes on with the run whose state is in `--disk`, until the recipe's positions are reached.
 OUT gets its history, its curves and its checkpoint, as a tar file in pieces of at most 15 MiB. Wherever they
@@ -104,9 +104,9 @@ def join(folder: Path, checkpoint: Path) -> int:
 
 def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    recipe = ROOT / "training" / "recipes" / "flagship-gpu.toml"
-    parser.add_argument("--recipe", type=Path, default=recipe, help="recipe (default: flagship-gpu.toml)")
-    teacher = ROOT / "models" / "ntuple" / "1"
+    recipe = ROOT / "training" / "recipes" / "flagship.toml"
+    parser.add_argument("--recipe", type=Path, default=recipe, help="recipe (default: flagship.toml)")
+    teacher = ROOT / "models" / "ntuple" / "2"
     parser.add_argument("--teacher", type=Path, default=teacher, help="n-tuple network (models/ntuple/2)")
     parser.add_argument(
         "--disk", type=Path, default=Path("runs"), help="folder for the state (default: runs)"
@@ -120,9 +120,7 @@ def _parse() -> argparse.Namespace:
     )
     parser.add_argument("--device", choices=["cpu", "cuda"], help="(default: cuda, if torch can use it)")
     parser.add_argument("--join", type=Path, metavar="DIR", help="join the pieces in DIR instead")
-    parser.add_argument(
-        "--checkpoint", type=Path, default=Path("checkpoints/flagship-gpu"), help="where --join writes"
-    )
+    parser.add_argument("--checkpoint", type=Path, default=Path("runs/joined"), help="where --join writes")
     return parser.parse_args()
 
 

@@ -49,7 +49,7 @@ def main() -> None:
     )
     parser.add_argument(
         "--graph",
-        default="flagship/3/model.int8.onnx",
+        default="flagship/4/model.int8.onnx",
         metavar="FILE",
         help="graph in the repository whose views are shown (default: %(default)s)",
     )
@@ -173,7 +173,7 @@ def _reached(axes: Axes, cards: list[tuple[Card, Strength]]) -> None:
             markersize=5,
             elinewidth=1.2,
             capsize=2.5,
-            label=f"{card.name}: {strength.average:,.0f} points on average, {_size(card.weights)} weights",
+            label=f"{card.name}: {strength.average:,.0f} points on average, {_size(card.weights)}",
         )
         if number == 0:
             for place, share, top in zip(places.tolist(), shares.tolist(), high.tolist(), strict=True):
@@ -197,7 +197,9 @@ def _reached(axes: Axes, cards: list[tuple[Card, Strength]]) -> None:
 
 
 def _size(weights: int) -> str:
-    return f"{weights / 1e6:.1f} million" if weights >= 1e6 else f"{weights / 1e3:.0f},000"
+    if not weights:
+        return "a search"
+    return f"{weights / 1e6:.1f} million weights" if weights >= 1e6 else f"{weights / 1e3:.0f},000 weights"
 
 
 if __name__ == "__main__":

@@ -29,7 +29,7 @@ def boards(count: int) -> NDArray[np.uint8]:
     return found
 
 
-@pytest.mark.parametrize("name", ["swift/3/model.int8.onnx", "flagship/3/model.int8.onnx"])
+@pytest.mark.parametrize("name", ["swift/3/model.int8.onnx", "flagship/4/model.int8.onnx"])
 def test_moves_alone_are_those_of_the_whole_graph_ties_included(name: str) -> None:
     model = (MODELS / name).read_bytes()
     assert move_graph(model) is not None
