@@ -36,6 +36,7 @@ CLIP_QUANTILES = (1.0, 0.999999)
 """Quantiles to try as the end of the activations' scale; 1 keeps the largest activation."""
 
 LARGEST_WEIGHT = 127
+_FEWER = 4
 _DAMPING = 0.01  # share of the mean square of an input: keeps rarely active inputs from taking all error
 _BLOCK = 64  # number of inputs whose errors move to later inputs together
 _WIDTH = 32  # channels are padded to a multiple: 224 are faster than 222, in products and in copies
@@ -51,6 +52,15 @@ def quantise(network: FoldableNetwork, views: NDArray[np.uint8], error: Callable
     The calibration uses `views` `[N, 16]`: boards as the network reads them.
     """
     return min((calibrate(network, views, quantile) for quantile in CLIP_QUANTILES), key=error)
+
+
+def enough(network: FoldableNetwork, views: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """As many of the views as the network is calibrated well on: a quarter for convolutions.
+
+    Each cell that a layer looks at with the same weights is a sample of its own.
+    """
+    cells = [sum(region.cells for region in layer.shape.regions) for layer in network.hidden]
+    return views[:: min([_FEWER, *cells])]
 
 
 def calibrate(network: FoldableNetwork, views: NDArray[np.uint8], clip_quantile: float) -> Form:

@@ -17,7 +17,7 @@ from octofold_export.errors import ExportError
 from octofold_export.graph.heads import Evaluator
 from octofold_export.handmade.layers import float_form, half_form
 from octofold_export.handmade.weights import foldable, has_form
-from octofold_export.precision.calibration import quantise
+from octofold_export.precision.calibration import enough, quantise
 from octofold_export.sources.described import described_source
 from octofold_export.sources.source import Boards, Source
 from octofold_export.sources.torch_network import TorchNetwork
@@ -41,7 +41,7 @@ def from_checkpoint(folder: Path) -> Source:
     description = one_hot_description(form.encoding.exponents, architecture.get("value_scale"))
 
     def quantized(views: Boards, error: Callable[[Evaluator], float]) -> Evaluator:
-        return quantise(form, views, error)
+        return quantise(form, enough(form, views), error)
 
     return Source(
         description=description,

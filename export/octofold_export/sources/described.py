@@ -30,6 +30,7 @@ from octofold_export.sources.sb3 import read_sb3
 from octofold_export.sources.source import Boards, Quantize, Source
 from octofold_export.sources.torch_network import TorchNetwork, read_exported_program, read_torchscript
 
+_FEWER = 4  # onnxruntime keeps all that it records while it calibrates
 _EXAMPLES = np.random.default_rng(2).integers(0, 8, (3, 16)).astype(np.uint8)
 
 
@@ -183,7 +184,7 @@ def _quantize(
     evaluator: Callable[[onnx.ModelProto], Evaluator],
 ) -> Quantize:
     def quantize(views: Boards, error: Callable[[Evaluator], float]) -> Evaluator:
-        inputs = encode(description.reads, views)
+        inputs = encode(description.reads, views[::_FEWER])
         try:
             forms = [evaluator(form) for form in quantized_bodies(body, inputs, files)]
         except ExportError:

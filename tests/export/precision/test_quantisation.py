@@ -15,7 +15,7 @@ from octofold_export.graph.folding import fold
 from octofold_export.graph.heads import PolicyHead
 from octofold_export.handmade.layers import Form, float_form
 from octofold_export.handmade.weights import FoldableNetwork
-from octofold_export.precision.calibration import CLIP_QUANTILES, calibrate, quantise, widened
+from octofold_export.precision.calibration import CLIP_QUANTILES, calibrate, enough, quantise, widened
 from octofold_export.precision.lookups import first_layer
 
 
@@ -125,3 +125,10 @@ def test_odd_networks_give_finite_answers_close_to_float32(
     exact = FoldedGraph(fold(PolicyHead(float_form(odd)), "mean", 8)).answer(boards[:128])
     rounded = FoldedGraph(fold(PolicyHead(calibrate(odd, boards[:128], 1.0)), "mean", 8)).answer(boards[:128])
     np.testing.assert_allclose(rounded.probabilities, exact.probabilities, atol=0.05)
+
+
+def test_a_network_of_convolutions_is_calibrated_on_a_quarter_of_the_boards(
+    network: FoldableNetwork, boards: NDArray[np.uint8]
+) -> None:
+    one_cell = any(sum(region.cells for region in layer.shape.regions) == 1 for layer in network.hidden)
+    assert len(enough(network, boards[:256])) == (256 if one_cell else 64)
