@@ -53,7 +53,7 @@ from octofold_export.publishing.versions import (
 )
 from octofold_export.sources.source import Source
 
-_CALIBRATION_BOARDS = 8_192  # several for each input of a wide layer; or a quarter of a smaller recording
+_CALIBRATION_BOARDS = 4_096  # more than a wide layer has inputs; or a third of a smaller recording
 _MEASURED_BOARDS = 10_240
 _LARGE_WEIGHTS = 50_000_000
 """From here on, the 8-bit form is made only if it is asked for, because it takes several times the network's
@@ -219,7 +219,7 @@ def boards_for(plan: Plan, player: FoldedGraph, report: Report) -> Boards:
         count = (_CALIBRATION_BOARDS + _MEASURED_BOARDS) // (_LARGE_SHARE if large else 1)
         report(f"playing until {count:,} different boards are seen")
         boards = play_boards(player, count, largest, _SEED, report)
-    return Boards(*np.split(boards, [min(_CALIBRATION_BOARDS, len(boards) // 4)]))
+    return Boards(*np.split(boards, [min(_CALIBRATION_BOARDS, len(boards) // 3)]))
 
 
 def check_exact(plan: Plan, player: FoldedGraph, boards: Boards, report: Report) -> tuple[Reference, float]:

@@ -201,7 +201,7 @@ def test_without_recorded_boards_the_network_plays_its_own_games(checkpoint: Pat
 def test_a_precision_that_fails_its_gate_is_left_out_and_the_card_says_why(
     boards_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    torch.manual_seed(3)
+    torch.manual_seed(4)
     undecided = CNN(layers=1, channels=16, exponents=16)  # no preferences: rounding decides
     with torch.no_grad():
         undecided.dense.weight.mul_(1e-3)

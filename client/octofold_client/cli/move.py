@@ -75,7 +75,7 @@ def move(options: Options) -> None:
             print(",".join(("move", *MOVE_NAMES, *(["value"] if options.value else []))))
             for number, shares, value in answers:
                 told = [f"{share:.4f}" if math.isfinite(share) else "" for share in shares]
-                print(",".join((_name(number), *told, *([] if value is None else [f"{value:.6g}"]))))
+                print(",".join((_name(number), *told, *([] if value is None else [f"{value:.9g}"]))))
 
 
 def in_full(value: float) -> str:

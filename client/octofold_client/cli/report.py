@@ -1,6 +1,7 @@
 """`octofold report`: rebuilds result, report and pictures of a result folder from its replays."""
 
 import json
+import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
@@ -54,7 +55,7 @@ class Options(JsonFlag, HtmlFlag):
 def beside(folders: Sequence[Path]) -> Path:
     """The folder that holds them all; the current one if they lie in different folders."""
     parents = {folder.resolve().parent for folder in folders}
-    return folders[0].parent if len(parents) == 1 else Path()
+    return Path(os.path.relpath(parents.pop())) if len(parents) == 1 else Path()
 
 
 def report(options: Options) -> None:

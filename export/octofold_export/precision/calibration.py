@@ -36,7 +36,7 @@ CLIP_QUANTILES = (1.0, 0.999999)
 """Quantiles to try as the end of the activations' scale; 1 keeps the largest activation."""
 
 LARGEST_WEIGHT = 127
-_FEWER = 4
+_FEWER = 2
 _DAMPING = 0.01  # share of the mean square of an input: keeps rarely active inputs from taking all error
 _BLOCK = 64  # number of inputs whose errors move to later inputs together
 _WIDTH = 32  # channels are padded to a multiple: 224 are faster than 222, in products and in copies
@@ -55,7 +55,7 @@ def quantise(network: FoldableNetwork, views: NDArray[np.uint8], error: Callable
 
 
 def enough(network: FoldableNetwork, views: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """As many of the views as the network is calibrated well on: a quarter for convolutions.
+    """As many of the views as the network is calibrated well on: half of them for convolutions.
 
     Each cell that a layer looks at with the same weights is a sample of its own.
     """

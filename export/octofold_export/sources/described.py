@@ -30,7 +30,7 @@ from octofold_export.sources.sb3 import read_sb3
 from octofold_export.sources.source import Boards, Quantize, Source
 from octofold_export.sources.torch_network import TorchNetwork, read_exported_program, read_torchscript
 
-_FEWER = 4  # onnxruntime keeps all that it records while it calibrates
+_FEWER = 2  # onnxruntime keeps all that it records while it calibrates
 _EXAMPLES = np.random.default_rng(2).integers(0, 8, (3, 16)).astype(np.uint8)
 
 

@@ -48,8 +48,10 @@ class Budgets:
 
     @staticmethod
     def is_long(call: Call) -> bool:
-        """Whether the caller wants more time for each board than a batch should take."""
-        return BATCH_SECONDS < call.search_seconds < math.inf
+        """Whether the caller wants more time for each board than a batch should take, and has it."""
+        if call.search_seconds == math.inf:
+            return False
+        return min(call.search_seconds, call.deadline - call.submitted) > BATCH_SECONDS
 
     def room(
         self, call: Call, others: Iterable[Call], now: float, room: int, seconds_per_board: float

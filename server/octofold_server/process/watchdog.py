@@ -80,17 +80,23 @@ class Watchdog:
             if self._looks_without_beat * LOOK_SECONDS >= STUCK_SECONDS:
                 self._fail(f"the thread that serves gRPC has been stuck for {STUCK_SECONDS:g} seconds")
                 return
-            self._end_floods()
+            try:
+                self._end_floods()
+            except Exception:  # a stuck thread must still end the process
+                _log.exception("could not look for connections that keep gRPC")
 
     def _end_floods(self) -> None:
         looks = int(FLOODED_SECONDS / LOOK_SECONDS)
         if self._looks_without_beat == looks - 1:
             self._connections.look()
         elif self._looks_without_beat >= looks:
-            for client in self._connections.end_greediest(FLOOD_BYTES):
+            ended = self._connections.end_greediest(FLOOD_BYTES)
+            for client in ended:
                 _log.warning(
                     "ended a connection that kept gRPC from all others", extra={"fields": {"client": client}}
                 )
+            if ended:  # what honest clients sent before counts no longer
+                self._connections.look()
 
     def _fail(self, what: str) -> None:
         self.failure = what

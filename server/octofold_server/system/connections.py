@@ -57,7 +57,7 @@ class Connections:
         if not _DESCRIPTORS.exists():
             return
         for descriptor in _DESCRIPTORS.iterdir():
-            with suppress(OSError), closing(_copy(int(descriptor.name))) as connection:
+            with suppress(OSError, struct.error), closing(_copy(int(descriptor.name))) as connection:
                 if connection.family not in (socket.AF_INET, socket.AF_INET6):
                     continue
                 if connection.getsockname()[1] != self._port:

@@ -42,6 +42,9 @@ def test_the_page_of_several_results_lies_beside_them(
     assert beside([Path("results/one"), Path("others/two")]) == Path()
     monkeypatch.chdir(tmp_path)
     assert beside([Path("one"), tmp_path / "two"]) == Path()
+    (tmp_path / "one").mkdir()
+    monkeypatch.chdir(tmp_path / "one")
+    assert beside([Path(), Path("../two")]) == Path("..")
 
 
 def test_a_report_of_replays_alone_has_every_figure_of_theirs(folder: Path) -> None:

@@ -17,8 +17,8 @@ REPLICAS = ["10.0.0.1:50051", "10.0.0.2:50051"]
 def ray(monkeypatch: pytest.MonkeyPatch) -> None:
     """A cluster with two replicas; the extra `ray` need not be installed."""
     cluster = SimpleNamespace(connected=lambda _address: nullcontext())
-    directory = SimpleNamespace(addresses=lambda _name: REPLICAS)
-    for name, module in (("cluster", cluster), ("directory", directory)):
+    placement = SimpleNamespace(addresses=lambda _name: REPLICAS)
+    for name, module in (("cluster", cluster), ("placement", placement)):
         monkeypatch.setitem(sys.modules, f"octofold_client.ray.{name}", module)
         monkeypatch.setattr(octofold_client.ray, name, module, raising=False)
 

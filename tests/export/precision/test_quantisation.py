@@ -127,8 +127,8 @@ def test_odd_networks_give_finite_answers_close_to_float32(
     np.testing.assert_allclose(rounded.probabilities, exact.probabilities, atol=0.05)
 
 
-def test_a_network_of_convolutions_is_calibrated_on_a_quarter_of_the_boards(
+def test_a_network_of_convolutions_is_calibrated_on_half_of_the_boards(
     network: FoldableNetwork, boards: NDArray[np.uint8]
 ) -> None:
     one_cell = any(sum(region.cells for region in layer.shape.regions) == 1 for layer in network.hidden)
-    assert len(enough(network, boards[:256])) == (256 if one_cell else 64)
+    assert len(enough(network, boards[:256])) == (256 if one_cell else 128)

@@ -114,6 +114,13 @@ def test_a_large_call_gives_way_after_every_batch_of_searches(
     assert 2 in np.concatenate(turns(new_batcher, lanes, search_seconds)[:3])
 
 
+def test_a_search_that_a_deadline_makes_short_is_short() -> None:
+    boards = boards_of(1)
+    assert Budgets.is_long(Call(boards, search_seconds=60))
+    assert not Budgets.is_long(Call(boards, time.monotonic() + BATCH_SECONDS / 2, search_seconds=60))
+    assert not Budgets.is_long(Call(boards))
+
+
 def test_long_searches_leave_a_lane_to_short_ones(new_batcher: NewBatcher) -> None:
     backend = RecordingBackend()
     batcher = new_batcher(backend, lanes=2, search_cores=CORES)

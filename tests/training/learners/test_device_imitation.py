@@ -90,3 +90,8 @@ def test_the_published_tables_can_be_of_a_teachers_moves(
     assert found.training["teacher_sha256"] == small.sha256
     assert found.training["teacher_depth"] == 2
     assert cli.main([*command[:-4], "--out", str(tmp_path / "table")]) == 1  # not those of runs/moves
+
+
+def test_a_round_that_is_smaller_than_a_batch_is_refused(tables: TensorTeacher) -> None:
+    with pytest.raises(TrainingError, match="games times round_moves is 32; a batch has 100 positions"):
+        DeviceImitation(replace(OPTIONS, games=2), SMALL, tables)

@@ -62,8 +62,14 @@ class DeviceImitation(TrainingRun[PolicyProgress]):
         """Prepare a run on the device of the teacher.
 
         Raises:
-            TrainingError: the network does not answer with logits of moves.
+            TrainingError: the network does not answer with logits of moves, or a round is smaller than a
+                batch.
         """
+        if options.games * options.round_moves < options.batch_size:
+            raise TrainingError(
+                f"games times round_moves is {options.games * options.round_moves:,}; a batch has "
+                f"{options.batch_size:,} positions"
+            )
         super().__init__(options, architecture)
         device = self._device = teacher.device
         self.network = build(architecture).to(device)
