@@ -95,7 +95,7 @@ _MOST_SECONDS = 30.0  # for the other readings
 _CLEARLY = 4.0  # standard errors
 _PLAYED = 3  # readings that play against the described one
 _GAMES = 64
-_MOST_SECONDS_OF_GAMES = 120.0  # after them, the moves so far decide
+_MOST_SECONDS_OF_GAMES = 120.0  # of all readings in equal shares; then the moves so far decide
 _KEPT = 23  # other readings in the card
 
 Hits = NDArray[np.float64]
@@ -250,10 +250,10 @@ def _reordered(
 
 def _problem(described: Reading, better: list[Reading], largest_exponent: int) -> str | None:
     """The first reading that scores clearly more in the same games, if there is one."""
-    end = time.monotonic() + _MOST_SECONDS_OF_GAMES
     for reading in better:
+        end = time.monotonic() + _MOST_SECONDS_OF_GAMES / len(better)
         players = {each.name: partial(_itself, each) for each in (described, reading)}
-        match = play_match(players, range(_GAMES), largest_exponent, lambda: time.monotonic() > end)
+        match = play_match(players, range(_GAMES), largest_exponent, partial(_is_over, end))
         if len(match.scores) < len(players):
             continue  # no time even for the first moves
         own, scores = match.scores[described.name], match.scores[reading.name]
@@ -265,6 +265,10 @@ def _problem(described: Reading, better: list[Reading], largest_exponent: int) -
                 f"{own.mean():,.0f} ({played}, one view){whole}"
             )
     return None
+
+
+def _is_over(end: float) -> bool:
+    return time.monotonic() > end
 
 
 def _itself(reading: Reading) -> Reading:

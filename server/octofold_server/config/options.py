@@ -204,7 +204,8 @@ class Config:
     max_boards: int = option(65_536, "maximum boards in a call", 1, 100_000_000)
     queue_capacity: int = option(
         131_072,
-        "maximum waiting boards of a model, for each priority; further calls fail with RESOURCE_EXHAUSTED",
+        "maximum waiting boards of a model, for each priority and for long searches; further calls fail with "
+        "RESOURCE_EXHAUSTED",
         1,
         100_000_000,
     )
