@@ -2,7 +2,7 @@
 
 What is learned is what `imitation` says: each position once, as it was played, with the move made. There, the
 moves come from play logs; here, an n-tuple network makes them in thousands of games, which costs a GPU less
-than reading them. Some hundred moves of all games are shuffled at a time. On a GPU, the kernels of an update
+than reading them. Some dozen moves of all games are shuffled at a time. On a GPU, the kernels of an update
 are recorded once and then played back (a CUDA graph), since small networks would wait for their launches. It
 runs on a CPU as well, to be tested.
 """
