@@ -100,7 +100,7 @@ def serve(
             if ports.rest is not None:
                 ending.enter_context(port_written(config.rest_port_file, ports.rest.port))
             ready_file = ReadyFile(config.ready_file, lambda: parts.operations.ready)
-            with port_written(config.port_file, ports.grpc), ready_file:
+            with ready_file, port_written(config.port_file, ports.grpc):  # who finds the port finds all else
                 if slot is None or (slot.number == 0 and not joins):
                     announce_service(config, models, ports.grpc, ports.rest.port if ports.rest else None)
                     warn_of_strangers(config, ports.grpc)
