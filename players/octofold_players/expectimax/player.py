@@ -49,6 +49,7 @@ class HeuristicExpectimaxPlayer(ValuePlayer):
     kind: ClassVar[str] = "expectimax"
     value_unit: ClassVar[str] = "heuristic points"
     looks_ahead: ClassVar[bool] = True
+    revision: ClassVar[int] = 2
 
     depth: int | None = None
     """Moves to look ahead, 1 to 12. None: one less than the number of distinct tiles, and at least 4."""
