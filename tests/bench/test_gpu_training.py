@@ -1,4 +1,7 @@
-"""`gpu_training.py` trains in slices, here on a CPU, and what it packs can be carried and joined."""
+"""`gpu_training.py` trains in slices, here on a CPU, and what it packs can be carried and joined.
+
+`gpu_learning.py` measures the parts of such a training.
+"""
 
 import json
 import os
@@ -30,8 +33,8 @@ positions = 1e9
 """
 
 
-def _run(folder: Path, *flags: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, str(ROOT / "bench" / "gpu" / "gpu_training.py"), *flags]
+def _run(folder: Path, *flags: str, script: str = "gpu_training.py") -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(ROOT / "bench" / "gpu" / script), *flags]
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
 
@@ -76,3 +79,14 @@ def test_what_is_missing_is_said_in_one_line(tmp_path: Path) -> None:
     wrong = _slice(tmp_path, "--recipe", "nowhere.toml")
     assert wrong.returncode == 1
     assert wrong.stderr.strip() == "octofold-train: nowhere.toml: no such recipe"
+
+
+def test_the_parts_of_a_training_have_figures(tmp_path: Path) -> None:
+    flags = ["--device", "cpu", "--boards", "16", "--updates", "1", "--warm-up-moves", "5"]
+    done = _run(tmp_path, *flags, script="gpu_learning.py")
+    assert done.returncode == 0, done.stderr
+    figures = json.loads(done.stdout.splitlines()[-1])
+    parts = ["labels, 1 deep", "labels, 2 deep", "a move in each game"]
+    parts += [f"{name}: update, labels, moves" for name in ("CNN5", "symmetric-200", "flagship", "swift")]
+    assert list(figures["milliseconds"]) == parts
+    assert all(figures["milliseconds"].values())
