@@ -80,7 +80,7 @@ def measure(options: argparse.Namespace) -> None:
             work()
         if device.type == "cuda":
             torch.cuda.synchronize()
-        return (time.perf_counter() - start) / options.updates * 1000
+        return (time.perf_counter() - start) / int(options.updates) * 1000
 
     rows = [(what, count, milliseconds(work)) for what, count, work in works]
     table = [(what, f"{count:,}", f"{each:.2f}", f"{count / each * 1000:,.0f}") for what, count, each in rows]

@@ -12,7 +12,7 @@ from octofold_game.commands.options import File, argument, option
 from octofold_game.commands.subcommands import Command
 from octofold_game.commands.suggestions import missing
 from octofold_game.play_logs.reading import SCORES
-from octofold_game.play_logs.streams import extra_module
+from octofold_game.play_logs.streams import needing_logs
 from octofold_game.system.files import whole_file
 from octofold_game.trajectories import Climb
 from rich.console import Console
@@ -151,7 +151,9 @@ def _parquet_writer() -> Callable[[Evaluation, Path], None]:
     Raises:
         LogError: pyarrow is not installed.
     """
-    arrow, parquet = (extra_module(name, "Parquet") for name in ("pyarrow", "pyarrow.parquet"))
+    with needing_logs("Parquet"):
+        import pyarrow as arrow
+        from pyarrow import parquet
 
     def write(evaluation: Evaluation, path: Path) -> None:
         games = GameTable.of(evaluation.games)

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from octofold_game.play_logs.moves import LogError, Moves
-from octofold_game.play_logs.streams import extra_module
+from octofold_game.play_logs.streams import needing_logs
 from octofold_game.rules import LARGEST_EXPONENT
 from octofold_game.system.files import whole_file
 
@@ -30,8 +30,9 @@ def read_parquet(path: Path) -> Iterator[tuple[Moves, NDArray[np.int64], list[tu
         LogError: pyarrow is not installed, or this is not a Parquet file of moves.
         OSError: the file cannot be read.
     """
-    arrow = extra_module("pyarrow", f"{path}: Parquet")
-    parquet = extra_module("pyarrow.parquet", f"{path}: Parquet")
+    with needing_logs(f"{path}: Parquet"):
+        import pyarrow as arrow
+        from pyarrow import parquet
     try:
         with parquet.ParquetFile(path) as file:
             names = file.schema_arrow.names
@@ -62,8 +63,9 @@ def parquet_writer(path: Path, columns: tuple[str, ...] = ()) -> Iterator[Callab
         LogError: pyarrow is not installed.
         OSError: the file cannot be written.
     """
-    arrow = extra_module("pyarrow", f"{path}: Parquet")
-    parquet = extra_module("pyarrow.parquet", f"{path}: Parquet")
+    with needing_logs(f"{path}: Parquet"):
+        import pyarrow as arrow
+        from pyarrow import parquet
     types = {name: kind for name, kind in _types(arrow).items() if name in (BOARD, MOVE, CELL, *columns)}
     schema = arrow.schema([arrow.field(name, kind, nullable=False) for name, kind in types.items()])
     with whole_file(path) as partial, parquet.ParquetWriter(partial, schema, compression="zstd") as writer:

@@ -10,9 +10,7 @@ import gzip
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib import import_module
 from pathlib import Path
-from types import ModuleType
 from typing import BinaryIO, cast
 
 from octofold_game.commands.extras import install_command
@@ -26,12 +24,13 @@ _TEXT, _GZIP, _ZSTD, _PARQUET = b"r ", b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"PAR1"
 GZIP_LEVEL, ZSTD_LEVEL = 3, 3
 
 
-def extra_module(name: str, purpose: str) -> ModuleType:
-    """A module of the extra `logs`. Raises `LogError` that says how to install it."""
+@contextmanager
+def needing_logs(purpose: str) -> Iterator[None]:
+    """A block that imports from the extra `logs`. Raises `LogError` that says how to install it."""
     try:
-        return import_module(name)
+        yield
     except ModuleNotFoundError as error:
-        missing = (error.name or name).partition(".")[0]
+        missing = (error.name or "").partition(".")[0]
         raise LogError(f"{purpose} needs {missing}: run {install_command('logs')}") from None
 
 
@@ -111,7 +110,8 @@ def _gunzipped(path: Path, file: BinaryIO, block_bytes: int) -> Iterator[bytes]:
 
 def _unzstd(path: Path, file: BinaryIO) -> Iterator[bytes]:
     """Frame by frame: the stream readers of the package do not notice a frame that is cut short."""
-    zstandard = extra_module("zstandard", f"{path}: zstd")
+    with needing_logs(f"{path}: zstd"):
+        import zstandard
     decompressor = zstandard.ZstdDecompressor()
     frame = None
     while compressed := file.read(_COMPRESSED_BYTES):
@@ -144,7 +144,8 @@ def whole_text_file(path: Path) -> Iterator[BinaryIO]:
             ) as zipped:
                 yield cast(BinaryIO, zipped)
         elif path.suffix == ".zst":
-            zstandard = extra_module("zstandard", f"{path}: zstd")
+            with needing_logs(f"{path}: zstd"):
+                import zstandard
             with zstandard.ZstdCompressor(level=ZSTD_LEVEL).stream_writer(raw, closefd=False) as writer:
                 yield writer
         else:
