@@ -81,8 +81,7 @@ def serve(
     announce_configuration(config)
 
     with ExitStack() as ending:  # ends in reverse order
-        if parts.tls is not None:
-            ending.enter_context(NativeLog(admission.refusals.add_handshake))
+        ending.enter_context(NativeLog(admission.refusals.add_handshake))
         if admission.tracing is not None:
             ending.callback(admission.tracing.close, LAST_SPANS_SECONDS)
         if parts.asked_boards is not None:

@@ -1,7 +1,8 @@
 """Turns the output of gRPC's C core on standard error into records of the server's log.
 
 The C core reports failed TLS handshakes only there; Python code does not see a client with a wrong
-certificate.
+certificate. It also writes a line for each call with an unknown encoding or a header that is too long to
+send: in the log, these are limited.
 """
 
 from __future__ import annotations
@@ -73,6 +74,8 @@ class NativeLog:
         sys.stderr = real
         faulthandler.enable(real)
         self._witness = _start_witness(read, unbuffered)
+        # What finds no room is lost. Native code that waited for it may keep the interpreter from the reader.
+        os.set_blocking(write, False)
         os.dup2(write, STANDARD_ERROR)
         os.close(write)
         self._pipe = read

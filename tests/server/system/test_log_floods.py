@@ -52,6 +52,21 @@ def test_metadata_that_is_not_utf_8_does_not_flood_the_log(server: ServerProcess
     assert len(server.log) < 100_000
 
 
+def test_calls_with_an_unknown_encoding_are_counted_rather_than_told_each_by_the_native_library(
+    server: ServerProcess,
+) -> None:
+    calls = 3 * MAX_LINES
+    headers = [(b"grpc-encoding", b"nonsense"), (b"authorization", b"Bearer a-token")]
+    with RawConnection(server.target) as connection:
+        for _ in range(calls):
+            connection.begin(METHOD, headers, END_STREAM)
+        assert connection.wait_for_ends(calls)
+    assert server.terminate() == 0
+    told = server.log.count("Error parsing 'grpc-encoding' metadata")
+    assert 0 < told < calls
+    assert told + left_out(server.log) > calls
+
+
 def test_calls_without_a_token_are_counted_rather_than_logged_each(server: ServerProcess) -> None:
     calls = 3 * MAX_LINES
     with grpc.insecure_channel(server.target) as channel:
