@@ -14,6 +14,7 @@ from typing import Self
 from support.http2_frames import (
     ACK,
     CANCEL,
+    DATA,
     END_HEADERS,
     END_STREAM,
     HEADERS,
@@ -25,6 +26,7 @@ from support.http2_frames import (
     call,
     frame,
     header_block,
+    message_start,
     text_of,
 )
 
@@ -74,6 +76,15 @@ def priorities(stream: int) -> bytes:
     return frame(PRIORITY, 0, stream, struct.pack(">IB", 0, 16)) * 50
 
 
+def small_pieces(stream: int) -> bytes:
+    """A message in frames of one byte, which cost their sender ten times as many."""
+    return (
+        call(NEXT_MOVE, stream)
+        + frame(DATA, 0, stream, message_start(6000))
+        + frame(DATA, 0, stream, b"0") * 5999
+    )
+
+
 class Flood:
     """Connections that attack until the block ends, and begin anew when they are closed; a context manager.
 
@@ -93,12 +104,12 @@ class Flood:
     ) -> None:
         host, _, port = target.rpartition(":")
         self.begun = self.calls = 0
-        self._address = host, int(port)
+        self.address = host, int(port)
         self._attack = attack
         self._first = PREFACE + frame(SETTINGS, 0, 0)
         if acknowledges:
             self._first += frame(SETTINGS, ACK, 0)
-        self._over = threading.Event()
+        self.over = threading.Event()
         self._threads = [threading.Thread(target=self._run, daemon=True) for _ in range(connections)]
 
     def __enter__(self) -> Self:
@@ -109,25 +120,25 @@ class Flood:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._over.set()
+        self.over.set()
         for thread in self._threads:
             thread.join()
 
     def _run(self) -> None:
-        while not self._over.is_set():
-            with suppress(OSError), socket.create_connection(self._address, timeout=30) as connection:
+        while not self.over.is_set():
+            with suppress(OSError), socket.create_connection(self.address, timeout=30) as connection:
                 self.begun += 1
                 connection.settimeout(STEP_SECONDS)
                 self._send(connection, self._first)
                 stream = 1
-                while not self._over.is_set():
+                while not self.over.is_set():
                     calls = range(stream, stream + 100, 2)
                     self._send(connection, b"".join(map(self._attack, calls)))
                     stream = calls.stop
                     self.calls += len(calls)
 
     def _send(self, connection: socket.socket, unsent: bytes) -> None:
-        while unsent and not self._over.is_set():
+        while unsent and not self.over.is_set():
             self._drain(connection)
             with suppress(TimeoutError):  # it reads nothing for now
                 unsent = unsent[connection.send(unsent) :]
@@ -142,3 +153,19 @@ class Flood:
                 if came[at + 3] == PING and not came[at + 4] & ACK:
                     connection.send(frame(PING, ACK, 0, came[at + 9 : at + 17]))
                 at += 9 + int.from_bytes(came[at : at + 3], "big")
+
+
+class Churn(Flood):
+    """Connections that are broken off as soon as they are there."""
+
+    def __init__(self, target: str, connections: int = 16) -> None:
+        super().__init__(target, lambda _: b"", connections)
+
+    def _run(self) -> None:
+        while not self.over.is_set():
+            with (
+                suppress(OSError),
+                socket.create_connection(self.address, timeout=STEP_SECONDS) as connection,
+            ):
+                self.begun += 1
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))

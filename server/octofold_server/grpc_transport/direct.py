@@ -20,7 +20,13 @@ import grpc
 from google.rpc.code_pb2 import CANCELLED
 from grpc._cython import cygrpc  # type: ignore[attr-defined]  # private, so not in the stubs
 
-from octofold_server.grpc_transport.interface import CALL_BYTES, YEAR_SECONDS, Metadata, nothing
+from octofold_server.grpc_transport.interface import (
+    CALL_BYTES,
+    YEAR_SECONDS,
+    Metadata,
+    nothing,
+    own_cpu_clock,
+)
 from octofold_server.grpc_transport.methods import Begin, Methods
 from octofold_server.grpc_transport.unary import fail
 
@@ -185,6 +191,7 @@ class DirectServer:
     def __init__(self, methods: Methods, options: Sequence[tuple[str, int]] = ()) -> None:
         self.beats = 0
         self.failure: BaseException | None = None
+        self.cpu_clock: int | None = None
         self._methods = methods
         self._queue = cygrpc.CompletionQueue()
         self._server = cygrpc.Server(tuple(options), False)
@@ -250,6 +257,7 @@ class DirectServer:
                 self._server.cancel_all_calls()
 
     def _serve(self) -> None:
+        self.cpu_clock = own_cpu_clock()
         try:
             self._poll_until_stopped()
         except BaseException as error:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
@@ -22,6 +23,16 @@ Metadata = Sequence[tuple[str, str | bytes]]
 
 def nothing(*_: object) -> None:
     """Do nothing: the default callback of a call."""
+
+
+def own_cpu_clock() -> int | None:
+    """The clock of the CPU time of the calling thread; None where the system has none.
+
+    Only a thread that lives may be asked for its clock. Whoever reads it later gets an OSError at worst.
+    """
+    if hasattr(time, "pthread_getcpuclockid"):
+        return time.pthread_getcpuclockid(threading.get_ident())
+    return None
 
 
 class Rpc(Protocol):
@@ -100,9 +111,11 @@ class Server(Protocol):
     Attributes:
         beats: grows several times a second while the server works; if it does not grow, the server is stuck.
         failure: the exception that ended the thread that serves all calls; None if there was none.
+        cpu_clock: the clock of that thread's CPU time; None before it runs, or where there is none.
     """
 
     beats: int
+    cpu_clock: int | None
     failure: BaseException | None
 
     def listen(self, address: str, credentials: grpc.ServerCredentials | None = None) -> int:

@@ -7,11 +7,26 @@ import os
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 from octofold_server.grpc_transport.interface import Server
 from octofold_server.system.connections import Connections
 
-LOOK_SECONDS = 0.25
+LOOK_SECONDS = 0.05
+WARY_LOOK_SECONDS = 0.02
+"""For `WARY_SECONDS` after a connection was ended: others may be of its kind, and each has its turn."""
+
+WARY_SECONDS = 10.0
+
+LOOKS_AT_NEW = 4
+"""Looks without a heartbeat, and without a connection to end, after which new connections are to blame."""
+
+FEW_SECONDS = 1.0
+"""Time for which the kernel then keeps few of them."""
+
+FEW_CONNECTIONS, MANY_CONNECTIONS = 0, 512
+"""Connections that may wait until gRPC accepts them, which it does with all of them at once. Without this, the
+system lets thousands wait, which take a second of CPU time."""
 
 SILENT_SECONDS = 2.0
 """After this long without a heartbeat, the server reports not ready."""
@@ -19,11 +34,8 @@ SILENT_SECONDS = 2.0
 STUCK_SECONDS = 10.0
 """After this long without a heartbeat, the server has failed."""
 
-FLOODED_SECONDS = 1.0
-"""After this long without a heartbeat, the connections that keep the server reading are ended."""
-
 FLOOD_BYTES = 32_768
-"""Least that is read of a connection, without a heartbeat meanwhile, before it is ended."""
+"""Least that is read between two looks of a connection that is ended."""
 
 LAST_SECONDS = 5.0
 """Time for the process to end after a failure, before it is killed."""
@@ -36,8 +48,10 @@ class Watchdog:
 
     It counts checks, not seconds, because a process that was suspended as a whole is not stuck.
 
-    gRPC reads a connection as long as something is there. Frames that cost it more than their sender, and
-    that no window bounds, keep its thread from all others. Their connections are ended.
+    gRPC reads a connection as long as something is there. Frames that cost it more than their sender keep
+    its thread from all others. A connection is ended if the thread spends its CPU time on it from one look
+    to the next and has no heartbeat: of honest connections, messages arrive meanwhile. gRPC also accepts
+    connections as long as there are more. If they come faster than that, the kernel drops some for a while.
 
     Args:
         server: a server that has been started.
@@ -51,17 +65,22 @@ class Watchdog:
         self.failure = ""
         self._server = server
         self._on_failure = on_failure
-        self._looks_without_beat = 0
+        self._silent_seconds = 0.0  # without a heartbeat
+        self._wary_seconds = 0.0  # left
+        self._busy_since = 0.0  # CPU time of the serving thread at the last heartbeat
+        self._looks = 0  # at the connections since then
+        self._few_seconds = 0.0  # left
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._look, name="watchdog", daemon=True)
 
     def is_alive(self) -> bool:
         """Whether the server had a heartbeat recently."""
-        return not self.failure and self._looks_without_beat * LOOK_SECONDS < SILENT_SECONDS
+        return not self.failure and self._silent_seconds < SILENT_SECONDS
 
     def start(self, connections: Connections) -> None:
         """Begin to check; `connections` are those of the server."""
         self._connections = connections
+        connections.keep_waiting(MANY_CONNECTIONS)
         self._thread.start()
 
     def stop(self) -> None:
@@ -70,33 +89,50 @@ class Watchdog:
 
     def _look(self) -> None:
         before = -1
-        while not self._stopping.wait(LOOK_SECONDS):
-            beats = self._server.beats
-            self._looks_without_beat = 0 if beats != before else self._looks_without_beat + 1
-            before = beats
+        while not self._stopping.wait(
+            seconds := WARY_LOOK_SECONDS if self._wary_seconds > 0 else LOOK_SECONDS
+        ):
+            beats, cpu_seconds = self._server.beats, _cpu_seconds(self._server.cpu_clock)
+            self._wary_seconds -= seconds
+            self._silent_seconds += seconds
+            if beats != before:
+                before, self._silent_seconds = beats, 0.0
+                self._busy_since, self._looks = cpu_seconds, 0
+                self._accept_again(seconds)
             if self._server.failure is not None:
                 self._fail(f"the thread that serves gRPC has failed: {self._server.failure!r}")
                 return
-            if self._looks_without_beat * LOOK_SECONDS >= STUCK_SECONDS:
+            if self._silent_seconds >= STUCK_SECONDS:
                 self._fail(f"the thread that serves gRPC has been stuck for {STUCK_SECONDS:g} seconds")
                 return
-            try:
-                self._end_floods()
-            except Exception:  # a stuck thread must still end the process
-                _log.exception("could not look for connections that keep gRPC")
+            if cpu_seconds - self._busy_since >= seconds / 2:
+                self._busy_since = cpu_seconds
+                try:
+                    self._end_floods()
+                except Exception:  # a stuck thread must still end the process
+                    _log.exception("could not look for connections that keep gRPC")
 
     def _end_floods(self) -> None:
-        looks = int(FLOODED_SECONDS / LOOK_SECONDS)
-        if self._looks_without_beat == looks - 1:
-            self._connections.look()
-        elif self._looks_without_beat >= looks:
-            ended = self._connections.end_greediest(FLOOD_BYTES)
-            for client in ended:
-                _log.warning(
-                    "ended a connection that kept gRPC from all others", extra={"fields": {"client": client}}
-                )
-            if ended:  # what honest clients sent before counts no longer
-                self._connections.look()
+        ended = self._connections.end_greediest(FLOOD_BYTES) if self._looks else []
+        for client in ended:
+            _log.warning(
+                "ended a connection that kept gRPC from all others", extra={"fields": {"client": client}}
+            )
+        is_wary = self._wary_seconds > 0
+        if ended:
+            self._wary_seconds = WARY_SECONDS
+        elif self._looks >= (1 if is_wary else LOOKS_AT_NEW) and self._few_seconds <= 0:
+            self._wary_seconds, self._few_seconds = WARY_SECONDS, FEW_SECONDS
+            self._connections.keep_waiting(FEW_CONNECTIONS)
+            _log.warning("gRPC does nothing but accept connections; dropping some for %g s", FEW_SECONDS)
+        self._looks += 1
+        self._connections.look()
+
+    def _accept_again(self, seconds: float) -> None:
+        if self._few_seconds > 0:
+            self._few_seconds -= seconds
+            if self._few_seconds <= 0:
+                self._connections.keep_waiting(MANY_CONNECTIONS)
 
     def _fail(self, what: str) -> None:
         self.failure = what
@@ -106,3 +142,10 @@ class Watchdog:
         # The thread that ends the process may itself be stuck.
         logging.shutdown()
         os._exit(1)
+
+
+def _cpu_seconds(clock: int | None) -> float:
+    """CPU time of a thread; 0 where the system does not tell, or once the thread has ended."""
+    with suppress(OSError):
+        return 0.0 if clock is None else time.clock_gettime(clock)
+    return 0.0

@@ -1,4 +1,7 @@
-"""How much of its connections this process has read, and how one ends without the library that has it."""
+"""What this process may know and do about its connections without the library that has them.
+
+That is how much of each was read, how one ends, and how many new ones may wait.
+"""
 
 from __future__ import annotations
 
@@ -52,20 +55,34 @@ class Connections:
                     ended.append(str(name[0]))
         return ended
 
+    def keep_waiting(self, waiting: int) -> None:
+        """Let the kernel keep about so many new connections until they are accepted, and drop others.
+
+        The system of a client whose connection is dropped tries again after a second.
+        """
+        for one in _sockets(self._port):
+            with suppress(OSError):  # it is being closed
+                if one.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
+                    one.listen(waiting)
+
     def _all(self) -> Iterator[tuple[tuple[object, ...], int, socket.socket]]:
         """The peer of each connection, how many bytes of it were read, and a copy for this step."""
-        if not _DESCRIPTORS.exists():
-            return
-        for descriptor in _DESCRIPTORS.iterdir():
-            with suppress(OSError, struct.error), closing(_copy(int(descriptor.name))) as connection:
-                if connection.family not in (socket.AF_INET, socket.AF_INET6):
-                    continue
-                if connection.getsockname()[1] != self._port:
-                    continue
+        for connection in _sockets(self._port):
+            with suppress(OSError, struct.error):
                 peer = connection.getpeername()
                 info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _INFO_BYTES)
                 unread = fcntl.ioctl(connection, termios.FIONREAD, bytes(4))
                 yield peer, _RECEIVED.unpack(info)[0] - int.from_bytes(unread, sys.byteorder), connection
+
+
+def _sockets(port: int) -> Iterator[socket.socket]:
+    """Copies of the sockets at a port of this process, each for one step."""
+    if not _DESCRIPTORS.exists():
+        return
+    for descriptor in _DESCRIPTORS.iterdir():
+        with suppress(OSError), closing(_copy(int(descriptor.name))) as found:
+            if found.family in (socket.AF_INET, socket.AF_INET6) and found.getsockname()[1] == port:
+                yield found
 
 
 def _copy(descriptor: int) -> socket.socket:

@@ -15,14 +15,16 @@ import grpc
 import pytest
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
-from octofold_server.grpc_transport.interface import Server
+from octofold_server.grpc_transport.interface import Server, own_cpu_clock
 from octofold_server.process.watchdog import Watchdog
 from octofold_server.system.connections import Connections
-from support.attacks import Flood, priorities
+from support.attacks import Attack, Churn, Flood, priorities, small_pieces
 from support.servers import Served, Start, WriteVersion
+from support.spending import at_most
 from support.waiting import wait_for
 
 PROGRAM = str(Path(__file__).parents[1] / "failing_server.py")
+MIB = 2**20
 BOARD = pb.NextMoveRequest(board=[1] * 16)
 
 
@@ -63,6 +65,9 @@ class StuckServer:
     beats = 0
     failure = None
 
+    def __init__(self) -> None:
+        self.cpu_clock = own_cpu_clock()  # of the test, which reads
+
 
 @pytest.mark.skipif(not hasattr(socket, "TCP_INFO"), reason="only Linux tells what has arrived")
 def test_a_connection_that_keeps_grpc_reading_is_ended_before_the_process_is() -> None:
@@ -79,12 +84,17 @@ def test_a_connection_that_keeps_grpc_reading_is_ended_before_the_process_is() -
     assert not watchdog.failure
 
 
-def test_frames_that_no_window_bounds_end_their_connections_and_not_the_server(
-    write_version: WriteVersion, start_server: Start
+@pytest.mark.parametrize("attack", [priorities, small_pieces])
+def test_frames_that_cost_much_end_their_connections_and_not_the_server(
+    write_version: WriteVersion, start_server: Start, attack: Attack
 ) -> None:
     write_version()
     server = start_server()
-    with grpc.insecure_channel(server.target) as channel, Flood(server.target, priorities) as flood:
+    with (
+        grpc.insecure_channel(server.target) as channel,
+        Flood(server.target, attack) as flood,
+        at_most(server.process.pid, 8.0, 100 * MIB, "frames that cost much"),
+    ):
         stub = OctofoldServiceStub(channel)
         for _ in range(8):
             wait_for(partial(goes_on, flood, flood.calls))
@@ -92,8 +102,26 @@ def test_frames_that_no_window_bounds_end_their_connections_and_not_the_server(
     assert "CRITICAL" not in server.log
 
 
+def test_connections_that_come_and_go_keep_nobody_from_the_server(
+    write_version: WriteVersion, start_server: Start
+) -> None:
+    write_version()
+    server = start_server()
+    with grpc.insecure_channel(server.target) as channel, Churn(server.target) as churn:
+        stub = OctofoldServiceStub(channel)
+        with at_most(server.process.pid, 8.0, 100 * MIB, "connections that come and go"):
+            for _ in range(8):
+                wait_for(partial(begins, churn, churn.begun + 20))
+                stub.NextMove(BOARD, timeout=60)
+    assert "CRITICAL" not in server.log
+
+
 def goes_on(flood: Flood, calls: int) -> bool:
     return flood.calls > calls
+
+
+def begins(flood: Flood, connections: int) -> bool:
+    return flood.begun > connections
 
 
 @pytest.mark.parametrize("transport", ["direct", "public"], indirect=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import struct
 from collections.abc import Iterator
 from contextlib import ExitStack
 
@@ -62,3 +63,16 @@ def test_connections_to_other_ports_are_left_alone_and_no_descriptor_is_kept(
     before = psutil.Process().num_fds()
     assert Connections(port + 1).end_greediest(1) == []
     assert psutil.Process().num_fds() == before
+
+
+def test_the_kernel_keeps_as_few_new_connections_as_it_is_told() -> None:
+    def may_wait() -> int:
+        info = listener.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 104)
+        return int(struct.unpack_from("=28xI", info)[0])  # of a listener, `tcpi_sacked` is its backlog
+
+    with socket.create_server(("127.0.0.1", 0), backlog=100) as listener:
+        connections = Connections(listener.getsockname()[1])
+        connections.keep_waiting(0)
+        assert may_wait() == 0
+        connections.keep_waiting(50)
+        assert may_wait() == 50
