@@ -25,8 +25,8 @@ FEW_SECONDS = 1.0
 """Time for which the kernel then keeps few of them."""
 
 FEW_CONNECTIONS, MANY_CONNECTIONS = 0, 512
-"""Connections that may wait until gRPC accepts them, which it does with all of them at once. Without this, the
-system lets thousands wait, which take a second of CPU time."""
+"""Connections that may wait until gRPC accepts them, which it does with all of them at once. Without this,
+the system lets thousands wait, which take a second of CPU time."""
 
 SILENT_SECONDS = 2.0
 """After this long without a heartbeat, the server reports not ready."""
