@@ -5,6 +5,9 @@
     python bench/operation/attacks.py resets    # calls that are reset at once
     python bench/operation/attacks.py metadata  # 40 headers a call that are not UTF-8
     python bench/operation/attacks.py priorities # frames that no window bounds
+    python bench/operation/attacks.py pieces    # messages in frames of one byte
+    python bench/operation/attacks.py deadlines # calls whose deadline has passed
+    python bench/operation/attacks.py connections # connections that are broken off at once
 
 An honest client asks for one move after the other meanwhile. The table shows the server's CPU time while one
 honest call waits (the largest and the median), the waits themselves, which depend on how busy the machine is,
@@ -49,7 +52,14 @@ MIB = 2**20
 def main() -> None:
     """Run the benchmark."""
     sys.path.append(str(ROOT / "tests"))  # the attacks, and Envoy with our configuration
-    from support.attacks import compressed_headers, odd_metadata, priorities, rapid_resets
+    from support.attacks import (
+        compressed_headers,
+        deadlines,
+        odd_metadata,
+        priorities,
+        rapid_resets,
+        small_pieces,
+    )
     from support.pods import address_of
 
     attacks = {
@@ -58,6 +68,9 @@ def main() -> None:
         "resets": (rapid_resets, True),
         "metadata": (odd_metadata, True),
         "priorities": (priorities, True),
+        "pieces": (small_pieces, True),
+        "deadlines": (deadlines, True),
+        "connections": (None, True),
     }
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -159,9 +172,13 @@ def attacked(target: str, flood: tuple[Any, int, bool]) -> Iterator[list[int]]:
 
 def run_flood(parent: Connection, target: str, attack: Any, connections: int, acknowledges: bool) -> None:
     """Attack until the parent process has had enough."""
-    from support.attacks import Flood
+    from support.attacks import Churn, Flood
 
-    with Flood(target, attack, connections, acknowledges=acknowledges) as flood:
+    with (
+        Flood(target, attack, connections, acknowledges=acknowledges)
+        if attack is not None
+        else Churn(target, connections)
+    ) as flood:
         parent.send("begun")
         parent.recv()
     parent.send([flood.begun, flood.calls])

@@ -85,6 +85,11 @@ def small_pieces(stream: int) -> bytes:
     )
 
 
+def deadlines(stream: int) -> bytes:
+    """A call whose deadline has passed, which makes room for the next one at once."""
+    return call(NEXT_MOVE, stream, [(b"grpc-timeout", b"1u")], END_STREAM)
+
+
 class Flood:
     """Connections that attack until the block ends, and begin anew when they are closed; a context manager.
 
@@ -169,3 +174,25 @@ class Churn(Flood):
             ):
                 self.begun += 1
                 connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+
+class SmallChunks(Flood):
+    """Bodies over REST, to a REST port, that come in chunks of one byte."""
+
+    def __init__(self, target: str, path: str, connections: int = 8) -> None:
+        super().__init__(target, lambda _: b"", connections)
+        head = f"POST {path} HTTP/1.1\r\nHost: {target}\r\nTransfer-Encoding: chunked\r\n\r\n"
+        self._head = head.encode()
+
+    def _run(self) -> None:
+        while not self.over.is_set():
+            with suppress(OSError), socket.create_connection(self.address, timeout=30) as connection:
+                connection.settimeout(STEP_SECONDS)
+                self.begun += 1
+                self._send(connection, self._head)
+                while not self.over.is_set():
+                    self._send(connection, b"1\r\n{\r\n" * 10_000)
+                    self.calls += 1
+
+    def _drain(self, connection: socket.socket) -> None:
+        pass

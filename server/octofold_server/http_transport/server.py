@@ -31,6 +31,10 @@ SPARE_CONNECTIONS = 16
 HANDSHAKE_SECONDS = 10.0
 """Time limit for a TLS handshake."""
 
+READ_BYTES = 16_384
+"""Bytes that are read of a connection before it is the turn of others. In chunks of one byte, they take some
+milliseconds; asyncio would read 256 KiB."""
+
 PAUSE_SECONDS = 1.0
 """Pause after a connection could not be accepted, for example for lack of a file descriptor."""
 
@@ -60,6 +64,12 @@ class _Connection(web.RequestHandler):
             logger=_http_log,
         )
         self._error_reply = error_reply
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin; only transports without TLS have a limit for what they read."""
+        if hasattr(transport, "max_size"):
+            transport.max_size = READ_BYTES
+        super().connection_made(transport)
 
     def handle_error(
         self,

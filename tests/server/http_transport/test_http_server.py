@@ -19,8 +19,10 @@ from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
 from octofold_server.backends.fakes import FakeBackend, RecordingBackend, fake_moves
 from octofold_server.config.options import Config
 from octofold_server.http_transport.server import SPARE_CONNECTIONS
+from support.attacks import SmallChunks
 from support.rest_requests import BOARDS, INFER, JSON_LENGTH, binary, described
 from support.servers import Ask, Gate, HasRest, ServeAll, Served, Start, WriteVersion
+from support.spending import at_most
 from support.waiting import wait_for
 
 
@@ -121,6 +123,22 @@ def test_what_is_not_http_is_refused_and_others_are_served(ask: Ask, server: Ser
             answer = b""
         assert answer == b"" or re.match(rb"HTTP/\d\.\d 4", answer)
     assert ask(server, "GET", "/healthz").status == 200
+
+
+def test_bodies_in_chunks_of_one_byte_leave_others_their_turn(
+    write_version: WriteVersion, start_server: Start
+) -> None:
+    write_version()
+    server = start_server(rest=True)
+    target = f"127.0.0.1:{server.rest_port}"
+    with SmallChunks(target, "/v2/models/tiny/infer") as flood:
+        wait_for(lambda: flood.calls > 4)
+        with at_most(server.pid, 6.0, 100 * 2**20, "chunks of one byte"):
+            for _ in range(6):
+                connection = http.client.HTTPConnection(target, timeout=60)
+                connection.request("GET", "/v2")
+                assert connection.getresponse().status == 200
+                connection.close()
 
 
 def test_connections_that_say_nothing_make_room_for_others(ask: Ask, serve_all: ServeAll) -> None:
