@@ -43,6 +43,11 @@ class ServedModel:
         return self.version.card is not None and self.version.card.player is not None
 
     @property
+    def votes(self) -> bool:
+        """Whether the votes of its views decide, not their average; assumed of a network without a card."""
+        return self.version.card is None or self.version.card.decision_rule != "mean"
+
+    @property
     def value_unit(self) -> str:
         """Of the values of moves of a player, or of boards of a network with a value head; else empty."""
         return (self.version.card and self.version.card.value_unit) or ""

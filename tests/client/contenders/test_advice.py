@@ -13,9 +13,9 @@ from octofold_client.cli.advice import AdviserFlags, CachedAdviser
 from octofold_client.contenders.advice import Advice, local_adviser, served_adviser
 from octofold_client.contenders.served_model import ServedModel
 from octofold_client.errors import UsageError
-from octofold_client.rpc.answers import NextMoves
+from octofold_client.rpc.answers import NextMove, NextMoves
 from octofold_client.terminal.boards import Look, opinion, remark
-from octofold_game.contract.model import PLAYER_CARD_FORMAT, Card, ServedPlayer
+from octofold_game.contract.model import PLAYER_CARD_FORMAT, Card, Rule, ServedPlayer
 from octofold_game.rules import legal_moves
 from octofold_players.endgame.formation import SIX
 from octofold_players.endgame.solver import solve
@@ -62,6 +62,24 @@ class Points:
         values = np.where(legal_moves(boards), np.array([5000, 3000, 5500, 4600], np.float32), -np.inf)
         values[-1] = -np.inf
         return NextMoves(values.argmax(axis=1).astype(np.int8), None, "player", "1", 0, 0, values)
+
+
+class Views:
+    """A server's network of eight views."""
+
+    def next_move(self, _: np.ndarray, **__: str) -> NextMove:
+        probabilities = np.array([0.1, 0.2, 0.3, 0.4], np.float32)
+        return NextMove(3, probabilities, np.array([4, 1, 1, 2], np.uint8), "net", "1", 0, 0)
+
+
+@pytest.mark.parametrize("rule", ["vote", "mean"])
+def test_the_votes_of_views_are_told_where_they_decide(rule: Rule) -> None:
+    card = Card(format=1, name="net", version=1, largest_exponent=15, decision_rule=rule, symmetries=8)
+    served = ServedModel("net", ModelVersion("1", "ready", "", "", card))
+    board = np.array([0, 1, 0, 2] * 4, np.uint8)
+    thought = served_adviser(cast("Client", Views()), served).advise(board)
+    told = "\n".join(line.plain for line in opinion(thought, 0, Look(80, 24, None)))
+    assert ("4/8" in told) == (rule == "vote")
 
 
 def test_a_served_player_whose_values_are_points_finds_mistakes() -> None:
