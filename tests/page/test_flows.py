@@ -5,19 +5,15 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from pathlib import Path
 
 import pytest
 from octofold_game.episodes import Episode
 from playwright.sync_api import Locator, expect
-from support.browsers import PHONE, Visit
+from support.browsers import PHONE, SIZES, THEMES, Visit, screen
 from support.page_server import Server, Visitor
 from support.replays import corner_games, write_result
 
-ROOT = Path(__file__).parents[2]
-AXE = ROOT / "page" / "node_modules" / "axe-core" / "axe.min.js"
 LAPTOP = {"width": 1280, "height": 720}
-SIZES = {"laptop": (1280, 720), "tablet": (820, 1180), "phone": (390, 844)}
 TABS = {
     "play": ("#play-board", "Let the model play"),
     "duel": (".duel .board", "Let both play"),
@@ -47,13 +43,6 @@ def games(server: Server) -> list[Episode]:
     return found
 
 
-def is_seen(visit: Visit, element: Locator) -> bool:
-    """Whether all of the element is on the screen."""
-    box = element.bounding_box()
-    height = visit.run("innerHeight")
-    return box is not None and box["y"] >= 0 and box["y"] + box["height"] <= height
-
-
 def with_judge(visit: Visit, tab: str = "replay") -> None:
     """Choose the judge that has values."""
     judges = visit.page.locator(f"#tab-{tab} .pickers select").nth(1)
@@ -61,7 +50,7 @@ def with_judge(visit: Visit, tab: str = "replay") -> None:
     judges.select_option("points/1")
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("theme", THEMES)
 @pytest.mark.parametrize("size", SIZES)
 def test_board_and_main_button_are_on_the_screen(
     go: Visitor,
@@ -69,22 +58,20 @@ def test_board_and_main_button_are_on_the_screen(
     size: str,
     theme: str,
 ) -> None:
-    width, height = SIZES[size]
-    is_phone = size == "phone"
-    viewport = {"width": width, "height": height}
-    with go(viewport=viewport, color_scheme=theme, has_touch=is_phone, is_mobile=is_phone) as visit:
+    width, _ = SIZES[size]
+    with go(**screen(size, theme)) as visit:
         with_exercise(visit)
         for tab, (board, button) in TABS.items():
             shown = opened(visit, tab)
             expect(shown.locator(board).first).to_be_visible()
-            assert is_seen(visit, shown.locator(board).first)
-            assert is_seen(visit, shown.get_by_role("button", name=button, exact=True))
+            assert visit.is_seen(shown.locator(board).first)
+            assert visit.is_seen(shown.get_by_role("button", name=button, exact=True))
             assert visit.run("document.documentElement.scrollWidth") <= width
             keys = shown.locator(".keys")
             assert not keys.count() or keys.first.is_visible() == (size == "laptop")
         for tab in (*TABS, "watch"):
             opened(visit, tab)
-            assert axe(visit) == []
+            assert visit.axe() == []
 
 
 def test_a_small_phone_needs_no_sideways_scrolling(
@@ -110,16 +97,6 @@ def opened(visit: Visit, tab: str) -> Locator:
     shown = visit.page.locator(f"#tab-{tab}")
     expect(shown.locator(".card, .board" if tab == "watch" else ".board").first).to_be_visible()
     return shown
-
-
-def axe(visit: Visit) -> list[str]:
-    """What axe finds on the page, in a line each; without axe, the test is skipped from here on."""
-    if not AXE.exists():
-        pytest.skip("axe-core is not installed; `make page` installs it")
-    if not visit.run("'axe' in window"):
-        visit.run(AXE.read_text() + "; undefined")
-    found = visit.run("axe.run(document, { resultTypes: ['violations'] })")
-    return [f"{each['id']}: {each['nodes'][0]['html']}" for each in found["violations"]]
 
 
 def test_a_game_is_not_thrown_away_without_a_question(go: Visitor) -> None:
@@ -290,7 +267,7 @@ def test_cards_tell_averages_and_two_results_are_compared(
         expect(ratings.filter(has_text="corner")).to_contain_text(
             f"{average:,.0f}\u20134"
         )  # 4 games: no interval
-        assert axe(visit) == []
+        assert visit.axe() == []
 
 
 def test_on_a_laptop_the_rating_list_is_not_cut_off(go: Visitor) -> None:

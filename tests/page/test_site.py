@@ -17,7 +17,7 @@ import pytest
 from numpy.typing import NDArray
 from octofold_players.expectimax.player import HeuristicExpectimaxPlayer
 from playwright.sync_api import Browser, Error, Page, expect
-from support.browsers import Visit, visit
+from support.browsers import SIZES, THEMES, Visit, screen, visit
 from support.shipped import newest
 
 ROOT = Path(__file__).parents[2]
@@ -92,6 +92,23 @@ def test_the_site_plays_without_a_server_by_a_search_at_once_and_by_networks(
         choose(page, "swift")
         page.locator(".view").nth(7).wait_for()
         expect(verdict).to_contain_text("swift plays")
+
+
+@pytest.mark.parametrize("theme", THEMES)
+@pytest.mark.parametrize("size", SIZES)
+def test_the_site_fits_every_screen_and_axe_finds_nothing(
+    browser: Browser, site: str, size: str, theme: str
+) -> None:
+    with visit(browser, site, "", **screen(size, theme)) as visited:
+        page = visited.page
+        expect(page.locator("#play-advice .verdict")).to_contain_text("after a search")
+        assert visited.is_seen(page.locator("#play-board"))
+        assert visited.is_seen(page.get_by_role("button", name="Let the model play"))
+        for tab in ("play", "duel", "practice", "replay"):
+            page.locator(f"[data-tab={tab}]").click()
+            expect(page.locator(f"#tab-{tab}")).to_be_visible()
+            assert visited.run("document.documentElement.scrollWidth") <= SIZES[size][0]
+            assert visited.axe() == []
 
 
 def test_every_tab_of_the_site_opens(browser: Browser, site: str) -> None:

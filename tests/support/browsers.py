@@ -7,11 +7,12 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Browser, Page, Request, expect, sync_playwright
+from playwright.sync_api import Browser, Locator, Page, Request, expect, sync_playwright
 
 PROGRAMS = (
     "chromium-headless-shell",
@@ -27,7 +28,24 @@ TOKEN_KEY = "octofold.token"
 PATIENCE_MS = 60_000
 """What a test waits for comes at some time; how long it takes says how busy the machine is."""
 
+SIZES = {"laptop": (1280, 720), "tablet": (820, 1180), "phone": (390, 844)}
+THEMES = ("light", "dark")
+AXE = Path(__file__).parents[2] / "page" / "node_modules" / "axe-core" / "axe.min.js"
+
 expect.set_options(timeout=PATIENCE_MS)
+
+
+def screen(size: str, theme: str) -> dict[str, Any]:
+    """The options of a visit with a screen of `SIZES`; all but the laptop have fingers for a mouse."""
+    width, height = SIZES[size]
+    viewport = {"width": width, "height": height}
+    is_touched = size != "laptop"
+    return {
+        "viewport": viewport,
+        "color_scheme": theme,
+        "has_touch": is_touched,
+        "is_mobile": size == "phone",
+    }
 
 
 @contextmanager
@@ -68,6 +86,20 @@ class Visit:
     def board(self, within: str = "#play-board") -> list[int]:
         """The exponents of a board, as a screen reader hears them."""
         return board_of(self.page, within)
+
+    def axe(self) -> list[str]:
+        """What axe finds on the page, in a line each; without axe, the test is skipped from here on."""
+        if not AXE.exists():
+            pytest.skip("axe-core is not installed; `make page` installs it")
+        if not self.run("'axe' in window"):
+            self.run(AXE.read_text() + "; undefined")
+        found = self.run("axe.run(document, { resultTypes: ['violations'] })")
+        return [f"{each['id']}: {each['nodes'][0]['html']}" for each in found["violations"]]
+
+    def is_seen(self, element: Locator) -> bool:
+        """Whether all of the element is on the screen."""
+        box = element.bounding_box()
+        return box is not None and box["y"] >= 0 and box["y"] + box["height"] <= self.run("innerHeight")
 
     def settle(self) -> None:
         """Let the page do all that it can do without another answer, and draw it."""

@@ -20,6 +20,9 @@ export function isForPage(event) {
   return !event.target.closest("input, select, textarea, dialog");
 }
 
+/** Whether there may be a keyboard: nobody presses keys where there is no pointer but a finger. */
+export const hasKeys = () => !matchMedia("(hover: none), (pointer: coarse)").matches;
+
 /** The move of a key press; undefined for other keys. Letters may be capital. */
 export const moveOf = (event) => KEYS[event.key.length === 1 ? event.key.toLowerCase() : event.key];
 

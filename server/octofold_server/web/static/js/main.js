@@ -85,13 +85,26 @@ function addressParts() {
   }
 }
 
+/** A part of the page; if the server is gone, once it is back. */
+async function loaded(load, source) {
+  try {
+    return await load();
+  } catch {
+    await source.whenBack();
+    return load().catch(() => {
+      throw new Error("A part of the page cannot be loaded. Load the page again.");
+    });
+  }
+}
+
 /** Show the tab that the address names, such as `#replay/...`. */
 async function showTab(page) {
   const [name, ...rest] = addressParts();
   if (name === "main" && current) return; // the link that skips the header
   const tab = Object.hasOwn(LATER, name) ? name : "play";
   if (!tabs[tab]) {
-    const { open } = await LATER[tab]();
+    const { open } = await loaded(LATER[tab], page.source);
+    if (addressParts()[0] !== name) return; // the user has gone on meanwhile
     tabs[tab] ??= open(byId(`tab-${tab}`), page);
   }
   if (current !== tabs[tab]) {

@@ -1,22 +1,26 @@
-/** What the browser keeps for the page. If it keeps nothing, this visit remembers it. */
+/** What the browser keeps for the page. What it does not keep, this visit remembers. */
 
 const memory = new Map();
 
 /** The text under a key, or null; `forSession`: of this visit only, such as a token. */
 export function stored(key, { forSession = false } = {}) {
+  if (memory.has(key)) return memory.get(key); // newer than what the browser kept
   try {
     return (forSession ? sessionStorage : localStorage).getItem(key);
   } catch {
-    return memory.get(key) ?? null; // switched off in the browser
+    return null; // switched off in the browser
   }
 }
 
-/** Keep a text under a key. */
+/** Keep a text under a key; returns whether the browser keeps it: its storage may be full, or switched off. */
 export function store(key, value, { forSession = false } = {}) {
   try {
     (forSession ? sessionStorage : localStorage).setItem(key, value);
+    memory.delete(key);
+    return true;
   } catch {
     memory.set(key, String(value));
+    return false;
   }
 }
 

@@ -4,7 +4,8 @@ import { percent } from "../../viewer/dom.js";
 import { MOVE_NAMES } from "../../viewer/rules.js";
 import { costOf, told, toldCost, worthOf } from "../../viewer/worth.js";
 
-const EQUAL = 1e-4; // probabilities that differ by less are one
+const EQUAL = 1e-4; // values that differ by less are one
+const EQUAL_SHARE = 0.005; // probabilities that differ by less look the same
 
 /**
  * What the model plays and why, in two parts.
@@ -17,17 +18,17 @@ export function decision(model, answer) {
   const plays = `${model.name} plays ${name}`;
   const legal = [0, 1, 2, 3].filter((move) => answer.legal[move]);
   if (legal.length === 1) return { plays, because: ", the only legal move." };
-  if (isUndecided(answer, legal)) {
+  if (isUndecided(model, answer, legal)) {
     return { plays: `${model.name} has no preference`, because: `: its legal moves are equal to it. It plays ${name}.` };
   }
   return { plays, because: reason(model, answer, legal) };
 }
 
 /** Whether all legal moves are the same to the model. */
-function isUndecided(answer, legal) {
+function isUndecided(model, answer, legal) {
   const known = legal.map((move) => (answer.values ?? answer.probabilities)[move] ?? 0);
   if (answer.values && known.every((value) => value === 0)) return false; // a table gives a move alone
-  return Math.max(...known) - Math.min(...known) < EQUAL;
+  return Math.max(...known) - Math.min(...known) < (worthOf(model, answer) || answer.values ? EQUAL : EQUAL_SHARE);
 }
 
 function reason(model, answer, legal) {

@@ -7,6 +7,8 @@ import { store, stored } from "../storage.js";
 const KEY = "octofold.notebook";
 const FORMAT = "octofold-notebook-1";
 const MOST = 500;
+/** What there is to say about a notebook without room. */
+export const FULL = `The notebook is full: it holds ${MOST} exercises.`;
 /** Solved so often in a row, an exercise is learned. */
 export const LEARNED = 2;
 /** A move that costs at most this share of what a mistake costs is as good as the best one. */
@@ -26,11 +28,18 @@ export const CLOSE = 0.1;
  * @property {number} seen when it was last tried, in milliseconds; 0 for never
  */
 
-/** A list of exercises that keeps itself. */
+/** A list of exercises that keeps itself. Other tabs change it, too: every change begins with what is kept. */
 export class Notebook {
   constructor() {
     /** @type {Exercise[]} */
     this.exercises = [];
+    /** Whether the browser keeps the notebook, as far as is known. */
+    this.isKept = true;
+    this.read();
+  }
+
+  /** Take what is kept. */
+  read() {
     try {
       this.exercises = readExercises(stored(KEY) ?? "");
     } catch {
@@ -38,8 +47,14 @@ export class Notebook {
     }
   }
 
+  /** Whether there is no room for another exercise. */
+  get isFull() {
+    return this.exercises.length >= MOST;
+  }
+
   /** Add positions that are not there yet; returns how many were new. The notebook holds 500. */
   add(exercises) {
+    this.read();
     const known = new Set(this.exercises.map(({ board }) => board));
     const fresh = exercises.filter(({ board }) => !known.has(board) && known.add(board));
     const added = fresh.slice(0, Math.max(0, MOST - this.exercises.length));
@@ -50,22 +65,26 @@ export class Notebook {
 
   /** Count a try. */
   count(exercise, isSolved) {
-    exercise.tries += 1;
-    exercise.solved += isSolved ? 1 : 0;
-    exercise.streak = isSolved ? exercise.streak + 1 : 0;
-    exercise.seen = Date.now();
+    this.read();
+    const kept = this.exercises.find(isOf(exercise));
+    if (!kept) return; // removed in another tab
+    kept.tries += 1;
+    kept.solved += isSolved ? 1 : 0;
+    kept.streak = isSolved ? kept.streak + 1 : 0;
+    kept.seen = Date.now();
     this._keep();
   }
 
   remove(exercise) {
-    this.exercises = this.exercises.filter((each) => each !== exercise);
+    this.read();
+    this.exercises = this.exercises.filter((each) => !isOf(exercise)(each));
     this._keep();
   }
 
   /** The exercise to try next: one that is not learned, the one that was not seen for longest; then the others. */
   next(except) {
     const rank = ({ streak, seen }) => (streak >= LEARNED ? 1e15 : 0) + seen;
-    const others = this.exercises.filter((each) => each !== except);
+    const others = this.exercises.filter((each) => !isOf(except)(each));
     return [...(others.length ? others : this.exercises)].sort((a, b) => rank(a) - rank(b))[0];
   }
 
@@ -81,9 +100,12 @@ export class Notebook {
   }
 
   _keep() {
-    store(KEY, this.text());
+    this.isKept = store(KEY, this.text());
   }
 }
+
+/** Boards tell exercises apart. */
+const isOf = (exercise) => (other) => other.board === exercise?.board;
 
 /**
  * The exercises of a notebook's file.

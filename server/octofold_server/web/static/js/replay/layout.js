@@ -25,6 +25,7 @@ export function replayLayout(root, viewer, on, hasResults) {
     accuracy: make("p.accuracy"),
     games: make("div"),
     choosers: make("div"),
+    results: make("ul.some"),
     advice: make("div.advice"),
     link: make("a", { href: "" }),
     mistakes: [
@@ -88,7 +89,8 @@ function dropZone(ui, onFile, hasResults) {
       make("label.link", { for: "replay-file" }, "open a file"),
       input,
       make("span.full", {}, ". It stays in this browser; only boards go to the models that you ask."),
-      ...(hasResults ? [make("span.full", {}, " Or open a "), make("a.full", { href: "#watch" }, "result of this server"), make("span.full", {}, ".")] : []),
+      make("span.full", {}, " Your own game opens by “Study” in Play."),
     ),
+    hasResults ? make("div.full.results-box", {}, make("h3", {}, "Games of this server"), ui.results) : null,
   );
 }

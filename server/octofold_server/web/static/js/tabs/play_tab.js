@@ -11,7 +11,7 @@ import { describeCell, formatBoard, parseBoard } from "../../viewer/board_text.j
 import { Game, randomSeed } from "../game/game.js";
 import { MOVE_NAMES, largestOf, slide, tileOf } from "../../viewer/rules.js";
 import { exerciseOf } from "../practice/exercise_of.js";
-import { Notebook } from "../practice/notebook.js";
+import { FULL, Notebook } from "../practice/notebook.js";
 import { confirmed } from "../shell.js";
 import { store, stored } from "../storage.js";
 import { Editor } from "./editor.js";
@@ -169,8 +169,10 @@ export class PlayTab {
       byId("play-comment").textContent = "The model has not answered yet.";
       return;
     }
-    const added = new Notebook().add([exerciseOf(this.game.board, judged, `your game, move ${this.game.moves.length}`)]);
-    byId("play-comment").textContent = added ? "This board is an exercise now: see Practice." : "This board is an exercise already.";
+    const notebook = new Notebook();
+    const added = notebook.add([exerciseOf(this.game.board, judged, `your game, move ${this.game.moves.length}`)]);
+    const why = notebook.isFull ? FULL : "This board is an exercise already.";
+    byId("play-comment").textContent = added ? "This board is an exercise now: see Practice." : why;
   }
 
   /** Let the model make one move; returns whether the game goes on. */
@@ -222,7 +224,7 @@ export class PlayTab {
     byId("play-moves").textContent = grouped(game.moves.length);
     if (answer) game.isHelped = true; // a model's score is not the player's best
     if (!game.isHelped && game.score > this._best) {
-      this._best = game.score;
+      this._best = Math.max(game.score, Number(stored(BEST_KEY)) || 0); // another tab may have a better one
       store(BEST_KEY, this._best);
     }
     byId("play-best").textContent = grouped(this._best);
@@ -241,7 +243,9 @@ export class PlayTab {
       this._advice.ask(game.board);
     }
     byId("play-link").href = `?board=${formatBoard(game.board)}`;
-    if (this._autoplay.isSlow && (game.moves.length || !game.isLinked)) store(GAME_KEY, JSON.stringify(saved(game)));
+    if (this._autoplay.isSlow && (game.moves.length || !game.isLinked)) {
+      byId("play-unkept").hidden = store(GAME_KEY, JSON.stringify(saved(game)));
+    }
   }
 
   /** Say that the game is over, or won; a won game goes on. */

@@ -3,20 +3,21 @@
 import { costlyFrom, toldCost } from "../../viewer/worth.js";
 import { Arrow } from "../../viewer/arrow.js";
 import { BoardView, smallBoard } from "../../viewer/board_view.js";
-import { isForPage, moveOf, onSwipe } from "../../viewer/input.js";
+import { hasKeys, isForPage, moveOf, onSwipe } from "../../viewer/input.js";
 import { announce, grouped, make } from "../../viewer/dom.js";
 import { parseBoard } from "../../viewer/board_text.js";
 import { MOVE_NAMES, legalMoves } from "../../viewer/rules.js";
-import { CLOSE, LEARNED, Notebook, readExercises } from "../practice/notebook.js";
+import { CLOSE, FULL, LEARNED, Notebook, readExercises } from "../practice/notebook.js";
 import { saveFile } from "../storage.js";
 
 const MOST_BYTES = 4 << 20;
 
 /** Make the tab in an empty section. */
-export const open = (root) => new PracticeTab(root);
+export const open = (root, page) => new PracticeTab(root, page);
 
 class PracticeTab {
-  constructor(root) {
+  constructor(root, page) {
+    this._page = page;
     const button = (text, click, kind = "button") => make(kind, { type: "button", on: { click } }, text);
     this._title = make("h2");
     this._board = make("div", { tabindex: 0 });
@@ -54,6 +55,11 @@ class PracticeTab {
     this._view = new BoardView(this._board, "Board of the exercise");
     this._arrow = new Arrow(this._stage);
     onSwipe(this._stage, (move) => this._try(move));
+    addEventListener("storage", () => {
+      this._notebook.read(); // which another tab has changed
+      if (!this._exercise) this._show(this._notebook.next());
+      this._showNotebook();
+    });
   }
 
   enter() {
@@ -61,6 +67,9 @@ class PracticeTab {
     if (!this._notebook.exercises.some(({ board }) => board === this._exercise?.board)) this._exercise = undefined;
     if (!this._exercise || this._isDone) this._show(this._notebook.next());
     this._showNotebook();
+    const { _page: page } = this;
+    if (page.added) this._progress.prepend(make("p", { role: "status" }, page.added));
+    page.added = "";
   }
 
   onKey(event) {
@@ -90,7 +99,7 @@ class PracticeTab {
       return;
     }
     this._title.textContent = "Find the best move";
-    this._said.textContent = `From ${exercise.source}. Use the arrow keys, or swipe.`;
+    this._said.textContent = `From ${exercise.source}. ${hasKeys() ? "Use the arrow keys, or swipe." : "Swipe toward it."}`;
     this._view.show(parseBoard(exercise.board));
     this._update();
   }
@@ -133,6 +142,7 @@ class PracticeTab {
     const share = tries ? `, ${Math.round((100 * solved) / tries)}% of ${grouped(tries)} ${tries === 1 ? "try" : "tries"} solved` : "";
     this._progress.replaceChildren(
       make("p", {}, `${grouped(count)} ${count === 1 ? "exercise" : "exercises"}, ${grouped(learned)} learned (solved ${LEARNED} times in a row)${share}.`),
+      this._notebook.isKept ? "" : make("p.costly", { role: "alert" }, "This browser keeps nothing more: save the notebook as a file before you close the tab."),
       make("progress", { max: Math.max(1, count), value: learned, "aria-label": "Exercises that are learned" }),
     );
     this._list.replaceChildren(...this._notebook.exercises.slice(-60).reverse().map((exercise) => this._row(exercise)));
@@ -155,7 +165,8 @@ class PracticeTab {
       announce(`${added} new exercises.`);
       if (!this._exercise) this._show(this._notebook.next());
       this._showNotebook();
-      this._progress.prepend(make("p.note", {}, `${grouped(added)} new from ${file.name}.`));
+      const isFull = this._notebook.isFull ? FULL : "";
+      this._progress.prepend(make("p.note", {}, `${grouped(added)} new from ${file.name}. ${isFull}`));
     } catch (error) {
       this._progress.prepend(make("p.costly", { role: "alert" }, error.message));
     }

@@ -3,7 +3,7 @@
 import { Advice } from "../advice/advice.js";
 import { Gone, Refused } from "../ask/server.js";
 import { isVerse, readVerse } from "../game/verse.js";
-import { Notebook } from "../practice/notebook.js";
+import { FULL, Notebook } from "../practice/notebook.js";
 import { GameList } from "../replay/game_list.js";
 import { replayLayout } from "../replay/layout.js";
 import { MoveList } from "../replay/move_list.js";
@@ -19,7 +19,9 @@ import { MOVE_NAMES } from "../../viewer/rules.js";
 import { better, isDisputed, isMistake, toldCost, toldThreshold, unitOf } from "../../viewer/worth.js";
 
 const MAX_FILE_BYTES = 512 << 20;
+const MOST_TEXT_BYTES = 4 << 20; // of a file that is not ours
 const MOST_EXERCISES = 30; // of one game
+const MOST_RESULTS = 8; // in the list of those to open
 const ASK_MS = 250; // after the last jump, until the advice follows
 
 /** Make the tab in an empty section. */
@@ -62,10 +64,11 @@ class ReplayTab {
       else this._open(handed.games, handed.title);
     } else if (result && result !== this._result) {
       await this._loadResult(result, game, move);
-    } else if (result && this._record && game !== undefined) {
-      if (game !== this._record.game) this._showGame(game, move);
+    } else if (result && this._games && game !== undefined) {
+      if (game !== this._record?.game) this._showGame(game, move);
       else if (move !== undefined && move !== this._viewer.at) this._viewer.seek(move);
     }
+    if (!this._games) await this._listResults();
   }
 
   leave() {
@@ -83,19 +86,15 @@ class ReplayTab {
 
   _open(games, title, result = "") {
     this._loads += 1;
-    this._result = result;
-    this._ui.title.textContent = title;
-    this._ui.viewer.hidden = false;
-    this._ui.viewer.parentElement.classList.add("has-game");
+    Object.assign(this, { _result: result, _title: title, _games: games });
     this._list.games = games;
-    this._games = games;
     this._show(this._list.worst);
   }
 
   /** A load of games that replaces those on show; returns whether it is still the newest. */
   _newLoad() {
     const load = (this._loads += 1);
-    this._result = null;
+    this._result = this._games = null;
     return () => load === this._loads;
   }
 
@@ -103,10 +102,12 @@ class ReplayTab {
     const isNewest = this._newLoad();
     try {
       if (file.size > MAX_FILE_BYTES) throw new Error(tooLarge(file.name));
+      if (!file.size) throw new Error(`${file.name} is empty.`);
       const reader = new ReplayReader();
-      const bytes = await file.arrayBuffer();
+      const isOurs = isReplay(await file.slice(0, 8).arrayBuffer());
+      const bytes = await file.slice(0, isOurs ? file.size : MOST_TEXT_BYTES).arrayBuffer();
       if (!isNewest()) return;
-      const text = isReplay(bytes) ? "" : new TextDecoder().decode(bytes);
+      const text = isOurs ? "" : new TextDecoder().decode(bytes);
       if (isVerse(text)) {
         this._open([verseOf(text)], file.name);
         return;
@@ -129,7 +130,8 @@ class ReplayTab {
       for (;;) {
         const piece = await this._page.source.resultFile(result, "games.replay", reader.bytes);
         if (!isNewest()) return;
-        if (!piece?.bytes.length) break;
+        if (!piece) throw new Error(`There is no result ${result}.`);
+        if (!piece.bytes.length) break;
         if (reader.bytes + piece.bytes.length > MAX_FILE_BYTES) throw new Error(tooLarge(result));
         for (const each of reader.push(piece.bytes)) games.push(each);
       }
@@ -137,11 +139,18 @@ class ReplayTab {
       this._open(games, result, result);
       if (game !== undefined) this._showGame(game, move);
     } catch (error) {
-      if (isNewest()) this._problem(error.message);
+      if (!isNewest()) return;
+      this._problem(error.message);
+      if (!(error instanceof Gone)) return;
+      await this._page.source.whenBack();
+      if (isNewest()) await this._loadResult(result, game, move);
     }
   }
 
   _problem(text) {
+    this._record = null;
+    this._studies += 1; // that of the game before ends
+    this._viewer.stop();
     this._ui.viewer.hidden = true;
     this._ui.viewer.parentElement.classList.remove("has-game");
     this._ui.title.textContent = text;
@@ -150,6 +159,7 @@ class ReplayTab {
   _showGame(number, move) {
     const record = this._games.find(({ game }) => game === number);
     if (record) this._show(record, move);
+    else this._problem(`There is no game ${number} in ${this._title}.`);
   }
 
   /** Show a game from a move on, or as it ended, which tells how it was lost. */
@@ -158,10 +168,12 @@ class ReplayTab {
     try {
       this._viewer.open(record, move);
     } catch (error) {
-      this._record = null;
       this._problem(`Game ${record.game}: ${error.message}`);
       return;
     }
+    this._ui.title.textContent = this._title;
+    this._ui.viewer.hidden = false;
+    this._ui.viewer.parentElement.classList.add("has-game");
     this._list.chosen = record;
     this._moveList.judge([]);
     this._study();
@@ -223,6 +235,7 @@ class ReplayTab {
     for (const button of [...this._ui.mistakes, this._ui.practise]) button.disabled = !this._unit;
     this._verdicts = []; // by others
     this._describe();
+    this._isStudying = true;
     asking.style.visibility = "visible";
     progress.value = 0;
     asked.textContent = `asking ${[model, judge].map((each) => each?.name).filter(Boolean).join(" and ")}`;
@@ -249,15 +262,32 @@ class ReplayTab {
       if (error instanceof Gone) this._page.source.whenBack().then(() => this._study());
     }
     if (number !== this._studies) return;
+    this._isStudying = false;
     asking.style.visibility = "hidden";
     this._describe();
   }
 
+  /** Offer the newest results of the server, while there is no game to show. */
+  async _listResults() {
+    const results = await this._page.source.results().catch(() => null);
+    if (!results) return; // the banner says what is wrong
+    const links = results
+      .filter(({ games }) => games)
+      .slice(0, MOST_RESULTS)
+      .map(({ name, conditions: { model, version }, games }) => {
+        const text = `${model}${version ? ` ${version}` : ""}, ${grouped(games)} ${games === 1 ? "game" : "games"}`;
+        return make("li", {}, make("a", { href: `#replay/${encodeURIComponent(name)}`, title: name }, text));
+      });
+    const others = results.length ? "All results" : "No evaluation yet: see Watch";
+    this._ui.results.replaceChildren(...links, make("li", {}, make("a", { href: "#watch" }, others)));
+  }
+
   /** Put the costliest mistakes into the notebook, and open it. */
   _practise() {
-    const found = this._verdicts
+    const mistakes = this._verdicts
       .map((verdict, move) => ({ verdict, move }))
-      .filter(({ verdict }) => isMistake(verdict, this._unit))
+      .filter(({ verdict }) => isMistake(verdict, this._unit));
+    const found = mistakes
       .sort((a, b) => b.verdict.cost - a.verdict.cost)
       .slice(0, MOST_EXERCISES)
       .map(({ verdict, move }) => ({
@@ -268,8 +298,19 @@ class ReplayTab {
         judge: this._judging.name,
         source: `${this._ui.title.textContent}, game ${this._record.game}, move ${move}`,
       }));
-    const added = new Notebook().add(found);
-    announce(`${added} new exercises.`);
+    if (!this._unit) {
+      this._jumpToMistake(1); // which says what is missing
+      return;
+    }
+    if (!found.length) {
+      this._say(`No mistake ${this._isStudying ? "is known yet" : "was found"}.`);
+      return;
+    }
+    const notebook = new Notebook();
+    const added = notebook.add(found);
+    const isFull = notebook.isFull ? ` ${FULL}` : "";
+    const most = mistakes.length > found.length ? `, the ${MOST_EXERCISES} costliest` : "";
+    this._page.added = `${grouped(added)} new ${added === 1 ? "exercise" : "exercises"} from ${grouped(mistakes.length)} mistakes${most}.${isFull}`;
     location.hash = "#practice";
   }
 
@@ -285,7 +326,7 @@ class ReplayTab {
 
   _jumpToMistake(direction) {
     if (this._unit) this._jump(direction, (verdict) => isMistake(verdict, this._unit), "mistake");
-    else announce("Choose a judge that has values: without one, nobody knows what a move costs.");
+    else this._say("Choose a judge that has values: without one, nobody knows what a move costs.");
   }
 
   /** The accuracy with its formula, and how often others would have moved otherwise. */
@@ -313,7 +354,14 @@ class ReplayTab {
       announce(`Move ${move}.`);
       return;
     }
-    announce(`There is no other ${what}.`);
+    const where = direction > 0 ? "after" : "before";
+    this._say(this._isStudying ? `No ${what} ${where} this move is known yet.` : `There is no ${what} ${where} this move.`);
+  }
+
+  /** Say something below the board, and aloud. */
+  _say(text) {
+    this._viewer.said.replaceChildren(this._viewer.said.firstChild, text);
+    announce(text);
   }
 }
 

@@ -159,17 +159,23 @@ class WatchTab {
     this._compared.replaceChildren(make("p.note", {}, "Loading both evaluations…"));
     try {
       const two = [];
+      const results = await this._page.source.results();
       for (const name of names) {
         const games = [];
         for await (const game of gamesOf(this._page.source, name)) {
           games.push({ game: game.game, seed: game.seed, score: game.score, tile: Math.max(...game.finalBoard) });
         }
         if (!isWanted()) return;
-        two.push({ name, games });
+        if (!games.length) throw new Error(`No game of ${name} has finished yet.`);
+        two.push({ name, games, isUnfinished: results.some((each) => each.name === name && !each.has_ended) });
       }
       this._compared.replaceChildren(comparison(two));
     } catch (error) {
-      if (isWanted()) this._compared.replaceChildren(make("p.note", {}, error.message));
+      if (!isWanted()) return;
+      this._compared.replaceChildren(make("p", {}, make("a", { href: "#watch" }, "‹ All evaluations")), make("p.note", { role: "status" }, error.message));
+      if (!(error instanceof Gone)) return;
+      await this._page.source.whenBack();
+      if (isWanted()) await this._compare(names, isWanted);
     }
   }
 

@@ -9,7 +9,8 @@ const SMALLEST_TILE = 9; // 512
 /**
  * The comparison of two evaluations.
  *
- * @param {{name: string, games: {game: number, seed: bigint, score: number, tile: number}[]}[]} two
+ * @param {{name: string, games: {game: number, seed: bigint, score: number, tile: number}[], isUnfinished: boolean}[]}
+ *   two each with games
  * @returns {HTMLElement}
  */
 export function comparison(two) {
@@ -31,6 +32,7 @@ export function comparison(two) {
     make("p", {}, make("a", { href: "#watch" }, "‹ All evaluations")),
     make("h2", {}, `${two[0].name} and ${two[1].name}`),
     make("p.verdict", { role: "status" }, sentence(two)),
+    ...two.filter(({ isUnfinished }) => isUnfinished).map(({ name }) => make("p.note", {}, `${name} is not finished: its long games are missing, so its figures may be too low.`)),
     make(
       "div.scrolls",
       { tabindex: 0, role: "region", "aria-label": "Table of both" },

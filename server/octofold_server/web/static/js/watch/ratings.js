@@ -8,23 +8,32 @@ import { drawVersions } from "./pictures.js";
  * Players by strength.
  *
  * Results of one player with different seeds are different games and count together. Of two results with the same
- * seed, which repeat games, the larger one counts.
+ * seed, which repeat games, the larger one counts. A result that is not finished lacks its long games, so it counts
+ * only if its player has no other.
  *
  * @param {object[]} results as the server lists them
  * @returns {{name: string, version: string, precision: string, games: number, average: number,
- *   interval: [number, number]|null, age: number}[]} the strongest first
+ *   interval: [number, number]|null, age: number, isFinished: boolean}[]} the strongest first
  */
 export function ratingsOf(results) {
   const players = new Map();
   for (const result of results.filter(({ games }) => games)) {
     const { model, version, precision, sha256 } = result.conditions;
     const key = JSON.stringify([model, version, precision, sha256]);
-    const seeds = players.get(key) ?? new Map();
+    players.set(key, [...(players.get(key) ?? []), result]);
+  }
+  return [...players.values()].map((each) => rated(counting(each))).sort((a, b) => b.average - a.average);
+}
+
+/** Those of a player's results that count. */
+function counting(results) {
+  const finished = results.filter(({ has_ended: hasEnded }) => hasEnded);
+  const seeds = new Map();
+  for (const result of finished.length ? finished : results) {
     const seed = JSON.stringify([result.conditions.seed, result.conditions.slice ?? null]);
     if ((seeds.get(seed)?.games ?? 0) < result.games) seeds.set(seed, result);
-    players.set(key, seeds);
   }
-  return [...players.values()].map((seeds) => rated([...seeds.values()])).sort((a, b) => b.average - a.average);
+  return [...seeds.values()];
 }
 
 function rated(results) {
@@ -37,7 +46,8 @@ function rated(results) {
   );
   const interval = averageInterval(games, average, Math.sqrt(squares / (games - 1)));
   const age = Math.min(...results.map((each) => each.age_seconds));
-  return { name, version, precision, games, average, interval, age };
+  const isFinished = results.every(({ has_ended: hasEnded }) => hasEnded);
+  return { name, version, precision, games, average, interval, age, isFinished };
 }
 
 /** The list as a table, and for models of several versions a picture of their averages. */
@@ -56,6 +66,7 @@ export class Ratings {
         this._pictures,
       ),
       make("p.note", {}, "Average score over all games of the results above; from 10 games on with its 95% interval, as “octofold evaluate” gives it."),
+      (this._unfinished = make("p.note", {}, "“Not finished”: the long games are missing, so the average is too low. Such games count only for players without a finished evaluation.")),
     );
   }
 
@@ -66,8 +77,10 @@ export class Ratings {
       make("thead", {}, make("tr", {}, ...["Rank", "Player", "Average", "95% interval", "Games", "Last game"].map((name) => make("th", { scope: "col" }, name)))),
       make("tbody", {}, ...ratings.map((each, i) => row(each, i, best))),
     );
-    const known = Map.groupBy ? Map.groupBy(ratings, ({ name }) => name) : new Map();
-    const several = [...known].filter(([, versions]) => versions.length > 1);
+    this._unfinished.hidden = ratings.every(({ isFinished }) => isFinished);
+    const names = [...new Set(ratings.map(({ name }) => name))];
+    const known = names.map((name) => [name, ratings.filter((each) => each.name === name)]);
+    const several = known.filter(([, versions]) => versions.length > 1);
     this._pictures.replaceChildren(
       ...several.map(([name, versions]) => {
         const canvas = make("canvas.picture", { role: "img" });
@@ -78,7 +91,7 @@ export class Ratings {
   }
 }
 
-function row({ name, version, precision, games, average, interval, age }, i, best) {
+function row({ name, version, precision, games, average, interval, age, isFinished }, i, best) {
   return make(
     "tr",
     {},
@@ -86,7 +99,7 @@ function row({ name, version, precision, games, average, interval, age }, i, bes
     make("th", { scope: "row" }, `${name}${version ? ` ${version}` : ""}`, make("span.note", {}, precision ? ` ${precision}` : "")),
     make("td", {}, make("strong", {}, grouped(average)), make("span.bar.of-model", { style: { "--share": average / best } })),
     make("td.note", {}, interval ? interval.map(grouped).join(" to ") : "–"),
-    make("td", {}, grouped(games)),
+    make("td", {}, grouped(games), isFinished ? "" : make("span.note", {}, " not finished")),
     make("td.note", {}, new Date(Date.now() - age * 1000).toLocaleDateString("en-CA")),
   );
 }

@@ -1,0 +1,185 @@
+"""Every flow from its beginning to its end, on a laptop, a tablet and a phone, in both themes."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import Locator, expect
+from support.browsers import SIZES, THEMES, Visit, screen
+from support.page_server import Server, Visitor
+from support.replays import corner_games, write_result
+from support.waiting import wait_for
+
+EXERCISE = {"board": "1100000000000000", "better": 3, "unit": "points", "judge": "j", "source": "a test"}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def results(server: Server) -> None:
+    """Two results, and a judge whose card says that its probabilities are those of points."""
+    for name, count in (("corner", 4), ("others", 3)):
+        folder = write_result(server.results / name, corner_games(count, seed=count), model=name)
+        (folder / "result.json").write_text("{}")
+    judge = server.folder / "models" / "points" / "1"
+    shutil.copytree(server.folder / "models" / "small" / "1", judge)
+    card = json.loads((judge / "card.json").read_text())
+    card |= {"name": "points", "temperature": 100_000.0, "decision_rule": "mean"}
+    card["description"] = {"answers": {"kind": "afterstate_value"}}
+    (judge / "card.json").write_text(json.dumps(card))
+    server.reload()
+
+
+def opened(visit: Visit, tab: str) -> Locator:
+    """A tab, by its link."""
+    visit.page.locator(f"nav [data-tab={tab}]").click()
+    return visit.page.locator(f"#tab-{tab}")
+
+
+def swiped(visit: Visit, board: Locator, right: int, down: int) -> None:
+    """Drag over a board."""
+    box = board.bounding_box()
+    assert box is not None
+    x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    visit.page.mouse.move(x, y)
+    visit.page.mouse.down()
+    visit.page.mouse.move(x + right, y + down, steps=4)
+    visit.page.mouse.up()
+
+
+def plays(visit: Visit) -> None:
+    """A swipe, a move of the model, a hint, undo, and the question before the game is lost."""
+    page = visit.page
+    visit.run("location.assign('?board=1100000000000000')")
+    wait_for(lambda: page.locator("body[data-ready]").count() and visit.board()[:3] == [1, 1, 0])
+    swiped(visit, page.locator("#play-board"), -90, 5)
+    expect(page.locator("#play-moves")).to_have_text("1")
+    page.locator("#tab-play .speed input").fill("0")
+    page.get_by_role("button", name="One step").click()
+    expect(page.locator("#play-moves")).to_have_text("2")
+    page.get_by_role("button", name="Hint").click()
+    expect(page.locator("#play-stage .arrow-on-board")).to_be_visible()
+    page.locator("#play-undo").click()
+    expect(page.locator("#play-moves")).to_have_text("1")
+    page.locator("#play-new").click()
+    expect(page.get_by_role("dialog", name="Throw this game away?")).to_be_visible()
+    assert visit.axe() == []
+    page.get_by_role("button", name="Keep playing").click()
+    expect(page.locator("#play-moves")).to_have_text("1")
+    expect(page.locator("#tab-play .legend-line")).to_contain_text("a judge is a second model")
+
+
+def edits(visit: Visit) -> None:
+    """Tiles by click or touch, a turn, and undo."""
+    page = visit.page
+    page.locator("#play-edit").click()
+    page.get_by_role("button", name="Clear").click()
+    page.locator("#edit-tile").select_option("11")
+    page.get_by_role("button", name="row 4, column 4: empty").click()
+    page.get_by_role("button", name="Rotate").click()
+    expect(page.locator("#play-link")).to_have_attribute("href", "?board=000000000000b000")
+    page.locator("#play-undo").click()
+    expect(page.locator("#play-link")).to_have_attribute("href", "?board=000000000000000b")
+
+
+def practises(visit: Visit) -> None:
+    """A wrong answer, and the next exercise."""
+    notebook = json.dumps({"format": "octofold-notebook-1", "exercises": [EXERCISE]})
+    visit.run("(text) => localStorage.setItem('octofold.notebook', text)", notebook)
+    tab = opened(visit, "practice")
+    board = tab.locator(".stage > .board")
+    has_keys = not visit.run("matchMedia('(pointer: coarse)').matches")
+    expect(tab.locator(".verdict")).to_have_text(
+        f"From a test. {'Use the arrow keys, or swipe.' if has_keys else 'Swipe toward it.'}"
+    )
+    swiped(visit, board, 5, 90)
+    expect(tab.locator(".verdict")).to_have_text("Not down. j plays left.")
+    expect(tab.locator(".arrow-on-board.toward-left")).to_be_visible()
+    assert visit.axe() == []
+    tab.get_by_role("button", name="Next exercise").click()
+    swiped(visit, board, -90, 5)
+    expect(tab.locator(".verdict")).to_have_text("Right. j plays left.")
+    expect(tab.locator(".practice-progress")).to_contain_text("50% of 2 tries solved")
+
+
+def replays(visit: Visit) -> None:
+    """A lost game of the server, its last mistake, and its mistakes as exercises."""
+    tab = opened(visit, "replay")
+    tab.get_by_role("link", name="corner, 4 games").click()
+    choosers = tab.locator(".pickers select")
+    expect(choosers.nth(1).locator("option", has_text="points")).to_have_count(1)
+    choosers.nth(1).select_option("points/1")
+    expect(tab.locator(".asking")).to_have_css("visibility", "hidden")
+    tab.get_by_role("button", name=re.compile("The last mistake is move")).click()
+    expect(tab.locator(".arrow-on-board.is-wrong")).to_be_visible()
+    expect(tab.locator(".verdict.short .costly")).to_contain_text("points prefers")
+    board = tab.locator(".left .board > .said").inner_text()
+    tab.get_by_role("button", name="Previous mistake").click()
+    expect(tab.locator(".left .board > .said")).not_to_have_text(board)
+    tab.locator(".worst button").first.click()
+    expect(tab.locator(".move-list .is-current .costly")).to_contain_text("costs")
+    assert visit.axe() == []
+    tab.get_by_role("button", name="Practise the mistakes").click()
+    practice = visit.page.locator("#tab-practice")
+    expect(practice.locator(".practice-progress")).to_contain_text(
+        re.compile(r"\d+ new exercises? from \d+ mistakes")
+    )
+    expect(practice.locator("h2").first).to_have_text("Find the best move")
+
+
+def duels(visit: Visit) -> None:
+    """Two models play the same game until one has lost."""
+    tab = opened(visit, "duel")
+    tab.locator(".picker select").nth(1).select_option("small/1")
+    tab.locator(".picker select").nth(0).select_option("points/1")
+    tab.locator(".speed input").fill("5")
+    tab.get_by_role("button", name="Let both play").click()
+    expect(tab.locator(".verdict")).to_have_text(re.compile(r"wins by [\d,]+ points\.|Level\."))
+    expect(tab.locator(".side .note").first).to_contain_text("game over")
+
+
+def compares(visit: Visit) -> None:
+    """Two results side by side."""
+    tab = opened(visit, "watch")
+    for name in ("corner", "others"):
+        tab.get_by_role("checkbox", name=f"Compare {name}").check()
+    tab.get_by_role("button", name="Compare the two").click()
+    expect(tab.locator(".compared")).to_contain_text("Median")
+    expect(tab.locator(".verdict")).to_contain_text("over different games")
+    expect(tab).not_to_contain_text("not finished")
+
+
+def watches(visit: Visit) -> None:
+    """A result from its card to its worst game."""
+    tab = opened(visit, "watch")
+    tab.get_by_role("link", name="corner").first.click()
+    expect(tab.locator(".facts")).to_contain_text("Average")
+    expect(tab.locator(".picture").first).to_have_attribute("aria-label", re.compile("Histogram of 4 scores"))
+    assert visit.axe() == []
+    tab.locator(".some a").first.click()
+    expect(visit.page.locator("#tab-replay .left .scores")).to_contain_text("of")
+
+
+def rates(visit: Visit) -> None:
+    """Every player with average, games and date."""
+    rows = opened(visit, "watch").locator(".ratings tbody tr")
+    expect(rows).to_have_count(2)
+    expect(rows.first).to_contain_text(re.compile(r"\d{4}-\d\d-\d\d"))
+    expect(rows.first.locator("strong")).to_be_visible()
+
+
+FLOWS: dict[str, Callable[[Visit], None]] = {
+    flow.__name__: flow for flow in (plays, edits, practises, replays, duels, compares, watches, rates)
+}
+
+
+@pytest.mark.parametrize("theme", THEMES)
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("flow", FLOWS)
+def test_a_flow_works_at_every_size_and_in_both_themes(go: Visitor, flow: str, size: str, theme: str) -> None:
+    with go(**screen(size, theme)) as visit:
+        FLOWS[flow](visit)
+        assert visit.run("document.documentElement.scrollWidth") <= SIZES[size][0]
+        assert visit.axe() == []

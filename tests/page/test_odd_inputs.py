@@ -1,0 +1,229 @@
+"""What users do that nobody expects: each has its sentence, and nothing is lost or hangs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from octofold_game.episodes import Episode
+from playwright.sync_api import Page, Route, expect
+from support.page_server import Server, Visitor
+from support.replays import corner_games, write_games, write_result
+
+TITLE = "#tab-replay .drop h2"
+BOARD = "#tab-replay .left .board > .said"
+FILL = """() => {
+    for (let size = 1 << 22; size; size >>= 1) {
+        try {
+            for (let i = 0; ; i += 1) localStorage.setItem(`filled-${size}-${i}`, "x".repeat(size));
+        } catch {
+            // there is no room for so much
+        }
+    }
+}"""
+
+
+@pytest.fixture(scope="module")
+def games(server: Server) -> list[Episode]:
+    found = corner_games(3)
+    write_result(server.results / "corner", found)
+    empty = write_result(server.results / "empty", found, model="nobody")
+    (empty / "games.replay").unlink()
+    write_games(empty / "games.replay", [])
+    return found
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("nothing.replay", b"", "nothing.replay is empty."),
+        ("picture.png", b"\x89PNG\r\n\x1a\n" + bytes(5_000_000), "This is not a replay file of Octofold"),
+        ("long.txt", b"abc def" + b"a" * 5_000_000, "The replay has more than a million moves."),
+        ("head.replay", b"OctoGame\x01\x00\x00\x00", "head.replay contains no finished game."),
+        ("newer.replay", b"OctoGame\x09\x00\x00\x00", "The replay file has format 9"),
+    ],
+)
+def test_a_wrong_replay_is_refused_in_a_sentence(
+    go: Visitor, games: list[Episode], tmp_path: Path, name: str, content: bytes, said: str
+) -> None:
+    (tmp_path / name).write_bytes(content)
+    write_games(tmp_path / "good.replay", games)
+    with go("/#replay") as visit:
+        visit.page.locator("#replay-file").set_input_files(tmp_path / name)
+        expect(visit.page.locator(TITLE)).to_contain_text(said)
+        visit.page.locator("#replay-file").set_input_files(tmp_path / "good.replay")
+        expect(visit.page.locator("#game-list option")).to_have_count(3)
+
+
+@pytest.mark.parametrize(
+    ("address", "said"),
+    [
+        ("#replay/nowhere", "There is no result nowhere."),
+        ("#replay/corner/99", "There is no game 99 in corner."),
+        ("#replay/empty", "There is no finished game in empty."),
+        ("#watch/nowhere", "There is no result nowhere."),
+        ("#watch/corner/nowhere", "There is no result nowhere."),
+        ("#watch/corner/empty", "No game of empty has finished yet."),
+        ("?board=zz00000000000000", "The board has “z” in row 1, column 1; cells are 0 to 9 and a to h."),
+        ("?board=%F0%9F%99%82", "A board has 16 digits, not 2."),
+    ],
+)
+def test_a_wrong_address_is_told_in_a_sentence_and_the_page_goes_on(
+    go: Visitor,
+    games: list[Episode],  # noqa: ARG001  # the result that is there
+    address: str,
+    said: str,
+) -> None:
+    with go(f"/{address}") as visit:
+        expect(visit.page.locator("body")).to_contain_text(said)
+        visit.run("location.hash = '#replay/corner/1'")
+        expect(visit.page.locator(BOARD)).to_contain_text("Row 1")
+        expect(visit.page.locator("#game-list")).to_be_visible()
+
+
+def test_after_a_game_that_is_not_there_another_can_be_chosen(
+    go: Visitor,
+    games: list[Episode],  # noqa: ARG001  # the result that is shown
+) -> None:
+    with go("/#replay/corner/99") as visit:
+        expect(visit.page.locator(TITLE)).to_have_text("There is no game 99 in corner.")
+        visit.page.locator("#game-list").select_option(index=2)
+        expect(visit.page.locator(TITLE)).to_have_text("corner")
+        expect(visit.page.locator(BOARD)).to_contain_text("Row 1")
+
+
+def first_aborted(page: Page, pattern: str) -> list[Route]:
+    """Let the first request for an address fail, as without a server."""
+    aborted: list[Route] = []
+
+    def answer(route: Route) -> None:
+        if aborted:
+            route.continue_()
+        else:
+            aborted.append(route)
+            route.abort()
+
+    page.route(pattern, answer)
+    return aborted
+
+
+@pytest.mark.parametrize(
+    ("lost", "address", "shown"),
+    [
+        ("**/js/tabs/replay_tab.js", "#replay/corner", "#game-list"),
+        ("**/results/corner/games.replay*", "#replay/corner", "#game-list"),
+        ("**/results/corner/games.replay*", "#watch/corner/corner", ".compared"),
+        ("**/page/results", "#watch", ".card"),
+    ],
+)
+def test_what_a_server_that_went_away_did_not_send_comes_when_it_is_back(
+    go: Visitor,
+    games: list[Episode],  # noqa: ARG001  # the result that is shown
+    lost: str,
+    address: str,
+    shown: str,
+) -> None:
+    with go() as visit:
+        aborted = first_aborted(visit.page, lost)
+        visit.run("(address) => { location.hash = address; }", address)
+        expect(visit.page.locator(shown).first).to_be_visible()
+        expect(visit.page.locator("#banner")).to_be_hidden()
+        assert aborted
+
+
+def test_back_and_forward_lead_through_tabs_and_keep_the_game_that_is_studied(
+    go: Visitor,
+    games: list[Episode],  # noqa: ARG001  # the result that is shown
+) -> None:
+    with go() as visit:
+        visit.page.keyboard.press("ArrowLeft")
+        visit.page.keyboard.press("ArrowDown")
+        moves = visit.text("play-moves")
+        visit.page.locator("[data-tab=watch]").click()
+        visit.page.get_by_role("link", name="corner").first.click()
+        visit.page.locator(".some a").first.click()
+        expect(visit.page.locator("#tab-replay .left .scores")).to_contain_text("of")
+        visit.page.keyboard.press("Home")
+        visit.page.locator("[data-tab=practice]").click()
+        expect(visit.page.locator("#tab-practice")).to_be_visible()
+        visit.page.go_back()
+        expect(visit.page.locator("#tab-replay")).to_be_visible()
+        expect(visit.page.locator("#game-list")).to_be_visible()
+        visit.page.go_back()
+        expect(visit.page.locator("#tab-watch .facts")).to_be_visible()
+        visit.page.go_back()
+        expect(visit.page.locator("#tab-watch .cards")).to_be_visible()
+        visit.page.go_back()
+        expect(visit.page.locator("#play-moves")).to_have_text(moves)
+        for tab in ("watch", "watch", "replay"):
+            visit.page.go_forward()
+            expect(visit.page.locator(f"#tab-{tab}")).to_be_visible()
+        expect(visit.page.locator(BOARD)).to_contain_text("Row 1")
+
+
+def exercise(board: str) -> dict[str, object]:
+    return {"board": board, "better": 3, "unit": "points", "judge": "j", "source": "a test"}
+
+
+def notebook(*boards: str) -> str:
+    return json.dumps({"format": "octofold-notebook-1", "exercises": [exercise(board) for board in boards]})
+
+
+def test_two_tabs_keep_one_notebook_and_the_better_of_two_scores(go: Visitor) -> None:
+    with go() as visit:
+        page = visit.page
+        keep = "(text) => localStorage.setItem('octofold.notebook', text)"
+        visit.run(keep, notebook("1100000000000000"))
+        page.locator("[data-tab=practice]").click()
+        expect(page.locator(".practice-progress")).to_contain_text("1 exercise,")
+        other = page.context.new_page()
+        other.add_init_script("sessionStorage.setItem('octofold.token', 'friend-of-the-house')")
+        other.goto(page.url.split("#")[0] + "?board=0112033447120a91")
+        expect(other.locator(".view")).to_have_count(8)
+        other.get_by_role("button", name="Practise this board").click()
+        expect(other.locator("#play-comment")).to_contain_text("is an exercise now")
+        expect(page.locator(".practice-progress")).to_contain_text("2 exercises,")  # without a reload
+        page.locator("#tab-practice .board").focus()
+        page.keyboard.press("ArrowLeft")
+        kept = json.loads(visit.run("localStorage.getItem('octofold.notebook')"))["exercises"]
+        assert sorted(each["board"] for each in kept) == ["0112033447120a91", "1100000000000000"]
+        assert sum(each["tries"] for each in kept) == 1
+        page.locator("[data-tab=play]").click()
+        other.evaluate("localStorage.setItem('octofold.best', '100000')")
+        for key in ("ArrowLeft", "ArrowUp", "ArrowRight", "ArrowDown") * 6:
+            page.keyboard.press(key)
+        assert visit.run("localStorage.getItem('octofold.best')") == "100000"
+        other.close()
+
+
+def test_a_browser_without_room_says_so_and_keeps_all_for_the_visit(go: Visitor) -> None:
+    with go("/?board=0112033447120a91") as visit:
+        page = visit.page
+        visit.run(FILL)
+        expect(page.locator(".view")).to_have_count(8)
+        page.get_by_role("button", name="Practise this board").click()
+        page.locator("[data-tab=practice]").click()
+        expect(page.locator(".practice-progress")).to_contain_text("1 exercise,")
+        page.locator("#tab-practice .board").focus()
+        page.get_by_role("button", name="Show the answer").click()
+        expect(page.locator(".practice-progress [role=alert]")).to_have_text(
+            "This browser keeps nothing more: save the notebook as a file before you close the tab."
+        )
+        page.locator("[data-tab=play]").click()
+        page.keyboard.press("ArrowLeft")
+        page.keyboard.press("ArrowUp")
+        expect(
+            page.get_by_text("This browser keeps nothing more, so this game ends with the tab.")
+        ).to_be_visible()
+
+
+def test_a_full_notebook_says_so(go: Visitor) -> None:
+    boards = [f"11{number:014o}"[:16] for number in range(500)]
+    with go("/?board=0112033447120a91") as visit:
+        visit.run("(text) => localStorage.setItem('octofold.notebook', text)", notebook(*boards))
+        expect(visit.page.locator(".view")).to_have_count(8)
+        visit.page.get_by_role("button", name="Practise this board").click()
+        expect(visit.page.locator("#play-comment")).to_have_text(
+            "The notebook is full: it holds 500 exercises."
+        )

@@ -1,0 +1,180 @@
+"""What the page says beside its figures: the order of models, curves, ratings, progress."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from octofold_game.drawing.palette import TILE_COLORS
+from playwright.sync_api import expect
+from support.browsers import SIZES, THEMES, Visit, screen
+from support.page_server import Server, Visitor
+from support.replays import corner_games, write_result
+
+CURVE = """async ({ unit, values, scores }) => {
+    const { Curve } = await import("/page/viewer/curve.js");
+    const curve = new Curve(() => {});
+    const texts = [];
+    const { fillText } = CanvasRenderingContext2D.prototype;
+    CanvasRenderingContext2D.prototype.fillText = function (text, ...at) {
+        texts.push(text);
+        fillText.call(this, text, ...at);
+    };
+    document.querySelector("#tab-play").append(curve.element);
+    curve.open(scores.map((_, move) => [7 + move, ...new Array(15).fill(0)]), scores);
+    const cost = unit ? 5000 : null;
+    const verdicts = values.map((value) => ({ played: 0, model: 0, judge: 1, cost, value }));
+    texts.length = 0;
+    curve.judge(verdicts, unit, "j");
+    return { title: curve.element.querySelector("p").textContent, legend: curve.element.textContent, texts };
+}"""
+
+
+def drawn(visit: Visit, unit: str | None, values: list[float | None]) -> Any:
+    """Title, legend and all texts of a curve over a game."""
+    scores = [0, 1000, 3000, 7000]
+    return visit.run(CURVE, {"unit": unit, "values": values, "scores": scores})
+
+
+def test_a_curve_has_axes_and_says_what_it_shows(go: Visitor) -> None:
+    with go() as visit:
+        points = drawn(visit, "points", [20_000.0, 19_000.0, 12_000.0])
+        chance = drawn(visit, "chance of success", [0.9, 0.8, 0.1])
+        neither = drawn(visit, None, [None, None, None])
+    assert points["title"] == "Score to expect at the end, by j"
+    assert {"0", "10k", "20k", "move 0", "2", "3", "1024"} <= set(points["texts"])
+    assert chance["title"] == "Chance of success, by j"
+    assert {"0%", "50%", "100%", "move 0"} <= set(chance["texts"])
+    assert neither["title"] == "Score so far"
+    assert {"0", "3,500", "7,000"} <= set(neither["texts"])
+    assert "a mistake" in points["legend"]
+    assert "a mistake" not in neither["legend"]  # nobody knows costs
+    for each in (points, chance, neither):
+        assert "disputed: others prefer another move" in each["legend"]
+
+
+def test_models_are_offered_by_strength_and_their_names_are_not_cut(go: Visitor) -> None:
+    models = """async (averages) => {
+        const { Models } = await import("/page/js/ask/models.js");
+        const { modelSelect } = await import("/page/js/advice/model_select.js");
+        const of = ([name, average]) => ({ name, version: "12", average });
+        const models = new Models({}, averages.map(of));
+        const chooser = modelSelect("Model", models, { on() {}, first: models.first });
+        document.querySelector("#play-advice .pickers label").replaceWith(chooser.label);
+        const select = chooser.label.querySelector("select");
+        const context = document.createElement("canvas").getContext("2d");
+        context.font = getComputedStyle(select).font;
+        const room = select.clientWidth - 40; // the arrow and the padding
+        const texts = [...select.options].map(({ text }) => text);
+        return { texts, fits: texts.every((text) => context.measureText(text).width <= room) };
+    }"""
+    averages = [
+        ["flagship", 270_216.0],
+        ["unmeasured", None],
+        ["expectimax", 129_315.0],
+        ["ntuple", 210_280.0],
+    ]
+    for size in SIZES:
+        with go(**screen(size, "light")) as visit:
+            found = visit.run(models, averages)
+            assert found["fits"], size
+        assert found["texts"] == [
+            "flagship 12 · 270k",
+            "ntuple 12 · 210k",
+            "expectimax 12 · 129k",
+            "unmeasured 12",
+        ]
+
+
+def rated(visit: Visit, results: list[dict[str, Any]]) -> list[str]:
+    """The rows of a rating list, and what stands below it."""
+    show = """async (results) => {
+        const { Ratings } = await import("/page/js/watch/ratings.js");
+        const ratings = new Ratings();
+        document.querySelector("#tab-watch").append(ratings.element);
+        ratings.show(results);
+        await new Promise((done) => requestAnimationFrame(done));
+        const texts = [...ratings.element.querySelectorAll("tbody tr, .note:not([hidden]), canvas")];
+        return texts.map((each) => each.ariaLabel ?? each.textContent);
+    }"""
+    found: list[str] = visit.run(show, results)
+    return found
+
+
+def test_a_rating_list_leaves_out_what_is_not_finished_or_says_so(go: Visitor) -> None:
+    def result(version: str, average: float, games: int, *, seed: int, has_ended: bool) -> dict[str, Any]:
+        conditions = {"model": "m", "version": version, "precision": "", "sha256": None, "seed": seed}
+        figures = {"games": games, "average": average, "deviation": 100.0, "age_seconds": 60}
+        return {"conditions": conditions, "has_ended": has_ended, **figures}
+
+    finished = result("1", 5000, 20, seed=1, has_ended=True)
+    growing = result("1", 900, 4, seed=2, has_ended=False)
+    alone = result("2", 700, 3, seed=1, has_ended=False)
+    with go("/#watch") as visit:
+        text = "\n".join(rated(visit, [finished, growing, alone]))
+        all_finished = "\n".join(rated(visit, [finished]))
+    assert "1m 15,000" in text  # rank, name and version, and the average of the finished games alone
+    assert "3 not finished" in text
+    assert "the long games are missing, so the average is too low" in text
+    assert "Versions of m: 1: 5,000, 2: 700" in text
+    assert "not finished" not in all_finished.lower()
+
+
+def test_a_comparison_and_a_card_say_that_an_evaluation_is_not_finished(go: Visitor, server: Server) -> None:
+    finished = write_result(server.results / "finished", corner_games(3), model="first")
+    (finished / "result.json").write_text("{}")
+    growing = write_result(server.results / "growing", corner_games(3, seed=9)[:2], model="second")
+    (growing / "live.json").write_text(json.dumps({"games": 8, "updated": 0, "boards": []}))
+    with go("/#watch") as visit:
+        card = visit.page.locator(".card-box", has_text="second")
+        expect(card).to_contain_text("2 of 8 games")
+        expect(card.locator("progress")).to_have_js_property("value", 2)
+        expect(card.locator("progress")).to_have_js_property("max", 8)
+        visit.run("location.hash = '#watch/finished/growing'")
+        compared = visit.page.locator("#tab-watch .compared").locator("xpath=../..")
+        expect(compared).to_contain_text("growing is not finished")
+        expect(compared).not_to_contain_text("finished is not finished")
+
+
+def test_tiles_grow_bolder_step_by_step_and_are_those_of_the_one_palette(go: Visitor) -> None:
+    colors = """() => Array.from({ length: 17 }, (_, i) => {
+        const probe = document.body.appendChild(document.createElement("span"));
+        probe.className = `t${i + 1}`;
+        return getComputedStyle(probe).backgroundColor.match(/[0-9]+/g).slice(0, 3).map(Number);
+    })"""
+    found = {}
+    for theme in THEMES:
+        with go(color_scheme=theme) as visit:
+            found[theme] = visit.run(colors)
+    palette = [[int(color[i : i + 2], 16) for i in (1, 3, 5)] for color in TILE_COLORS]
+    assert found["light"] == palette
+    grayness = [max(color) - min(color) for color in found["dark"][:6]]
+    assert grayness == sorted(grayness)  # 16 does not shout between 8 and 32
+
+
+def test_percentages_of_moves_that_look_equal_are_no_preference(go: Visitor) -> None:
+    say = """async (probabilities) => {
+        const { decision } = await import("/page/js/advice/verdict.js");
+        const answer = { move: 0, legal: [true, true, false, true], votes: [4, 2, 0, 2], probabilities };
+        const { plays, because } = decision({ name: "m", rule: "vote", symmetries: 8 }, answer);
+        return plays + because;
+    }"""
+    with go() as visit:
+        assert "m has no preference" in visit.run(say, [0.334, 0.333, 0, 0.333])
+        assert visit.run(say, [0.35, 0.33, 0, 0.32]) == "m plays up: 4 of its 8 views vote for it."
+
+
+def test_bars_show_what_the_numbers_say_at_once(go: Visitor) -> None:
+    with go("/?board=0112033447120a91") as visit:
+        expect(visit.page.locator(".view")).to_have_count(8)
+        for bar in visit.page.locator("#play-advice .bar").all():
+            assert bar.evaluate("bar => getComputedStyle(bar).transitionDuration") == "0s"
+        rows = visit.page.locator("#play-advice .move-row.is-illegal")
+        for share in rows.locator(".of-model").all():
+            assert share.evaluate("bar => bar.style.getPropertyValue('--share')") == "0"
+
+
+def test_the_page_links_its_documentation(go: Visitor) -> None:
+    with go() as visit:
+        visit.page.get_by_role("link", name="How this page works").click()
+        expect(visit.page.locator("body")).to_contain_text("# The page")
