@@ -12,7 +12,6 @@ from playwright.sync_api import Locator, expect
 from support.browsers import SIZES, THEMES, Visit, screen
 from support.page_server import Server, Visitor
 from support.replays import corner_games, write_result
-from support.waiting import wait_for
 
 EXERCISE = {"board": "1100000000000000", "better": 3, "unit": "points", "judge": "j", "source": "a test"}
 
@@ -52,8 +51,8 @@ def swiped(visit: Visit, board: Locator, right: int, down: int) -> None:
 def plays(visit: Visit) -> None:
     """A swipe, a move of the model, a hint, undo, and the question before the game is lost."""
     page = visit.page
-    visit.run("location.assign('?board=1100000000000000')")
-    wait_for(lambda: page.locator("body[data-ready]").count() and visit.board()[:3] == [1, 1, 0])
+    page.goto(page.url.split("?")[0] + "?board=1100000000000000")
+    page.wait_for_selector("body[data-ready]")
     swiped(visit, page.locator("#play-board"), -90, 5)
     expect(page.locator("#play-moves")).to_have_text("1")
     page.locator("#tab-play .speed input").fill("0")

@@ -174,6 +174,16 @@ def test_bars_show_what_the_numbers_say_at_once(go: Visitor) -> None:
             assert share.evaluate("bar => bar.style.getPropertyValue('--share')") == "0"
 
 
+def test_a_lost_game_leads_to_why_it_was_lost(go: Visitor) -> None:
+    with go() as visit:
+        visit.page.locator("#tab-play .speed input").fill("5")
+        visit.page.get_by_role("button", name="Let the model play").click()
+        visit.page.get_by_role("button", name="See why").click()
+        expect(visit.page.locator("#tab-replay h2").first).to_have_text("Your game")
+        expect(visit.page.locator("#tab-replay .verdict.short")).to_contain_text("No move is left")
+        expect(visit.page.locator("#tab-replay .accuracy")).to_contain_text("accuracy")
+
+
 def test_the_page_links_its_documentation(go: Visitor) -> None:
     with go() as visit:
         visit.page.get_by_role("link", name="How this page works").click()

@@ -15,7 +15,7 @@ from octofold_game.replays import read_replays
 from octofold_game.rules import MOVE_NAMES
 from octofold_game.trajectories import Walk, last_positions
 from playwright.sync_api import Browser, Page
-from support.browsers import DESKTOP, PHONE, board_of, chromium
+from support.browsers import DESKTOP, PHONE, Visit, board_of, chromium
 
 EVIL = '<script>window.owned = 1</script><img src=x onerror="window.owned = 2">$x_1$&amp;'
 COSTLY = 7
@@ -107,6 +107,7 @@ def test_a_report_asks_no_host_and_fits_every_screen_in_light_and_dark(
                 "getComputedStyle(document.body).color"
             )
             assert page.locator("svg.picture").count() == 7
+            assert Visit(page).axe() == []
     assert len(papers) == 2
 
 

@@ -253,7 +253,7 @@ export class PlayTab {
     const { game } = this;
     byId("play-over").hidden = !game.isOver && !hasWon;
     byId("play-go-on").hidden = game.isOver;
-    byId("play-over-undo").hidden = !game.isOver || !game.canUndo;
+    byId("play-why").hidden = byId("play-over-undo").hidden = !game.isOver || !game.canUndo;
     if (this._editor.isOpen) byId("play-over").hidden = true; // cells must be free for clicks
     if (byId("play-over").hidden) return;
     byId("play-over-title").textContent = game.isOver ? "Game over" : "You made 2048!";
@@ -276,7 +276,9 @@ export class PlayTab {
       else this._update();
     });
     byId("play-practise").addEventListener("click", () => this._practise());
-    byId("play-study").addEventListener("click", () => onStudy(this.game.record()));
+    for (const id of ["play-study", "play-why"]) {
+      byId(id).addEventListener("click", () => onStudy(this.game.record()));
+    }
   }
 }
 

@@ -320,8 +320,10 @@ class ReplayTab {
   }
 
   async _saveGif() {
+    this._say("Making the GIF…");
     const { gameGif } = await import("../replay/gif.js");
     saveFile(`game-${this._record.game}.gif`, await gameGif(this._saved()), "image/gif");
+    if (this._record) this._describe();
   }
 
   _jumpToMistake(direction) {
@@ -360,7 +362,7 @@ class ReplayTab {
 
   /** Say something below the board, and aloud. */
   _say(text) {
-    this._viewer.said.replaceChildren(this._viewer.said.firstChild, text);
+    this._viewer.said.replaceChildren(this._viewer.said.firstChild, " ", text);
     announce(text);
   }
 }
