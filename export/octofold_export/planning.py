@@ -184,4 +184,6 @@ def _check_description(
     report(f"description: {accepted}{summary(evidence)}")
     if evidence.warning is not None:
         report(f"warning: {evidence.warning}")
+    elif evidence.agreement <= evidence.chance:
+        report("  it seldom moves like that player, but scores well in games: it may prefer another corner")
     return evidence

@@ -3,7 +3,8 @@
 All readings of the cells and of the numbers are compared at once, by how often they agree with a sensible
 player. If one agrees clearly more often than the description, both play the same games. Only if that one
 scores more is the description called wrong: a network that has learned little is weak, but not misread. The
-sensible player, the judge, is the strongest published model at hand, or a search.
+sensible player, the judge, is the strongest published model at hand, or a search. A network that
+agrees with it no more than chance is not weak either if it plays well: it may know another orientation.
 """
 
 from __future__ import annotations
@@ -150,7 +151,9 @@ def compare_readings(
     ]
     first = next((reading for reading in better if reading.same_cells), None)  # the usual mistake
     better.sort(key=lambda reading: reading is not first)
-    weak = _lead(described.hits, chance) <= _CLEARLY
+    weak = _lead(described.hits, chance) <= _CLEARLY and not _plays_well(
+        described, description.largest_exponent
+    )
     return Evidence(
         judge=judge.name,
         boards=len(boards),
@@ -171,6 +174,25 @@ def _warning(described: Reading, others: list[Reading]) -> str:
             f", or whose numbers mean something else: with {order.name} it agrees on {order.hits.mean():.1%}"
         )
     return f"it plays little better than chance, as a network does that has hardly learned{hint}"
+
+
+def _plays_well(described: Reading, largest_exponent: int) -> bool:
+    """Whether it scores clearly more than a player that has one order of moves for all boards.
+
+    A network that prefers another corner than the judge rarely makes its moves, however strong it is.
+    """
+    end = time.monotonic() + _MOST_SECONDS_OF_GAMES / 4
+    players = {"described": partial(_itself, described), "blind": _Blind}
+    scores = play_match(players, range(_GAMES), largest_exponent, partial(_is_over, end)).scores
+    return len(scores) == len(players) and _lead(scores["described"], scores["blind"]) > _CLEARLY
+
+
+class _Blind:
+    """Makes the first legal move of up, left, right and down."""
+
+    def next_moves(self, boards: NDArray[np.uint8]) -> NDArray[np.int8]:
+        """Choose moves `[N]` for boards `[N, 16]`."""
+        return _moves(np.tile([3.0, 1.0, 0.0, 2.0], (len(boards), 1)), legal_moves(boards))
 
 
 def _best_blind(legal: NDArray[np.bool_], expected: NDArray[np.int8]) -> Hits:

@@ -84,15 +84,21 @@ def _found(place: str, flag: str) -> Any:
         raise ExportError(f"{flag} must be package.module:callable, got {place!r}")
     if "/" in package or package.endswith(".py"):
         file = Path(package)
+        parts = () if file.is_absolute() or ".." in file.parts else file.with_suffix("").parts
+        here = f", or {'.'.join(parts)}:{name} here" if len(parts) > 1 else ""
         raise ExportError(
             f"{flag} takes a module's name, not its file: write {file.stem}:{name} in the folder of {file}"
+            + here
         )
     if (folder := str(Path.cwd())) not in sys.path:  # as `python -m` does
         sys.path.insert(0, folder)
     try:
         imported = importlib.import_module(package)
     except (Exception, SystemExit) as error:  # the user's code may raise any exception, or be a script
-        raise ExportError(f"{package} cannot be imported: {error_line(error)}") from error
+        absent = error.name if isinstance(error, ModuleNotFoundError) else None
+        own = absent is None or f"{package}.".startswith(f"{absent}.")
+        hint = "" if own else "; install it beside octofold-export, which runs your code"
+        raise ExportError(f"{package} cannot be imported: {error_line(error)}{hint}") from error
     try:
         return getattr(imported, name)
     except AttributeError as error:

@@ -126,6 +126,22 @@ def test_a_network_that_has_learned_nothing_gets_a_warning_and_is_not_called_mis
     assert evidence.warning.startswith(f"{warning} mean something else: with --actions ")
 
 
+class AgainstTheBook(ByTheBook):
+    """Makes the moves that the lessons' own player would make last."""
+
+    def __init__(self, lessons: Lessons) -> None:
+        worst = np.where(legal_moves(lessons.boards), -lessons.leads, -np.inf)
+        super().__init__(Lessons(lessons.boards, worst))
+
+
+def test_a_network_that_scores_well_gets_no_warning_though_it_seldom_agrees(lessons: Lessons) -> None:
+    description = replace(described("policy_logits"), largest_exponent=8)  # so games are short
+    boards = lessons.boards[lessons.boards.max(axis=1) <= 8][:300]
+    evidence = compare_readings(description, only(good_policy), boards, AgainstTheBook(lessons))
+    assert evidence.agreement < evidence.chance
+    assert (evidence.problem, evidence.warning) == (None, None)
+
+
 def test_values_of_the_opposite_sign_are_found_out(lessons: Lessons) -> None:
     judge, value = find_judge(Path("nowhere")), linear_value(lessons)
     description = described("afterstate_value", scale=1000.0)

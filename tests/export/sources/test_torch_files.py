@@ -82,6 +82,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lessons: Lessons) -> 
     name = f"linear_player_{tmp_path.name}"  # modules are imported once
     (tmp_path / f"{name}.py").write_text(NETWORK)
     (tmp_path / "syntax_error.py").write_text("def")
+    (tmp_path / "needs_absent.py").write_text("import absent_package")
     (tmp_path / "a_script.py").write_text("import sys; sys.exit(2)")
     weights = torch.from_numpy(linear_weights(lessons).T.copy())
     torch.save({"out.weight": weights}, tmp_path / "linear.pt")
@@ -252,6 +253,11 @@ def test_a_network_that_has_learned_nothing_is_published_with_a_warning(
         (
             ["--module", "nets/HERE.py:Linear"],
             "takes a module's name, not its file: write HERE:Linear",
+        ),
+        (["--module", "nets/HERE.py:Linear"], ", or nets.HERE:Linear here"),
+        (
+            ["--module", "needs_absent:Linear"],
+            "No module named 'absent_package'; install it beside octofold-export, which runs your code",
         ),
         (
             ["--module", "HERE:needy"],
