@@ -215,7 +215,7 @@ def read_exported_program(file: Path) -> tuple[ExportedNetwork, str]:
 
 
 def _reason(content: bytes, error: BaseException) -> str:
-    return advice(content) or f", or a damaged one ({first_line(error)})"
+    return advice(content) or f", or a damaged one ({first_line(error).partition('. ')[0]})"
 
 
 def named_tensors(answer: Any) -> dict[str, Tensor]:

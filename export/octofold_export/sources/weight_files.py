@@ -26,6 +26,7 @@ from octofold_export.sources.file_kinds import SB3_FILES, advice, check_size, ki
 
 _MOST_CLASSES = 200
 _OF_WEIGHTS = ("torch", "SB3", "")
+_TAKEN = "--weights takes a file of torch.save, .safetensors, or a .zip of Stable-Baselines3"
 
 
 class Inert:
@@ -94,7 +95,8 @@ def read_weights(file: Path) -> tuple[Any, str]:
                 f"{file}: the weights cannot be read without executing the file ({_short(error)}); save "
                 "module.state_dict() by itself"
             ) from error
-        raise ExportError(f"{file}: not a file of weights, or a damaged one ({_short(error)})") from error
+        why = f" ({_short(error)})" if kind else f"; {_TAKEN}"  # torch's reasons are riddles for other files
+        raise ExportError(f"{file}: not a file of weights, or a damaged one{why}") from error
 
 
 def sb3_data(file: Path) -> dict[str, Any]:

@@ -198,12 +198,14 @@ def script(net: Net) -> bytes:
         (lambda _: b"\x08\x08\x12\x07pytorch", "an ONNX file: use --onnx"),
         (lambda _: b"\x89HDF\r\n\x1a\n", "a Keras file; docs/export.md has the command"),
         (lambda _: b"e", "not a file of weights"),
+        (lambda _: b"hello", "not a file of weights, or a damaged one; --weights takes a file of torch.save"),
+        (lambda net: script(net)[:900], "a damaged one; --weights takes a file of torch.save, .safetensors"),
         (lambda _: b"", "the file is empty"),
         (lambda net: save(net.state_dict())[:-9], "a damaged file of weights"),
         (lambda _: b"\x93NUMPY\1\0", "a file of NumPy: save the tensors by their names with torch.save"),
         (lambda _: b"version https://git-lfs.github.com/spec/v1\n", "`git lfs pull` fetches"),
     ],
-    ids=["TorchScript", "ONNX", "Keras", "text", "empty", "damaged", "NumPy", "Git LFS"],
+    ids=["TorchScript", "ONNX", "Keras", "letter", "text", "cut", "empty", "damaged", "NumPy", "Git LFS"],
 )
 def test_another_kind_of_file_is_named_with_the_flag_that_takes_it(
     content: Callable[[Net], bytes], message: str, tmp_path: Path
