@@ -1,8 +1,10 @@
 """`octofold` and `octofold-serve` as processes that start in milliseconds: copies of one with all imports.
 
-The imports take most of the time of a test that starts a process. A copy does all the rest as the command
-does: it reads its arguments and variables, and ends as an interpreter ends. Tests of what happens before the
-imports, of missing packages and of variables that the system reads when a process starts run the command.
+The imports take most of the time of a test that starts a process, and the taking apart of what was imported
+most of the rest. A copy does all else as the command does: it reads its arguments and variables, waits for
+its threads, calls what is to be called at exit, and writes what it has not written. Tests of what happens
+before the imports, of missing packages and of variables that the system reads when a process starts run the
+command.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ import socket
 import struct
 import subprocess
 import sys
+import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import cache
@@ -35,6 +38,8 @@ IMPORTED = {
         "octofold_client.studies.pictures",
         "octofold_players.rollouts.random_player",
         "octofold_players.expectimax.player",
+        "octofold_players.minimax.player",
+        "octofold_players.ntuple.player",
     ),
     "octofold-serve": (
         "octofold_server.process.lifecycle",
@@ -46,6 +51,10 @@ IMPORTED = {
         "octofold_server.grpc_transport.public",
         "octofold_server.http_transport.server",
         "octofold_server.backends.fakes",
+        "octofold_players.expectimax.player",
+        "octofold_players.minimax.player",
+        "octofold_players.ntuple.player",
+        "octofold_players.perimeter.player",
     ),
 }
 
@@ -186,10 +195,24 @@ def _run(
         sys.stdin = open(0, encoding=encoding, closefd=False)  # noqa: SIM115
         sys.stdout = open(1, "w", 1 if os.isatty(1) else -1, encoding, closefd=False)  # noqa: SIM115
         sys.stderr = open(2, "w", 1, encoding, "backslashreplace", closefd=False)  # noqa: SIM115
-    if program:
-        runpy.run_path(program, run_name="__main__")
-        sys.exit()
-    sys.exit(importlib.import_module(COMMANDS[command]).main())
+    try:
+        if program:
+            runpy.run_path(program, run_name="__main__")
+            sys.exit()
+        sys.exit(importlib.import_module(COMMANDS[command]).main())
+    except SystemExit as ended:
+        _end(ended.code)
+        raise
+
+
+def _end(code: object) -> None:
+    """End as an interpreter does that leaves its modules alone, if the exit code is a number."""
+    if isinstance(code, int | None):
+        threading._shutdown()  # type: ignore[attr-defined]
+        atexit._run_exitfuncs()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit((code or 0) & 0xFF)
 
 
 if __name__ == "__main__":
@@ -198,7 +221,11 @@ if __name__ == "__main__":
         from octofold_server.system.grpc_core import read_where_calls_are_awaited
 
         read_where_calls_are_awaited()  # before gRPC is loaded, as the command does
+    from numba.core.registry import cpu_target
+
     for module in (COMMANDS[command], *IMPORTED[command]):
         importlib.import_module(module)
+    for context in (cpu_target.typing_context, cpu_target.target_context):
+        context.refresh()  # as the first call of a compiled function would
     gc.freeze()  # what is never looked at again need not be copied
     _Original(socket.socket(fileno=int(requests)), command).make_copies()
