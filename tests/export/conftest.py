@@ -1,6 +1,7 @@
 """A small untrained network of each kind and boards from real games, for all tests of the export."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,19 @@ ARCHITECTURES = [
 @pytest.fixture(autouse=True, scope="session")
 def _one_thread() -> None:
     torch.set_num_threads(1)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _one_registry() -> Iterator[None]:
+    """Torch's converter parses the same 500 translations at every export, which takes half of the time."""
+    try:
+        from torch.onnx._internal.exporter._registration import ONNXRegistry
+    except ImportError:  # a torch of another layout is only slower
+        yield
+        return
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ONNXRegistry, "from_torchlib", staticmethod(cache(ONNXRegistry.from_torchlib)))
+        yield
 
 
 class InputOfLinear(TorchFunctionMode):
