@@ -10,6 +10,8 @@ import pytest
 from octofold_client.evaluation.sequential import ERROR_RATE
 from support.shipped import newest
 
+pytestmark = pytest.mark.long  # thousands of simulated evaluations
+
 ROOT = Path(__file__).parents[2]
 
 
