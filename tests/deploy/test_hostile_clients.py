@@ -27,16 +27,23 @@ MIB = 2**20
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, int]]:
-    """The address of Envoy, and the process of the server behind it."""
+def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Envoy, int]]:
+    """Envoy, and the process of the server behind it."""
     folder = tmp_path_factory.mktemp("envoy")
     shutil.copytree(SWIFT, folder / "models" / "swift" / SWIFT.name)
     with Pods(folder) as pods, NameServer() as names:
         server = pods.start(folder / "models")
         names.addresses = (server.address,)
         with Envoy(folder, names.port, pods.port) as envoy:
-            wait_for(lambda: envoy.count("membership_healthy") == 1)
-            yield envoy.target, server.process.pid
+            yield envoy, server.process.pid
+
+
+@pytest.fixture
+def place(started: tuple[Envoy, int]) -> tuple[str, int]:
+    """The address of Envoy, which finds its server healthy (again), and the process of the server."""
+    envoy, server = started
+    wait_for(lambda: envoy.count("membership_healthy") == 1)
+    return envoy.target, server
 
 
 def goes_on(flood: Flood, calls: int) -> bool:

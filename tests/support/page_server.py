@@ -58,7 +58,7 @@ class Server:
         command += ["--rest-port", str(self.rest_port), "--rest-port-file", str(files[1])]
         with (self.folder / "log").open("ab") as log:
             self._process = subprocess.Popen(command, stderr=log)
-        give_up = time.monotonic() + 60
+        give_up = time.monotonic() + 100
         while not files[0].exists():
             assert self._process.poll() is None, (self.folder / "log").read_text()
             assert time.monotonic() < give_up, (self.folder / "log").read_text()
@@ -74,4 +74,4 @@ class Server:
         """Stop, and wait for the end."""
         if self._process is not None and self._process.poll() is None:
             self._process.terminate()
-            self._process.wait(30)
+            self._process.wait(100)

@@ -16,7 +16,7 @@ from pathlib import Path
 from support.forks import ForkedProcess, forks_of
 
 OCTOFOLD = Path(sys.executable).with_name("octofold")
-SECONDS = 30
+SECONDS = 100
 UP, DOWN, RIGHT, LEFT = "\x1b[A", "\x1b[B", "\x1b[C", "\x1b[D"
 HOME, END, PAGE_DOWN = "\x1b[H", "\x1b[F", "\x1b[6~"
 

@@ -13,7 +13,7 @@ class Process(Protocol):
     def communicate(self) -> Any: ...
 
 
-def becomes_true(condition: Callable[[], bool], seconds: float = 60.0) -> bool:
+def becomes_true(condition: Callable[[], bool], seconds: float = 100.0) -> bool:
     """Wait until `condition` holds; returns whether it does within `seconds`."""
     give_up = time.monotonic() + seconds
     while not condition():
@@ -23,7 +23,7 @@ def becomes_true(condition: Callable[[], bool], seconds: float = 60.0) -> bool:
     return True
 
 
-def wait_for(condition: Callable[[], bool], seconds: float = 60.0, process: Process | None = None) -> None:
+def wait_for(condition: Callable[[], bool], seconds: float = 100.0, process: Process | None = None) -> None:
     """Wait until `condition` holds; fail if it does not within `seconds`, or if `process` ends before."""
 
     def ends() -> bool:
