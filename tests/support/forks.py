@@ -38,7 +38,6 @@ IMPORTED = {
         "octofold_client.studies.pictures",
         "octofold_players.rollouts.random_player",
         "octofold_players.expectimax.player",
-        "octofold_players.minimax.player",
         "octofold_players.ntuple.player",
     ),
     "octofold-serve": (
@@ -52,7 +51,6 @@ IMPORTED = {
         "octofold_server.http_transport.server",
         "octofold_server.backends.fakes",
         "octofold_players.expectimax.player",
-        "octofold_players.minimax.player",
         "octofold_players.ntuple.player",
         "octofold_players.perimeter.player",
     ),
