@@ -10,7 +10,15 @@ import grpc
 import pytest
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
-from support.attacks import Attack, Flood, compressed_headers, odd_metadata, priorities, rapid_resets
+from support.attacks import (
+    Attack,
+    Flood,
+    compressed_headers,
+    deadlines,
+    odd_metadata,
+    priorities,
+    rapid_resets,
+)
 from support.envoys import Envoy, program
 from support.nameserver import NameServer
 from support.pods import Pods
@@ -51,7 +59,7 @@ def goes_on(flood: Flood, calls: int) -> bool:
 
 
 @pytest.mark.parametrize("acknowledges", [True, False])
-@pytest.mark.parametrize("attack", [compressed_headers, rapid_resets, odd_metadata, priorities])
+@pytest.mark.parametrize("attack", [compressed_headers, rapid_resets, odd_metadata, priorities, deadlines])
 def test_an_attack_ends_at_envoy_and_honest_calls_are_answered_meanwhile(
     place: tuple[str, int], attack: Attack, acknowledges: bool
 ) -> None:
