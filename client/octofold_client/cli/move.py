@@ -21,6 +21,9 @@ from octofold_client.errors import UsageError
 from octofold_client.rpc.client import Client
 
 BOARDS_A_CALL = 4096
+_SMALL = 0.01
+"""Smaller values of players, such as chances of success, get two digits that count, in place of zeros."""
+_SMALL_DIGITS = 2
 
 
 @dataclass(kw_only=True)
@@ -74,13 +77,22 @@ def move(options: Options) -> None:
         else:
             print(",".join(("move", *MOVE_NAMES, *(["value"] if options.value else []))))
             for number, shares, value in answers:
-                told = [f"{share:.4f}" if math.isfinite(share) else "" for share in shares]
+                told = [_column(share, served.is_player) for share in shares]
                 print(",".join((_name(number), *told, *([] if value is None else [f"{value:.9g}"]))))
 
 
 def in_full(value: float) -> str:
     """A value without an exponent: values of players are millions of points, or chances below 1."""
+    if 0 < abs(value) < _SMALL:
+        return np.format_float_positional(value, _SMALL_DIGITS, fractional=False, trim="-")
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:,.4f}".rstrip("0").rstrip(".")
+
+
+def _column(share: float, is_value: bool) -> str:
+    """A probability, or a value of a player, without separators."""
+    if not math.isfinite(share):
+        return ""
+    return in_full(share) if is_value and abs(share) < _SMALL else f"{share:.4f}"
 
 
 def _named(words: Sequence[str], tiles: bool) -> list[int]:
