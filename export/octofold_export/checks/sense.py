@@ -26,7 +26,7 @@ from octofold_game.player import Player
 from octofold_game.rules import legal_moves
 from octofold_players.expectimax.player import HeuristicExpectimaxPlayer
 
-from octofold_export.checks.games import play_match
+from octofold_export.checks.games import Mover, play_match
 from octofold_export.checks.reference import Evaluate, PlainHead, PlainValue, plain_head
 from octofold_export.checks.runner import FoldedGraph
 from octofold_export.description.description import ACTIONS, Description
@@ -181,8 +181,8 @@ def _plays_well(described: Reading, largest_exponent: int) -> bool:
 
     A network that prefers another corner than the judge rarely makes its moves, however strong it is.
     """
-    end = time.monotonic() + _MOST_SECONDS_OF_GAMES / 4
-    players = {"described": partial(_itself, described), "blind": _Blind}
+    end = time.monotonic() + _MOST_SECONDS_OF_GAMES
+    players: dict[str, Callable[[], Mover]] = {"described": partial(_itself, described), "blind": _Blind}
     scores = play_match(players, range(_GAMES), largest_exponent, partial(_is_over, end)).scores
     return len(scores) == len(players) and _lead(scores["described"], scores["blind"]) > _CLEARLY
 
