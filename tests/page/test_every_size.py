@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pytest
 from playwright.sync_api import Locator, expect
-from support.browsers import SIZES, THEMES, Visit, screen
+from support.browsers import SIZES, Visit, screen
 from support.page_server import Server, Visitor
 from support.replays import corner_games, write_result
 
@@ -174,11 +174,10 @@ FLOWS: dict[str, Callable[[Visit], None]] = {
 }
 
 
-@pytest.mark.parametrize("theme", THEMES)
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("flow", FLOWS)
-def test_a_flow_works_at_every_size_and_in_both_themes(go: Visitor, flow: str, size: str, theme: str) -> None:
-    with go(**screen(size, theme)) as visit:
+def test_a_flow_works_at_every_size_and_in_both_themes(go: Visitor, flow: str, size: str) -> None:
+    with go(**screen(size)) as visit:
         FLOWS[flow](visit)
         assert visit.run("document.documentElement.scrollWidth") <= SIZES[size][0]
         assert visit.axe() == []

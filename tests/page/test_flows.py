@@ -9,7 +9,7 @@ import shutil
 import pytest
 from octofold_game.episodes import Episode
 from playwright.sync_api import Locator, expect
-from support.browsers import PHONE, SIZES, THEMES, Visit, screen
+from support.browsers import PHONE, SIZES, Visit, screen
 from support.page_server import Server, Visitor
 from support.replays import corner_games, write_result
 
@@ -50,16 +50,14 @@ def with_judge(visit: Visit, tab: str = "replay") -> None:
     judges.select_option("points/1")
 
 
-@pytest.mark.parametrize("theme", THEMES)
 @pytest.mark.parametrize("size", SIZES)
 def test_board_and_main_button_are_on_the_screen(
     go: Visitor,
     games: list[Episode],  # noqa: ARG001  # the result that is shown
     size: str,
-    theme: str,
 ) -> None:
     width, _ = SIZES[size]
-    with go(**screen(size, theme)) as visit:
+    with go(**screen(size)) as visit:
         with_exercise(visit)
         for tab, (board, button) in TABS.items():
             shown = opened(visit, tab)

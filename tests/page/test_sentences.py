@@ -75,7 +75,7 @@ def test_models_are_offered_by_strength_and_their_names_are_not_cut(go: Visitor)
         ["ntuple", 210_280.0],
     ]
     for size in SIZES:
-        with go(**screen(size, "light")) as visit:
+        with go(**screen(size)) as visit:
             found = visit.run(models, averages)
             assert found["fits"], size
         assert found["texts"] == [

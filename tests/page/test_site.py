@@ -17,7 +17,7 @@ import pytest
 from numpy.typing import NDArray
 from octofold_players.expectimax.player import HeuristicExpectimaxPlayer
 from playwright.sync_api import Browser, Error, Page, expect
-from support.browsers import SIZES, THEMES, Visit, screen, visit
+from support.browsers import SIZES, Visit, screen, visit
 from support.shipped import newest
 
 ROOT = Path(__file__).parents[2]
@@ -94,12 +94,9 @@ def test_the_site_plays_without_a_server_by_a_search_at_once_and_by_networks(
         expect(verdict).to_contain_text("swift plays")
 
 
-@pytest.mark.parametrize("theme", THEMES)
 @pytest.mark.parametrize("size", SIZES)
-def test_the_site_fits_every_screen_and_axe_finds_nothing(
-    browser: Browser, site: str, size: str, theme: str
-) -> None:
-    with visit(browser, site, "", **screen(size, theme)) as visited:
+def test_the_site_fits_every_screen_and_axe_finds_nothing(browser: Browser, site: str, size: str) -> None:
+    with visit(browser, site, "", **screen(size)) as visited:
         page = visited.page
         expect(page.locator("#play-advice .verdict")).to_contain_text("after a search")
         assert visited.is_seen(page.locator("#play-board"))

@@ -35,14 +35,13 @@ AXE = Path(__file__).parents[2] / "page" / "node_modules" / "axe-core" / "axe.mi
 expect.set_options(timeout=PATIENCE_MS)
 
 
-def screen(size: str, theme: str) -> dict[str, Any]:
+def screen(size: str) -> dict[str, Any]:
     """The options of a visit with a screen of `SIZES`; all but the laptop have fingers for a mouse."""
     width, height = SIZES[size]
     viewport = {"width": width, "height": height}
     is_touched = size != "laptop"
     return {
         "viewport": viewport,
-        "color_scheme": theme,
         "has_touch": is_touched,
         "is_mobile": size == "phone",
     }
@@ -88,12 +87,25 @@ class Visit:
         return board_of(self.page, within)
 
     def axe(self) -> list[str]:
-        """What axe finds on the page, in a line each; without axe, the test is skipped from here on."""
+        """What axe finds on the page, in a line each, and on its colors in the other theme.
+
+        Without axe, the test is skipped from here on.
+        """
         if not AXE.exists():
             pytest.skip("axe-core is not installed; `make page` installs it")
         if not self.run("'axe' in window"):
             self.run(AXE.read_text() + "; undefined")
-        found = self.run("axe.run(document, { resultTypes: ['violations'] })")
+        is_dark = self.run("matchMedia('(prefers-color-scheme: dark)').matches")
+        lines = self._violations({})
+        self.page.emulate_media(color_scheme="light" if is_dark else "dark")
+        lines += self._violations({"runOnly": ["color-contrast"]})
+        self.page.emulate_media(color_scheme="dark" if is_dark else "light")
+        return lines
+
+    def _violations(self, options: dict[str, Any]) -> list[str]:
+        found = self.run(
+            "(options) => axe.run(document, { resultTypes: ['violations'], ...options })", options
+        )
         return [f"{each['id']}: {each['nodes'][0]['html']}" for each in found["violations"]]
 
     def is_seen(self, element: Locator) -> bool:
