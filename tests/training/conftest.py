@@ -13,6 +13,8 @@ from octofold_training import checkpoints
 from octofold_training.checkpoints import Checkpoint
 from octofold_training.learners.ntuple_td import NTupleLearner, NTupleOptions
 from octofold_training.networks.build import build
+from octofold_training.run import long_run
+from octofold_training.run.curves import draw_curves
 
 ARCHITECTURE = {"kind": "cnn", "layers": 2, "channels": 16, "exponents": 16}
 TUPLES = ((0, 1, 2, 3), (4, 5, 6, 7), (0, 1, 4, 5), (5, 6, 9, 10))
@@ -23,6 +25,20 @@ def _one_thread() -> None:
     """Networks of tests are tiny: threads cost them more than they bring, most of all on a busy machine."""
     numba.set_num_threads(1)  # where both use OpenMP, numba's number of threads becomes torch's
     torch.set_num_threads(1)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _no_curves() -> Iterator[None]:
+    """Drawing takes as long as hundreds of updates, and every run draws whenever it saves."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(long_run, "draw_curves", lambda *_: None)
+        yield
+
+
+@pytest.fixture
+def curves(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The runs of this test draw their curves."""
+    monkeypatch.setattr(long_run, "draw_curves", draw_curves)
 
 
 @pytest.fixture(scope="session")

@@ -114,6 +114,7 @@ def trained(trained_once: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(trained_once, tmp_path / "trained"))
 
 
+@pytest.mark.usefixtures("curves")
 def test_a_run_goes_on_where_it_stopped(trainer: Trainer, tmp_path: Path) -> None:
     run = trainer.train(tmp_path, positions=320.0)
     resumed = trainer.make(positions=320.0)
