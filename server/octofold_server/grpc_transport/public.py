@@ -21,13 +21,7 @@ import grpc
 import grpc.aio
 from google.rpc.code_pb2 import CANCELLED
 
-from octofold_server.grpc_transport.interface import (
-    CALL_BYTES,
-    YEAR_SECONDS,
-    Metadata,
-    nothing,
-    own_cpu_clock,
-)
+from octofold_server.grpc_transport.interface import CALL_BYTES, YEAR_SECONDS, Metadata, nothing
 from octofold_server.grpc_transport.methods import Begin, Methods
 from octofold_server.grpc_transport.unary import fail
 
@@ -224,7 +218,7 @@ class PublicServer:
     def __init__(self, methods: Methods, options: Sequence[tuple[str, int]] = ()) -> None:
         self.beats = 0
         self.failure: BaseException | None = None
-        self.cpu_clock: int | None = None
+        self.cpu_clock: int | None = None  # another thread, which gRPC hides, reads the connections
         self._methods = methods
         self._loop = asyncio.new_event_loop()
         self._handlers = _Handlers(methods, self._loop)
@@ -260,7 +254,6 @@ class PublicServer:
         return self._stopped
 
     def _run(self) -> None:
-        self.cpu_clock = own_cpu_clock()
         asyncio.set_event_loop(self._loop)
         try:
             self._loop.run_forever()

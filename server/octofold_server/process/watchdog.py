@@ -18,7 +18,7 @@ WARY_LOOK_SECONDS = 0.02
 
 WARY_SECONDS = 10.0
 
-LOOKS_AT_NEW = 4
+LOOKS_AT_NEW, WARY_LOOKS_AT_NEW = 4, 2
 """Looks without a heartbeat, and without a connection to end, after which new connections are to blame."""
 
 FEW_SECONDS = 1.0
@@ -49,9 +49,10 @@ class Watchdog:
     It counts checks, not seconds, because a process that was suspended as a whole is not stuck.
 
     gRPC reads a connection as long as something is there. Frames that cost it more than their sender keep
-    its thread from all others. A connection is ended if the thread spends its CPU time on it from one look
-    to the next and has no heartbeat: of honest connections, messages arrive meanwhile. gRPC also accepts
+    its thread from all others. A connection is ended if it was read from one look to the next while the
+    thread spent its CPU time and had no heartbeat: when honest messages arrive, it has one. gRPC also accepts
     connections as long as there are more. If they come faster than that, the kernel drops some for a while.
+    Both need a server that tells the CPU time of the thread that reads: on Linux, the direct one.
 
     Args:
         server: a server that has been started.
@@ -70,6 +71,7 @@ class Watchdog:
         self._busy_since = 0.0  # CPU time of the serving thread at the last heartbeat
         self._looks = 0  # at the connections since then
         self._few_seconds = 0.0  # left
+        self._keeps_few = False
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._look, name="watchdog", daemon=True)
 
@@ -98,41 +100,42 @@ class Watchdog:
             if beats != before:
                 before, self._silent_seconds = beats, 0.0
                 self._busy_since, self._looks = cpu_seconds, 0
-                self._accept_again(seconds)
             if self._server.failure is not None:
                 self._fail(f"the thread that serves gRPC has failed: {self._server.failure!r}")
                 return
             if self._silent_seconds >= STUCK_SECONDS:
                 self._fail(f"the thread that serves gRPC has been stuck for {STUCK_SECONDS:g} seconds")
                 return
-            if cpu_seconds - self._busy_since >= seconds / 2:
-                self._busy_since = cpu_seconds
-                try:
-                    self._end_floods()
-                except Exception:  # a stuck thread must still end the process
-                    _log.exception("could not look for connections that keep gRPC")
+            try:
+                self._accept_again(seconds)
+                if cpu_seconds - self._busy_since >= seconds / 2:
+                    self._busy_since = cpu_seconds
+                    self._end_floods(lambda beats=beats: self._server.beats == beats)  # type: ignore[misc]
+            except Exception:  # a stuck thread must still end the process
+                _log.exception("could not look for connections that keep gRPC")
 
-    def _end_floods(self) -> None:
-        ended = self._connections.end_greediest(FLOOD_BYTES) if self._looks else []
+    def _end_floods(self, is_silent: Callable[[], bool]) -> None:
+        ended = self._connections.end_greediest(FLOOD_BYTES, is_silent) if self._looks else []
         for client in ended:
             _log.warning(
                 "ended a connection that kept gRPC from all others", extra={"fields": {"client": client}}
             )
-        is_wary = self._wary_seconds > 0
+        looks_at_new = WARY_LOOKS_AT_NEW if self._wary_seconds > 0 else LOOKS_AT_NEW
         if ended:
-            self._wary_seconds = WARY_SECONDS
-        elif self._looks >= (1 if is_wary else LOOKS_AT_NEW) and self._few_seconds <= 0:
+            self._wary_seconds, self._looks = WARY_SECONDS, 0
+        elif self._looks >= looks_at_new and self._few_seconds <= 0 and is_silent():
             self._wary_seconds, self._few_seconds = WARY_SECONDS, FEW_SECONDS
-            self._connections.keep_waiting(FEW_CONNECTIONS)
-            _log.warning("gRPC does nothing but accept connections; dropping some for %g s", FEW_SECONDS)
+            self._keeps_few = self._connections.keep_waiting(FEW_CONNECTIONS)
+            _log.warning(
+                "gRPC seems to do nothing but accept connections; dropping some for %g s", FEW_SECONDS
+            )
         self._looks += 1
         self._connections.look()
 
     def _accept_again(self, seconds: float) -> None:
-        if self._few_seconds > 0:
-            self._few_seconds -= seconds
-            if self._few_seconds <= 0:
-                self._connections.keep_waiting(MANY_CONNECTIONS)
+        self._few_seconds -= seconds
+        if self._keeps_few and self._few_seconds <= 0:
+            self._keeps_few = not self._connections.keep_waiting(MANY_CONNECTIONS)
 
     def _fail(self, what: str) -> None:
         self.failure = what

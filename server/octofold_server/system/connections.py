@@ -11,7 +11,7 @@ import socket
 import struct
 import sys
 import termios
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from pathlib import Path
 
@@ -36,17 +36,20 @@ class Connections:
         """Remember how much has been read of each connection."""
         self._read = {name: read for name, read, _ in self._all()}
 
-    def end_greediest(self, least_bytes: int) -> list[str]:
+    def end_greediest(self, least_bytes: int, still: Callable[[], bool] = lambda: True) -> list[str]:
         """End the connections of which most has been read since the last look.
 
         Args:
             least_bytes: connections of which less has been read go on.
+            still: whether there is still a reason to, which is asked after they were measured.
 
         Returns:
             The addresses of their clients.
         """
         grown = {name: read - self._read.get(name, 0) for name, read, _ in self._all()}
         enough = max(least_bytes, max(grown.values(), default=0) // 2)
+        if not still():
+            return []
         ended = []
         for name, _, connection in self._all():
             if grown.get(name, 0) >= enough:
@@ -55,15 +58,21 @@ class Connections:
                     ended.append(str(name[0]))
         return ended
 
-    def keep_waiting(self, waiting: int) -> None:
+    def keep_waiting(self, waiting: int) -> bool:
         """Let the kernel keep about so many new connections until they are accepted, and drop others.
 
         The system of a client whose connection is dropped tries again after a second.
+
+        Returns:
+            Whether a listening socket was found.
         """
+        is_found = False
         for one in _sockets(self._port):
             with suppress(OSError):  # it is being closed
                 if one.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
                     one.listen(waiting)
+                    is_found = True
+        return is_found
 
     def _all(self) -> Iterator[tuple[tuple[object, ...], int, socket.socket]]:
         """The peer of each connection, how many bytes of it were read, and a copy for this step."""
@@ -77,9 +86,11 @@ class Connections:
 
 def _sockets(port: int) -> Iterator[socket.socket]:
     """Copies of the sockets at a port of this process, each for one step."""
-    if not _DESCRIPTORS.exists():
+    try:
+        descriptors = list(_DESCRIPTORS.iterdir())
+    except OSError:  # no Linux, or no descriptor is left to read them with
         return
-    for descriptor in _DESCRIPTORS.iterdir():
+    for descriptor in descriptors:
         with suppress(OSError), closing(_copy(int(descriptor.name))) as found:
             if found.family in (socket.AF_INET, socket.AF_INET6) and found.getsockname()[1] == port:
                 yield found

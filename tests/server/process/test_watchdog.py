@@ -116,6 +116,22 @@ def test_connections_that_come_and_go_keep_nobody_from_the_server(
     assert "CRITICAL" not in server.log
 
 
+@pytest.mark.parametrize("transport", ["direct", "public"], indirect=True)
+def test_no_connection_of_honest_callers_is_ended_however_much_they_send(
+    write_version: WriteVersion, start_server: Start
+) -> None:
+    write_version()
+    server = start_server()
+    request = pb.NextMovesRequest(boards=bytes([1] * 16) * 512)
+    with grpc.insecure_channel(server.target) as channel:
+        stub = OctofoldServiceStub(channel)
+        for _ in range(20):
+            calls = [stub.NextMoves.future(request, timeout=100) for _ in range(32)]
+            assert [call.exception() for call in calls] == [None] * 32
+    assert "ended a connection" not in server.log
+    assert "nothing but accept" not in server.log
+
+
 def goes_on(flood: Flood, calls: int) -> bool:
     return flood.calls > calls
 

@@ -45,6 +45,7 @@ def test_the_connection_of_which_most_was_read_is_ended_and_not_one_that_waits_t
     send(greedy, 50_000, 50_000)
     send(modest, 10_000, 10_000)
     send(waiting, 60_000, 0)
+    assert connections.end_greediest(1000, lambda: False) == []
     assert connections.end_greediest(1000) == ["127.0.0.1"]
     assert greedy[0].recv(1) == b""
     send(modest, 10_000, 10_000)
@@ -62,6 +63,7 @@ def test_connections_to_other_ports_are_left_alone_and_no_descriptor_is_kept(
         send(pair, 1000, 1000)
     before = psutil.Process().num_fds()
     assert Connections(port + 1).end_greediest(1) == []
+    assert not Connections(port + 1).keep_waiting(1)
     assert psutil.Process().num_fds() == before
 
 
@@ -72,7 +74,7 @@ def test_the_kernel_keeps_as_few_new_connections_as_it_is_told() -> None:
 
     with socket.create_server(("127.0.0.1", 0), backlog=100) as listener:
         connections = Connections(listener.getsockname()[1])
-        connections.keep_waiting(0)
+        assert connections.keep_waiting(0)
         assert may_wait() == 0
         connections.keep_waiting(50)
         assert may_wait() == 50
