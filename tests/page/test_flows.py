@@ -146,7 +146,8 @@ def test_an_equal_choice_is_no_vote(go: Visitor) -> None:
         const player = { player: "search", value_unit: "chance of success", symmetries: 0 };
         const third = 1 / 3;
         return [
-            said({ probabilities: [third, third, 0, third], votes: [2, 3, 0, 3] }),
+            said({ probabilities: [third, third, 0, third], votes: [2, 2, 2, 2] }),
+            said({ probabilities: [third, third, 0, third], votes: [4, 2, 0, 2] }),
             said({ probabilities: [0.5, 0.3, 0, 0.2], votes: [5, 2, 0, 1] }),
             said({ probabilities: [0.5, 0.3, 0, 0.2], votes: [5, 2, 0, 1], model: { rule: "mean" } }),
             said({ probabilities: [1, 0, 0, 0], votes: [8, 0, 0, 0], legal: [true, false, false, false] }),
@@ -154,8 +155,9 @@ def test_an_equal_choice_is_no_vote(go: Visitor) -> None:
         ];
     }"""
     with go() as visit:
-        equal, vote, mean, only, player = visit.run(text)
+        equal, decided, vote, mean, only, player = visit.run(text)
     assert equal == "m has no preference: its legal moves are equal to it. It plays up."
+    assert decided == "m plays up: 4 of its 8 views vote for it."
     assert vote == "m plays up: 5 of its 8 views vote for it."
     assert mean == "m plays up: its 8 views give it 50% on average."
     assert only == "m plays up, the only legal move."

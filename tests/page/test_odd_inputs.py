@@ -13,6 +13,7 @@ from support.replays import corner_games, write_games, write_result
 
 TITLE = "#tab-replay .drop h2"
 BOARD = "#tab-replay .left .board > .said"
+UNKEPT = "This browser keeps nothing more: save the notebook as a file before you close the tab."
 FILL = """() => {
     for (let size = 1 << 22; size; size >>= 1) {
         try {
@@ -203,19 +204,46 @@ def test_a_browser_without_room_says_so_and_keeps_all_for_the_visit(go: Visitor)
         visit.run(FILL)
         expect(page.locator(".view")).to_have_count(8)
         page.get_by_role("button", name="Practise this board").click()
+        expect(page.locator("#play-comment")).to_contain_text(UNKEPT)
         page.locator("[data-tab=practice]").click()
         expect(page.locator(".practice-progress")).to_contain_text("1 exercise,")
-        page.locator("#tab-practice .board").focus()
-        page.get_by_role("button", name="Show the answer").click()
-        expect(page.locator(".practice-progress [role=alert]")).to_have_text(
-            "This browser keeps nothing more: save the notebook as a file before you close the tab."
-        )
+        expect(page.locator(".practice-progress [role=alert]")).to_have_text(UNKEPT)
         page.locator("[data-tab=play]").click()
         page.keyboard.press("ArrowLeft")
         page.keyboard.press("ArrowUp")
         expect(
             page.get_by_text("This browser keeps nothing more, so this game ends with the tab.")
         ).to_be_visible()
+
+
+def test_what_another_tab_keeps_is_newer_than_what_was_not_kept(go: Visitor) -> None:
+    with go("/?board=0112033447120a91") as visit:
+        page = visit.page
+        visit.run(FILL)
+        expect(page.locator(".view")).to_have_count(8)
+        page.get_by_role("button", name="Practise this board").click()
+        page.locator("[data-tab=practice]").click()
+        expect(page.locator(".practice-progress [role=alert]")).to_be_visible()
+        other = page.context.new_page()
+        other.goto(page.url.split("?")[0] + "page/icon.svg")
+        other.evaluate(
+            "text => { localStorage.clear(); localStorage.setItem('octofold.notebook', text); }",
+            notebook("1100000000000000", "1010000000000000"),
+        )
+        expect(page.locator(".practice-progress")).to_contain_text("2 exercises,")
+        expect(page.locator(".practice-progress [role=alert]")).to_have_count(0)
+        other.close()
+
+
+def test_a_gif_that_cannot_be_made_is_told(
+    go: Visitor,
+    games: list[Episode],  # noqa: ARG001  # the result that is shown
+) -> None:
+    with go("/#replay/corner") as visit:
+        first_aborted(visit.page, "**/js/replay/gif.js")
+        expect(visit.page.locator("#tab-replay .asking")).to_have_css("visibility", "hidden")
+        visit.page.get_by_role("button", name="Save as GIF").click()
+        expect(visit.page.locator("#tab-replay .verdict.short")).to_contain_text("The GIF could not be made")
 
 
 def test_a_full_notebook_says_so(go: Visitor) -> None:

@@ -152,16 +152,19 @@ def test_tiles_grow_bolder_step_by_step_and_are_those_of_the_one_palette(go: Vis
     assert grayness == sorted(grayness)  # 16 does not shout between 8 and 32
 
 
-def test_percentages_of_moves_that_look_equal_are_no_preference(go: Visitor) -> None:
-    say = """async (probabilities) => {
+def test_votes_and_percentages_that_only_look_equal_decide(go: Visitor) -> None:
+    say = """async ([rule, probabilities, votes = [4, 2, 0, 2]]) => {
         const { decision } = await import("/page/js/advice/verdict.js");
-        const answer = { move: 0, legal: [true, true, false, true], votes: [4, 2, 0, 2], probabilities };
-        const { plays, because } = decision({ name: "m", rule: "vote", symmetries: 8 }, answer);
+        const answer = { move: 0, legal: [true, true, false, true], votes, probabilities };
+        const { plays, because } = decision({ name: "m", rule, symmetries: 8 }, answer);
         return plays + because;
     }"""
     with go() as visit:
-        assert "m has no preference" in visit.run(say, [0.334, 0.333, 0, 0.333])
-        assert visit.run(say, [0.35, 0.33, 0, 0.32]) == "m plays up: 4 of its 8 views vote for it."
+        for shares in ([0.334, 0.333, 0, 0.333], [0.35, 0.33, 0, 0.32], [1 / 3, 1 / 3, 0, 1 / 3]):
+            assert visit.run(say, ["vote", shares]) == "m plays up: 4 of its 8 views vote for it."
+        looks_equal = visit.run(say, ["mean", [0.334, 0.333, 0, 0.333]])
+        assert looks_equal == "m plays up: its 8 views give it 33% on average."
+        assert "m has no preference" in visit.run(say, ["vote", [1 / 3, 1 / 3, 0, 1 / 3], [2, 2, 2, 2]])
 
 
 def test_bars_show_what_the_numbers_say_at_once(go: Visitor) -> None:

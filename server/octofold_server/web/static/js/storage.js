@@ -1,9 +1,15 @@
 /** What the browser keeps for the page. What it does not keep, this visit remembers. */
 
-const memory = new Map();
+const [local, session] = [new Map(), new Map()];
+
+addEventListener("storage", ({ key }) => {
+  if (key === null) local.clear();
+  else local.delete(key); // what another tab has kept is newer
+});
 
 /** The text under a key, or null; `forSession`: of this visit only, such as a token. */
 export function stored(key, { forSession = false } = {}) {
+  const memory = forSession ? session : local;
   if (memory.has(key)) return memory.get(key); // newer than what the browser kept
   try {
     return (forSession ? sessionStorage : localStorage).getItem(key);
@@ -14,6 +20,7 @@ export function stored(key, { forSession = false } = {}) {
 
 /** Keep a text under a key; returns whether the browser keeps it: its storage may be full, or switched off. */
 export function store(key, value, { forSession = false } = {}) {
+  const memory = forSession ? session : local;
   try {
     (forSession ? sessionStorage : localStorage).setItem(key, value);
     memory.delete(key);
@@ -23,6 +30,9 @@ export function store(key, value, { forSession = false } = {}) {
     return false;
   }
 }
+
+/** Whether the browser keeps what was stored last under a key. */
+export const isKept = (key) => !local.has(key);
 
 /** Let the browser save a file. */
 export function saveFile(name, content, type = "text/plain") {

@@ -4,8 +4,7 @@ import { percent } from "../../viewer/dom.js";
 import { MOVE_NAMES } from "../../viewer/rules.js";
 import { costOf, told, toldCost, worthOf } from "../../viewer/worth.js";
 
-const EQUAL = 1e-4; // values that differ by less are one
-const EQUAL_SHARE = 0.005; // probabilities that differ by less look the same
+const EQUAL = 1e-4; // values or probabilities that differ by less are one
 
 /**
  * What the model plays and why, in two parts.
@@ -28,7 +27,8 @@ export function decision(model, answer) {
 function isUndecided(model, answer, legal) {
   const known = legal.map((move) => (answer.values ?? answer.probabilities)[move] ?? 0);
   if (answer.values && known.every((value) => value === 0)) return false; // a table gives a move alone
-  return Math.max(...known) - Math.min(...known) < (worthOf(model, answer) || answer.values ? EQUAL : EQUAL_SHARE);
+  if (Math.max(...known) - Math.min(...known) >= EQUAL) return false;
+  return model.rule !== "vote" || !answer.votes || legal.every((move) => answer.votes[move] === answer.votes[legal[0]]);
 }
 
 function reason(model, answer, legal) {

@@ -2,13 +2,16 @@
 
 import { parseBoard } from "../../viewer/board_text.js";
 import { legalMoves } from "../../viewer/rules.js";
-import { store, stored } from "../storage.js";
+import { isKept, store, stored } from "../storage.js";
 
-const KEY = "octofold.notebook";
+/** Where the browser keeps it. */
+export const KEY = "octofold.notebook";
 const FORMAT = "octofold-notebook-1";
 const MOST = 500;
 /** What there is to say about a notebook without room. */
 export const FULL = `The notebook is full: it holds ${MOST} exercises.`;
+/** What there is to say about a notebook that the browser does not keep. */
+export const UNKEPT = "This browser keeps nothing more: save the notebook as a file before you close the tab.";
 /** Solved so often in a row, an exercise is learned. */
 export const LEARNED = 2;
 /** A move that costs at most this share of what a mistake costs is as good as the best one. */
@@ -33,8 +36,6 @@ export class Notebook {
   constructor() {
     /** @type {Exercise[]} */
     this.exercises = [];
-    /** Whether the browser keeps the notebook, as far as is known. */
-    this.isKept = true;
     this.read();
   }
 
@@ -45,6 +46,11 @@ export class Notebook {
     } catch {
       // nothing kept, or by another version
     }
+  }
+
+  /** Whether the browser keeps the notebook, as far as is known. */
+  get isKept() {
+    return isKept(KEY);
   }
 
   /** Whether there is no room for another exercise. */
@@ -100,7 +106,7 @@ export class Notebook {
   }
 
   _keep() {
-    this.isKept = store(KEY, this.text());
+    store(KEY, this.text());
   }
 }
 

@@ -11,7 +11,7 @@ import { describeCell, formatBoard, parseBoard } from "../../viewer/board_text.j
 import { Game, randomSeed } from "../game/game.js";
 import { MOVE_NAMES, largestOf, slide, tileOf } from "../../viewer/rules.js";
 import { exerciseOf } from "../practice/exercise_of.js";
-import { FULL, Notebook } from "../practice/notebook.js";
+import { FULL, Notebook, UNKEPT } from "../practice/notebook.js";
 import { confirmed } from "../shell.js";
 import { store, stored } from "../storage.js";
 import { Editor } from "./editor.js";
@@ -172,7 +172,8 @@ export class PlayTab {
     const notebook = new Notebook();
     const added = notebook.add([exerciseOf(this.game.board, judged, `your game, move ${this.game.moves.length}`)]);
     const why = notebook.isFull ? FULL : "This board is an exercise already.";
-    byId("play-comment").textContent = added ? "This board is an exercise now: see Practice." : why;
+    const said = added ? "This board is an exercise now: see Practice." : why;
+    byId("play-comment").textContent = notebook.isKept ? said : `${said} ${UNKEPT}`;
   }
 
   /** Let the model make one move; returns whether the game goes on. */

@@ -7,7 +7,7 @@ import { hasKeys, isForPage, moveOf, onSwipe } from "../../viewer/input.js";
 import { announce, grouped, make } from "../../viewer/dom.js";
 import { parseBoard } from "../../viewer/board_text.js";
 import { MOVE_NAMES, legalMoves } from "../../viewer/rules.js";
-import { CLOSE, FULL, LEARNED, Notebook, readExercises } from "../practice/notebook.js";
+import { CLOSE, FULL, KEY, LEARNED, Notebook, UNKEPT, readExercises } from "../practice/notebook.js";
 import { saveFile } from "../storage.js";
 
 const MOST_BYTES = 4 << 20;
@@ -55,7 +55,8 @@ class PracticeTab {
     this._view = new BoardView(this._board, "Board of the exercise");
     this._arrow = new Arrow(this._stage);
     onSwipe(this._stage, (move) => this._try(move));
-    addEventListener("storage", () => {
+    addEventListener("storage", ({ key }) => {
+      if (key !== KEY && key !== null) return; // null: all keys
       this._notebook.read(); // which another tab has changed
       if (!this._exercise) this._show(this._notebook.next());
       this._showNotebook();
@@ -142,7 +143,7 @@ class PracticeTab {
     const share = tries ? `, ${Math.round((100 * solved) / tries)}% of ${grouped(tries)} ${tries === 1 ? "try" : "tries"} solved` : "";
     this._progress.replaceChildren(
       make("p", {}, `${grouped(count)} ${count === 1 ? "exercise" : "exercises"}, ${grouped(learned)} learned (solved ${LEARNED} times in a row)${share}.`),
-      this._notebook.isKept ? "" : make("p.costly", { role: "alert" }, "This browser keeps nothing more: save the notebook as a file before you close the tab."),
+      this._notebook.isKept ? "" : make("p.costly", { role: "alert" }, UNKEPT),
       make("progress", { max: Math.max(1, count), value: learned, "aria-label": "Exercises that are learned" }),
     );
     this._list.replaceChildren(...this._notebook.exercises.slice(-60).reverse().map((exercise) => this._row(exercise)));

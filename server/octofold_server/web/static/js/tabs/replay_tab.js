@@ -260,11 +260,13 @@ class ReplayTab {
       if (!(error instanceof Refused || error instanceof Gone)) throw error;
       text.textContent = error.message;
       if (error instanceof Gone) this._page.source.whenBack().then(() => this._study());
+    } finally {
+      if (number === this._studies) {
+        this._isStudying = false;
+        asking.style.visibility = "hidden";
+        this._describe();
+      }
     }
-    if (number !== this._studies) return;
-    this._isStudying = false;
-    asking.style.visibility = "hidden";
-    this._describe();
   }
 
   /** Offer the newest results of the server, while there is no game to show. */
@@ -298,10 +300,6 @@ class ReplayTab {
         judge: this._judging.name,
         source: `${this._ui.title.textContent}, game ${this._record.game}, move ${move}`,
       }));
-    if (!this._unit) {
-      this._jumpToMistake(1); // which says what is missing
-      return;
-    }
     if (!found.length) {
       this._say(`No mistake ${this._isStudying ? "is known yet" : "was found"}.`);
       return;
@@ -310,7 +308,7 @@ class ReplayTab {
     const added = notebook.add(found);
     const isFull = notebook.isFull ? ` ${FULL}` : "";
     const most = mistakes.length > found.length ? `, the ${MOST_EXERCISES} costliest` : "";
-    this._page.added = `${grouped(added)} new ${added === 1 ? "exercise" : "exercises"} from ${grouped(mistakes.length)} mistakes${most}.${isFull}`;
+    this._page.added = `${grouped(added)} new ${added === 1 ? "exercise" : "exercises"} from ${toldMistakes(mistakes.length)}${most}.${isFull}`;
     location.hash = "#practice";
   }
 
@@ -320,10 +318,21 @@ class ReplayTab {
   }
 
   async _saveGif() {
+    const { _record: record } = this;
+    const saved = this._saved();
+    let problem = "";
     this._say("Making the GIF…");
-    const { gameGif } = await import("../replay/gif.js");
-    saveFile(`game-${this._record.game}.gif`, await gameGif(this._saved()), "image/gif");
-    if (this._record) this._describe();
+    try {
+      const { gameGif } = await import("../replay/gif.js");
+      saveFile(`game-${record.game}.gif`, await gameGif(saved), "image/gif");
+    } catch (error) {
+      problem = `The GIF could not be made: ${error.message}`;
+    } finally {
+      if (record === this._record) {
+        if (problem) this._say(problem);
+        else this._describe();
+      }
+    }
   }
 
   _jumpToMistake(direction) {
@@ -339,7 +348,7 @@ class ReplayTab {
       ? `100 × the mean, over ${grouped(found.count)} moves, of (value of the move) / (value of the best move)`
       : `${grouped(found.equal)} of ${grouped(found.count)} moves are those of ${name}`;
     const mistakes = found.unit
-      ? ` · ${grouped(found.mistakes)} mistakes (a move that costs ${toldThreshold(found.unit)} or more)`
+      ? ` · ${toldMistakes(found.mistakes)} (a move that costs ${toldThreshold(found.unit)} or more)`
       : ` · ${name} tells no points or chances, so no move has a cost`;
     accuracy.replaceChildren(
       make("strong", {}, `${found.accuracy.toFixed(1)}% accuracy`),
@@ -374,6 +383,8 @@ function verseOf(text) {
     throw new Error(`This is not a replay file of Octofold, and as one of 2048verse.com it is damaged: ${error.message}`);
   }
 }
+
+const toldMistakes = (count) => `${grouped(count)} ${count === 1 ? "mistake" : "mistakes"}`;
 
 const tooLarge = (name) => `${name} is larger than 512 MiB.`;
 
