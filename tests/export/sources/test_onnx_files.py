@@ -255,13 +255,15 @@ def test_action_values_of_any_size_decide_every_move(
     boards = lessons.boards[:2_000]
     scaled = weights * np.float32(size / np.ptp(np.eye(16)[boards].reshape(len(boards), -1) @ weights))
     onnx.save(linear_model(scaled), tmp_path / "values.onnx")
-    source = from_onnx(tmp_path / "values.onnx", hints_from_flags({"answers.kind": "action_values"}))
-    spread = measured_spread(source.description, source.evaluate, lessons.boards[2_000:4_000])
-    graph = FoldedGraph(fold(head(source.description, source.fp32, spread), "mean", 1))
     sums = np.eye(16)[boards].reshape(len(boards), -1) @ scaled.astype(np.float64)
     assert np.ptp(sums) <= 1.001 * size
     own = np.where(legal_moves(boards), sums, -np.inf).argmax(axis=1)
-    assert (graph.next_moves(boards) == own).all()
+    for scale in (1.0, 1000.0):  # which makes points of the values, and changes no move
+        flags = {"answers.kind": "action_values", "answers.scale": scale}
+        source = from_onnx(tmp_path / "values.onnx", hints_from_flags(flags))
+        spread = measured_spread(source.description, source.evaluate, lessons.boards[2_000:4_000])
+        graph = FoldedGraph(fold(head(source.description, source.fp32, spread), "mean", 1))
+        assert (graph.next_moves(boards) == own).all()
 
 
 def test_of_several_outputs_the_named_one_is_used(
