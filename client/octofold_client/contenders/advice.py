@@ -63,7 +63,7 @@ def served_adviser(client: Client, served: ServedModel) -> Adviser:
         answer = client.next_move(board, model=model, version=version)
         if not served.is_player:
             values = answer.probabilities.astype(np.float64)
-            votes = answer.votes if served.votes else None
+            votes = answer.votes if served.votes_decide else None
             return Advice(served.title, answer.move, values, PROBABILITY, votes)
         has_values = answer.values is not None and np.isfinite(answer.values).any()
         worth = answer.values.astype(np.float64) if answer.values is not None and has_values else None

@@ -43,8 +43,8 @@ class ServedModel:
         return self.version.card is not None and self.version.card.player is not None
 
     @property
-    def votes(self) -> bool:
-        """Whether the votes of its views decide, not their average; assumed of a network without a card."""
+    def votes_decide(self) -> bool:
+        """Whether the votes of its views decide, not their mean; assumed of a network without a card."""
         return self.version.card is None or self.version.card.decision_rule != "mean"
 
     @property

@@ -20,13 +20,7 @@ import grpc
 from google.rpc.code_pb2 import CANCELLED
 from grpc._cython import cygrpc  # type: ignore[attr-defined]  # private, so not in the stubs
 
-from octofold_server.grpc_transport.interface import (
-    CALL_BYTES,
-    YEAR_SECONDS,
-    Metadata,
-    nothing,
-    own_cpu_clock,
-)
+from octofold_server.grpc_transport.interface import CALL_BYTES, YEAR_SECONDS, Metadata, nothing
 from octofold_server.grpc_transport.methods import Begin, Methods
 from octofold_server.grpc_transport.unary import fail
 
@@ -178,6 +172,16 @@ class DirectRpc:
         self._forget(self)
         if on_over is not None:
             on_over()
+
+
+def own_cpu_clock() -> int | None:
+    """The clock of the CPU time of the calling thread; None where the system has none.
+
+    Only a thread that lives may be asked for its clock. Whoever reads it later gets an OSError at worst.
+    """
+    if hasattr(time, "pthread_getcpuclockid"):
+        return time.pthread_getcpuclockid(threading.get_ident())
+    return None
 
 
 class DirectServer:

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
@@ -23,16 +22,6 @@ Metadata = Sequence[tuple[str, str | bytes]]
 
 def nothing(*_: object) -> None:
     """Do nothing: the default callback of a call."""
-
-
-def own_cpu_clock() -> int | None:
-    """The clock of the CPU time of the calling thread; None where the system has none.
-
-    Only a thread that lives may be asked for its clock. Whoever reads it later gets an OSError at worst.
-    """
-    if hasattr(time, "pthread_getcpuclockid"):
-        return time.pthread_getcpuclockid(threading.get_ident())
-    return None
 
 
 class Rpc(Protocol):

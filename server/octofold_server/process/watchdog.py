@@ -110,11 +110,14 @@ class Watchdog:
                 self._accept_again(seconds)
                 if cpu_seconds - self._busy_since >= seconds / 2:
                     self._busy_since = cpu_seconds
-                    self._end_floods(lambda beats=beats: self._server.beats == beats)  # type: ignore[misc]
+                    self._end_floods(beats)
             except Exception:  # a stuck thread must still end the process
                 _log.exception("could not look for connections that keep gRPC")
 
-    def _end_floods(self, is_silent: Callable[[], bool]) -> None:
+    def _end_floods(self, beats: int) -> None:
+        def is_silent() -> bool:
+            return self._server.beats == beats
+
         ended = self._connections.end_greediest(FLOOD_BYTES, is_silent) if self._looks else []
         for client in ended:
             _log.warning(

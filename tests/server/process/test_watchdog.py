@@ -15,7 +15,8 @@ import grpc
 import pytest
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
-from octofold_server.grpc_transport.interface import Server, own_cpu_clock
+from octofold_server.grpc_transport.direct import own_cpu_clock
+from octofold_server.grpc_transport.interface import Server
 from octofold_server.process.watchdog import Watchdog
 from octofold_server.system.connections import Connections
 from support.attacks import Attack, Churn, Flood, priorities, small_pieces
