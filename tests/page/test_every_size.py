@@ -4,31 +4,22 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 from collections.abc import Callable
 
 import pytest
 from playwright.sync_api import Locator, expect
 from support.browsers import SIZES, Visit, screen
-from support.page_server import Server, Visitor
+from support.page_server import NOTEBOOK, Server, Visitor
 from support.replays import corner_games, write_result
-
-EXERCISE = {"board": "1100000000000000", "better": 3, "unit": "points", "judge": "j", "source": "a test"}
 
 
 @pytest.fixture(scope="module", autouse=True)
 def results(server: Server) -> None:
-    """Two results, and a judge whose card says that its probabilities are those of points."""
+    """Two results, and a judge that has values."""
     for name, count in (("corner", 4), ("others", 3)):
         folder = write_result(server.results / name, corner_games(count, seed=count), model=name)
         (folder / "result.json").write_text("{}")
-    judge = server.folder / "models" / "points" / "1"
-    shutil.copytree(server.folder / "models" / "small" / "1", judge)
-    card = json.loads((judge / "card.json").read_text())
-    card |= {"name": "points", "temperature": 100_000.0, "decision_rule": "mean"}
-    card["description"] = {"answers": {"kind": "afterstate_value"}}
-    (judge / "card.json").write_text(json.dumps(card))
-    server.reload()
+    server.add_judge()
 
 
 def opened(visit: Visit, tab: str) -> Locator:
@@ -85,7 +76,7 @@ def edits(visit: Visit) -> None:
 
 def practises(visit: Visit) -> None:
     """A wrong answer, and the next exercise."""
-    notebook = json.dumps({"format": "octofold-notebook-1", "exercises": [EXERCISE]})
+    notebook = json.dumps(NOTEBOOK)
     visit.run("(text) => localStorage.setItem('octofold.notebook', text)", notebook)
     tab = opened(visit, "practice")
     board = tab.locator(".stage > .board")

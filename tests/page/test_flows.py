@@ -10,7 +10,7 @@ import pytest
 from octofold_game.episodes import Episode
 from playwright.sync_api import Locator, expect
 from support.browsers import PHONE, SIZES, Visit, screen
-from support.page_server import Server, Visitor
+from support.page_server import NOTEBOOK, Server, Visitor
 from support.replays import corner_games, write_result
 
 LAPTOP = {"width": 1280, "height": 720}
@@ -20,19 +20,11 @@ TABS = {
     "replay": (".left .board", "Play"),
     "practice": (".left .board", "Show the answer"),
 }
-EXERCISE = {"board": "1100000000000000", "better": 3, "unit": "points", "judge": "j", "source": "a test"}
 
 
 @pytest.fixture(scope="module", autouse=True)
 def judge(server: Server) -> None:
-    """A model whose card says that its probabilities are those of points: `small` under another name."""
-    folder = server.folder / "models" / "points" / "1"
-    shutil.copytree(server.folder / "models" / "small" / "1", folder)
-    card = json.loads((folder / "card.json").read_text())
-    card |= {"name": "points", "temperature": 100_000.0, "decision_rule": "mean"}
-    card["description"] = {"answers": {"kind": "afterstate_value"}}
-    (folder / "card.json").write_text(json.dumps(card))
-    server.reload()
+    server.add_judge()
 
 
 @pytest.fixture(scope="module")
@@ -85,7 +77,7 @@ def test_a_small_phone_needs_no_sideways_scrolling(
 
 def with_exercise(visit: Visit) -> None:
     """Put an exercise into the notebook."""
-    notebook = json.dumps({"format": "octofold-notebook-1", "exercises": [EXERCISE]})
+    notebook = json.dumps(NOTEBOOK)
     visit.run("(text) => localStorage.setItem('octofold.notebook', text)", notebook)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,6 +17,13 @@ from support.browsers import Visit
 ROOT = Path(__file__).parents[2]
 TOKEN = "friend-of-the-house"
 ADMIN_TOKEN = "owner-of-the-house"
+NOTEBOOK = {
+    "format": "octofold-notebook-1",
+    "exercises": [
+        {"board": "1100000000000000", "better": 3, "unit": "points", "judge": "j", "source": "a test"}
+    ],
+}
+"""Of one exercise: a judge plays left."""
 
 
 class Visitor(Protocol):
@@ -40,6 +49,16 @@ class Server:
     @property
     def address(self) -> str:
         return f"http://127.0.0.1:{self.rest_port}"
+
+    def add_judge(self) -> None:
+        """Add `points`: the model `small` whose card says that its probabilities are those of points."""
+        folder = self.folder / "models" / "points" / "1"
+        shutil.copytree(self.folder / "models" / "small" / "1", folder)
+        card = json.loads((folder / "card.json").read_text())
+        card |= {"name": "points", "temperature": 100_000.0, "decision_rule": "mean"}
+        card["description"] = {"answers": {"kind": "afterstate_value"}}
+        (folder / "card.json").write_text(json.dumps(card))
+        self.reload()
 
     @property
     def target(self) -> str:
