@@ -1,4 +1,7 @@
-"""Floods of HTTP/2 that cost clients little and servers much, for tests and `bench/operation/attacks.py`."""
+"""Bytes that no honest client sends, and floods that cost clients little and servers much.
+
+For tests and `bench/operation/attacks.py`.
+"""
 
 from __future__ import annotations
 
@@ -45,6 +48,20 @@ _HEAD = header_block(
     ]
 )[1:]  # without the update: this client keeps its table
 _KEPT = b"\x40" + text_of(b"x-long") + text_of(b"a" * 3900)  # literal with indexing: entry 62 from now on
+
+
+def answer_to(sent: bytes, target: tuple[str, int]) -> bytes:
+    """All that a server answers to these bytes and their end; nothing if it ends the connection before."""
+    with socket.create_connection(target, timeout=60) as client:
+        try:
+            client.sendall(sent)
+            client.shutdown(socket.SHUT_WR)
+            return b"".join(iter(lambda: client.recv(65_536), b""))
+        except TimeoutError:
+            raise
+        except OSError:  # that it is reset, or that it is no longer connected, which is no ConnectionError
+            return b""
+
 
 Attack = Callable[[int], bytes]
 """The frames of the call on a stream."""

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import http.client
 import random
-import socket
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from queue import SimpleQueue
 from typing import Any
 
@@ -32,6 +32,7 @@ from octofold_server.protocols.open_inference.grpc_service import (
     OpenInferenceMethods,
 )
 from octofold_server.protocols.open_inference.rest_bodies import read_inference
+from support.attacks import answer_to
 from support.fuzzing import (
     AT_ONCE,
     BODIES,
@@ -275,21 +276,11 @@ def test_bytes_that_are_not_even_the_transport_leave_the_server_serving(
         b"GET /v2 HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n",
     ]
 
-    def send(sent: bytes) -> None:
-        with socket.create_connection(target, timeout=60) as client:
-            try:
-                client.sendall(sent)
-                client.shutdown(socket.SHUT_WR)
-                while client.recv(65_536):
-                    pass
-            except ConnectionError:
-                pass
-
     with ThreadPoolExecutor(8) as senders:
 
         @fuzzing(3)
         def fuzz(seed: int, raw: bytes) -> None:
-            list(senders.map(send, cases(seed, raw, seeds)))
+            list(senders.map(partial(answer_to, target=target), cases(seed, raw, seeds)))
 
         fuzz()
     connection = http.client.HTTPConnection("127.0.0.1", server.rest_port, timeout=60)
