@@ -17,7 +17,8 @@ from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Any
 
-from octofold_game.contract.model import TEMPERATURE, Card, CardError, Precision, read_card
+from octofold_game.contract.graph import TEMPERATURE
+from octofold_game.contract.model import Card, CardError, Precision, read_card
 from octofold_game.drawing.viewer import viewer_files
 from octofold_game.drawing.viewer.script import with_all_it_needs
 from octofold_server.web.about import described

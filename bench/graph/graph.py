@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import onnxruntime
 from numpy.typing import NDArray
-from octofold_game.contract.model import BOARDS
+from octofold_game.contract.graph import BOARDS
 from octofold_game.system.processors import cpu_name, usable_cores
 from octofold_server.backends.backend import Backend, Layout
 from octofold_server.backends.onnx_backend import onnx_lanes

@@ -22,7 +22,8 @@ import onnxruntime
 from fleet_model import STEP, Autoscaler, Course, Server, highest_rate, quantile_at, scaled
 from numpy.typing import NDArray
 from octofold_client.loadtest.boards import played_boards
-from octofold_game.contract.model import BOARDS, GRAPH_FILES
+from octofold_game.contract.graph import BOARDS
+from octofold_game.contract.model import GRAPH_FILES
 
 sys.path.append(str(Path(__file__).parents[1]))  # where the harness is
 

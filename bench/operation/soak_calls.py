@@ -21,7 +21,7 @@ import grpc
 import numpy as np
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from numpy.typing import NDArray
-from octofold_game.contract.model import BOARDS, MOVE
+from octofold_game.contract.graph import BOARDS, MOVE
 from octofold_proto import messages
 from octofold_proto.inference import grpc_service_pb2 as oip
 from octofold_proto.inference.grpc_service_pb2_grpc import GRPCInferenceServiceStub

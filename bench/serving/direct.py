@@ -16,7 +16,8 @@ from pathlib import Path
 import numpy as np
 import onnxruntime
 from numpy.typing import NDArray
-from octofold_game.contract.model import BOARDS, GRAPH_FILES, Precision
+from octofold_game.contract.graph import BOARDS
+from octofold_game.contract.model import GRAPH_FILES, Precision
 
 BATCHES = (1, 8, 16, 64)
 PRECISIONS: tuple[Precision, ...] = ("fp32", "int8")

@@ -24,7 +24,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from octofold_game.contract.model import BOARDS
+from octofold_game.contract.graph import BOARDS
 from octofold_server.config.options import Config
 from octofold_server.system.grpc_core import read_where_calls_are_awaited
 

@@ -30,7 +30,8 @@ import numpy as np
 from octofold_client.loadtest.boards import played_boards
 from octofold_client.loadtest.histogram import Histogram
 from octofold_client.rpc.local_server import LocalServer
-from octofold_game.contract.model import BOARDS, GRAPH_FILES, MOVE
+from octofold_game.contract.graph import BOARDS, MOVE
+from octofold_game.contract.model import GRAPH_FILES
 from octofold_proto.inference import grpc_service_pb2 as oip
 from octofold_proto.inference.grpc_service_pb2_grpc import GRPCInferenceServiceStub
 from octofold_proto.octofold.v1 import inference_pb2 as pb

@@ -18,7 +18,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch, Polygon
 from numpy.typing import NDArray
-from octofold_game.contract.model import BOARDS, MOVE, Card, Strength
+from octofold_game.contract.graph import BOARDS, MOVE
+from octofold_game.contract.model import Card, Strength
 from octofold_game.drawing.figures import DOTS_PER_INCH, percents, styled, write_above
 from octofold_game.drawing.palette import SERIES, TILE_COLORS, TILE_TEXT
 from octofold_game.rules import MOVE_NAMES

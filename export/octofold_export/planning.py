@@ -15,12 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import onnx
 from numpy.typing import NDArray
-from octofold_game.contract.model import (
-    Alternatives,
-    Evidence,
-    Precision,
-    Rule,
-)
+from octofold_game.contract.model import Alternatives, Evidence, Precision, Rule
 from octofold_players.expectimax.player import HeuristicExpectimaxPlayer
 
 from octofold_export.checks.recording import Report, play_boards, read_boards

@@ -15,7 +15,7 @@ import numpy as np
 import onnx
 import pytest
 from numpy.typing import NDArray
-from octofold_game.contract.model import BOARDS, OUTPUTS, Tensor
+from octofold_game.contract.graph import BOARDS, OUTPUTS, Tensor
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
 from octofold_server.backends.backend import Backend
 from octofold_server.backends.fakes import FakeBackend, RecordingBackend

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import onnx
-from octofold_game.contract.model import BOARDS, VALUE
+from octofold_game.contract.graph import BOARDS, VALUE
 from onnx import TensorProto, helper, numpy_helper
 
 

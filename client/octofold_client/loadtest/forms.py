@@ -17,7 +17,7 @@ import numpy as np
 from google.protobuf.message import Message
 from numpy.typing import NDArray
 from octofold_game.commands.options import whole_number
-from octofold_game.contract.model import BOARDS, MOVE
+from octofold_game.contract.graph import BOARDS, MOVE
 from octofold_proto import messages
 from octofold_proto.inference import grpc_service_pb2 as oip
 from octofold_proto.inference import grpc_service_pb2_grpc

@@ -11,7 +11,7 @@ import numpy as np
 import onnx
 import onnxruntime
 from numpy.typing import NDArray
-from octofold_game.contract.model import BOARDS, VALUE, VIEWS
+from octofold_game.contract.graph import BOARDS, VALUE, VIEWS
 from octofold_game.errors import first_line
 
 from octofold_export.errors import ExportError
@@ -23,7 +23,7 @@ _BATCH = 64  # boards a run; larger batches leave the processor's caches
 
 @dataclass(frozen=True)
 class Outputs:
-    """The outputs of a folded graph for N boards, under the names of `octofold_game.contract.model`."""
+    """The outputs of a folded graph for N boards, under the names of `octofold_game.contract.graph`."""
 
     move: NDArray[np.int8]
     probabilities: NDArray[np.float32]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from octofold_game.contract.model import LEGAL, MOVE, PROBABILITIES, VIEWS, VOTES, Rule
+from octofold_game.contract.graph import LEGAL, MOVE, PROBABILITIES, VIEWS, VOTES
+from octofold_game.contract.model import Rule
 from onnx import TensorProto
 
 from octofold_export.graph.builder import GraphBuilder

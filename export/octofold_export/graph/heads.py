@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from octofold_game.contract.model import TEMPERATURE
+from octofold_game.contract.graph import TEMPERATURE
 from octofold_game.symmetries import CELLS, MOVES
 
 from octofold_export.description.description import Description

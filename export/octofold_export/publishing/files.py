@@ -14,12 +14,10 @@ import numpy as np
 import onnx
 from msgspec.structs import replace
 from numpy.typing import NDArray
+from octofold_game.contract.graph import BOARDS, CONTRACT, OUTPUTS, Tensor
 from octofold_game.contract.model import (
-    BOARDS,
     CARD_FILE,
-    CONTRACT,
     GRAPH_FILES,
-    OUTPUTS,
     README_FILE,
     Card,
     CompactTablesPlaces,
@@ -28,7 +26,6 @@ from octofold_game.contract.model import (
     NoWorse,
     Precision,
     StageAgreement,
-    Tensor,
     encode_card,
     parse_card,
     tensor_file,

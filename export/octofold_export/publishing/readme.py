@@ -11,7 +11,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
-from octofold_game.contract.model import TEMPERATURE, Card, Parity, ServedPlayer, Strength
+from octofold_game.contract.graph import TEMPERATURE
+from octofold_game.contract.model import Card, Parity, ServedPlayer, Strength
 
 from octofold_export.description.description import Description
 

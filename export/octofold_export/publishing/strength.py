@@ -10,14 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
-from octofold_game.contract.model import (
-    Alternative,
-    Alternatives,
-    Card,
-    Interval,
-    PlayedPrecision,
-    Strength,
-)
+from octofold_game.contract.model import Alternative, Alternatives, Card, Interval, PlayedPrecision, Strength
 from octofold_game.contract.results import RESULT_SCHEMAS, EvaluationResult, read_result
 from octofold_game.contract.structures import StructureError
 

@@ -1,4 +1,4 @@
-"""The contract of a published model: its graph's tensors, its files, and the card that describes it.
+"""The contract of a published model: its files, and the card that describes it.
 
 A version of a model is a folder, REPOSITORY/NAME/VERSION. The export writes it; server, client, players and
 benches read it. What they must agree on stands here, once.
@@ -8,67 +8,15 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
 import msgspec
-import numpy as np
 
 from octofold_game.contract.structures import StructureError, structured
 from octofold_game.errors import OctofoldError
 from octofold_game.rules import LARGEST_EXPONENT
 from octofold_game.system.files import read_regular
-
-# The graph.
-
-CONTRACT = 1
-"""Version of the graph's inputs and outputs, which stands in the graph's metadata."""
-
-
-@dataclass(frozen=True)
-class Tensor:
-    """An input or an output of the graph, for any number N of boards."""
-
-    name: str
-    dtype: np.dtype[Any]
-    shape: tuple[int, ...]
-    """Behind the batch dimension; -1 stands for a size that differs from graph to graph."""
-
-
-BOARDS = Tensor("boards", np.dtype(np.uint8), (16,))
-"""The input `[N, 16]`: the exponents of the cells, row by row; 0 for an empty cell."""
-
-MOVE = Tensor("move", np.dtype(np.int8), ())
-"""`[N]`: 0 up, 1 right, 2 down, 3 left; -1 when no move is legal."""
-PROBABILITIES = Tensor("probabilities", np.dtype(np.float32), (4,))
-"""`[N, 4]`: 0 for illegal moves; their sum is 1, or 0 when no move is legal."""
-VOTES = Tensor("votes", np.dtype(np.uint8), (4,))
-"""`[N, 4]`: the number of views whose best legal move it is."""
-LEGAL = Tensor("legal", np.dtype(np.bool_), (4,))
-"""`[N, 4]`: whether the move is legal."""
-
-OUTPUTS = (MOVE, PROBABILITIES, VOTES, LEGAL)
-"""What every graph answers, in this order."""
-
-VIEWS = Tensor("views", np.dtype(np.float32), (-1, 4))
-"""`[N, V, 4]`, behind the others if the graph has it: each view's probabilities of the board's own moves."""
-
-VALUE = Tensor("value", np.dtype(np.float32), ())
-"""`[N]`, behind the others if the graph has it: the mean of a value head over the views."""
-
-VALUES = Tensor("values", np.dtype(np.float32), (4,))
-"""`[N, 4]`, of a player: as `Found.values` of `octofold_game.contract.searches`, in the card's unit."""
-DEPTH = Tensor("depth", np.dtype(np.uint8), ())
-"""`[N]`, of a player: how many moves deep it searched, as `Found.depth`."""
-POSITIONS = Tensor("positions", np.dtype(np.int64), ())
-"""`[N]`, of a player: how many boards and afterstates it visited."""
-
-SEARCH_OUTPUTS = (VALUES, DEPTH, POSITIONS)
-"""What a search answers in addition; a player without values lacks the first."""
-
-TEMPERATURE = 300.0
-"""Points that make a move e times as probable as another, unless the card says otherwise."""
 
 # The names of models and the files of a version.
 

@@ -34,7 +34,7 @@ class Evaluator(Protocol):
     """How many threads should ask it at the same time: the cores, or one for a GPU."""
 
     def __call__(self, output: str, boards: NDArray[np.uint8], /) -> NDArray[np.float32]:
-        """One of its outputs for boards `[N, 16]`, by its name in `octofold_game.contract.model`.
+        """One of its outputs for boards `[N, 16]`, by its name in `octofold_game.contract.graph`.
 
         On a CPU, the answer for a board does not depend on the others.
 

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 from octofold_game.commands.extras import install_command
-from octofold_game.contract.model import BOARDS, CARD_FILE, PROBABILITIES, VALUE, read_card
+from octofold_game.contract.graph import BOARDS, PROBABILITIES, VALUE
+from octofold_game.contract.model import CARD_FILE, read_card
 from octofold_game.contract.searches import padded
 from octofold_game.errors import first_line
 from octofold_game.system.processors import usable_cores

@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 from octofold_game.bitboards import OUTGROWN, count_empty, empty_cells, next_random, slide, unpack
 from octofold_game.compiling import njit
-from octofold_game.contract.model import PROBABILITIES, VALUE
+from octofold_game.contract.graph import PROBABILITIES, VALUE
 from octofold_game.contract.searches import Evaluator, Found, Limits
 from octofold_game.errors import OctofoldError
 from octofold_game.rules import check_boards, legal_moves

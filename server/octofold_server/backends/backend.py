@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from octofold_game.contract.model import MOVE, OUTPUTS
+from octofold_game.contract.graph import MOVE, OUTPUTS
 from octofold_game.contract.searches import Limits
 from octofold_game.errors import OctofoldError
 
@@ -31,7 +31,7 @@ class Asked(NamedTuple):
     """What the calls of a batch ask for, and what it may spend."""
 
     outputs: frozenset[str] = MOVE_ALONE
-    """By their names in `octofold_game.contract.model`. The move is always asked for."""
+    """By their names in `octofold_game.contract.graph`. The move is always asked for."""
     limits: Limits = NO_LIMITS
     """For searches. A network, whose batches are short, passes over them."""
 

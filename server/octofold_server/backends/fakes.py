@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from octofold_game.contract.model import LEGAL, PROBABILITIES, VOTES
+from octofold_game.contract.graph import LEGAL, PROBABILITIES, VOTES
 
 from octofold_server.backends.backend import EVERYTHING, Asked, Moves
 

@@ -14,7 +14,7 @@ from types import MappingProxyType
 import numpy as np
 import onnxruntime
 from numpy.typing import NDArray
-from octofold_game.contract.model import BOARDS, MOVE, OUTPUTS
+from octofold_game.contract.graph import BOARDS, MOVE, OUTPUTS
 from octofold_game.errors import first_line
 from octofold_game.rules import legal_moves
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import onnxruntime
 from numpy.typing import NDArray
-from octofold_game.contract.model import BOARDS, PROBABILITIES, VALUE
+from octofold_game.contract.graph import BOARDS, PROBABILITIES, VALUE
 from octofold_game.contract.searches import padded
 from octofold_proto.onnx import graph_pb2 as onnx
 

@@ -18,7 +18,7 @@ from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from octofold_game.contract.model import BOARDS, LEGAL, MOVE
+from octofold_game.contract.graph import BOARDS, LEGAL, MOVE
 from octofold_proto.onnx import graph_pb2 as onnx
 
 from octofold_server.backends.onnx_pruning import ancestors, keep_outputs, prune

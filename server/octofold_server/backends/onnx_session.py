@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import onnxruntime
-from octofold_game.contract.model import BOARDS, OUTPUTS, VALUE, VIEWS, Tensor
+from octofold_game.contract.graph import BOARDS, OUTPUTS, VALUE, VIEWS, Tensor
 from octofold_game.errors import first_line
 
 from octofold_server.backends.backend import BackendError, Layout, Tensors

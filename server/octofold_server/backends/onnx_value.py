@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import onnxruntime
 from numpy.typing import NDArray
-from octofold_game.contract.model import BOARDS, OUTPUTS, VALUE
+from octofold_game.contract.graph import BOARDS, OUTPUTS, VALUE
 from octofold_game.errors import first_line
 from octofold_proto.onnx import graph_pb2 as onnx
 

@@ -13,7 +13,7 @@ import struct
 
 import numpy as np
 from numpy.typing import NDArray
-from octofold_game.contract.model import BOARDS, LEGAL, VIEWS
+from octofold_game.contract.graph import BOARDS, LEGAL, VIEWS
 from octofold_game.errors import first_line
 
 from octofold_server.backends.backend import BackendError, Layout, Tensors

@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 from octofold_game.commands.extras import install_command
 from octofold_game.commands.suggestions import did_you_mean
-from octofold_game.contract.model import LEGAL, ServedPlayer
+from octofold_game.contract.graph import LEGAL
+from octofold_game.contract.model import ServedPlayer
 from octofold_game.contract.searches import GROUP, Evaluator, Limits, Search
 from octofold_game.errors import OctofoldError, first_line
 from octofold_game.rules import legal_moves

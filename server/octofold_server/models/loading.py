@@ -10,20 +10,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from octofold_game.contract.model import (
-    CARD_FILE,
-    DEPTH,
-    LEGAL,
-    MOVE,
-    OUTPUTS,
-    POSITIONS,
-    SEARCH_OUTPUTS,
-    VALUE,
-    Card,
-    GraphFile,
-    OtherVersion,
-    Precision,
-)
+from octofold_game.contract.graph import DEPTH, LEGAL, MOVE, OUTPUTS, POSITIONS, SEARCH_OUTPUTS, VALUE
+from octofold_game.contract.model import CARD_FILE, Card, GraphFile, OtherVersion, Precision
 from octofold_proto.errors import ModelError
 
 from octofold_server.backends.backend import Backend, BackendError, BackendFactory, Layout

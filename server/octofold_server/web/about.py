@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from octofold_game.contract.model import TEMPERATURE, Card, Precision
+from octofold_game.contract.graph import TEMPERATURE
+from octofold_game.contract.model import Card, Precision
 
 
 def described(

@@ -17,7 +17,8 @@ import msgspec
 import numpy as np
 from aiohttp import web
 from numpy.typing import NDArray
-from octofold_game.contract.model import VALUE, parse_card
+from octofold_game.contract.graph import VALUE
+from octofold_game.contract.model import parse_card
 from octofold_game.rules import MOVE_NAMES
 from octofold_proto.errors import InvalidRequest
 from octofold_proto.messages import CELLS

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from octofold_game.contract.model import TEMPERATURE, GraphFile
+from octofold_game.contract.graph import TEMPERATURE
+from octofold_game.contract.model import GraphFile
 from octofold_proto.errors import ModelError
 
 from octofold_server.backends.backend import BackendError, Layout

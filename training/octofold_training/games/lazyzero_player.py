@@ -13,7 +13,8 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from octofold_game.contract.model import CARD_FILE, PROBABILITIES
+from octofold_game.contract.graph import PROBABILITIES
+from octofold_game.contract.model import CARD_FILE
 from octofold_game.contract.searches import Evaluator, Limits, Option
 from octofold_game.errors import OctofoldError
 from octofold_game.rules import LARGEST_EXPONENT, legal_moves

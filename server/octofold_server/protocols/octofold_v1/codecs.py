@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from octofold_game.contract.model import PROBABILITIES, SEARCH_OUTPUTS, VALUE, VOTES
+from octofold_game.contract.graph import PROBABILITIES, SEARCH_OUTPUTS, VALUE, VOTES
 from octofold_proto.errors import InvalidRequest
 from octofold_proto.messages import (
     CELLS,

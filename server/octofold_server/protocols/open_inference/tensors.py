@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from octofold_game.contract import model
+from octofold_game.contract import graph
 from octofold_proto.errors import InvalidRequest
 from octofold_proto.messages import CELLS
 
@@ -34,13 +34,13 @@ class TensorSpec(NamedTuple):
 _DATATYPES = {"uint8": "UINT8", "int8": "INT8", "int64": "INT64", "float32": "FP32", "bool": "BOOL"}
 
 
-def _spec(tensor: model.Tensor) -> TensorSpec:
+def _spec(tensor: graph.Tensor) -> TensorSpec:
     datatype, dtype = _DATATYPES[tensor.dtype.name], tensor.dtype.newbyteorder("<")
     return TensorSpec(tensor.name, datatype, dtype, tensor.shape)
 
 
-BOARDS = _spec(model.BOARDS)
-OUTPUTS = {tensor.name: _spec(tensor) for tensor in (*model.OUTPUTS, *model.SEARCH_OUTPUTS, model.VALUE)}
+BOARDS = _spec(graph.BOARDS)
+OUTPUTS = {tensor.name: _spec(tensor) for tensor in (*graph.OUTPUTS, *graph.SEARCH_OUTPUTS, graph.VALUE)}
 """The outputs of all models."""
 
 _FIELDS = dict(zip(OUTPUTS, Moves._fields, strict=True))
