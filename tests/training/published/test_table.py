@@ -25,8 +25,9 @@ from octofold_training.errors import TrainingError
 from octofold_training.games.playing import NetworkPlayer, play
 from octofold_training.networks.build import build, count_weights
 from octofold_training.published.comparison import extrapolate, write_report
+from octofold_training.published.results import Result
 from octofold_training.published.rows import ROWS, TILES, Row
-from octofold_training.published.table import OutOfTime, Result, Table, TableOptions, board_cost, stages
+from octofold_training.published.table import OutOfTime, Table, TableOptions, board_cost, stages
 from octofold_training.run.folders import alone_in
 
 SMALL = {"kind": "mlp", "dense": [8], "exponents": 16}

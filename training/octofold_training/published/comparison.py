@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -14,8 +15,8 @@ from matplotlib.figure import Figure
 from octofold_game.drawing.figures import save
 from octofold_game.system.files import whole_file, write_text
 
+from octofold_training.published.results import Result
 from octofold_training.published.rows import ROWS, TILES
-from octofold_training.published.table import Result, as_json
 
 PUBLISHED_POSITIONS = 6e8
 _LEAST_POINTS = 4
@@ -27,7 +28,7 @@ def write_report(results: Sequence[Result], folder: Path) -> str:
     """Write `table.md`, `results.json`, `results.csv` and `scores.png`; returns the Markdown."""
     text = markdown(results)
     write_text(folder / "table.md", text)
-    write_text(folder / "results.json", as_json(results))
+    write_text(folder / "results.json", json.dumps([asdict(result) for result in results], indent=2) + "\n")
     _write_csv(results, folder / "results.csv")
     _draw(results, folder / "scores.png")
     return text
