@@ -18,7 +18,7 @@ import torch
 from numpy.typing import NDArray
 from octofold_game.bitboards import unpack
 from octofold_players.ntuple.network import NTupleNetwork
-from octofold_players.ntuple.search import expected_values
+from octofold_players.ntuple.player import NTupleSearch
 from octofold_training import checkpoints
 from octofold_training.games.positions import PositionPool
 from octofold_training.learners.distil import LARGEST_REGRET
@@ -57,9 +57,9 @@ def main() -> None:
         pool.advance(values.argmax(axis=1).astype(np.int8), moves_of_student(pool.batch(), values))
 
     boards = pool.batch()
-    labels = {depth: expected_values(teacher, boards, depth) for depth in DEPTHS}
+    labels = {depth: NTupleSearch(teacher, depth).values(boards) for depth in DEPTHS}
     players = {f"labels {depth} deep": labels[depth].argmax(axis=1) for depth in DEPTHS[:-1]}
-    players["the student"] = moves_of_student(boards, labels[1])
+    players["the student"] = moves_of_student(boards, labels[1].astype(np.float32))
     half = options.games // 2
     places = {"the teacher's boards": slice(half), "the student's boards": slice(half, None)}
     rows, figures = [], {}

@@ -26,7 +26,7 @@ import numpy as np
 import psutil
 import torch
 from octofold_players.ntuple.network import NTupleNetwork
-from octofold_players.ntuple.search import expected_values
+from octofold_players.ntuple.player import NTupleSearch
 from octofold_training.games.positions import PositionPool
 from octofold_training.learners.distil import Distillation, DistilOptions
 from octofold_training.learners.ntuple_td import NTupleLearner, NTupleOptions
@@ -81,7 +81,7 @@ def main() -> None:
         ALONE: lambda: _passes(run.network, run.micro_batches or run.network, batch),
         f"labels of {LABELS:,} boards, ms": lambda: _ms(lambda: teacher.action_values(boards)),
         f"labels of {LABELS:,} boards, two moves deep, ms": lambda: _ms(
-            lambda: expected_values(teacher, boards, depth=2), times=2
+            lambda: NTupleSearch(teacher, depth=2).values(boards), times=2
         ),
         STEPPING: lambda: _stepping_ms(run.pool, teacher),
     }

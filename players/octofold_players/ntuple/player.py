@@ -18,7 +18,7 @@ from octofold_players.endgame.tables import EndgameTable, load_tables, read_tabl
 from octofold_players.local_player import ValuePlayer, card_options, check_option
 from octofold_players.ntuple.compact_tables import is_compact
 from octofold_players.ntuple.network import NTupleNetwork
-from octofold_players.ntuple.search import expected_values, search_boards
+from octofold_players.ntuple.search import search_boards
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class NTuplePlayer(ValuePlayer):
         return self._search.find_packed(boards, Limits()).moves if self.endgames else super()._choose(boards)
 
     def _values(self, boards: NDArray[np.uint64]) -> NDArray[np.float64]:
-        return expected_values(self.network, boards, self.depth).astype(np.float64)
+        return self._search.values(boards)
 
     def _trained(self) -> Iterable[NDArray[np.generic]]:
         yield from (np.array(self.network.tuples, np.int64), self.network.values)

@@ -10,46 +10,14 @@ is exact. No board counts less than 0, whatever the network says: points are not
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from octofold_game.bitboards import OUTGROWN, POINTS, count_empty, slide
 from octofold_game.compiling import njit
 from octofold_game.spawns import CHANCE_OF_FOUR, CHANCE_OF_TWO
 
-from octofold_players.compiled.endings import new_state, visit
-from octofold_players.compiled.spread import numba_threads, spread_parts
-from octofold_players.ntuple.network import NTupleNetwork, fetch_afterstates, move_value
+from octofold_players.compiled.endings import visit
+from octofold_players.ntuple.network import fetch_afterstates, move_value
 
 _U = np.uint64
-EVERY_MOVE = np.arange(4)
-
-
-def expected_values(network: NTupleNetwork, boards: NDArray[np.uint64], depth: int) -> NDArray[np.float32]:
-    """The expected value of each move on 64-bit boards `[N]`: `[N, 4]`, `-inf` for illegal moves.
-
-    The search uses all of numba's threads. Each level of depth costs about a hundred times the one before.
-    """
-    if depth == 1:
-        return network.action_values(boards)
-    values = np.empty((len(boards), 4), np.float32)
-    depths = np.full(len(boards), depth, np.uint8)
-
-    def fill(start: int, end: int) -> None:
-        of = slice(start, end)
-        searched, positions = np.zeros(end - start, np.uint8), np.zeros(end - start, np.int64)
-        search_boards(
-            boards[of],
-            depths[of],
-            EVERY_MOVE,
-            network.values,
-            network.layout,
-            values[of],
-            searched,
-            positions,
-            new_state(),
-        )
-
-    spread_parts(fill, len(boards), numba_threads())
-    return values
 
 
 @njit(cache=True, nogil=True)

@@ -7,8 +7,7 @@ import pytest
 from octofold_game import rules
 from octofold_game.bitboards import pack
 from octofold_players.ntuple.network import NTupleNetwork
-from octofold_players.ntuple.player import NTuplePlayer
-from octofold_players.ntuple.search import expected_values
+from octofold_players.ntuple.player import NTuplePlayer, NTupleSearch
 
 TUPLES = ((0, 1, 2, 3), (1, 2, 5, 6))
 
@@ -54,14 +53,14 @@ def _by_definition(network: NTupleNetwork, board: np.ndarray, depth: int) -> lis
 def test_values_match_the_definition(network: NTupleNetwork, depth: int) -> None:
     boards = _boards()
     expected = [_by_definition(network, board, depth) for board in boards]
-    np.testing.assert_allclose(expected_values(network, pack(boards), depth), expected, rtol=1e-5)
+    np.testing.assert_allclose(NTupleSearch(network, depth).values(pack(boards)), expected, rtol=1e-5)
 
 
 def test_depth_three_looks_further_than_two(network: NTupleNetwork) -> None:
     board = np.array([1, 2, 3, 4, 2, 3, 4, 5, 3, 4, 5, 6, 4, 5, 1, 1], np.uint8)
     expected = _by_definition(network, board, 3)
-    np.testing.assert_allclose(expected_values(network, pack(board[None]), 3)[0], expected, rtol=1e-5)
-    assert not np.allclose(expected_values(network, pack(board[None]), 2)[0], expected)
+    np.testing.assert_allclose(NTupleSearch(network, 3).values(pack(board[None]))[0], expected, rtol=1e-5)
+    assert not np.allclose(NTupleSearch(network, 2).values(pack(board[None]))[0], expected)
 
 
 def test_the_player_plays_legal_moves_and_ends_with_the_game(network: NTupleNetwork, tmp_path: Path) -> None:

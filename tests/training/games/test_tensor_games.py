@@ -7,7 +7,7 @@ import pytest
 import torch
 from octofold_game.bitboards import pack
 from octofold_players.ntuple.network import NTupleNetwork
-from octofold_players.ntuple.search import expected_values
+from octofold_players.ntuple.player import NTupleSearch
 from octofold_training.games.environment import MoveTable
 from octofold_training.games.tensor_pool import TensorPool
 from octofold_training.games.tensor_teacher import TensorTeacher
@@ -42,7 +42,7 @@ def test_moves_are_worth_what_the_network_says(teacher: NTupleNetwork, stages: t
 def test_two_moves_deep_they_are_worth_what_the_search_finds(teacher: NTupleNetwork) -> None:
     boards = _boards(300)
     found = TensorTeacher(teacher, CPU).action_values(torch.from_numpy(boards), depth=2)
-    np.testing.assert_allclose(found, expected_values(teacher, pack(boards), 2), rtol=1e-4, atol=0.1)
+    np.testing.assert_allclose(found, NTupleSearch(teacher, 2).values(pack(boards)), rtol=1e-4, atol=0.1)
 
 
 def test_tuples_of_six_cells_are_numbered_exactly() -> None:

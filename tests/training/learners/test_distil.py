@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 from octofold_players.ntuple.network import NTupleNetwork
-from octofold_players.ntuple.search import expected_values
+from octofold_players.ntuple.player import NTupleSearch
 from octofold_training import checkpoints, cli
 from octofold_training.checkpoints import Checkpoint, CheckpointError
 from octofold_training.errors import TrainingError
@@ -103,7 +103,7 @@ def test_a_share_of_the_labels_looks_two_moves_ahead(teacher: NTupleNetwork) -> 
     run.warm_up()
     boards = run.pool.batch()
     labels = run._labels(boards)
-    is_deep = (labels == expected_values(teacher, boards, depth=2)).all(axis=1)
+    is_deep = (labels == NTupleSearch(teacher, depth=2).values(boards)).all(axis=1)
     is_plain = (labels == teacher.action_values(boards)).all(axis=1)
     assert (is_deep | is_plain).all()
     assert is_deep.mean() == pytest.approx(0.25, abs=0.1)

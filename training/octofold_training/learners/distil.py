@@ -19,7 +19,7 @@ from octofold_game.bitboards import unpack
 from octofold_game.commands.options import option
 from octofold_game.symmetries import CELLS, MOVES
 from octofold_players.ntuple.network import NTupleNetwork
-from octofold_players.ntuple.search import expected_values
+from octofold_players.ntuple.player import NTupleSearch
 from torch import Tensor, nn
 
 from octofold_training.errors import TrainingError
@@ -118,7 +118,7 @@ class Distillation(PooledRun[DistilOptions, StudentProgress]):
         values = self._teacher.action_values(boards)
         if self.options.deep_share:
             deep = self._random.random(len(boards)) < self.options.deep_share
-            values[deep] = expected_values(self._teacher, boards[deep], depth=2)
+            values[deep] = NTupleSearch(self._teacher, depth=2).values(boards[deep])
         return values
 
     def _temperatures(self, boards: NDArray[np.uint64], values: NDArray[np.float32]) -> Tensor:
