@@ -114,11 +114,11 @@ def newest_of(source: Path, models: Path) -> str:
 def clear_boards(target: str, seed: int) -> tuple[NDArray[np.uint8], NDArray[np.int8]]:
     """Boards `[N, 16]` of games for which the idle server has a clear move, and these moves `[N]`."""
     boards = played_boards(LARGEST_EXPONENT, BOARDS, seed)
-    request = pb.NextMovesRequest(boards=messages.boards_to_bytes(boards), with_votes=True)
+    request = pb.NextMovesRequest(boards=messages.BOARDS.write(boards), with_votes=True)
     with closing(grpc.insecure_channel(target)) as channel:
         reply = OctofoldServiceStub(channel).NextMoves(request, timeout=60)
-    moves = messages.moves_from_bytes(reply.moves, len(boards))
-    votes = np.sort(messages.votes_from_bytes(reply.votes, len(boards)).astype(int), axis=1)
+    moves = messages.MOVES.read(reply.moves, len(boards))
+    votes = np.sort(messages.VOTES.read(reply.votes, len(boards)).astype(int), axis=1)
     clear = votes[:, 3] - votes[:, 2] >= CLEAR_VOTES
     return boards[clear], moves[clear]
 

@@ -100,7 +100,7 @@ class Caller:
 
     def packed(self, rows: NDArray[np.intp]) -> pb.NextMovesRequest:
         """The request for these boards."""
-        boards = messages.boards_to_bytes(self.target.boards[rows])
+        boards = messages.BOARDS.write(self.target.boards[rows])
         return pb.NextMovesRequest(model=self.target.model, boards=boards)
 
     def check(self, rows: NDArray[np.intp], moves: Any) -> None:
@@ -132,7 +132,7 @@ def packed(caller: Caller) -> str:
     """A NextMoves call."""
     rows = caller.some()
     reply = OctofoldServiceStub(caller.connect()).NextMoves(caller.packed(rows), timeout=CALL_SECONDS)
-    caller.check(rows, messages.moves_from_bytes(reply.moves, len(rows)))
+    caller.check(rows, messages.MOVES.read(reply.moves, len(rows)))
     return "OK"
 
 
@@ -156,7 +156,7 @@ def stream(caller: Caller) -> str:
             raise WrongAnswer(f"the stream refused a valid message: {reply.error.message}")
         else:
             rows = asked[reply.id]
-            caller.check(rows, messages.moves_from_bytes(reply.response.moves, len(rows)))
+            caller.check(rows, messages.MOVES.read(reply.response.moves, len(rows)))
     if len(seen) != len(requests):
         raise WrongAnswer(f"the stream answered {len(seen)} of {len(requests)} messages")
     return "OK"
@@ -168,7 +168,7 @@ def open_inference(caller: Caller) -> str:
     request = oip.ModelInferRequest(model_name=caller.target.model)
     request.inputs.add(name=BOARDS.name, datatype="UINT8", shape=[len(rows), 16])
     request.outputs.add(name=MOVE.name)
-    request.raw_input_contents.append(messages.boards_to_bytes(caller.target.boards[rows]))
+    request.raw_input_contents.append(messages.BOARDS.write(caller.target.boards[rows]))
     reply = GRPCInferenceServiceStub(caller.connect()).ModelInfer(request, timeout=CALL_SECONDS)
     caller.check(rows, np.frombuffer(reply.raw_output_contents[0], np.int8))
     return "OK"
@@ -182,7 +182,7 @@ def open_inference_stream(caller: Caller) -> str:
         request = oip.ModelInferRequest(model_name=caller.target.model, id=str(number))
         request.inputs.add(name=BOARDS.name, datatype="UINT8", shape=[len(rows), 16])
         request.outputs.add(name=MOVE.name)
-        request.raw_input_contents.append(messages.boards_to_bytes(caller.target.boards[rows]))
+        request.raw_input_contents.append(messages.BOARDS.write(caller.target.boards[rows]))
         requests.append(request)
     replies = GRPCInferenceServiceStub(caller.connect()).ModelStreamInfer(
         iter(requests), timeout=CALL_SECONDS

@@ -10,11 +10,10 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from octofold_proto.messages import (
     DIRECTIONS,
+    MOVES,
+    PROBABILITIES,
+    VOTES,
     move_of_direction,
-    moves_from_bytes,
-    probabilities_from_bytes,
-    probabilities_to_bytes,
-    votes_from_bytes,
 )
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 
@@ -23,26 +22,26 @@ COUNTS = st.integers(1, 50)
 
 @given(COUNTS.flatmap(lambda n: arrays.arrays(np.int8, n, elements=st.integers(-1, 3))))
 def test_moves_survive_the_wire(moves: NDArray[np.int8]) -> None:
-    np.testing.assert_array_equal(moves_from_bytes(moves.tobytes(), len(moves)), moves)
+    np.testing.assert_array_equal(MOVES.read(moves.tobytes(), len(moves)), moves)
 
 
 @given(COUNTS.flatmap(lambda n: arrays.arrays(np.float32, (n, 4), elements=st.floats(0, 1, width=32))))
 def test_probabilities_survive_the_wire_from_any_byte_order(probabilities: NDArray[np.float32]) -> None:
     for order in "<>":
-        packed = probabilities_to_bytes(probabilities.astype(f"{order}f4"))
-        np.testing.assert_array_equal(probabilities_from_bytes(packed, len(probabilities)), probabilities)
+        packed = PROBABILITIES.write(probabilities.astype(f"{order}f4"))
+        np.testing.assert_array_equal(PROBABILITIES.read(packed, len(probabilities)), probabilities)
 
 
 @given(COUNTS.flatmap(lambda n: arrays.arrays(np.uint8, (n, 4))))
 def test_votes_survive_the_wire(votes: NDArray[np.uint8]) -> None:
-    np.testing.assert_array_equal(votes_from_bytes(votes.tobytes(), len(votes)), votes)
+    np.testing.assert_array_equal(VOTES.read(votes.tobytes(), len(votes)), votes)
 
 
 def test_a_reply_of_the_wrong_length_is_refused() -> None:
     with pytest.raises(ValueError, match="3 bytes for 4 boards"):
-        moves_from_bytes(bytes(3), 4)
+        MOVES.read(bytes(3), 4)
     with pytest.raises(ValueError, match="16 bytes for 2 boards"):
-        probabilities_from_bytes(bytes(16), 2)
+        PROBABILITIES.read(bytes(16), 2)
 
 
 def test_directions_are_the_moves_counted_from_one() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 from grpc_health.v1 import health_pb2
-from octofold_proto.messages import boards_to_bytes, moves_from_bytes
+from octofold_proto.messages import BOARDS, MOVES
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
 
@@ -20,8 +20,8 @@ def boards_of(count: int, seed: int = 0) -> np.ndarray:
 
 
 def ask(stub: OctofoldServiceStub, boards: np.ndarray, **fields: Any) -> np.ndarray:
-    reply = stub.NextMoves(pb.NextMovesRequest(boards=boards_to_bytes(boards), **fields))
-    return moves_from_bytes(reply.moves, len(boards))
+    reply = stub.NextMoves(pb.NextMovesRequest(boards=BOARDS.write(boards), **fields))
+    return MOVES.read(reply.moves, len(boards))
 
 
 def ask_until_refused(stub: OctofoldServiceStub) -> None:

@@ -297,24 +297,24 @@ def _one_move(answer: pb.NextMoveResponse, _n: int) -> Moves:
 
 
 def _many_boards(to: Destination, boards: Boards) -> pb.NextMovesRequest:
-    return pb.NextMovesRequest(model=to.model, version=to.version, boards=messages.boards_to_bytes(boards))
+    return pb.NextMovesRequest(model=to.model, version=to.version, boards=messages.BOARDS.write(boards))
 
 
 def _many_moves(answer: pb.NextMovesResponse, n: int) -> Moves:
-    return messages.moves_from_bytes(answer.moves, n)
+    return messages.MOVES.read(answer.moves, n)
 
 
 def _boards_tensor(to: Destination, boards: Boards) -> oip.ModelInferRequest:
     question = oip.ModelInferRequest(model_name=to.model, model_version=to.version)
     question.inputs.add(name=BOARDS.name, datatype="UINT8", shape=boards.shape)
     question.outputs.add(name=MOVE.name)
-    question.raw_input_contents.append(messages.boards_to_bytes(boards))
+    question.raw_input_contents.append(messages.BOARDS.write(boards))
     return question
 
 
 def _move_tensor(answer: oip.ModelInferResponse, n: int) -> Moves:
     (raw,) = answer.raw_output_contents
-    return messages.moves_from_bytes(raw, n)
+    return messages.MOVES.read(raw, n)
 
 
 def _fitting(moves: Callable[[Any, int], Moves], answer: Any, n: int) -> Moves:

@@ -177,7 +177,7 @@ class Calls:
         request = pb.NextMovesRequest(
             model=self.model,
             version=self.version,
-            boards=messages.boards_to_bytes(checked),
+            boards=messages.BOARDS.write(checked),
             with_probabilities=with_probabilities,
             with_search=with_probabilities,
             with_value=with_value,
@@ -278,7 +278,7 @@ def answers_of(response: pb.NextMovesResponse, n: int) -> list[NextMove]:
     """
     many = _parse_next_moves(response, n, with_probabilities=True)
     try:
-        votes = repeat(_NO_VOTES) if many.depth is not None else messages.votes_from_bytes(response.votes, n)
+        votes = repeat(_NO_VOTES) if many.depth is not None else messages.VOTES.read(response.votes, n)
     except ValueError as error:
         raise _misfit(error) from None
     probabilities = repeat(_NO_PROBABILITIES) if many.probabilities is None else many.probabilities
@@ -304,16 +304,16 @@ def _parse_next_moves(response: pb.NextMovesResponse, n: int, with_probabilities
     """What a response holds: if asked, a network has probabilities, and a player has depth and positions."""
     probabilities = values = depth = positions = value = None
     try:
-        moves = messages.moves_from_bytes(response.moves, n)
+        moves = messages.MOVES.read(response.moves, n)
         if response.depth:
-            depth = messages.depth_from_bytes(response.depth, n)
-            positions = messages.positions_from_bytes(response.positions, n)
+            depth = messages.DEPTH.read(response.depth, n)
+            positions = messages.POSITIONS.read(response.positions, n)
             if response.values:
-                values = messages.values_from_bytes(response.values, n)
+                values = messages.VALUES.read(response.values, n)
         elif with_probabilities:
-            probabilities = messages.probabilities_from_bytes(response.probabilities, n)
+            probabilities = messages.PROBABILITIES.read(response.probabilities, n)
         if response.value:
-            value = messages.board_values_from_bytes(response.value, n)
+            value = messages.VALUE.read(response.value, n)
     except ValueError as error:
         raise _misfit(error) from None
     return NextMoves(

@@ -9,14 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from octofold_game.contract.graph import PROBABILITIES, SEARCH_OUTPUTS, VALUE, VOTES
+from octofold_proto import messages
 from octofold_proto.errors import InvalidRequest
-from octofold_proto.messages import (
-    CELLS,
-    DIRECTIONS,
-    positions_to_bytes,
-    probabilities_to_bytes,
-    values_to_bytes,
-)
+from octofold_proto.messages import CELLS, DIRECTIONS
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 
 from octofold_server.admission.admission import AcceptedCall
@@ -161,7 +156,7 @@ def _response(message: pb.NextMovesRequest, call: AcceptedCall) -> pb.NextMovesR
     answer = call.answer
     moves, probabilities, votes = answer.moves, b"", b""
     if message.with_probabilities and moves.probabilities is not None:
-        probabilities = probabilities_to_bytes(moves.probabilities)
+        probabilities = messages.PROBABILITIES.write(moves.probabilities)
     if message.with_votes and moves.votes is not None:
         votes = moves.votes.tobytes()
     response = pb.NextMovesResponse(
@@ -174,9 +169,9 @@ def _response(message: pb.NextMovesRequest, call: AcceptedCall) -> pb.NextMovesR
         inference_us=round(answer.inference_seconds * 1e6),
     )
     if message.with_value and moves.value is not None:
-        response.value = values_to_bytes(moves.value)
+        response.value = messages.VALUE.write(moves.value)
     if message.with_search and moves.depth is not None and moves.positions is not None:
-        response.depth, response.positions = moves.depth.tobytes(), positions_to_bytes(moves.positions)
+        response.depth, response.positions = moves.depth.tobytes(), messages.POSITIONS.write(moves.positions)
         if moves.values is not None:
-            response.values = values_to_bytes(moves.values)
+            response.values = messages.VALUES.write(moves.values)
     return response

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from octofold_game.rules import BoardError, check_boards
-from octofold_proto.messages import boards_to_bytes
+from octofold_proto.messages import BOARDS
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_server.protocols.octofold_v1.codecs import NextMove, NextMoves
 
@@ -26,7 +26,7 @@ def many(packed: bytes) -> Any:
 
 @given(st.integers(1, 50).flatmap(lambda n: arrays.arrays(np.uint8, (n, 16), elements=st.integers(0, 17))))
 def test_boards_survive_the_wire(boards: NDArray[np.uint8]) -> None:
-    np.testing.assert_array_equal(many(boards_to_bytes(boards)), boards)
+    np.testing.assert_array_equal(many(BOARDS.write(boards)), boards)
     np.testing.assert_array_equal(one(boards[0].tolist()), boards[:1])
 
 

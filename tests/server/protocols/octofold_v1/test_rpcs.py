@@ -9,13 +9,7 @@ import grpc
 import numpy as np
 import pytest
 from octofold_proto.errors import BackendFailed, QueueFull, UnknownModel
-from octofold_proto.messages import (
-    boards_to_bytes,
-    move_of_direction,
-    moves_from_bytes,
-    probabilities_from_bytes,
-    votes_from_bytes,
-)
+from octofold_proto.messages import MOVES, PROBABILITIES, VOTES, move_of_direction
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.status import error_of, status_of_call
 from octofold_server.backends.backend import MOVE_ALONE
@@ -28,7 +22,7 @@ BOARDS = np.random.default_rng(7).integers(1, 12, (40, 16), dtype=np.uint8)
 
 
 def packed(boards: np.ndarray, **fields: Any) -> pb.NextMovesRequest:
-    return pb.NextMovesRequest(boards=boards_to_bytes(boards), **fields)
+    return pb.NextMovesRequest(boards=boards.tobytes(), **fields)
 
 
 def domain_error(error: grpc.aio.AioRpcError) -> Exception:
@@ -65,9 +59,9 @@ async def test_next_moves_answers_every_board_in_order(serve_backend: ServeBacke
     async with serve_backend(FakeBackend(), lanes=2) as stub:
         reply = await stub.NextMoves(packed(BOARDS, with_probabilities=True))
         expected = fake_moves(BOARDS)
-        np.testing.assert_array_equal(moves_from_bytes(reply.moves, len(BOARDS)), expected.moves)
+        np.testing.assert_array_equal(MOVES.read(reply.moves, len(BOARDS)), expected.moves)
         np.testing.assert_array_equal(
-            probabilities_from_bytes(reply.probabilities, len(BOARDS)), expected.probabilities
+            PROBABILITIES.read(reply.probabilities, len(BOARDS)), expected.probabilities
         )
         assert (reply.model, reply.version) == ("fake", "1")
 
@@ -80,7 +74,7 @@ async def test_probabilities_and_votes_are_sent_only_when_asked_for(serve_backen
         assert backend.asked[-1].outputs == MOVE_ALONE
         reply = await stub.NextMoves(packed(BOARDS, with_votes=True))
         assert reply.probabilities == b""
-        np.testing.assert_array_equal(votes_from_bytes(reply.votes, len(BOARDS)), fake_moves(BOARDS).votes)
+        np.testing.assert_array_equal(VOTES.read(reply.votes, len(BOARDS)), fake_moves(BOARDS).votes)
 
 
 async def test_a_game_that_is_over_is_an_answer_and_not_an_error(serve_backend: ServeBackend) -> None:
@@ -210,7 +204,7 @@ async def test_one_client_leaves_mid_batch_and_its_batch_mates_get_the_right_ans
         for number in (0, 2):
             reply = await calls[number]
             expected = fake_moves(parts[number]).moves
-            np.testing.assert_array_equal(moves_from_bytes(reply.moves, len(parts[number])), expected)
+            np.testing.assert_array_equal(MOVES.read(reply.moves, len(parts[number])), expected)
         await holding
         assert [len(batch) for batch in backend.batches] == [20]
 
@@ -251,7 +245,7 @@ async def test_a_stream_answers_every_message_by_its_id(serve_backend: ServeBack
         assert len(answers) == 300
         for number, answer in answers.items():
             expected = fake_moves(BOARDS[: number % 40 + 1]).moves
-            np.testing.assert_array_equal(moves_from_bytes(answer.response.moves, len(expected)), expected)
+            np.testing.assert_array_equal(MOVES.read(answer.response.moves, len(expected)), expected)
 
 
 async def test_a_stream_answers_as_ready_and_not_in_order(serve_backend: ServeBackend) -> None:
