@@ -31,8 +31,8 @@ from octofold_server.protocols.octofold_v1.service import SERVICE as OCTOFOLD
 from octofold_server.protocols.octofold_v1.service import OctofoldMethods
 from octofold_server.protocols.open_inference.grpc_service import SERVICE as OPEN_INFERENCE
 from octofold_server.protocols.open_inference.grpc_service import (
-    OpenInferenceDescriptions,
     OpenInferenceMethods,
+    add_descriptions,
 )
 from octofold_server.protocols.open_inference.operations import OpenInference
 from octofold_server.protocols.reflection import Reflection
@@ -196,7 +196,7 @@ def _methods(
     idle_seconds = config.stream_idle or math.inf
     OctofoldMethods(admission, aside, idle_seconds).add_to(methods)
     OpenInferenceMethods(admission, idle_seconds).add_to(methods)
-    OpenInferenceDescriptions(admission, operations, aside, slow).add_to(methods)
+    add_descriptions(methods, admission, operations, aside, slow)
     HealthMethods(health, admission).add_to(methods)
     if config.reflection:
         Reflection((*SERVICES, HEALTH), admission).add_to(methods)

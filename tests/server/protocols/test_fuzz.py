@@ -28,8 +28,8 @@ from octofold_server.backends.fakes import FakeBackend
 from octofold_server.grpc_transport.aside import Aside
 from octofold_server.protocols.octofold_v1.service import OctofoldMethods
 from octofold_server.protocols.open_inference.grpc_service import (
-    OpenInferenceDescriptions,
     OpenInferenceMethods,
+    add_descriptions,
 )
 from octofold_server.protocols.open_inference.rest_bodies import read_inference
 from support.attacks import answer_to
@@ -109,7 +109,7 @@ def methods(serve_all: ServeAll) -> Iterator[Methods]:
         aside = Aside(1, 100, served.admission.refusals, "aside")
         OctofoldMethods(served.admission, aside).add_to(kept)
         OpenInferenceMethods(served.admission).add_to(kept)
-        OpenInferenceDescriptions(served.admission, served.parts.operations, aside, aside).add_to(kept)
+        add_descriptions(kept, served.admission, served.parts.operations, aside, aside)
         yield kept
 
 

@@ -25,89 +25,52 @@ MOST_BYTES = 65_536
 """Maximum size of a message that asks about the server. It contains names and a few parameters."""
 
 
-class OpenInferenceDescriptions:
-    """RPCs that describe the server and its models, and that load and unload models. They need no admission.
+def add_descriptions(
+    methods: Methods, admission: Admission, service: OpenInference, aside: Aside, slow: Aside
+) -> None:
+    """Add the RPCs that describe the server and its models, and that load and unload models.
 
     Args:
-        admission: counts the messages that cannot be decoded.
+        methods: of a server.
+        admission: counts the messages that cannot be decoded. These RPCs need no admission.
         service: the operations.
         aside: runs operations that may block briefly.
         slow: runs operations that may take seconds.
     """
 
-    def __init__(self, admission: Admission, service: OpenInference, aside: Aside, slow: Aside) -> None:
-        self._admission = admission
-        self._service = service
-        self._aside = aside
-        self._slow = slow
+    def add(name: str, where: Aside | None, answer: Callable[[Any], dict[str, Any] | None]) -> None:
+        full_name, reply = f"{SERVICE}/{name}", getattr(pb, f"{name}Response")
 
-    def add_to(self, methods: Methods) -> None:
-        """Add the RPCs to the methods of a server."""
+        def message(request: Any) -> Message:
+            answered: Message = ParseDict(answer(request) or {}, reply())
+            return answered
 
-        def add(name: str, kind: Any, answer: Callable[[Any], Message], where: Aside | None) -> None:
-            full_name = f"{SERVICE}/{name}"
-            is_logged = where is self._slow
-            method = answering(self._admission, full_name, kind, answer, is_logged=is_logged)
-            if where is not None:
-                method = where.run(method, full_name)
-            methods.add_unary(full_name, method, MOST_BYTES)
+        kind = getattr(pb, f"{name}Request")
+        method = answering(admission, full_name, kind, message, is_logged=where is slow)
+        methods.add_unary(full_name, method if where is None else where.run(method, full_name), MOST_BYTES)
 
-        add("ServerLive", pb.ServerLiveRequest, self.server_live, None)
-        add("ServerReady", pb.ServerReadyRequest, self.server_ready, None)
-        add("ModelReady", pb.ModelReadyRequest, self.model_ready, None)
-        add("ServerMetadata", pb.ServerMetadataRequest, self.server_metadata, self._aside)
-        add("ModelMetadata", pb.ModelMetadataRequest, self.model_metadata, self._aside)
-        add("ModelConfig", pb.ModelConfigRequest, self.model_config, self._aside)
-        add("ModelStatistics", pb.ModelStatisticsRequest, self.model_statistics, self._aside)
-        add("RepositoryIndex", pb.RepositoryIndexRequest, self.repository_index, self._aside)
-        add("RepositoryModelLoad", pb.RepositoryModelLoadRequest, self.load, self._slow)
-        add("RepositoryModelUnload", pb.RepositoryModelUnloadRequest, self.unload, self._slow)
-
-    def server_live(self, _: pb.ServerLiveRequest) -> pb.ServerLiveResponse:
-        """Answer ServerLive."""
-        return pb.ServerLiveResponse(live=True)
-
-    def server_ready(self, _: pb.ServerReadyRequest) -> pb.ServerReadyResponse:
-        """Answer ServerReady."""
-        return pb.ServerReadyResponse(ready=self._service.ready)
-
-    def model_ready(self, request: pb.ModelReadyRequest) -> pb.ModelReadyResponse:
-        """Answer ModelReady."""
-        return pb.ModelReadyResponse(ready=self._service.model_ready(request.name, request.version))
-
-    def server_metadata(self, _: pb.ServerMetadataRequest) -> pb.ServerMetadataResponse:
-        """Answer ServerMetadata."""
-        return ParseDict(self._service.server_metadata(), pb.ServerMetadataResponse())
-
-    def model_metadata(self, request: pb.ModelMetadataRequest) -> pb.ModelMetadataResponse:
-        """Answer ModelMetadata."""
-        found = self._service.model_metadata(request.name, request.version)
-        return ParseDict(found, pb.ModelMetadataResponse())
-
-    def model_config(self, request: pb.ModelConfigRequest) -> pb.ModelConfigResponse:
-        """Answer ModelConfig."""
-        found = self._service.model_config(request.name, request.version)
-        return ParseDict({"config": found}, pb.ModelConfigResponse())
-
-    def model_statistics(self, request: pb.ModelStatisticsRequest) -> pb.ModelStatisticsResponse:
-        """Answer ModelStatistics."""
-        found = self._service.model_statistics(request.name, request.version)
-        return ParseDict(found, pb.ModelStatisticsResponse())
-
-    def repository_index(self, request: pb.RepositoryIndexRequest) -> pb.RepositoryIndexResponse:
-        """Answer RepositoryIndex."""
-        found = self._service.index(request.repository_name, only_ready=request.ready)
-        return ParseDict({"models": found}, pb.RepositoryIndexResponse())
-
-    def load(self, request: pb.RepositoryModelLoadRequest) -> pb.RepositoryModelLoadResponse:
-        """Answer RepositoryModelLoad."""
-        self._service.load(request.repository_name, request.model_name, request.parameters)
-        return pb.RepositoryModelLoadResponse()
-
-    def unload(self, request: pb.RepositoryModelUnloadRequest) -> pb.RepositoryModelUnloadResponse:
-        """Answer RepositoryModelUnload."""
-        self._service.unload(request.repository_name, request.model_name)
-        return pb.RepositoryModelUnloadResponse()
+    add("ServerLive", None, lambda _: {"live": True})
+    add("ServerReady", None, lambda _: {"ready": service.ready})
+    add("ModelReady", None, lambda asked: {"ready": service.model_ready(asked.name, asked.version)})
+    add("ServerMetadata", aside, lambda _: service.server_metadata())
+    add("ModelMetadata", aside, lambda asked: service.model_metadata(asked.name, asked.version))
+    add("ModelConfig", aside, lambda asked: {"config": service.model_config(asked.name, asked.version)})
+    add("ModelStatistics", aside, lambda asked: service.model_statistics(asked.name, asked.version))
+    add(
+        "RepositoryIndex",
+        aside,
+        lambda asked: {"models": service.index(asked.repository_name, only_ready=asked.ready)},
+    )
+    add(
+        "RepositoryModelLoad",
+        slow,
+        lambda asked: service.load(asked.repository_name, asked.model_name, asked.parameters),
+    )
+    add(
+        "RepositoryModelUnload",
+        slow,
+        lambda asked: service.unload(asked.repository_name, asked.model_name),
+    )
 
 
 class OpenInferenceMethods:
