@@ -122,12 +122,8 @@ def _judged_before(folder: Path) -> str | None:
 
 def _judge_flags(options: Options) -> list[str]:
     """The flags of `octofold replay` that show what the judge thinks."""
-    if not options.judge:
-        return []
-    if is_spec(options.judge):
-        return ["--player", options.judge]
-    elsewhere = options.targets != [DEFAULT_TARGET]
-    return ["--model", options.judge, *(["--target", ",".join(options.targets)] if elsewhere else [])]
+    elsewhere = options.targets != [DEFAULT_TARGET] and not is_spec(options.judge)
+    return ["--judge", options.judge, *(["--target", ",".join(options.targets)] if elsewhere else [])]
 
 
 def _read(folder: ResultFolder, last: int) -> tuple[list[Ending], Positions]:

@@ -56,10 +56,11 @@ def _listed(text: str) -> list[str]:
 
 Targets = Annotated[list[str], Kind(_targets, "addresses", "ADDRESS[,ADDRESS ...]", is_plain=True)]
 Names = Annotated[list[str], Kind(_listed, "names", "NAME[,NAME ...]", is_plain=True)]
-SliceNumbers = Annotated[tuple[int, int], Kind(_slice, "a slice", "K/N", is_plain=True)]
-_TARGET = (
-    "addresses of the servers that share the calls or games: HOST:PORT, or dns:///NAME:PORT for all of a name"
+SERVERS = (
+    "addresses of the servers that share the calls or games: HOST:PORT, or dns:///NAME:PORT for all of a "
+    f"name (default: {DEFAULT_TARGET})"
 )
+SliceNumbers = Annotated[tuple[int, int], Kind(_slice, "a slice", "K/N", is_plain=True)]
 
 
 @dataclass(kw_only=True)
@@ -107,20 +108,11 @@ class CredentialFlags:
 class ServerFlags(CredentialFlags):
     """Which servers to ask."""
 
-    targets: Targets = option([DEFAULT_TARGET], f"{_TARGET} (default: {DEFAULT_TARGET})", flag="--target")
+    targets: Targets = option([DEFAULT_TARGET], SERVERS, flag="--target")
 
     def servers(self) -> Servers:
         """Connections to them; a line on standard error names each that is missing."""
         return Servers(self.targets, self.credentials(), on_missing=report_missing, on_loading=report_loading)
-
-
-@dataclass(kw_only=True)
-class OptionalServerFlags(ServerFlags):
-    """Which servers to ask; none unless a flag says that one is meant."""
-
-    targets: Targets = option(
-        [], f"{_TARGET} (default with --model or --version: {DEFAULT_TARGET})", flag="--target"
-    )
 
 
 @dataclass(kw_only=True)

@@ -14,8 +14,8 @@ from octofold_game.episodes import Episode
 from rich.console import Console
 from rich.live import Live
 
-from octofold_client.cli.advice import AdviserFlags
 from octofold_client.cli.arguments import RESULTS
+from octofold_client.cli.judging import JudgeFlags
 from octofold_client.contenders.advice import Thought
 from octofold_client.errors import UsageError
 from octofold_client.evaluation.result_folder import Conditions, KeptGames, ResultFolder
@@ -30,7 +30,7 @@ Ask = Callable[[NDArray[np.uint8]], Thought]
 
 
 @dataclass(kw_only=True)
-class Options(AdviserFlags):
+class Options(JudgeFlags):
     """Its options."""
 
     seed: Seed | None = option(
@@ -56,9 +56,9 @@ def hand(options: Options) -> None:
         options.seed = secrets.randbits(32) if known is None else known.seed
     conditions = Conditions("hand", "", "", "", options.seed)
     with ExitStack() as stack:
-        ask = options.adviser(stack)
+        ask = options.adviser_of(stack)
         if options.hint and ask is None:
-            raise UsageError("--hint needs --player, --model or --target")
+            raise UsageError("--hint needs --judge")
         kept = stack.enter_context(folder.open(conditions))
         games = _Games(kept, options.seed)
         try:
@@ -151,9 +151,9 @@ def _show(live: Live, hand: Hand, look: Look, ask: Ask | None) -> None:
 COMMAND = Command(
     "hand",
     "play by hand on the terminal",
-    "Plays 2048 by hand, with the arrow keys, WASD or HJKL. With --player, --model or "
-    "--target, a player or a model gives hints and says what it thinks of each move. Every game is kept; "
-    "the same command continues an unfinished one.",
+    "Plays 2048 by hand, with the arrow keys, WASD or HJKL. With --judge, a "
+    "player or a model gives hints and says what it thinks of each move. Every game is kept; the "
+    "same command continues an unfinished one.",
     Options,
     hand,
 )

@@ -21,8 +21,8 @@ from octofold_game.trajectories import Walk
 from rich.console import Console, Group
 from rich.live import Live
 
-from octofold_client.cli.advice import AdviserFlags, CachedAdviser
 from octofold_client.cli.arguments import MOST_GAMES
+from octofold_client.cli.judging import CachedAdviser, JudgeFlags
 from octofold_client.cli.replay_export import ExportFlags, export
 from octofold_client.errors import EvaluationError
 from octofold_client.evaluation.result_folder import replays_of
@@ -45,7 +45,7 @@ Game = Annotated[str | int, Kind(_game, "best, worst or the number of a game", "
 
 
 @dataclass(kw_only=True)
-class Options(AdviserFlags, ExportFlags):
+class Options(JudgeFlags, ExportFlags):
     """Its options."""
 
     file: Path = argument("FILE", "replay file or result folder")
@@ -64,10 +64,10 @@ def replay(options: Options) -> None:
     episode = chosen(file, options.game)
     with ExitStack() as stack:
         if options.out is not None:
-            export(options, titled(file, episode), Walk.of(episode), options.adviser(stack))
+            export(options, titled(file, episode), Walk.of(episode), options.adviser_of(stack))
             return
         console = full_screen("replay", "; --out FILE.txt writes the game as text", dumb_too=True)
-        _Viewer(console, file, episode, options.adviser(stack)).run(options.move)
+        _Viewer(console, file, episode, options.adviser_of(stack)).run(options.move)
 
 
 def chosen(file: Path, which: str | int) -> Episode:
@@ -178,10 +178,10 @@ class _Viewer:
         if not direction:
             return
         if self._ask is None:
-            cursor.seeking, cursor.note = 0, "c and d need --player, --model or --target"
+            cursor.seeking, cursor.note = 0, "c and d need --judge"
             return
         if cursor.wants_mistake and not self._ask.tells_costs:
-            cursor.seeking, cursor.note = 0, "c needs points, as of --player ntuple:models/ntuple/2"
+            cursor.seeking, cursor.note = 0, "c needs points, as of --judge ntuple:models/ntuple/2"
             return
         what = "mistake" if cursor.wants_mistake else "disagreement"
         rows = disputable(cursor.at, cursor.last, direction)[: self._ask.boards_at_once]
@@ -223,9 +223,9 @@ def disputable(at: int, last: int, direction: int) -> NDArray[np.int64]:
 COMMAND = Command(
     "replay",
     "step through a game on the terminal, or write it as a GIF or text",
-    "Shows a game move by move, forwards and backwards. With --player, --model "
-    "or --target, also shows what a player or model thinks of each move, and steps to the moves "
-    "that it would make otherwise. With --out, writes the game to a file instead.",
+    "Shows a game move by move, forwards and backwards. With --judge, also "
+    "shows what a player or model thinks of each move, and steps to the moves that it would make "
+    "otherwise. With --out, writes the game to a file instead.",
     Options,
     replay,
 )

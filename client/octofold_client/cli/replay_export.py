@@ -15,8 +15,8 @@ from octofold_game.system.files import whole_file
 from octofold_game.trajectories import Walk
 from rich.console import Console
 
-from octofold_client.cli.advice import CachedAdviser
 from octofold_client.cli.arguments import MOST_GAMES
+from octofold_client.cli.judging import CachedAdviser
 from octofold_client.contenders.advice import Advice
 from octofold_client.errors import EvaluationError, UsageError
 from octofold_client.extras import needing

@@ -8,10 +8,12 @@ from octofold_game.commands.options import option
 
 from octofold_client.cli.arguments import (
     DEFAULT_TARGET,
+    SERVERS,
     CredentialFlags,
     Names,
-    OptionalServerFlags,
     PlayersFlag,
+    ServerFlags,
+    Targets,
 )
 from octofold_client.contenders.player_specs import Contender, LocalPlayer
 from octofold_client.errors import ClusterError
@@ -52,9 +54,10 @@ class RayCluster:
 
 
 @dataclass(kw_only=True)
-class ClusterFlags(OptionalServerFlags, PlayersFlag):
+class ClusterFlags(ServerFlags, PlayersFlag):
     """Who plays, which servers to ask, and the Ray cluster that spreads the games."""
 
+    targets: Targets = option([], SERVERS, flag="--target")
     models: Names = option(
         [],
         "models to play one after the other, NAME or NAME:VERSION (default: the server's default model)",

@@ -51,7 +51,7 @@ def test_a_stronger_player_names_the_costliest_moves_and_where_to_see_them(folde
     assert analysis["judged"] == analysis["positions"] == 40 * 12
     assert analysis["judge"]["unit"] == "heuristic points"
     shown = re.findall(
-        r"^octofold replay (\S+) --player expectimax:depth=2 --game (\d+) --move (\d+)$",
+        r"^octofold replay (\S+) --judge expectimax:depth=2 --game (\d+) --move (\d+)$",
         done.stdout,
         re.MULTILINE,
     )
@@ -78,7 +78,7 @@ def test_a_served_model_judges_by_its_probabilities(folder: Path, target: str) -
     assert analysis["judge"]["name"] == "small version 1"
     assert analysis["judge"]["unit"] == "probability"
     assert 0 < analysis["all"]["cost"] < 1
-    assert f" --model small --target {target} --game " in done.stdout
+    assert f" --judge small --target {target} --game " in done.stdout
 
 
 def test_what_cannot_be_analysed_or_judge_is_named_and_nothing_is_written(

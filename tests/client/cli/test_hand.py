@@ -141,7 +141,8 @@ def test_a_killed_program_has_kept_the_game(tmp_path: Path, open_screen: OpenScr
 def test_a_served_model_gives_probabilities_and_votes(
     tmp_path: Path, target: str, open_screen: OpenScreen
 ) -> None:
-    screen = open_screen("--out", tmp_path, "--target", target, "--hint", columns=80, lines=24)
+    judge = ("--judge", "small", "--target", target)
+    screen = open_screen("--out", tmp_path, *judge, "--hint", columns=80, lines=24)
     screen.shows(r"small version 1[\s\S]*↑ up +\d+\.\d% \d/8[\s\S]*its choice")
     screen.type("hjkl")
     screen.shows(r"[↑→↓←] (up|right|down|left) \(\d/8 views\) is")
@@ -170,7 +171,7 @@ def test_a_game_by_hand_without_a_terminal_or_with_contradicting_flags_says_why(
     done = octofold("hand", "--out", tmp_path)
     assert (done.returncode, done.stderr) == (1, "octofold: hand needs a terminal\n")
     screen = open_screen("--out", tmp_path, "--hint")
-    screen.shows("octofold hand: --hint needs --player, --model or --target")
+    screen.shows("octofold hand: --hint needs --judge")
     screen.ends(2)
     dumb = open_screen("--out", tmp_path, TERM="dumb")
     dumb.shows("octofold: hand needs a terminal that can move its cursor; TERM is dumb")

@@ -82,7 +82,7 @@ def test_it_plays_by_itself_at_the_speed_asked_for_until_stopped(
 def test_the_model_says_what_it_thinks_of_each_move(
     games: Path, target: str, open_screen: Callable[..., Screen]
 ) -> None:
-    screen = open_screen(games, "--game", "3", "--target", target)
+    screen = open_screen(games, "--game", "3", "--judge", "small", "--target", target)
     screen.shows("game 3 of seed 7")
     screen.shows(r"small version 1[\s\S]*↑ up +\d+\.\d% [\s\S]*\d/8[\s\S]*← left")
     screen.type(RIGHT)
@@ -114,7 +114,8 @@ def test_it_steps_to_the_moves_that_the_model_would_make_otherwise(
     with Client(target) as client:
         choices = client.next_moves(walk.boards[:-1]).moves
     first, second, *_, last = np.flatnonzero(choices != walk.moves)[1:].tolist()
-    screen = open_screen(games, "--game", "3", "--move", str(first - 1), "--target", target)
+    judge = ("--judge", "small", "--target", target)
+    screen = open_screen(games, "--game", "3", "--move", str(first - 1), *judge)
     screen.shows(f"move {first - 1} of ")
     for key, move in [("d", first), ("d", second), ("D", first), (END + "D", last)]:
         screen.type(key)
@@ -137,7 +138,7 @@ def test_it_steps_to_the_next_game_and_the_one_before_also_without_colors(
     screen.type("G")
     screen.shows("game 38 of seed 7[\\s\\S]*move 0 of")
     screen.type("d")
-    screen.shows("c and d need --player, --model or")
+    screen.shows("c and d need --judge")
     screen.type("q")
     screen.ends()
     assert re.search(r"\x1b\[[\d;]*[34]8?;[\d;]*m", screen.raw) is None  # no color is set

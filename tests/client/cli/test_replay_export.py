@@ -55,7 +55,7 @@ def test_a_gif_shows_the_boards_of_the_game(games: Path, tmp_path: Path) -> None
 def test_a_text_has_every_position_and_what_the_adviser_thinks(games: Path, tmp_path: Path) -> None:
     walk = walk_of(games, 5)
     file = tmp_path / "game.txt"
-    flags = ["--game", "5", "--move", "3", "--to", "8", "--player", "expectimax:depth=1"]
+    flags = ["--game", "5", "--move", "3", "--to", "8", "--judge", "expectimax:depth=1"]
     done = octofold("replay", games, "--out", file, *flags)
     assert done.returncode == 0, done.stderr
     title, *blocks = file.read_text().split("\n\n")

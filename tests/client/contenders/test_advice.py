@@ -9,10 +9,9 @@ from typing import cast
 import numpy as np
 import pytest
 from octofold_client import Client, ModelVersion
-from octofold_client.cli.advice import AdviserFlags, CachedAdviser
+from octofold_client.cli.judging import CachedAdviser, JudgeFlags
 from octofold_client.contenders.advice import Advice, local_adviser, served_adviser
 from octofold_client.contenders.served_model import ServedModel
-from octofold_client.errors import UsageError
 from octofold_client.rpc.answers import NextMove, NextMoves
 from octofold_client.terminal.boards import Look, opinion, remark
 from octofold_game.contract.model import PLAYER_CARD_FORMAT, Card, Rule, ServedPlayer
@@ -38,7 +37,7 @@ def test_the_move_that_a_player_advises_is_the_one_that_it_makes(tmp_path: Path)
 def test_a_player_of_the_flag_gives_values_in_its_unit_and_judges_a_move() -> None:
     board = np.array([0, 1, 2, 3, 1, 2, 3, 4, 2, 3, 4, 5, 1, 1, 6, 7], np.uint8)
     with ExitStack() as stack:
-        ask = AdviserFlags(player="minimax:depth=1").adviser(stack)
+        ask = JudgeFlags(judge="minimax:depth=1").adviser_of(stack)
     assert ask is not None
     thought = ask(board)
     assert isinstance(thought, Advice)
@@ -48,11 +47,6 @@ def test_a_player_of_the_flag_gives_values_in_its_unit_and_judges_a_move() -> No
     assert f"is also the choice of {thought.adviser}" in remark(thought, thought.choice)
     worst = int(np.where(legal_moves(board[None])[0], thought.values, np.inf).argmin())
     assert "heuristic points more than" in remark(thought, worst)
-
-
-def test_a_player_and_a_model_of_a_server_exclude_each_other() -> None:
-    with pytest.raises(UsageError, match="--player and a model of a server exclude each other"):
-        AdviserFlags(player="random", model="swift").adviser(ExitStack())
 
 
 class Points:
