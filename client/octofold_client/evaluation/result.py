@@ -129,9 +129,7 @@ def earlier_run(folder: ResultFolder) -> tuple[Card | None, str | None, RunFigur
     except FileNotFoundError:
         return None, None, None
     try:
-        run = result["run"]
-        if run is not None:
-            run = msgspec.convert({name: run[name] for name in RunFigures.__dataclass_fields__}, RunFigures)
+        run = msgspec.convert(result["run"], RunFigures | None)
         card = None if result["card"] is None else card_of(result["card"])
         return card, msgspec.convert(result.get("server_version"), str | None), run
     except (KeyError, TypeError, CardError, msgspec.ValidationError) as error:

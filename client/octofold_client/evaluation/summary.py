@@ -5,7 +5,7 @@ shares are Wilson's. `tables.py` formats the figures.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -38,10 +38,6 @@ class TileShare:
     def of(cls, tile: int, games: int, of: int) -> "TileShare":
         """The share of `games` in all games `of` the evaluation."""
         return cls(tile, games, games / of, share_interval(games, of))
-
-    def to_json(self) -> dict[str, Any]:
-        """The figures as plain JSON values."""
-        return {"tile": self.tile, "games": self.games, "share": self.share, "interval": list(self.interval)}
 
 
 @dataclass(frozen=True)
@@ -91,25 +87,11 @@ class Summary:
 
     def to_json(self) -> dict[str, Any]:
         """The figures as plain JSON values; intervals are `[low, high]` or null."""
-        return {
-            "average": self.average,
-            "average_standard_error": self.average_standard_error,
-            "average_interval": _pair(self.average_interval),
-            "median": self.median,
-            "median_interval": _pair(self.median_interval),
-            "best": self.best,
-            "moves_per_game": self.moves_per_game,
-            "moves_per_game_interval": _pair(self.moves_per_game_interval),
-            "reached": [row.to_json() for row in self.reached],
-            "largest_tiles": [row.to_json() for row in self.largest_tiles],
-            "outgrown": len(self.outgrown_games),
-            "outgrown_games": list(self.outgrown_games),
-        }
+        figures = asdict(self)
+        del figures["games"]  # of which the result file tells by itself
+        games = figures.pop("outgrown_games")
+        return figures | {"outgrown": len(games), "outgrown_games": games}
 
 
 def _average(values: NDArray[np.integer[Any]]) -> float:
     return int(values.sum(dtype=np.int64)) / len(values)  # exact, in any order
-
-
-def _pair(interval: Interval | None) -> list[float] | None:
-    return None if interval is None else list(interval)
