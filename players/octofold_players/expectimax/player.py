@@ -20,7 +20,6 @@ import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
-from itertools import pairwise
 from typing import ClassVar
 
 import numpy as np
@@ -29,7 +28,7 @@ from octofold_game.compiling import njit
 from octofold_game.contract.searches import Evaluator, Option
 
 from octofold_players.compiled.endings import RUNNING, TABLE_FULL, new_state
-from octofold_players.compiled.line_tables import Line, line_table
+from octofold_players.compiled.line_tables import Lines, line_table, without_gaps
 from octofold_players.deepening import DeepeningSearch, Means, Rows
 from octofold_players.expectimax.search import MOST_SEARCHES, Entry, search_boards
 from octofold_players.local_player import OptionError, ValuePlayer, card_options, check_option
@@ -165,7 +164,7 @@ def depth_by_tiles(board):
 _ALIVE = 200_000.0  # added for each line of a board that is not lost; a lost board is worth 0
 _EMPTY = 270.0
 _MERGE = 700.0
-_DISORDER, _DISORDER_POWER = 47.0, 4.0
+_DISORDER, _DISORDER_POWER = 47.0, 4
 _SUM, _SUM_POWER = 11.0, 3.5
 
 _FIRST_ALIVE = 100_000.0 / 8  # a line's part of what he adds for a board
@@ -173,32 +172,35 @@ _FIRST_EMPTY = 10_000.0
 _FIRST_EDGE = 20_000.0
 
 
-def _worth(line: Line) -> float:
-    falls = sum(_fall(a, b) for a, b in pairwise(line))
-    rises = sum(_fall(b, a) for a, b in pairwise(line))
-    return (
+def _worth(lines: Lines) -> NDArray[np.float64]:
+    steps = np.diff(lines**_DISORDER_POWER, axis=0)
+    disorder = np.minimum(np.maximum(0, -steps).sum(axis=0), np.maximum(0, steps).sum(axis=0))
+    powers = np.array([math.pow(exponent, _SUM_POWER) for exponent in range(16)])
+    first, second, third, fourth = powers[lines]
+    worth: NDArray[np.float64] = (
         _ALIVE
-        + _EMPTY * line.count(0)
-        + _MERGE * _merges(line)
-        - _DISORDER * min(falls, rises)
-        - _SUM * sum(math.pow(exponent, _SUM_POWER) for exponent in line)
+        + _EMPTY * (lines == 0).sum(axis=0)
+        + _MERGE * _merges(lines)
+        - _DISORDER * disorder
+        - _SUM * (first + second + third + fourth)
     )
+    return worth
 
 
-def _fall(exponent: int, following: int) -> float:
-    return max(0.0, math.pow(exponent, _DISORDER_POWER) - math.pow(following, _DISORDER_POWER))
-
-
-def _merges(line: Line) -> int:
+def _merges(lines: Lines) -> NDArray[np.int64]:
     """The number of tiles next to an equal tile, ignoring empty cells between them."""
-    tiles = [exponent for exponent in line if exponent]
-    runs = "".join("=" if a == b else " " for a, b in pairwise(tiles)).split()
-    return sum(len(run) + 1 for run in runs)
+    tiles = without_gaps(lines)
+    first, second, third = (tiles[:-1] == tiles[1:]) & (tiles[1:] > 0)
+    merging: NDArray[np.int64] = np.sum([first, first | second, second | third, third], axis=0)
+    return merging
 
 
-def _first_worth(line: Line) -> float:
-    at_an_end = line.index(max(line)) in (0, 3)
-    return _FIRST_ALIVE + _FIRST_EMPTY * line.count(0) + _FIRST_EDGE * at_an_end
+def _first_worth(lines: Lines) -> NDArray[np.float64]:
+    at_an_end = lines.argmax(axis=0) % 3 == 0
+    worth: NDArray[np.float64] = (
+        _FIRST_ALIVE + _FIRST_EMPTY * (lines == 0).sum(axis=0) + _FIRST_EDGE * at_an_end
+    )
+    return worth
 
 
 HEURISTICS = {"moravek": _worth, "nneonneo": _first_worth}

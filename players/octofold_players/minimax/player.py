@@ -21,7 +21,6 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import ClassVar
 
 import numpy as np
@@ -39,7 +38,7 @@ from octofold_game.bitboards import (
 from octofold_game.compiling import njit
 from octofold_game.spawns import CHANCE_OF_FOUR, CHANCE_OF_TWO
 
-from octofold_players.compiled.line_tables import Line, line_table, sum_of_rows
+from octofold_players.compiled.line_tables import Lines, line_table, sum_of_rows, without_gaps
 from octofold_players.compiled.spread import spread, spread_singly
 from octofold_players.local_player import ValuePlayer, best_moves, check_option
 
@@ -242,30 +241,25 @@ _LINE = _U(0xFFFF)
 _WEIGHT_OF_ROUGHNESS, _WEIGHT_OF_DISORDER, _WEIGHT_OF_EMPTY, _WEIGHT_OF_LARGEST = 0.1, 1.0, 2.7, 1.0
 
 
-def _roughness(line: Line) -> int:
+def _roughness(lines: Lines) -> NDArray[np.int64]:
     """The differences between neighboring tiles, ignoring empty cells between them."""
-    tiles = [exponent for exponent in line if exponent]
-    return sum(abs(a - b) for a, b in pairwise(tiles))
+    tiles = without_gaps(lines)
+    found: NDArray[np.int64] = np.where(tiles[1:] > 0, np.abs(np.diff(tiles, axis=0)), 0).sum(axis=0)
+    return found
 
 
-def _rise(line: Line) -> int:
-    return sum(max(0, b - a) for a, b in _steps(line))
-
-
-def _fall(line: Line) -> int:
-    return sum(max(0, a - b) for a, b in _steps(line))
-
-
-def _steps(line: Line) -> list[tuple[int, int]]:
-    """The pairs of successive cells: the first cell, the tiles between, and the last cell, empty or not."""
-    stops = [line[0], *(exponent for exponent in line[1:3] if exponent), line[3]]
-    return list(pairwise(stops))
+def _steps(lines: Lines) -> NDArray[np.int64]:
+    """`[3, N]`: from cell to cell, where empty cells between the first and the last one are passed over."""
+    first, second, third, last = lines
+    second = np.where(second > 0, second, first)
+    third = np.where(third > 0, third, second)
+    return np.diff([first, second, third, last], axis=0)
 
 
 _ROUGHNESS = line_table(_roughness, np.int64)
-_RISE = line_table(_rise, np.int64)
-_FALL = line_table(_fall, np.int64)
-_LARGEST_TILE = line_table(max, np.int64)
+_RISE = line_table(lambda lines: np.maximum(0, _steps(lines)).sum(axis=0), np.int64)
+_FALL = line_table(lambda lines: np.maximum(0, -_steps(lines)).sum(axis=0), np.int64)
+_LARGEST_TILE = line_table(lambda lines: lines.max(axis=0), np.int64)
 _LOGARITHM = np.array([0.0] + [math.log(empty) for empty in range(1, 17)])
 
 

@@ -12,7 +12,6 @@ import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
-from itertools import pairwise
 from pathlib import Path
 from typing import ClassVar
 
@@ -21,7 +20,7 @@ from numpy.typing import NDArray
 from octofold_game.contract.searches import Evaluator, Limits, Option
 
 from octofold_players.compiled.endings import RUNNING, new_state
-from octofold_players.compiled.line_tables import Line, line_table
+from octofold_players.compiled.line_tables import Lines, line_table
 from octofold_players.deepening import EVERY_MOVE, DeepeningSearch, Means, Rows
 from octofold_players.endgame.tables import EndgameTable, load_tables, read_tables, table_files
 from octofold_players.local_player import ValuePlayer, card_options, check_option
@@ -144,13 +143,11 @@ def _worth_of_lines() -> NDArray[np.generic]:
     return line_table(_worth, np.float64)
 
 
-def _worth(line: Line) -> int:
+def _worth(lines: Lines) -> NDArray[np.int64]:
     """What a line adds: its first tile, and every pair of neighbors that falls; a rise costs more."""
-    tiles = [exponent << exponent for exponent in line]
-    return tiles[0] + sum(_pair(a, b) for a, b in pairwise(tiles))
-
-
-def _pair(first: int, second: int) -> int:
-    if first < second:
-        return _RISE * (first - second)
-    return first + second + (first if first == second else 0)
+    tiles = lines << lines
+    first, second = tiles[:-1], tiles[1:]
+    falling = first + second + np.where(first == second, first, 0)
+    pairs = np.where(first < second, _RISE * (first - second), falling)
+    worth: NDArray[np.int64] = tiles[0] + pairs.sum(axis=0)
+    return worth
