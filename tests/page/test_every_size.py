@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Locator, expect
 from support.browsers import SIZES, Visit, screen
-from support.page_server import NOTEBOOK, Server, Visitor
+from support.page_server import NOTEBOOK, SHORT_GAME, Server, Visitor
 from support.replays import corner_games, write_result
 
 
@@ -124,6 +124,8 @@ def duels(visit: Visit) -> None:
     tab = opened(visit, "duel")
     tab.locator(".picker select").nth(1).select_option("small/1")
     tab.locator(".picker select").nth(0).select_option("points/1")
+    tab.locator("#duel-seed").fill(SHORT_GAME)
+    tab.locator("#duel-seed").press("Enter")
     tab.locator(".speed input").fill("5")
     tab.get_by_role("button", name="Let both play").click()
     expect(tab.locator(".verdict")).to_have_text(re.compile(r"wins by [\d,]+ points\.|Level\."))

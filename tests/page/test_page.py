@@ -22,7 +22,7 @@ from octofold_game.rules import MOVE_NAMES, legal_moves, slide
 from octofold_game.symmetries import CELLS, MOVES
 from playwright.sync_api import Route, expect
 from support.browsers import PHONE, Visit
-from support.page_server import TOKEN, Server, Visitor
+from support.page_server import SHORT_GAME, TOKEN, Server, Visitor
 from support.shipped import newest
 from support.waiting import wait_for
 
@@ -153,7 +153,7 @@ def test_model_and_judge_may_disagree(go: Visitor) -> None:
 
 
 def test_autoplay_plays_to_the_end(go: Visitor) -> None:
-    with go() as visit:
+    with go("/?board=1212212112120000") as visit:
         set_speed(visit, "play", 5)
         visit.page.keyboard.press("Space")
         visit.page.locator("#play-over").wait_for()
@@ -193,9 +193,9 @@ def test_an_answer_for_an_earlier_board_is_not_played(go: Visitor) -> None:
 
 def test_two_models_play_the_same_seed(go: Visitor) -> None:
     with go("/#duel") as visit:
-        visit.page.locator("#duel-seed").fill("77")
+        visit.page.locator("#duel-seed").fill(SHORT_GAME)
         visit.page.locator("#duel-seed").press("Enter")
-        start = Episodes(77, [0]).boards[0].tolist()
+        start = Episodes(int(SHORT_GAME), [0]).boards[0].tolist()
         for side in (0, 1):
             within = f".side:nth-child({side + 1}) .board"
             visit.page.wait_for_function(

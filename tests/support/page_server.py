@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import shutil
 import signal
-import subprocess
-import sys
 import time
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Protocol
 
 from support.browsers import Visit
+from support.forks import ForkedProcess
+from support.servers import forked_server
 
 ROOT = Path(__file__).parents[2]
 TOKEN = "friend-of-the-house"
@@ -24,6 +24,8 @@ NOTEBOOK = {
     ],
 }
 """Of one exercise: a judge plays left."""
+SHORT_GAME = "159"
+"""The seed of which the untrained model plays the shortest of 400 games."""
 
 
 class Visitor(Protocol):
@@ -44,7 +46,7 @@ class Server:
         (folder / "tokens").write_text(TOKEN)
         (folder / "admin-tokens").write_text(ADMIN_TOKEN)
         self.rest_port = self.port = 0
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: ForkedProcess | None = None
 
     @property
     def address(self) -> str:
@@ -69,14 +71,14 @@ class Server:
         files = [self.folder / "port", self.folder / "rest"]
         for file in files:
             file.unlink(missing_ok=True)
-        command = [sys.executable, "-m", "octofold_server.cli", "--grace", "0", "--default-model", "small"]
-        command += ["--models", str(self.folder / "models"), "--results", str(self.results)]
-        command += ["--tokens", str(self.folder / "tokens"), "--precision", "fp32"]
-        command += ["--admin-tokens", str(self.folder / "admin-tokens")]
-        command += ["--port", str(self.port), "--port-file", str(files[0])]
-        command += ["--rest-port", str(self.rest_port), "--rest-port-file", str(files[1])]
+        flags = ["--grace", "0", "--default-model", "small", "--precision", "fp32"]
+        flags += ["--models", str(self.folder / "models"), "--results", str(self.results)]
+        flags += ["--tokens", str(self.folder / "tokens")]
+        flags += ["--admin-tokens", str(self.folder / "admin-tokens")]
+        flags += ["--port", str(self.port), "--port-file", str(files[0])]
+        flags += ["--rest-port", str(self.rest_port), "--rest-port-file", str(files[1])]
         with (self.folder / "log").open("ab") as log:
-            self._process = subprocess.Popen(command, stderr=log)
+            self._process = forked_server(flags, log)
         give_up = time.monotonic() + 100
         while not files[0].exists():
             assert self._process.poll() is None, (self.folder / "log").read_text()
@@ -92,5 +94,5 @@ class Server:
     def stop(self) -> None:
         """Stop, and wait for the end."""
         if self._process is not None and self._process.poll() is None:
-            self._process.terminate()
+            self._process.send_signal(signal.SIGTERM)
             self._process.wait(100)
