@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import select
 import socket
+import ssl
 import struct
 import threading
 from collections.abc import Callable
@@ -196,20 +197,27 @@ class Churn(Flood):
 class SmallChunks(Flood):
     """Bodies over REST, to a REST port, that come in chunks of one byte."""
 
-    def __init__(self, target: str, path: str, connections: int = 8) -> None:
+    def __init__(
+        self, target: str, path: str, connections: int = 8, tls: ssl.SSLContext | None = None
+    ) -> None:
         super().__init__(target, lambda _: b"", connections)
+        self._tls = tls
         head = f"POST {path} HTTP/1.1\r\nHost: {target}\r\nTransfer-Encoding: chunked\r\n\r\n"
         self._head = head.encode()
 
     def _run(self) -> None:
         while not self.over.is_set():
-            with suppress(OSError), socket.create_connection(self.address, timeout=30) as connection:
+            with suppress(OSError), self._connected() as connection:
                 connection.settimeout(STEP_SECONDS)
                 self.begun += 1
                 self._send(connection, self._head)
                 while not self.over.is_set():
                     self._send(connection, b"1\r\n{\r\n" * 10_000)
                     self.calls += 1
+
+    def _connected(self) -> socket.socket:
+        plain = socket.create_connection(self.address, timeout=30)
+        return plain if self._tls is None else self._tls.wrap_socket(plain, server_hostname=self.address[0])
 
     def _drain(self, connection: socket.socket) -> None:
         pass

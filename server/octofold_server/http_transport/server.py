@@ -7,6 +7,7 @@ import logging
 import socket
 import ssl
 import threading
+from asyncio.sslproto import SSLProtocol
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from functools import partial
 from http import HTTPStatus
@@ -33,7 +34,7 @@ HANDSHAKE_SECONDS = 10.0
 
 READ_BYTES = 16_384
 """Bytes that are read of a connection before it is the turn of others. In chunks of one byte, they take some
-milliseconds; asyncio would read 256 KiB."""
+milliseconds; asyncio would read 256 KiB, and with TLS also keep a buffer of this size for each connection."""
 
 PAUSE_SECONDS = 1.0
 """Pause after a connection could not be accepted, for example for lack of a file descriptor."""
@@ -66,7 +67,7 @@ class _Connection(web.RequestHandler):
         self._error_reply = error_reply
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin; only transports without TLS have a limit for what they read."""
+        """Begin; with TLS, `SSLProtocol` has the limit for what is read."""
         if hasattr(transport, "max_size"):
             transport.max_size = READ_BYTES
         super().connection_made(transport)
@@ -141,6 +142,7 @@ class RestServer:
                 milliseconds = round(stalled_seconds * 1000)
                 listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, milliseconds)
             listener.setblocking(False)
+        SSLProtocol.max_size = READ_BYTES  # of every TLS connection in this process: these are the only ones
         self._tls = tls
         self._error_reply = error_reply
         self._on_handshake_failed = on_handshake_failed

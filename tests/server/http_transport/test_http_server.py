@@ -6,9 +6,12 @@ import http.client
 import json
 import re
 import socket
+import ssl
 import threading
+import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from pathlib import Path
 
 import grpc
 import numpy as np
@@ -20,6 +23,7 @@ from octofold_server.backends.fakes import FakeBackend, RecordingBackend, fake_m
 from octofold_server.config.options import Config
 from octofold_server.http_transport.server import SPARE_CONNECTIONS
 from support.attacks import SmallChunks, answer_to
+from support.certificates import Authority
 from support.rest_requests import BOARDS, INFER, JSON_LENGTH, binary, described
 from support.servers import Ask, Gate, HasRest, ServeAll, Served, Start, WriteVersion
 from support.spending import at_most
@@ -119,20 +123,26 @@ def test_what_is_not_http_is_refused_and_others_are_served(ask: Ask, server: Ser
     assert ask(server, "GET", "/healthz").status == 200
 
 
+@pytest.mark.parametrize("scheme", ["http", "https"])
 def test_bodies_in_chunks_of_one_byte_leave_others_their_turn(
-    write_version: WriteVersion, start_server: Start
+    write_version: WriteVersion, start_server: Start, tmp_path: Path, scheme: str
 ) -> None:
     write_version()
-    server = start_server(rest=True)
+    flags: tuple[str, ...] = ()
+    tls = None
+    if scheme == "https":
+        authority = Authority(tmp_path, "authority")
+        own = authority.issue("server")
+        flags = ("--tls-certificate", str(own.certificate), "--tls-key", str(own.key))
+        tls = ssl.create_default_context(cafile=str(authority.certificate))
+    server = start_server(*flags, rest=True)
     target = f"127.0.0.1:{server.rest_port}"
-    with SmallChunks(target, "/v2/models/tiny/infer") as flood:
+    with SmallChunks(target, "/v2/models/tiny/infer", tls=tls) as flood:
         wait_for(lambda: flood.calls > 4)
         with at_most(server.pid, 6.0, 100 * 2**20, "chunks of one byte"):
             for _ in range(6):
-                connection = http.client.HTTPConnection(target, timeout=60)
-                connection.request("GET", "/v2")
-                assert connection.getresponse().status == 200
-                connection.close()
+                with urllib.request.urlopen(f"{scheme}://{target}/v2", timeout=60, context=tls) as reply:
+                    assert reply.status == 200
 
 
 def test_connections_that_say_nothing_make_room_for_others(ask: Ask, serve_all: ServeAll) -> None:
