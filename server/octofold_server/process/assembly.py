@@ -43,6 +43,8 @@ from octofold_server.telemetry.asked_boards import AskedBoards
 from octofold_server.telemetry.load_report import LoadReport
 
 if TYPE_CHECKING:  # most servers do not need these modules
+    from aiohttp import web
+
     from octofold_server.http_transport.server import RestServer
     from octofold_server.models.signatures import Signatures
     from octofold_server.telemetry.tracing import Tracing
@@ -94,22 +96,14 @@ class Parts:
             limits: arguments of `RestServer`, which has defaults.
         """
         # Imported late: aiohttp takes a third of a second and 13 MB.
-        from octofold_server.http_transport.browsers import Browsers
+        from octofold_server.http_transport.application import PROBES
         from octofold_server.http_transport.server import RestServer
-        from octofold_server.protocols.open_inference.rest import PROBES, application, error_reply
-        from octofold_server.web.routes import routes
+        from octofold_server.protocols.open_inference.rest import error_reply
 
         config, admission = self.config, self.admission
         assert config.rest_port is not None
-        is_open = config.tokens is None and self.tls is None
-        browsers = Browsers(only_loopback=is_open and is_loopback(config.host))
         return RestServer(
-            application(
-                *(admission, self.operations, self.access, browsers),
-                *(config.max_message_bytes, config.message_timeout),
-                is_grpc_answering,
-                routes(config, admission),
-            ),
+            self.application(is_grpc_answering),
             listeners_on(config.host, config.rest_port, shared=config.processes > 1),
             partial(error_reply, admission.refusals),
             self.tls.context() if self.tls is not None else None,
@@ -118,6 +112,27 @@ class Parts:
             probes=PROBES,
             **limits,
         )
+
+    def application(self, is_grpc_answering: Callable[[], bool]) -> web.Application:
+        """What answers over HTTP; see `new_rest`."""
+        from octofold_server.http_transport.application import application, metrics, probes
+        from octofold_server.http_transport.browsers import Browsers
+        from octofold_server.http_transport.exchange import Bodies
+        from octofold_server.protocols.open_inference import rest
+        from octofold_server.protocols.open_inference.rest_bodies import JSON_LENGTH
+        from octofold_server.web import routes as page
+
+        config, admission, operations = self.config, self.admission, self.operations
+        bodies = Bodies(admission.budget, config.message_timeout, admission.refusals)
+        is_open = config.tokens is None and self.tls is None
+        routes = [
+            *probes(lambda: operations.ready, is_grpc_answering),
+            metrics(operations.metrics),
+            *rest.routes(admission, operations, bodies, config.max_message_bytes),
+            *page.routes(config, admission),
+        ]
+        browsers = Browsers(only_loopback=is_open and is_loopback(config.host))
+        return application(admission, self.access, browsers, bodies, routes, [JSON_LENGTH])
 
 
 def build(

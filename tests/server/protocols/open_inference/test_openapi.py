@@ -10,11 +10,8 @@ import pytest
 import yaml
 from octofold_proto.messages import LONGEST_SEARCH_US
 from octofold_server.backends.fakes import FakeBackend
-from octofold_server.http_transport.browsers import Browsers
-from octofold_server.protocols.open_inference.rest import application
 from octofold_server.protocols.open_inference.tensors import OUTPUTS
 from octofold_server.web.routes import ASKED
-from octofold_server.web.routes import routes as page_routes
 from support.rest_requests import BOARDS, INFER, described
 from support.servers import Ask, ServeAll, Served
 
@@ -32,11 +29,7 @@ def test_every_route_is_described_and_nothing_else(document: Any, serve_all: Ser
         for method in item.keys() - {"parameters"}
     }
     with serve_all(FakeBackend()) as served:
-        parts, config = served.parts, served.parts.config
-        browsers = Browsers(only_loopback=False)
-        more = page_routes(config, parts.admission)
-        limits = (config.max_message_bytes, config.message_timeout, lambda: True)
-        app = application(parts.admission, parts.operations, parts.access, browsers, *limits, more)
+        app = served.parts.application(lambda: True)
         found = {(each.method, each.resource.canonical) for each in app.router.routes() if each.resource}
     assert described == {(method, path) for method, path in found if method != "HEAD" and not is_file(path)}
 
