@@ -21,8 +21,7 @@ from octofold_client.contenders.served_model import ServedModel
 from octofold_client.errors import EvaluationError
 from octofold_client.evaluation.result_folder import ResultFolder, check_writable
 from octofold_client.extras import needing
-from octofold_client.loadtest.kept import FILE
-from octofold_client.loadtest.result import LoadTest, Setup
+from octofold_client.loadtest.result import FILE, LoadTest, Setup
 from octofold_client.loadtest.running import LoadTestProgress, LoadTestRun
 from octofold_client.loadtest.statistics import ServerStatistics
 from octofold_client.loadtest.steps import Step

@@ -27,7 +27,7 @@ from octofold_client.evaluation.result_folder import ResultFolder
 from octofold_client.evaluation.tables import missing_note
 from octofold_client.evaluation.tables import report as write_report
 from octofold_client.extras import needing
-from octofold_client.loadtest.kept import FILE as LOAD_TEST_FILE
+from octofold_client.loadtest.result import FILE as LOAD_TEST_FILE
 from octofold_client.studies.html.results import MOST_RESULTS, read_evaluation
 from octofold_client.terminal.tables import print_report
 

@@ -2,17 +2,32 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
 
-from octofold_client.loadtest.loads import Closed, Counts, Load
+import msgspec
+from octofold_game.system.files import read_regular
+
+from octofold_client.errors import LoadTestError
+from octofold_client.loadtest.histogram import Histogram
+from octofold_client.loadtest.loads import Closed, Counts, Load, Open
+from octofold_client.loadtest.statistics import Split
 from octofold_client.loadtest.steps import Limit, Plan, Step
 from octofold_client.provenance import Provenance
 
+FILE = "loadtest.json"
 SCHEMA = 1
 """Version of the JSON form; it grows when a field is removed or changes its meaning."""
 
 PERCENTILES = (50.0, 90.0, 95.0, 99.0, 99.9)
+
+_MAX_BYTES = 64 << 20
+_SHORTEST_SECONDS = 1e-3
+_Count = Annotated[int, msgspec.Meta(ge=0, le=1 << 62)]
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
@@ -138,3 +153,90 @@ def _window(counts: Counts) -> dict[str, Any]:
         "average_ms": None if average is None else average / 1e3,
         "errors": counts.errors.total(),
     }
+
+
+@dataclass
+class KeptStep(Step):
+    """A step of a file: one window with the figures of its last three, and what it found out then."""
+
+    # Fields in place of the properties.
+    server: Split | None = None
+    agreed: bool = False
+    warnings: Sequence[str] = ()
+
+
+def read_load_test(folder: Path) -> LoadTest:
+    """The load test of a folder.
+
+    Raises:
+        LoadTestError: the file is damaged, or its version is unknown.
+        OSError: the file cannot be read, or is too large.
+    """
+    file = folder / FILE
+    try:
+        found: Any = msgspec.json.decode(read_regular(file, _MAX_BYTES))
+    except (ValueError, RecursionError):
+        raise LoadTestError(f"{file} is damaged: not JSON") from None
+    if not isinstance(found, dict) or found.get("schema") != SCHEMA:
+        raise LoadTestError(f"{file} is not the result of a load test of schema {SCHEMA}")
+    try:
+        return _test(found)
+    except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
+        raise LoadTestError(f"{file} is damaged: {error!r}") from None
+
+
+def _test(found: Mapping[str, Any]) -> LoadTest:
+    setup = _read({**found, "plan": _read(found, Plan)}, Setup)
+    msgspec.convert(setup.boards_a_call, _Count)
+    limit, rate = None, None
+    if found["limit"] is not None:
+        limit = _read(found["limit"], Limit)
+        rate = msgspec.convert(found["limit"]["highest_rate"], float | None)
+    steps: list[Step] = [_kept_step(step) for step in found["steps"]]
+    run = Provenance.of(found.get("run"))  # older programs did not write it
+    return LoadTest(setup, limit, steps, rate, bool(found["finished"]), run)
+
+
+def _read(found: Mapping[str, Any], kind: type[_T]) -> _T:
+    """The fields of a dataclass, none of which may be missing."""
+    return msgspec.convert({each.name: found[each.name] for each in fields(kind)}, kind)  # type: ignore[arg-type]
+
+
+def _count(value: Any) -> int:
+    return msgspec.convert(value, _Count)
+
+
+def _number(value: Any) -> float:
+    return msgspec.convert(value, float)
+
+
+def _kept_step(found: Mapping[str, Any]) -> KeptStep:
+    seconds = _number(found["seconds"])
+    if seconds < _SHORTEST_SECONDS:
+        raise ValueError("a step has no duration")
+    counts = Counts(
+        seconds=seconds,
+        sent=round(found["offered_per_second"] * seconds),
+        late=_count(found["late_sends"]),
+        sent_again=_count(found.get("sent_again", 0)),  # older programs did not write it
+        boards=round(found["boards_per_second"] * seconds),
+        latencies=Histogram.of_json(found["histogram_us"]),
+        errors=Counter({code: _count(count) for code, count in found["errors"].items()}),
+        last_error=str(found["last_error"] or ""),
+        cpu_shares=(_number(found["client_cpu_cores"]),),
+    )
+    server = found["server"]
+    return KeptStep(
+        _kept_load(found),
+        [counts],
+        complete=bool(found["complete"]),
+        server=None if server is None else _read(server, Split),
+        agreed=bool(found["agreed"]),
+        warnings=[str(warning) for warning in found["warnings"]],
+    )
+
+
+def _kept_load(found: Mapping[str, Any]) -> Load:
+    if found["loop"] == "closed":
+        return Closed(_count(found["concurrency"]), _number(found["think_seconds"]))
+    return Open(_number(found["rate"]), found["arrivals"] == "poisson")

@@ -90,7 +90,7 @@ class Step:
         )
 
     @property
-    def warnings(self) -> list[str]:
+    def warnings(self) -> Sequence[str]:
         """Reasons why the figures may not describe the server; the same words for every step."""
         counts, found = self.counts, []
         if max(counts.cpu_shares) > BUSY_SHARE:

@@ -14,9 +14,8 @@ from octofold_client.evaluation.game_table import GameSummary, GameTable
 from octofold_client.evaluation.result import Evaluation, earlier_run
 from octofold_client.evaluation.result_folder import Conditions, ResultFolder, existing
 from octofold_client.evaluation.summary import Summary
-from octofold_client.loadtest.kept import FILE as LOAD_TEST_FILE
-from octofold_client.loadtest.kept import read_load_test
-from octofold_client.loadtest.result import LoadTest
+from octofold_client.loadtest.result import FILE as LOAD_TEST_FILE
+from octofold_client.loadtest.result import LoadTest, read_load_test
 from octofold_client.provenance import Provenance, runs_of, when
 from octofold_client.studies.kept import KeptAnalysis, read_analysis
 from octofold_client.studies.shown import Shown

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 from octofold_client.errors import EvaluationError, LoadTestError
-from octofold_client.loadtest.kept import read_load_test
 from octofold_client.loadtest.loads import Closed, Counts, Load, Open
-from octofold_client.loadtest.result import LoadTest, Setup
+from octofold_client.loadtest.result import LoadTest, Setup, read_load_test
 from octofold_client.loadtest.statistics import ServerCounters
 from octofold_client.loadtest.steps import Limit, Plan, Step
 from octofold_client.loadtest.tables import markdown
