@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 from octofold_game.contract.graph import BOARDS, OUTPUTS, Tensor
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
 from octofold_server.backends.backend import Backend
-from octofold_server.backends.fakes import FakeBackend, RecordingBackend
 from octofold_server.config.options import Config
 from octofold_server.process.assembly import Parts, build
 from onnx import TensorProto, helper
+from support.fakes import FakeBackend, RecordingBackend
 from support.servers import (
     Ask,
     Gate,
@@ -40,7 +40,7 @@ from support.servers import (
 
 @pytest.fixture(scope="session")
 def graph() -> bytes:
-    """A graph that keeps the contract and answers as `octofold_server.backends.fakes.fake_moves` does."""
+    """A graph that keeps the contract and answers as `support.fakes.fake_moves` does."""
     constants: dict[str, NDArray[Any]] = {
         "cells": np.array([1], np.int64),
         "four": np.array([4], np.int32),

@@ -7,9 +7,10 @@ from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
-from octofold_server.backends.fakes import RecordingBackend, fake_moves
 from octofold_server.batching.batcher import Batcher
 from octofold_server.batching.call import Call, Priority
+
+from support.fakes import RecordingBackend, fake_moves
 
 Boards = NDArray[np.uint8]
 NewBatcher = Callable[..., Batcher]

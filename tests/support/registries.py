@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from octofold_server.backends.backend import EVERYTHING, Asked, Layout, Moves
-from octofold_server.backends.fakes import FakeBackend, RecordingBackend
 from octofold_server.batching.call import Call
 from octofold_server.models.loading import ServedModel
 from octofold_server.models.registry import Models
+
+from support.fakes import FakeBackend, RecordingBackend
 
 NewModels = Callable[..., Models]
 BOARD = np.ones((1, 16), np.uint8)

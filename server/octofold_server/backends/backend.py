@@ -1,8 +1,8 @@
 """The interface between the batcher and the computation of moves.
 
 A backend takes boards and what is asked about them, and returns answers. A model has several backends, its
-lanes, which run at the same time, each in its own thread. Implementations:
-`octofold_server.backends.onnx_backend`, and for tests `octofold_server.backends.fakes`.
+lanes, which run at the same time, each in its own thread. Implementations: `onnx_backend` for networks, and
+`players` for searches.
 """
 
 from __future__ import annotations

@@ -25,10 +25,10 @@ from octofold_proto.errors import (
 )
 from octofold_server.admission.admission import AcceptedCall, Admission, Limits, code_name
 from octofold_server.admission.request import Request
-from octofold_server.backends.fakes import RecordingBackend
 from octofold_server.config.options import Config
 from octofold_server.config.policies import parse_policies
 from octofold_server.models.registry import Models
+from support.fakes import RecordingBackend
 from support.servers import WriteVersion
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
 from octofold_server.backends.backend import EVERYTHING, Asked, Moves
-from octofold_server.backends.fakes import FakeBackend
+from support.fakes import FakeBackend
 from support.processes import metric
 from support.servers import Ask, ServeAll, Start, WriteVersion
 

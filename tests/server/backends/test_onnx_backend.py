@@ -10,7 +10,6 @@ import numpy as np
 import onnx
 import pytest
 from octofold_server.backends.backend import Layout, Tensors
-from octofold_server.backends.fakes import fake_moves
 from octofold_server.backends.onnx_backend import (
     NO_TENSORS,
     DeviceBatch,
@@ -20,6 +19,7 @@ from octofold_server.backends.onnx_backend import (
 )
 from octofold_server.backends.onnx_session import GraphError, gpu_providers, new_session
 from onnxruntime import GraphOptimizationLevel
+from support.fakes import fake_moves
 
 
 def one_lane(model: bytes, max_batch_size: int = 32, tensors: Tensors = NO_TENSORS) -> OnnxBackend:

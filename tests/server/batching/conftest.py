@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from octofold_server.backends.fakes import RecordingBackend
 from octofold_server.batching.batcher import Batcher
 from octofold_server.batching.budgets import Budgets
 from support.batches import (
     NewBatcher,
 )
+from support.fakes import RecordingBackend
 
 
 @pytest.fixture

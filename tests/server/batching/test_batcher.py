@@ -13,7 +13,6 @@ import pytest
 from numpy.typing import NDArray
 from octofold_proto.errors import BackendFailed, DeadlinePassed, QueueFull
 from octofold_server.backends.backend import EVERYTHING, Asked, Moves
-from octofold_server.backends.fakes import RecordingBackend, fake_moves
 from octofold_server.batching.call import TURN_BOARDS, Call, Priority
 from support.batches import (
     NewBatcher,
@@ -24,6 +23,7 @@ from support.batches import (
     submit,
     wait_for,
 )
+from support.fakes import RecordingBackend, fake_moves
 
 
 def test_boards_that_waited_for_the_same_lane_run_as_one_batch(new_batcher: NewBatcher) -> None:

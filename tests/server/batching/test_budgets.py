@@ -11,10 +11,10 @@ import pytest
 from numpy.typing import NDArray
 from octofold_proto.errors import DeadlinePassed
 from octofold_server.backends.backend import EVERYTHING, UNFINISHED, Asked, Moves
-from octofold_server.backends.fakes import RecordingBackend
 from octofold_server.batching.budgets import BATCH_SECONDS, Budgets
 from octofold_server.batching.call import Call
 from support.batches import NewBatcher, boards_of, marked, submit, wait_for
+from support.fakes import RecordingBackend
 
 CORES = 2
 FAST = 1e-5

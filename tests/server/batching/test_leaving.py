@@ -9,7 +9,6 @@ from concurrent.futures import CancelledError
 import numpy as np
 import pytest
 from octofold_proto.errors import BackendFailed, DeadlinePassed, QueueFull, Unavailable
-from octofold_server.backends.fakes import RecordingBackend
 from support.batches import (
     NewBatcher,
     assert_answers,
@@ -19,6 +18,7 @@ from support.batches import (
     submit,
     submit_until_refused,
 )
+from support.fakes import RecordingBackend
 
 
 def test_a_cancelled_call_never_reaches_the_backend(new_batcher: NewBatcher) -> None:

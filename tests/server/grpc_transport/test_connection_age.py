@@ -7,7 +7,7 @@ import asyncio
 import grpc
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
-from octofold_server.backends.fakes import FakeBackend, RecordingBackend
+from support.fakes import FakeBackend, RecordingBackend
 from support.servers import ServeAll
 
 EACH_TRANSPORT = True

@@ -21,7 +21,7 @@ import pytest
 from grpc_health.v1 import health_pb2
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
-from octofold_server.backends.fakes import RecordingBackend
+from support.fakes import RecordingBackend
 from support.grpc_calls import health_stub, raw_unary
 from support.http2 import RawConnection
 from support.http2_frames import CANCEL, DATA, RST_STREAM, call, frame, message_start

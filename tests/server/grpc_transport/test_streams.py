@@ -15,13 +15,13 @@ from octofold_game.contract.model import CARD_FORMAT, Card
 from octofold_proto.errors import UnknownModel
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_server.admission.admission import AcceptedCall, Admission
-from octofold_server.backends.fakes import RecordingBackend
 from octofold_server.batching.batcher import Batcher
 from octofold_server.batching.call import Call
 from octofold_server.grpc_transport.interface import Metadata
 from octofold_server.grpc_transport.streams import MAX_OPEN_BOARDS, MIN_BOARDS, AnswerStream, StreamCalls
 from octofold_server.models.loading import ServedModel
 from octofold_server.protocols.octofold_v1.codecs import StreamNextMoves
+from support.fakes import RecordingBackend
 from support.servers import ServeAll
 from support.waiting import becomes_true
 

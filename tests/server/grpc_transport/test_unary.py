@@ -13,8 +13,8 @@ import pytest
 from google.rpc import code_pb2
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_server.admission.request import Request
-from octofold_server.backends.fakes import FakeBackend
 from octofold_server.grpc_transport.unary import UnaryCalls
+from support.fakes import FakeBackend
 from support.servers import ServeAll
 from support.waiting import wait_for
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from octofold_server.backends.fakes import FakeBackend
 from octofold_server.http_transport.browsers import is_loopback_host
+from support.fakes import FakeBackend
 from support.servers import Ask, ServeAll, Served
 
 UNLOAD = "/v2/repository/models/fake/unload"

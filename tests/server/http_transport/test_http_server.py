@@ -19,11 +19,11 @@ import psutil
 import pytest
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
-from octofold_server.backends.fakes import FakeBackend, RecordingBackend, fake_moves
 from octofold_server.config.options import Config
 from octofold_server.http_transport.server import SPARE_CONNECTIONS
 from support.attacks import SmallChunks, answer_to
 from support.certificates import Authority
+from support.fakes import FakeBackend, RecordingBackend, fake_moves
 from support.rest_requests import BOARDS, INFER, JSON_LENGTH, binary, described
 from support.servers import Ask, Gate, HasRest, ServeAll, Served, Start, WriteVersion
 from support.spending import at_most

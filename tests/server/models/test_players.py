@@ -20,7 +20,6 @@ from octofold_game.contract.searches import Limits
 from octofold_players.rollouts.network_version import NetworkVersion
 from octofold_players.rollouts.policy_rollouts import PolicyRollouts
 from octofold_proto.errors import ModelError, Unavailable, UnknownModel
-from octofold_server.backends.fakes import FakeBackend
 from octofold_server.batching.call import Call
 from octofold_server.config.options import Config
 from octofold_server.config.policies import parse_policies
@@ -28,6 +27,7 @@ from octofold_server.models import on_demand
 from octofold_server.models.on_demand import WHEN_ASKED, OnDemand
 from octofold_server.models.player_files import PlayerFiles
 from octofold_server.models.registry import Models
+from support.fakes import FakeBackend
 from support.player_versions import KINDS, TABLE, write_player, write_version
 from support.registries import BOARD, reason, states, submit
 from support.servers import WriteVersion, write_model

@@ -17,13 +17,13 @@ from octofold_game.contract.model import TUNING_FILE
 from octofold_game.system.processors import usable_cores
 from octofold_proto.errors import ModelError
 from octofold_server.backends.backend import EVERYTHING, Asked, Backend, Layout, Moves
-from octofold_server.backends.fakes import FakeBackend
 from octofold_server.config.options import Config
 from octofold_server.config.reading import read_config
 from octofold_server.models.layouts import choose_layout, default_layout
 from octofold_server.models.registry import Models
 from octofold_server.models.tuning import candidates, tune
 from octofold_server.models.tuning_file import device_name, read_tuning, write_tuning
+from support.fakes import FakeBackend
 from support.servers import WriteVersion
 
 DIGEST = "ab" * 32

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 from octofold_server.backends.backend import Backend, Layout
-from octofold_server.backends.fakes import FakeBackend
 from octofold_server.config.options import Config
 from octofold_server.models.registry import Models
 from octofold_server.models.reloading import Reloading
 from octofold_server.models.repository import fingerprint
 from octofold_server.models.version_index import State
+from support.fakes import FakeBackend
 from support.servers import WriteVersion
 from support.waiting import wait_for
 

@@ -16,7 +16,7 @@ from octofold_proto.inference import grpc_service_pb2 as oip
 from octofold_proto.inference.grpc_service_pb2_grpc import GRPCInferenceServiceStub
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
-from octofold_server.backends.fakes import fake_moves
+from support.fakes import fake_moves
 from support.grpc_calls import health_stub
 from support.served import NOT_SERVING, ask_until_refused, boards_of
 from support.servers import Start, WriteVersion

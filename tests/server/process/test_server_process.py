@@ -13,7 +13,7 @@ import pytest
 from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
-from octofold_server.backends.fakes import fake_moves
+from support.fakes import fake_moves
 from support.served import SERVICES, ask, boards_of, versions
 from support.servers import NEW_INTERPRETER, Start, WriteVersion
 

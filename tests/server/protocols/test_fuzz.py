@@ -24,7 +24,6 @@ from octofold_game.rules import BoardError, check_boards
 from octofold_proto.errors import InvalidRequest
 from octofold_proto.inference import grpc_service_pb2 as oip
 from octofold_proto.octofold.v1 import inference_pb2 as pb
-from octofold_server.backends.fakes import FakeBackend
 from octofold_server.grpc_transport.aside import Aside
 from octofold_server.protocols.octofold_v1.service import OctofoldMethods
 from octofold_server.protocols.open_inference.grpc_service import (
@@ -33,6 +32,7 @@ from octofold_server.protocols.open_inference.grpc_service import (
 )
 from octofold_server.protocols.open_inference.rest_bodies import read_inference
 from support.attacks import answer_to
+from support.fakes import FakeBackend
 from support.fuzzing import (
     AT_ONCE,
     BODIES,

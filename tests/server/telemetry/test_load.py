@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
-from octofold_server.backends.fakes import SlowBackend
 from octofold_server.batching.call import Batch, Call
 from octofold_server.batching.statistics import ModelStatistics
 from octofold_server.telemetry.load_report import KEY, LoadReport
+from support.fakes import SlowBackend
 from support.servers import ServeAll, Served
 from support.waiting import wait_for
 

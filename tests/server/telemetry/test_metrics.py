@@ -13,10 +13,10 @@ import pytest
 from octofold_proto.inference import grpc_service_pb2 as oip
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
-from octofold_server.backends.fakes import FakeBackend, RecordingBackend
 from octofold_server.batching.call import Batch, Call
 from octofold_server.batching.statistics import ModelStatistics
 from prometheus_client.parser import text_string_to_metric_families
+from support.fakes import FakeBackend, RecordingBackend
 from support.servers import HasRest, ServeAll, WriteVersion
 from support.waiting import wait_for
 

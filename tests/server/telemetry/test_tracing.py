@@ -18,12 +18,12 @@ import pytest
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
 from octofold_server.backends.backend import Moves
-from octofold_server.backends.fakes import fake_moves
 from octofold_server.batching.call import Batch, Call, Part
 from octofold_server.batching.statistics import ModelStatistics
 from octofold_server.telemetry.tracing import MAX_BATCHES, Tracing
 from opentelemetry.proto.collector.trace.v1 import trace_service_pb2, trace_service_pb2_grpc
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from support.fakes import fake_moves
 from support.servers import Start, WriteVersion
 
 TRACE, PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"

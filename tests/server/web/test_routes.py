@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 from octofold_game.rules import MOVE_NAMES
-from octofold_server.backends.fakes import FakeBackend, fake_moves
 from octofold_server.web.results import Results
 from octofold_server.web.routes import DIGITS, parse_board
+from support.fakes import FakeBackend, fake_moves
 from support.servers import Ask, ServeAll, Served
 
 BOARD = "0112033400120001"

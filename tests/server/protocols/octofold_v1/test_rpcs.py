@@ -13,7 +13,7 @@ from octofold_proto.messages import MOVES, PROBABILITIES, VOTES, move_of_directi
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.status import error_of, status_of_call
 from octofold_server.backends.backend import MOVE_ALONE
-from octofold_server.backends.fakes import FakeBackend, RecordingBackend, fake_moves
+from support.fakes import FakeBackend, RecordingBackend, fake_moves
 from support.servers import ServeBackend
 
 EACH_TRANSPORT = True

@@ -11,7 +11,7 @@ import grpc
 import numpy as np
 import pytest
 from octofold_proto.inference import grpc_service_pb2 as pb
-from octofold_server.backends.fakes import FakeBackend, RecordingBackend, fake_moves
+from support.fakes import FakeBackend, RecordingBackend, fake_moves
 from support.grpc_calls import raw_stream, raw_unary
 from support.servers import ServeAll, Served
 from support.waiting import wait_for

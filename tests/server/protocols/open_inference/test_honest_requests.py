@@ -10,7 +10,7 @@ import zlib
 from typing import Any
 
 import pytest
-from octofold_server.backends.fakes import FakeBackend, fake_moves
+from support.fakes import FakeBackend, fake_moves
 from support.rest_requests import BOARDS, INFER, described
 from support.servers import Ask, ServeAll, Served
 

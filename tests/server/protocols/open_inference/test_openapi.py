@@ -9,9 +9,9 @@ import jsonschema
 import pytest
 import yaml
 from octofold_proto.messages import LONGEST_SEARCH_US
-from octofold_server.backends.fakes import FakeBackend
 from octofold_server.protocols.open_inference.tensors import OUTPUTS
 from octofold_server.web.routes import ASKED
+from support.fakes import FakeBackend
 from support.rest_requests import BOARDS, INFER, described
 from support.servers import Ask, ServeAll, Served
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 from octofold_proto.status import CODES
-from octofold_server.backends.fakes import FakeBackend, RecordingBackend, fake_moves
 from octofold_server.http_transport.calls import HTTP_STATUSES
+from support.fakes import FakeBackend, RecordingBackend, fake_moves
 from support.rest_requests import BOARDS, INFER, JSON_LENGTH, binary, described
 from support.servers import Ask, ServeAll, Served
 from support.waiting import wait_for

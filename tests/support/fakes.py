@@ -13,7 +13,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from octofold_game.contract.graph import LEGAL, PROBABILITIES, VOTES
-
 from octofold_server.backends.backend import EVERYTHING, Asked, Moves
 
 
