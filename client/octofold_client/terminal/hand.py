@@ -5,13 +5,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from octofold_game.episodes import Episode
-from octofold_game.rules import LARGEST_EXPONENT, MOVE_NAMES, afterstates
-from octofold_game.spawns import STARTING_TILES, SpawnStream, choose_spawns, starting_boards
+from octofold_game.episodes import Episode, Episodes
+from octofold_game.rules import LARGEST_EXPONENT, MOVE_NAMES, legal_moves
 from octofold_game.trajectories import Walk
 from rich.console import Group
 from rich.text import Text
@@ -39,32 +38,20 @@ class HandGame:
     def __init__(self, episode: Episode) -> None:
         """Continue a game."""
         self._episode = episode
-        self._stream = SpawnStream(episode.seed)
         walk = Walk.of(episode)
         self._log = bytearray(episode.moves)
         self._boards: list[NDArray[np.uint8]] = list(walk.boards)
         self._scores: list[int] = walk.scores.tolist()
-        self._look_ahead()
 
     @classmethod
     def new(cls, seed: int, game: int) -> HandGame:
         """Begin a game of a seed, with two tiles."""
-        start = starting_boards(SpawnStream(seed), np.array([game], np.uint64))[0]
-        return cls(Episode(game, seed, LARGEST_EXPONENT, start, b"", 0, start))
+        return cls(*Episodes(seed, [game]).unfinished())
 
     @property
     def episode(self) -> Episode:
         """The record of the game so far."""
-        first = self._episode
-        return Episode(
-            first.game,
-            first.seed,
-            first.largest_exponent,
-            first.start,
-            bytes(self._log),
-            self.score,
-            self.board,
-        )
+        return replace(self._episode, moves=bytes(self._log), score=self.score, final_board=self.board)
 
     @property
     def number(self) -> int:
@@ -87,6 +74,12 @@ class HandGame:
         return len(self._log)
 
     @property
+    def legal(self) -> NDArray[np.bool_]:
+        """`[4]`: which moves are legal."""
+        boards = self.board[None]
+        return legal_moves(boards).ravel() if boards.max() <= LARGEST_EXPONENT else np.zeros(4, bool)
+
+    @property
     def over(self) -> bool:
         """Whether no move is legal."""
         return not self.legal.any()
@@ -105,14 +98,12 @@ class HandGame:
         """Make a move, and return whether it was legal."""
         if not self.legal[direction]:
             return False
-        slid = self._afterstates[direction][None].copy()
-        at = np.array([self._episode.game], np.uint64), np.array([self.moves + STARTING_TILES], np.uint64)
-        cells, exponents = choose_spawns(slid, self._stream.bits(*at))
-        slid[0, cells[0]] = exponents[0]
-        self._log.append(int(direction | cells[0] << 2 | (exponents[0] - 1) << 6))
-        self._boards.append(slid[0])
-        self._scores.append(self.score + int(self._rewards[direction]))
-        self._look_ahead()
+        running = Episodes(self._episode.seed, largest_exponent=self._episode.largest_exponent)
+        running.resume([self.episode])
+        (moved,) = running.step([direction]) or running.unfinished()
+        self._log.append(moved.moves[-1])
+        self._boards.append(moved.final_board)
+        self._scores.append(moved.score)
         return True
 
     def undo(self) -> bool:
@@ -121,15 +112,7 @@ class HandGame:
             return False
         for history in (self._log, self._boards, self._scores):
             history.pop()
-        self._look_ahead()
         return True
-
-    def _look_ahead(self) -> None:
-        self.legal: NDArray[np.bool_] = np.zeros(4, bool)
-        """`[4]`: which moves are legal."""
-        if self.board.max() <= LARGEST_EXPONENT:
-            after, rewards, legal = afterstates(self.board[None])
-            self._afterstates, self._rewards, self.legal = after[0], rewards[0], legal[0]
 
 
 @dataclass
