@@ -158,12 +158,9 @@ class Walk:
     @classmethod
     def of(cls, episode: Episode) -> "Walk":
         """The positions of a finished game."""
-        log = np.frombuffer(episode.moves, np.uint8)
-        moves = (log & 3).astype(np.uint8)
-        boards, scores = [episode.start], [0]
-        for move, byte in zip(moves, log.tolist(), strict=True):
-            slid, rewards = slide(boards[-1][None], move[None])
-            slid[0, byte >> 2 & 15] = 1 + (byte >> 6)
-            boards.append(slid[0])
-            scores.append(scores[-1] + int(rewards[0]))
-        return cls(np.stack(boards), np.array(scores), moves)
+        boards, scores = [], [0]
+        for before, _, after in _steps([episode]):
+            boards.append(before[0])
+            scores.append(int(after[0]))
+        moves = (np.frombuffer(episode.moves, np.uint8) & 3).astype(np.uint8)
+        return cls(np.stack([*boards, episode.final_board]), np.array(scores), moves)
