@@ -28,8 +28,16 @@ from octofold_client.evaluation.result_folder import Conditions, ResultFolder
 from octofold_client.evaluation.tables import missing_note
 from octofold_client.extras import needing
 from octofold_client.studies.ending_report import analysis_report
-from octofold_client.studies.endings import SCHEMA, Analysis, Ending, Verdicts, judge_positions, readable
-from octofold_client.studies.kept import FILE, KeptAnalysis
+from octofold_client.studies.endings import (
+    FILE,
+    SCHEMA,
+    Analysis,
+    Ending,
+    KeptAnalysis,
+    Verdicts,
+    judge_positions,
+    readable,
+)
 from octofold_client.terminal.display import count_on, display_on
 from octofold_client.terminal.interrupts import DeferredInterrupts
 from octofold_client.terminal.tables import print_markdown

@@ -24,8 +24,7 @@ from octofold_game.drawing.figures import (
 from octofold_game.drawing.palette import INK, SERIES
 
 from octofold_client.contenders.judges import PROBABILITY
-from octofold_client.studies.endings import QUARTERS, Group
-from octofold_client.studies.kept import JudgeName, KeptAnalysis
+from octofold_client.studies.endings import QUARTERS, Group, JudgeName, KeptAnalysis
 
 _SHADES = ("#cfe0f2", "#9dbfe3", "#6699cf", "#3b6fb6", "#24487f")
 _WIDE = (11.5, 4.8)

@@ -9,10 +9,9 @@ from octofold_game.replays import FILE_HEADER, record_of
 from octofold_game.rules import MOVE_NAMES
 
 from octofold_client.contenders.judges import PROBABILITY
-from octofold_client.studies.endings import CostlyMove
+from octofold_client.studies.endings import CostlyMove, JudgeName
 from octofold_client.studies.html.elements import make
 from octofold_client.studies.html.results import COSTLY_MOVES, EvaluationPart
-from octofold_client.studies.kept import JudgeName
 
 KEYS = (("←", "→"), "one move"), (("page up", "page down"), "10 moves"), (("home", "end"), "start and end")
 

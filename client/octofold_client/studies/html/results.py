@@ -17,7 +17,7 @@ from octofold_client.evaluation.summary import Summary
 from octofold_client.loadtest.result import FILE as LOAD_TEST_FILE
 from octofold_client.loadtest.result import LoadTest, read_load_test
 from octofold_client.provenance import Provenance, runs_of, when
-from octofold_client.studies.kept import KeptAnalysis, read_analysis
+from octofold_client.studies.endings import KeptAnalysis, read_analysis
 from octofold_client.studies.shown import Shown
 
 MOST_RESULTS = 8

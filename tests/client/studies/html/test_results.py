@@ -13,9 +13,9 @@ from octofold_client.loadtest.statistics import ServerCounters
 from octofold_client.loadtest.steps import Limit, Plan, Step
 from octofold_client.loadtest.tables import markdown
 from octofold_client.provenance import Provenance, recorded, runs_of
+from octofold_client.studies.endings import read_analysis
 from octofold_client.studies.html.elements import html, make, raw
 from octofold_client.studies.html.results import ChosenGames
-from octofold_client.studies.kept import read_analysis
 from octofold_game.replays import read_replays
 from support.commands import failure, octofold
 
