@@ -1,9 +1,10 @@
 """`octofold analyse`: shows where the games of a result folder were lost and which moves cost most.
 
-`studies/endings.py` computes the figures, and `studies/ending_report.py` formats them.
+`studies/endings.py` computes the figures.
 """
 
 import json
+import shlex
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -11,8 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from octofold_game.commands.options import argument, option
 from octofold_game.commands.subcommands import Command
+from octofold_game.drawing.board_text import board_text
+from octofold_game.rules import MOVE_NAMES
 from octofold_game.system.files import write_text
 from octofold_game.trajectories import GAMES_AT_ONCE, Positions, batched, last_positions
 from rich.console import Console
@@ -21,18 +25,20 @@ from octofold_client.cli.arguments import DEFAULT_TARGET, MOST_GAMES, PlotsFlag
 from octofold_client.cli.html_report import HTML_FILE, HtmlFlag, write_html
 from octofold_client.cli.json_output import Files, JsonFlag, print_files
 from octofold_client.cli.judging import JudgeFlags
-from octofold_client.contenders.judges import Judge
+from octofold_client.contenders.judges import PROBABILITY, Judge
 from octofold_client.contenders.player_specs import is_spec
 from octofold_client.errors import EvaluationError
 from octofold_client.evaluation.result_folder import Conditions, ResultFolder
 from octofold_client.evaluation.tables import missing_note
 from octofold_client.extras import needing
-from octofold_client.studies.ending_report import analysis_report
 from octofold_client.studies.endings import (
     FILE,
+    QUARTERS,
     SCHEMA,
     Analysis,
+    CostlyMove,
     Ending,
+    Group,
     KeptAnalysis,
     Verdicts,
     judge_positions,
@@ -41,7 +47,7 @@ from octofold_client.studies.endings import (
 from octofold_client.terminal.display import count_on, display_on
 from octofold_client.terminal.interrupts import DeferredInterrupts
 from octofold_client.terminal.tables import print_markdown
-from octofold_client.wording import counted
+from octofold_client.wording import aligned, counted
 
 REPORT = "analysis.md"
 COSTLIEST_KEPT = 100
@@ -82,7 +88,10 @@ def analyse(options: Options) -> None:
     analysis = Analysis(endings, positions, verdicts)
 
     title = _title(conditions, len(endings), options.last)
-    text = analysis_report(analysis, title, folder.path, judge, options.costliest, _judge_flags(options))
+    replay = ["octofold", "replay", str(folder.path), "--judge", options.judge]
+    if options.targets != [DEFAULT_TARGET] and not is_spec(options.judge):
+        replay += ["--target", ",".join(options.targets)]
+    text = _report(analysis, title, judge, options.costliest, replay)
     found = _described(conditions, judge, options.last) | analysis.to_json(COSTLIEST_KEPT)
     if missing := conditions.missing_games([ending.game for ending in endings]):
         print(missing_note(missing), file=sys.stderr)
@@ -128,12 +137,6 @@ def _judged_before(folder: Path) -> str | None:
         return None
 
 
-def _judge_flags(options: Options) -> list[str]:
-    """The flags of `octofold replay` that show what the judge thinks."""
-    elsewhere = options.targets != [DEFAULT_TARGET] and not is_spec(options.judge)
-    return ["--judge", options.judge, *(["--target", ",".join(options.targets)] if elsewhere else [])]
-
-
 def _read(folder: ResultFolder, last: int) -> tuple[list[Ending], Positions]:
     endings, parts = [], []
     for episodes in batched(folder.finished(), GAMES_AT_ONCE):
@@ -165,6 +168,99 @@ def _title(conditions: Conditions, games: int, last: int) -> str:
 def _described(conditions: Conditions, judge: Judge | None, last: int) -> dict[str, Any]:
     judged_by = judge and {"name": judge.name, "unit": judge.unit, "sha256": judge.sha256}
     return {"schema": SCHEMA, **conditions.to_json(), "last_moves": last, "judge": judged_by}
+
+
+def _report(
+    analysis: Analysis, title: str, judge: Judge | None, costliest: int, replay: Sequence[str]
+) -> str:
+    """The report as Markdown: tables and the costliest positions.
+
+    `replay` is the command that shows them, with what the judge thinks.
+    """
+    parts = [f"**{title}**", _endings(analysis)]
+    if judge is not None:
+        parts.append(_verdict(analysis, judge))
+    judged = judge if analysis.verdicts.judged.any() else None
+    parts.append(_groups("moves to the end", analysis.by_distance(), judged))
+    parts.append(_groups("largest tile", analysis.by_stage(), judged))
+    if judged is not None:
+        parts += [_costly(move, shlex.join(replay), judged) for move in analysis.costliest(costliest)]
+    return "\n\n".join(parts)
+
+
+def _endings(analysis: Analysis) -> str:
+    games = len(analysis.endings)
+    rows = [
+        (str(tile), f"{sum(counts):,}", f"{sum(counts) / games:.1%}", *map(str, counts))
+        for tile, counts in analysis.endings_by_tile()
+    ]
+    table = aligned([("ended at", "games", "share", *QUARTERS), *rows])
+    note = "The last columns group the games by the sum of the other tiles, as a share of the largest tile."
+    return "\n".join([*table, "", note])
+
+
+def _verdict(analysis: Analysis, judge: Judge) -> str:
+    whole = analysis.whole()
+    if whole.agreement is None or whole.agreement_interval is None:
+        return f"{judge.name} judged none of the {whole.positions:,} positions."
+    low, high = whole.agreement_interval
+    said = (
+        f"{judge.name} agrees with {whole.agreement:.1%} of the moves "
+        f"(95% interval {100 * low:.1f} to {100 * high:.1f}%)."
+    )
+    if (cost := analysis.cost_of_a_game()) is not None:
+        average, interval = cost
+        said += f" The other moves cost {_worth(average, judge)} per game"
+        if interval is not None:
+            said += f", 95% interval {_number(interval[0], judge)} to {_number(interval[1], judge)}"
+        said += "."
+    if whole.judged < whole.positions:
+        said += f" It judged {whole.judged:,} of {whole.positions:,} positions."
+    return said
+
+
+def _groups(heading: str, groups: Sequence[Group], judge: Judge | None) -> str:
+    headings = [heading, "positions", "empty cells", "legal moves"]
+    rows = [
+        [group.label, f"{group.positions:,}", f"{group.empty_cells:.1f}", f"{group.choices:.1f}"]
+        for group in groups
+    ]
+    if judge is not None:
+        headings += ["agreement", "cost per move", "share of cost"]
+        for row, group in zip(rows, groups, strict=True):
+            row.append("" if group.agreement is None else f"{group.agreement:.1%}")
+            row.append("" if group.cost is None else _number(group.cost, judge))
+            row.append("" if group.cost_share is None else f"{group.cost_share:.1%}")
+    return "\n".join(aligned([headings, *rows]))
+
+
+def _costly(move: CostlyMove, replay: str, judge: Judge) -> str:
+    values = ", ".join(
+        f"{name} {_number(value, judge)}"
+        for name, value in zip(MOVE_NAMES, move.values, strict=True)
+        if value is not None
+    )
+    return "\n".join(
+        [
+            f"Game {move.game}, move {move.move:,}: the player moved {MOVE_NAMES[move.made]}, {judge.name} "
+            f"moves {MOVE_NAMES[move.better]}; cost {_worth(move.cost, judge)} ({values}).",
+            "",
+            "```",
+            board_text(np.array(move.board)),
+            f"{replay} --game {move.game} --move {move.move}",
+            "```",
+        ]
+    )
+
+
+def _number(value: float, judge: Judge) -> str:
+    if judge.unit == PROBABILITY:
+        return f"{value:.1%}"
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:,.1f}"
+
+
+def _worth(value: float, judge: Judge) -> str:
+    return f"{_number(value, judge)} {judge.unit}"
 
 
 COMMAND = Command(
