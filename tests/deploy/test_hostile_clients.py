@@ -18,6 +18,7 @@ from support.attacks import (
     odd_metadata,
     priorities,
     rapid_resets,
+    small_pieces,
 )
 from support.envoys import Envoy, program
 from support.nameserver import NameServer
@@ -59,7 +60,9 @@ def goes_on(flood: Flood, calls: int) -> bool:
 
 
 @pytest.mark.parametrize("acknowledges", [True, False])
-@pytest.mark.parametrize("attack", [compressed_headers, rapid_resets, odd_metadata, priorities, deadlines])
+@pytest.mark.parametrize(
+    "attack", [compressed_headers, rapid_resets, odd_metadata, priorities, deadlines, small_pieces]
+)
 def test_an_attack_ends_at_envoy_and_honest_calls_are_answered_meanwhile(
     place: tuple[str, int], attack: Attack, acknowledges: bool
 ) -> None:
