@@ -7,6 +7,7 @@ import importlib
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from pkgutil import iter_modules
 from typing import Any
 
 import torch
@@ -96,8 +97,13 @@ def _found(place: str, flag: str) -> Any:
         imported = importlib.import_module(package)
     except (Exception, SystemExit) as error:  # the user's code may raise any exception, or be a script
         absent = error.name if isinstance(error, ModuleNotFoundError) else None
-        own = absent is None or f"{package}.".startswith(f"{absent}.")
-        hint = "" if own else "; install it beside octofold-export, which runs your code"
+        if absent is None:
+            hint = ""
+        elif f"{package}.".startswith(f"{absent}."):
+            *rooms, last = absent.split(".")
+            hint = did_you_mean(last, (each.name for each in iter_modules([str(Path(folder, *rooms))])))
+        else:
+            hint = "; install it beside octofold-export, which runs your code"
         raise ExportError(f"{package} cannot be imported: {error_line(error)}{hint}") from error
     try:
         return getattr(imported, name)

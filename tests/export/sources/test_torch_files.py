@@ -240,6 +240,7 @@ def test_a_network_that_has_learned_nothing_is_published_with_a_warning(
     ("flags", "message"),
     [
         (["--module", "absent_package:Linear"], "absent_package cannot be imported: ModuleNotFoundError"),
+        (["--module", "a_scipt:Linear"], "No module named 'a_scipt'; did you mean a_script?"),
         (["--module", "syntax_error:Linear"], "syntax_error cannot be imported: SyntaxError"),
         (["--module", "HERE:Cubic"], "has no 'Cubic'"),
         (["--module", "HERE:linear"], "has no 'linear'; did you mean Linear?"),
