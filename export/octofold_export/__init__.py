@@ -5,8 +5,8 @@ To understand how a network becomes a graph, read in this order:
 1. `description.description`: the input and the output of a network. `description.inference` completes the
    user's part of it (`description.hints`), and `description.encoding` defines the inputs in numpy.
 2. `graph.folding`: the whole graph in twenty lines. Its pieces, from the board to the move:
-   `graph.bodies` (the network's input and its own nodes), `graph.heads` (the value of each move),
-   `graph.views` (symmetries) and `graph.decision` (legality and the rule). `graph.builder` builds the nodes.
+   `graph.bodies` (the network's input and its own nodes), `graph.heads` (the value of each move) and
+   `graph.decision` (legality and the rule). `graph.builder` builds the nodes.
 3. `sources.source`: a network in the form that the export needs. `sources.described` makes it from any
    PyTorch or ONNX network, `sources.checkpoint` and `sources.ntuple` from our own kinds. The bodies of our
    own kinds can also be written node by node (`handmade`).

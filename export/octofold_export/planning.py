@@ -16,6 +16,7 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 from octofold_game.contract.model import Alternatives, Evidence, Precision, Rule
+from octofold_game.symmetries import VIEWS
 from octofold_players.expectimax.player import HeuristicExpectimaxPlayer
 
 from octofold_export.checks.recording import Report, play_boards, read_boards
@@ -26,7 +27,6 @@ from octofold_export.checks.views_match import Way, choose_way
 from octofold_export.errors import GateError
 from octofold_export.graph.folding import fold
 from octofold_export.graph.heads import Evaluator, Spread, head
-from octofold_export.graph.views import VIEWS
 from octofold_export.publishing.contest import Contest
 from octofold_export.sources.source import Source
 

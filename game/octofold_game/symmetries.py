@@ -10,10 +10,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 _BOARD = np.arange(16).reshape(4, 4)
-_VIEWS = [np.rot90(board, turns) for board in (_BOARD, _BOARD[:, ::-1]) for turns in range(4)]
+_TURNED = [np.rot90(board, turns) for board in (_BOARD, _BOARD[:, ::-1]) for turns in range(4)]
 
-CELLS: NDArray[np.intp] = np.array([view.ravel() for view in _VIEWS], dtype=np.intp)
+CELLS: NDArray[np.intp] = np.array([view.ravel() for view in _TURNED], dtype=np.intp)
 """`[8, 16]`: cell `i` of the view under symmetry `s` is cell `CELLS[s, i]` of the board; 0 is identity."""
+
+VIEWS: dict[int, tuple[int, ...]] = {8: tuple(range(8)), 4: (0, 1, 2, 3), 2: (0, 2), 1: (0,)}
+"""The symmetries of the views that a network evaluates, by the number of views.
+
+Two views are the board and its 180 degree rotation, and four are its rotations. Each set is a subgroup of the
+eight symmetries. Therefore turning a board by one of them permutes the views, and turns the answer.
+"""
 
 _STEPS = np.array([(-1, 0), (0, 1), (1, 0), (0, -1)])  # row and column steps of up, right, down, left
 
@@ -28,5 +35,5 @@ def _moves_of(view: NDArray[np.intp]) -> list[int]:
     return [int(np.flatnonzero((end - start == _STEPS).all(axis=1))[0]) for end in ends]
 
 
-MOVES: NDArray[np.intp] = np.array([_moves_of(view) for view in _VIEWS], dtype=np.intp)
+MOVES: NDArray[np.intp] = np.array([_moves_of(view) for view in _TURNED], dtype=np.intp)
 """`[8, 4]`: move `m` on the board is move `MOVES[s, m]` on the view under symmetry `s`."""

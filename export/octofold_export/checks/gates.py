@@ -11,13 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 from octofold_game.contract.model import StageAgreement
 from octofold_game.rules import MOVE_NAMES
-from octofold_game.symmetries import CELLS, MOVES
+from octofold_game.symmetries import CELLS, MOVES, VIEWS
 
 from octofold_export.checks.reference import Reference
 from octofold_export.checks.runner import FoldedGraph, Outputs
 from octofold_export.checks.stages import random_boards
 from octofold_export.errors import GateError
-from octofold_export.graph.views import VIEWS
 
 LOWEST_AGREEMENT = 0.99
 """Minimum share of moves that a reduced precision must share with float32."""

@@ -12,11 +12,10 @@ from numpy.typing import NDArray
 from octofold_game.episodes import Episodes, IllegalMoveError
 from octofold_game.player import Player
 from octofold_game.rules import BoardError, afterstates, check_boards, legal_moves
-from octofold_game.symmetries import CELLS
+from octofold_game.symmetries import CELLS, VIEWS
 
 from octofold_export.description.description import Description
 from octofold_export.errors import ExportError
-from octofold_export.graph.views import VIEWS
 
 FEWEST_BOARDS = 256
 Report = Callable[[str], None]

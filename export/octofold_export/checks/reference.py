@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from octofold_game.contract.model import Rule
 from octofold_game.rules import afterstates, legal_moves
-from octofold_game.symmetries import CELLS, MOVES
+from octofold_game.symmetries import CELLS, MOVES, VIEWS
 
 from octofold_export.checks.runner import Outputs
 from octofold_export.description.description import Answers, Description
@@ -22,7 +22,6 @@ from octofold_export.description.encoding import encode
 from octofold_export.description.inference import Network, NetworkError
 from octofold_export.errors import ExportError
 from octofold_export.graph.heads import POINTS, PROBABILITIES, SMALLEST_PROBABILITY, Spread
-from octofold_export.graph.views import VIEWS
 
 _TIE_OF_SPREAD = 2.0**-16
 _TIE_OF_SIZE = 2.0**-20  # some rounding errors of float32

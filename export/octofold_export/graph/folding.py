@@ -13,6 +13,7 @@ import numpy as np
 import onnx
 from octofold_game.contract import graph as contract
 from octofold_game.contract.model import Rule
+from octofold_game.symmetries import VIEWS
 from onnx import TensorProto
 from onnx.helper import make_tensor_value_info, np_dtype_to_tensor_dtype
 
@@ -20,7 +21,6 @@ from octofold_export.graph.bodies import VIEW_VALUES
 from octofold_export.graph.builder import GraphBuilder
 from octofold_export.graph.decision import decide, legality, mask
 from octofold_export.graph.heads import Head
-from octofold_export.graph.views import VIEWS
 
 
 def fold(
@@ -35,7 +35,7 @@ def fold(
 
     The outputs are those of `octofold_game.contract.graph`. `with_views` adds `views`, and `value_scale` adds
     `value`, multiplied by it, which needs a network with a value head. `symmetries` is the number of views, a
-    key of `views.VIEWS`.
+    key of `VIEWS`.
     """
     graph = GraphBuilder()
     cells = graph.add("Cast", [contract.BOARDS.name], "cells", to=TensorProto.INT32)
