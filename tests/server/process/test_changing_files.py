@@ -117,6 +117,27 @@ def test_a_version_with_a_pipe_for_a_file_is_not_served_and_the_others_are(
     assert server.terminate() == 0
 
 
+def test_links_in_circles_devices_and_huge_numbers_hide_no_model(
+    write_version: WriteVersion, start_server: Start
+) -> None:
+    models = write_version().parent.parent
+    (models / "circle").symlink_to("circle")
+    (models / "itself").symlink_to(models)
+    (models / "tiny" / "2").symlink_to("2")
+    for version, odd in (("3", Path("/dev/zero")), ("4", models), ("9" * 250, Path("nowhere"))):
+        (models / "tiny" / version).mkdir()
+        (models / "tiny" / version / "card.json").symlink_to(odd)
+    server = start_server("--watch", "0.1")
+    with grpc.insecure_channel(server.target) as channel:
+        stub = OctofoldServiceStub(channel)
+        (model,) = stub.ListModels(pb.ListModelsRequest()).models
+        reasons = {status.version: status.reason for status in model.versions}
+        assert reasons.keys() == {"1", "3", "4", "9" * 250}
+        assert reasons["3"] == reasons["4"] == "card.json cannot be read: it is not a regular file"
+        assert stub.NextMove(BOARD).version == "1"
+    assert server.terminate() == 0
+
+
 @pytest.mark.parametrize(
     ("arguments", "code"),
     [

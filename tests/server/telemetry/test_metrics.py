@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import http.client
 import json
+import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import grpc
@@ -165,6 +167,15 @@ def test_gauges_tell_what_waits_and_what_is_served(serve_all: ServeAll) -> None:
         assert [key for key in found if key[0] == "octofold_build_info"]
         assert value(found, "process_resident_memory_bytes") > 1e6
         assert value(found, "process_open_fds") > 3
+
+
+def test_every_metric_that_the_guide_names_is_there(serve_all: ServeAll) -> None:
+    guide = Path(__file__).parents[3] / "docs" / "observation.md"
+    named = set(re.findall(r"`((?:octofold|process)_\w+)`", guide.read_text(encoding="utf-8")))
+    with serve_all(FakeBackend()) as served:
+        page = get(served, "/metrics")
+    assert named
+    assert named <= set(re.findall(r"^# TYPE (\w+) ", page, re.MULTILINE))
 
 
 def test_names_of_any_alphabet_survive(write_version: WriteVersion, serve_all: ServeAll) -> None:
