@@ -5,9 +5,9 @@ from collections.abc import Iterable, Sequence
 _MOST_DECIMALS = 9
 
 
-def counted(number: int, noun: str, plural: str = "") -> str:
-    """A count such as "1 game" or "2,000 games"; `plural` replaces the noun with an s."""
-    return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"
+def counted(number: int, noun: str) -> str:
+    """A count such as "1 game" or "2,000 games"."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def listed(names: Iterable[str]) -> str:

@@ -81,8 +81,8 @@ def played_boards(largest_exponent: int, number: int = BOARDS, seed: int = 0) ->
     return _sample(np.concatenate(seen), number, seed)
 
 
-def replayed_boards(replays: Path, largest_exponent: int, number: int = BOARDS, seed: int = 0) -> Boards:
-    """Positions of the first hundred games of a replay file, in random order: `[at most number, 16]`.
+def replayed_boards(replays: Path, largest_exponent: int, seed: int = 0) -> Boards:
+    """Positions of the first hundred games of a replay file, in random order: `[at most BOARDS, 16]`.
 
     Raises:
         LoadTestError: the file contains no board that the model accepts.
@@ -96,7 +96,7 @@ def replayed_boards(replays: Path, largest_exponent: int, number: int = BOARDS, 
         boards = boards[boards.max(axis=1) <= largest_exponent]
     if not len(boards):
         raise LoadTestError(f"{replays} contains no board that the model accepts")
-    return _sample(boards, number, seed)
+    return _sample(boards, BOARDS, seed)
 
 
 def _sample(boards: Boards, number: int, seed: int) -> Boards:

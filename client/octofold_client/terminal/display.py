@@ -94,8 +94,8 @@ class PlainDisplay(Display):
 class LiveDisplay(Display):
     """Redraws a bar and the facts in place, and removes them when the work ends."""
 
-    def __init__(self, console: Console, clock: Clock = time.monotonic) -> None:
-        super().__init__(clock)
+    def __init__(self, console: Console) -> None:
+        super().__init__()
         # Without a redrawing thread, which would take CPU time from a server on the same machine.
         self._live = Live(console=console, auto_refresh=False, transient=True)
 

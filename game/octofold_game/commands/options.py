@@ -160,10 +160,9 @@ def option(
     return field(metadata=metadata) if default is ... else field(default=default, metadata=metadata)
 
 
-def argument(metavar: str, help: str, words: str = "", default: Any = ...) -> Any:
+def argument(metavar: str, help: str, words: str = "") -> Any:
     """A field of a dataclass that is given without a flag; with `words` of `+` or `*`, a list."""
-    default = [] if words == "*" else default
-    return option(default, help, metavar=metavar, words=words, is_argument=True)
+    return option([] if words == "*" else ..., help, metavar=metavar, words=words, is_argument=True)
 
 
 def flag_of(name: str) -> str:

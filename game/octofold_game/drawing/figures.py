@@ -165,6 +165,6 @@ def spaced(places: Sequence[float], width: float, keep: Callable[[int], bool] = 
     return found[::-1]
 
 
-def thinned(count: int, most: int = 400) -> NDArray[np.intp]:
-    """At most `most` indices of `count` values, evenly spread, with the first and the last."""
-    return np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(np.intp))
+def thinned(count: int) -> NDArray[np.intp]:
+    """At most 400 indices of `count` values, evenly spread, with the first and the last."""
+    return np.unique(np.linspace(0, count - 1, min(count, 400)).round().astype(np.intp))

@@ -53,8 +53,8 @@ def begins_as_log(path: Path) -> bool:
         return False  # whoever reads it will say why it cannot be read
 
 
-def line_blocks(path: Path, block_bytes: int = BLOCK_BYTES) -> Iterator[bytes]:
-    """The lines of a text file, decompressed, in blocks of about `block_bytes`; each line ends in a newline.
+def line_blocks(path: Path) -> Iterator[bytes]:
+    """The lines of a text file, decompressed, in blocks of about `BLOCK_BYTES`; each line ends in a newline.
 
     A line that is much longer than `LONGEST_LINE` comes without its rest.
 
@@ -66,28 +66,28 @@ def line_blocks(path: Path, block_bytes: int = BLOCK_BYTES) -> Iterator[bytes]:
         start = file.read(len(_ZSTD))
         file.seek(0)
         if start.startswith(_GZIP):
-            pieces = _gunzipped(path, file, block_bytes)
+            pieces = _gunzipped(path, file)
         elif start == _ZSTD:
-            pieces = _cut(_unzstd(path, file), block_bytes)
+            pieces = _cut(_unzstd(path, file))
         else:
-            pieces = iter(lambda: file.read(block_bytes), b"")
-        yield from _whole_lines(pieces, block_bytes)
+            pieces = iter(lambda: file.read(BLOCK_BYTES), b"")
+        yield from _whole_lines(pieces)
 
 
-def _cut(pieces: Iterator[bytes], most: int) -> Iterator[bytes]:
-    """The same bytes in pieces of at most `most`."""
+def _cut(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """The same bytes in pieces of at most `BLOCK_BYTES`."""
     for piece in pieces:
-        for start in range(0, len(piece), most):
-            yield piece[start : start + most]
+        for start in range(0, len(piece), BLOCK_BYTES):
+            yield piece[start : start + BLOCK_BYTES]
 
 
-def _whole_lines(pieces: Iterator[bytes], block_bytes: int) -> Iterator[bytes]:
+def _whole_lines(pieces: Iterator[bytes]) -> Iterator[bytes]:
     waiting: list[bytes] = []
     size, rest = 0, b""
     for piece in pieces:
         waiting.append(piece)
         size += len(piece)
-        if size >= block_bytes:
+        if size >= BLOCK_BYTES:
             content = b"".join([rest, *waiting])
             end = content.rfind(b"\n") + 1
             rest = content[end:][: 2 * LONGEST_LINE]
@@ -99,10 +99,10 @@ def _whole_lines(pieces: Iterator[bytes], block_bytes: int) -> Iterator[bytes]:
         yield content if content.endswith(b"\n") else content + b"\n"
 
 
-def _gunzipped(path: Path, file: BinaryIO, block_bytes: int) -> Iterator[bytes]:
+def _gunzipped(path: Path, file: BinaryIO) -> Iterator[bytes]:
     with gzip.open(file) as unzipped:
         try:
-            while piece := unzipped.read(block_bytes):
+            while piece := unzipped.read(BLOCK_BYTES):
                 yield piece
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:
             raise LogError(f"{path}: damaged or cut short ({error})") from error
