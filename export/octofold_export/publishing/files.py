@@ -88,7 +88,7 @@ def version_files(
         models[precision] = files.joined(graph) if files and is_light else graph.SerializeToString()
     beside: dict[str, Content] = {tensor_file(name): values.data for name, values in tensors.items()}
     listed = {
-        name: ListedFile(file=tensor_file(name), sha256=_sha256(values.data))
+        name: ListedFile(file=tensor_file(name), sha256=hashlib.sha256(values.data).hexdigest())
         for name, values in tensors.items()
     }
     precisions = {
@@ -108,7 +108,8 @@ def graph_file(
     tensors: Mapping[str, ListedFile] = _NO_TENSORS,
 ) -> GraphFile:
     """The card's entry for the file of a graph."""
-    listed = GraphFile(file=GRAPH_FILES[precision], sha256=_sha256(content), tensors=dict(tensors))
+    digest = hashlib.sha256(content).hexdigest()
+    listed = GraphFile(file=GRAPH_FILES[precision], sha256=digest, tensors=dict(tensors))
     return listed if agreement is None else with_agreement(listed, agreement)
 
 
@@ -130,10 +131,6 @@ def write_metadata(graph: onnx.ModelProto, card: Card, precision: Precision) -> 
         "contract": CONTRACT,
     }
     helper.set_model_props(graph, {f"octofold.{key}": str(value) for key, value in values.items()})
-
-
-def _sha256(content: Content) -> str:
-    return hashlib.sha256(content).hexdigest()
 
 
 def with_contest(files: Mapping[str, Content], shown: NoWorse) -> dict[str, Content]:

@@ -34,7 +34,6 @@ _ROW = 18
 _LARGEST = np.array([LARGEST_EXPONENT] * 16 + [3, 15], np.uint8)  # of each column
 _SCATTER_ROWS = 1 << 16  # that are sent to the shards at a time
 _BUFFER_BYTES = 1 << 16  # of each shard's file
-_DIGEST_BYTES = 1 << 20  # read at a time
 
 
 @dataclass(frozen=True)
@@ -242,8 +241,7 @@ class ShuffledMoves:
         digest = hashlib.sha256()
         for shard in range(len(self._counts)):
             with (self.folder / _name(shard)).open("rb") as file:
-                while piece := file.read(_DIGEST_BYTES):
-                    digest.update(piece)
+                hashlib.file_digest(file, lambda: digest)
         return digest.hexdigest()
 
     def batches(self, epoch: int, size: int, start: int = 0) -> Iterator[Moves]:
