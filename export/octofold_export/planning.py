@@ -51,7 +51,7 @@ class ExportOptions:
     rule: Rule | None = None
     "None: the one that suits the network"
     symmetries: int | None = None
-    "views of the board, a key of `views.VIEWS`; None: 8 for our own networks, otherwise chosen by games"
+    "views of the board, a key of `VIEWS`; None: 8 for our own networks, otherwise chosen by games"
     precisions: frozenset[Precision] | None = None
     "fp32 and others; None: int8 as well if the network has such a form"
     with_views: bool = False

@@ -76,7 +76,7 @@ class Head(Protocol):
         """Add the scores of the board's own moves on each view.
 
         `[N, 16] int32` exponents become `[N, V, 4] float32`. The scores of illegal moves are arbitrary.
-        `views` are symmetries, as in `views.VIEWS`.
+        `views` are symmetries, as in `VIEWS`.
         """
         ...
 
