@@ -8,15 +8,15 @@ from pathlib import Path
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, MaxNLocator
-from octofold_game.drawing.figures import save
+from octofold_game.drawing.figures import save, whole_numbers
+from octofold_game.drawing.palette import SERIES
 
 from octofold_client.evaluation.contest import Contest
 from octofold_client.evaluation.intervals import Interval
 
 FILE = "comparison.png"
 _INCHES_WIDE, _INCHES_EACH, _INCHES_AROUND = 11.0, 0.45, 1.6
-_BLUE, _ORANGE, _GREY = "#3b6fb6", "#d9822b", "#8a8a8a"
+_BLUE, _ORANGE, _GREY = SERIES[0], SERIES[1], SERIES[5]
 _LONGEST_NAME = 34
 
 
@@ -70,8 +70,7 @@ def _intervals(
         axes.plot(value, place, "o", color=color)
     axes.set_yticks(np.arange(len(names)), names, fontsize="small", parse_math=False)
     axes.set_ylim(len(names) - 0.5, -0.5)
-    axes.xaxis.set_major_locator(MaxNLocator(6))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+    whole_numbers(axes, "x")
     axes.grid(alpha=0.25, axis="x")
 
 
