@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from octofold_game.referee import verify
 from octofold_game.replays import ReplayWriter, read_replays
+from support.commands import octofold
 
 OCTOFOLD = str(Path(sys.executable).with_name("octofold"))
 SECONDS = 60
@@ -44,7 +45,8 @@ def test_play_serves_a_model_plays_full_games_and_reports_on_them(repository: Pa
 
 
 def test_play_plays_again_after_it_finished_and_keeps_both_results(repository: Path, tmp_path: Path) -> None:
-    first, second = play(repository, tmp_path), play(repository, tmp_path)
+    command = ("play", "--games", "1", "--models", repository)
+    first, second = octofold(*command, folder=tmp_path), octofold(*command, folder=tmp_path)
     assert "earlier run" not in first.stdout + second.stdout
     assert sorted(folder.name for folder in (tmp_path / "results").iterdir()) == [
         "play-small-v1-seed0",
@@ -56,7 +58,8 @@ def test_play_leaves_alone_a_folder_that_another_program_writes_to(repository: P
     first = tmp_path / "results" / "play-small-v1-seed0"
     first.mkdir(parents=True)
     with ReplayWriter(first / "games.replay"):
-        assert play(repository, tmp_path).returncode == 0
+        done = octofold("play", "--games", "1", "--models", repository, folder=tmp_path)
+    assert done.returncode == 0, done
     assert [file.name for file in first.iterdir()] == ["games.replay"]
     assert (tmp_path / "results" / "play-small-v1-seed0-2" / "result.json").exists()
 

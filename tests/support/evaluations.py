@@ -9,7 +9,7 @@ from support.commands import octofold
 from support.replays import Replays, replays_of
 from support.waiting import Process, wait_for
 
-GAMES = 24
+GAMES = 12
 OPTIONS = ["--seed", "11", "--parallel", "8"]
 ENDLESS = [*OPTIONS, "--games", "1000000"]
 """More games than any machine plays before a test ends them."""

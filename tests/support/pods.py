@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import signal
 import socket
-import subprocess
-import sys
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from octofold_client import Client
+
+from support.forks import ForkedProcess
+from support.servers import forked_server
 
 START_SECONDS = 60.0
 
@@ -25,7 +26,7 @@ class Pods:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._started: list[subprocess.Popen[bytes]] = []
+        self._started: list[ForkedProcess] = []
         with socket.socket() as free:
             free.bind((address_of(0), 0))
             self.port = int(free.getsockname()[1])
@@ -34,10 +35,10 @@ class Pods:
         """Start a server; it may not be ready yet."""
         number = len(self._started)
         address = address_of(number)
-        command = [sys.executable, "-m", "octofold_server.cli", "--host", address, "--port", str(self.port)]
-        command += ["--models", str(models), "--lanes", "1", "--max-batch-size", "8", "--no-admin", *flags]
+        arguments = ["--host", address, "--port", str(self.port), "--models", str(models), "--no-admin"]
+        arguments += ["--lanes", "1", "--max-batch-size", "8", *flags]
         with (self._folder / f"pod-{number}.log").open("wb") as log:
-            process = subprocess.Popen(command, stderr=log, env=_environment())
+            process = forked_server(arguments, log, environment=_environment())
         self._started.append(process)
         return Pod(address, self.port, process)
 
@@ -55,7 +56,7 @@ class Pods:
 class Pod:
     """One server."""
 
-    def __init__(self, address: str, port: int, process: subprocess.Popen[bytes]) -> None:
+    def __init__(self, address: str, port: int, process: ForkedProcess) -> None:
         self.address = address
         self.target = f"{address}:{port}"
         self.process = process

@@ -128,11 +128,17 @@ NEW_INTERPRETER = ("-m", "octofold_server.cli")
 """The `program` that is the command itself."""
 
 
-def forked_server(arguments: Sequence[str], log: IO[bytes], program: str = "") -> ForkedProcess:
+def forked_server(
+    arguments: Sequence[str],
+    log: IO[bytes],
+    program: str = "",
+    environment: Mapping[str, str] | None = None,
+) -> ForkedProcess:
     """Start octofold-serve, or the Python file `program`; what it writes goes into the log."""
     with Path(os.devnull).open() as nothing:
         streams = (nothing.fileno(), log.fileno(), log.fileno())
-        return forks_of("octofold-serve").start(arguments, streams, program=program)
+        forks = forks_of("octofold-serve")
+        return forks.start(arguments, streams, program=program, environment=environment)
 
 
 @contextmanager

@@ -63,11 +63,11 @@ def games_of(
     }
 
 
-@pytest.mark.parametrize("parallel", [1, 2, 3, 8, 1000])
+@pytest.mark.parametrize("parallel", [1, 2, 3, 1000])
 def test_the_games_do_not_depend_on_how_many_run_at_once(parallel: int) -> None:
-    expected = games_of(Ready(), range(12), 12)
-    played = games_of(Ready(), range(12), parallel)
-    assert sorted(played) == list(range(12))
+    expected = games_of(Ready(), range(5), 5)
+    played = games_of(Ready(), range(5), parallel)
+    assert sorted(played) == list(range(5))
     for game, episode in expected.items():
         verify(played[game])
         assert (played[game].moves, played[game].score) == (episode.moves, episode.score)

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import shutil
 import signal
 import subprocess
@@ -14,6 +15,7 @@ import psutil
 import pytest
 from octofold_export.cli import main
 from octofold_export.errors import GateError
+from octofold_export.publishing import contest
 from octofold_export.publishing.contest import Contest, play_contest
 from octofold_game.contract.model import read_card
 from octofold_game.episodes import Episode
@@ -127,7 +129,7 @@ def test_a_version_that_loses_everything_in_one_game_of_a_hundred_is_refused_at_
 
 @of_one_kind
 @pytest.mark.usefixtures("published")
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGKILL])
 def test_the_games_end_with_the_export(source: list[str], number: signal.Signals) -> None:
     program = Path(sys.executable).with_name("octofold-export")
     # With fewer views, it plays other moves about as well: the games are not decided for long.
@@ -144,6 +146,15 @@ def test_the_games_end_with_the_export(source: list[str], number: signal.Signals
                 player.kill()
     assert process.returncode == (-number if number == signal.SIGKILL else 128 + number)
     assert versions() == ["1"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_each_signal_ends_what_plays_and_then_the_export(number: signal.Signals) -> None:
+    games = f"echo $$ > games.pid; kill -{number:d} {os.getpid()}; exec tail -f /dev/null"
+    with pytest.raises(SystemExit) as ended:
+        contest._run(["sh", "-c", games], os.environ)
+    assert ended.value.code == 128 + number
+    assert not psutil.pid_exists(int(Path("games.pid").read_text()))
 
 
 def games_are_played() -> bool:

@@ -17,7 +17,7 @@ def test_every_position_of_the_pool_can_be_played_on(teacher: NTupleNetwork) -> 
     pool = PositionPool(batch_size=32, slices=2, seed=3)
     pool.warm_up(teacher)
     ended = 0
-    for _ in range(400):
+    for _ in range(150):
         boards = pool.batch()
         legal = rules.legal_moves(unpack(boards))
         assert legal.any(axis=1).all()

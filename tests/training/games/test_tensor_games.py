@@ -34,13 +34,13 @@ def test_moves_are_worth_what_the_network_says(teacher: NTupleNetwork, stages: t
     random = np.random.default_rng(4)
     values = random.normal(0, 1000, teacher.size(teacher.tuples) * (len(stages) + 1)).astype(np.float32)
     network = replace(teacher, values=values, stages=stages)
-    boards = _boards(3000)
+    boards = _boards(1000)
     found = TensorTeacher(network, CPU).action_values(torch.from_numpy(boards))
     np.testing.assert_allclose(found.numpy(), network.action_values(pack(boards)), rtol=1e-4, atol=0.1)
 
 
 def test_two_moves_deep_they_are_worth_what_the_search_finds(teacher: NTupleNetwork) -> None:
-    boards = _boards(300)
+    boards = _boards(60)
     found = TensorTeacher(teacher, CPU).action_values(torch.from_numpy(boards), depth=2)
     np.testing.assert_allclose(found, NTupleSearch(teacher, 2).values(pack(boards)), rtol=1e-4, atol=0.1)
 

@@ -144,11 +144,13 @@ def test_a_run_does_not_replace_the_checkpoint_of_another_that_is_before_its_fir
 
 
 def test_a_stopped_run_is_one_stage(tmp_path: Path) -> None:
-    for episodes in (8, 9, 10):
-        train(run_of(episodes=episodes), tmp_path / "run", tmp_path / "net", dqn.CURVES, lambda _: None)
+    few: dict[str, Any] = {"first_moves": 20, "batch_size": 10}
+    for episodes in (1, 2, 3):
+        run = run_of(episodes=episodes, **few)
+        train(run, tmp_path / "run", tmp_path / "net", dqn.CURVES, lambda _: None)
     training = checkpoints.load(tmp_path / "net").training
     (stage,) = training["stages"]
-    assert (stage["positions"], stage["episodes"]) == (training["positions"], 10)
+    assert (stage["positions"], stage["episodes"]) == (training["positions"], 3)
 
 
 def test_the_learning_rate_falls_in_the_last_games() -> None:
@@ -244,11 +246,11 @@ def test_a_run_that_turns_to_a_copy_for_its_targets_copies_what_it_has_learned(
 
 
 def test_a_run_ends_with_its_games_and_leaves_a_checkpoint(tmp_path: Path) -> None:
-    run = run_of(episodes=7, first_moves=200)
+    run = run_of(episodes=3, first_moves=20, batch_size=10)
     train(run, tmp_path / "run", tmp_path / "net", dqn.CURVES, lambda _: None)
-    assert run.episodes == 7
+    assert run.episodes == 3
     checkpoint = checkpoints.load(tmp_path / "net")
-    assert checkpoint.training["episodes"] == 7
+    assert checkpoint.training["episodes"] == 3
     for mine, saved in zip(run.network.parameters(), checkpoint.network.parameters(), strict=True):
         assert torch.equal(mine, saved)
 
