@@ -54,7 +54,10 @@ teacher: $(VENV)/dev ## models/teacher: a large n-tuple network, trained in hour
 tables: $(VENV)/players ## models/perimeter: the strongest player, whose endgame tables take minutes and 1.4 GB; goes on where it stopped
 	$(BIN)/octofold-train endgame
 	@test -e models/perimeter/1 || $(BIN)/octofold-export --player perimeter:runs/endgame --name perimeter --version 1
-	@echo "make play MODEL=perimeter plays with them; docs/players.md says how their strength gets into the card"
+	@! grep --quiet '"strength": null' models/perimeter/1/card.json || \
+		$(BIN)/octofold-export --record-strength bench/strength/perimeter.json --name perimeter --version 1 || \
+		echo "The card has no strength: these tables differ from those that were measured"
+	@echo "make play MODEL=perimeter plays with them"
 
 bench: $(VENV)/dev ## measure the rules, the graph and the service on this machine
 	$(BIN)/python bench/strength/rules.py
