@@ -22,8 +22,9 @@ from rich.console import Console, Group
 from rich.live import Live
 
 from octofold_client.cli.arguments import MOST_GAMES
-from octofold_client.cli.judging import CachedAdviser, JudgeFlags
+from octofold_client.cli.judging import JudgeFlags
 from octofold_client.cli.replay_export import ExportFlags, export
+from octofold_client.contenders.advice import Adviser
 from octofold_client.errors import EvaluationError
 from octofold_client.evaluation.result_folder import replays_of
 from octofold_client.terminal.boards import Look, full_screen
@@ -113,7 +114,7 @@ def titled(file: Path, episode: Episode) -> str:
 class _Viewer:
     """The screen, the keys, and the game that is shown."""
 
-    def __init__(self, console: Console, file: Path, episode: Episode, ask: CachedAdviser | None) -> None:
+    def __init__(self, console: Console, file: Path, episode: Episode, ask: Adviser | None) -> None:
         self._console = console
         self._file = file
         self._ask = ask
@@ -194,7 +195,7 @@ class _Viewer:
         cursor.seeking = 0 if len(found) else direction
         cursor.note = "" if len(found) else f"looking for a {what}; any key stops"
 
-    def _sought(self, ask: CachedAdviser, rows: NDArray[np.int64]) -> NDArray[np.bool_] | str:
+    def _sought(self, ask: Adviser, rows: NDArray[np.int64]) -> NDArray[np.bool_] | str:
         """Whether each move is what is looked for, or the message of an error."""
         boards, made = self._walk.boards[rows], self._walk.moves[rows]
         if self._cursor.wants_mistake:

@@ -16,8 +16,7 @@ from octofold_game.trajectories import Walk
 from rich.console import Console
 
 from octofold_client.cli.arguments import MOST_GAMES
-from octofold_client.cli.judging import CachedAdviser
-from octofold_client.contenders.advice import Advice
+from octofold_client.contenders.advice import Advice, Adviser
 from octofold_client.errors import EvaluationError, UsageError
 from octofold_client.extras import needing
 from octofold_client.terminal.boards import ARROWS, remark
@@ -80,7 +79,7 @@ class ExportFlags:
             raise UsageError(f"--to {self.to} is before --move {self.move}")
 
 
-def export(options: ExportFlags, title: str, walk: Walk, ask: CachedAdviser | None) -> None:
+def export(options: ExportFlags, title: str, walk: Walk, ask: Adviser | None) -> None:
     """Write the positions of the flags, and print what was written.
 
     Raises:
@@ -134,7 +133,7 @@ Scene = tuple[NDArray[np.uint8], list[str]]
 """A board `[16]`, and what is said about it."""
 
 
-def _scene(walk: Walk, row: int, ask: CachedAdviser | None) -> Scene:
+def _scene(walk: Walk, row: int, ask: Adviser | None) -> Scene:
     last = len(walk.moves)
     made = None if row == last else int(walk.moves[row])
     coming = "the game is over" if made is None else f"next: {MOVE_NAMES[made]}"

@@ -1,15 +1,17 @@
 """Advice on single boards, by local players and served models."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 from octofold_game.player import ValuingPlayer
+from octofold_game.rules import legal_moves
 
 from octofold_client.contenders.judges import COSTLY, PROBABILITY, served_judge
 from octofold_client.contenders.player_specs import local_player
 from octofold_client.contenders.served_model import ServedModel
+from octofold_client.errors import OctofoldError
 from octofold_client.rpc.client import Client
 
 _SERVED_BOARDS, _LOCAL_BOARDS = 256, 8
@@ -41,10 +43,10 @@ Thought = Advice | str | None
 
 @dataclass(frozen=True)
 class Adviser:
-    """A player or model that is asked about boards; its functions raise `OctofoldError`."""
+    """A player or model that is asked about boards: once about each, and with texts in place of errors."""
 
     advise: Callable[[NDArray[np.uint8]], Advice]
-    """Advice on a board `[16]`."""
+    """Advice on a board `[16]`; raises `OctofoldError`, as the other two functions do."""
     choose: Callable[[NDArray[np.uint8]], NDArray[np.int64]]
     """The choices `[N]` for boards `[N, 16]`, -1 if the game is over."""
     boards_at_once: int
@@ -53,6 +55,40 @@ class Adviser:
     """The values `[N, 4]` of the moves of boards `[N, 16]`; None without values that make up a cost."""
     unit: str = ""
     """Unit of `worth`, a key of `COSTLY`."""
+    _known: dict[bytes, Advice] = field(default_factory=dict, init=False)
+
+    def __call__(self, board: NDArray[np.uint8]) -> Thought:
+        """The advice on a board `[16]`, or the message of the error."""
+        key = board.tobytes()
+        try:
+            if key not in self._known:
+                self._known[key] = self.advise(board)
+        except OctofoldError as error:
+            return str(error)
+        return self._known[key]
+
+    @property
+    def tells_costs(self) -> bool:
+        """Whether its values tell what a move costs."""
+        return self.worth is not None
+
+    def mistakes(self, boards: NDArray[np.uint8], made: NDArray[np.uint8]) -> NDArray[np.bool_] | str:
+        """Whether each move made `[N]` on boards `[N, 16]` costs too much, or the message of the error."""
+        assert self.worth is not None
+        try:
+            values = self.worth(boards)
+        except OctofoldError as error:
+            return str(error)
+        values = np.where(legal_moves(boards), values, -np.inf)
+        costs: NDArray[np.float64] = values.max(axis=1) - values[np.arange(len(made)), made]
+        return np.greater_equal(costs, COSTLY[self.unit])
+
+    def choices(self, boards: NDArray[np.uint8]) -> NDArray[np.int64] | str:
+        """The choices `[N]` for boards `[N, 16]`, or the message of the error."""
+        try:
+            return self.choose(boards)
+        except OctofoldError as error:
+            return str(error)
 
 
 def served_adviser(client: Client, served: ServedModel) -> Adviser:

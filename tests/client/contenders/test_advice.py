@@ -9,7 +9,7 @@ from typing import cast
 import numpy as np
 import pytest
 from octofold_client import Client, ModelVersion
-from octofold_client.cli.judging import CachedAdviser, JudgeFlags
+from octofold_client.cli.judging import JudgeFlags
 from octofold_client.contenders.advice import Advice, local_adviser, served_adviser
 from octofold_client.contenders.served_model import ServedModel
 from octofold_client.rpc.answers import NextMove, NextMoves
@@ -86,7 +86,7 @@ def test_a_served_player_whose_values_are_points_finds_mistakes() -> None:
         value_unit="points",
     )
     served = ServedModel("player", ModelVersion("1", "ready", "", "", card))
-    ask = CachedAdviser(served_adviser(cast("Client", Points()), served))
+    ask = served_adviser(cast("Client", Points()), served)
     assert ask.tells_costs
     boards = np.resize(np.array([0, 1, 0, 2], np.uint8), (5, 16))
     boards[:, 5] = 3
