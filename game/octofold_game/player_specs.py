@@ -115,11 +115,8 @@ def _type_name(kind: Any) -> str:
     return kind.__name__ if isinstance(kind, type) else str(kind)
 
 
-def _required(options: Any) -> list[str]:
-    def needed(option: Field[Any]) -> bool:
-        return option.default is MISSING and option.default_factory is MISSING
-
-    return [option.name for option in options if needed(option)]
+def _required(options: Iterable[Field[Any]]) -> list[str]:
+    return [each.name for each in options if each.default is each.default_factory is MISSING]
 
 
 def _hint(word: str, known: Iterable[str]) -> str:
