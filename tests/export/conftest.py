@@ -34,14 +34,17 @@ def _one_thread() -> None:
 
 @pytest.fixture(autouse=True, scope="session")
 def _one_registry() -> Iterator[None]:
-    """Torch's converter parses the same 500 translations at every export, which takes half of the time."""
+    """Torch's converter parses the same 500 translations at every export, and looks up the same operators
+    54 times, which takes most of the time."""
     try:
+        from torch._export.utils import _materialize_cpp_cia_ops
         from torch.onnx._internal.exporter._registration import ONNXRegistry
     except ImportError:  # a torch of another layout is only slower
         yield
         return
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ONNXRegistry, "from_torchlib", staticmethod(cache(ONNXRegistry.from_torchlib)))
+        patch.setattr("torch._export.utils._materialize_cpp_cia_ops", cache(_materialize_cpp_cia_ops))
         yield
 
 

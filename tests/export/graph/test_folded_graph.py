@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from functools import cache
 from itertools import combinations, product
 
 import numpy as np
@@ -106,6 +107,7 @@ def naive_features(
     return features
 
 
+@cache
 def names_of_moves(view: View) -> list[int]:
     """What each move is called on the view: the one that slides the turned board to the turned result."""
     square = np.zeros((4, 4), np.uint8)
