@@ -39,12 +39,12 @@ def wrong(*arguments: str | Path, folder: Path | None = None) -> str:
 @pytest.fixture(scope="module")
 def two_models(publish_model: Callable[..., Path], tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a server of one network under two names, equally good to the last move, whose games end
-    at tile 128, and a third under which they end at tile 16.
+    at tile 32, and a third under which they end at tile 8.
     """
     folder = tmp_path_factory.mktemp("two")
-    publish_model(folder, name="one", largest_exponent=6)
-    publish_model(folder, name="other", largest_exponent=6)
-    publish_model(folder, name="short", largest_exponent=3)
+    publish_model(folder, name="one", largest_exponent=4)
+    publish_model(folder, name="other", largest_exponent=4)
+    publish_model(folder, name="short", largest_exponent=2)
     with served(folder) as server:
         yield server.target
 
