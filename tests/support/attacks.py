@@ -108,6 +108,12 @@ def deadlines(stream: int) -> bytes:
     return call(NEXT_MOVE, stream, [(b"grpc-timeout", b"1u")], END_STREAM)
 
 
+def whole_calls(stream: int) -> bytes:
+    """An ordinary call for a move; what makes it an attack is that the next one follows at once."""
+    board = b"\x0a\x10" + bytes(16)
+    return call(NEXT_MOVE, stream) + frame(DATA, END_STREAM, stream, message_start(len(board)) + board)
+
+
 class Flood:
     """Connections that attack until the block ends, and begin anew when they are closed; a context manager.
 

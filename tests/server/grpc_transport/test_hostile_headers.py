@@ -4,9 +4,18 @@ from __future__ import annotations
 
 import grpc
 import psutil
+import pytest
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
-from support.attacks import Attack, Flood, compressed_headers, even_metadata, odd_metadata, rapid_resets
+from support.attacks import (
+    Attack,
+    Flood,
+    compressed_headers,
+    deadlines,
+    even_metadata,
+    odd_metadata,
+    rapid_resets,
+)
 from support.http2 import RawConnection
 from support.servers import ServerProcess, Start, WriteVersion
 from support.spending import at_most
@@ -34,17 +43,18 @@ def test_headers_that_refer_to_a_long_one_thousands_of_times_delay_nobody(
                 stub.NextMove(BOARD, timeout=60)
 
 
-def test_calls_that_are_reset_delay_nobody_where_they_count_until_they_are_freed(
-    write_version: WriteVersion, start_server: Start
+@pytest.mark.parametrize("attack", [rapid_resets, deadlines])
+def test_calls_that_end_at_once_delay_nobody_where_they_count_until_they_are_freed(
+    write_version: WriteVersion, start_server: Start, attack: Attack
 ) -> None:
     write_version()
-    server = start_server("--strict-calls-per-connection", "--max-calls-per-connection", "64")
+    server = start_server("--strict-calls-per-connection", "--max-calls-per-connection", "32")
     with grpc.insecure_channel(server.target) as channel:
         stub = OctofoldServiceStub(channel)
         stub.NextMove(BOARD, timeout=60)
         with (  # otherwise, each honest call waits for seconds of CPU time
-            at_most(server.process.pid, 6.0, 50 * MIB, "calls that are reset"),
-            Flood(server.target, rapid_resets) as flood,
+            at_most(server.process.pid, 6.0, 50 * MIB, "calls that end at once"),
+            Flood(server.target, attack) as flood,
         ):
             wait_for(lambda: flood.calls > 1000)
             for _ in range(HONEST_CALLS):
