@@ -6,7 +6,7 @@ import socket
 import sys
 import urllib.error
 import urllib.request
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 from typing import cast
@@ -83,6 +83,22 @@ def test_a_connection_that_keeps_grpc_reading_is_ended_before_the_process_is() -
                 server.recv(65_536, socket.MSG_WAITALL)
         watchdog.stop()
     assert not watchdog.failure
+
+
+@pytest.mark.skipif(not hasattr(socket, "TCP_INFO"), reason="only Linux tells who waits")
+def test_new_connections_are_taken_again_after_some_were_dropped(caplog: pytest.LogCaptureFixture) -> None:
+    with ExitStack() as closing, socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        stuck = StuckServer()
+        watchdog = Watchdog(cast("Server", stuck), sys.exit)  # ends its thread, and not this process
+        closing.callback(watchdog.stop)
+        watchdog.start(Connections(port))
+        while "nothing but accept" not in caplog.text:
+            sum(range(10_000))  # is busy, and has no connection that could be to blame
+            assert not watchdog.failure
+        stuck.beats += 1
+        for _ in range(8):  # while few may wait, no more than one of them comes about
+            closing.enter_context(socket.create_connection(("127.0.0.1", port), timeout=60))
 
 
 @pytest.mark.parametrize("attack", [priorities, small_pieces])
