@@ -56,7 +56,7 @@ tables: $(VENV)/players ## models/perimeter: the strongest player, whose endgame
 	@test -e models/perimeter/1 || $(BIN)/octofold-export --player perimeter:runs/endgame --name perimeter --version 1
 	@! grep --quiet '"strength": null' models/perimeter/1/card.json || \
 		$(BIN)/octofold-export --record-strength bench/strength/perimeter.json --name perimeter --version 1 || \
-		echo "The card has no strength: these tables differ from those that were measured"
+		echo "The card of models/perimeter/1 has no strength, see above"
 	@echo "make play MODEL=perimeter plays with them"
 
 bench: $(VENV)/dev ## measure the rules, the graph and the service on this machine

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from build_page import DEFAULT_NETWORK
 from octofold_game.contract.model import read_card
+from support.shipped import CARDS
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -78,10 +79,7 @@ def test_every_command_works_on_a_fresh_clone_in_the_order_of_the_page(clone: Pa
 
 
 def test_the_default_model_is_the_strongest_one_and_the_same_everywhere() -> None:
-    shipped = subprocess.run(
-        ["git", "ls-files", "models/*/*/card.json"], cwd=ROOT, check=True, capture_output=True, text=True
-    )
-    cards = [read_card(ROOT / Path(file).parent) for file in shipped.stdout.split()]
+    cards = [read_card(file.parent) for file in CARDS]
     card = max(cards, key=lambda card: 0 if card.strength is None else card.strength.average)
     of_make = re.search(r"^MODEL \?= (\w+)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
     of_image = re.search(r"OCTOFOLD_DEFAULT_MODEL=(\w+)", (ROOT / "Dockerfile").read_text())

@@ -7,6 +7,7 @@
 """
 
 import argparse
+import re
 import sys
 from pathlib import Path
 
@@ -70,13 +71,18 @@ def rebuilt(readme: str, models: Path) -> str:
 
 
 def measured(models: Path) -> list[tuple[Card, Strength]]:
-    """For each model, its newest card with a measured strength; the strongest model comes first.
+    """For each model that ships, its newest card with a measured strength; the strongest model comes first.
 
     Raises:
         CardError: a card cannot be read; the message names its folder.
     """
     newest: dict[str, tuple[Card, Strength]] = {}
+    made_here = re.findall(
+        r"^models/(\w+)/$", (Path(__file__).parents[2] / ".gitignore").read_text(), re.MULTILINE
+    )
     for file in sorted(models.glob(f"*/*/{CARD_FILE}"), key=lambda file: int(file.parent.name)):
+        if file.parts[-3] in made_here:
+            continue
         try:
             card = read_card(file.parent)
         except CardError as error:

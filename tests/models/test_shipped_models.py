@@ -21,10 +21,9 @@ from octofold_game.contract.model import read_card
 from octofold_game.episodes import Episodes
 from octofold_game.rules import legal_moves
 from octofold_players.expectimax.player import HeuristicExpectimaxPlayer
+from support.shipped import CARDS
 
 ROOT = Path(__file__).parents[2]
-IGNORED = re.findall(r"^models/(\w+)/$", (ROOT / ".gitignore").read_text(), re.MULTILINE)
-CARDS = sorted(card for card in ROOT.glob("models/*/*/card.json") if card.parts[-3] not in IGNORED)
 OURS = [card for card in CARDS if not {"ntuple", "expectimax"} & set(card.parts)]
 """Those whose checkpoints ship, too."""
 

@@ -1,8 +1,13 @@
 """The models of this repository, in the version that ships."""
 
+import re
 from pathlib import Path
 
-MODELS = Path(__file__).parents[2] / "models"
+ROOT = Path(__file__).parents[2]
+MODELS = ROOT / "models"
+MADE_HERE = re.findall(r"^models/(\w+)/$", (ROOT / ".gitignore").read_text(), re.MULTILINE)
+CARDS = sorted(card for card in MODELS.glob("*/*/card.json") if card.parts[-3] not in MADE_HERE)
+"""The cards of the models that ship, and not of those that `make tables` and others make."""
 
 
 def newest(name: str) -> Path:

@@ -7,11 +7,12 @@ from typing import TypeVar
 
 from octofold_game.commands.options import Name, option
 
-from octofold_client.cli.arguments import ServerFlags, asked_for
+from octofold_client.cli.arguments import DEFAULT_TARGET, ServerFlags, asked_for
 from octofold_client.contenders.advice import Adviser, local_adviser, served_adviser
 from octofold_client.contenders.judges import Judge, local_judge, served_judge
 from octofold_client.contenders.player_specs import is_spec
 from octofold_client.contenders.served_model import ServedModel
+from octofold_client.errors import UsageError
 from octofold_client.rpc.client import Client
 
 _Named = TypeVar("_Named", Judge, Adviser)
@@ -23,7 +24,7 @@ class JudgeFlags(ServerFlags):
 
     judge: Name = option(
         "",
-        "who values the moves: a local player, such as ntuple:models/ntuple/2, or a model of the server, "
+        "who judges the moves: a local player, such as ntuple:models/ntuple/2, or a model of the server, "
         "NAME or NAME:VERSION",
         metavar="WHO",
     )
@@ -41,9 +42,12 @@ class JudgeFlags(ServerFlags):
         """The judge as an adviser, which need not value moves; None without the flag.
 
         Raises:
+            UsageError: servers are named, but nobody to ask there.
             EvaluationError: the player is unknown.
             OctofoldError: the server cannot be reached, or does not have the model.
         """
+        if not self.judge and self.targets != [DEFAULT_TARGET]:
+            raise UsageError("--target needs --judge NAME: which model of the server to ask")
         return self._named(stack, local_adviser, served_adviser)
 
     def _named(

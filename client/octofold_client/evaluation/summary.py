@@ -86,7 +86,7 @@ class Summary:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """The figures as plain JSON values; intervals are `[low, high]` or null."""
+        """The figures as plain JSON values; intervals are pairs or null."""
         figures = asdict(self)
         del figures["games"]  # of which the result file tells by itself
         games = figures.pop("outgrown_games")

@@ -94,6 +94,7 @@ def test_a_long_game_makes_a_gif_of_sensible_size_unless_more_is_asked_for() -> 
 @pytest.mark.parametrize(
     ("flags", "code", "message"),
     [
+        (["--out", "a.txt", "--target", "127.0.0.1:9"], 2, "--target needs --judge NAME"),
         (["--out", "game.mp4"], 2, "'game.mp4' does not end in .gif or .txt"),
         (["--to", "5"], 2, "--to needs --out"),
         (["--every", "0", "--out", "a.gif"], 2, "--every must be an integer from 1 to"),

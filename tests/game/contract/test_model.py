@@ -15,9 +15,10 @@ from octofold_game.contract.model import (
     parse_card,
     read_card,
 )
+from support.shipped import CARDS
 
 ROOT = Path(__file__).parents[2]
-SHIPPED = sorted((ROOT / "models").glob("*/*/card.json"))
+
 
 SERVING: dict[str, Any] = {
     "format": 1,
@@ -56,7 +57,7 @@ FIRST = {
 """As the first version of octofold-export wrote it, before boards, parity and stages."""
 
 
-@pytest.mark.parametrize("file", SHIPPED, ids=lambda file: "/".join(file.parts[-3:-1]))
+@pytest.mark.parametrize("file", CARDS, ids=lambda file: "/".join(file.parts[-3:-1]))
 def test_a_shipped_card_is_read_and_written_back_to_the_byte(file: Path) -> None:
     card = read_card(file.parent)
     assert (card.name, str(card.version)) == file.parts[-3:-1]
