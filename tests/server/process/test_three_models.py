@@ -29,8 +29,6 @@ from support.three_models import FLAGS, MODELS, ThreeModels, write_again, write_
 from support.waiting import wait_for
 
 every_model = pytest.mark.parametrize("model", MODELS)
-network_and_player = pytest.mark.parametrize("model", ["swift", "perimeter"])
-"""Where no more than the two kinds of backend could make a difference, and every model takes a server."""
 MANY = 60_000
 """Boards that keep every model busy until a caller has left."""
 
@@ -187,7 +185,7 @@ def test_a_canceled_call_makes_room(model: str, server: ServerProcess, stub: Oct
     assert moves(stub, model) == expected
 
 
-@network_and_player
+@every_model
 def test_killed_clients_leave_no_calls_behind(
     model: str, three: ThreeModels, start_server: Start, tmp_path: Path
 ) -> None:
@@ -201,7 +199,7 @@ def test_killed_clients_leave_no_calls_behind(
     assert server.terminate() == 0
 
 
-@network_and_player
+@every_model
 def test_a_drain_answers_what_was_accepted(model: str, three: ThreeModels, start_server: Start) -> None:
     server = start_server(*FLAGS, "--models", str(three.folder), "--default-model", model, rest=True)
     with grpc.insecure_channel(server.target) as channel:
@@ -211,7 +209,7 @@ def test_a_drain_answers_what_was_accepted(model: str, three: ThreeModels, start
         assert len(running.result().moves) == 4096
 
 
-@network_and_player
+@every_model
 def test_a_new_version_takes_over_between_two_calls(model: str, tmp_path: Path, start_server: Start) -> None:
     three = write_three_models(tmp_path)
     server = start_server(*FLAGS, "--default-model", model)
@@ -227,7 +225,7 @@ def test_a_new_version_takes_over_between_two_calls(model: str, tmp_path: Path, 
         assert answers[-1].version == "2"
 
 
-@network_and_player
+@every_model
 def test_a_load_test_measures_it(model: str, server: ServerProcess, tmp_path: Path) -> None:
     quick = [
         "--ramp",
@@ -251,11 +249,12 @@ def test_a_load_test_measures_it(model: str, server: ServerProcess, tmp_path: Pa
     assert step["calls"] > 0
 
 
+@pytest.mark.parametrize("model", ["expectimax", "perimeter"])
 def test_an_evaluation_plays_the_games_of_the_player(
-    server: ServerProcess, three: ThreeModels, tmp_path: Path
+    model: str, server: ServerProcess, three: ThreeModels, tmp_path: Path
 ) -> None:
-    served = evaluate(server.target, tmp_path / "served", model="expectimax", games=1, seed=1)
-    same = evaluate(three.players["expectimax"], tmp_path / "local", games=1, seed=1)
+    served = evaluate(server.target, tmp_path / "served", model=model, games=1, seed=1)
+    same = evaluate(three.players[model], tmp_path / "local", games=1, seed=1)
     assert [game.score for game in served.games] == [game.score for game in same.games]
 
 
