@@ -55,9 +55,11 @@ def test_messages_are_read_by_the_thread_that_waits_for_calls(
         stub = OctofoldServiceStub(channel)
         ask(stub, boards_of(1))
         before = wakes_of_the_pool()
-        for _ in range(300):
+        calls = 300
+        for _ in range(calls):
             ask(stub, boards_of(1))
-        assert wakes_of_the_pool() - before < 150
+        # Three a call where the pool reads; otherwise only its clocks, which grow with the time that passes.
+        assert wakes_of_the_pool() - before < 1.5 * calls
 
 
 def test_the_newest_ready_version_answers_unless_another_is_asked_for(
