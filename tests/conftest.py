@@ -1,5 +1,6 @@
 """Real parts for the tests of several folders: a small model that plays legal moves, and a server for it."""
 
+import gc
 import hashlib
 import json
 import os
@@ -24,6 +25,9 @@ if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
 settings.register_profile("any machine", deadline=None)
 settings.load_profile("any machine")
 
+# What pytest collects stays until the end. To look for garbage in it takes seconds of each process.
+gc.disable()
+
 PublishModel = Callable[..., Path]
 
 LONG_SECONDS = 900
@@ -36,6 +40,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("long"):
             item.add_marker(pytest.mark.timeout(LONG_SECONDS))
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(scope="session")

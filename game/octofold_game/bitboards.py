@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from octofold_game.compiling import njit
-from octofold_game.rules import BoardError, flat
+from octofold_game.rules import MOVE_NAMES, BoardError, afterstates, flat
 from octofold_game.spawns import FOUR_BELOW
 
 LARGEST_EXPONENT = 15
@@ -23,35 +23,15 @@ def _row_tables() -> tuple[NDArray[np.uint16], NDArray[np.uint16], NDArray[np.in
 
     A search looks up little else. Rows of 16 bits keep the tables small enough for the processor's cache.
     """
-    rows = np.arange(1 << 16, dtype=np.uint32)
-    left, reward = _slide_rows_left(rows)
-    reversed_left, _ = _slide_rows_left(_reverse_nibbles(rows))
-    return left.astype(np.uint16), _reverse_nibbles(reversed_left).astype(np.uint16), reward
-
-
-def _reverse_nibbles(rows: NDArray[np.uint32]) -> NDArray[np.uint32]:
-    swapped = (rows & 0xF) << 12 | (rows & 0xF0) << 4 | (rows >> 4) & 0xF0 | rows >> 12
-    return swapped.astype(np.uint32)
-
-
-def _slide_rows_left(rows: NDArray[np.uint32]) -> tuple[NDArray[np.uint32], NDArray[np.int32]]:
-    left = np.zeros(len(rows), np.uint32)
-    reward = np.zeros(len(rows), np.int32)
-    for index, row in enumerate(rows.tolist()):
-        tiles = [row >> shift & 0xF for shift in (0, 4, 8, 12) if row >> shift & 0xF]
-        column = 0
-        while tiles:
-            exponent = tiles.pop(0)
-            if tiles and tiles[0] == exponent:
-                tiles.pop(0)
-                reward[index] += 2 << exponent
-                if exponent == LARGEST_EXPONENT:
-                    reward[index] |= OUTGROWN
-                else:
-                    exponent += 1
-            left[index] |= exponent << 4 * column
-            column += 1
-    return left, reward
+    shifts = np.arange(0, 16, 4, dtype=np.uint32)
+    boards = np.zeros((1 << 16, 16), np.uint8)
+    boards[:, :4] = np.arange(1 << 16, dtype=np.uint32)[:, None] >> shifts & 0xF
+    slid, rewards, _ = afterstates(boards)
+    left, right = MOVE_NAMES.index("left"), MOVE_NAMES.index("right")
+    outgrown = (slid[:, left] > LARGEST_EXPONENT).any(axis=1)
+    cells = np.minimum(slid[..., :4], LARGEST_EXPONENT).astype(np.uint32)
+    rows = (cells << shifts).sum(axis=2, dtype=np.uint16)
+    return rows[:, left].copy(), rows[:, right].copy(), rewards[:, left] | outgrown * np.int32(OUTGROWN)
 
 
 LEFT, RIGHT, REWARD = _row_tables()
