@@ -115,7 +115,7 @@ class Config:
     )
     # As PRECISIONS of `octofold_game.contract.model`, which loads numpy.
     precision: Literal["auto", "fp32", "int8", "fp16"] = option(
-        "auto", "precision of the models; auto uses int8 on a CPU with VNNI, fp16 on a GPU, fp32 otherwise"
+        "auto", "precision of the models; auto uses int8 on a CPU with AVX2, fp16 on a GPU, fp32 otherwise"
     )
     max_batch_size: int = option(
         0,

@@ -34,7 +34,7 @@ from octofold_server.models.player_files import PlayerFiles
 from octofold_server.models.repository import (
     VersionFolder,
     choose_precision,
-    cpu_has_vnni,
+    cpu_has_avx2,
     read_card,
     read_model,
     read_tensors,
@@ -143,7 +143,7 @@ class Loader:
     def _load_graph(
         self, folder: VersionFolder, card: Card, card_text: str, statistics: ModelStatistics
     ) -> ServedModel:
-        precision = choose_precision(card, self._config.precision, device=self._device, vnni=cpu_has_vnni())
+        precision = choose_precision(card, self._config.precision, device=self._device, avx2=cpu_has_avx2())
         file = card.precisions[precision]
         tuning_digest = None if self._signatures is None else card.tuning_sha256 or ""
         tuned = read_tuning(folder.path, self._device, file.sha256, tuning_digest)

@@ -28,7 +28,7 @@ from octofold_server.models.layouts import choose_device, choose_layout
 from octofold_server.models.repository import (
     VersionFolder,
     choose_precision,
-    cpu_has_vnni,
+    cpu_has_avx2,
     find_versions,
     read_card,
     read_model,
@@ -91,7 +91,7 @@ def _tune(
     if card.player is not None:
         _log.info("%s/%d is a player, which needs no measurement", folder.name, folder.version)
         return
-    precision = choose_precision(card, config.precision, device=device, vnni=cpu_has_vnni())
+    precision = choose_precision(card, config.precision, device=device, avx2=cpu_has_avx2())
     file = card.precisions[precision]
     model, tensors = read_model(folder.path, file), read_tensors(folder.path, file)
     name = f"{folder.name}/{folder.version}"

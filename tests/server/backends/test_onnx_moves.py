@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 from numpy.typing import NDArray
 from octofold_game.rules import legal_moves
@@ -44,6 +45,17 @@ def test_moves_alone_are_those_of_the_whole_graph_ties_included(name: str) -> No
         assert alone.votes is None
         assert whole.votes is not None
         start += len(part)
+
+
+@pytest.mark.parametrize("name", ["swift/3", "flagship/4", "cnn5/4"])
+def test_int8_makes_the_moves_of_exact_arithmetic_on_every_cpu(name: str) -> None:
+    model = (MODELS / name / "model.int8.onnx").read_bytes()
+    (lane,) = onnx_lanes(model, Layout("cpu", 64, lanes=1))
+    plain = onnxruntime.SessionOptions()
+    plain.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL  # float32 multiplies
+    exact = onnxruntime.InferenceSession(model, plain)
+    for part in np.split(boards(128), 4):
+        np.testing.assert_array_equal(lane.run(part).moves, exact.run(["move"], {"boards": part})[0])
 
 
 def test_five_equal_votes_leave_three_views_out(small_model: bytes) -> None:

@@ -20,7 +20,7 @@ from octofold_server.models.repository import (
     PIECE_BYTES,
     VersionFolder,
     choose_precision,
-    cpu_has_vnni,
+    cpu_has_avx2,
     find_versions,
     fingerprint,
     read_card,
@@ -249,7 +249,7 @@ def test_a_card_whose_tensors_are_badly_described_is_an_error(
 
 
 @pytest.mark.parametrize(
-    ("offered", "wanted", "device", "vnni", "chosen"),
+    ("offered", "wanted", "device", "avx2", "chosen"),
     [
         (("fp32", "int8", "fp16"), "auto", "cpu", True, "int8"),
         (("fp32", "int8", "fp16"), "auto", "cpu", False, "fp32"),
@@ -261,21 +261,19 @@ def test_a_card_whose_tensors_are_badly_described_is_an_error(
     ],
 )
 def test_auto_takes_the_fastest_precision_for_the_device(
-    offered: tuple[Precision, ...], wanted: str, device: str, vnni: bool, chosen: str
+    offered: tuple[Precision, ...], wanted: str, device: str, avx2: bool, chosen: str
 ) -> None:
-    assert choose_precision(card_offering(*offered), wanted, device=device, vnni=vnni) == chosen
+    assert choose_precision(card_offering(*offered), wanted, device=device, avx2=avx2) == chosen
 
 
 def test_a_precision_that_the_card_does_not_offer_is_an_error() -> None:
     with pytest.raises(ModelError, match="offers fp32, int8, not fp16"):
-        choose_precision(card_offering("fp32", "int8"), "fp16", device="cpu", vnni=True)
+        choose_precision(card_offering("fp32", "int8"), "fp16", device="cpu", avx2=True)
 
 
-@pytest.mark.parametrize(
-    ("flags", "has"), [("fpu avx512_vnni sse", True), ("fpu avx_vnni", True), ("fpu avx512f", False)]
-)
-def test_vnni_is_read_from_the_cpus_flags(tmp_path: Path, flags: str, has: bool) -> None:
+@pytest.mark.parametrize(("flags", "has"), [("fpu avx2 sse", True), ("fpu avx", False)])
+def test_avx2_is_read_from_the_cpus_flags(tmp_path: Path, flags: str, has: bool) -> None:
     cpuinfo = tmp_path / "cpuinfo"
     cpuinfo.write_text(f"processor\t: 0\nflags\t\t: {flags}\n", encoding="utf-8")
-    assert cpu_has_vnni(cpuinfo) is has
-    assert not cpu_has_vnni(tmp_path / "absent")
+    assert cpu_has_avx2(cpuinfo) is has
+    assert not cpu_has_avx2(tmp_path / "absent")
