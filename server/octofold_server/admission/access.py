@@ -15,8 +15,8 @@ from octofold_game.system.files import read_regular
 from octofold_proto.errors import NotAllowed, Unauthenticated
 
 from octofold_server.admission.admission import code_name
+from octofold_server.admission.refusals import Refusals
 from octofold_server.admission.request import Headers
-from octofold_server.batching.statistics import Refusals
 from octofold_server.system.reread import FileError, Reread
 
 MAX_FILE_BYTES = 1 << 24

@@ -23,10 +23,9 @@ from octofold_proto.errors import InvalidRequest, QueueFull, Unavailable
 from octofold_proto.status import CODES
 
 from octofold_server.admission.byte_budget import ByteBudget
-from octofold_server.admission.refusals import RETRY_SECONDS
+from octofold_server.admission.refusals import RETRY_SECONDS, Refusals
 from octofold_server.admission.request import TRACE_HEADERS, Headers, Request
 from octofold_server.batching.call import Call
-from octofold_server.batching.statistics import Refusals
 from octofold_server.models.loading import ServedModel
 from octofold_server.models.registry import Models
 from octofold_server.system.quoting import quoted

@@ -10,8 +10,7 @@ from collections import Counter
 
 from octofold_proto.errors import QueueFull
 
-from octofold_server.admission.refusals import RETRY_SECONDS
-from octofold_server.batching.statistics import Refusals
+from octofold_server.admission.refusals import RETRY_SECONDS, Refusals
 
 
 class ByteBudget:

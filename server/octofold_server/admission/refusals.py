@@ -1,4 +1,4 @@
-"""Converts an exception to the status of a call, and logs it.
+"""Converts an exception to the status of a call, logs it, and counts the calls that no model answered.
 
 All protocols use this module, so the caller's error and the log line have the same request id.
 """
@@ -8,6 +8,8 @@ from __future__ import annotations
 import logging
 import re
 import secrets
+import threading
+from collections import Counter
 from concurrent.futures import CancelledError
 
 from google.rpc.code_pb2 import Code
@@ -25,6 +27,34 @@ twice: percent-encoded, up to three bytes for each, and base64-encoded, four byt
 _ACCEPTED_ID = re.compile(r"[\w.:/+=@-]{1,128}", re.ASCII)
 
 _log = logging.getLogger(__name__)
+
+
+class Refusals:
+    """Counts of calls that ended before a model was found for them, and of failed TLS handshakes.
+
+    Attributes:
+        handshakes: number of failed TLS handshakes.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._counts: Counter[str] = Counter()
+        self.handshakes = 0
+
+    def add(self, code: str) -> None:
+        """Count a call, by the name of its status code."""
+        with self._lock:
+            self._counts[code] += 1
+
+    def add_handshake(self) -> None:
+        """Count a failed TLS handshake."""
+        with self._lock:
+            self.handshakes += 1
+
+    def counts(self) -> dict[str, int]:
+        """The current counts of calls by status code."""
+        with self._lock:
+            return dict(self._counts)
 
 
 def usable_request_id(wanted: str | None) -> str:

@@ -1,29 +1,20 @@
 """Statistics of a model version since it was first loaded: calls, boards, batches and times.
 
-Calls add to plain numbers, and readers take a snapshot. `Refusals` counts the calls that never reached a
-model.
+Calls add to plain numbers, and readers take a snapshot. `octofold_server.admission.refusals` counts the calls
+that never reached a model.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from bisect import bisect_left
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from types import MappingProxyType
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from octofold_server.batching.call import Batch, Call
-
-SECONDS_BOUNDS = (
-    0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0,
-)  # fmt: skip
-"""Upper bounds of the buckets for times, in seconds."""
-
-BATCH_BOUNDS = tuple(float(1 << power) for power in range(13))
-"""Upper bounds of the buckets for the number of boards in a batch."""
+from octofold_server.batching.histograms import BATCH_BOUNDS, SECONDS_BOUNDS, Buckets, Exemplar, Histogram
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,28 +23,6 @@ class Total:
 
     count: int
     seconds: float
-
-
-class Exemplar(NamedTuple):
-    """An observation whose trace shows more about it."""
-
-    trace_id: str
-    value: float
-    at: float
-    """Unix time in seconds."""
-
-
-NO_EXEMPLARS: Mapping[int, Exemplar] = MappingProxyType({})
-
-
-class Histogram(NamedTuple):
-    """Observations by bucket; the additional last count is for values above all bounds."""
-
-    bounds: tuple[float, ...]
-    counts: tuple[int, ...]
-    sum: float
-    exemplars: Mapping[int, Exemplar] = NO_EXEMPLARS
-    """The newest traced observation of each bucket that has one."""
 
 
 class Work(NamedTuple):
@@ -113,9 +82,9 @@ class ModelStatistics:
         self._overhead = _Sum()
         self._batches: dict[int, _Sum] = {}
         self._last_inference = 0.0
-        self._batch_boards = _Buckets(BATCH_BOUNDS)
-        self._queue_seconds = _Buckets(SECONDS_BOUNDS)
-        self._call_seconds = _Buckets(SECONDS_BOUNDS)
+        self._batch_boards = Buckets(BATCH_BOUNDS)
+        self._queue_seconds = Buckets(SECONDS_BOUNDS)
+        self._call_seconds = Buckets(SECONDS_BOUNDS)
 
     def executed(self, batch: Batch, answered: Sequence[Call]) -> None:
         """Record a batch and the calls that it completed, with one lock for all of them."""
@@ -197,34 +166,6 @@ class ModelStatistics:
             )
 
 
-class Refusals:
-    """Counts of calls that ended before a model was found for them, and of failed TLS handshakes.
-
-    Attributes:
-        handshakes: number of failed TLS handshakes.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._counts: Counter[str] = Counter()
-        self.handshakes = 0
-
-    def add(self, code: str) -> None:
-        """Count a call, by the name of its status code."""
-        with self._lock:
-            self._counts[code] += 1
-
-    def add_handshake(self) -> None:
-        """Count a failed TLS handshake."""
-        with self._lock:
-            self.handshakes += 1
-
-    def counts(self) -> dict[str, int]:
-        """The current counts of calls by status code."""
-        with self._lock:
-            return dict(self._counts)
-
-
 @dataclass(slots=True)
 class _Sum:
     count: int = 0
@@ -236,24 +177,3 @@ class _Sum:
 
     def total(self) -> Total:
         return Total(self.count, self.seconds)
-
-
-@dataclass(slots=True)
-class _Buckets:
-    bounds: tuple[float, ...]
-    counts: list[int] = field(init=False)
-    sum: float = 0.0
-    exemplars: dict[int, Exemplar] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self.counts = [0] * (len(self.bounds) + 1)
-
-    def add(self, value: float) -> None:
-        self.counts[bisect_left(self.bounds, value)] += 1
-        self.sum += value
-
-    def exemplify(self, exemplar: Exemplar) -> None:
-        self.exemplars[bisect_left(self.bounds, exemplar.value)] = exemplar
-
-    def histogram(self) -> Histogram:
-        return Histogram(self.bounds, tuple(self.counts), self.sum, dict(self.exemplars))

@@ -28,8 +28,7 @@ from octofold_proto.errors import DeadlinePassed, InvalidRequest, QueueFull
 
 from octofold_server.admission.admission import code_name
 from octofold_server.admission.byte_budget import ByteBudget
-from octofold_server.admission.refusals import RETRY_SECONDS
-from octofold_server.batching.statistics import Refusals
+from octofold_server.admission.refusals import RETRY_SECONDS, Refusals
 from octofold_server.grpc_transport.interface import Rpc, nothing
 from octofold_server.grpc_transport.unary import fail
 

@@ -15,8 +15,7 @@ from google.protobuf.message import Message
 from octofold_proto.errors import QueueFull
 
 from octofold_server.admission.admission import Admission, code_name
-from octofold_server.admission.refusals import RETRY_SECONDS, log_change
-from octofold_server.batching.statistics import Refusals
+from octofold_server.admission.refusals import RETRY_SECONDS, Refusals, log_change
 from octofold_server.grpc_transport.arrivals import Take
 from octofold_server.grpc_transport.interface import Rpc
 from octofold_server.grpc_transport.unary import decoded, fail, request_id_of

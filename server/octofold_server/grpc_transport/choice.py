@@ -12,7 +12,7 @@ from typing import Any
 import grpc
 
 from octofold_server.admission.byte_budget import ByteBudget
-from octofold_server.batching.statistics import Refusals
+from octofold_server.admission.refusals import Refusals
 from octofold_server.grpc_transport.arrivals import Arrivals
 from octofold_server.grpc_transport.interface import Rpc, Server
 from octofold_server.grpc_transport.methods import Methods

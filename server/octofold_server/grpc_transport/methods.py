@@ -12,7 +12,7 @@ from functools import partial
 from octofold_proto.errors import NotAllowed, Unauthenticated
 
 from octofold_server.admission.access import Access
-from octofold_server.batching.statistics import Refusals
+from octofold_server.admission.refusals import Refusals
 from octofold_server.grpc_transport.arrivals import Arrivals, Method, Take
 from octofold_server.grpc_transport.interface import Rpc, nothing
 from octofold_server.grpc_transport.unary import fail

@@ -10,7 +10,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 
-from octofold_server.batching.statistics import Refusals
+from octofold_server.admission.refusals import Refusals
 from octofold_server.grpc_transport.interface import Rpc
 
 UNAVAILABLE = 14

@@ -15,8 +15,7 @@ from aiohttp import StreamReader, web
 from octofold_proto.errors import QueueFull
 
 from octofold_server.admission.byte_budget import ByteBudget
-from octofold_server.admission.refusals import RETRY_SECONDS
-from octofold_server.batching.statistics import Refusals
+from octofold_server.admission.refusals import RETRY_SECONDS, Refusals
 
 PATIENCE_SECONDS = 1.0
 """A body that has been arriving for this long makes room even for other requests of its own client."""

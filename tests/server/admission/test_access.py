@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from octofold_proto.errors import NotAllowed, Unauthenticated
 from octofold_server.admission.access import Access, Right
-from octofold_server.batching.statistics import Refusals
+from octofold_server.admission.refusals import Refusals
 from octofold_server.system.reread import FileError
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from octofold_proto.errors import QueueFull
 from octofold_server.admission.byte_budget import ByteBudget
-from octofold_server.batching.statistics import Refusals
+from octofold_server.admission.refusals import Refusals
 
 
 def taken(budget: ByteBudget, size: int, client: str) -> int:

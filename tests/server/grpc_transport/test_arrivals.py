@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from google.rpc import code_pb2
 from octofold_server.admission.byte_budget import ByteBudget
-from octofold_server.batching.statistics import Refusals
+from octofold_server.admission.refusals import Refusals
 from octofold_server.grpc_transport.arrivals import Arrivals, Method
 from octofold_server.grpc_transport.interface import nothing
 

@@ -13,7 +13,7 @@ from typing import Any
 import grpc
 import pytest
 from octofold_server.admission.byte_budget import ByteBudget
-from octofold_server.batching.statistics import Refusals
+from octofold_server.admission.refusals import Refusals
 from octofold_server.grpc_transport.arrivals import Arrivals
 from octofold_server.grpc_transport.choice import new_server
 from octofold_server.grpc_transport.interface import Rpc

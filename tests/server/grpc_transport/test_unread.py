@@ -12,7 +12,7 @@ import grpc
 import pytest
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
-from octofold_server.batching.statistics import Refusals
+from octofold_server.admission.refusals import Refusals
 from octofold_server.grpc_transport.unread import UnreadReplies
 from support.fakes import FakeBackend
 from support.http2 import RawConnection

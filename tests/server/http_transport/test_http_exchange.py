@@ -15,7 +15,7 @@ from aiohttp import web
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
 from octofold_server.admission.byte_budget import ByteBudget
-from octofold_server.batching.statistics import Refusals
+from octofold_server.admission.refusals import Refusals
 from octofold_server.http_transport.exchange import Arrival, Bodies
 from support.rest_requests import BOARDS, INFER, described
 from support.servers import Ask, ServerProcess, Start
