@@ -19,7 +19,7 @@ import numpy as np
 import psutil
 from numpy.typing import NDArray
 from octofold_client import AsyncClient, Client
-from octofold_client.contenders.player_specs import LocalPlayer
+from octofold_client.contenders.local_players import LocalPlayer
 from octofold_client.contenders.served_model import ServedModel, ServedSource, select
 from octofold_client.evaluation.evaluate import MoveSource, evaluate
 from octofold_client.evaluation.lockstep import PlayedBatch

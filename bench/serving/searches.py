@@ -28,7 +28,7 @@ from client_load import evaluated
 from harness import interleave, medians, newest_version, report
 from numpy.typing import NDArray
 from octofold_client import Client
-from octofold_client.contenders.player_specs import local_player
+from octofold_client.contenders.local_players import local_player
 from octofold_client.contenders.player_thread import PlayerThread
 from octofold_client.contenders.served_model import ServedSource, select
 from octofold_client.rpc.local_server import LocalServer

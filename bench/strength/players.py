@@ -21,7 +21,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from octofold_client.contenders.player_specs import local_player
+from octofold_client.contenders.local_players import local_player
 from octofold_client.errors import EvaluationError
 from octofold_client.evaluation.summary import GameSummary, Summary
 from octofold_client.evaluation.tables import rows_of

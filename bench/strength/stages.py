@@ -19,7 +19,7 @@ import time
 
 import numpy as np
 from numpy.typing import NDArray
-from octofold_client.contenders.player_specs import local_player
+from octofold_client.contenders.local_players import local_player
 from octofold_client.evaluation.intervals import share_interval
 from octofold_game.player import Player
 from octofold_game.rules import LARGEST_EXPONENT, slide

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from octofold_game.player import Player
 from octofold_game.trajectories import GAMES_AT_ONCE, Climb, batched
 
-from octofold_client.contenders.player_specs import Contender, LocalPlayer
+from octofold_client.contenders.local_players import Contender, LocalPlayer
 from octofold_client.contenders.player_thread import PlayerThread
 from octofold_client.errors import EvaluationError
 from octofold_client.evaluation.evaluate import MoveSource

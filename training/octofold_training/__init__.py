@@ -1,6 +1,6 @@
 """Trainers.
 
-    cli, commands, trainers    `octofold-train`
+    cli, flags, trainers       `octofold-train`
     endgames, move_logs        what else it does: endgame tables, and play logs made ready to learn from
     recipes, recipe_keys       what a recipe may say
     published/                 every network of two papers, trained on the same moves

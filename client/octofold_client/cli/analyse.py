@@ -26,7 +26,7 @@ from octofold_client.cli.html_report import HTML_FILE, HtmlFlag, write_html
 from octofold_client.cli.json_output import Files, JsonFlag, print_files
 from octofold_client.cli.judging import JudgeFlags
 from octofold_client.contenders.judges import PROBABILITY, Judge
-from octofold_client.contenders.player_specs import is_spec
+from octofold_client.contenders.local_players import is_spec
 from octofold_client.errors import EvaluationError
 from octofold_client.evaluation.result_folder import Conditions, ResultFolder
 from octofold_client.evaluation.tables import missing_note

@@ -32,7 +32,7 @@ from octofold_client.cli.arguments import (
 from octofold_client.cli.html_report import HtmlFlag, write_html
 from octofold_client.cli.json_output import JsonFlag, print_json
 from octofold_client.cli.playing import Games, Players
-from octofold_client.contenders.player_specs import Contender
+from octofold_client.contenders.local_players import Contender
 from octofold_client.errors import EvaluationError, OctofoldError, Unavailable, UnknownModel, UsageError
 from octofold_client.evaluation.contest import Contest
 from octofold_client.evaluation.contest_report import (

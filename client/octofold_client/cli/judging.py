@@ -10,7 +10,7 @@ from octofold_game.commands.options import Name, option
 from octofold_client.cli.arguments import DEFAULT_TARGET, ServerFlags, asked_for
 from octofold_client.contenders.advice import Adviser, local_adviser, served_adviser
 from octofold_client.contenders.judges import Judge, local_judge, served_judge
-from octofold_client.contenders.player_specs import is_spec
+from octofold_client.contenders.local_players import is_spec
 from octofold_client.contenders.served_model import ServedModel
 from octofold_client.errors import UsageError
 from octofold_client.rpc.client import Client

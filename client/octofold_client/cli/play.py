@@ -13,7 +13,7 @@ from rich.text import Text
 from octofold_client.cli.arguments import RESULTS, GameFlags, ModelFlags, SliceFlag, asked_for, result_folders
 from octofold_client.cli.json_output import JsonFlag
 from octofold_client.cli.playing import Games, Players, folder_name, report
-from octofold_client.contenders.player_specs import Contender
+from octofold_client.contenders.local_players import Contender
 from octofold_client.errors import EvaluationError, FolderInUse, OctofoldError
 from octofold_client.evaluation.result_folder import Conditions, ResultFolder, check_writable, existing
 from octofold_client.rpc.credentials import PLAINTEXT

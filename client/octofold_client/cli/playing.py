@@ -12,7 +12,7 @@ from rich.console import Console
 from octofold_client.cli.arguments import GAMES, LOCAL_PARALLEL, PARALLEL, RESULTS, GameFlags, name_in_folder
 from octofold_client.cli.json_output import JsonFlag, print_json
 from octofold_client.cli.spreading import RayCluster
-from octofold_client.contenders.player_specs import Contender, LocalPlayer, local_player
+from octofold_client.contenders.local_players import Contender, LocalPlayer, local_player
 from octofold_client.contenders.player_thread import PlayerThread
 from octofold_client.errors import OctofoldError
 from octofold_client.evaluation.evaluate import MoveSource, ProgressObserver

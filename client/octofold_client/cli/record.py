@@ -14,7 +14,7 @@ from octofold_client.cli.json_output import JsonFlag, print_json
 from octofold_client.cli.judging import JudgeFlags
 from octofold_client.cli.playing import Games, Players, as_json, folder_name, show
 from octofold_client.contenders.judges import served_judge
-from octofold_client.contenders.player_specs import LocalPlayer
+from octofold_client.contenders.local_players import LocalPlayer
 from octofold_client.errors import UsageError
 from octofold_client.evaluation.result_folder import ResultFolder
 from octofold_client.studies.recording import Content, LogFile, moves_in, write_logs

@@ -15,7 +15,7 @@ from octofold_client.cli.arguments import (
     ServerFlags,
     Targets,
 )
-from octofold_client.contenders.player_specs import Contender, LocalPlayer
+from octofold_client.contenders.local_players import Contender, LocalPlayer
 from octofold_client.errors import ClusterError
 from octofold_client.evaluation.evaluate import PlayGames
 from octofold_client.evaluation.result_folder import Conditions

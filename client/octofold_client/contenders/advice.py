@@ -9,7 +9,7 @@ from octofold_game.player import ValuingPlayer
 from octofold_game.rules import legal_moves
 
 from octofold_client.contenders.judges import COSTLY, PROBABILITY, served_judge
-from octofold_client.contenders.player_specs import local_player
+from octofold_client.contenders.local_players import local_player
 from octofold_client.contenders.served_model import ServedModel
 from octofold_client.errors import OctofoldError
 from octofold_client.rpc.client import Client

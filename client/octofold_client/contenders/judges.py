@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from octofold_game.player import ValuingPlayer
 from octofold_game.rules import LARGEST_EXPONENT
 
-from octofold_client.contenders.player_specs import local_player
+from octofold_client.contenders.local_players import local_player
 from octofold_client.contenders.player_thread import BOARDS_AT_ONCE
 from octofold_client.contenders.served_model import ServedModel
 from octofold_client.errors import UsageError

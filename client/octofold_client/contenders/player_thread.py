@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from octofold_game.system.processors import usable_cores
 
-from octofold_client.contenders.player_specs import LocalPlayer
+from octofold_client.contenders.local_players import LocalPlayer
 from octofold_client.errors import BrokenAnswer
 from octofold_client.rpc.answers import NextMoves
 from octofold_client.wording import counted

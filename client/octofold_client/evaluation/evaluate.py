@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from octofold_game.episodes import Episode
 from octofold_game.rules import LARGEST_EXPONENT
 
-from octofold_client.contenders.player_specs import Contender
+from octofold_client.contenders.local_players import Contender
 from octofold_client.errors import OctofoldError
 from octofold_client.evaluation.game_table import GameSummary, GameTable
 from octofold_client.evaluation.lockstep import PATIENCE_SECONDS, PendingMoves, PlayedBatch, play

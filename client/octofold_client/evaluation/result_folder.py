@@ -26,7 +26,7 @@ from octofold_game.replays import (
 )
 from octofold_game.system.files import whole_file, write_text
 
-from octofold_client.contenders.player_specs import Contender
+from octofold_client.contenders.local_players import Contender
 from octofold_client.errors import EvaluationError, FolderInUse, OtherEvaluation
 from octofold_client.evaluation.game_table import GameSet, GameSummary, GameTable
 from octofold_client.evaluation.slices import Slice
@@ -44,7 +44,7 @@ class Conditions:
     precision: str
     """Empty for a local player."""
     sha256: str | None
-    """Digest of the model file from the card, or of a local player (`contenders/player_specs.py`)."""
+    """Digest of the model file from the card, or of a local player (`contenders/local_players.py`)."""
     seed: int
     slice: Slice | None = None
     """The only games of the folder; None if they may be any games of the seed."""

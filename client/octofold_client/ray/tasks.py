@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from octofold_game.episodes import Episode
 
-from octofold_client.contenders.player_specs import Contender, local_player
+from octofold_client.contenders.local_players import Contender, local_player
 from octofold_client.contenders.player_thread import PlayerThread
 from octofold_client.errors import BrokenAnswer, EvaluationError, OctofoldError
 from octofold_client.evaluation.evaluate import MoveSource

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from octofold_client.contenders.player_specs import source_digest
+from octofold_client.contenders.local_players import source_digest
 from octofold_game.rules import legal_moves
 
 
@@ -69,7 +69,7 @@ def test_a_player_that_holds_more_than_text_numbers_and_paths_has_none(held: obj
 
 def test_a_player_that_was_typed_at_a_prompt_has_none() -> None:
     typed = (
-        "from octofold_client.contenders.player_specs import source_digest\n"
+        "from octofold_client.contenders.local_players import source_digest\n"
         "class Mine: pass\n"
         "print(source_digest(Mine()))\n"
     )
@@ -82,7 +82,7 @@ def test_the_digest_is_the_same_in_another_process_and_changes_with_the_source(t
     base.write_text("class Base:\n    def next_moves(self, boards):\n        return boards[:, 0]\n")
     script.write_text(
         "from base import Base\n"
-        "from octofold_client.contenders.player_specs import source_digest\n"
+        "from octofold_client.contenders.local_players import source_digest\n"
         "class Mine(Base):\n    name = 'mine'\n"
         "print(source_digest(Mine()))\n"
     )

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from octofold_client.contenders.player_specs import LocalPlayer, local_player
+from octofold_client.contenders.local_players import LocalPlayer, local_player
 from octofold_client.contenders.player_thread import BOARDS_AT_ONCE, PlayerThread
 from octofold_client.errors import EvaluationError
 from octofold_game.replays import read_replays

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from octofold_client.contenders.player_specs import LocalPlayer
+from octofold_client.contenders.local_players import LocalPlayer
 from octofold_client.contenders.player_thread import PlayerThread
 from octofold_client.evaluation.evaluate import evaluate
 from octofold_client.evaluation.game_table import GameSet, GameSummary, GameTable

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from octofold_client.contenders.player_specs import local_player
+from octofold_client.contenders.local_players import local_player
 from octofold_client.errors import EvaluationError
 from octofold_game.bitboards import pack
 from octofold_game.errors import OctofoldError
