@@ -29,7 +29,7 @@ def main() -> None:
     parser.add_argument("--games", type=int, default=1000, help="(default: %(default)s)")
     options = parser.parse_args()
     checkpoint = checkpoints.load(options.checkpoint)
-    if not any(isinstance(layer, torch.nn.Dropout) for layer in checkpoint.network.modules()):
+    if checkpoint.architecture.get("form") != "dropout":
         parser.error(f"the network of {options.checkpoint} has no dropout")
     torch.manual_seed(1)
     figures = {}
@@ -44,7 +44,12 @@ def main() -> None:
             "reaches_512": sum(game.largest_tile >= 512 for game in games) / len(games),
         }
     rows = [
-        (name, f"{each['average']:,.0f}", each["interval"], f"{each['reaches_512']:.1%}")
+        (
+            name,
+            f"{each['average']:,.0f}",
+            "{:,.0f} to {:,.0f}".format(*each["interval"]),
+            f"{each['reaches_512']:.1%}",
+        )
         for name, each in figures.items()
     ]
     columns = ("dropout", "average", "95% interval", "reaches 512")
