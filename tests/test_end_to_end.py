@@ -11,22 +11,15 @@ import pytest
 from octofold_game.referee import verify
 from octofold_game.replays import ReplayWriter, read_replays
 from support.commands import octofold
+from support.forks import forks_of
 
 OCTOFOLD = str(Path(sys.executable).with_name("octofold"))
 SECONDS = 60
 
 
-def play(
-    repository: Path, folder: Path, environment: dict[str, str] | None = None
-) -> subprocess.CompletedProcess[str]:
-    command = [OCTOFOLD, "play", "--games", "3", "--models", str(repository)]
-    return subprocess.run(
-        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=SECONDS
-    )
-
-
 def test_play_serves_a_model_plays_full_games_and_reports_on_them(repository: Path, tmp_path: Path) -> None:
-    done = play(repository, tmp_path)
+    command = [OCTOFOLD, "play", "--games", "3", "--models", str(repository)]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=SECONDS)
     assert done.returncode == 0, done
     assert "**small version 1: 3 games, seed 0**" in done.stdout
     assert "| reached 65536 " in done.stdout
@@ -44,39 +37,41 @@ def test_play_serves_a_model_plays_full_games_and_reports_on_them(repository: Pa
         assert row["score"] == episodes[row["game"]].score
 
 
-def test_play_plays_again_after_it_finished_and_keeps_both_results(repository: Path, tmp_path: Path) -> None:
+def test_play_leaves_alone_what_is_finished_and_what_another_program_writes_to(
+    repository: Path, tmp_path: Path
+) -> None:
     command = ("play", "--games", "1", "--models", repository)
-    first, second = octofold(*command, folder=tmp_path), octofold(*command, folder=tmp_path)
+    first = octofold(*command, folder=tmp_path)
+    assert first.returncode == 0, first
+    finished, used = (tmp_path / "results" / f"play-small-v1-seed0{suffix}" for suffix in ("", "-2"))
+    before = (finished / "games.replay").read_bytes()
+    used.mkdir()
+    with ReplayWriter(used / "games.replay"):
+        second = octofold(*command, folder=tmp_path)
+    assert second.returncode == 0, second
     assert "earlier run" not in first.stdout + second.stdout
-    assert sorted(folder.name for folder in (tmp_path / "results").iterdir()) == [
-        "play-small-v1-seed0",
-        "play-small-v1-seed0-2",
-    ]
-
-
-def test_play_leaves_alone_a_folder_that_another_program_writes_to(repository: Path, tmp_path: Path) -> None:
-    first = tmp_path / "results" / "play-small-v1-seed0"
-    first.mkdir(parents=True)
-    with ReplayWriter(first / "games.replay"):
-        done = octofold("play", "--games", "1", "--models", repository, folder=tmp_path)
-    assert done.returncode == 0, done
-    assert [file.name for file in first.iterdir()] == ["games.replay"]
-    assert (tmp_path / "results" / "play-small-v1-seed0-2" / "result.json").exists()
+    assert (finished / "games.replay").read_bytes() == before
+    assert [file.name for file in used.iterdir()] == ["games.replay"]
+    folders = [finished.name, used.name, "play-small-v1-seed0-3"]
+    assert sorted(folder.name for folder in (tmp_path / "results").iterdir()) == folders
+    assert (tmp_path / "results" / folders[-1] / "result.json").exists()
 
 
 def test_play_shows_why_a_server_without_its_extra_cannot_start(repository: Path, tmp_path: Path) -> None:
     (tmp_path / "onnxruntime.py").write_text("raise ModuleNotFoundError(name=__name__)")
-    done = play(repository, tmp_path, environment={**os.environ, "PYTHONPATH": str(tmp_path)})
+    done = octofold("play", "--models", repository, folder=tmp_path, packages=tmp_path)
     assert done.returncode == 1
+    assert "octofold: the server ended with exit code" in done.stderr
     assert "[server]" in done.stderr
     assert "Traceback" not in done.stderr
 
 
 def test_play_draws_on_a_terminal(repository: Path, tmp_path: Path) -> None:
     screen, terminal = pty.openpty()
-    command = [OCTOFOLD, "play", "--games", "3", "--models", str(repository)]
     environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "100"}
-    process = subprocess.Popen(command, cwd=tmp_path, stdout=terminal, stderr=terminal, env=environment)
+    streams = (terminal, terminal, terminal)
+    command = ("play", "--games", "3", "--models", str(repository))
+    process = forks_of("octofold").start(command, streams, folder=tmp_path, environment=environment)
     os.close(terminal)
     shown = b""
     while True:

@@ -1,6 +1,6 @@
-"""What the tests of evaluations that end early share."""
+"""What the tests of the command share: a server of a model whose games are short, and games of it."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -10,16 +10,31 @@ from support.servers import ServerProcess, served
 
 
 @pytest.fixture(scope="session")
-def uninterrupted(target: str, tmp_path_factory: pytest.TempPathFactory) -> Replays:
+def brief_repository(publish_model: Callable[..., Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The small model, whose games end with the first tile of 128, so that they are short."""
+    folder = tmp_path_factory.mktemp("brief")
+    publish_model(folder, largest_exponent=6)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def brief_target(brief_repository: Path) -> Iterator[str]:
+    """The address of a server of it, shared by all tests that do not change it."""
+    with served(brief_repository) as server:
+        yield server.target
+
+
+@pytest.fixture(scope="session")
+def uninterrupted(brief_target: str, tmp_path_factory: pytest.TempPathFactory) -> Replays:
     """The first games of `OPTIONS` as one server plays them in one go."""
     folder = tmp_path_factory.mktemp("uninterrupted")
-    done = evaluate(folder, *OPTIONS, "--games", str(GAMES), "--target", target, "--out", "out")
+    done = evaluate(folder, *OPTIONS, "--games", str(GAMES), "--target", brief_target, "--out", "out")
     assert done.returncode == 0, done
     return first_games(folder / "out")
 
 
 @pytest.fixture
-def second(repository: Path) -> Iterator[ServerProcess]:
+def second(brief_repository: Path) -> Iterator[ServerProcess]:
     """Another server of the same models, for a test to do with as it likes."""
-    with served(repository) as server:
+    with served(brief_repository) as server:
         yield server

@@ -88,11 +88,14 @@ def test_what_is_found_in_a_folder_is_an_object(games: Path, tmp_path: Path) -> 
     assert analysis["judge"] is None
 
 
-def test_games_and_their_slices_are_objects_of_one_kind(repository: Path, tmp_path: Path) -> None:
+def test_games_and_their_slices_are_objects_of_one_kind(
+    repository: Path, target: str, tmp_path: Path
+) -> None:
     play = ["play", "--models", str(repository), "--games", "2"]
     (whole,) = printed(*play, "--out", "whole", folder=tmp_path)["evaluations"]
+    evaluate = ["evaluate", "--target", target, "--games", "2"]
     for part in ("1", "2"):
-        printed(*play, "--slice", f"{part}/2", "--out", part, folder=tmp_path)
+        printed(*evaluate, "--slice", f"{part}/2", "--out", part, folder=tmp_path)
     (merged,) = printed("merge", "1", "2", "--out", "merged", folder=tmp_path)["evaluations"]
     assert merged["statistics"] == whole["statistics"]
 

@@ -30,14 +30,14 @@ def begun(folder: Path, *targets: ServerProcess | str, patience: int = 10) -> It
 
 
 def test_two_servers_play_the_games_that_one_would_and_so_does_one_if_the_other_dies(
-    target: str, second: ServerProcess, tmp_path: Path, uninterrupted: Replays
+    brief_target: str, second: ServerProcess, tmp_path: Path, uninterrupted: Replays
 ) -> None:
-    both = f"{second.target},{target}"
+    both = f"{second.target},{brief_target}"
     done = evaluate(tmp_path, *OPTIONS, "--games", str(GAMES), "--target", both, "--out", "both")
     assert done.returncode == 0, done
     assert replays_of(tmp_path / "both") == uninterrupted
 
-    with begun(tmp_path, second, target) as process:
+    with begun(tmp_path, second, brief_target) as process:
         second.process.kill()
         wait_for(lambda: f"continuing without {second.target}: " in process.errors, process=process)
         process.send_signal(signal.SIGINT)
@@ -49,9 +49,9 @@ def test_two_servers_play_the_games_that_one_would_and_so_does_one_if_the_other_
 
 
 def test_when_all_servers_die_the_finished_games_are_kept(
-    second: ServerProcess, repository: Path, tmp_path: Path
+    second: ServerProcess, brief_repository: Path, tmp_path: Path
 ) -> None:
-    with served(repository) as third, begun(tmp_path, second, third, patience=0) as process:
+    with served(brief_repository) as third, begun(tmp_path, second, third, patience=0) as process:
         second.process.kill()
         third.process.kill()
         _, errors = process.communicate(timeout=SECONDS)
@@ -64,9 +64,9 @@ def test_when_all_servers_die_the_finished_games_are_kept(
 def test_several_models_are_played_one_after_the_other_into_folders_of_their_own(
     publish_model: Callable[..., Path], tmp_path: Path
 ) -> None:
-    publish_model(tmp_path / "models", name="one")
-    publish_model(tmp_path / "models", name="two", version=1)
-    publish_model(tmp_path / "models", name="two", version=2)
+    publish_model(tmp_path / "models", name="one", largest_exponent=3)
+    publish_model(tmp_path / "models", name="two", version=1, largest_exponent=3)
+    publish_model(tmp_path / "models", name="two", version=2, largest_exponent=3)
     with served(tmp_path / "models") as server:
         options = ["--games", "3", "--target", server.target]
         done = evaluate(tmp_path, *options, "--model", "one,two:1,two")
@@ -90,7 +90,7 @@ def test_several_models_are_played_one_after_the_other_into_folders_of_their_own
 
 
 def test_servers_of_different_files_do_not_share_an_evaluation(
-    publish_model: Callable[..., Path], target: str, tmp_path: Path
+    publish_model: Callable[..., Path], brief_target: str, tmp_path: Path
 ) -> None:
     folder = publish_model(tmp_path / "models")
     model = folder / "model.onnx"
@@ -100,9 +100,9 @@ def test_servers_of_different_files_do_not_share_an_evaluation(
     card["precisions"]["fp32"]["sha256"] = hashlib.sha256(model.read_bytes()).hexdigest()
     (folder / "card.json").write_text(json.dumps(card))
     with served(tmp_path / "models") as server:
-        done = evaluate(tmp_path, "--target", f"{target},{server.target}", "--out", "out")
+        done = evaluate(tmp_path, "--target", f"{brief_target},{server.target}", "--out", "out")
     assert done.returncode == 1
     assert (
-        f"octofold: {server.target} and {target} have different files of small version 1: sha256 "
+        f"octofold: {server.target} and {brief_target} have different files of small version 1: sha256 "
         in done.stderr
     )
