@@ -12,8 +12,8 @@ from typing import Any
 import promql_parser as promql
 import pytest
 import yaml
-from octofold_client.rpc.local_server import LocalServer
 from support.manifests import DEPLOY, needs_kubectl, of_kind, resolved
+from support.servers import served
 from support.shipped import newest
 
 pytestmark = needs_kubectl
@@ -39,7 +39,7 @@ def metrics(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         "--rest-port-file",
         str(port_file),
     )
-    with LocalServer(folder / "models", options):
+    with served(folder / "models", *options):
         address = f"http://127.0.0.1:{port_file.read_text().strip()}/metrics"
         with urllib.request.urlopen(address, timeout=30) as reply:
             page = reply.read().decode()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from support.commands import octofold
+from octofold_client.cli import main
 
 EXAMPLE = Path(__file__).parents[2] / "deploy" / "ray" / "cluster.yaml"
 
@@ -21,15 +21,14 @@ def test_ray_accepts_the_cluster() -> None:
     assert prepared["max_workers"] == 2
 
 
-def test_its_command_is_one_that_octofold_knows() -> None:
+def test_its_command_is_one_that_octofold_knows(capsys: pytest.CaptureFixture[str]) -> None:
     commands = yaml.safe_load(EXAMPLE.read_text())["head_start_ray_commands"]
     (command,) = (command for command in commands if "octofold ray serve" in command)
     words = shlex.split(command.partition(" < ")[0])
     arguments = words[words.index("ray") :]
     # Everything is right but the cluster, which the command asks for after its flags.
-    done = octofold(*arguments[:2], "--cluster", "nowhere", *arguments[2:])
-    assert done.returncode == 1
-    assert done.stderr == (
+    assert main([*arguments[:2], "--cluster", "nowhere", *arguments[2:]]) == 1
+    assert capsys.readouterr().err == (
         "octofold: a Ray cluster is HOST:PORT, such as 10.0.0.1:6379, or auto; got 'nowhere'\n"
     )
 

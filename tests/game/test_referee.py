@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from octofold_game.episodes import Episode, Episodes
 from octofold_game.referee import ReplayError, verify
@@ -48,6 +48,7 @@ def test_a_game_worked_out_by_hand_is_accepted() -> None:
     assert BY_HAND.outgrown
 
 
+@settings(max_examples=30)
 @given(
     st.integers(0, 2**64 - 1),
     st.integers(0, 2**63 - 1),

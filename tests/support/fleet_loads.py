@@ -33,6 +33,8 @@ class Calls:
     answered: int = 0
     slowest_ms: float = 0.0
     failures: list[str] = field(default_factory=list)
+    pause_seconds: float = 0.0
+    """Of each caller between two calls."""
     is_over: bool = False
     """Set when the load shall end."""
 
@@ -79,9 +81,9 @@ LOADS: Mapping[str, Load] = {
 
 
 @asynccontextmanager
-async def under(load: Load, target: str) -> AsyncIterator[Calls]:
+async def under(load: Load, target: str, pause_seconds: float = 0.0) -> AsyncIterator[Calls]:
     """Run a load until the block ends, and then until its last calls have ended."""
-    calls = Calls()
+    calls = Calls(pause_seconds=pause_seconds)
     task = asyncio.create_task(_ensure(load(target, calls)))
     try:
         yield calls
@@ -105,6 +107,8 @@ async def _repeat(calls: Calls, ask: Callable[[], Awaitable[object]]) -> None:
             else:
                 calls.answered += 1
                 calls.slowest_ms = max(calls.slowest_ms, 1e3 * (time.monotonic() - begin))
+            if calls.pause_seconds:
+                await asyncio.sleep(calls.pause_seconds)
 
     await asyncio.gather(*(caller() for _ in range(CALLERS)))
 
@@ -118,7 +122,7 @@ async def _generated(form: str, target: str, calls: Calls) -> None:
     async with asyncio_channel(target, PLAINTEXT) as channel:
         asker = asker_of(Form.parse(form), channel, Destination("", "", TIMEOUT_SECONDS, has_others=True))
         schedule = Schedule(time.monotonic(), 0.0, WINDOW_SECONDS)
-        share = Share(Closed(CALLERS))
+        share = Share(Closed(CALLERS, calls.pause_seconds))
         generating = asyncio.create_task(
             generate(asker, lambda caller: Recorded(BOARDS, 1, caller), share, schedule, count)
         )

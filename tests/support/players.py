@@ -6,9 +6,10 @@ from octofold_game.rules import legal_moves
 
 
 class FirstLegal:
-    """Makes the first legal move; 0 where the game is over."""
+    """Makes the first legal move; 0 where the game is over. Its games end with the first tile of 128."""
 
     name = "first legal"
+    largest_exponent = 6
 
     def next_moves(self, boards: NDArray[np.uint8]) -> NDArray[np.int8]:
         """The moves on boards `[N, 16]`."""

@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 from octofold_client.evaluation.forecast import Lengths, seconds_left
 
-GAMES, TRIALS = 100, 100
+GAMES, TRIALS = 100, 40
 Draw = Callable[[np.random.Generator], NDArray[np.float64]]
 LENGTHS: dict[str, Draw] = {
     "bell": lambda generator: generator.normal(3000, 1200, GAMES),

@@ -26,7 +26,7 @@ class FirstLegal(inference_pb2_grpc.OctofoldServiceServicer):
             format=CARD_FORMAT,
             name="one",
             version=1,
-            largest_exponent=15,
+            largest_exponent=4,
             precisions={"fp32": GraphFile(file="model.onnx", sha256=sha256)},
         )
         self._version = pb.ModelVersion(

@@ -9,6 +9,8 @@ from octofold_client import evaluate
 from support.fleet_loads import LOADS, under
 from support.fleet_servers import Fleet
 
+PAUSE_SECONDS = 0.01
+"""Of each caller between two calls, so that servers beside a load can start."""
 OPTIONS = ("--max-connection-age", "1", "--max-connection-age-grace", "1", "--load-report")
 
 
@@ -40,35 +42,35 @@ async def test_every_kind_of_call_spreads_over_the_servers_of_a_name_and_of_a_li
     fleet: Fleet, kind: str
 ) -> None:
     for target in (fleet.name, fleet.listed):
-        async with under(LOADS[kind], target) as calls:
+        async with under(LOADS[kind], target, PAUSE_SECONDS) as calls:
             await spread_over_all(fleet, 100, 0.3)
         assert not calls.failures
 
 
 def test_an_evaluation_by_name_plays_the_games_that_one_server_would(fleet: Fleet, tmp_path: Path) -> None:
     before = fleet.calls()
-    by_name = evaluate(fleet.name, tmp_path / "name", games=10, seed=3)
+    by_name = evaluate(fleet.name, tmp_path / "name", games=4, seed=3)
     assert all(after > earlier for after, earlier in zip(fleet.calls(), before, strict=True))
-    alone = evaluate(fleet.servers[0].target, tmp_path / "alone", games=10, seed=3)
+    alone = evaluate(fleet.servers[0].target, tmp_path / "alone", games=4, seed=3)
     assert by_name.games == alone.games
 
 
 async def test_a_server_that_joins_is_found_by_old_clients_and_one_that_is_killed_costs_no_call(
     fleet: Fleet,
 ) -> None:
-    async with under(LOADS["AsyncClient, one board"], fleet.name) as by_name:
+    async with under(LOADS["AsyncClient, one board"], fleet.name, PAUSE_SECONDS) as by_name:
         third = await asyncio.to_thread(fleet.add)
         while not fleet.calls_of(third):
             await asyncio.sleep(0.1)
         await spread_over_all(fleet, 300, 0.2)
         async with (
-            under(LOADS["Client, one board"], fleet.listed) as by_threads,
-            under(LOADS["loadtest, unary"], fleet.listed) as unary,
-            under(LOADS["loadtest, streams"], fleet.name) as streamed,
+            under(LOADS["Client, one board"], fleet.listed, PAUSE_SECONDS) as by_threads,
+            under(LOADS["loadtest, unary"], fleet.listed, PAUSE_SECONDS) as unary,
+            under(LOADS["loadtest, streams"], fleet.name, PAUSE_SECONDS) as streamed,
         ):
             await more(fleet, 300)
             fleet.kill()
-            await more(fleet, 1000)
+            await more(fleet, 500)
     loads = (by_name, by_threads, unary, streamed)
     assert [calls.failures for calls in loads] == [[], [], [], []]
     assert all(calls.answered > 100 for calls in loads)
