@@ -13,6 +13,7 @@ from pathlib import Path
 import numba
 import pytest
 from octofold_game.compiling import Notice
+from support.forks import forks_of
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = (
@@ -41,33 +42,43 @@ class Installation:
     """Packages that numba can write nothing into, not even for root: a file is where its folders would be."""
 
     def __init__(self, folder: Path) -> None:
-        self.temporary, self.work = folder / "tmp", folder / "work"
+        self.folder, self.temporary, self.work = folder, folder / "tmp", folder / "work"
         for each in (self.temporary, self.work):
             each.mkdir()
             each.chmod(0o777)
+        (folder / "small.py").write_text(MODULE)
+        (folder / "main.py").write_text(SMALL)
+        (folder / "__pycache__").touch()
+        self.paths = os.pathsep.join([str(folder), str(Path(numba.__file__).parents[1])])
+        self.variables = {
+            "PATH": os.environ["PATH"],
+            "PYTHONPATH": self.paths,
+            "TMPDIR": str(self.temporary),
+        }
+
+    def compile(self, **more: str) -> str:
+        """Call the function in `small.py` in a new process; return what that writes to standard error."""
+        environment = {**self.variables, "HOME": "/dev/null", **more}
+        with tempfile.TemporaryFile("w+") as errors:
+            streams = (errors.fileno(), errors.fileno(), errors.fileno())
+            process = forks_of("octofold").start(
+                [], streams, program=str(self.folder / "main.py"), folder=self.work, environment=environment
+            )
+            code = process.wait()
+            errors.seek(0)
+            said = errors.read()
+        assert code == 0, said
+        return said
+
+    def play(self, python: str, user: int) -> str:
+        """Play a game as this user, who has no home; return what that writes to standard error."""
         for package in PACKAGES:
             skipped = shutil.ignore_patterns("__pycache__")
-            shutil.copytree(ROOT / package, folder / Path(package).name, ignore=skipped)
-        (folder / "small.py").write_text(MODULE)
-        for inside in (folder, *folder.glob("octofold_*/**/")):
+            shutil.copytree(ROOT / package, self.folder / Path(package).name, ignore=skipped)
+        for inside in self.folder.glob("octofold_*/**/"):
             (inside / "__pycache__").touch()
-        self.paths = os.pathsep.join([str(folder), str(Path(numba.__file__).parents[1])])
-
-    def run(
-        self,
-        program: str,
-        *,
-        python: str = sys.executable,
-        home: str | None = "/dev/null",
-        user: int | None = None,
-        **more: str,
-    ) -> str:
-        """Run a program, which must end well; return what it wrote to standard error."""
-        variables = {"PATH": os.environ["PATH"], "PYTHONPATH": self.paths, "TMPDIR": str(self.temporary)}
-        variables |= {"HOME": home, **more} if home else more
-        command = [python, "-c", program]
         done = subprocess.run(
-            command, cwd=self.work, env=variables, capture_output=True, text=True, user=user
+            [python, "-c", GAME], cwd=self.work, env=self.variables, capture_output=True, text=True, user=user
         )
         assert done.returncode == 0, done.stderr
         return done.stderr
@@ -85,10 +96,10 @@ def test_the_first_run_says_that_compiling_takes_a_while_and_the_second_finds_th
     installation: Installation,
 ) -> None:
     kept = installation.temporary / f"octofold-{os.geteuid()}"
-    assert installation.run(SMALL) == f"compiling takes a while, but only once: {kept} keeps the result\n"
+    assert installation.compile() == f"compiling takes a while, but only once: {kept} keeps the result\n"
     assert kept.stat().st_mode & 0o777 == 0o700
     assert list(kept.rglob("*.nbi"))
-    assert installation.run(SMALL) == ""
+    assert installation.compile() == ""
 
 
 def test_compiling_that_takes_a_while_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
@@ -109,7 +120,7 @@ def test_compiling_that_takes_a_while_is_told_once(caplog: pytest.LogCaptureFixt
 
 def test_a_service_keeps_the_result_in_the_folder_that_systemd_gives_it(installation: Installation) -> None:
     (installation.work / "cache").mkdir()
-    installation.run(SMALL, CACHE_DIRECTORY=str(installation.work / "cache"))
+    installation.compile(CACHE_DIRECTORY=str(installation.work / "cache"))
     assert list((installation.work / "cache").rglob("*.nbi"))
     assert list(installation.temporary.iterdir()) == []
 
@@ -118,7 +129,7 @@ def test_a_folder_that_others_can_use_is_neither_read_nor_written(installation: 
     kept = installation.temporary / f"octofold-{os.geteuid()}"
     kept.mkdir()
     kept.chmod(0o777)
-    said = installation.run(SMALL)
+    said = installation.compile()
     assert said.startswith(f"compiling takes a while each time ({kept} belongs to others")
     assert list(kept.iterdir()) == []
 
@@ -132,7 +143,7 @@ def test_a_user_without_a_home_plays_from_an_installation_of_root(installation: 
             subprocess.run([python, "-c", "import rich"], env=reached, check=True, user=STRANGER)
         except (OSError, subprocess.CalledProcessError):
             continue
-        said = installation.run(GAME, python=python, home=None, user=STRANGER)
+        said = installation.play(python, STRANGER)
         assert f"octofold-{STRANGER} keeps the result" in said
         assert [file.name for file in installation.work.iterdir()] == ["games"]
         return

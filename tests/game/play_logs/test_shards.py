@@ -185,12 +185,12 @@ print(sum(len(batch) for batch in moves.batches(0, 1000)))
 def test_memory_holds_a_shard_and_not_the_moves(tmp_path: Path, log: Path, played: Moves) -> None:
     """Address space, and so resident memory, is limited to less than the moves take, or their text."""
     content = log.read_bytes()
-    repeats = 3_000_000 // len(played)
+    repeats = 1_850_000 // len(played)
     with log.open("wb") as file:
         for _ in range(repeats):
             file.write(content)
     moves = repeats * len(played)
-    megabytes = 40
+    megabytes = 26
     assert moves * 18 > 1.2 * megabytes * 2**20
     command = [sys.executable, "-c", UNDER_A_LIMIT, str(log), str(tmp_path / "converted"), str(megabytes)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=110)
