@@ -1,6 +1,7 @@
-"""A browser and a server for the tests of a file.
+"""A browser for the tests of the page, and a server for those of a file.
 
-Playwright runs an event loop while the browser is open, so no asyncio test of another file may come between.
+Playwright runs an event loop while the browser is open, so no asyncio test of another folder may come
+between.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from support.browsers import Visit, chromium, visit
 from support.page_server import ROOT, TOKEN, Server, Visitor
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
     with chromium() as found:
         yield found
@@ -47,3 +48,10 @@ def go(browser: Browser, server: Server) -> Visitor:
         return partial(visit, browser, server.address, token)(path=path, **options)
 
     return start
+
+
+@pytest.fixture(scope="module")
+def shared_visit(browser: Browser, server: Server) -> Iterator[Visit]:
+    """A visit for the tests of a file that run functions of the page, and change nothing of it."""
+    with visit(browser, server.address, TOKEN) as shared:
+        yield shared

@@ -1,16 +1,19 @@
-"""Every flow from its beginning to its end, on a laptop, a tablet and a phone, in both themes."""
+"""Every flow from its beginning to its end on a phone; on its way the page fits every screen and theme."""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Callable
+from functools import partial
 
 import pytest
+from octofold_game.episodes import Episodes
 from playwright.sync_api import Locator, expect
 from support.browsers import SIZES, Visit, screen
 from support.page_server import NOTEBOOK, SHORT_GAME, Server, Visitor
 from support.replays import corner_games, write_result
+from support.waiting import wait_for
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -40,12 +43,13 @@ def swiped(visit: Visit, board: Locator, right: int, down: int) -> None:
 
 
 def plays(visit: Visit) -> None:
-    """A swipe, a move of the model, a hint, undo, and the question before the game is lost."""
+    """A swipe, a move of the model, a hint, undo, and the question before the game is lost; then the editor:
+    tiles by touch, a turn, and undo."""
     page = visit.page
-    page.goto(page.url.split("?")[0] + "?board=1100000000000000")
-    page.wait_for_selector("body[data-ready]")
     swiped(visit, page.locator("#play-board"), -90, 5)
     expect(page.locator("#play-moves")).to_have_text("1")
+    expect(page.locator("#play-score")).to_have_text("4")
+    expect(page.locator("#live-region")).to_have_text(re.compile(r"^left\. Score 4, plus 4\."))
     page.locator("#tab-play .speed input").fill("0")
     page.get_by_role("button", name="One step").click()
     expect(page.locator("#play-moves")).to_have_text("2")
@@ -59,11 +63,10 @@ def plays(visit: Visit) -> None:
     page.get_by_role("button", name="Keep playing").click()
     expect(page.locator("#play-moves")).to_have_text("1")
     expect(page.locator("#tab-play .legend-line")).to_contain_text("a judge is a second model")
-
-
-def edits(visit: Visit) -> None:
-    """Tiles by click or touch, a turn, and undo."""
-    page = visit.page
+    page.get_by_role("button", name="Study", exact=True).click()
+    expect(page.locator("#tab-replay")).to_contain_text("The record ends here.")
+    opened(visit, "play")
+    assert visit.misfits() == []
     page.locator("#play-edit").click()
     page.get_by_role("button", name="Clear").click()
     page.locator("#edit-tile").select_option("11")
@@ -74,16 +77,14 @@ def edits(visit: Visit) -> None:
     expect(page.locator("#play-link")).to_have_attribute("href", "?board=000000000000000b")
 
 
-def practises(visit: Visit) -> None:
-    """A wrong answer, and the next exercise."""
+def studies(visit: Visit) -> None:
+    """A wrong answer, and the next exercise; then a lost game of the server, its last mistake, and its
+    mistakes as exercises."""
     notebook = json.dumps(NOTEBOOK)
     visit.run("(text) => localStorage.setItem('octofold.notebook', text)", notebook)
     tab = opened(visit, "practice")
     board = tab.locator(".stage > .board")
-    has_keys = not visit.run("matchMedia('(pointer: coarse)').matches")
-    expect(tab.locator(".verdict")).to_have_text(
-        f"From a test. {'Use the arrow keys, or swipe.' if has_keys else 'Swipe toward it.'}"
-    )
+    expect(tab.locator(".verdict")).to_have_text("From a test. Swipe toward it.")
     swiped(visit, board, 5, 90)
     expect(tab.locator(".verdict")).to_have_text("Not down. j plays left.")
     expect(tab.locator(".arrow-on-board.toward-left")).to_be_visible()
@@ -92,10 +93,7 @@ def practises(visit: Visit) -> None:
     swiped(visit, board, -90, 5)
     expect(tab.locator(".verdict")).to_have_text("Right. j plays left.")
     expect(tab.locator(".practice-progress")).to_contain_text("50% of 2 tries solved")
-
-
-def replays(visit: Visit) -> None:
-    """A lost game of the server, its last mistake, and its mistakes as exercises."""
+    assert visit.misfits() == []
     tab = opened(visit, "replay")
     tab.get_by_role("link", name="corner, 4 games").click()
     choosers = tab.locator(".pickers select")
@@ -105,9 +103,9 @@ def replays(visit: Visit) -> None:
     tab.get_by_role("button", name=re.compile("The last mistake is move")).click()
     expect(tab.locator(".arrow-on-board.is-wrong")).to_be_visible()
     expect(tab.locator(".verdict.short .costly")).to_contain_text("points prefers")
-    board = tab.locator(".left .board > .said").inner_text()
+    before = tab.locator(".left .board > .said").inner_text()
     tab.get_by_role("button", name="Previous mistake").click()
-    expect(tab.locator(".left .board > .said")).not_to_have_text(board)
+    expect(tab.locator(".left .board > .said")).not_to_have_text(before)
     tab.locator(".worst button").first.click()
     expect(tab.locator(".move-list .is-current .costly")).to_contain_text("costs")
     assert visit.axe() == []
@@ -119,32 +117,42 @@ def replays(visit: Visit) -> None:
     expect(practice.locator("h2").first).to_have_text("Find the best move")
 
 
+def has_board(visit: Visit, within: str, board: list[int]) -> bool:
+    return visit.board(within) == board
+
+
 def duels(visit: Visit) -> None:
-    """Two models play the same game until one has lost."""
+    """Two models play the same game, from the same start, until one has lost."""
     tab = opened(visit, "duel")
     tab.locator(".picker select").nth(1).select_option("small/1")
     tab.locator(".picker select").nth(0).select_option("points/1")
     tab.locator("#duel-seed").fill(SHORT_GAME)
     tab.locator("#duel-seed").press("Enter")
+    start = Episodes(int(SHORT_GAME), [0]).boards[0].tolist()
+    for side in (1, 2):
+        wait_for(partial(has_board, visit, f".side:nth-child({side}) .board", start))
     tab.locator(".speed input").fill("5")
     tab.get_by_role("button", name="Let both play").click()
     expect(tab.locator(".verdict")).to_have_text(re.compile(r"wins by [\d,]+ points\.|Level\."))
     expect(tab.locator(".side .note").first).to_contain_text("game over")
 
 
-def compares(visit: Visit) -> None:
-    """Two results side by side."""
+def watches(visit: Visit) -> None:
+    """Every player with average, games and date; two results side by side; one from its card to its worst
+    game."""
     tab = opened(visit, "watch")
+    rows = tab.locator(".ratings tbody tr")
+    expect(rows).to_have_count(2)
+    expect(rows.first).to_contain_text(re.compile(r"\d{4}-\d\d-\d\d"))
+    expect(rows.first.locator("strong")).to_be_visible()
+    assert visit.misfits() == []
     for name in ("corner", "others"):
         tab.get_by_role("checkbox", name=f"Compare {name}").check()
     tab.get_by_role("button", name="Compare the two").click()
     expect(tab.locator(".compared")).to_contain_text("Median")
     expect(tab.locator(".verdict")).to_contain_text("over different games")
     expect(tab).not_to_contain_text("not finished")
-
-
-def watches(visit: Visit) -> None:
-    """A result from its card to its worst game."""
+    assert visit.misfits() == []
     tab = opened(visit, "watch")
     tab.get_by_role("link", name="corner").first.click()
     expect(tab.locator(".facts")).to_contain_text("Average")
@@ -154,23 +162,12 @@ def watches(visit: Visit) -> None:
     expect(visit.page.locator("#tab-replay .left .scores")).to_contain_text("of")
 
 
-def rates(visit: Visit) -> None:
-    """Every player with average, games and date."""
-    rows = opened(visit, "watch").locator(".ratings tbody tr")
-    expect(rows).to_have_count(2)
-    expect(rows.first).to_contain_text(re.compile(r"\d{4}-\d\d-\d\d"))
-    expect(rows.first.locator("strong")).to_be_visible()
-
-
-FLOWS: dict[str, Callable[[Visit], None]] = {
-    flow.__name__: flow for flow in (plays, edits, practises, replays, duels, compares, watches, rates)
-}
-
-
-@pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("flow", FLOWS)
-def test_a_flow_works_at_every_size_and_in_both_themes(go: Visitor, flow: str, size: str) -> None:
-    with go(**screen(size)) as visit:
-        FLOWS[flow](visit)
-        assert visit.run("document.documentElement.scrollWidth") <= SIZES[size][0]
-        assert visit.axe() == []
+@pytest.mark.parametrize(
+    ("flow", "path"), [(plays, "/?board=1100000000000000"), (studies, "/"), (duels, "/"), (watches, "/")]
+)
+def test_a_flow_works_on_a_phone_and_its_page_fits_every_screen(
+    go: Visitor, flow: Callable[[Visit], None], path: str
+) -> None:
+    with go(path, **screen("phone")) as visit:
+        flow(visit)
+        assert visit.misfits(SIZES) == []

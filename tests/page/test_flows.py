@@ -8,12 +8,13 @@ import shutil
 
 import pytest
 from octofold_game.episodes import Episode
-from playwright.sync_api import Locator, expect
-from support.browsers import PHONE, SIZES, Visit, screen
+from playwright.sync_api import Locator, ViewportSize, expect
+from support.browsers import SIZES, Visit, screen, viewport
 from support.page_server import NOTEBOOK, Server, Visitor
 from support.replays import corner_games, write_result
 
-LAPTOP = {"width": 1280, "height": 720}
+LAPTOP = viewport("laptop")
+SMALL_PHONE: ViewportSize = {"width": 360, "height": 740}
 TABS = {
     "play": ("#play-board", "Let the model play"),
     "duel": (".duel .board", "Let both play"),
@@ -42,34 +43,30 @@ def with_judge(visit: Visit, tab: str = "replay") -> None:
     judges.select_option("points/1")
 
 
-@pytest.mark.parametrize("size", SIZES)
-def test_board_and_main_button_are_on_the_screen(
+@pytest.mark.parametrize(("device", "sizes"), [("laptop", ["laptop"]), ("phone", ["tablet", "phone"])])
+def test_board_and_main_button_are_on_the_screen_and_a_small_phone_needs_no_sideways_scrolling(
     go: Visitor,
     games: list[Episode],  # noqa: ARG001  # the result that is shown
-    size: str,
+    device: str,
+    sizes: list[str],
 ) -> None:
-    width, _ = SIZES[size]
-    with go(**screen(size)) as visit:
+    # Without motion, since tiles would be seen on their way to where they fit when the size changes.
+    with go(**screen(device), reduced_motion="reduce") as visit:
         with_exercise(visit)
         for tab, (board, button) in TABS.items():
             shown = opened(visit, tab)
             expect(shown.locator(board).first).to_be_visible()
-            assert visit.is_seen(shown.locator(board).first)
-            assert visit.is_seen(shown.get_by_role("button", name=button, exact=True))
-            assert visit.run("document.documentElement.scrollWidth") <= width
+            for size in sizes:
+                visit.page.set_viewport_size(viewport(size))
+                assert visit.is_seen(shown.locator(board).first)
+                assert visit.is_seen(shown.get_by_role("button", name=button, exact=True))
+                assert visit.run("document.documentElement.scrollWidth") <= SIZES[size][0]
             keys = shown.locator(".keys")
-            assert not keys.count() or keys.first.is_visible() == (size == "laptop")
-
-
-def test_a_small_phone_needs_no_sideways_scrolling(
-    go: Visitor,
-    games: list[Episode],  # noqa: ARG001  # the result that is shown
-) -> None:
-    with go(viewport=PHONE, has_touch=True, color_scheme="dark") as visit:
-        with_exercise(visit)
+            assert not keys.count() or keys.first.is_visible() == (device == "laptop")
+        visit.page.set_viewport_size(SMALL_PHONE)
         for tab in (*TABS, "watch"):
             opened(visit, tab)
-            assert visit.run("document.documentElement.scrollWidth") <= PHONE["width"]
+            assert visit.run("document.documentElement.scrollWidth") <= SMALL_PHONE["width"]
 
 
 def with_exercise(visit: Visit) -> None:
@@ -123,7 +120,7 @@ def test_a_lost_game_says_that_no_move_is_left_and_another_begins_by_mouse(go: V
         assert sorted(visit.board())[:14] == [0] * 14
 
 
-def test_an_equal_choice_is_no_vote(go: Visitor) -> None:
+def test_an_equal_choice_is_no_vote_and_what_only_looks_equal_decides(shared_visit: Visit) -> None:
     text = """async () => {
         const { decision } = await import("/page/js/advice/verdict.js");
         const model = { name: "m", rule: "vote", symmetries: 8 };
@@ -134,6 +131,7 @@ def test_an_equal_choice_is_no_vote(go: Visitor) -> None:
         };
         const player = { player: "search", value_unit: "chance of success", symmetries: 0 };
         const third = 1 / 3;
+        const rounded = [0.334, 0.333, 0, 0.333];
         return [
             said({ probabilities: [third, third, 0, third], votes: [2, 2, 2, 2] }),
             said({ probabilities: [third, third, 0, third], votes: [4, 2, 0, 2] }),
@@ -141,19 +139,24 @@ def test_an_equal_choice_is_no_vote(go: Visitor) -> None:
             said({ probabilities: [0.5, 0.3, 0, 0.2], votes: [5, 2, 0, 1], model: { rule: "mean" } }),
             said({ probabilities: [1, 0, 0, 0], votes: [8, 0, 0, 0], legal: [true, false, false, false] }),
             said({ values: [0.95, 0.9, null, 0.2], depth: 6, model: player }),
+            said({ probabilities: rounded, votes: [4, 2, 0, 2] }),
+            said({ probabilities: [0.35, 0.33, 0, 0.32], votes: [4, 2, 0, 2] }),
+            said({ probabilities: rounded, votes: [4, 2, 0, 2], model: { rule: "mean" } }),
         ];
     }"""
-    with go() as visit:
-        equal, decided, vote, mean, only, player = visit.run(text)
+    equal, decided, vote, mean, only, player, *looks_equal = shared_visit.run(text)
     assert equal == "m has no preference: its legal moves are equal to it. It plays up."
     assert decided == "m plays up: 4 of its 8 views vote for it."
+    assert looks_equal == [decided, decided, "m plays up: its 8 views give it 33% on average."]
     assert vote == "m plays up: 5 of its 8 views vote for it."
     assert mean == "m plays up: its 8 views give it 50% on average."
     assert only == "m plays up, the only legal move."
     assert player == "m plays up: 95.0% chance of success, 5.0% more than right, searched 6 moves deep."
 
 
-def test_costs_are_never_negative_accuracy_has_its_formula_and_a_study_begins_at_the_end(go: Visitor) -> None:
+def test_costs_are_never_negative_accuracy_has_its_formula_and_a_study_begins_at_the_end(
+    shared_visit: Visit,
+) -> None:
     compute = """async () => {
         const { tally, study } = await import("/page/js/replay/study.js");
         const judge = { name: "j", player: "search", value_unit: "points", symmetries: 0 };
@@ -170,8 +173,7 @@ def test_costs_are_never_negative_accuracy_has_its_formula_and_a_study_begins_at
         });
         return { costs: verdicts.map(({ cost }) => cost), known, ...tally(verdicts, { model: judge }) };
     }"""
-    with go() as visit:
-        found = visit.run(compute)
+    found = shared_visit.run(compute)
     assert found["costs"] == [0, 4000, 2000, 7000]
     assert found["accuracy"] == pytest.approx(100 * (1 + 0.5 + 0.75 + 0.125) / 4)
     assert (found["mistakes"], found["isRatio"]) == (3, True)
@@ -179,11 +181,14 @@ def test_costs_are_never_negative_accuracy_has_its_formula_and_a_study_begins_at
     assert found["known"][1]["first"] < 84
 
 
-def test_a_judge_with_values_leads_from_mistake_to_mistake(go: Visitor, games: list[Episode]) -> None:
+def test_only_a_judge_with_values_leads_from_mistake_to_mistake(go: Visitor, games: list[Episode]) -> None:
     worst = min(games, key=lambda game: game.score)
     with go("/#replay/corner") as visit:
-        with_judge(visit)
+        visit.page.locator("#tab-replay .pickers select").nth(1).select_option("")
         accuracy = visit.page.locator("#tab-replay .accuracy")
+        expect(accuracy).to_contain_text("small tells no points or chances, so no move has a cost")
+        expect(visit.page.get_by_role("button", name="Next mistake")).to_be_disabled()
+        with_judge(visit)
         expect(accuracy).to_contain_text(re.compile(rf"\d+ of {len(worst)} moves are those of points"))
         expect(accuracy).to_contain_text("costs 1,000 points or more")
         expect(visit.page.locator("#tab-replay progress")).to_have_css("visibility", "hidden")
@@ -200,7 +205,7 @@ def test_a_judge_with_values_leads_from_mistake_to_mistake(go: Visitor, games: l
         expect(visit.page.locator("#tab-replay .scores")).to_contain_text("of")
 
 
-def test_the_views_are_laid_out_once(
+def test_the_views_are_laid_out_once_and_on_a_laptop_what_is_said_of_a_move_stays_in_its_row(
     go: Visitor,
     games: list[Episode],  # noqa: ARG001  # the result that is shown
 ) -> None:
@@ -221,17 +226,16 @@ def test_the_views_are_laid_out_once(
         before = recalculated()
         visit.run(show, False)
         assert recalculated() - before < 40
-
-
-def test_who_tells_no_values_finds_no_mistakes(
-    go: Visitor,
-    games: list[Episode],  # noqa: ARG001  # the result that is shown
-) -> None:
-    with go("/#replay/corner") as visit:
-        visit.page.locator("#tab-replay .pickers select").nth(1).select_option("")
-        accuracy = visit.page.locator("#tab-replay .accuracy")
-        expect(accuracy).to_contain_text("small tells no points or chances, so no move has a cost")
-        expect(visit.page.get_by_role("button", name="Next mistake")).to_be_disabled()
+        visit.page.set_viewport_size(LAPTOP)
+        with_judge(visit)
+        rows = visit.page.locator("#tab-replay .move-row")
+        expect(rows.filter(has_text="played")).to_contain_text("of 8")
+        expect(rows.filter(has_text=re.compile(r"\u2212[\d,]+ points"))).not_to_have_count(0)
+        # A text as long as they get.
+        mark = rows.filter(has_text="played").locator(".mark")
+        mark.evaluate("mark => mark.textContent = '4 of 8 views · \\u22122,269 points · played'")
+        wide = "rows => rows.filter((row) => row.scrollWidth > row.clientWidth).length"
+        assert rows.evaluate_all(wide) == 0
 
 
 def test_cards_tell_averages_and_two_results_are_compared(
@@ -259,8 +263,8 @@ def test_cards_tell_averages_and_two_results_are_compared(
         assert visit.axe() == []
 
 
-def test_on_a_laptop_the_rating_list_is_not_cut_off(go: Visitor) -> None:
-    show = """async () => {
+def test_on_a_laptop_the_rating_list_is_not_cut_off_and_compared_bars_use_the_room(go: Visitor) -> None:
+    rate = """async () => {
         const { Ratings } = await import("/page/js/watch/ratings.js");
         const conditions = { model: "flagship", version: "3", precision: "fp32", seed: 1 };
         const figures = { games: 1000, average: 217531, deviation: 125000, age_seconds: 60 };
@@ -273,29 +277,7 @@ def test_on_a_laptop_the_rating_list_is_not_cut_off(go: Visitor) -> None:
         };
         return [fits(["3"]), fits(["2", "3"])];
     }"""
-    with go("/#watch", viewport=LAPTOP) as visit:
-        assert visit.run(show) == [True, True]
-        assert visit.run("document.documentElement.scrollWidth") <= LAPTOP["width"]
-
-
-def test_on_a_laptop_what_is_said_of_a_move_stays_in_its_row(
-    go: Visitor,
-    games: list[Episode],  # noqa: ARG001  # the result that is shown
-) -> None:
-    with go("/#replay/corner/0/10", viewport=LAPTOP) as visit:
-        with_judge(visit)
-        rows = visit.page.locator("#tab-replay .move-row")
-        expect(rows.filter(has_text="played")).to_contain_text("of 8")
-        expect(rows.filter(has_text=re.compile(r"\u2212[\d,]+ points"))).not_to_have_count(0)
-        # A text as long as they get.
-        mark = rows.filter(has_text="played").locator(".mark")
-        mark.evaluate("mark => mark.textContent = '4 of 8 views · \\u22122,269 points · played'")
-        wide = "rows => rows.filter((row) => row.scrollWidth > row.clientWidth).length"
-        assert rows.evaluate_all(wide) == 0
-
-
-def test_on_a_laptop_compared_bars_use_the_room(go: Visitor) -> None:
-    show = """async () => {
+    compare = """async () => {
         const { comparison } = await import("/page/js/watch/comparison.js");
         const games = Array.from({ length: 20 }, (_, i) => ({ game: i, seed: 1, score: 20000 * i, tile: 9 }));
         const element = comparison([{ name: "first", games }, { name: "second", games }]);
@@ -309,6 +291,8 @@ def test_on_a_laptop_compared_bars_use_the_room(go: Visitor) -> None:
         return [Math.min(...gaps), Math.max(...gaps)];
     }"""
     with go("/#watch", viewport=LAPTOP) as visit:
-        least, most = visit.run(show)
+        assert visit.run(rate) == [True, True]
+        assert visit.run("document.documentElement.scrollWidth") <= LAPTOP["width"]
+        least, most = visit.run(compare)
     assert least >= 8
     assert most <= 48

@@ -35,60 +35,69 @@ def games(server: Server) -> list[Episode]:
     return found
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "said"),
-    [
-        ("nothing.replay", b"", "nothing.replay is empty."),
-        ("picture.png", b"\x89PNG\r\n\x1a\n" + bytes(5_000_000), "This is not a replay file of Octofold"),
-        ("long.txt", b"abc def" + b"a" * 5_000_000, "The replay has more than a million moves."),
-        ("head.replay", b"OctoGame\x01\x00\x00\x00", "head.replay contains no finished game."),
-        ("newer.replay", b"OctoGame\x09\x00\x00\x00", "The replay file has format 9"),
-    ],
-)
-def test_a_wrong_replay_is_refused_in_a_sentence(
-    go: Visitor, games: list[Episode], tmp_path: Path, name: str, content: bytes, said: str
-) -> None:
-    (tmp_path / name).write_bytes(content)
-    write_games(tmp_path / "good.replay", games)
+def damaged(games: list[Episode], folder: Path) -> bytes:
+    """A replay file, one bit of which has changed."""
+    write_games(folder / "whole.replay", games)
+    content = bytearray((folder / "whole.replay").read_bytes())
+    content[40] ^= 1
+    return bytes(content)
+
+
+def test_a_wrong_replay_is_refused_in_a_sentence(go: Visitor, games: list[Episode], tmp_path: Path) -> None:
     with go("/#replay") as visit:
-        visit.page.locator("#replay-file").set_input_files(tmp_path / name)
-        expect(visit.page.locator(TITLE)).to_contain_text(said)
-        visit.page.locator("#replay-file").set_input_files(tmp_path / "good.replay")
+        for name, content, said in (
+            ("nothing.replay", b"", "nothing.replay is empty."),
+            ("picture.png", b"\x89PNG\r\n\x1a\n" + bytes(5_000_000), "This is not a replay file of Octofold"),
+            ("long.txt", b"abc def" + b"a" * 5_000_000, "The replay has more than a million moves."),
+            ("head.replay", b"OctoGame\x01\x00\x00\x00", "head.replay contains no finished game."),
+            ("newer.replay", b"OctoGame\x09\x00\x00\x00", "The replay file has format 9"),
+            ("damaged.replay", damaged(games, tmp_path), "damaged at byte 12"),
+            ("short.replay", b"<html>", "This is not a replay file."),
+        ):
+            (tmp_path / name).write_bytes(content)
+            visit.page.locator("#replay-file").set_input_files(tmp_path / name)
+            expect(visit.page.locator(TITLE)).to_contain_text(said)
+        visit.page.locator("#replay-file").set_input_files(tmp_path / "whole.replay")
         expect(visit.page.locator("#game-list option")).to_have_count(3)
 
 
 @pytest.mark.parametrize(
     ("address", "said"),
     [
-        ("#replay/nowhere", "There is no result nowhere."),
-        ("#replay/corner/99", "There is no game 99 in corner."),
-        ("#replay/empty", "There is no finished game in empty."),
-        ("#watch/nowhere", "There is no result nowhere."),
-        ("#watch/corner/nowhere", "There is no result nowhere."),
-        ("#watch/corner/empty", "No game of empty has finished yet."),
         ("?board=zz00000000000000", "The board has “z” in row 1, column 1; cells are 0 to 9 and a to h."),
         ("?board=%F0%9F%99%82", "A board has 16 digits, not 2."),
     ],
 )
-def test_a_wrong_address_is_told_in_a_sentence_and_the_page_goes_on(
+def test_a_wrong_board_in_the_address_is_told_in_a_sentence_and_the_page_goes_on(
     go: Visitor,
     games: list[Episode],  # noqa: ARG001  # the result that is there
     address: str,
     said: str,
 ) -> None:
     with go(f"/{address}") as visit:
-        expect(visit.page.locator("body")).to_contain_text(said)
+        expect(visit.page.locator("#banner")).to_contain_text(said)
         visit.run("location.hash = '#replay/corner/1'")
         expect(visit.page.locator(BOARD)).to_contain_text("Row 1")
-        expect(visit.page.locator("#game-list")).to_be_visible()
 
 
-def test_after_a_game_that_is_not_there_another_can_be_chosen(
+def test_after_an_address_of_what_is_not_there_another_can_be_chosen(
     go: Visitor,
-    games: list[Episode],  # noqa: ARG001  # the result that is shown
+    games: list[Episode],  # noqa: ARG001  # the result that is there
 ) -> None:
-    with go("/#replay/corner/99") as visit:
-        expect(visit.page.locator(TITLE)).to_have_text("There is no game 99 in corner.")
+    with go("/#replay/nowhere") as visit:
+        expect(visit.page.locator("body")).to_contain_text("There is no result nowhere.")
+        for address, said in (
+            ("#replay/empty", "There is no finished game in empty."),
+            ("#watch/nowhere", "There is no result nowhere."),
+            ("#watch/corner/empty", "No game of empty has finished yet."),
+            ("#watch/corner/nowhere", "There is no result nowhere."),
+            ("#replay/corner/99", "There is no game 99 in corner."),
+        ):
+            visit.run("location.hash = '#replay/corner/1'")
+            expect(visit.page.locator(BOARD)).to_contain_text("Row 1")
+            expect(visit.page.locator("#game-list")).to_be_visible()
+            visit.run("(address) => { location.hash = address; }", address)
+            expect(visit.page.locator(f"#tab-{address[1:].split('/')[0]}")).to_contain_text(said)
         visit.page.locator("#game-list").select_option(index=2)
         expect(visit.page.locator(TITLE)).to_have_text("corner")
         expect(visit.page.locator(BOARD)).to_contain_text("Row 1")
@@ -109,28 +118,27 @@ def first_aborted(page: Page, pattern: str) -> list[Route]:
     return aborted
 
 
-@pytest.mark.parametrize(
-    ("lost", "address", "shown"),
-    [
-        ("**/js/tabs/replay_tab.js", "#replay/corner", "#game-list"),
-        ("**/results/corner/games.replay*", "#replay/corner", "#game-list"),
-        ("**/results/corner/games.replay*", "#watch/corner/corner", ".compared"),
-        ("**/page/results", "#watch", ".card"),
-    ],
-)
 def test_what_a_server_that_went_away_did_not_send_comes_when_it_is_back(
-    go: Visitor,
-    games: list[Episode],  # noqa: ARG001  # the result that is shown
-    lost: str,
-    address: str,
-    shown: str,
+    go: Visitor, server: Server, games: list[Episode]
 ) -> None:
+    write_result(server.results / "other", games)
     with go() as visit:
-        aborted = first_aborted(visit.page, lost)
-        visit.run("(address) => { location.hash = address; }", address)
-        expect(visit.page.locator(shown).first).to_be_visible()
-        expect(visit.page.locator("#banner")).to_be_hidden()
-        assert aborted
+        for lost, address, shown in (
+            ("**/page/results", "#watch", "#tab-watch .card"),
+            ("**/results/corner/games.replay*", "#watch/corner/corner", ".compared"),
+            ("**/js/tabs/replay_tab.js", "#replay/corner", "#game-list"),
+            ("**/results/other/games.replay*", "#replay/other", "#game-list"),
+        ):
+            aborted = first_aborted(visit.page, lost)
+            visit.run("(address) => { location.hash = address; }", address)
+            expect(visit.page.locator(shown).first).to_be_visible()
+            expect(visit.page.locator("#banner")).to_be_hidden()
+            assert aborted
+        expect(visit.page.locator(TITLE)).to_have_text("other")
+        first_aborted(visit.page, "**/js/replay/gif.js")
+        expect(visit.page.locator("#tab-replay .asking")).to_have_css("visibility", "hidden")
+        visit.page.get_by_role("button", name="Save as GIF").click()
+        expect(visit.page.locator("#tab-replay .verdict.short")).to_contain_text("The GIF could not be made")
 
 
 def test_back_and_forward_lead_through_tabs_and_keep_the_game_that_is_studied(
@@ -198,7 +206,7 @@ def test_two_tabs_keep_one_notebook_and_the_better_of_two_scores(go: Visitor) ->
         other.close()
 
 
-def test_a_browser_without_room_says_so_and_keeps_all_for_the_visit(go: Visitor) -> None:
+def test_a_browser_without_room_says_so_and_keeps_all_until_another_tab_keeps_something(go: Visitor) -> None:
     with go("/?board=0112033447120a91") as visit:
         page = visit.page
         visit.run(FILL)
@@ -208,42 +216,24 @@ def test_a_browser_without_room_says_so_and_keeps_all_for_the_visit(go: Visitor)
         page.locator("[data-tab=practice]").click()
         expect(page.locator(".practice-progress")).to_contain_text("1 exercise,")
         expect(page.locator(".practice-progress [role=alert]")).to_have_text(UNKEPT)
+        exercise_board = "".join(f"{exponent:x}" for exponent in visit.board("#tab-practice .left .board"))
+        assert exercise_board == "0112033447120a91"
         page.locator("[data-tab=play]").click()
         page.keyboard.press("ArrowLeft")
         page.keyboard.press("ArrowUp")
         expect(
             page.get_by_text("This browser keeps nothing more, so this game ends with the tab.")
         ).to_be_visible()
-
-
-def test_what_another_tab_keeps_is_newer_than_what_was_not_kept(go: Visitor) -> None:
-    with go("/?board=0112033447120a91") as visit:
-        page = visit.page
-        visit.run(FILL)
-        expect(page.locator(".view")).to_have_count(8)
-        page.get_by_role("button", name="Practise this board").click()
-        page.locator("[data-tab=practice]").click()
-        expect(page.locator(".practice-progress [role=alert]")).to_be_visible()
         other = page.context.new_page()
         other.goto(page.url.split("?")[0] + "page/icon.svg")
         other.evaluate(
             "text => { localStorage.clear(); localStorage.setItem('octofold.notebook', text); }",
             notebook("1100000000000000", "1010000000000000"),
         )
+        page.locator("[data-tab=practice]").click()
         expect(page.locator(".practice-progress")).to_contain_text("2 exercises,")
         expect(page.locator(".practice-progress [role=alert]")).to_have_count(0)
         other.close()
-
-
-def test_a_gif_that_cannot_be_made_is_told(
-    go: Visitor,
-    games: list[Episode],  # noqa: ARG001  # the result that is shown
-) -> None:
-    with go("/#replay/corner") as visit:
-        first_aborted(visit.page, "**/js/replay/gif.js")
-        expect(visit.page.locator("#tab-replay .asking")).to_have_css("visibility", "hidden")
-        visit.page.get_by_role("button", name="Save as GIF").click()
-        expect(visit.page.locator("#tab-replay .verdict.short")).to_contain_text("The GIF could not be made")
 
 
 def test_a_full_notebook_says_so(go: Visitor) -> None:

@@ -21,8 +21,8 @@ from octofold_game.episodes import Episodes
 from octofold_game.rules import MOVE_NAMES, legal_moves, slide
 from octofold_game.symmetries import CELLS, MOVES
 from playwright.sync_api import Route, expect
-from support.browsers import PHONE, Visit
-from support.page_server import SHORT_GAME, TOKEN, Server, Visitor
+from support.browsers import Visit
+from support.page_server import TOKEN, Server, Visitor
 from support.shipped import newest
 from support.waiting import wait_for
 
@@ -53,7 +53,7 @@ def test_a_game_by_keys_is_the_game_of_its_seed(go: Visitor) -> None:
     with go() as visit:
         episodes = Episodes(number(visit, "play-seed"), [0])
         assert visit.board() == episodes.boards[0].tolist()
-        for step in range(12):
+        for step in range(8):
             move = next(move for move in (3, 2, 1, 0) if episodes.legal[0, move])
             unchanged = visit.board()
             illegal = [each for each in range(4) if not episodes.legal[0, each]]
@@ -69,31 +69,21 @@ def test_a_game_by_keys_is_the_game_of_its_seed(go: Visitor) -> None:
         assert MOVE_NAMES[move] in visit.text("live-region")
         score = number(visit, "play-score")
         visit.page.keyboard.press("u")
-        assert number(visit, "play-moves") == 11
+        assert number(visit, "play-moves") == 7
         assert number(visit, "play-best") == score  # the best stays
-
-
-def test_a_game_goes_on_after_a_reload(go: Visitor) -> None:
-    with go() as visit:
-        for key in KEYS * 4:
-            visit.page.keyboard.press(key)
-        board, score = visit.board(), visit.text("play-score")
-        visit.page.reload()
-        visit.page.wait_for_selector("body[data-ready]")
-        assert (visit.board(), visit.text("play-score")) == (board, score)
 
 
 def test_a_link_to_a_board_costs_no_game_and_proves_no_score(go: Visitor) -> None:
     with go() as visit:
         for key in KEYS * 4:
             visit.page.keyboard.press(key)
-        board, best = visit.board(), visit.text("play-best")
+        board, score, best = visit.board(), visit.text("play-score"), visit.text("play-best")
         visit.page.goto(visit.page.url.split("?")[0] + "?board=gg00000000000000")
         visit.page.wait_for_selector("body[data-ready]")
         assert visit.board() == [16, 16] + [0] * 14
         visit.page.goto(visit.page.url.split("?")[0])
         visit.page.wait_for_selector("body[data-ready]")
-        assert (visit.board(), visit.text("play-best")) == (board, best)
+        assert (visit.board(), visit.text("play-score"), visit.text("play-best")) == (board, score, best)
         visit.page.goto(visit.page.url.split("?")[0] + "?board=gg00000000000000")
         visit.page.wait_for_selector("body[data-ready]")
         visit.page.keyboard.press("ArrowLeft")
@@ -104,9 +94,7 @@ def test_a_link_to_a_board_costs_no_game_and_proves_no_score(go: Visitor) -> Non
 def test_a_browser_that_keeps_nothing_plays_all_the_same(go: Visitor) -> None:
     blocked = """for (const name of ["localStorage", "sessionStorage"])
         Object.defineProperty(window, name, { get() { throw new DOMException("denied"); } });"""
-    with go(token=None) as visit:
-        visit.page.add_init_script(blocked)
-        visit.page.reload()
+    with go(token=None, before=lambda page: page.add_init_script(blocked)) as visit:
         visit.page.locator("#token-dialog input").fill(TOKEN)
         visit.page.keyboard.press("Enter")
         visit.page.wait_for_selector("body[data-ready]")
@@ -115,7 +103,7 @@ def test_a_browser_that_keeps_nothing_plays_all_the_same(go: Visitor) -> None:
         wait_for(lambda: number(visit, "play-moves") > 0)
 
 
-def test_a_board_by_address_gets_the_servers_hint(go: Visitor, server: Server) -> None:
+def test_a_board_by_address_gets_the_servers_hint_and_a_judge(go: Visitor, server: Server) -> None:
     with closing(http.client.HTTPConnection("127.0.0.1", server.rest_port)) as connection:
         connection.request(
             "GET", f"/move?board={MIDGAME}&model=swift", headers={"Authorization": f"Bearer {TOKEN}"}
@@ -123,7 +111,13 @@ def test_a_board_by_address_gets_the_servers_hint(go: Visitor, server: Server) -
         move = connection.getresponse().read().decode().strip()
     with go(f"/?board={MIDGAME}") as visit:
         assert visit.board() == [int(digit, 16) for digit in MIDGAME]
-        visit.page.locator("#play-advice select").first.select_option(f"swift/{newest('swift').name}")
+        model, judge = (visit.page.locator("#play-advice select").nth(number) for number in (0, 1))
+        judge.select_option(f"swift/{newest('swift').name}")
+        visit.page.locator(".verdict .agrees, .verdict .differs").wait_for()
+        assert visit.page.locator(".has-judge").count() == 1
+        offered = judge.locator("option").all_inner_texts()
+        assert not any(text.startswith("small") for text in offered)  # nobody judges himself
+        model.select_option(f"swift/{newest('swift').name}")
         visit.page.locator(".view").nth(7).wait_for()
         visit.page.keyboard.press("h")
         visit.page.locator(f"#play-stage .arrow-on-board.toward-{move}").wait_for()
@@ -137,22 +131,7 @@ def test_a_board_by_address_gets_the_servers_hint(go: Visitor, server: Server) -
             assert seen == np.array(visit.board())[cells].tolist()
 
 
-def test_a_wrong_board_in_the_address_is_named(go: Visitor) -> None:
-    with go("/?board=12x") as visit:
-        assert "16 digits" in visit.text("banner")
-
-
-def test_model_and_judge_may_disagree(go: Visitor) -> None:
-    with go(f"/?board={MIDGAME}") as visit:
-        selects = visit.page.locator("#play-advice select")
-        selects.nth(1).select_option(f"swift/{newest('swift').name}")
-        visit.page.locator(".verdict .agrees, .verdict .differs").wait_for()
-        assert visit.page.locator(".has-judge").count() == 1
-        offered = selects.nth(1).locator("option").all_inner_texts()
-        assert not any(text.startswith("small") for text in offered)  # nobody judges himself
-
-
-def test_autoplay_plays_to_the_end(go: Visitor) -> None:
+def test_autoplay_plays_to_the_end_and_leads_to_why_the_game_was_lost(go: Visitor) -> None:
     with go("/?board=1212212112120000") as visit:
         set_speed(visit, "play", 5)
         visit.page.keyboard.press("Space")
@@ -163,18 +142,11 @@ def test_autoplay_plays_to_the_end(go: Visitor) -> None:
         visit.page.get_by_role("button", name="Study", exact=True).click()
         expect(visit.page.locator("#tab-replay h2").first).to_have_text("Your game")
         expect(visit.page.locator("#tab-replay .left .scores")).to_contain_text(f"{moves:,} of {moves:,}")
-
-
-def test_one_step_at_a_time_makes_one_move(go: Visitor) -> None:
-    with go() as visit:
-        set_speed(visit, "play", 0)
-        for moves in ("1", "2"):
-            visit.page.get_by_role("button", name="One step").click()
-            visit.page.wait_for_function(
-                "moves => document.getElementById('play-moves').textContent === moves", arg=moves
-            )
-        visit.page.get_by_role("button", name="Study", exact=True).click()
-        expect(visit.page.locator("#tab-replay")).to_contain_text("The record ends here.")
+        visit.page.locator("nav [data-tab=play]").click()
+        visit.page.get_by_role("button", name="See why").click()
+        expect(visit.page.locator("#tab-replay h2").first).to_have_text("Your game")
+        expect(visit.page.locator("#tab-replay .verdict.short")).to_contain_text("No move is left")
+        expect(visit.page.locator("#tab-replay .accuracy")).to_contain_text("accuracy")
 
 
 def test_an_answer_for_an_earlier_board_is_not_played(go: Visitor) -> None:
@@ -189,24 +161,6 @@ def test_an_answer_for_an_earlier_board_is_not_played(go: Visitor) -> None:
             asked[0].continue_()
         visit.settle()
         assert number(visit, "play-moves") == 1
-
-
-def test_two_models_play_the_same_seed(go: Visitor) -> None:
-    with go("/#duel") as visit:
-        visit.page.locator("#duel-seed").fill(SHORT_GAME)
-        visit.page.locator("#duel-seed").press("Enter")
-        start = Episodes(int(SHORT_GAME), [0]).boards[0].tolist()
-        for side in (0, 1):
-            within = f".side:nth-child({side + 1}) .board"
-            visit.page.wait_for_function(
-                "within => document.querySelector(within + ' > .said').textContent", arg=within
-            )
-            assert visit.board(within) == start
-        set_speed(visit, "duel", 5)
-        visit.page.get_by_role("button", name="Let both play").click()
-        visit.page.locator(".side .note", has_text="game over").first.wait_for()
-        visit.page.get_by_role("button", name="Pause").click()
-        assert "swift" in visit.page.locator("#tab-duel .verdict").inner_text()
 
 
 def test_a_wrong_token_is_refused_and_a_right_one_opens(go: Visitor) -> None:
@@ -237,17 +191,17 @@ def test_models_are_followed_again_once_a_token_is_given(go: Visitor) -> None:
             field.press("Enter")
 
 
-def test_moves_on_a_thousand_boards_are_those_of_the_server(go: Visitor, server: Server) -> None:
+def test_moves_on_a_thousand_boards_are_those_of_the_server(shared_visit: Visit, server: Server) -> None:
     boards = np.random.default_rng(18).integers(0, 12, (1000, 16), dtype=np.uint8)
     ask = """async ({model, boards}) => {
         const { Server } = await import("/page/js/ask/server.js");
         const source = new Server({ askToken: async () => null, onState() {} });
         return JSON.stringify(await source.infer(model, boards));
     }"""
-    with go() as visit, Client(server.target, credentials=Credentials(token=TOKEN)) as client:
+    with Client(server.target, credentials=Credentials(token=TOKEN)) as client:
         for name, version in (("small", "1"), ("swift", newest("swift").name)):
             model = {"name": name, "version": version}
-            found = json.loads(visit.run(ask, {"model": model, "boards": boards.tolist()}))
+            found = json.loads(shared_visit.run(ask, {"model": model, "boards": boards.tolist()}))
             expected = client.next_moves(boards, model=name, with_probabilities=True)
             assert [answer["move"] for answer in found] == expected.moves.tolist()
             probabilities = [answer["probabilities"] for answer in found]
@@ -255,7 +209,7 @@ def test_moves_on_a_thousand_boards_are_those_of_the_server(go: Visitor, server:
             np.testing.assert_allclose(probabilities, expected.probabilities, atol=1e-6)
 
 
-def test_the_rules_of_the_page_are_those_of_the_game(go: Visitor) -> None:
+def test_the_rules_of_the_page_are_those_of_the_game(shared_visit: Visit) -> None:
     boards = np.random.default_rng(3).choice(np.array([0, 0, 0, 1, 1, 2, 3, 5, 9, 16], np.uint8), (2000, 16))
     slides = """async (boards) => {
         const { slide } = await import("/page/viewer/rules.js");
@@ -270,9 +224,8 @@ def test_the_rules_of_the_page_are_those_of_the_game(go: Visitor) -> None:
         const most = largestIn(Array.from({ length: 1_000_000 }, (_, i) => i));
         return { CELLS, MOVES, starts, wilson: wilson(7, 60), most };
     }"""
-    with go() as visit:
-        found: Any = json.loads(visit.run(slides, boards.tolist()))
-        known = visit.run(tables)
+    found: Any = json.loads(shared_visit.run(slides, boards.tolist()))
+    known = shared_visit.run(tables)
     assert known["CELLS"] == CELLS.tolist()
     assert known["MOVES"] == MOVES.tolist()
     assert known["most"] == 999_999
@@ -301,28 +254,7 @@ def test_the_page_waits_for_a_server_that_is_gone(go: Visitor, server: Server) -
         visit.page.keyboard.press("Space")
 
 
-def test_a_swipe_moves(go: Visitor) -> None:
-    with go("/?board=0000000000000110", viewport=PHONE) as visit:
-        box = visit.page.locator("#play-board").bounding_box()
-        assert box is not None
-        visit.page.mouse.move(box["x"] + 200, box["y"] + 100)
-        visit.page.mouse.down()
-        visit.page.mouse.move(box["x"] + 100, box["y"] + 105, steps=4)
-        visit.page.mouse.up()
-        assert (number(visit, "play-moves"), number(visit, "play-score")) == (1, 4)
-        assert visit.text("live-region").startswith("left. Score 4, plus 4.")
-
-
-def test_the_link_that_skips_the_header_stays_on_its_tab(go: Visitor) -> None:
-    with go("/#replay") as visit:
-        visit.page.locator("a.skip").focus()
-        visit.page.keyboard.press("Enter")
-        expect(visit.page).to_have_url(re.compile("#main$"))
-        assert visit.page.locator("#tab-replay").is_visible()
-        assert visit.run("document.activeElement.id") == "main"
-
-
-def test_intervals_of_averages_are_those_of_the_commands(go: Visitor) -> None:
+def test_intervals_of_averages_are_those_of_the_commands(shared_visit: Visit) -> None:
     random = np.random.default_rng(5)
     samples = [random.gamma(2, 500, count).round() for count in (1, 9, 10, 20, 300)]
     samples += [np.zeros(12), np.full(12, 8.0), np.arange(20.0)]
@@ -347,9 +279,9 @@ def test_intervals_of_averages_are_those_of_the_commands(go: Visitor) -> None:
             equal: differenceOf(games(samples[5], 1), games(samples[6], 2)).interval,
         };
     }"""
-    with go() as visit:
-        values = [each.tolist() for each in samples]
-        found = visit.run(compute, {"samples": values, "pairs": [[a.tolist(), b.tolist()] for a, b in pairs]})
+    values = [each.tolist() for each in samples]
+    listed = [[a.tolist(), b.tolist()] for a, b in pairs]
+    found = shared_visit.run(compute, {"samples": values, "pairs": listed})
     single = [average_interval(each) for each in samples]
     assert single[:2] == [None, None]
     expected = {
@@ -365,14 +297,15 @@ def test_intervals_of_averages_are_those_of_the_commands(go: Visitor) -> None:
             assert ours is theirs is None or ours == pytest.approx(theirs, rel=1e-9), name
 
 
-def test_an_address_without_a_tab_shows_the_first(go: Visitor, server: Server) -> None:
-    with go("/#watch") as visit:
-        for name in ("%", "toString", "nowhere"):
-            visit.page.goto(f"{server.address}/#{name}")
-            visit.page.reload()
-            visit.page.wait_for_selector("body[data-ready]")
-            assert visit.page.locator("#tab-play").is_visible()
-            assert visit.page.locator("#banner").is_hidden()
+def test_an_address_without_a_tab_shows_the_first(go: Visitor) -> None:
+    with go("/#%") as visit:
+        for name in ("toString", "nowhere"):
+            expect(visit.page.locator("#tab-play")).to_be_visible()
+            visit.run("location.hash = '#watch'")
+            expect(visit.page.locator("#tab-watch")).to_be_visible()
+            visit.run("(name) => { location.hash = name; }", name)
+        expect(visit.page.locator("#tab-play")).to_be_visible()
+        assert visit.page.locator("#banner").is_hidden()
 
 
 def test_the_keyboard_alone_reaches_everything(go: Visitor) -> None:
@@ -389,6 +322,11 @@ def test_the_keyboard_alone_reaches_everything(go: Visitor) -> None:
         visit.page.locator("nav.tabs a", has_text="Replay").focus()
         visit.page.keyboard.press("Enter")
         visit.page.locator("#tab-replay .drop h2").wait_for()
+        visit.page.locator("a.skip").focus()
+        visit.page.keyboard.press("Enter")
+        expect(visit.page).to_have_url(re.compile("#main$"))
+        assert visit.page.locator("#tab-replay").is_visible()
+        assert visit.run("document.activeElement.id") == "main"
 
 
 def test_with_reduced_motion_nothing_moves(go: Visitor) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from octofold_game.drawing.palette import TILE_COLORS
 from playwright.sync_api import expect
-from support.browsers import SIZES, THEMES, Visit, screen
+from support.browsers import SIZES, Visit, screen, viewport
 from support.page_server import Server, Visitor
 from support.replays import corner_games, write_result
 
@@ -36,11 +36,10 @@ def drawn(visit: Visit, unit: str | None, values: list[float | None]) -> Any:
     return visit.run(CURVE, {"unit": unit, "values": values, "scores": scores})
 
 
-def test_a_curve_has_axes_and_says_what_it_shows(go: Visitor) -> None:
-    with go() as visit:
-        points = drawn(visit, "points", [20_000.0, 19_000.0, 12_000.0])
-        chance = drawn(visit, "chance of success", [0.9, 0.8, 0.1])
-        neither = drawn(visit, None, [None, None, None])
+def test_a_curve_has_axes_and_says_what_it_shows(shared_visit: Visit) -> None:
+    points = drawn(shared_visit, "points", [20_000.0, 19_000.0, 12_000.0])
+    chance = drawn(shared_visit, "chance of success", [0.9, 0.8, 0.1])
+    neither = drawn(shared_visit, None, [None, None, None])
     assert points["title"] == "Score to expect at the end, by j"
     assert {"0", "10k", "20k", "move 0", "2", "3", "1024"} <= set(points["texts"])
     assert chance["title"] == "Chance of success, by j"
@@ -74,16 +73,17 @@ def test_models_are_offered_by_strength_and_their_names_are_not_cut(go: Visitor)
         ["expectimax", 129_315.0],
         ["ntuple", 210_280.0],
     ]
-    for size in SIZES:
-        with go(**screen(size)) as visit:
+    with go(**screen("phone")) as visit:
+        for size in SIZES:
+            visit.page.set_viewport_size(viewport(size))
             found = visit.run(models, averages)
             assert found["fits"], size
-        assert found["texts"] == [
-            "flagship 12 · 270k",
-            "ntuple 12 · 210k",
-            "expectimax 12 · 129k",
-            "unmeasured 12",
-        ]
+    assert found["texts"] == [
+        "flagship 12 · 270k",
+        "ntuple 12 · 210k",
+        "expectimax 12 · 129k",
+        "unmeasured 12",
+    ]
 
 
 def rated(visit: Visit, results: list[dict[str, Any]]) -> list[str]:
@@ -101,7 +101,7 @@ def rated(visit: Visit, results: list[dict[str, Any]]) -> list[str]:
     return found
 
 
-def test_a_rating_list_leaves_out_what_is_not_finished_or_says_so(go: Visitor) -> None:
+def test_a_rating_list_leaves_out_what_is_not_finished_or_says_so(shared_visit: Visit) -> None:
     def result(version: str, average: float, games: int, *, seed: int, has_ended: bool) -> dict[str, Any]:
         conditions = {"model": "m", "version": version, "precision": "", "sha256": None, "seed": seed}
         figures = {"games": games, "average": average, "deviation": 100.0, "age_seconds": 60}
@@ -110,9 +110,8 @@ def test_a_rating_list_leaves_out_what_is_not_finished_or_says_so(go: Visitor) -
     finished = result("1", 5000, 20, seed=1, has_ended=True)
     growing = result("1", 900, 4, seed=2, has_ended=False)
     alone = result("2", 700, 3, seed=1, has_ended=False)
-    with go("/#watch") as visit:
-        text = "\n".join(rated(visit, [finished, growing, alone]))
-        all_finished = "\n".join(rated(visit, [finished]))
+    text = "\n".join(rated(shared_visit, [finished, growing, alone]))
+    all_finished = "\n".join(rated(shared_visit, [finished]))
     assert "1m 15,000" in text  # rank, name and version, and the average of the finished games alone
     assert "3 not finished" in text
     assert "the long games are missing, so the average is too low" in text
@@ -136,38 +135,23 @@ def test_a_comparison_and_a_card_say_that_an_evaluation_is_not_finished(go: Visi
         expect(compared).not_to_contain_text("finished is not finished")
 
 
-def test_tiles_grow_bolder_step_by_step_and_are_those_of_the_one_palette(go: Visitor) -> None:
+def test_tiles_grow_bolder_step_by_step_and_are_those_of_the_one_palette(shared_visit: Visit) -> None:
     colors = """() => Array.from({ length: 17 }, (_, i) => {
         const probe = document.body.appendChild(document.createElement("span"));
         probe.className = `t${i + 1}`;
         return getComputedStyle(probe).backgroundColor.match(/[0-9]+/g).slice(0, 3).map(Number);
     })"""
     found = {}
-    for theme in THEMES:
-        with go(color_scheme=theme) as visit:
-            found[theme] = visit.run(colors)
+    for theme in ("dark", "light"):
+        shared_visit.page.emulate_media(color_scheme=theme)
+        found[theme] = shared_visit.run(colors)
     palette = [[int(color[i : i + 2], 16) for i in (1, 3, 5)] for color in TILE_COLORS]
     assert found["light"] == palette
     grayness = [max(color) - min(color) for color in found["dark"][:6]]
     assert grayness == sorted(grayness)  # 16 does not shout between 8 and 32
 
 
-def test_votes_and_percentages_that_only_look_equal_decide(go: Visitor) -> None:
-    say = """async ([rule, probabilities, votes = [4, 2, 0, 2]]) => {
-        const { decision } = await import("/page/js/advice/verdict.js");
-        const answer = { move: 0, legal: [true, true, false, true], votes, probabilities };
-        const { plays, because } = decision({ name: "m", rule, symmetries: 8 }, answer);
-        return plays + because;
-    }"""
-    with go() as visit:
-        for shares in ([0.334, 0.333, 0, 0.333], [0.35, 0.33, 0, 0.32], [1 / 3, 1 / 3, 0, 1 / 3]):
-            assert visit.run(say, ["vote", shares]) == "m plays up: 4 of its 8 views vote for it."
-        looks_equal = visit.run(say, ["mean", [0.334, 0.333, 0, 0.333]])
-        assert looks_equal == "m plays up: its 8 views give it 33% on average."
-        assert "m has no preference" in visit.run(say, ["vote", [1 / 3, 1 / 3, 0, 1 / 3], [2, 2, 2, 2]])
-
-
-def test_bars_show_what_the_numbers_say_at_once(go: Visitor) -> None:
+def test_bars_show_what_the_numbers_say_at_once_and_a_link_leads_to_the_documentation(go: Visitor) -> None:
     with go("/?board=0112033447120a91") as visit:
         expect(visit.page.locator(".view")).to_have_count(8)
         for bar in visit.page.locator("#play-advice .bar").all():
@@ -175,19 +159,5 @@ def test_bars_show_what_the_numbers_say_at_once(go: Visitor) -> None:
         rows = visit.page.locator("#play-advice .move-row.is-illegal")
         for share in rows.locator(".of-model").all():
             assert share.evaluate("bar => bar.style.getPropertyValue('--share')") == "0"
-
-
-def test_a_lost_game_leads_to_why_it_was_lost(go: Visitor) -> None:
-    with go() as visit:
-        visit.page.locator("#tab-play .speed input").fill("5")
-        visit.page.get_by_role("button", name="Let the model play").click()
-        visit.page.get_by_role("button", name="See why").click()
-        expect(visit.page.locator("#tab-replay h2").first).to_have_text("Your game")
-        expect(visit.page.locator("#tab-replay .verdict.short")).to_contain_text("No move is left")
-        expect(visit.page.locator("#tab-replay .accuracy")).to_contain_text("accuracy")
-
-
-def test_the_page_links_its_documentation(go: Visitor) -> None:
-    with go() as visit:
         visit.page.get_by_role("link", name="How this page works").click()
         expect(visit.page.locator("body")).to_contain_text("# The page")

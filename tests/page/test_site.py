@@ -17,7 +17,7 @@ import pytest
 from numpy.typing import NDArray
 from octofold_players.expectimax.player import HeuristicExpectimaxPlayer
 from playwright.sync_api import Browser, Error, Page, expect
-from support.browsers import SIZES, Visit, screen, visit
+from support.browsers import SIZES, Visit, screen, viewport, visit
 from support.shipped import newest
 
 ROOT = Path(__file__).parents[2]
@@ -48,6 +48,13 @@ def site(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         yield f"http://127.0.0.1:{server.server_port}"
         server.shutdown()
         thread.join()
+
+
+@pytest.fixture(scope="module")
+def shared_visit(browser: Browser, site: str) -> Iterator[Visit]:
+    """A visit for the tests that only ask its models."""
+    with visit(browser, site, "") as shared:
+        yield shared
 
 
 ASK = """async ({ name, boards, looked }) => {
@@ -94,33 +101,32 @@ def test_the_site_plays_without_a_server_by_a_search_at_once_and_by_networks(
         expect(verdict).to_contain_text("swift plays")
 
 
-@pytest.mark.parametrize("size", SIZES)
-def test_the_site_fits_every_screen_and_axe_finds_nothing(browser: Browser, site: str, size: str) -> None:
-    with visit(browser, site, "", **screen(size)) as visited:
+def test_every_tab_of_the_site_opens_and_fits_every_screen_and_axe_finds_nothing(
+    browser: Browser, site: str
+) -> None:
+    tabs = {
+        "play": "Let the model play",
+        "duel": "Let both play",
+        "practice": "Save as a file",
+        "replay": "open a file",
+    }
+    with visit(browser, site, "", **screen("phone"), reduced_motion="reduce") as visited:
         page = visited.page
         expect(page.locator("#play-advice .verdict")).to_contain_text("after a search")
-        assert visited.is_seen(page.locator("#play-board"))
-        assert visited.is_seen(page.get_by_role("button", name="Let the model play"))
-        for tab in ("play", "duel", "practice", "replay"):
-            page.locator(f"[data-tab={tab}]").click()
-            expect(page.locator(f"#tab-{tab}")).to_be_visible()
-            assert visited.run("document.documentElement.scrollWidth") <= SIZES[size][0]
-            assert visited.axe() == []
-
-
-def test_every_tab_of_the_site_opens(browser: Browser, site: str) -> None:
-    with visit(browser, site, "") as visited:
-        tabs = {"duel": "Let both play", "practice": "Save as a file", "replay": "open a file"}
+        for size in SIZES:
+            page.set_viewport_size(viewport(size))
+            assert visited.is_seen(page.locator("#play-board"))
+            assert visited.is_seen(page.get_by_role("button", name="Let the model play"))
         for tab, name in tabs.items():
-            visited.page.locator(f"[data-tab={tab}]").click()
-            expect(visited.page.locator(f"#tab-{tab}").get_by_text(name, exact=True)).to_be_visible()
-        expect(visited.page.locator("#banner")).to_be_hidden()
+            page.locator(f"[data-tab={tab}]").click()
+            expect(page.locator(f"#tab-{tab}").get_by_text(name, exact=True)).to_be_visible()
+            assert visited.misfits() == []
+        expect(page.locator("#banner")).to_be_hidden()
 
 
-def test_moves_and_views_in_the_browser_are_those_of_onnxruntime(browser: Browser, site: str) -> None:
-    boards = np.random.default_rng(7).integers(0, 12, (1000, 16), dtype=np.uint8)
-    with visit(browser, site, "") as visited:
-        found = asked(visited, "swift", boards, looked=3)
+def test_moves_and_views_in_the_browser_are_those_of_onnxruntime(shared_visit: Visit) -> None:
+    boards = np.random.default_rng(7).integers(0, 12, (300, 16), dtype=np.uint8)
+    found = asked(shared_visit, "swift", boards, looked=3)
     graph = ROOT / found["model"]["file"]
     session = onnxruntime.InferenceSession(graph.read_bytes())
     (moves,) = session.run(["move"], {"boards": boards})
@@ -131,19 +137,18 @@ def test_moves_and_views_in_the_browser_are_those_of_onnxruntime(browser: Browse
     np.testing.assert_allclose(views.mean(axis=0), probabilities[0], atol=1e-5)
 
 
-def test_the_search_in_the_browser_is_that_of_the_player(browser: Browser, site: str) -> None:
+def test_the_search_in_the_browser_is_that_of_the_player(shared_visit: Visit) -> None:
     random = np.random.default_rng(46)
     exponents = np.array([0, 0, 0, 1, 1, 2, 2, 3, 4, 5, 6, 7, 8, 10, 15, 15, 16, 17], np.uint8)
     boards = np.concatenate(
         [
-            random.choice(exponents[:13], (100, 16)),
-            random.choice(exponents[:16], (50, 16)),
+            random.choice(exponents[:13], (40, 16)),
+            random.choice(exponents[:16], (30, 16)),
             random.choice(exponents, (20, 16)),
             random.permuted(np.tile(np.arange(1, 17, dtype=np.uint8), (2, 1)), axis=1),
         ]
     )
-    with visit(browser, site, "") as visited:
-        found = asked(visited, "expectimax", boards)
+    found = asked(shared_visit, "expectimax", boards)
     player = HeuristicExpectimaxPlayer(depth=found["model"]["search"]["depth"])
     assert [answer["move"] for answer in found["answers"]] == player.next_moves(boards).tolist()
     values = [
@@ -158,17 +163,19 @@ def test_the_search_in_the_browser_is_that_of_the_player(browser: Browser, site:
 def test_a_site_without_its_list_of_models_says_so(
     browser: Browser, site: str, reply: dict[str, Any]
 ) -> None:
-    with visit(browser, site, None) as visited:
-        visited.page.route("**/models.json", lambda route: route.fulfill(**reply))
-        visited.page.reload()
+    def lose(page: Page) -> None:
+        page.route("**/models.json", lambda route: route.fulfill(**reply))
+
+    with visit(browser, site, None, before=lose) as visited:
         text = "The list of models, models.json, cannot be read."
         expect(visited.page.locator("#banner")).to_have_text(text)
 
 
 def test_a_site_without_its_runtime_says_so(browser: Browser, site: str) -> None:
-    with visit(browser, site, None) as visited:
-        visited.page.route("**/page/ort/*", lambda route: route.abort())
-        visited.page.reload()
+    def lose(page: Page) -> None:
+        page.route("**/page/ort/*", lambda route: route.abort())
+
+    with visit(browser, site, None, before=lose) as visited:
         visited.page.wait_for_selector("body[data-ready]")
         choose(visited.page, "swift")
         expect(visited.page.locator(".verdict").first).to_have_text("The model cannot be loaded.")
@@ -176,10 +183,10 @@ def test_a_site_without_its_runtime_says_so(browser: Browser, site: str) -> None
         expect(visited.page.locator(".verdict").first).to_contain_text("after a search")
 
 
-def test_a_tile_that_the_model_does_not_know_is_refused(browser: Browser, site: str) -> None:
+def test_a_tile_that_the_model_does_not_know_is_refused(shared_visit: Visit) -> None:
     boards = np.array([[16, *[0] * 15]], np.uint8)
-    with visit(browser, site, "") as visited, pytest.raises(Error, match="swift knows tiles up to 32768"):
-        asked(visited, "swift", boards)
+    with pytest.raises(Error, match="swift knows tiles up to 32768"):
+        asked(shared_visit, "swift", boards)
 
 
 def test_a_folder_of_other_files_does_not_become_a_site(tmp_path: Path) -> None:

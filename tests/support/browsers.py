@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Browser, Locator, Page, Request, expect, sync_playwright
+from playwright.sync_api import Browser, Locator, Page, Request, ViewportSize, expect, sync_playwright
 
 PROGRAMS = (
     "chromium-headless-shell",
@@ -29,7 +29,6 @@ PATIENCE_MS = 60_000
 """What a test waits for comes at some time; how long it takes says how busy the machine is."""
 
 SIZES = {"laptop": (1280, 720), "tablet": (820, 1180), "phone": (390, 844)}
-THEMES = ("light", "dark")
 AXE = Path(__file__).parents[2] / "page" / "node_modules" / "axe-core" / "axe.min.js"
 
 expect.set_options(timeout=PATIENCE_MS)
@@ -37,14 +36,12 @@ expect.set_options(timeout=PATIENCE_MS)
 
 def screen(size: str) -> dict[str, Any]:
     """The options of a visit with a screen of `SIZES`; all but the laptop have fingers for a mouse."""
+    return {"viewport": viewport(size), "has_touch": size != "laptop", "is_mobile": size == "phone"}
+
+
+def viewport(size: str) -> ViewportSize:
     width, height = SIZES[size]
-    viewport = {"width": width, "height": height}
-    is_touched = size != "laptop"
-    return {
-        "viewport": viewport,
-        "has_touch": is_touched,
-        "is_mobile": size == "phone",
-    }
+    return {"width": width, "height": height}
 
 
 @contextmanager
@@ -91,10 +88,6 @@ class Visit:
 
         Without axe, the test is skipped from here on.
         """
-        if not AXE.exists():
-            pytest.skip("axe-core is not installed; `make page` installs it")
-        if not self.run("'axe' in window"):
-            self.run(AXE.read_text() + "; undefined")
         is_dark = self.run("matchMedia('(prefers-color-scheme: dark)').matches")
         lines = self._violations({})
         self.page.emulate_media(color_scheme="light" if is_dark else "dark")
@@ -102,7 +95,26 @@ class Visit:
         self.page.emulate_media(color_scheme="dark" if is_dark else "light")
         return lines
 
+    def misfits(self, looked_at: Collection[str] = ("phone",)) -> list[str]:
+        """Which screens of `SIZES` the page is too wide for, and what axe finds on some: on the phone,
+        which comes last, in both themes, else in one."""
+        found = []
+        self.page.emulate_media(reduced_motion="reduce")  # else tiles are seen on their way to where they fit
+        for size, (width, _) in SIZES.items():
+            self.page.set_viewport_size(viewport(size))
+            self.page.emulate_media(color_scheme="dark" if size == "tablet" else "light")
+            if self.run("document.documentElement.scrollWidth") > width:
+                found.append(f"too wide for a {size}")
+            if size in looked_at:
+                found += self.axe() if size == "phone" else self._violations({})
+        self.page.emulate_media(reduced_motion="no-preference")
+        return found
+
     def _violations(self, options: dict[str, Any]) -> list[str]:
+        if not AXE.exists():
+            pytest.skip("axe-core is not installed; `make page` installs it")
+        if not self.run("'axe' in window"):
+            self.run(AXE.read_text() + "; undefined")
         found = self.run(
             "(options) => axe.run(document, { resultTypes: ['violations'], ...options })", options
         )
@@ -120,9 +132,15 @@ class Visit:
 
 @contextmanager
 def visit(
-    browser: Browser, address: str, token: str | None, *, path: str = "/", **options: Any
+    browser: Browser,
+    address: str,
+    token: str | None,
+    *,
+    path: str = "/",
+    before: Callable[[Page], object] = lambda _: None,
+    **options: Any,
 ) -> Iterator[Visit]:
-    """Open the page in a context of its own.
+    """Open the page in a context of its own, after `before` has changed it.
 
     Whatever the test does, the page may ask only its own server, must not put the token into an address, and
     must not violate its policy or fail with an exception.
@@ -143,6 +161,7 @@ def visit(
     )
     if token is not None:
         page.add_init_script(f"sessionStorage.setItem({TOKEN_KEY!r}, {token!r})")
+    before(page)
     page.goto(address + path)
     if token is not None:
         page.wait_for_selector("body[data-ready]")
