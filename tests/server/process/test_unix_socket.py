@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from octofold_client import Client
 from support.servers import Start, WriteVersion
+from support.waiting import wait_for
 
 
 @pytest.fixture
@@ -22,7 +23,7 @@ def test_a_client_calls_a_server_by_its_socket(
 ) -> None:
     write_version()
     server = start_server("--host", host)
-    assert host in server.log
+    wait_for(lambda: host in server.log)
     second = start_server("--host", host, ready=False)
     assert second.wait() == 1
     assert f"cannot listen on {host}: Address already in use" in second.log
