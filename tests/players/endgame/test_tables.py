@@ -129,12 +129,11 @@ def test_of_one_formation_the_larger_table_is_taken_and_five_comes_first(tmp_pat
 
 
 def test_of_two_tables_that_know_a_board_five_decides(tmp_path: Path) -> None:
-    board = pack(np.array([[12, 11, 10, 0, 9, 8, 6, *[0] * 9]], np.uint8))
-    assert holds(board[0], shape(FIVE, 6))
-    assert holds(board[0], SHAPE)
+    board = pack(np.array([[12, 11, 10, 0, 9, 8, 5, *[0] * 9]], np.uint8))
     for formation, move in ((FIVE, 1), (SIX, 2)):
-        of_all = np.full(shape(formation, 6).positions, (move << 14) + 16_000, np.uint16)
-        save_table(tmp_path, formation, 6, of_all)
+        assert holds(board[0], shape(formation, 5))
+        of_all = np.full(shape(formation, 5).positions, (move << 14) + 16_000, np.uint16)
+        save_table(tmp_path, formation, 5, of_all)
     five, six = load_tables(tmp_path)
     assert endgame_moves(board, (six,)).moves == [2]
     assert endgame_moves(board, (five, six)).moves == [1]
@@ -142,10 +141,10 @@ def test_of_two_tables_that_know_a_board_five_decides(tmp_path: Path) -> None:
 
 def test_a_board_with_a_tile_that_the_table_cannot_hold_gets_no_move(tmp_path: Path) -> None:
     # Every position has an entry, the last one too, to which an index of -1 would lead.
-    save_table(tmp_path, FIVE, 6, np.full(shape(FIVE, 6).positions, 16_000, np.uint16))
+    save_table(tmp_path, FIVE, 5, np.full(shape(FIVE, 5).positions, 16_000, np.uint16))
     board = pack(np.array([[14, 13, 15, 0, 15, 14, 13, *[0] * 9]], np.uint8))
-    assert holds(board[0], shape(FIVE, 6))
-    assert index(board[0], shape(FIVE, 6)) == -1
+    assert holds(board[0], shape(FIVE, 5))
+    assert index(board[0], shape(FIVE, 5)) == -1
     assert endgame_moves(board, load_tables(tmp_path)).moves == [-1]
 
 
