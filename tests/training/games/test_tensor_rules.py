@@ -57,19 +57,19 @@ def test_every_board_has_its_own_move(boards: NDArray[np.uint8]) -> None:
 
 def test_an_environment_plays_the_same_games_by_either_rules() -> None:
     def games(chosen: TensorRules | None) -> Environment:
-        return Environment(256, 16, "merges", 0.0, torch.Generator().manual_seed(5), TABLE, chosen)
+        return Environment(64, 16, "merges", 0.0, torch.Generator().manual_seed(5), TABLE, chosen)
 
     one, other = games(None), games(TensorRules())
     preferences = torch.Generator().manual_seed(6)
     for _ in range(300):
-        moves = (torch.rand(256, 4, generator=preferences) * one.legal).argmax(dim=1)
+        moves = (torch.rand(64, 4, generator=preferences) * one.legal).argmax(dim=1)
         (reward, ended), (other_reward, other_ended) = one.step(moves), other.step(moves)
         torch.testing.assert_close(reward, other_reward)  # the lines are added up in another order
         assert torch.equal(ended, other_ended)
         assert torch.equal(one.boards, other.boards)
         assert torch.equal(one.legal, other.legal)
     scores = one.scores()
-    assert scores.games > 256
+    assert scores.games > 64
     assert scores == other.scores()
 
 

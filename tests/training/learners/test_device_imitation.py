@@ -81,11 +81,11 @@ def test_the_published_tables_can_be_of_a_teachers_moves(
         "octofold_training.published.table.DeviceImitationOptions",
         lambda positions, seed: replace(options, positions=positions, seed=seed),
     )
-    command = ["table", "--rows", "MLP4", "--positions", "600", "--games", "1", "--device", "cpu"]
+    command = ["table", "--rows", "MLP4", "--positions", "2", "--games", "1", "--device", "cpu"]
     command += ["--teacher", str(tmp_path / "teacher"), "--out", str(tmp_path / "table")]
     assert cli.main(command) == 0
-    assert "| MLP4 | 823,388 | 8 | 600 |" in capsys.readouterr().out
-    found = checkpoints.load(tmp_path / "table" / "MLP4" / "600")
+    assert "| MLP4 | 823,388 | 8 | 2 |" in capsys.readouterr().out
+    found = checkpoints.load(tmp_path / "table" / "MLP4" / "2")
     assert found.training["method"] == "supervised by a teacher's games, on one device"
     assert found.training["teacher_sha256"] == small.sha256
     assert found.training["teacher_depth"] == 2

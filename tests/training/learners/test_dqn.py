@@ -143,14 +143,20 @@ def test_a_run_does_not_replace_the_checkpoint_of_another_that_is_before_its_fir
         train(run_of(first_moves=10), tmp_path / "other", tmp_path / "net", dqn.CURVES, lambda _: None, 1e-9)
 
 
-def test_a_stopped_run_is_one_stage(tmp_path: Path) -> None:
+def test_a_run_ends_with_its_games_and_is_one_stage_in_its_checkpoint_however_often_it_stopped(
+    tmp_path: Path,
+) -> None:
     few: dict[str, Any] = {"first_moves": 20, "batch_size": 10}
     for episodes in (1, 2, 3):
         run = run_of(episodes=episodes, **few)
         train(run, tmp_path / "run", tmp_path / "net", dqn.CURVES, lambda _: None)
-    training = checkpoints.load(tmp_path / "net").training
-    (stage,) = training["stages"]
-    assert (stage["positions"], stage["episodes"]) == (training["positions"], 3)
+        assert run.episodes == episodes
+    checkpoint = checkpoints.load(tmp_path / "net")
+    (stage,) = checkpoint.training["stages"]
+    assert (stage["positions"], stage["episodes"]) == (checkpoint.training["positions"], 3)
+    assert checkpoint.training["episodes"] == 3
+    for mine, saved in zip(run.network.parameters(), checkpoint.network.parameters(), strict=True):
+        assert torch.equal(mine, saved)
 
 
 def test_the_learning_rate_falls_in_the_last_games() -> None:
@@ -245,16 +251,6 @@ def test_a_run_that_turns_to_a_copy_for_its_targets_copies_what_it_has_learned(
     torch.testing.assert_close(turned.loss(*batch), run.loss(*batch))
 
 
-def test_a_run_ends_with_its_games_and_leaves_a_checkpoint(tmp_path: Path) -> None:
-    run = run_of(episodes=3, first_moves=20, batch_size=10)
-    train(run, tmp_path / "run", tmp_path / "net", dqn.CURVES, lambda _: None)
-    assert run.episodes == 3
-    checkpoint = checkpoints.load(tmp_path / "net")
-    assert checkpoint.training["episodes"] == 3
-    for mine, saved in zip(run.network.parameters(), checkpoint.network.parameters(), strict=True):
-        assert torch.equal(mine, saved)
-
-
 def test_other_networks_are_refused_and_a_broken_loss_keeps_the_last_state(tmp_path: Path) -> None:
     with pytest.raises(TrainingError, match='DQN trains kind = "q_network"'):
         run_of({"kind": "mlp", "dense": [8], "exponents": 16})
@@ -267,34 +263,17 @@ def test_other_networks_are_refused_and_a_broken_loss_keeps_the_last_state(tmp_p
     assert (tmp_path / "run" / "state.pt").read_bytes() == before
 
 
-def test_values_come_to_tell_what_moves_earn() -> None:
-    """If nothing counts that comes later, a value is the expected number of merges. Networks of five seeds
-    explained 11.0% of its variance with a standard deviation of 1.1%; an untrained one explains none. Fewer
-    than one in a thousand fails by chance.
-    """
-    random_games: dict[str, Any] = {"games": 64, "epsilon": 1.0, "epsilon_decay": 1.0, "discount": 0.0}
-    learning: dict[str, Any] = {
-        "replay": 50_000,
-        "batch_size": 256,
-        "first_moves": 2000,
-        "learning_rate": 2e-3,
-    }
-    run = run_of(**random_games, **learning)
-    assert explained(run, run_of(**random_games)) < 0.01
-    run.learn(700)
-    assert explained(run, run_of(**random_games, seed=2)) > 0.06
-
-
-def test_values_come_to_tell_what_is_earned_later_too() -> None:
+def test_values_come_to_tell_what_moves_earn_now_and_later() -> None:
     """A random player earns 4.3 merges, those later counted for less, and the best player a little more. With
-    six seeds, the values came to 5.1 with a standard deviation of 0.1: fewer than one in a million fails by
-    chance. Without targets from later values it would be 0.9.
+    five seeds, the values came to 4.9 with a standard deviation of 0.12: fewer than one in ten thousand fails
+    by chance. Without targets from later values it would be 0.9. Their correlation with what the moves earned
+    came to 0.30 with a standard deviation of 0.03; that of an untrained network is none.
     """
     run = run_of(
-        games=64, epsilon=1.0, epsilon_decay=1.0, discount=0.8, target_every=50, replay=50_000,
-        batch_size=256, first_moves=2000, learning_rate=2e-3,
+        games=64, epsilon=1.0, epsilon_decay=1.0, discount=0.8, target_every=25, replay=50_000,
+        batch_size=256, first_moves=2000, learning_rate=4e-3,
     )  # fmt: skip
-    run.learn(700)
+    run.learn(350)
     random_player = run_of(games=64, seed=50).environment
     values, earned = [], []
     for _ in range(100):
@@ -302,24 +281,11 @@ def test_values_come_to_tell_what_is_earned_later_too() -> None:
         with torch.no_grad():
             answers = run.network(random_player.boards.float())[:, [0, 3, 1, 2]]
         values.append(answers.gather(1, moves[:, None])[:, 0])
-        rewards, ended = random_player.step(moves)
-        earned.append((rewards, ended))
+        earned.append(random_player.step(moves))
     later, worth = torch.zeros(64), []
     for rewards, ended in reversed(earned):
         later = rewards + 0.8 * later * ~ended
         worth.append(later)
-    by_random = float(torch.stack(worth[20:]).mean())  # without those whose games were cut off
-    assert by_random < float(torch.stack(values).mean()) < 1.5 * by_random
-
-
-def explained(run: DQN, games: DQN) -> float:
-    """The share of the variance of the rewards in other games that the values explain."""
-    environment, values, rewards = games.environment, [], []
-    for _ in range(60):
-        moves = (torch.rand(len(environment.boards), 4) * environment.legal).argmax(dim=1)
-        with torch.no_grad():
-            answers = run.network(environment.boards.float())[:, [0, 3, 1, 2]]
-        values.append(answers.gather(1, moves[:, None])[:, 0])
-        rewards.append(environment.step(moves)[0])
-    found, made = torch.cat(values), torch.cat(rewards)
-    return 1 - float((found - made).square().mean() / made.var())
+    told, was = torch.stack(values[:80]), torch.stack(worth[:19:-1])  # without those that were cut off
+    assert float(was.mean()) < float(told.mean()) < 1.5 * float(was.mean())
+    assert float(torch.corrcoef(torch.stack([told.flatten(), was.flatten()]))[0, 1]) > 0.15

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 import signal
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -189,7 +190,7 @@ def test_a_process_without_a_part_of_a_batch_gets_no_answers() -> None:
 
 def test_networks_with_two_heads_and_with_micro_batches_learn(moves: ShuffledMoves) -> None:
     for run in (run_of(moves, RESIDUAL), run_of(moves, micro_batch_size=30, bfloat16=True)):
-        first, *_, last = (run.learn().loss for _ in range(12))
+        first, *_, last = (run.learn(5).loss for _ in range(12))
         assert first is not None
         assert last is not None
         assert last < first
@@ -261,19 +262,47 @@ def test_torchrun_trains_the_network_that_one_process_trains(folder: Path, tmp_p
         torch.testing.assert_close(mine, theirs, rtol=1e-3, atol=1e-4)
 
 
-@pytest.mark.parametrize("count", [1, pytest.param(2, marks=pytest.mark.long)])
-def test_ctrl_c_keeps_the_run(folder: Path, tmp_path: Path, count: int) -> None:
-    (tmp_path / "small.toml").write_text(RECIPE.format(epochs=100_000))
-    command = ("imitation", "small.toml", "--moves", folder, "--device", "cpu")
-    history = tmp_path / "runs" / "small" / "history.jsonl"
-    process = octofold_train(*command, folder=tmp_path, processes=count)
-    wait_for(lambda: history.exists() and history.stat().st_size > 0, process=process)
+def test_ctrl_c_keeps_the_run(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    command = endless(folder, tmp_path)
+
+    def interrupt() -> None:
+        wait_for(lambda: has_begun(tmp_path))
+        os.kill(os.getpid(), signal.SIGINT)
+
+    with ThreadPoolExecutor(1) as thread:
+        interrupted = thread.submit(interrupt)
+        assert cli.main(command) == 130
+        interrupted.result()
+    require_kept(folder, tmp_path, capsys.readouterr().err)
+
+
+@pytest.mark.long  # torchrun and its processes each import torch
+def test_ctrl_c_keeps_the_run_of_two_processes(folder: Path, tmp_path: Path) -> None:
+    process = octofold_train(*endless(folder, tmp_path), folder=tmp_path, processes=2)
+    wait_for(lambda: has_begun(tmp_path), process=process)
     process.send_signal(signal.SIGINT)
-    _, err = process.communicate()
-    assert "interrupted; the same command continues in runs/small" in err
-    checkpoint = checkpoints.load(tmp_path / "checkpoints" / "small")
-    run = run_of(ShuffledMoves(folder), epochs=100_000.0)
-    resume(run, tmp_path / "runs" / "small")
+    require_kept(folder, tmp_path, process.communicate()[1])
+
+
+def endless(moves: Path, folder: Path) -> list[str]:
+    """A command for this folder, and its recipe there."""
+    (folder / "small.toml").write_text(RECIPE.format(epochs=100_000))
+    return ["imitation", "small.toml", "--moves", str(moves), "--device", "cpu"]
+
+
+def has_begun(folder: Path) -> bool:
+    history = folder / "runs" / "small" / "history.jsonl"
+    return history.exists() and history.stat().st_size > 0
+
+
+def require_kept(moves: Path, folder: Path, errors: str) -> None:
+    assert "interrupted; the same command continues in runs/small" in errors
+    checkpoint = checkpoints.load(folder / "checkpoints" / "small")
+    run = run_of(ShuffledMoves(moves), epochs=100_000.0)
+    resume(run, folder / "runs" / "small")
     assert run.positions == checkpoint.training["positions"] > 0
 
 

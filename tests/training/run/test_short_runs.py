@@ -14,7 +14,7 @@ from octofold_training.learners.ppo import PPO, PPOOptions
 from octofold_training.run.training_run import TrainingRun
 from torch import Tensor, nn
 
-SHORT = DistilOptions(positions=20_000.0, batch_size=64, slices=2, learning_rate=5e-3, warm_up=64.0)
+SHORT = DistilOptions(positions=8_000.0, batch_size=64, slices=2, learning_rate=5e-3, warm_up=64.0)
 REINFORCED = PPOOptions(games=32, horizon=8, minibatch_size=64, warm_up_moves=0, value_units=8)
 
 
@@ -44,12 +44,12 @@ def test_the_learning_rate_of_a_short_run_reaches_its_peak(
 ) -> None:
     options = replace(SHORT, warm_up=200e3)
     run = Distillation(options, architecture, teacher)
-    run.positions = 10_000
+    run.positions = 4_000
     assert run.learning_rate() == options.learning_rate
 
 
 def test_the_policy_of_a_short_reinforcement_run_learns(start: Checkpoint) -> None:
-    run = PPO(replace(REINFORCED, positions=10_240.0), start, torch.device("cpu"))
+    run = PPO(replace(REINFORCED, positions=5_120.0), start, torch.device("cpu"))
     first = _weights(run.policy)
     assert _left_of_the_start(run, run.policy) < 0.5
     assert not torch.equal(_weights(run.policy), first)
@@ -61,19 +61,24 @@ def test_a_long_run_keeps_what_its_recipe_says(teacher: NTupleNetwork, architect
     assert run.warnings == []
 
 
-@pytest.mark.parametrize("chosen", ["", "averaged = 4e6\n"], ids=["default", "chosen"])
+def test_an_average_that_a_recipe_chooses_is_cut_as_the_default_is(
+    teacher: NTupleNetwork, architecture: dict[str, Any]
+) -> None:
+    run = Distillation(DistilOptions(positions=2_000, averaged=4e6), architecture, teacher)
+    assert "averaged is reduced from 4,000,000 to 200 positions, 10% of a run of 2,000" in run.warnings
+
+
 def test_the_command_warns_of_what_it_cuts(
-    teacher: NTupleNetwork, tmp_path: Path, capsys: pytest.CaptureFixture[str], chosen: str
+    teacher: NTupleNetwork, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     teacher.save(tmp_path / "teacher")
     recipe = tmp_path / "short.toml"
     network = '[network]\nkind = "cnn"\nlayers = 2\nchannels = 16\nexponents = 16\n'
-    recipe.write_text(f"{network}[distil]\npositions = 2_000\nbatch_size = 64\nslices = 2\n{chosen}")
+    recipe.write_text(f"{network}[distil]\npositions = 2_000\nbatch_size = 64\nslices = 2\n")
     folders = ["--teacher", "teacher", "--state", "run", "--checkpoint", "net"]
     folders = [name if name.startswith("--") else str(tmp_path / name) for name in folders]
     assert cli.main(["student", str(recipe), *folders]) == 0
-    value = "4,000,000" if chosen else "2,000,000"
-    warning = f"short.toml: averaged is reduced from {value} to 200 positions, 10% of a run of 2,000"
+    warning = "short.toml: averaged is reduced from 2,000,000 to 200 positions, 10% of a run of 2,000"
     assert any(
         line.startswith("octofold-train: warning: ") and line.endswith(warning)
         for line in capsys.readouterr().err.splitlines()
