@@ -7,19 +7,20 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
-from support.commands import failure, octofold
+from support.commands import Command, failure, octofold
 from support.servers import served
 from support.waiting import wait_for
 
 OCTOFOLD = Path(sys.executable).with_name("octofold")
 SECONDS = 60
 QUICK = ("--ramp", "50ms", "--window", "100ms", "--windows", "3")
+SWEEP = ("--concurrency", "1:99:1", "--ramp", "0s", "--window", "100ms", "--windows", "3", "--out", "out")
+"""Of more steps than any test waits for."""
 PNG = b"\x89PNG\r\n\x1a\n"
 
 
@@ -92,43 +93,32 @@ def test_a_search_for_a_limit_that_no_rate_keeps_says_so(target: str, tmp_path: 
     assert "no rate keeps the limit, p50 of 0.001 ms" in done.stdout
 
 
-@pytest.fixture
-def started(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
-    """Starts a sweep of 99 steps into the folder `out`; returns when the first step is kept."""
-    processes = []
-
-    def start(*arguments: str) -> subprocess.Popen[str]:
-        steps = ("--concurrency", "1:99:1", "--ramp", "0s", "--window", "100ms", "--windows", "3")
-        process = subprocess.Popen(
-            [OCTOFOLD, "loadtest", *steps, *arguments, "--out", "out"],
-            cwd=tmp_path,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-        )
-        processes.append(process)
-        wait_for((tmp_path / "out" / "loadtest.json").exists, process=process)
-        return process
-
-    yield start
-    for process in processes:
-        process.kill()
-        process.communicate()
-
-
 def test_ctrl_c_among_clients_that_play_keeps_what_was_measured_and_leaves_no_process(
-    target: str, tmp_path: Path, started: Callable[..., subprocess.Popen[str]]
+    target: str, tmp_path: Path
 ) -> None:
     playing = ("--games", "--think", "5ms", "--form", "packed:8", "--processes", "2")
-    process = started("--target", target, *playing)
-    workers = [
-        child for child in psutil.Process(process.pid).children() if "spawn_main" in " ".join(child.cmdline())
-    ]
-    # A terminal sends it to every process of the group.
-    os.killpg(process.pid, signal.SIGINT)
-    output, errors = process.communicate(timeout=SECONDS)
+    process = subprocess.Popen(
+        [OCTOFOLD, "loadtest", *SWEEP, "--target", target, *playing],
+        cwd=tmp_path,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        wait_for((tmp_path / "out" / "loadtest.json").exists, process=process)
+        workers = [
+            child
+            for child in psutil.Process(process.pid).children()
+            if "spawn_main" in " ".join(child.cmdline())
+        ]
+        # A terminal sends it to every process of the group.
+        os.killpg(process.pid, signal.SIGINT)
+        output, errors = process.communicate(timeout=SECONDS)
+    finally:
+        process.kill()
+        process.wait()
     assert process.returncode == 130, errors
     assert errors.splitlines()[-1] == "octofold: interrupted"
     assert "Traceback" not in errors
@@ -145,13 +135,18 @@ def test_ctrl_c_among_clients_that_play_keeps_what_was_measured_and_leaves_no_pr
 
 
 def test_when_the_server_dies_the_test_ends_with_its_last_words_and_keeps_the_rest(
-    repository: Path, started: Callable[..., subprocess.Popen[str]]
+    repository: Path, tmp_path: Path
 ) -> None:
     with served(repository) as server:
-        process = started("--target", server.target)
-        server.process.kill()
-        output, errors = process.communicate(timeout=SECONDS)
-    assert process.returncode == 1, errors
+        process = Command("loadtest", *SWEEP, "--target", server.target, folder=tmp_path)
+        try:
+            wait_for((tmp_path / "out" / "loadtest.json").exists, process=process)
+            server.process.kill()
+            code = process.wait(SECONDS)
+            output, errors = process.communicate()
+        finally:
+            process.close()
+    assert code == 1, errors
     assert "callers: all calls failed; last error: UNAVAILABLE: " in errors
     assert "Traceback" not in errors
     assert "| 1 caller " in output

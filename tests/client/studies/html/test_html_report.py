@@ -100,7 +100,7 @@ def test_a_report_asks_no_host_and_fits_every_screen_in_light_and_dark(
     papers = set()
     with opened(browser, report, size) as page:
         for scheme in ("light", "dark"):
-            page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+            page.emulate_media(color_scheme=scheme)
             assert page.evaluate("document.documentElement.scrollWidth") == size["width"]
             papers.add(page.evaluate("getComputedStyle(document.body).backgroundColor"))
             drawn = page.locator("svg.picture text").first
