@@ -6,6 +6,8 @@ import json
 import subprocess
 import sys
 
+import pytest
+
 DESCRIBE = """
 import json, sys
 from google.protobuf.descriptor import FieldDescriptor
@@ -48,13 +50,19 @@ def described(*modules: str) -> dict[str, dict[str, list[list[object]]]]:
     return dict(json.loads(run.stdout))
 
 
+@pytest.fixture(scope="module")
+def ours() -> dict[str, dict[str, list[list[object]]]]:
+    return described("octofold_proto.inference.grpc_service_pb2", "octofold_proto.inference.model_config_pb2")
+
+
 def test_one_process_loads_the_client_and_tritons() -> None:
     program = "import octofold_client, tritonclient.grpc, octofold_proto.inference.model_config_pb2"
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
 
 
-def test_every_message_enum_and_call_matches_tritons() -> None:
-    ours = described("octofold_proto.inference.grpc_service_pb2", "octofold_proto.inference.model_config_pb2")
+def test_every_message_enum_and_call_matches_tritons(
+    ours: dict[str, dict[str, list[list[object]]]],
+) -> None:
     theirs = described("tritonclient.grpc.service_pb2", "tritonclient.grpc.model_config_pb2")
     for name, fields in ours["messages"].items():
         for field in fields:
@@ -65,8 +73,10 @@ def test_every_message_enum_and_call_matches_tritons() -> None:
         assert method == theirs["methods"][name]
 
 
-def test_the_service_offers_every_call_of_the_protocol_and_its_repository_and_statistics_extensions() -> None:
-    assert set(described("octofold_proto.inference.grpc_service_pb2")["methods"]) == {
+def test_the_service_offers_every_call_of_the_protocol_and_its_repository_and_statistics_extensions(
+    ours: dict[str, dict[str, list[list[object]]]],
+) -> None:
+    assert set(ours["methods"]) == {
         *("ServerLive", "ServerReady", "ModelReady", "ServerMetadata", "ModelMetadata"),
         *("ModelInfer", "ModelStreamInfer", "ModelConfig", "ModelStatistics"),
         *("RepositoryIndex", "RepositoryModelLoad", "RepositoryModelUnload"),

@@ -14,6 +14,7 @@ import pytest
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from octofold_client.cli.move import in_full
 from support.commands import failure, octofold
+from support.forks import forks_of
 
 OCTOFOLD = Path(sys.executable).with_name("octofold")
 CORNER = "0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 1"
@@ -210,18 +211,15 @@ def test_a_server_that_answers_but_does_not_serve_is_not_ready(tmp_path: Path) -
 def test_on_a_terminal_move_says_that_it_waits_for_boards(target: str, tmp_path: Path) -> None:
     keyboard, terminal = pty.openpty()
     os.write(keyboard, f"{CORNER}\n\x04".encode())  # Ctrl-D
-    done = subprocess.run(
-        [OCTOFOLD, "move", "--target", target],
-        cwd=tmp_path,
-        stdin=terminal,
-        capture_output=True,
-        text=True,
-        timeout=SECONDS,
-    )
+    output, errors = tmp_path / "output", tmp_path / "errors"
+    with output.open("w") as out, errors.open("w") as err:
+        streams = (terminal, out.fileno(), err.fileno())
+        process = forks_of("octofold").start(["move", "--target", target], streams, folder=tmp_path)
+    assert process.wait(SECONDS) == 0
     os.close(keyboard)
     os.close(terminal)
-    assert done.stdout.startswith("move,up,right,down,left\n")
-    assert done.stderr == "Type boards of 16 columns, one per line; end with Ctrl-D.\n"
+    assert output.read_text().startswith("move,up,right,down,left\n")
+    assert errors.read_text() == "Type boards of 16 columns, one per line; end with Ctrl-D.\n"
 
 
 def test_names_that_look_like_markup_are_shown_as_they_are(tmp_path: Path) -> None:
@@ -233,12 +231,17 @@ def test_names_that_look_like_markup_are_shown_as_they_are(tmp_path: Path) -> No
 
 
 def test_a_reader_that_leaves_is_no_error_message(target: str, tmp_path: Path) -> None:
-    command = f"yes '{CORNER}' | head -5000 | {OCTOFOLD} move --target {target} | head -1"
-    done = subprocess.run(
-        ["bash", "-c", command], cwd=tmp_path, capture_output=True, text=True, timeout=SECONDS
-    )
-    assert done.stdout == "move,up,right,down,left\n"
-    assert done.stderr == ""
+    boards, errors = tmp_path / "boards", tmp_path / "errors"
+    boards.write_text(f"{CORNER}\n" * 5000)
+    reader, writer = os.pipe()
+    with boards.open() as given, errors.open("w") as err:
+        streams = (given.fileno(), writer, err.fileno())
+        process = forks_of("octofold").start(["move", "--target", target], streams, folder=tmp_path)
+    os.close(writer)
+    assert os.read(reader, 24) == b"move,up,right,down,left\n"
+    os.close(reader)
+    assert process.wait(SECONDS) == 1
+    assert errors.read_text() == ""
 
 
 def test_a_corrupt_replay_file_is_named(target: str, tmp_path: Path) -> None:

@@ -1,8 +1,6 @@
 """What people read who mistype something, lack something, or ask for help."""
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -80,25 +78,6 @@ def test_without_models_play_says_where_they_come_from(tmp_path: Path) -> None:
     line = failure("play", folder=tmp_path)
     assert line.startswith("there is no folder models: run this in a clone of Octofold")
     assert "--models" in line
-
-
-def test_the_hint_for_a_missing_extra_is_a_command_that_works_in_a_clone(games: Path) -> None:
-    program = (
-        "import sys; sys.modules['matplotlib'] = None; from octofold_client.cli import main; sys.exit(main())"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program, "report", games, "--plots"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-    assert done.returncode == 1
-    start, _, command = done.stderr.partition("octofold: pictures need matplotlib: run ")
-    assert start == ""
-    pip, install, editable, what = command.split()
-    assert (ROOT / pip).is_file()
-    assert (install, editable, what) == ("install", "-e", "'.[plots]'")
 
 
 def test_the_file_of_boards_that_the_readme_asks_about_is_there_and_gets_moves(target: str) -> None:

@@ -2,23 +2,23 @@
 
 import json
 import signal
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from octofold_client.errors import EvaluationError
+from octofold_client.evaluation.result_folder import ResultFolder
 from octofold_client.rpc.client import Client
-from octofold_client.studies.recording import GAMES_PER_FILE
+from octofold_client.studies.recording import Content, write_logs
 from octofold_game.play_logs.moves import CheckedMoves, Moves
 from octofold_game.play_logs.reading import log_files, read_log
-from octofold_game.replays import read_replays
+from octofold_game.replays import ReplayWriter, read_replays
 from octofold_game.rules import legal_moves
 from support.commands import Command, failure, octofold
 from support.evaluations import ENDLESS, OPTIONS, last_game_begun, wait_for_games
 from support.logged_moves import moves_of, rows
 from support.replays import replays_of
 
-OCTOFOLD = Path(sys.executable).with_name("octofold")
 SECONDS = 100
 
 
@@ -54,23 +54,29 @@ def test_the_logs_hold_the_moves_of_the_games(tmp_path: Path, form: str) -> None
     assert done.stdout.splitlines()[-1] == told
 
 
-def test_more_games_are_added_and_nothing_is_written_twice(tmp_path: Path) -> None:
-    record = ("record", "--player", "random", "--out", tmp_path, "--format", "txt")
-    assert octofold(*record, "--games", str(GAMES_PER_FILE + 5)).returncode == 0
+def test_more_games_are_added_and_nothing_is_written_twice(games: Path, tmp_path: Path) -> None:
+    episodes = sorted(read_replays(games / "games.replay"), key=lambda episode: episode.game)
+
+    def write(count: int, suffix: str = ".txt") -> None:
+        (tmp_path / "games.replay").unlink(missing_ok=True)
+        with ReplayWriter(tmp_path / "games.replay") as writer:
+            for episode in episodes[:count]:
+                writer.append(episode)
+        write_logs(ResultFolder(tmp_path), Content(suffix), games_per_file=10)
+
+    write(13)
     first, last = log_files(tmp_path)
     before = first.stat().st_mtime_ns, last.stat().st_mtime_ns
-    assert octofold(*record, "--games", str(GAMES_PER_FILE + 9)).returncode == 0
+    write(16)
     assert log_files(tmp_path) == [first, last]
     assert first.stat().st_mtime_ns == before[0]
     assert last.stat().st_mtime_ns > before[1]
     assert sorted(rows(logged(tmp_path)).tolist()) == played(tmp_path)
     first.write_bytes(b"")
-    assert octofold(*record, "--games", str(GAMES_PER_FILE + 9)).returncode == 0
+    write(16)
     assert sorted(rows(logged(tmp_path)).tolist()) == played(tmp_path)
-
-    refused = octofold(*record[:-1], "txt.gz", "--games", "3")
-    assert refused.returncode == 1
-    assert "has logs of another format" in refused.stderr
+    with pytest.raises(EvaluationError, match="has logs of another format"):
+        write(16, ".txt.gz")
 
 
 def test_a_served_model_is_recorded_with_probabilities_and_a_judge(target: str, tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from octofold_game.replays import ReplayWriter, read_replays
 from support.commands import failure, octofold
 from support.shipped import newest
 
+ROOT = Path(__file__).parents[3]
 PNG = b"\x89PNG\r\n\x1a\n"
 FEW_MB = 16_000  # kB
 
@@ -120,7 +121,9 @@ def test_pictures_are_drawn_when_asked_for_and_named_in_the_markdown(folder: Pat
     assert not list(folder.glob("*.partial"))
 
 
-def test_without_matplotlib_only_the_pictures_are_missing(folder: Path, tmp_path: Path) -> None:
+def test_without_matplotlib_only_pictures_are_missing_and_a_command_brings_it(
+    folder: Path, tmp_path: Path
+) -> None:
     (tmp_path / "matplotlib.py").write_text("raise ModuleNotFoundError(name=__name__)")
     before = os.environ.get("PYTHONPATH", "")
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *before.split(os.pathsep)])}
@@ -129,10 +132,14 @@ def test_without_matplotlib_only_the_pictures_are_missing(folder: Path, tmp_path
         "print(*(main(['report', sys.argv[1], *flags]) for flags in (['--plots'], ['--html'], [])))"
     )
     command = [sys.executable, "-c", program, str(folder)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60)
     assert done.stdout.splitlines()[-1] == "1 1 0"
     plots, html = done.stderr.splitlines()
-    assert plots.startswith("octofold: pictures need matplotlib: run ")
+    start, _, hint = plots.partition("octofold: pictures need matplotlib: run ")
+    assert start == ""
+    pip, install, editable, what = hint.split()  # which works in this clone
+    assert (ROOT / pip).is_file()
+    assert (install, editable, what) == ("install", "-e", "'.[plots]'")
     assert html == plots
     assert not (folder / "report.html").exists()
 

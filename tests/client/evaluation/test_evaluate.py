@@ -27,6 +27,17 @@ Run = Callable[..., Evaluation]
 GAMES = 6
 
 
+def up_to(selected: ServedModel, largest_exponent: int) -> ServedModel:
+    assert selected.version.card is not None
+    card = msgspec.structs.replace(selected.version.card, largest_exponent=largest_exponent)
+    return replace(selected, version=replace(selected.version, card=card))
+
+
+def brief(client: Client) -> ServedModel:
+    """The model, whose games end with the first tile of 128."""
+    return up_to(select(client.list_models()), 6)
+
+
 @pytest.fixture
 def run(target: str, tmp_path: Path) -> Run:
     """Runs an evaluation into tmp_path/NAME; `tell` changes what it is told about the model."""
@@ -39,7 +50,7 @@ def run(target: str, tmp_path: Path) -> Run:
         tell: Callable[[ServedModel], ServedModel] = lambda selected: selected,
     ) -> Evaluation:
         with Client(target) as client:
-            served = select(client.list_models())
+            served = brief(client)
             return evaluate(
                 [ServedSource(client, served)],
                 tell(served),
@@ -58,7 +69,7 @@ def played(target: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What `run` leaves."""
     folder = tmp_path_factory.mktemp("played") / "out"
     with Client(target) as client:
-        served = select(client.list_models())
+        served = brief(client)
         result = ResultFolder(folder)
         progress = progress_on(Console(file=io.StringIO()), GAMES, "games")
         evaluate(
@@ -162,7 +173,7 @@ def test_zeros_that_a_power_cut_left_are_cut_off_and_told(out: Path, target: str
     replays.write_bytes(replays.read_bytes()[:-200] + bytes(4296))
     told = io.StringIO()
     with Client(target) as client:
-        served = select(client.list_models())
+        served = brief(client)
         evaluate(
             [ServedSource(client, served)],
             served,
@@ -279,11 +290,6 @@ def test_two_evaluations_never_share_a_folder_at_a_time(run: Run, out: Path) -> 
 
 
 def test_a_game_that_outgrew_the_model_is_named(run: Run) -> None:
-    def outgrown_soon(selected: ServedModel) -> ServedModel:
-        assert selected.version.card is not None
-        card = msgspec.structs.replace(selected.version.card, largest_exponent=5)
-        return replace(selected, version=replace(selected.version, card=card))
-
-    evaluation = run(games=5, tell=outgrown_soon)
+    evaluation = run(games=5, tell=lambda selected: up_to(selected, 5))
     assert evaluation.summary.outgrown_games
     assert all(game.outgrown == (game.largest_tile == 64) for game in evaluation.games)

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not ins
 OCTOFOLD = Path(sys.executable).with_name("octofold")
 CLUSTER = Path(__file__).parents[2] / "support" / "ray_cluster.py"
 START_SECONDS = 120.0
-GAMES = ["--games", "900", "--seed", "11"]
+GAMES = ["--games", "450", "--seed", "11"]
 
 
 class RealCluster:
@@ -159,7 +159,6 @@ def test_what_cannot_be_placed_is_one_line(cluster: RealCluster, repository: Pat
     ("address", "expected"),
     [
         ("127.0.0.1:1", "127.0.0.1:1 is no Ray cluster, or it does not answer"),
-        ("here", "a Ray cluster is HOST:PORT, such as 10.0.0.1:6379, or auto; got 'here'"),
         ("ray://127.0.0.1:10001", "is for Ray's remote client"),
     ],
 )
