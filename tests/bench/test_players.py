@@ -51,7 +51,10 @@ def test_games_that_were_kept_are_those_of_one_go(tmp_path: Path) -> None:
 
 
 def test_a_run_that_is_stopped_goes_on_in_the_middle_of_its_games(tmp_path: Path) -> None:
-    flags = command("--player", SLOW, "--games", "12", "--parallel", "4", "--keep", tmp_path / "parts")
+    short = ("--until", "256")
+    flags = command(
+        "--player", SLOW, "--games", "12", "--parallel", "4", "--keep", tmp_path / "parts", *short
+    )
     with subprocess.Popen(flags, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
         assert running.stderr is not None
         lines = iter(running.stderr.readline, "")
@@ -62,8 +65,8 @@ def test_a_run_that_is_stopped_goes_on_in_the_middle_of_its_games(tmp_path: Path
     (unfinished,) = (tmp_path / "parts").glob("*.unfinished")
     begun = {episode.game: episode.moves for episode in read_replays(unfinished)}
     assert any(begun.values())
-    measured(SLOW, 12, tmp_path / "parts", "--parallel", "4")
-    measured(SLOW, 12, tmp_path / "whole")
+    measured(SLOW, 12, tmp_path / "parts", "--parallel", "4", *short)
+    measured(SLOW, 12, tmp_path / "whole", *short)
     games = games_of(tmp_path / "parts")
     assert games == games_of(tmp_path / "whole")
     assert all(games[game].startswith(moves) for game, moves in begun.items())

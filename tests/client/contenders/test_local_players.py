@@ -159,20 +159,30 @@ def test_the_options_of_a_player_that_does_not_name_them_are_told_apart(tmp_path
     assert same.stderr.startswith("5 games already finished in earlier runs")
 
 
-def test_a_player_without_its_packages_says_what_to_install(tmp_path: Path) -> None:
+def test_without_its_packages_a_player_or_command_says_what_to_install(tmp_path: Path) -> None:
     program = (
         "import sys; from octofold_client.cli import main\n"
-        "for missing, player in (('numba', 'minimax'), ('torch', 'lazyzero:nowhere')):\n"
+        "for typed in sys.argv[1:]:\n"
+        "    missing, *arguments = typed.split()\n"
         "    sys.modules[missing] = None\n"
-        "    print(main(['evaluate', '--player', player]))\n"
+        "    print(main(arguments))\n"
         "    del sys.modules[missing]"
     )
-    command = [sys.executable, "-c", program]
+    typed = (
+        "numba evaluate --player minimax",
+        "torch evaluate --player lazyzero:nowhere",
+        "ray ray addresses",
+    )
+    command = [sys.executable, "-c", program, *typed]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
-    assert done.stdout == "1\n1\n"
-    wanted = (("minimax", "numba", "players"), ("lazyzero", "torch", "training"))
-    for said, (kind, missing, extra) in zip(done.stderr.splitlines(), wanted, strict=True):
-        assert said.startswith(f"octofold: the player {kind} needs {missing}: run ")
+    assert done.stdout == "1\n1\n1\n"
+    wanted = (
+        ("the player minimax needs numba", "players"),
+        ("the player lazyzero needs torch", "training"),
+        ("this needs Ray", "ray"),
+    )
+    for said, (need, extra) in zip(done.stderr.splitlines(), wanted, strict=True):
+        assert said.startswith(f"octofold: {need}: run ")
         assert "pip install" in said
         assert f"[{extra}]" in said
 

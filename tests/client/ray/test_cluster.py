@@ -1,6 +1,5 @@
 """Servers on a real Ray cluster of three nodes, and games that are spread over it while a node dies."""
 
-import os
 import signal
 import subprocess
 import sys
@@ -19,7 +18,7 @@ pytestmark = pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not ins
 OCTOFOLD = Path(sys.executable).with_name("octofold")
 CLUSTER = Path(__file__).parents[2] / "support" / "ray_cluster.py"
 START_SECONDS = 120.0
-GAMES = ["--games", "450", "--seed", "11"]
+GAMES = ["--games", "900", "--seed", "11"]
 
 
 class RealCluster:
@@ -189,12 +188,3 @@ def test_a_wrong_command_line_is_refused_before_a_cluster_is_asked(options: list
     done = octofold("ray", "serve", *options)
     assert done.returncode == 2
     assert done.stderr.startswith(f"octofold ray serve: {expected}")
-
-
-def test_without_ray_one_line_says_how_to_install_it() -> None:
-    code = "import sys; sys.modules['ray'] = None; from octofold_client.cli import main; sys.exit(main())"
-    command = [sys.executable, "-c", code, "ray", "addresses"]
-    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ})
-    assert done.returncode == 1
-    assert done.stderr.startswith("octofold: this needs Ray: run ")
-    assert "[ray]" in done.stderr

@@ -1,7 +1,5 @@
 """Finished games stepped through again: scores move by move, and positions."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -28,12 +26,6 @@ def test_the_climb_does_not_depend_on_how_the_games_are_taken_in(games: Path) ->
     assert (whole.running == parts.running).all()
     assert whole.average == pytest.approx(parts.average)
     assert whole.deviation == pytest.approx(parts.deviation, abs=1e-3)
-
-
-def test_only_the_module_of_the_pictures_imports_matplotlib() -> None:
-    program = "import sys, octofold_client.cli.command_line; print('matplotlib' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
-    assert (done.returncode, done.stdout) == (0, "False\n")
 
 
 def test_a_walk_ends_where_the_record_says(games: Path) -> None:
