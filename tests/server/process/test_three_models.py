@@ -185,38 +185,29 @@ def test_a_canceled_call_makes_room(model: str, server: ServerProcess, stub: Oct
     assert moves(stub, model) == expected
 
 
-@every_model
-def test_killed_clients_leave_no_calls_behind(
-    model: str, three: ThreeModels, start_server: Start, tmp_path: Path
+def test_killed_clients_leave_no_calls_behind_and_a_drain_answers_what_was_accepted(
+    three: ThreeModels, start_server: Start, tmp_path: Path
 ) -> None:
-    server = start_server(*FLAGS, "--models", str(three.folder), "--default-model", model, rest=True)
+    server = start_server(*FLAGS, "--models", str(three.folder), "--default-model", "perimeter", rest=True)
     with grpc.insecure_channel(server.target) as channel:
         stub = OctofoldServiceStub(channel)
-        expected = moves(stub, model)
+        expected = moves(stub, "perimeter")
         storm(server.target, tmp_path)
         wait_for(lambda: open_calls(server) == 0)
-        assert moves(stub, model) == expected
-    assert server.terminate() == 0
-
-
-@every_model
-def test_a_drain_answers_what_was_accepted(model: str, three: ThreeModels, start_server: Start) -> None:
-    server = start_server(*FLAGS, "--models", str(three.folder), "--default-model", model, rest=True)
-    with grpc.insecure_channel(server.target) as channel:
-        running = OctofoldServiceStub(channel).NextMoves.future(asked(model, 4096))
+        assert moves(stub, "perimeter") == expected
+        running = stub.NextMoves.future(asked("perimeter", 4096))
         wait_for(lambda: open_calls(server) == 1 or running.done())
         assert server.terminate() == 0
         assert len(running.result().moves) == 4096
 
 
-@every_model
-def test_a_new_version_takes_over_between_two_calls(model: str, tmp_path: Path, start_server: Start) -> None:
+def test_a_new_version_of_a_player_takes_over_between_two_calls(tmp_path: Path, start_server: Start) -> None:
     three = write_three_models(tmp_path)
-    server = start_server(*FLAGS, "--default-model", model)
+    server = start_server(*FLAGS, "--default-model", "perimeter")
     with grpc.insecure_channel(server.target) as channel:
         stub = OctofoldServiceStub(channel)
         first = stub.NextMoves(asked(""))
-        write_again(three.folder, model, 2, three.players)
+        write_again(three.folder, "perimeter", 2, three.players)
         server.process.send_signal(signal.SIGHUP)
         answers = [first]
         while answers[-1].version == "1":
@@ -225,36 +216,22 @@ def test_a_new_version_takes_over_between_two_calls(model: str, tmp_path: Path, 
         assert answers[-1].version == "2"
 
 
-@every_model
-def test_a_load_test_measures_it(model: str, server: ServerProcess, tmp_path: Path) -> None:
-    quick = [
-        "--ramp",
-        "50ms",
-        "--window",
-        "150ms",
-        "--windows",
-        "3",
-        "--concurrency",
-        "2",
-        "--form",
-        "packed:4",
-    ]
-    done = octofold(
-        "loadtest", "--target", server.target, "--model", model, *quick, "--out", "out", folder=tmp_path
-    )
+def test_a_load_test_measures_a_player(server: ServerProcess, tmp_path: Path) -> None:
+    measured = ["--ramp", "50ms", "--window", "150ms", "--windows", "3", "--concurrency", "2"]
+    asked = ["--target", server.target, "--model", "expectimax", *measured, "--form", "packed:4"]
+    done = octofold("loadtest", *asked, "--out", "out", folder=tmp_path)
     assert done.returncode == 0, done
     result = json.loads((tmp_path / "out" / "loadtest.json").read_text())
     (step,) = result["steps"]
-    assert (result["model"], result["finished"], step["errors"]) == (model, True, {})
+    assert (result["model"], result["finished"], step["errors"]) == ("expectimax", True, {})
     assert step["calls"] > 0
 
 
-@pytest.mark.parametrize("model", ["expectimax", "perimeter"])
 def test_an_evaluation_plays_the_games_of_the_player(
-    model: str, server: ServerProcess, three: ThreeModels, tmp_path: Path
+    server: ServerProcess, three: ThreeModels, tmp_path: Path
 ) -> None:
-    served = evaluate(server.target, tmp_path / "served", model=model, games=1, seed=1)
-    same = evaluate(three.players[model], tmp_path / "local", games=1, seed=1)
+    served = evaluate(server.target, tmp_path / "served", model="expectimax", games=1, seed=1)
+    same = evaluate(three.players["expectimax"], tmp_path / "local", games=1, seed=1)
     assert [game.score for game in served.games] == [game.score for game in same.games]
 
 

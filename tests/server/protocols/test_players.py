@@ -11,7 +11,6 @@ from typing import Any
 import grpc
 import numpy as np
 import pytest
-from octofold_client import evaluate
 from octofold_game.rules import legal_moves
 from octofold_proto.inference import grpc_service_pb2 as oip
 from octofold_proto.inference.grpc_service_pb2_grpc import GRPCInferenceServiceStub
@@ -189,23 +188,6 @@ def test_a_search_that_has_begun_is_answered_while_the_server_drains(
         wait_for(lambda: open_calls(server) == 1 or running.done())
         assert server.terminate() == 0
         assert running.result().depth == 50
-
-
-class Local:
-    """The player `player`, in this process."""
-
-    name = "local"
-
-    def next_moves(self, boards: np.ndarray) -> np.ndarray:
-        return expected_moves(boards)
-
-
-def test_an_evaluation_plays_the_games_that_the_player_plays_in_this_process(
-    server: ServerProcess, tmp_path: Path
-) -> None:
-    served = evaluate(server.target, tmp_path / "served", model="player", games=2, seed=1)
-    local = evaluate(Local(), tmp_path / "local", games=2, seed=1)
-    assert [game.score for game in served.games] == [game.score for game in local.games]
 
 
 def test_players_are_listed_with_their_cards(channel: grpc.Channel) -> None:
