@@ -20,8 +20,8 @@ from support.waiting import wait_for
 
 BOARD = pb.NextMoveRequest(board=[1] * 16)
 SETTLED = (pb.ModelVersion.STATE_READY, pb.ModelVersion.STATE_FAILED)
-CELLS = 1 << 24
-"""Of a table: 64 MiB take a while to hash."""
+CELLS = 1 << 23
+"""Of a table: 32 MiB take a while to hash."""
 
 
 @pytest.fixture

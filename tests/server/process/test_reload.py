@@ -24,7 +24,7 @@ from support.grpc_calls import health_stub
 from support.servers import Start, WriteVersion
 from support.waiting import wait_for
 
-RELOADS = int(os.environ.get("OCTOFOLD_TEST_RELOADS", "40"))
+RELOADS = int(os.environ.get("OCTOFOLD_TEST_RELOADS", "16"))
 LIMIT_SECONDS = 60
 
 

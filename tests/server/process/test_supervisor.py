@@ -22,7 +22,7 @@ from octofold_server.models.tuning_file import write_tuning
 from octofold_server.telemetry.metric_families import counters_of, summed
 from support.processes import members, metric, on_a_connection_of_its_own
 from support.servers import Ask, Start, WriteVersion
-from support.waiting import becomes_true
+from support.waiting import becomes_true, wait_for
 
 ASK = pb.NextMovesRequest(boards=bytes([1] * 16))
 
@@ -36,12 +36,18 @@ def page(ask: Ask) -> Callable[[Any], str]:
     return lambda server: str(ask(server, "GET", "/metrics").body.decode())
 
 
-def test_two_processes_are_one_service_that_outlives_one_of_them(
-    write_version: WriteVersion, start_server: Start, tmp_path: Path, page: Callable[[Any], str]
+def test_two_processes_share_the_lanes_and_are_one_service_that_outlives_one_of_them(
+    write_version: WriteVersion,
+    start_server: Start,
+    tmp_path: Path,
+    page: Callable[[Any], str],
+    graph: bytes,
 ) -> None:
-    write_version()
-    server = start_server("--processes", "2", rest=True)
+    measured = Layout("cpu", 16, lanes=4 * usable_cores())
+    write_tuning(write_version(), hashlib.sha256(graph).hexdigest(), measured, 1.0)
+    server = start_server("--processes", "2", "--device", "cpu", rest=True)
     assert len(members(server)) == 2
+    wait_for(lambda: server.log.count(f"{2 * usable_cores()} lanes") == 2)
 
     for _ in range(24):
         assert on_a_connection_of_its_own(server.target, version) == "1"
@@ -79,16 +85,6 @@ def test_two_processes_are_one_service_that_outlives_one_of_them(
 
     assert server.terminate() == 0
     assert "Traceback" not in server.log
-
-
-def test_each_process_has_its_share_of_the_lanes_that_were_measured(
-    write_version: WriteVersion, start_server: Start, graph: bytes
-) -> None:
-    measured = Layout("cpu", 16, lanes=4 * usable_cores())
-    write_tuning(write_version(), hashlib.sha256(graph).hexdigest(), measured, 1.0)
-    server = start_server("--processes", "2", "--device", "cpu")
-    assert server.log.count(f"{2 * usable_cores()} lanes") == 2
-    assert server.terminate() == 0
 
 
 def test_what_keeps_processes_from_starting_is_told_once(

@@ -113,7 +113,7 @@ def test_frames_that_cost_much_end_their_connections_and_not_the_server(
         at_most(server.process.pid, 8.0, 100 * MIB, "frames that cost much"),
     ):
         stub = OctofoldServiceStub(channel)
-        for _ in range(8):
+        for _ in range(4):
             wait_for(partial(goes_on, flood, flood.calls))
             stub.NextMove(BOARD, timeout=60)
     assert "CRITICAL" not in server.log
@@ -127,7 +127,7 @@ def test_connections_that_come_and_go_keep_nobody_from_the_server(
     with grpc.insecure_channel(server.target) as channel, Churn(server.target) as churn:
         stub = OctofoldServiceStub(channel)
         with at_most(server.process.pid, 8.0, 100 * MIB, "connections that come and go"):
-            for _ in range(8):
+            for _ in range(4):
                 wait_for(partial(begins, churn, churn.begun + 20))
                 stub.NextMove(BOARD, timeout=60)
     assert "CRITICAL" not in server.log
@@ -142,7 +142,7 @@ def test_no_connection_of_honest_callers_is_ended_however_much_they_send(
     request = pb.NextMovesRequest(boards=bytes([1] * 16) * 512)
     with grpc.insecure_channel(server.target) as channel:
         stub = OctofoldServiceStub(channel)
-        for _ in range(20):
+        for _ in range(10):
             calls = [stub.NextMoves.future(request, timeout=100) for _ in range(32)]
             assert [call.exception() for call in calls] == [None] * 32
     assert "ended a connection" not in server.log
