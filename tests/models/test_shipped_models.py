@@ -35,7 +35,7 @@ GAMES, FLOOR = 48, 87_000
 scatters by 13,100."""
 MANY_BOARDS = 128
 """Of each kind, so that chance moves the shares little: of 48, 8 bits may keep 97% of the moves or 94%."""
-COMPARED_EVERY, TURNED_EVERY = 2, 32
+COMPARED_EVERY, TURNED_EVERY = 4, 64
 """One board in so many is answered by the checkpoint, which takes long, and one is turned, which costs nine
 answers: an export has compared and turned all of its own."""
 FINISHED = np.array([[1, 2, 1, 2, 2, 1, 2, 1] * 2], np.uint8)

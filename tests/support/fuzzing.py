@@ -14,7 +14,7 @@ from octofold_proto.inference import grpc_service_pb2 as oip
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 
 SCALE = float(os.environ.get("OCTOFOLD_FUZZ_SCALE", "1"))
-MUTANTS = 50
+MUTANTS = 25
 """Cases of one of hypothesis' examples: it draws the bytes and the seed that they are mutated with."""
 AT_ONCE = 10
 """Calls over a connection: more could be refused for their number."""

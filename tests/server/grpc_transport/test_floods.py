@@ -104,7 +104,7 @@ def test_a_burst_of_calls_that_are_sent_whole_is_answered(start: Start) -> None:
             stack.enter_context(grpc.insecure_channel(server.target, OWN_CONNECTION)) for _ in range(8)
         ]
         stubs = [OctofoldServiceStub(channel) for channel in channels]
-        calls = [stubs[number % 8].NextMove.future(BOARD, timeout=100) for number in range(1500)]
+        calls = [stubs[number % 8].NextMove.future(BOARD, timeout=100) for number in range(800)]
         assert {call.code() for call in calls} == {grpc.StatusCode.OK}
 
 

@@ -92,7 +92,7 @@ def test_metadata_that_is_not_utf_8_costs_little_more_than_other_metadata(
 ) -> None:
     write_version()
     server = start_server()
-    even = sum(cpu_of(server, even_metadata, 250) for _ in range(4))
-    odd = sum(cpu_of(server, odd_metadata, 250) for _ in range(4))
+    even = sum(cpu_of(server, even_metadata, 250) for _ in range(2))
+    odd = sum(cpu_of(server, odd_metadata, 250) for _ in range(2))
     assert odd < 4 * even
     assert "Traceback" not in server.log

@@ -20,7 +20,7 @@ from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
 from support.servers import ServerProcess, Start
 
-COUNT = 1000
+COUNT = 300
 OUTPUTS = ("move", "probabilities", "votes", "legal")
 DTYPES = {"INT8": "i1", "FP32": "<f4", "UINT8": "u1", "BOOL": "?"}
 Answers = dict[str, NDArray[Any]]
@@ -28,8 +28,8 @@ Answers = dict[str, NDArray[Any]]
 
 @pytest.fixture(scope="module")
 def boards() -> NDArray[np.uint8]:
-    """1,000 boards of games: early, late, and over."""
-    episodes = Episodes(0, range(COUNT // 100))
+    """Boards of games: early, late, and over."""
+    episodes = Episodes(0, range(COUNT // 60))
     seen: list[NDArray[np.uint8]] = []
     generator = np.random.default_rng(0)
     while sum(map(len, seen)) < COUNT - 1:

@@ -1,7 +1,7 @@
 """Bytes that nobody meant as a request, for every RPC and every REST route: each is answered, none with
 INTERNAL, and the server goes on.
 
-There are some 45,000 cases, most on the methods themselves and some over the wire. For fifty times as many,
+There are some 22,000 cases, most on the methods themselves and some over the wire. For fifty times as many,
 and other ones at each run: OCTOFOLD_FUZZ_SCALE=50 pytest --timeout 0 tests/server/protocols/test_fuzz.py
 """
 

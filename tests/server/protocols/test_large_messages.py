@@ -29,7 +29,7 @@ MEMORY_BYTES = 20 * SIZE
 MOST_BOARDS = 65_536
 SERVING_SECONDS = 0.02
 """CPU time of the serving thread for a valid message of the most boards; it takes about 0.003."""
-MANY = 10
+MANY = 4
 
 LENGTH_DELIMITED = 2
 EMPTY = {
@@ -42,7 +42,12 @@ SERVICES = (
     pb.DESCRIPTOR.services_by_name["OctofoldService"],
     oip.DESCRIPTOR.services_by_name["GRPCInferenceService"],
 )
-METHODS: list[MethodDescriptor] = [method for service in SERVICES for method in service.methods]
+METHODS: list[MethodDescriptor] = [
+    method
+    for service in SERVICES
+    for method in service.methods
+    if method.name != "ModelStreamInfer"  # whose messages are those of ModelInfer, and are decoded as these
+]
 
 
 def varint(number: int) -> bytes:
@@ -172,7 +177,7 @@ def cpu_by_thread(server: ServerProcess) -> dict[int, float]:
 def test_the_largest_valid_messages_take_little_time_of_the_thread_that_serves(server: ServerProcess) -> None:
     with grpc.insecure_channel(server.target) as channel:
         before = cpu_by_thread(server)
-        for _ in range(1000):
+        for _ in range(500):
             health_stub(channel).Check(HealthCheckRequest(), timeout=60)  # no other thread has a part in it
         after = cpu_by_thread(server)
         serving = max(after, key=lambda thread: after[thread] - before.get(thread, 0.0))

@@ -6,19 +6,15 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
 from support.servers import Start, WriteVersion
 
 PROGRAMS = Path(__file__).with_name("tritonclient_programs.py")
 
 
-@pytest.mark.parametrize("program", ["grpc_sync", "grpc_stream", "grpc_asyncio", "http_sync", "http_asyncio"])
-def test_tritonclient_gets_what_it_asks_for(
-    write_version: WriteVersion, start_server: Start, program: str
-) -> None:
+def test_tritonclient_gets_what_it_asks_for(write_version: WriteVersion, start_server: Start) -> None:
     write_version()
     server = start_server(rest=True)
-    command = [sys.executable, str(PROGRAMS), program, server.target, f"127.0.0.1:{server.rest_port}"]
+    command = [sys.executable, str(PROGRAMS), server.target, f"127.0.0.1:{server.rest_port}"]
     run = subprocess.run(command, capture_output=True, text=True, check=False, timeout=100)
     assert run.returncode == 0, run.stderr
     assert server.terminate() == 0
