@@ -168,14 +168,18 @@ def _sum_of_four(lines: NDArray[np.int32]) -> NDArray[np.int32]:
     return lines[:, 0] + lines[:, 1] + lines[:, 2] + lines[:, 3]
 
 
-def _packed_to_front(cells: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Move the tiles of `[M, 4]` lines to the front, in order, without merging."""
-    return np.take_along_axis(cells, np.argsort(cells == 0, axis=1, kind="stable"), axis=1)
+def _packed_to_front(lines: NDArray[np.uint32]) -> NDArray[np.uint32]:
+    """Move the tiles of `[M]` lines to the front, in order, without merging."""
+    for first in (2, 1, 0):  # the cells behind it are packed already
+        before = np.uint32((1 << 8 * first) - 1)
+        is_empty = lines >> 8 * first & 0xFF == 0
+        lines = np.where(is_empty, lines & before | lines >> 8 & ~before, lines)
+    return lines
 
 
-def _slide_to_front(cells: NDArray[np.uint8]) -> tuple[NDArray[np.uint8], NDArray[np.int32]]:
-    """Slide `[M, 4]` lines toward their first cells; returns the lines and the rewards `[M]`."""
-    tiles = _packed_to_front(cells)
+def _slide_to_front(lines: NDArray[np.uint32]) -> tuple[NDArray[np.uint32], NDArray[np.int32]]:
+    """Slide `[M]` lines toward their first cells; returns the lines and the rewards `[M]`."""
+    tiles = _packed_to_front(lines).view(np.uint8).reshape(-1, 4)
     reward = np.zeros(len(tiles), dtype=np.int32)
     for first in range(3):
         # The gap that the second tile leaves prevents a second merge of the new tile.
@@ -183,17 +187,16 @@ def _slide_to_front(cells: NDArray[np.uint8]) -> tuple[NDArray[np.uint8], NDArra
         tiles[merges, first] += 1
         tiles[merges, first + 1] = 0
         reward[merges] += 1 << tiles[merges, first].astype(np.int32)
-    return _packed_to_front(tiles), reward
+    return _packed_to_front(tiles.view(_LINE)[:, 0]), reward
 
 
 def _line_tables() -> tuple[NDArray[np.uint32], NDArray[np.uint32], NDArray[np.int32]]:
     """For all 104,976 lines: slid to the front, slid to the back, merge reward."""
-    weights = _BASE ** np.arange(4)
-    cells = (np.arange(_BASE**4)[:, None] // weights % _BASE).astype(np.uint8)
-    slid, reward = _slide_to_front(cells)
-    front = slid.view(_LINE)[:, 0]
+    cells = np.ascontiguousarray(np.indices((_BASE,) * 4, dtype=np.uint8)[::-1].reshape(4, -1).T)
+    front, reward = _slide_to_front(cells.view(_LINE)[:, 0])
     # To slide to the back, reverse the line, slide it to the front and reverse it again by swapping bytes.
-    return front, front[cells @ weights[::-1]].byteswap(), reward
+    reversed_lines = np.arange(_BASE**4).reshape((_BASE,) * 4).T.ravel()
+    return front, front[reversed_lines].byteswap(), reward
 
 
 def _first_odd_row(boards: Any) -> tuple[str, int | None]:
