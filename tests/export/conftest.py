@@ -21,9 +21,9 @@ from torch.nn.functional import linear
 from torch.overrides import TorchFunctionMode
 
 ARCHITECTURES = [
-    {"kind": "cnn", "layers": 3, "channels": 24, "exponents": 16},
+    {"kind": "cnn", "layers": 2, "channels": 32, "exponents": 16},
     {"kind": "valid_cnn", "channels": [16, 24], "dense": [128], "exponents": 16},
-    {"kind": "pairs", "patterns": ["lines", "squares"], "features": 24, "dense": [512], "exponents": 16},
+    {"kind": "pairs", "patterns": ["lines", "squares"], "features": 12, "dense": [256], "exponents": 16},
 ]
 
 
@@ -129,7 +129,7 @@ def checkpoint(
 def boards() -> NDArray[np.uint8]:
     """`[M, 16]`: all boards of some games of random legal moves, with tiles spread over all exponents."""
     random = np.random.default_rng(5)
-    episodes = Episodes(seed=5, games=range(24))
+    episodes = Episodes(seed=5, games=range(12))
     seen = []
     while len(episodes.running):
         seen.append(episodes.boards)

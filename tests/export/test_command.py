@@ -78,8 +78,8 @@ def test_a_published_version_is_complete_and_its_card_true(
     assert (card["format"], card["name"], card["version"]) == (1, "small", 1)
     assert card["architecture"] == architecture
     weights = {
-        "cnn": 16 * 24 * 4 + 24 + 2 * (24 * 24 * 4 + 24) + 24 * 16 * 4 + 4,
-        "pairs": 2 * 6 * 16 * 16 * 24 + (8 + 9) * 24 * 512 + 512 + 512 * 4 + 4,
+        "cnn": 16 * 32 * 4 + 32 + 32 * 32 * 4 + 32 + 32 * 16 * 4 + 4,
+        "pairs": 2 * 6 * 16 * 16 * 12 + (8 + 9) * 12 * 256 + 256 + 256 * 4 + 4,
         "valid_cnn": 16 * 16 * 4 + 16 + 16 * 24 * 4 + 24 + 4 * 24 * 128 + 128 + 128 * 4 + 4,
     }
     assert card["weights"] == weights[architecture["kind"]]
@@ -98,6 +98,27 @@ def test_a_published_version_is_complete_and_its_card_true(
         content = (models / "small" / "1" / precision["file"]).read_bytes()
         assert precision["sha256"] == hashlib.sha256(content).hexdigest()
     assert card["strength"] is None
+
+
+@pytest.mark.parametrize("file", ["model.onnx", "model.int8.onnx"])
+def test_a_bare_onnxruntime_plays_legal_moves_with_the_published_file(
+    models: Path, boards: NDArray[np.uint8], file: str
+) -> None:
+    session = onnxruntime.InferenceSession(str(models / "small/1" / file), providers=["CPUExecutionProvider"])
+    (moves,) = session.run(["move"], {"boards": boards[:100]})
+    assert legal_moves(boards[:100])[np.arange(100), moves].all()
+
+
+def test_a_float16_graph_for_gpus_is_checked_and_published_when_asked_for(
+    checkpoint: Path, boards_file: Path, tmp_path: Path
+) -> None:
+    more = ["--boards", str(boards_file), "--precisions", "fp32,fp16", "--symmetries", "1"]
+    assert main(arguments(checkpoint, tmp_path, *more)) == 0
+    card = read_card(tmp_path)
+    assert list(card["precisions"]) == ["fp32", "fp16"]
+    assert card["precisions"]["fp16"]["agreement"] > 0.99
+    sizes = [(tmp_path / "small/1" / file).stat().st_size for file in ("model.onnx", "model.fp16.onnx")]
+    assert sizes[1] < 0.8 * sizes[0]
 
 
 @of_one_kind
@@ -137,15 +158,6 @@ def test_a_published_file_says_by_itself_what_it_is(models: Path) -> None:
     assert found == METADATA | {"octofold.checkpoint_sha256": read_card(models)["checkpoint_sha256"]}
 
 
-@pytest.mark.parametrize("file", ["model.onnx", "model.int8.onnx"])
-def test_a_bare_onnxruntime_plays_legal_moves_with_the_published_file(
-    models: Path, boards: NDArray[np.uint8], file: str
-) -> None:
-    session = onnxruntime.InferenceSession(str(models / "small/1" / file), providers=["CPUExecutionProvider"])
-    (moves,) = session.run(["move"], {"boards": boards[:100]})
-    assert legal_moves(boards[:100])[np.arange(100), moves].all()
-
-
 @of_one_kind
 def test_triton_is_told_the_names_and_types_of_the_graph(models: Path) -> None:
     config = (models / "small/config.pbtxt").read_text()
@@ -170,18 +182,6 @@ def test_the_card_reads_well_for_people(models: Path) -> None:
     assert "fp32 answers as the trained network does on 1,024 boards in a batch and on 16 one by one" in text
     assert re.search(r"\| random boards \| [\d,]+ \| 9\d\.\d\d% \|", text)
     assert "Not measured yet." in text
-
-
-def test_a_float16_graph_for_gpus_is_checked_and_published_when_asked_for(
-    checkpoint: Path, boards_file: Path, tmp_path: Path
-) -> None:
-    more = ["--boards", str(boards_file), "--precisions", "fp32,fp16", "--symmetries", "1"]
-    assert main(arguments(checkpoint, tmp_path, *more)) == 0
-    card = read_card(tmp_path)
-    assert list(card["precisions"]) == ["fp32", "fp16"]
-    assert card["precisions"]["fp16"]["agreement"] > 0.99
-    sizes = [(tmp_path / "small/1" / file).stat().st_size for file in ("model.onnx", "model.fp16.onnx")]
-    assert sizes[1] < 0.8 * sizes[0]
 
 
 @of_one_kind

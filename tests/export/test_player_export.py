@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -15,10 +15,13 @@ import torch
 from numpy.typing import NDArray
 from octofold_client import Client
 from octofold_client.evaluation.summary import GameSummary, Summary
+from octofold_export import player_export
+from octofold_export.checks.recording import Report, play_boards
 from octofold_export.checks.sense import find_judge, read_judge
 from octofold_export.cli import main
 from octofold_export.errors import ExportError
 from octofold_game.contract.model import PLAYER_CARD_FORMAT, read_card
+from octofold_game.player import Player
 from octofold_players.endgame.formation import SIX
 from octofold_players.endgame.solver import solve
 from octofold_players.endgame.tables import save_table
@@ -73,6 +76,22 @@ class Search:
         n = len(boards)
         return Found(moves(boards, self.order), None, np.ones(n, np.uint8), np.ones(n, np.int64))
 """
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _same_games() -> Iterator[None]:
+    """Every export checks its player on boards of the same games of another one, which need not be played
+    again."""
+    played: dict[tuple[int, ...], NDArray[np.uint8]] = {}
+
+    def play_once(player: Player, count: int, largest: int, seed: int, report: Report) -> NDArray[np.uint8]:
+        if (count, largest, seed) not in played:
+            played[count, largest, seed] = play_boards(player, count, largest, seed, report)
+        return played[count, largest, seed]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(player_export, "play_boards", play_once)
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -240,25 +259,25 @@ def test_neither_torch_nor_onnx_is_needed(tmp_path: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def network(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A checkpoint with a policy and a value, and in models/ the version of it that export publishes."""
+def network(boards_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A checkpoint with a policy and a value; in models/ its version `net`, and a player that asks it."""
     folder = tmp_path_factory.mktemp("network")
     architecture = {"kind": "residual", "channels": 4, "blocks": 1, "head_blocks": 1, "head_width": 8}
     torch.manual_seed(10)  # its values are positive, as rollouts need them
     save(folder / "checkpoint", build(architecture), architecture, {})
     flags = ["--name", "net", "--models", str(folder / "models"), "--precisions", "fp32", "--symmetries", "1"]
-    assert main(["--checkpoint", str(folder / "checkpoint"), *flags]) == 0
+    assert main(["--checkpoint", str(folder / "checkpoint"), *flags, "--boards", str(boards_file)]) == 0
+    assert published(folder / "models", f"lazyzero:{folder}/models/net/1,rollouts=8") == 0
     return folder
 
 
 def test_a_player_that_asks_a_network_names_it_by_its_digest(
     network: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    models = shutil.copytree(network / "models", tmp_path / "models")
-    assert published(models, f"lazyzero:{models}/net/1,rollouts=20") == 0
+    models = network / "models"
     card = read_card(models / "mine" / "1")
     assert card.player is not None
-    assert card.player.options == {"rollouts": 20}
+    assert card.player.options == {"rollouts": 8}
     assert (card.value_unit, card.largest_exponent) == ("rollouts", 17)
     digest = hashlib.sha256((models / "net" / "1" / "card.json").read_bytes()).hexdigest()
     named = card.player.versions["network"]
@@ -273,14 +292,13 @@ def test_a_player_that_asks_a_network_names_it_by_its_digest(
 
 
 def test_a_served_network_finds_what_the_player_finds_in_this_process(
-    network: Path, tmp_path: Path, boards: NDArray[np.uint8]
+    network: Path, boards: NDArray[np.uint8]
 ) -> None:
     """Exactly what that of the published network finds, and the moves of the checkpoint."""
-    models = shutil.copytree(network / "models", tmp_path / "models")
-    assert published(models, f"lazyzero:{models}/net/1,rollouts=20") == 0
+    models = network / "models"
     boards = boards[:: len(boards) // 40][:40]
-    expected = LazyZeroPlayer(models / "net" / "1", rollouts=20).action_values(boards)
-    trained = LazyZeroPlayer(network / "checkpoint", rollouts=20)
+    expected = LazyZeroPlayer(models / "net" / "1", rollouts=8).action_values(boards)
+    trained = LazyZeroPlayer(network / "checkpoint", rollouts=8)
     with (
         served(models, "--players", "lazyzero") as server,
         Client(server.target, model="mine") as client,
@@ -292,4 +310,4 @@ def test_a_served_network_finds_what_the_player_finds_in_this_process(
             assert found.moves.tolist() == trained.next_moves(boards[rows]).tolist()
         longer = client.next_move(boards[5], search_seconds=0.5).values
         assert longer is not None
-        assert longer[np.isfinite(longer)].sum() > 20
+        assert longer[np.isfinite(longer)].sum() > 8

@@ -87,12 +87,12 @@ class PolicyAndValue(nn.Module):
 class TokenTransformer(nn.Module):
     """A transformer over the 16 cells, which it reads as integers."""
 
-    def __init__(self, width: int = 32) -> None:
+    def __init__(self, width: int = 32, layers: int = 2) -> None:
         super().__init__()
         self.cell = nn.Embedding(16, width)
         self.place = nn.Parameter(torch.randn(16, width))
         layer = nn.TransformerEncoderLayer(width, 4, 2 * width, dropout=0, batch_first=True)
-        self.encoder = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
+        self.encoder = nn.TransformerEncoder(layer, layers, enable_nested_tensor=False)
         self.out = nn.Linear(16 * width, 4)
 
     def forward(self, exponents: Tensor) -> Tensor:

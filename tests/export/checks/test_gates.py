@@ -29,6 +29,7 @@ from octofold_export.sources.checkpoint import one_hot_description
 from octofold_export.sources.torch_network import TorchNetwork
 from octofold_game.contract.model import Rule
 from octofold_training.networks.build import build
+from support.one_kind import of_one_kind
 from torch import nn
 
 
@@ -36,6 +37,12 @@ from torch import nn
 def other(architecture: dict[str, Any]) -> FoldableNetwork:
     torch.manual_seed(4)
     return foldable(build(architecture))
+
+
+@pytest.fixture(scope="module")
+def checked(boards: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """A part of the boards that an export checks."""
+    return sample(boards, 15)[::3]
 
 
 PLAYERS = [("vote", 8), ("mean", 8), ("vote", 4), ("mean", 2), ("vote", 1)]
@@ -51,11 +58,11 @@ def decided(reference: Reference) -> NDArray[np.bool_]:
     return reference.margins > reference.undecided
 
 
+@of_one_kind
 @pytest.mark.parametrize(("rule", "symmetries"), PLAYERS)
 def test_a_faithful_graph_passes(
-    module: nn.Module, network: FoldableNetwork, boards: NDArray[np.uint8], rule: Rule, symmetries: int
+    module: nn.Module, network: FoldableNetwork, checked: NDArray[np.uint8], rule: Rule, symmetries: int
 ) -> None:
-    checked = sample(boards, 15)
     reference = reference_of(module, checked, rule, symmetries)
     graph = FoldedGraph(fold(PolicyHead(float_form(network)), rule, symmetries))
     check_parity(graph, reference)
@@ -75,11 +82,11 @@ class InSteps:
         return graph.add("Mul", [graph.add("Round", [exact], "whole_steps"), step], "in_steps")
 
 
+@of_one_kind
 def test_moves_that_a_reduced_precision_makes_equal_may_turn(
-    module: nn.Module, network: FoldableNetwork, boards: NDArray[np.uint8]
+    module: nn.Module, network: FoldableNetwork, checked: NDArray[np.uint8]
 ) -> None:
     """Of two equal moves, one is taken by its place in the order, which does not turn with the board."""
-    checked = sample(boards, 15)
     reference = reference_of(module, checked, "vote", 8)
     graph = FoldedGraph(fold(PolicyHead(InSteps(float_form(network))), "vote", 8))
     with pytest.raises(GateError, match="differ"):
@@ -109,34 +116,35 @@ def test_answers_that_are_no_numbers_are_caught_at_every_stage() -> None:
         agreement_by_stage(graph, graph, {"late": late})
 
 
+@of_one_kind
 def test_parity_catches_a_graph_of_other_weights(
-    module: nn.Module, other: FoldableNetwork, boards: NDArray[np.uint8]
+    module: nn.Module, other: FoldableNetwork, checked: NDArray[np.uint8]
 ) -> None:
-    checked = sample(boards, 15)
     reference = reference_of(module, checked, "vote", 8)
     with pytest.raises(GateError, match=r"parity at batch 1: probabilities differ on 1\d of 16 boards"):
         check_parity(FoldedGraph(fold(PolicyHead(float_form(other)), "vote", 8)), reference)
 
 
+@of_one_kind
 def test_parity_catches_the_wrong_decision_rule(
-    module: nn.Module, network: FoldableNetwork, boards: NDArray[np.uint8]
+    module: nn.Module, network: FoldableNetwork, checked: NDArray[np.uint8]
 ) -> None:
-    checked = sample(boards, 15)
     reference = reference_of(module, checked, "mean", 8)
     with pytest.raises(GateError, match="moves differ"):
         check_parity(FoldedGraph(fold(PolicyHead(float_form(network)), "vote", 8)), reference)
 
 
+@of_one_kind
 def test_equivariance_catches_a_player_that_sees_only_one_view(
-    module: nn.Module, network: FoldableNetwork, boards: NDArray[np.uint8]
+    module: nn.Module, network: FoldableNetwork, checked: NDArray[np.uint8]
 ) -> None:
-    checked = sample(boards, 15)
     reference = reference_of(module, checked, "vote", 1)
     graph = FoldedGraph(fold(PolicyHead(float_form(network)), "vote", 1))
     with pytest.raises(GateError, match="equivariance under symmetry 1: probabilities differ"):
         check_equivariance(graph, reference)
 
 
+@of_one_kind
 def test_agreement_is_the_share_of_equal_moves_and_99_percent_are_needed(
     network: FoldableNetwork, boards: NDArray[np.uint8]
 ) -> None:

@@ -48,12 +48,18 @@ class ByTheBook:
 
 def described(kind: AnswerKind, divide_by: float = 1.0, **answers: Any) -> Description:
     reads = Reads(kind="exponents", layout="flat", divide_by=divide_by)
-    return Description(reads=reads, answers=Answers(kind=kind, **answers), largest_exponent=15)
+    return Description(reads=reads, answers=Answers(kind=kind, **answers), largest_exponent=8)
 
 
 def good_policy(boards: NDArray[np.uint8]) -> NDArray[np.float64]:
     """Stands for a network that has learned a lot."""
     return HeuristicExpectimaxPlayer(depth=1).action_values(boards)
+
+
+def early(lessons: Lessons) -> NDArray[np.uint8]:
+    """Boards of games that end with the tile 256, so that they are short."""
+    boards: NDArray[np.uint8] = lessons.boards[lessons.boards.max(axis=1) <= 8][:1_000]
+    return boards
 
 
 def only(evaluate: Evaluate) -> Reread:
@@ -71,7 +77,7 @@ def test_a_wrong_order_of_the_actions_is_told_by_the_games_that_it_loses(
 ) -> None:
     judge = ByTheBook(lessons)
     columns = [ACTIONS.index(action) for action in actions]
-    boards = lessons.boards[:1_000]
+    boards = early(lessons)
 
     def evaluate(asked: NDArray[np.uint8]) -> NDArray[np.float64]:
         return good_policy(asked)[:, columns]
@@ -100,7 +106,7 @@ def test_cells_that_are_read_in_another_unit_are_told_with_the_flags_of_the_righ
 
         return evaluate
 
-    judge, boards = ByTheBook(lessons), lessons.boards[:1_000]
+    judge, boards = ByTheBook(lessons), early(lessons)
     assert compare_readings(trained, reread, boards, judge).problem is None
     for reads in (Reads(kind="tiles", layout="flat"), Reads(kind="exponents", layout="flat", divide_by=0.5)):
         wrong = compare_readings(replace(trained, reads=reads), reread, boards, judge)
@@ -116,7 +122,7 @@ def test_a_network_that_has_learned_nothing_gets_a_warning_and_is_not_called_mis
     def evaluate(asked: NDArray[np.uint8]) -> NDArray[np.float64]:
         return np.eye(16)[asked].reshape(len(asked), -1) @ weights
 
-    boards = lessons.boards[:1_000]
+    boards = early(lessons)
     evidence = compare_readings(described("policy_logits"), only(evaluate), boards, ByTheBook(lessons))
     assert evidence.problem is None
     warning = (
@@ -145,10 +151,8 @@ def test_a_network_that_scores_well_gets_no_warning_though_it_seldom_agrees(less
 def test_values_of_the_opposite_sign_are_found_out(lessons: Lessons) -> None:
     judge, value = find_judge(Path("nowhere")), linear_value(lessons)
     description = described("afterstate_value", scale=1000.0)
-    assert compare_readings(description, only(value), lessons.boards[:1_000], judge).problem is None
-    evidence = compare_readings(
-        description, only(lambda boards: -value(boards)), lessons.boards[:1_000], judge
-    )
+    assert compare_readings(description, only(value), early(lessons), judge).problem is None
+    evidence = compare_readings(description, only(lambda boards: -value(boards)), early(lessons), judge)
     assert evidence.problem is not None
     assert evidence.problem.startswith("with small values as good ones it scores")
 

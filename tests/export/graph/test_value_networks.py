@@ -19,6 +19,7 @@ from octofold_game.contract.model import Rule
 from octofold_game.rules import legal_moves, slide
 from octofold_game.symmetries import CELLS
 from octofold_training import checkpoints
+from support.one_kind import of_one_kind
 from torch import nn
 
 FINISHED = np.array([[1, 2, 1, 2, 2, 1, 2, 1] * 2], np.uint8)
@@ -54,7 +55,7 @@ def test_the_graph_answers_as_a_naive_player_does_at_any_batch_size(
     value_module: nn.Module, boards: NDArray[np.uint8], rule: Rule, symmetries: int
 ) -> None:
     graph = folded(value_module, rule, symmetries)
-    asked = boards[:64]
+    asked = boards[:24]
     answers = graph.answer(asked)
     alone = graph.answer(asked, batch=1)
     assert (alone.move == answers.move).all()
@@ -70,7 +71,7 @@ def test_the_graph_answers_as_a_naive_player_does_at_any_batch_size(
             clear += 1
             assert answers.votes[at].tolist() == votes.tolist()
             assert answers.move[at] == best.argmax()
-    assert clear > 50
+    assert clear > 18
 
 
 def test_turning_the_board_turns_the_answer_and_a_finished_game_gets_none(
@@ -105,6 +106,7 @@ def test_in_8_bits_nearly_all_moves_stay_as_they_are(
     assert (exact.legal == rounded.legal).all()
 
 
+@of_one_kind
 def test_a_value_network_is_published(
     value_module: nn.Module, value_architecture: dict[str, Any], boards_file: Path, tmp_path: Path
 ) -> None:

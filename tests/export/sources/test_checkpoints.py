@@ -1,6 +1,8 @@
 """Checkpoints of the kinds without a hand-made form: exported with all checks, legal, played by a service."""
 
 import json
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -37,25 +39,34 @@ SMALL: dict[str, dict[str, Any]] = {
 }
 
 
-def publish(folder: Path, models: Path, name: str, *flags: str) -> Path:
-    torch.manual_seed(3)
-    network = build(SMALL[name])
-    checkpoints.save(folder, network, SMALL[name], {})
-    # Hardly trained networks change their minds for nothing, so 8 bits may fail; only fp32 is looked at.
-    arguments = ["--checkpoint", str(folder), "--name", name, "--models", str(models), "--precisions", "fp32"]
-    assert main([*arguments, *flags]) == 0
-    return models / name / "1"
+Publish = Callable[[str], tuple[Path, Path]]
+
+
+@pytest.fixture(scope="module")
+def publish(boards_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Publish:
+    """A function that publishes a kind once; it returns the folders of its checkpoint and its version."""
+    folder = tmp_path_factory.mktemp("kinds")
+
+    @cache
+    def published(name: str) -> tuple[Path, Path]:
+        torch.manual_seed(3)
+        checkpoint, models = folder / name, folder / "models"
+        checkpoints.save(checkpoint, build(SMALL[name]), SMALL[name], {})
+        # Hardly trained networks change their minds for nothing, so 8 bits may fail; only fp32 is looked at.
+        flags = ["--precisions", "fp32", "--boards", str(boards_file), "--symmetries", "1"]
+        assert main(["--checkpoint", str(checkpoint), "--name", name, "--models", str(models), *flags]) == 0
+        return checkpoint, models / name / "1"
+
+    return published
 
 
 @pytest.mark.parametrize("name", SMALL)
 def test_a_graph_makes_the_move_that_the_network_prefers(
-    tmp_path: Path, boards_file: Path, boards: NDArray[np.uint8], name: str
+    publish: Publish, boards: NDArray[np.uint8], name: str
 ) -> None:
-    version = publish(
-        tmp_path / "checkpoint", tmp_path, name, "--boards", str(boards_file), "--symmetries", "1"
-    )
+    checkpoint, version = publish(name)
     card = json.loads((version / "card.json").read_text())
-    network = checkpoints.load(tmp_path / "checkpoint").network
+    network = checkpoints.load(checkpoint).network
     interface = interface_of(network)
     assert card["weights"] == sum(weights.numel() for weights in network.parameters())
     assert card["architecture"].items() >= SMALL[name].items()
@@ -75,11 +86,11 @@ def test_a_graph_makes_the_move_that_the_network_prefers(
     assert np.array_equal(moves[certain], expected[certain])
 
 
-def test_published_kinds_play_full_games_through_the_service(tmp_path: Path, boards_file: Path) -> None:
-    for name in ("symmetric", "conv", "residual"):
-        publish(tmp_path / name, tmp_path / "models", name, "--boards", str(boards_file), "--symmetries", "1")
-    with served(tmp_path / "models") as server, Client(server.target) as client:
-        for name in ("symmetric", "conv", "residual"):
+def test_published_kinds_play_full_games_through_the_service(publish: Publish) -> None:
+    kinds = ("symmetric", "conv", "residual")
+    *_, (_, version) = map(publish, kinds)
+    with served(version.parents[1]) as server, Client(server.target) as client:
+        for name in kinds:
             episodes = Episodes(seed=1, games=range(2), largest_exponent=15)
             finished = []
             while len(episodes.running):

@@ -140,15 +140,26 @@ def test_torchscript_is_published(place: Path, lessons: Lessons, lessons_file: P
     assert check_published(place, lessons)["architecture"]["kind"] == "TorchScript"
 
 
-@pytest.mark.parametrize("dynamic", [True, False], ids=["free batch", "fixed batch"])
+class Nested(Linear):
+    """Answers in a dictionary within a tuple."""
+
+    def forward(self, cells: Tensor) -> Any:
+        return {"more": (cells.sum(dim=1),), "moves": self.out(cells)}, cells.mean(dim=1)
+
+
+@pytest.mark.parametrize(
+    ("module", "dynamic"),
+    [(Linear, True), (Nested, False)],
+    ids=["free batch", "fixed batch, nested answers"],
+)
 def test_an_exported_program_is_published(
-    dynamic: bool, place: Path, lessons: Lessons, lessons_file: Path
+    module: type[Linear], dynamic: bool, place: Path, lessons: Lessons, lessons_file: Path
 ) -> None:
     shapes = ({0: torch.export.Dim("boards")},) if dynamic else None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         program = torch.export.export(
-            Linear(linear_weights(lessons)), (torch.zeros(3, 256),), dynamic_shapes=shapes
+            module(linear_weights(lessons)), (torch.zeros(3, 256),), dynamic_shapes=shapes
         )
         torch.export.save(program, place / "linear.pt2")
     (place / "linear.toml").write_text(
@@ -160,23 +171,6 @@ def test_an_exported_program_is_published(
     assert card["architecture"]["kind"] == "exported program"
     assert card["description"]["largest_exponent"] == 14
     assert card["description"]["answers"]["output"] == "linear"
-
-
-class Nested(Linear):
-    """Answers in a dictionary within a tuple."""
-
-    def forward(self, cells: Tensor) -> Any:
-        return {"more": (cells.sum(dim=1),), "moves": self.out(cells)}, cells.mean(dim=1)
-
-
-def test_an_exported_program_may_nest_its_answers(place: Path, lessons: Lessons, lessons_file: Path) -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        program = torch.export.export(Nested(linear_weights(lessons)), (torch.zeros(3, 256),))
-        torch.export.save(program, place / "nested.pt2")
-    described = ["--answer", "policy_logits", "--output", "linear", "--layout", "flat"]
-    assert publish(lessons_file, "--exported-program", "nested.pt2", *described) == 0
-    check_published(place, lessons)
 
 
 class Uneven(Linear):
