@@ -55,11 +55,6 @@ def test_a_network_that_gains_by_eight_views_is_asked_about_all() -> None:
     assert way == EIGHT_VOTE
 
 
-def test_of_ways_that_play_equally_well_the_fewest_views_are_taken() -> None:
-    way, _ = choose_way([(ONE, Good), (EIGHT_VOTE, Good)], 7, lambda _: None, most_seconds=10)
-    assert way == ONE
-
-
 @pytest.mark.parametrize("seconds", [0.0, -1.0])
 def test_without_time_for_a_game_the_board_itself_is_the_only_view(seconds: float) -> None:
     way, alternatives = choose_way([(ONE, Good), (EIGHT_VOTE, Good)], 11, lambda _: None, seconds)
@@ -80,12 +75,19 @@ class Slow:
 
 
 def slowly(
-    *players: tuple[Way, Callable[[], Mover]], seconds: float
+    *players: tuple[Way, Callable[[], Mover]], seconds: float, largest_exponent: int = 11
 ) -> tuple[Way, Alternatives | None, list[str]]:
     lines: list[str] = []
     slow = [(way, lambda make=make: Slow(make())) for way, make in players]
-    choice = choose_way(slow, 11, lines.append, seconds, clock=lambda: Slow.seconds)
+    choice = choose_way(slow, largest_exponent, lines.append, seconds, clock=lambda: Slow.seconds)
     return *choice, lines
+
+
+def test_of_ways_that_play_equally_well_the_fewest_views_are_taken() -> None:
+    way, alternatives, _ = slowly((ONE, Good), (EIGHT_VOTE, Good), seconds=600, largest_exponent=7)
+    assert way == ONE
+    assert alternatives is not None
+    assert alternatives.moves is None  # the games were over
 
 
 def test_if_no_game_is_over_in_time_the_moves_that_all_have_made_decide() -> None:

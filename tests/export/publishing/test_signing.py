@@ -40,7 +40,7 @@ def published(
     secret.write_text(f"{PASSWORD}\n")
     arguments = ["--checkpoint", str(checkpoint), "--name", "small", "--models", str(folder)]
     arguments += ["--sign", str(keys.private), "--sign-password-file", str(secret), "--precisions", "fp32"]
-    assert main([*arguments, "--boards", str(boards_file)]) == 0
+    assert main([*arguments, "--boards", str(boards_file), "--symmetries", "2"]) == 0
     return folder
 
 

@@ -84,7 +84,7 @@ def test_a_share_of_the_ended_games_restarts_from_a_stage_that_was_reached(
 
 
 def test_stages_that_few_games_reach_come_as_often_as_the_others(teacher: NTupleNetwork) -> None:
-    pool = PositionPool(batch_size=512, slices=1, seed=3, stage_restarts=(1.0, 1.0))
+    pool = PositionPool(batch_size=256, slices=1, seed=3, stage_restarts=(1.0, 1.0))
     pool.warm_up(teacher)
     state = pool.state()
     state["archived"][:] = 0
@@ -94,7 +94,7 @@ def test_stages_that_few_games_reach_come_as_often_as_the_others(teacher: NTuple
     state["archived"][stages(pack(LATE))[0]] = 1
     pool.restore(state)
     pool.boards[:] = pack(NEARLY_OVER)[0]
-    moves = np.full(512, 3, np.int8)
+    moves = np.full(256, 3, np.int8)
     ended = pool.advance(moves, moves)
     assert (pool.boards[ended] == pack(LATE)[0]).mean() == pytest.approx(0.5, abs=0.15)
 

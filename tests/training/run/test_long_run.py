@@ -114,7 +114,6 @@ def trained(trained_once: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(trained_once, tmp_path / "trained"))
 
 
-@pytest.mark.usefixtures("curves")
 def test_a_run_goes_on_where_it_stopped(trainer: Trainer, tmp_path: Path) -> None:
     run = trainer.train(tmp_path, positions=320.0)
     resumed = trainer.make(positions=320.0)
@@ -123,11 +122,16 @@ def test_a_run_goes_on_where_it_stopped(trainer: Trainer, tmp_path: Path) -> Non
     _assert_same(resumed.state(), run.state())
     history = [json.loads(line) for line in (tmp_path / "run" / "history.jsonl").read_text().splitlines()]
     assert history[-1]["positions"] == run.positions
-    assert (tmp_path / "run" / "curves.png").read_bytes().startswith(b"\x89PNG")
     saved = checkpoints.load(tmp_path / "net")
     assert saved.training["positions"] == run.positions
     _assert_same(saved.network.state_dict(), run.averaged.module.state_dict())
     assert resumed.learn().positions > run.positions
+
+
+@pytest.mark.usefixtures("curves")
+def test_a_run_draws_its_curves(student: Trainer, tmp_path: Path) -> None:
+    student.train(tmp_path, positions=64.0)
+    assert (tmp_path / "run" / "curves.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_a_run_that_goes_on_leaves_the_checkpoint_of_another_run_alone(
