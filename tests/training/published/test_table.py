@@ -149,7 +149,7 @@ def whole(moves: ShuffledMoves, tmp_path_factory: pytest.TempPathFactory) -> tup
     """A table that nothing stopped, the shares of the work that it told of, and its folder."""
     shares: list[float] = []
     folder = tmp_path_factory.mktemp("whole")
-    table = table_of(moves, folder, TINY[:1], lambda _, share: shares.append(share))
+    table = table_of(moves, folder, TINY[:1], lambda _, share: shares.append(share), games=1)
     table.run()
     return table, shares, folder
 
@@ -162,7 +162,7 @@ def test_every_network_learns_from_the_same_positions_in_stages_and_plays(
     assert shares == sorted(shares)
     assert shares[-1] == pytest.approx(1.0)
     found = [(each.positions, each.views, each.games) for each in results]
-    assert found == [(stage, views, 2) for stage in (1000, 2000, 4000, 8000) for views in (8, 1)]
+    assert found == [(stage, views, 1) for stage in (1000, 2000, 4000, 8000) for views in (8, 1)]
     assert all(0 < each.accuracy < 1 and sum(each.largest) == pytest.approx(1, abs=1e-3) for each in results)
 
     report = write_report(results, folder)
@@ -234,10 +234,10 @@ def test_whatever_stops_the_work_it_goes_on_and_comes_to_the_same(
 
     for _ in range(4):
         with pytest.raises(KeyboardInterrupt):
-            table_of(moves, tmp_path, TINY[:1], interrupt).run()
+            table_of(moves, tmp_path, TINY[:1], interrupt, games=1).run()
     with pytest.raises(OutOfTime):
-        table_of(moves, tmp_path, TINY[:1]).run(minutes=0.0)
-    parts = table_of(moves, tmp_path, TINY[:1], interrupt)
+        table_of(moves, tmp_path, TINY[:1], games=1).run(minutes=0.0)
+    parts = table_of(moves, tmp_path, TINY[:1], interrupt, games=1)
     parts.run()
     for mine, theirs in zip(parts.results(), whole[0].results(), strict=True):
         assert (mine.average, mine.positions, mine.views) == (theirs.average, theirs.positions, theirs.views)
