@@ -9,6 +9,7 @@ every move.
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 from pathlib import Path
 
@@ -32,26 +33,17 @@ def main() -> None:
     if checkpoint.architecture.get("form") != "dropout":
         parser.error(f"the network of {options.checkpoint} has no dropout")
     torch.manual_seed(1)
-    figures = {}
+    figures, rows = {}, []
     for active in (False, True):
         player = NetworkPlayer(checkpoint.network.train(active), checkpoint.architecture)
         games = [game for game in play(player, 1, range(options.games)) if game is not None]
         scores = [game.score for game in games]
+        average = sum(scores) / len(scores)
+        low, high = average_interval(scores) or (math.nan, math.nan)
+        reaches = sum(game.largest_tile >= 512 for game in games) / len(games)
         name = "active" if active else "off"
-        figures[name] = {
-            "average": sum(scores) / len(scores),
-            "interval": average_interval(scores),
-            "reaches_512": sum(game.largest_tile >= 512 for game in games) / len(games),
-        }
-    rows = [
-        (
-            name,
-            f"{each['average']:,.0f}",
-            "{:,.0f} to {:,.0f}".format(*each["interval"]),
-            f"{each['reaches_512']:.1%}",
-        )
-        for name, each in figures.items()
-    ]
+        figures[name] = {"average": average, "interval": (low, high), "reaches_512": reaches}
+        rows.append((name, f"{average:,.0f}", f"{low:,.0f} to {high:,.0f}", f"{reaches:.1%}"))
     columns = ("dropout", "average", "95% interval", "reaches 512")
     report(
         "dropout in play", columns, rows, checkpoint=str(options.checkpoint), games=options.games, **figures

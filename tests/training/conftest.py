@@ -13,7 +13,7 @@ from octofold_training import checkpoints
 from octofold_training.checkpoints import Checkpoint
 from octofold_training.learners.ntuple_td import NTupleLearner, NTupleOptions
 from octofold_training.networks.build import build
-from octofold_training.run import long_run
+from octofold_training.run import loop
 from octofold_training.run.curves import draw_curves
 
 ARCHITECTURE = {"kind": "cnn", "layers": 2, "channels": 16, "exponents": 16}
@@ -31,14 +31,14 @@ def _one_thread() -> None:
 def _no_curves() -> Iterator[None]:
     """Drawing takes as long as hundreds of updates, and every run draws whenever it saves."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(long_run, "draw_curves", lambda *_: None)
+        patch.setattr(loop, "draw_curves", lambda *_: None)
         yield
 
 
 @pytest.fixture
 def curves(monkeypatch: pytest.MonkeyPatch) -> None:
     """The runs of this test draw their curves."""
-    monkeypatch.setattr(long_run, "draw_curves", draw_curves)
+    monkeypatch.setattr(loop, "draw_curves", draw_curves)
 
 
 @pytest.fixture(scope="session")

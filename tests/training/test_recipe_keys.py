@@ -8,7 +8,7 @@ import pytest
 from octofold_training.recipe_keys import OPTIONS, with_keys
 from octofold_training.recipes import TABLES
 from octofold_training.run.curves import Curves
-from octofold_training.run.long_run import train
+from octofold_training.run.loop import train
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = DOCS / "training.md"

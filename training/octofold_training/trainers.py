@@ -32,7 +32,7 @@ from octofold_training.published.comparison import write_report
 from octofold_training.published.rows import ROWS
 from octofold_training.published.table import OutOfTime, Table, TableOptions
 from octofold_training.recipes import Recipe, RecipeError, read_recipe
-from octofold_training.run import long_run
+from octofold_training.run import loop
 from octofold_training.run.curves import Curves
 from octofold_training.run.folders import alone_in
 from octofold_training.run.processes import ONE_PROCESS, Processes, joined_processes, require_one_process
@@ -151,7 +151,7 @@ def _train_together(
         with processes.agreed():
             run = run_of(processes)
         if processes.rank:
-            long_run.follow(run, flags.state, flags.minutes, processes)
+            loop.follow(run, flags.state, flags.minutes, processes)
             return
         last = _learn(run, flags, curves, processes)
     _summarize(run, flags, last)  # its games are not shared, so Ctrl-C need not wait for the others
@@ -181,7 +181,7 @@ def _learn(
                 text += f"  {estimates.latest}"
             line.show(text, run.done / run.goal, forecast.left(run.seconds, run.done, run.goal))
 
-        long_run.train(
+        loop.train(
             run,
             flags.state,
             flags.checkpoint,

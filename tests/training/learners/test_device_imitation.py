@@ -11,7 +11,7 @@ from octofold_training import checkpoints, cli
 from octofold_training.errors import TrainingError
 from octofold_training.games.tensor_teacher import TensorTeacher
 from octofold_training.learners.device_imitation import DeviceImitation, DeviceImitationOptions
-from octofold_training.run.long_run import resume, save_state
+from octofold_training.run.loop import resume, save_state
 
 SMALL = {"kind": "mlp", "dense": [64], "exponents": 16}
 OPTIONS = DeviceImitationOptions(

@@ -16,7 +16,7 @@ from octofold_training.checkpoints import Checkpoint, CheckpointError
 from octofold_training.errors import TrainingError
 from octofold_training.learners.distil import CURVES, Distillation, DistilOptions
 from octofold_training.networks.build import build
-from octofold_training.run.long_run import resume, save_state, train
+from octofold_training.run.loop import resume, save_state, train
 from torch import nn
 
 ARCHITECTURE = {"kind": "cnn", "layers": 2, "channels": 16, "exponents": 16}

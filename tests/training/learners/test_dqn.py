@@ -12,7 +12,7 @@ from octofold_training.games.environment import MoveTable, count_rewards
 from octofold_training.learners import dqn
 from octofold_training.learners.dqn import DQN, DQNOptions, ReplayBuffer
 from octofold_training.networks.build import build
-from octofold_training.run.long_run import resume, save_state, train
+from octofold_training.run.loop import resume, save_state, train
 
 SIMPLE = {"kind": "q_network", "form": "simple", "value_scale": 20}
 TODAY: dict[str, Any] = {

@@ -21,7 +21,7 @@ from octofold_training.errors import TrainingError
 from octofold_training.learners import imitation
 from octofold_training.learners.imitation import Imitation, ImitationOptions
 from octofold_training.networks.build import build
-from octofold_training.run.long_run import resume, save_state, train
+from octofold_training.run.loop import resume, save_state, train
 from octofold_training.run.processes import ONE_PROCESS, Processes
 from support.training import Exchange, ThreadOfMany, finished, octofold_train
 from support.waiting import wait_for

@@ -19,7 +19,7 @@ from octofold_training.learners.lazyzero import GameReplay, LazyZero, LazyZeroOp
 from octofold_training.networks.build import build
 from octofold_training.networks.interfaces import BoardEncoder
 from octofold_training.networks.matrix_form import MatrixForm
-from octofold_training.run.long_run import resume, save_state, train
+from octofold_training.run.loop import resume, save_state, train
 
 RESIDUAL = {"kind": "residual", "channels": 4, "blocks": 1, "head_blocks": 1, "head_width": 16}
 SMALL: dict[str, Any] = {

@@ -9,7 +9,7 @@ from octofold_training.errors import TrainingError
 from octofold_training.learners.distil import CURVES, Distillation, DistilOptions
 from octofold_training.learners.muon import HiddenMuon
 from octofold_training.networks.build import build
-from octofold_training.run.long_run import resume, train
+from octofold_training.run.loop import resume, train
 from torch import nn
 
 ARCHITECTURE = {"kind": "cnn", "layers": 3, "channels": 24, "exponents": 16}

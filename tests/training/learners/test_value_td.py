@@ -20,7 +20,7 @@ from octofold_players.ntuple.network import NTupleNetwork
 from octofold_training import checkpoints, cli
 from octofold_training.errors import TrainingError
 from octofold_training.learners.value_td import ValueLearning, ValueOptions
-from octofold_training.run.long_run import resume, save_state
+from octofold_training.run.loop import resume, save_state
 from support.servers import served
 from torch import nn
 

@@ -20,7 +20,7 @@ from octofold_training.learners.distil import Distillation, DistilOptions
 from octofold_training.learners.pooled_run import PooledRun
 from octofold_training.learners.value_td import ValueLearning, ValueOptions
 from octofold_training.run.folders import alone_in
-from octofold_training.run.long_run import STATE, resume, save_state
+from octofold_training.run.loop import STATE, resume, save_state
 from octofold_training.run.processes import ONE_PROCESS, Processes
 from support.training import Exchange, ThreadOfMany, finished, octofold_train
 from torch import nn

@@ -49,6 +49,7 @@ from octofold_training.run.progress import notice
 from octofold_training.run.schedules import cooling
 
 _CURVES = Curves({"recent_average": "Average score of the games that it learns from"})
+SAVE_SECONDS = 300.0  # between saves: the tables are large
 _REMEMBERED = 1e-3  # share of the error sums that a new stage inherits: rates are kept, but change quickly
 
 
@@ -322,7 +323,6 @@ def train(
     folder: Path,
     report: Callable[[NTupleLearner, NTupleProgress], None],
     minutes: float = math.inf,
-    save_every_seconds: float = 300.0,
 ) -> NTupleLearner:
     """Learn from `options.moves` moves in all, resuming the run in `folder`; stop after `minutes`.
 
@@ -333,7 +333,7 @@ def train(
         TrainingError: another process is training in `folder`, or it holds another network.
     """
     with alone_in(folder):
-        return _train(options, folder, report, minutes, save_every_seconds)
+        return _train(options, folder, report, minutes)
 
 
 def _train(
@@ -341,7 +341,6 @@ def _train(
     folder: Path,
     report: Callable[[NTupleLearner, NTupleProgress], None],
     minutes: float,
-    save_every_seconds: float,
 ) -> NTupleLearner:
     resumed = (folder / "learner.json").exists()
     if not resumed and (folder / "values.npy").exists():
@@ -360,7 +359,7 @@ def _train(
             slice_moves = int(progress.moves / progress.seconds * min(10.0, max(left, 0.1)))
             report(learner, progress)
             history.append(progress)
-            if learner.seconds - saved > save_every_seconds:
+            if learner.seconds - saved > SAVE_SECONDS:
                 _save(learner, history, folder)
                 saved = learner.seconds
     except KeyboardInterrupt:

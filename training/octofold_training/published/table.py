@@ -38,7 +38,7 @@ from octofold_training.networks.encoding import fastest_type
 from octofold_training.networks.interfaces import BoardEncoder
 from octofold_training.published.results import Result, read_games, result_of
 from octofold_training.published.rows import ROWS, Row
-from octofold_training.run import long_run
+from octofold_training.run import loop
 
 FIRST_STAGE = 1_000_000  # positions; each further stage has twice as many
 _LEAST_STAGES = 4
@@ -185,7 +185,7 @@ class Table:
             raise OutOfTime
         state = self._folder / row.name / "run"
         unfinished = place.with_name(place.name + ".unfinished")
-        long_run.train(run, state, unfinished, imitation.CURVES, report, left)
+        loop.train(run, state, unfinished, imitation.CURVES, report, left)
         if not run.finished:
             raise OutOfTime
         if run.positions >= positions + run.options.batch_size:

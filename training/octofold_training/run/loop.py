@@ -1,4 +1,4 @@
-"""Runs training that takes hours: resumes, reports, saves regularly, and stops in time or at Ctrl-C.
+"""The loop of every training run: resumes, reports, saves regularly, and stops in time or at Ctrl-C.
 
 The folder of a run contains its resumable state, its history as JSON lines, and its curves as PNG, CSV and
 TensorBoard events.
@@ -37,6 +37,9 @@ if TYPE_CHECKING:
     from octofold_training.games.strength import Strength
 
 STATE = "state.pt"
+SAVE_SECONDS = 60.0
+"""How long a run learns between saves of its state and checkpoint."""
+
 Progress = TypeVar("Progress", bound=RunProgress)
 
 
@@ -127,7 +130,6 @@ def train(
     report: Callable[[Progress], None],
     minutes: float = math.inf,
     estimate: Estimate = lambda *_: None,
-    save_every_seconds: float = 60.0,
     processes: Processes = ONE_PROCESS,
 ) -> None:
     """Train until the run is finished, or for `minutes`; continue from `folder` if it contains a state.
@@ -150,7 +152,7 @@ def train(
         if begun is None:
             run.warm_up()
         try:
-            _learn(run, files, report, minutes, estimate, save_every_seconds, processes)
+            _learn(run, files, report, minutes, estimate, processes)
         except KeyboardInterrupt:
             notice(f"stopping; saving the run in {folder}")
             files.save()
@@ -164,7 +166,6 @@ def _learn(
     report: Callable[[Progress], None],
     minutes: float,
     estimate: Estimate,
-    save_every_seconds: float,
     processes: Processes,
 ) -> None:
     reports = files.history.reports
@@ -178,7 +179,7 @@ def _learn(
                 report(progress)
                 files.history.append(progress)
                 add_events(reports[-1])
-                if run.seconds - saved > save_every_seconds:
+                if run.seconds - saved > SAVE_SECONDS:
                     files.save()
                     saved = run.seconds
 

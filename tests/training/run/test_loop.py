@@ -21,7 +21,7 @@ from octofold_training.learners.device_distil import DeviceDistillation, DeviceD
 from octofold_training.learners.distil import Distillation, DistilOptions
 from octofold_training.learners.ppo import PPO, PPOOptions
 from octofold_training.learners.value_td import ValueLearning, ValueOptions
-from octofold_training.run.long_run import resume, save_state, train
+from octofold_training.run.loop import resume, save_state, train
 from octofold_training.run.provenance import UNRECORDED
 from octofold_training.run.training_run import TrainingRun
 
