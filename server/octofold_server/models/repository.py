@@ -171,8 +171,8 @@ def read_tensors(folder: Path, file: GraphFile) -> dict[str, NDArray[np.float32]
 def cpu_has_avx2(cpuinfo: Path = Path("/proc/cpuinfo")) -> bool:
     """Whether the CPU has AVX2, according to Linux's cpuinfo: int8 is then faster than fp32.
 
-    Without VNNI, onnxruntime adds two products in 16 bits, which can saturate. That changes no move of the
-    networks that ship.
+    Without VNNI, onnxruntime adds two products in 16 bits, which can saturate. Networks that keep their moves
+    in int8 hardly notice (`bench/graph/int8_moves.py`).
     """
     try:
         text = cpuinfo.read_text(encoding="utf-8")
