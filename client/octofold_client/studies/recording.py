@@ -70,7 +70,6 @@ def write_logs(
     content: Content,
     on_written: Callable[[int], None] = lambda _: None,
     before_each: Callable[[], None] = lambda: None,
-    games_per_file: int = GAMES_PER_FILE,
 ) -> list[LogFile]:
     """Write all finished games of the folder as logs, except those that an earlier run has written.
 
@@ -79,7 +78,6 @@ def write_logs(
         content: what the logs hold.
         on_written: called with the number of moves whenever some are done.
         before_each: called before each part of the work. What it raises ends the work; complete files stay.
-        games_per_file: how many games a file holds, unless it is the last one.
 
     Returns:
         All log files of the folder.
@@ -93,7 +91,7 @@ def write_logs(
     """
     index = folder.path / INDEX
     files = _written_before(index, content)
-    for number, episodes in enumerate(batched(folder.finished(), games_per_file)):
+    for number, episodes in enumerate(batched(folder.finished(), GAMES_PER_FILE)):
         path = folder.path / f"moves-{number:05}{content.suffix}"
         content_now = len(episodes), episodes[-1].game
         if number < len(files) and (files[number].games, files[number].last_game) == content_now:

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from octofold_client.errors import EvaluationError
 from octofold_client.evaluation.result_folder import ResultFolder
 from octofold_client.rpc.client import Client
+from octofold_client.studies import recording
 from octofold_client.studies.recording import Content, write_logs
 from octofold_game.play_logs.moves import CheckedMoves, Moves
 from octofold_game.play_logs.reading import log_files, read_log
@@ -54,15 +54,18 @@ def test_the_logs_hold_the_moves_of_the_games(tmp_path: Path, form: str) -> None
     assert done.stdout.splitlines()[-1] == told
 
 
-def test_more_games_are_added_and_nothing_is_written_twice(games: Path, tmp_path: Path) -> None:
+def test_more_games_are_added_and_nothing_is_written_twice(
+    games: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recording, "GAMES_PER_FILE", 10)
     episodes = sorted(read_replays(games / "games.replay"), key=lambda episode: episode.game)
 
-    def write(count: int, suffix: str = ".txt") -> None:
+    def write(count: int) -> None:
         (tmp_path / "games.replay").unlink(missing_ok=True)
         with ReplayWriter(tmp_path / "games.replay") as writer:
             for episode in episodes[:count]:
                 writer.append(episode)
-        write_logs(ResultFolder(tmp_path), Content(suffix), games_per_file=10)
+        write_logs(ResultFolder(tmp_path), Content(".txt"))
 
     write(13)
     first, last = log_files(tmp_path)
@@ -75,8 +78,15 @@ def test_more_games_are_added_and_nothing_is_written_twice(games: Path, tmp_path
     first.write_bytes(b"")
     write(16)
     assert sorted(rows(logged(tmp_path)).tolist()) == played(tmp_path)
-    with pytest.raises(EvaluationError, match="has logs of another format"):
-        write(16, ".txt.gz")
+
+
+def test_logs_of_another_format_are_refused(tmp_path: Path) -> None:
+    record = ("record", "--player", "random", "--games", "3", "--out", tmp_path, "--format")
+    assert octofold(*record, "txt").returncode == 0
+    refused = octofold(*record, "txt.gz")
+    assert refused.returncode == 1
+    assert "has logs of another format" in refused.stderr
+    assert [file.name for file in log_files(tmp_path)] == ["moves-00000.txt"]
 
 
 def test_a_served_model_is_recorded_with_probabilities_and_a_judge(target: str, tmp_path: Path) -> None:
