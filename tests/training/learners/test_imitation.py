@@ -269,8 +269,10 @@ def test_ctrl_c_keeps_the_run(
     command = endless(folder, tmp_path)
 
     def interrupt() -> None:
-        wait_for(lambda: has_begun(tmp_path))
-        os.kill(os.getpid(), signal.SIGINT)
+        try:
+            wait_for(lambda: has_begun(tmp_path))
+        finally:  # or it would train on after a failed wait
+            os.kill(os.getpid(), signal.SIGINT)
 
     with ThreadPoolExecutor(1) as thread:
         interrupted = thread.submit(interrupt)

@@ -5,6 +5,7 @@ import json
 import shutil
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 from zipfile import ZipFile
@@ -16,14 +17,16 @@ from octofold_players.ntuple.network import NTupleNetwork
 from octofold_training import checkpoints
 from octofold_training.checkpoints import Checkpoint
 from octofold_training.errors import TrainingError
-from octofold_training.learners import distil, ppo, value_td
+from octofold_training.learners import distil, dqn, imitation, lazyzero, ppo, value_td
 from octofold_training.learners.device_distil import DeviceDistillation, DeviceDistilOptions
 from octofold_training.learners.distil import Distillation, DistilOptions
 from octofold_training.learners.ppo import PPO, PPOOptions
+from octofold_training.learners.student_run import StudentProgress
 from octofold_training.learners.value_td import ValueLearning, ValueOptions
+from octofold_training.run.curves import Curves, draw_curves
 from octofold_training.run.loop import resume, save_state, train
 from octofold_training.run.provenance import UNRECORDED
-from octofold_training.run.training_run import TrainingRun
+from octofold_training.run.training_run import RunProgress, TrainingRun
 
 SUPERVISED = {"batch_size": 16, "slices": 2, "warm_up": 64.0}
 ON_DEVICE = {**SUPERVISED, "warm_up_moves": 2}
@@ -132,6 +135,28 @@ def test_a_run_goes_on_where_it_stopped(trainer: Trainer, tmp_path: Path) -> Non
 def test_a_run_draws_its_curves(student: Trainer, tmp_path: Path) -> None:
     student.train(tmp_path, positions=64.0)
     assert (tmp_path / "run" / "curves.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("shown", "kind"),
+    [
+        (distil.CURVES, StudentProgress),
+        (value_td.CURVES, value_td.ValueProgress),
+        (ppo.CURVES, ppo.PPOProgress),
+        (imitation.CURVES, imitation.ImitationProgress),
+        (dqn.CURVES, dqn.DQNProgress),
+        (lazyzero.CURVES, lazyzero.LazyZeroProgress),
+    ],
+)
+def test_the_reports_of_every_kind_have_what_its_curves_show(
+    tmp_path: Path, shown: Curves, kind: type[RunProgress]
+) -> None:
+    """In the first report, all that may be None is None, as before a game has ended."""
+    first = {field.name: None if "None" in str(field.type) else 1 for field in fields(kind)}
+    second = dict.fromkeys(first, 2)
+    reports = [asdict(kind(**report)) for report in (first, second)]
+    draw_curves(reports, tmp_path / "curves.png", shown)
+    assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_a_run_that_goes_on_leaves_the_checkpoint_of_another_run_alone(
