@@ -1,7 +1,6 @@
-"""A browser for the tests of the page, and a server for those of a file.
+"""A browser and a server for the tests of a file.
 
-Playwright runs an event loop while the browser is open, so no asyncio test of another folder may come
-between.
+Playwright runs an event loop while the browser is open, so no asyncio test of another file may come between.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from support.browsers import Visit, chromium, visit
 from support.page_server import ROOT, TOKEN, Server, Visitor
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     with chromium() as found:
         yield found

@@ -8,13 +8,12 @@ import shutil
 
 import pytest
 from octofold_game.episodes import Episode
-from playwright.sync_api import Locator, ViewportSize, expect
-from support.browsers import SIZES, Visit, screen, viewport
+from playwright.sync_api import Locator, expect
+from support.browsers import PHONE, SIZES, Visit, screen, viewport
 from support.page_server import NOTEBOOK, Server, Visitor
 from support.replays import corner_games, write_result
 
 LAPTOP = viewport("laptop")
-SMALL_PHONE: ViewportSize = {"width": 360, "height": 740}
 TABS = {
     "play": ("#play-board", "Let the model play"),
     "duel": (".duel .board", "Let both play"),
@@ -63,10 +62,10 @@ def test_board_and_main_button_are_on_the_screen_and_a_small_phone_needs_no_side
                 assert visit.run("document.documentElement.scrollWidth") <= SIZES[size][0]
             keys = shown.locator(".keys")
             assert not keys.count() or keys.first.is_visible() == (device == "laptop")
-        visit.page.set_viewport_size(SMALL_PHONE)
+        visit.page.set_viewport_size(PHONE)
         for tab in (*TABS, "watch"):
             opened(visit, tab)
-            assert visit.run("document.documentElement.scrollWidth") <= SMALL_PHONE["width"]
+            assert visit.run("document.documentElement.scrollWidth") <= PHONE["width"]
 
 
 def with_exercise(visit: Visit) -> None:

@@ -14,7 +14,7 @@ from octofold_game.episodes import Episode
 from octofold_game.replays import read_replays
 from octofold_game.rules import MOVE_NAMES
 from octofold_game.trajectories import Walk, last_positions
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Page, ViewportSize
 from support.browsers import DESKTOP, PHONE, Visit, board_of, chromium
 
 EVIL = '<script>window.owned = 1</script><img src=x onerror="window.owned = 2">$x_1$&amp;'
@@ -63,9 +63,9 @@ def report(games: Path, worse_games: Path, tmp_path_factory: pytest.TempPathFact
 
 
 @contextmanager
-def opened(browser: Browser, file: Path, size: dict[str, int]) -> Iterator[Page]:
+def opened(browser: Browser, file: Path, size: ViewportSize) -> Iterator[Page]:
     """The report in a browser; it may ask for itself only, and say nothing on the console."""
-    context = browser.new_context(viewport=size)  # type: ignore[arg-type]
+    context = browser.new_context(viewport=size)
     page = context.new_page()
     requests, said = list[str](), list[str]()
     page.on("request", lambda request: requests.append(request.url))
@@ -95,10 +95,11 @@ def game_of(report: Path, game: int, folder: str = "good") -> Episode:
 
 @pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
 def test_a_report_asks_no_host_and_fits_every_screen_in_light_and_dark(
-    browser: Browser, report: Path, size: dict[str, int]
+    browser: Browser, report: Path, size: ViewportSize
 ) -> None:
     papers = set()
     with opened(browser, report, size) as page:
+        visit = Visit(page)
         for scheme in ("light", "dark"):
             page.emulate_media(color_scheme=scheme)
             assert page.evaluate("document.documentElement.scrollWidth") == size["width"]
@@ -109,8 +110,9 @@ def test_a_report_asks_no_host_and_fits_every_screen_in_light_and_dark(
             )
             assert page.locator("svg.picture").count() == 7
             if scheme == "light":
-                assert Visit(page).axe() == []  # of both
+                assert visit.axe() == []  # of both
     assert len(papers) == 2
+    visit.end()
 
 
 def test_the_worst_game_steps_by_keys_through_the_boards_of_its_record(
