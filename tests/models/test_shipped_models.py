@@ -37,7 +37,8 @@ MANY_BOARDS = 128
 """Of each kind, so that chance moves the shares little: of 48, 8 bits may keep 97% of the moves or 94%."""
 COMPARED_EVERY, TURNED_EVERY = 4, 64
 """One board in so many is answered by the checkpoint, which takes long, and one is turned, which costs nine
-answers: an export has compared and turned all of its own."""
+answers: an export has compared and turned all of its own. Of the 65 boards compared, every precision keeps
+at least 95% of the moves, and another model than its own at most 80%, so a bound of 90% tells them apart."""
 FINISHED = np.array([[1, 2, 1, 2, 2, 1, 2, 1] * 2], np.uint8)
 
 Boards = NDArray[np.uint8]

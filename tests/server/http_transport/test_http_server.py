@@ -139,7 +139,7 @@ def test_bodies_in_chunks_of_one_byte_leave_others_their_turn(
     target = f"127.0.0.1:{server.rest_port}"
     with SmallChunks(target, "/v2/models/tiny/infer", tls=tls) as flood:
         wait_for(lambda: flood.calls > 2)
-        with at_most(server.pid, 6.0, 100 * 2**20, "chunks of one byte"):
+        with at_most(server.pid, 3.0, 100 * 2**20, "chunks of one byte"):
             for _ in range(3):
                 with urllib.request.urlopen(f"{scheme}://{target}/v2", timeout=60, context=tls) as reply:
                     assert reply.status == 200

@@ -110,7 +110,7 @@ def test_frames_that_cost_much_end_their_connections_and_not_the_server(
     with (
         grpc.insecure_channel(server.target) as channel,
         Flood(server.target, attack) as flood,
-        at_most(server.process.pid, 8.0, 100 * MIB, "frames that cost much"),
+        at_most(server.process.pid, 4.0, 100 * MIB, "frames that cost much"),
     ):
         stub = OctofoldServiceStub(channel)
         for _ in range(4):
@@ -126,7 +126,7 @@ def test_connections_that_come_and_go_keep_nobody_from_the_server(
     server = start_server()
     with grpc.insecure_channel(server.target) as channel, Churn(server.target) as churn:
         stub = OctofoldServiceStub(channel)
-        with at_most(server.process.pid, 8.0, 100 * MIB, "connections that come and go"):
+        with at_most(server.process.pid, 4.0, 100 * MIB, "connections that come and go"):
             for _ in range(4):
                 wait_for(partial(begins, churn, churn.begun + 20))
                 stub.NextMove(BOARD, timeout=60)

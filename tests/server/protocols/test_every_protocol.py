@@ -28,7 +28,7 @@ Answers = dict[str, NDArray[Any]]
 
 @pytest.fixture(scope="module")
 def boards() -> NDArray[np.uint8]:
-    """Boards of games: early, late, and over."""
+    """Boards of games: early, late (others with tiles 512 times as large), and over."""
     episodes = Episodes(0, range(COUNT // 60))
     seen: list[NDArray[np.uint8]] = []
     generator = np.random.default_rng(0)
@@ -37,7 +37,10 @@ def boards() -> NDArray[np.uint8]:
         weights = legal_moves(episodes.boards) * generator.random((len(episodes.boards), 4))
         episodes.step(weights.argmax(axis=1).astype(np.int8))
     over = np.array([[1, 2] * 2 + [2, 1] * 2] * 2, np.uint8).reshape(1, 16)
-    return np.concatenate([over, *seen])[:COUNT]
+    found = np.concatenate([over, *seen])[:COUNT]
+    late = found[1::2]
+    late[late > 0] += 9  # random moves reach tile 64
+    return found
 
 
 @pytest.fixture(scope="module")

@@ -42,12 +42,9 @@ SERVICES = (
     pb.DESCRIPTOR.services_by_name["OctofoldService"],
     oip.DESCRIPTOR.services_by_name["GRPCInferenceService"],
 )
-METHODS: list[MethodDescriptor] = [
-    method
-    for service in SERVICES
-    for method in service.methods
-    if method.name != "ModelStreamInfer"  # whose messages are those of ModelInfer, and are decoded as these
-]
+METHODS: list[MethodDescriptor] = [method for service in SERVICES for method in service.methods]
+STREAMED = ("unknown fields", "long id")
+"""Shapes for ModelStreamInfer, which decodes its messages as ModelInfer does, and sends the id back."""
 
 
 def varint(number: int) -> bytes:
@@ -138,6 +135,8 @@ def test_no_shape_of_a_message_costs_more_than_its_size(
         refusals.add(grpc.StatusCode.OK)  # the refusal is a message of the stream
     with grpc.insecure_channel(server.target) as channel:
         for shape, message in shapes(method.input_type):
+            if method.name == "ModelStreamInfer" and shape not in STREAMED:
+                continue
             assert len(message) > SIZE / 2, shape
             with spends_little(server, f"{name}: {shape}"):
                 assert end_of(channel, name, message) in refusals, f"{name}: {shape}"
