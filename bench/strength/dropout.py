@@ -9,7 +9,6 @@ every move.
 from __future__ import annotations
 
 import argparse
-import math
 import sys
 from pathlib import Path
 
@@ -39,11 +38,12 @@ def main() -> None:
         games = [game for game in play(player, 1, range(options.games)) if game is not None]
         scores = [game.score for game in games]
         average = sum(scores) / len(scores)
-        low, high = average_interval(scores) or (math.nan, math.nan)
+        interval = average_interval(scores)
         reaches = sum(game.largest_tile >= 512 for game in games) / len(games)
         name = "active" if active else "off"
-        figures[name] = {"average": average, "interval": (low, high), "reaches_512": reaches}
-        rows.append((name, f"{average:,.0f}", f"{low:,.0f} to {high:,.0f}", f"{reaches:.1%}"))
+        figures[name] = {"average": average, "interval": interval, "reaches_512": reaches}
+        between = "{:,.0f} to {:,.0f}".format(*interval) if interval else ""
+        rows.append((name, f"{average:,.0f}", between, f"{reaches:.1%}"))
     columns = ("dropout", "average", "95% interval", "reaches 512")
     report(
         "dropout in play", columns, rows, checkpoint=str(options.checkpoint), games=options.games, **figures
