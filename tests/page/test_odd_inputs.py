@@ -198,7 +198,10 @@ def test_two_tabs_keep_one_notebook_and_the_better_of_two_scores(go: Visitor) ->
         assert sorted(each["board"] for each in kept) == ["0112033447120a91", "1100000000000000"]
         assert sum(each["tries"] for each in kept) == 1
         page.locator("[data-tab=play]").click()
+        # Each tab's process has a copy of what is kept, which follows the other's a moment later.
+        visit.run("void addEventListener('storage', (event) => (window.following = event.key))")
         other.evaluate("localStorage.setItem('octofold.best', '100000')")
+        page.wait_for_function("window.following === 'octofold.best'")
         for key in ("ArrowLeft", "ArrowUp", "ArrowRight", "ArrowDown") * 6:
             page.keyboard.press(key)
         assert visit.run("localStorage.getItem('octofold.best')") == "100000"
