@@ -134,7 +134,7 @@ def test_a_run_draws_a_bar_on_a_terminal_and_ctrl_c_keeps_it(tmp_path: Path) -> 
     state, program = tmp_path / "state", OCTOFOLD.with_name("octofold-train")
     screen = Screen("teacher", recipe, "--state", state, program=program)
     try:
-        screen.shows(r"━ \d+% \d+ min left\s+0\.\d min .*of 1,000.00M moves .*/s .*average [\d,]+")
+        screen.shows(r"━ \d+% [\d.]+ \w+ left\s+[\d.]+ min .*of 1,000.00M moves .*/s .*average [\d,]+")
         screen.interrupt()
         screen.shows(r"octofold-train: stopping; saving the run in ")
         screen.shows(r"the same command continues")
