@@ -217,7 +217,7 @@ class Admission:
             QueueFull: the maximum number of streams is open on the server or on this connection.
         """
         with self._lock:
-            self._check_open()
+            self.check_open()
             try:
                 self._check_room(connection)
             except QueueFull as error:
@@ -326,7 +326,7 @@ class Admission:
         """
         with self._lock:
             if self.refusal:
-                self._check_open()
+                self.check_open()
             if self._calls >= self.limits.calls:
                 raise self.counted(
                     QueueFull(f"{self._calls} calls are in progress, the maximum", RETRY_SECONDS)
@@ -340,10 +340,16 @@ class Admission:
             if self.refusal and not self._calls:  # `drain` may wait for the last one
                 self._ended.notify_all()
 
-    def _check_open(self) -> None:
-        if self.refusal:
-            self._refused += 1
-            raise self.counted(Unavailable(self.refusal))
+    def check_open(self) -> None:
+        """Check that calls are admitted now.
+
+        Raises:
+            Unavailable: the server is starting or shutting down.
+        """
+        with self._lock:
+            if self.refusal:
+                self._refused += 1
+                raise self.counted(Unavailable(self.refusal))
 
     def _check_room(self, connection: str) -> None:
         if len(self._streams) >= self.limits.streams:

@@ -79,6 +79,7 @@ class _Answers:
         self._reading = ThreadPoolExecutor(1, thread_name_prefix="results")
 
     async def about(self, _: web.Request) -> web.Response:
+        self._admission.check_open()  # a page would give up a model that is not loaded yet
         models = self._admission.models
         newest = {served.name: served for served in models.served()}  # which are sorted by version
         return _json(

@@ -325,8 +325,10 @@ def test_probes_answer_while_models_load_and_are_not_ready_before(
 
     wait_for(is_alive)
     assert ask(server, "GET", "/readyz").status == 503
-    reply = ask(server, "POST", INFER, {"inputs": [described(data=BOARDS.tolist())]})
-    assert (reply.status, reply.json["error"]) == (503, "the server is starting")
+    infer = {"inputs": [described(data=BOARDS.tolist())]}
+    for reply in (ask(server, "POST", INFER, infer), ask(server, "GET", "/page/about")):
+        assert (reply.status, reply.json["error"]) == (503, "the server is starting")
     gate.release(held)
     server.wait_until_ready()
     assert ask(server, "GET", "/readyz").status == 200
+    assert len(ask(server, "GET", "/page/about").json["models"]) == 1

@@ -111,7 +111,8 @@ export class Server {
     try {
       const path = `page/results/${name.split("/").map(encodeURIComponent).join("/")}/${file}?start=${start}`;
       const reply = await this._fetch(path);
-      return { bytes: new Uint8Array(await reply.arrayBuffer()), age: Number(reply.headers.get("X-File-Age")) };
+      const bytes = await this._received(reply.arrayBuffer());
+      return { bytes: new Uint8Array(bytes), age: Number(reply.headers.get("X-File-Age")) };
     } catch (error) {
       if (error instanceof Refused && error.status === 404) return null;
       throw error;
@@ -141,20 +142,26 @@ export class Server {
   }
 
   async _json(path, options) {
-    return (await this._fetch(path, options)).json();
+    const reply = await this._fetch(path, options);
+    return this._received(reply.json());
+  }
+
+  /** What comes over the connection. If it breaks, the server is gone. */
+  async _received(coming) {
+    try {
+      return await coming;
+    } catch (error) {
+      if (error instanceof SyntaxError) throw error; // all of it came, and it is no JSON
+      this.whenBack();
+      throw new Gone("The server does not answer.");
+    }
   }
 
   async _fetch(path, options = {}) {
     for (let tries = 0; ; tries += 1) {
       const token = stored(TOKEN_KEY, { forSession: true });
       const headers = token ? { Authorization: `Bearer ${token}` } : {};
-      let reply;
-      try {
-        reply = await fetch(path, { ...options, headers, cache: "no-store" });
-      } catch {
-        this.whenBack();
-        throw new Gone("The server does not answer.");
-      }
+      const reply = await this._received(fetch(path, { ...options, headers, cache: "no-store" }));
       if (reply.ok) return reply;
       if (reply.status === 401) {
         await this._newToken(token);
