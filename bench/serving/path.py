@@ -1,10 +1,11 @@
-"""Counts how often one board passes from one file to another on its way through the server.
+"""Counts how often a board passes from one file to another on its way through the server, and the client.
 
     python bench/serving/path.py --model flagship
 
 The script starts a server in this process, observes every call of a Python function (`sys.setprofile`), and
 asks for one move at a time over each protocol. It counts the calls of this project's functions that are in
-another file than the function called before. `--show` prints these files and functions in order.
+another file than the function called before. `octofold evaluate` does the same in a process of its own, for
+each answer on which no game ends. `--show` prints these files and functions in order.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import threading
 import time
 import urllib.request
 from collections.abc import Callable
+from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 from types import FrameType
@@ -31,7 +33,7 @@ from octofold_server.system.grpc_core import read_where_calls_are_awaited
 ROOT = Path(__file__).parents[2]
 BOARD = [7, 6, 5, 4, 1, 2, 3, 2, 0, 1, 2, 1, 0, 0, 1, 0]
 CALLS = 20
-"""Calls of each kind. The median counts, which leaves out the work of background threads."""
+"""Calls of each kind, and answers of an evaluation. The least counts: other threads only add."""
 
 
 class Watch:
@@ -97,6 +99,34 @@ def call_on_request(target: str, rest_port: int, model: str) -> None:
         print("answered", flush=True)
 
 
+def evaluate(target: str, model: str) -> None:
+    """Play some games against a server, and print the steps from each answer to the next one as JSON."""
+    watch = Watch()
+    threading.setprofile(watch)
+    sys.setprofile(watch)
+    from octofold_client.cli.command_line import main
+
+    def answers() -> list[int]:
+        return [
+            number
+            for number, (file, function) in enumerate(watch.steps)
+            if file.endswith("lockstep.py") and function == "play"
+        ]
+
+    def stop_later() -> None:
+        while len(answers()) < CALLS:
+            time.sleep(0.05)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    with tempfile.TemporaryDirectory() as folder, suppress(KeyboardInterrupt, SystemExit):
+        flags = ["--target", target, "--model", model, "--games", "4", "--out", folder]
+        threading.Thread(target=stop_later, daemon=True).start()
+        watch.is_on = True
+        main(["evaluate", *flags])
+    watch.is_on = False
+    print(json.dumps([watch.steps[begin : end + 1] for begin, end in pairwise(answers()[1:])]))
+
+
 def ask(watch: Watch, caller: Any, kind: str) -> list[tuple[str, str]]:
     """Have `caller` make one call of a kind, and return the steps of the server."""
     watch.steps.clear()
@@ -122,14 +152,21 @@ def measure(watch: Watch, port_file: Path, rest_port_file: Path, arguments: argp
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as caller:
         for kind in ("NextMove", "NextMoves", "ModelInfer", "REST"):
             paths = [ask(watch, caller, kind) for _ in range(CALLS)][1:]  # the first call connects
-            path = sorted(paths, key=changes)[len(paths) // 2]
-            counts[kind] = changes(path)
-            print(f"{kind}: {changes(path)} changes of file, {len(path)} calls")
-            for file, function in path if arguments.show else ():
-                print(f"    {file}: {function}")
+            counts[kind] = show_shortest(kind, paths, arguments.show)
         assert caller.stdin is not None
         caller.stdin.close()
+    played = subprocess.run([*command, "--evaluate"], stdout=subprocess.PIPE, text=True, check=True)
+    counts["evaluate"] = show_shortest("evaluate", json.loads(played.stdout), arguments.show)
     print(json.dumps({"benchmark": "path", "model": arguments.model, "changes": counts}))
+
+
+def show_shortest(kind: str, paths: list[list[tuple[str, str]]], all_steps: bool) -> int:
+    """Print the path with the fewest changes of file, with all its steps if wanted; return their number."""
+    path = min(paths, key=lambda steps: (changes(steps), len(steps)))
+    print(f"{kind}: {changes(path)} changes of file, {len(path)} calls")
+    for file, function in path if all_steps else ():
+        print(f"    {file}: {function}")
+    return changes(path)
 
 
 def measure_and_stop(*arguments: Any) -> None:
@@ -146,7 +183,11 @@ def main() -> None:
     parser.add_argument("--model", default="flagship", help="model to ask (default: flagship)")
     parser.add_argument("--show", action="store_true", help="print every function on each path")
     parser.add_argument("--call", nargs=2, help=argparse.SUPPRESS)
+    parser.add_argument("--evaluate", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
+    if arguments.evaluate:
+        evaluate(arguments.call[0], arguments.model)
+        return
     if arguments.call:
         call_on_request(arguments.call[0], int(arguments.call[1]), arguments.model)
         return
