@@ -139,7 +139,7 @@ class Batcher:
     @property
     def waiting(self) -> int:
         """Number of boards that no batch has taken yet."""
-        return sum(level.boards for level in self._levels)
+        return self._interactive.boards + self._bulk.boards + self._long.boards
 
     def submit(self, call: Call) -> None:
         """Queue the boards of a call.

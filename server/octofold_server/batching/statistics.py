@@ -8,13 +8,44 @@ from __future__ import annotations
 
 import threading
 import time
+from bisect import bisect_left
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import NamedTuple
 
 from octofold_server.batching.call import Batch, Call
-from octofold_server.batching.histograms import BATCH_BOUNDS, SECONDS_BOUNDS, Buckets, Exemplar, Histogram
+
+SECONDS_BOUNDS = (
+    0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0,
+)  # fmt: skip
+"""Upper bounds of the buckets for times, in seconds."""
+
+BATCH_BOUNDS = tuple(float(1 << power) for power in range(13))
+"""Upper bounds of the buckets for the number of boards in a batch."""
+
+
+class Exemplar(NamedTuple):
+    """An observation whose trace shows more about it."""
+
+    trace_id: str
+    value: float
+    at: float
+    """Unix time in seconds."""
+
+
+NO_EXEMPLARS: Mapping[int, Exemplar] = MappingProxyType({})
+
+
+class Histogram(NamedTuple):
+    """Observations by bucket; the additional last count is for values above all bounds."""
+
+    bounds: tuple[float, ...]
+    counts: tuple[int, ...]
+    sum: float
+    exemplars: Mapping[int, Exemplar] = NO_EXEMPLARS
+    """The newest traced observation of each bucket that has one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,43 +104,32 @@ class ModelStatistics:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()  # guards everything below
-        self._success = _Sum()
-        self._failure = _Sum()
         self._failures: Counter[str] = Counter()
+        self._failure_seconds = 0.0
         self._boards = 0
-        self._queue = _Sum()
-        self._inference = _Sum()
-        self._overhead = _Sum()
-        self._batches: dict[int, _Sum] = {}
+        self._inference_seconds = 0.0
+        self._overhead_seconds = 0.0
+        self._batches: dict[int, tuple[int, float]] = {}  # number and seconds, by the boards in a batch
         self._last_inference = 0.0
-        self._batch_boards = Buckets(BATCH_BOUNDS)
-        self._queue_seconds = Buckets(SECONDS_BOUNDS)
-        self._call_seconds = Buckets(SECONDS_BOUNDS)
+        self._queue = _Times()
+        self._calls = _Times()
 
     def executed(self, batch: Batch, answered: Sequence[Call]) -> None:
         """Record a batch and the calls that it completed, with one lock for all of them."""
         now = time.time()
         with self._lock:
-            ran = self._batches.get(batch.boards)
-            if ran is None:
-                ran = self._batches[batch.boards] = _Sum()
-            ran.add(batch.ended - batch.started)
-            self._batch_boards.add(batch.boards)
+            count, seconds = self._batches.get(batch.boards, (0, 0.0))
+            self._batches[batch.boards] = (count + 1, seconds + (batch.ended - batch.started))
             self._last_inference = now
             for call in answered:
-                self._answered(call, batch.ended - call.submitted)
-
-    def _answered(self, call: Call, total_s: float) -> None:
-        queue_s = call.queue_seconds
-        # Batches of one call may overlap on several lanes; the caller waits only once.
-        inference_s = min(call.inference_seconds, max(0.0, total_s - queue_s))
-        self._boards += call.size
-        self._success.add(total_s)
-        self._queue.add(queue_s)
-        self._inference.add(inference_s)
-        self._overhead.add(max(0.0, total_s - queue_s - inference_s))
-        self._queue_seconds.add(queue_s)
-        self._call_seconds.add(total_s)
+                total_s, queue_s = batch.ended - call.submitted, call.queue_seconds
+                # Batches of one call may overlap on several lanes; the caller waits only once.
+                inference_s = min(call.inference_seconds, max(0.0, total_s - queue_s))
+                self._boards += call.size
+                self._inference_seconds += inference_s
+                self._overhead_seconds += max(0.0, total_s - queue_s - inference_s)
+                self._queue.add(queue_s)
+                self._calls.add(total_s)
 
     def traced(self, trace_id: str, queue_s: float, total_s: float) -> None:
         """Keep the trace of an answered call as an example of its times.
@@ -121,8 +141,8 @@ class ModelStatistics:
         """
         now = time.time()
         with self._lock:
-            self._queue_seconds.exemplify(Exemplar(trace_id, queue_s, now))
-            self._call_seconds.exemplify(Exemplar(trace_id, total_s, now))
+            self._queue.exemplify(Exemplar(trace_id, queue_s, now))
+            self._calls.exemplify(Exemplar(trace_id, total_s, now))
 
     def failure(self, code: str, total_s: float = 0.0) -> None:
         """Record a failed call.
@@ -133,47 +153,66 @@ class ModelStatistics:
         """
         with self._lock:
             self._failures[code] += 1
-            self._failure.add(total_s)
+            self._failure_seconds += total_s
 
     def work(self) -> Work:
         """The current sums, which take less time to read than a snapshot."""
         with self._lock:
             batches = self._batches.values()
             return Work(
-                answered=self._success.count,
-                failed=self._failure.count,
-                batches=sum(ran.count for ran in batches),
-                batch_seconds=sum(ran.seconds for ran in batches),
-                queue_seconds=self._queue.seconds,
+                answered=sum(self._calls.counts),
+                failed=self._failures.total(),
+                batches=sum(count for count, _ in batches),
+                batch_seconds=sum(seconds for _, seconds in batches),
+                queue_seconds=self._queue.sum,
             )
 
     def snapshot(self) -> Snapshot:
         """The current numbers."""
         with self._lock:
+            answered = sum(self._calls.counts)
             return Snapshot(
-                success=self._success.total(),
-                failure=self._failure.total(),
+                success=Total(answered, self._calls.sum),
+                failure=Total(self._failures.total(), self._failure_seconds),
                 failures=dict(self._failures),
                 boards=self._boards,
-                queue=self._queue.total(),
-                inference=self._inference.total(),
-                overhead=self._overhead.total(),
-                batches={boards: batch.total() for boards, batch in sorted(self._batches.items())},
+                queue=Total(answered, self._queue.sum),
+                inference=Total(answered, self._inference_seconds),
+                overhead=Total(answered, self._overhead_seconds),
+                batches={boards: Total(*ran) for boards, ran in sorted(self._batches.items())},
                 last_inference_ms=int(self._last_inference * 1000),
-                batch_boards=self._batch_boards.histogram(),
-                queue_seconds=self._queue_seconds.histogram(),
-                call_seconds=self._call_seconds.histogram(),
+                batch_boards=self._batch_boards(),
+                queue_seconds=self._queue.histogram(),
+                call_seconds=self._calls.histogram(),
             )
 
+    def _batch_boards(self) -> Histogram:
+        counts = [0] * (len(BATCH_BOUNDS) + 1)
+        for boards, (count, _) in self._batches.items():
+            counts[bisect_left(BATCH_BOUNDS, boards)] += count
+        boards_of_all = sum(boards * count for boards, (count, _) in self._batches.items())
+        return Histogram(BATCH_BOUNDS, tuple(counts), float(boards_of_all))
 
-@dataclass(slots=True)
-class _Sum:
-    count: int = 0
-    seconds: float = 0.0
+
+class _Times:
+    """The observations of a histogram of times while they come."""
+
+    __slots__ = ("counts", "exemplars", "sum")
+
+    def __init__(self) -> None:
+        self.counts = [0] * (len(SECONDS_BOUNDS) + 1)
+        self.sum = 0.0
+        self.exemplars: dict[int, Exemplar] = {}
 
     def add(self, seconds: float) -> None:
-        self.count += 1
-        self.seconds += seconds
+        """Count an observation."""
+        self.counts[bisect_left(SECONDS_BOUNDS, seconds)] += 1
+        self.sum += seconds
 
-    def total(self) -> Total:
-        return Total(self.count, self.seconds)
+    def exemplify(self, exemplar: Exemplar) -> None:
+        """Keep an observation as the example of its bucket."""
+        self.exemplars[bisect_left(SECONDS_BOUNDS, exemplar.value)] = exemplar
+
+    def histogram(self) -> Histogram:
+        """A copy of the observations so far."""
+        return Histogram(SECONDS_BOUNDS, tuple(self.counts), self.sum, dict(self.exemplars))

@@ -19,8 +19,7 @@ from pathlib import Path
 from octofold_proto.status import CODES
 
 from octofold_server.admission.refusals import Refusals
-from octofold_server.batching.histograms import Exemplar, Histogram
-from octofold_server.batching.statistics import Snapshot, Total
+from octofold_server.batching.statistics import Exemplar, Histogram, Snapshot, Total
 from octofold_server.models.registry import Models
 
 _REASONS = {
