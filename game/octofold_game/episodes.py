@@ -96,6 +96,10 @@ class Episodes:
         self._logs: list[bytearray] = []
         self._recent = np.empty((_RECENT, 0), dtype=np.uint8)  # moves that the logs do not have yet
         self._recent_count = 0
+        # What the moves on the boards lead to, as `afterstates` returns it.
+        self._afterstates: NDArray[np.uint8]
+        self._rewards: NDArray[np.int32]
+        self._legal: NDArray[np.bool_]
         self.start(games)
 
     @property
@@ -170,6 +174,11 @@ class Episodes:
         self._recent_count += 1
         if self._recent_count == _RECENT:
             self._write_logs()
+        if self.boards.max(initial=0) <= self.largest_exponent:
+            found = afterstates_of_checked(self.boards)
+            if found[2].view(_FOUR).all():  # no game is over, as after most moves
+                self._afterstates, self._rewards, self._legal = found
+                return []
         return self._take_finished()
 
     def _write_logs(self) -> None:
@@ -219,11 +228,6 @@ class Episodes:
         return chosen
 
     def _take_finished(self) -> list[Episode]:
-        if self.boards.max(initial=0) <= self.largest_exponent:
-            found = afterstates_of_checked(self.boards)
-            if found[2].view(_FOUR).all():  # no game is over, as after most moves
-                self._afterstates, self._rewards, self._legal = found
-                return []
         self._write_logs()
         over = self.boards.max(axis=1, initial=0) > self.largest_exponent
         going_on = np.flatnonzero(~over)

@@ -194,7 +194,7 @@ def _follow(
     moves = requests = queue_us = inference_us = 0
     with closing(steps):
         for step in steps:
-            finished = kept.append(step.finished)
+            finished = kept.append(step.finished) if step.finished else []
             for game in finished:
                 done.append(game)
             moves += step.moves

@@ -16,7 +16,7 @@ from octofold_client.errors import ClientClosed
 from octofold_client.rpc.answers import Model, NextMove, NextMoves
 from octofold_client.rpc.channels import blocking_channel, methods_of
 from octofold_client.rpc.coalescing import AskedByThread, Coalescer
-from octofold_client.rpc.conversations import Calls, Conversation, Send, SendBoard, Wait
+from octofold_client.rpc.conversations import Action, Calls, Conversation, Send, SendBoard, Wait
 from octofold_client.rpc.credentials import PLAINTEXT, Credentials
 from octofold_client.rpc.retry import DEFAULT_RETRY, RetryPolicy
 from octofold_client.rpc.targets import servers_of
@@ -32,6 +32,7 @@ class PendingAnswer(Generic[T]):
         self,
         start: Callable[[Send | SendBoard], Any],
         conversation: Conversation[T],
+        step: Action,
         while_waiting: Callable[[], None],
     ) -> None:
         self._start = start
@@ -40,7 +41,6 @@ class PendingAnswer(Generic[T]):
         self._ended = False
         self._answer: T  # once it has ended without an error
         self._error: BaseException | None = None
-        step = next(conversation)
         assert not isinstance(step, Wait)
         self._call = start(step)
 
@@ -165,7 +165,7 @@ class Client:
             OctofoldError: the call failed.
         """
         calls = self._calls.override(model=model, version=version)
-        return self._begin(calls.next_move(board, search_seconds, with_value)).result()
+        return self._converse(calls.next_move(board, search_seconds, with_value))
 
     def next_moves(
         self,
@@ -211,7 +211,8 @@ class Client:
         `retry` replaces that of the client.
         """
         calls = self._calls.override(model=model, version=version, retry=retry)
-        return self._begin(calls.next_moves(boards, with_probabilities, search_seconds, with_value))
+        conversation = calls.next_moves(boards, with_probabilities, search_seconds, with_value)
+        return PendingAnswer(self._start, conversation, next(conversation), self._while_waiting)
 
     def list_models(
         self, *, timeout_seconds: float | None = None, retry: RetryPolicy | None = None
@@ -220,13 +221,13 @@ class Client:
 
         `timeout_seconds` and `retry` replace those of the client.
         """
-        return self._begin(
+        return self._converse(
             self._calls.override(timeout_seconds=timeout_seconds, retry=retry).list_models()
-        ).result()
+        )
 
     def server_version(self) -> str | None:
         """Version of the server's program; None if it does not report one."""
-        return self._begin(self._calls.server_version()).result()
+        return self._converse(self._calls.server_version())
 
     def wait_until_ready(self, timeout_seconds: float = 10.0) -> None:
         """Return once the server reports SERVING.
@@ -234,7 +235,7 @@ class Client:
         Raises:
             Unavailable: it did not in time.
         """
-        self._begin(self._calls.wait_until_ready(timeout_seconds)).result()
+        self._converse(self._calls.wait_until_ready(timeout_seconds))
 
     def close(self) -> None:
         """Close the connection; unfinished calls fail."""
@@ -248,8 +249,9 @@ class Client:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _begin(self, conversation: Conversation[T]) -> PendingAnswer[T]:
-        return PendingAnswer(self._start, conversation, self._while_waiting)
+    def _converse(self, conversation: Conversation[T]) -> T:
+        """Make a conversation to its end, and return its answer."""
+        return PendingAnswer(self._start, conversation, next(conversation), self._while_waiting).result()
 
     def _start(self, step: Send | SendBoard) -> Any:
         if isinstance(step, Send):

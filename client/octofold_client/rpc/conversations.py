@@ -172,12 +172,12 @@ class Calls:
             BoardError: a board is invalid; nothing is sent.
             ValueError: so is the time of a search.
         """
-        checked = check_boards(boards)
-        n = len(checked)
+        packed = _packed(boards)
+        n = len(packed) // messages.CELLS
         request = pb.NextMovesRequest(
             model=self.model,
             version=self.version,
-            boards=messages.BOARDS.write(checked),
+            boards=packed,
             with_probabilities=with_probabilities,
             with_search=with_probabilities,
             with_value=with_value,
@@ -268,6 +268,18 @@ def _cells(board: ArrayLike) -> bytes:
         if max(cells) <= LARGEST_EXPONENT:
             return cells
     return check_boards(array[None]).tobytes()
+
+
+def _packed(boards: ArrayLike) -> bytes:
+    """The 16 bytes of each of `[N, 16]` or `[N, 4, 4]` boards."""
+    if not (
+        isinstance(boards, np.ndarray)
+        and boards.dtype == np.uint8
+        and boards.shape[1:] == (messages.CELLS,)
+        and boards.max(initial=0) <= LARGEST_EXPONENT
+    ):
+        boards = check_boards(boards)
+    return boards.tobytes()
 
 
 def answers_of(response: pb.NextMovesResponse, n: int) -> list[NextMove]:
