@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from octofold_server.batching.batcher import Batcher
-from octofold_server.batching.call import Call, Priority
+from octofold_server.batching.call import Answer, Call, Priority
 
 from support.fakes import RecordingBackend, fake_moves
 
@@ -24,13 +26,23 @@ def marked(mark: int, count: int = 1) -> Boards:
     return np.full((count, 16), mark, dtype=np.uint8)
 
 
-class Told(Call):
-    """A call that notes its end."""
+class Awaited(Call):
+    """A call that notes its end, for which a test can wait."""
 
-    told: list[Call]
+    def __init__(self, *arguments: Any, told: list[Call] | None = None, **more: Any) -> None:
+        super().__init__(*arguments, **more)
+        self._told = [] if told is None else told
+        self._ended = threading.Event()
 
     def has_ended(self) -> None:
-        self.told.append(self)
+        self._told.append(self)
+        self._ended.set()
+
+    def result(self) -> Answer:
+        self._ended.wait()
+        if self.error is not None:
+            raise self.error
+        return self.answer
 
 
 def submit(
@@ -39,9 +51,8 @@ def submit(
     deadline: float = math.inf,
     priority: Priority = Priority.INTERACTIVE,
     told: list[Call] | None = None,
-) -> Call:
-    call = Told(boards, deadline, priority)
-    call.told = [] if told is None else told
+) -> Awaited:
+    call = Awaited(boards, deadline, priority, told=told)
     batcher.submit(call)
     return call
 
@@ -55,7 +66,7 @@ def hold(batcher: Batcher, backend: RecordingBackend, lanes: int = 1) -> None:
     backend.batches.clear()
 
 
-def wait_for(calls: list[Call]) -> None:
+def wait_for(calls: Iterable[Awaited]) -> None:
     for call in calls:
         call.result()
 

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from octofold_server.backends.backend import EVERYTHING, Asked, Layout, Moves
-from octofold_server.batching.call import Call
 from octofold_server.models.loading import ServedModel
 from octofold_server.models.registry import Models
 
+from support.batches import Awaited
 from support.fakes import FakeBackend, RecordingBackend
 
 NewModels = Callable[..., Models]
@@ -43,8 +43,8 @@ class Another(FakeBackend):
         return super().run(boards, asked)
 
 
-def submit(served: ServedModel) -> Call:
-    call = Call(BOARD)
+def submit(served: ServedModel) -> Awaited:
+    call = Awaited(BOARD)
     served.batcher.submit(call)
     return call
 

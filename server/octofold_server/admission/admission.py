@@ -6,6 +6,7 @@ All protocols use it, so that they refuse and count calls in the same way.
 
 from __future__ import annotations
 
+import logging
 import math
 import threading
 import time
@@ -36,6 +37,8 @@ if TYPE_CHECKING:  # an optional extra
 QUIET_SECONDS = 0.2
 MAX_QUIET_WAITS = 5
 
+_log = logging.getLogger(__name__)
+
 Error = TypeVar("Error", bound=Exception)
 
 StopReading = Callable[[], None]
@@ -56,42 +59,21 @@ class Limits:
     message_bytes: int = 256 * 2**20  # of all messages in progress
 
 
+@dataclass(eq=False, repr=False, slots=True, kw_only=True)
 class AcceptedCall(Call):
-    """An admitted call, which `Admission.submit` makes.
+    """An admitted call, which `Admission.submit` makes; its boards are checked."""
 
-    Args:
-        admission: what has admitted it.
-        request: the request.
-        boards: its boards, checked.
-        outputs: the outputs that it asks for.
-        served: the model version that answers it.
-        deadline: a time of `time.monotonic`.
-        when_answered: called when the call has ended.
-        headers: as in `Admission.submit`.
-        has_slot: whether it counts as a call in progress until it ends.
-    """
-
-    __slots__ = ("_admission", "_has_slot", "_headers", "_when_answered", "request", "served")
-
-    def __init__(
-        self,
-        admission: Admission,
-        request: Request,
-        boards: NDArray[np.uint8],
-        outputs: frozenset[str],
-        served: ServedModel,
-        deadline: float,
-        when_answered: WhenAnswered | None,
-        headers: Headers,
-        has_slot: bool,
-    ) -> None:
-        super().__init__(boards, deadline, request.priority, outputs, request.search_seconds)
-        self.request = request
-        self.served = served
-        self._admission = admission
-        self._when_answered = when_answered
-        self._headers = headers
-        self._has_slot = has_slot
+    admission: Admission
+    "what has admitted it"
+    request: Request
+    served: ServedModel
+    "the model version that answers it"
+    when_answered: WhenAnswered | None
+    "called when the call has ended"
+    headers: Headers
+    "as in `Admission.submit`"
+    has_slot: bool
+    "whether it counts as a call in progress until it ends"
 
     def cancel(self) -> None:
         """Cancel the call, because the caller has left; no effect on a finished call."""
@@ -102,18 +84,20 @@ class AcceptedCall(Call):
 
         The batcher has counted the answered calls already. It does not know the status codes of failures.
         """
-        admission = self._admission
-        if self._has_slot:
-            admission.give_slot()
-        if self.error is not None:
-            self.served.statistics.failure(code_name(self.error), time.monotonic() - self.submitted)
-        if admission.tracing is not None:
-            headers = {name: str(value) for name, value in self._headers if name in TRACE_HEADERS}
-            served = self.served
-            admission.tracing.record(self, served.name, served.version, served.statistics, headers)
-        when_answered, self._when_answered = self._when_answered, None  # breaks a reference cycle
-        if when_answered is not None:
-            when_answered(self)
+        admission, served = self.admission, self.served
+        try:
+            if self.has_slot:
+                admission.give_slot()
+            if self.error is not None:
+                served.statistics.failure(code_name(self.error), time.monotonic() - self.submitted)
+            if admission.tracing is not None:
+                headers = {name: str(value) for name, value in self.headers if name in TRACE_HEADERS}
+                admission.tracing.record(self, served.name, served.version, served.statistics, headers)
+            when_answered, self.when_answered = self.when_answered, None  # breaks a reference cycle
+            if when_answered is not None:
+                when_answered(self)
+        except Exception:  # the lane that answered it must go on
+            _log.exception("unexpected error after the end of a call")
 
 
 class Admission:
@@ -289,7 +273,17 @@ class Admission:
                 if request.needs_outputs and not outputs <= served.outputs:
                     raise InvalidRequest(_unknown_output(request.outputs or (), served))
                 call = AcceptedCall(
-                    self, request, boards, outputs, served, deadline, when_answered, headers, takes_slot
+                    boards,
+                    deadline,
+                    request.priority,
+                    outputs,
+                    request.search_seconds,
+                    admission=self,
+                    request=request,
+                    served=served,
+                    when_answered=when_answered,
+                    headers=headers,
+                    has_slot=takes_slot,
                 )
                 try:
                     served.batcher.submit(call)

@@ -292,7 +292,7 @@ class HostBatches:
         self._sessions.full.run_with_iobinding(self._bound(self._sessions.full, count, len(OUTPUTS)))
         if not asked.outputs:
             return Moves(self._outputs[0][:count].copy())
-        return Moves(*(output[:count].copy() for output in self._outputs))
+        return Moves(*[output[:count].copy() for output in self._outputs])
 
     def _bound(self, session: onnxruntime.InferenceSession, size: int, outputs: int) -> onnxruntime.IOBinding:
         """The first rows of the memory, bound to a session that has the first outputs of `OUTPUTS`."""

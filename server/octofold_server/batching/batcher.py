@@ -12,7 +12,7 @@ import secrets
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import CancelledError
 from typing import NamedTuple
 
@@ -65,7 +65,7 @@ class _Level:
     def add(self, call: Call) -> None:
         """Add a call at the end; a large call at the front that has just had a turn moves behind it, once."""
         self.calls[call] = None
-        self.boards += call.size
+        self.boards += len(call.boards)
         front = next(iter(self.calls))
         if front.may_yield:
             front.may_yield = False
@@ -148,16 +148,17 @@ class Batcher:
             QueueFull: the queue has no room for all boards; none is queued.
             Unavailable: the batcher is closed.
         """
-        if call.size > WHOLE_BOARDS:
+        size = len(call.boards)
+        if size > WHOLE_BOARDS:
             call.longest_turn = call.turn = self._longest_turn
         level = self._level_of(call)
         with self._lock:
             if self._closed:
                 raise Unavailable("the model is being unloaded")
-            if level.boards + call.size > self._queue_capacity:
+            if level.boards + size > self._queue_capacity:
                 raise QueueFull(
                     f"{level.boards} boards are waiting, and the queue has room for {self._queue_capacity}: "
-                    f"no room for {call.size} more",
+                    f"no room for {size} more",
                     max(SHORTEST_RETRY_SECONDS, self.waiting * self._seconds_per_board / self.lanes),
                 )
             level.add(call)
@@ -177,7 +178,7 @@ class Batcher:
         with self._lock:
             ended = self._finish(call, DeadlinePassed(TOO_LATE) if late else CancelledError())
         if ended:
-            _notify([call])
+            call.has_ended()
 
     def close(self) -> None:
         """Refuse new calls, finish the accepted ones, and end the threads."""
@@ -202,12 +203,14 @@ class Batcher:
                     self._finish(call, DeadlinePassed(TOO_LATE))
                 if not late:
                     self._sooner.wait(min(self._deadlines.next - now, LONGEST_SLEEP_SECONDS))
-            _notify(late)
+            while late:
+                late.pop().has_ended()  # no variable keeps the last one until the next deadline
 
     def _run_lane(self, backend: Backend) -> None:
         buffer = np.empty((self.max_batch_size, 16), dtype=np.uint8)
         while batch := self._take_batch():
-            _notify(self._run_batch(backend, batch, buffer))
+            for call in self._run_batch(backend, batch, buffer):
+                call.has_ended()
 
     def _take_batch(self) -> list[_Slice]:
         """Wait for boards, then take a fair share of them; return an empty list once closed and empty."""
@@ -220,7 +223,8 @@ class Batcher:
                 elif not (batch or late or self._closed):
                     self._changed.wait()
                     continue
-            _notify(late)
+            for call in late:
+                call.has_ended()
             if batch or (self._closed and not late):
                 return batch
 
@@ -257,7 +261,7 @@ class Batcher:
                 room = self._budgets.room(call, others, now, room, self._seconds_per_board)
                 if not room:
                     break
-            left = call.size - call.taken
+            left = len(call.boards) - call.taken
             whole = self._budgets is None and self._fits_whole(call, left, batch)
             count = left if whole else min(room, left, call.turn)
             start = call.taken
@@ -270,7 +274,7 @@ class Batcher:
             call.queue_seconds = now - call.submitted
             level.boards -= count
             room = max(0, room - count)
-            if call.taken == call.size:
+            if count == left:
                 del level.calls[call]
             elif not call.turn or (self._budgets is not None and not room):  # a batch of searches is a turn
                 call.turn = call.longest_turn
@@ -280,7 +284,7 @@ class Batcher:
 
     def _fits_whole(self, call: Call, left: int, batch: list[_Slice]) -> bool:
         """Whether a batch takes all that is left of a call: dividing a short one costs more than it saves."""
-        if call.size > WHOLE_BOARDS or left * self._seconds_per_board > WHOLE_SECONDS:
+        if len(call.boards) > WHOLE_BOARDS or left * self._seconds_per_board > WHOLE_SECONDS:
             return False
         return left <= self.max_batch_size - sum(stop - start for _, start, stop in batch)
 
@@ -316,7 +320,7 @@ class Batcher:
                     call.inference_seconds += seconds
                 call.parts.append(Part(start, rows, what))
                 call.answered += stop - start
-                if call.answered == call.size and not call.done:
+                if call.answered == len(call.boards) and not call.done:
                     call.done = True
                     answered.append(call)
                 first = last
@@ -330,7 +334,7 @@ class Batcher:
                 else:
                     succeeded.append(call)
             except Exception:  # for example, no memory to join the parts
-                call.error = _backend_failed(f"the answers for {call.size} boards cannot be joined")
+                call.error = _backend_failed(f"the answers for {call.answered} boards cannot be joined")
         self.statistics.executed(what, succeeded)
         return answered
 
@@ -366,21 +370,13 @@ class Batcher:
         call.error = error
         if self._budgets is not None:
             self._budgets.finished(call)
-        if call.taken < call.size:
+        left = len(call.boards) - call.taken
+        if left:
             level = self._level_of(call)
             level.calls.pop(call, None)
-            level.boards -= call.size - call.taken
-            call.taken = call.size
+            level.boards -= left
+            call.taken += left
         return True
-
-
-def _notify(ended: Iterable[Call]) -> None:
-    for call in ended:
-        call.finished.release()
-        try:
-            call.has_ended()
-        except Exception:  # the lane must go on
-            _log.exception("unexpected error after the end of a call")
 
 
 def _backend_failed(what: str) -> BackendFailed:

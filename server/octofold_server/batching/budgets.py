@@ -100,7 +100,7 @@ class Budgets:
 
     def _budget(self, call: Call, now: float) -> tuple[float, bool]:
         """The seconds for each board of a call, and whether the search should use them up."""
-        boards = call.size - call.answered
+        boards = len(call.boards) - call.answered
         share = _usable(call.deadline - now) * min(1, self.cores / boards)
         return min(share, call.search_seconds), call.search_seconds != math.inf
 

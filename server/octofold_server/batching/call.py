@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-import threading
 import time
+from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -53,74 +53,47 @@ class Answer(NamedTuple):
     inference_seconds: float  # sum over the batches with boards of this call
 
 
+@dataclass(eq=False, repr=False, slots=True, weakref_slot=True)
 class Call:
-    """The boards of one call, and the future of their answer.
+    """The boards of one call, and their answer. The batcher changes the attributes under its own lock."""
 
-    It needs only one lock, which is several times cheaper than the condition of a
-    `concurrent.futures.Future`. The batcher changes the attributes under its own lock.
-
-    Args:
-        boards: [N, 16] uint8, N at least 1, valid for the backend; must not change before the call is done.
-        deadline: a time of `time.monotonic`.
-        priority: the priority of the boards.
-        outputs: the outputs that the call asks for in addition to moves.
-        search_seconds: how long the search for each board should take; infinity for what the player's options
-            say.
-
-    Attributes:
-        submitted: when the call was made, a time of `time.monotonic`.
-        taken: number of boards that batches have taken.
-        answered: number of boards that the backend has answered.
-        longest_turn: number of boards that may run before other calls have their turn.
-        turn: number of boards left in the current turn.
-        may_yield: whether the call has had a turn since it last moved behind another call.
-        parts: the answers so far, in order of completion.
-        done: whether the call has ended, with an answer or an error.
-        answer: set when the call is done, unless there is an error.
-        error: the reason why there is no answer; None if there is one.
-        finished: a lock that is released when everything above is final.
-    """
-
-    __slots__ = (
-        "__weakref__", "answer", "answered", "boards", "deadline", "done", "error", "finished",
-        "inference_seconds", "longest_turn", "may_yield", "outputs", "parts", "priority", "queue_seconds",
-        "search_seconds", "size", "submitted", "taken", "turn",
-    )  # fmt: skip
-
-    answer: Answer
-
-    def __init__(
-        self,
-        boards: NDArray[np.uint8],
-        deadline: float = math.inf,
-        priority: Priority = Priority.INTERACTIVE,
-        outputs: frozenset[str] = NETWORK_OUTPUTS,
-        search_seconds: float = math.inf,
-    ) -> None:
-        self.boards = boards
-        self.size = len(boards)
-        self.deadline = deadline
-        self.priority = priority
-        self.outputs = outputs
-        self.search_seconds = search_seconds
-        self.submitted = time.monotonic()
-        self.taken = 0
-        self.answered = 0
-        self.longest_turn = self.turn = WHOLE_BOARDS
-        self.may_yield = False
-        self.parts: list[Part] = []
-        self.queue_seconds = 0.0
-        self.inference_seconds = 0.0
-        self.done = False
-        self.error: Exception | None = None
-        self.finished = threading.Lock()
-        self.finished.acquire()
+    boards: NDArray[np.uint8]
+    "[N, 16], N at least 1, valid for the backend; must not change before the call is done"
+    deadline: float = math.inf
+    "a time of `time.monotonic`"
+    priority: Priority = Priority.INTERACTIVE
+    outputs: frozenset[str] = NETWORK_OUTPUTS
+    "the outputs that the call asks for in addition to moves"
+    search_seconds: float = math.inf
+    "how long the search for each board should take; infinity for what the player's options say"
+    submitted: float = field(default_factory=time.monotonic, init=False)
+    "when the call was made, a time of `time.monotonic`"
+    taken: int = field(default=0, init=False)
+    "number of boards that batches have taken"
+    answered: int = field(default=0, init=False)
+    "number of boards that the backend has answered"
+    longest_turn: int = field(default=WHOLE_BOARDS, init=False)
+    "number of boards that may run before other calls have their turn"
+    turn: int = field(default=WHOLE_BOARDS, init=False)
+    "number of boards left in the current turn"
+    may_yield: bool = field(default=False, init=False)
+    "whether the call has had a turn since it last moved behind another call"
+    parts: list[Part] = field(default_factory=list, init=False)
+    "the answers so far, in order of completion"
+    queue_seconds: float = field(default=0.0, init=False)
+    inference_seconds: float = field(default=0.0, init=False)
+    done: bool = field(default=False, init=False)
+    "whether the call has ended, with an answer or an error"
+    answer: Answer = field(init=False)
+    "set when the call is done, unless there is an error"
+    error: Exception | None = field(default=None, init=False)
+    "the reason why there is no answer; None if there is one"
 
     def has_ended(self) -> None:
         """React to the end of the call; does nothing by default.
 
         The batcher calls this exactly once, when the call is final, on the thread where it ended, without a
-        lock. An override must return soon.
+        lock. An override must return soon, and raise nothing.
         """
 
     def is_nearly_late(self, now: float) -> bool:
@@ -134,17 +107,3 @@ class Call:
         """
         tolerance = 0.02 + 0.01 * (self.deadline - self.submitted)
         return self.deadline != math.inf and self.deadline <= now + tolerance
-
-    def result(self) -> Answer:
-        """Wait for the answer.
-
-        Raises:
-            DeadlinePassed: the deadline passed first; boards that no batch had taken never run.
-            BackendFailed: a batch with boards of this call failed.
-            CancelledError: the call was canceled.
-        """
-        with self.finished:
-            pass
-        if self.error is not None:
-            raise self.error
-        return self.answer

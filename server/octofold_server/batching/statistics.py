@@ -125,7 +125,7 @@ class ModelStatistics:
                 total_s, queue_s = batch.ended - call.submitted, call.queue_seconds
                 # Batches of one call may overlap on several lanes; the caller waits only once.
                 inference_s = min(call.inference_seconds, max(0.0, total_s - queue_s))
-                self._boards += call.size
+                self._boards += len(call.boards)
                 self._inference_seconds += inference_s
                 self._overhead_seconds += max(0.0, total_s - queue_s - inference_s)
                 self._queue.add(queue_s)

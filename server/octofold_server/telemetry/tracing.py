@@ -96,7 +96,7 @@ class Tracing:
         batches = list(dict.fromkeys(part.batch for part in call.parts))
         error = call.error
         done = _Done(
-            boards=call.size,
+            boards=len(call.boards),
             priority=call.priority.name.lower(),
             submitted=call.submitted,
             queue_seconds=call.queue_seconds,

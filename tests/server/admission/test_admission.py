@@ -23,8 +23,9 @@ from octofold_proto.errors import (
     Unavailable,
     UnknownModel,
 )
-from octofold_server.admission.admission import AcceptedCall, Admission, Limits, code_name
+from octofold_server.admission.admission import Admission, Limits, code_name
 from octofold_server.admission.request import Request
+from octofold_server.batching.call import Answer
 from octofold_server.config.options import Config
 from octofold_server.config.policies import parse_policies
 from octofold_server.models.registry import Models
@@ -56,10 +57,27 @@ def admission(models: Models) -> Admission:
     return admission
 
 
+class Submitted:
+    """A call that a test has submitted, for whose end it can wait."""
+
+    def __init__(self, admission: Admission, request: Request, deadline: float) -> None:
+        self._ended = threading.Event()
+        self.accepted = admission.submit(request, lambda _: self._ended.set(), deadline)
+
+    def cancel(self) -> None:
+        self.accepted.cancel()
+
+    def result(self) -> Answer:
+        self._ended.wait()
+        if self.accepted.error is not None:
+            raise self.accepted.error
+        return self.accepted.answer
+
+
 def submit(
     admission: Admission, boards: NDArray[np.uint8], model: str = "", deadline: float = math.inf
-) -> AcceptedCall:
-    return admission.submit(Request(model, "", boards), deadline=deadline)
+) -> Submitted:
+    return Submitted(admission, Request(model, "", boards), deadline)
 
 
 def boards(count: int, exponent: int = 1) -> NDArray[np.uint8]:
@@ -176,6 +194,17 @@ def test_every_end_of_a_call_is_counted_once_under_its_code(
     assert admission.refusals.counts() == {"NOT_FOUND": 1}
 
 
+def test_an_error_after_the_end_of_a_call_is_logged_and_its_lane_goes_on(
+    admission: Admission, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(_: object) -> None:
+        raise MemoryError
+
+    admission.submit(Request("", "", boards(1)), fail)
+    submit(admission, boards(1)).result()
+    assert "unexpected error after the end of a call" in caplog.text
+
+
 def test_a_call_that_found_a_version_which_then_went_is_answered_by_its_successor(
     admission: Admission, models: Models, write_version: WriteVersion
 ) -> None:
@@ -188,7 +217,7 @@ def test_a_call_that_found_a_version_which_then_went_is_answered_by_its_successo
             models.load("tiny")
 
     call = submit(admission, CheckedBoards.of(load_another), "tiny")
-    assert call.served.version == "2"
+    assert call.accepted.served.version == "2"
     assert call.result().moves.moves.tolist() == [0]
     assert checks == [15, 17]
 

@@ -15,6 +15,7 @@ from octofold_proto.errors import BackendFailed, DeadlinePassed, QueueFull
 from octofold_server.backends.backend import EVERYTHING, Asked, Moves
 from octofold_server.batching.call import TURN_BOARDS, Call, Priority
 from support.batches import (
+    Awaited,
     NewBatcher,
     assert_answers,
     boards_of,
@@ -43,7 +44,7 @@ def test_a_batch_asks_for_what_any_of_its_calls_wants(new_batcher: NewBatcher) -
     batcher = new_batcher(backend)
     hold(batcher, backend)
     wanted = [frozenset({"votes"}), frozenset[str](), frozenset({"votes", "legal"})]
-    calls = [Call(boards_of(2), outputs=outputs) for outputs in wanted]
+    calls = [Awaited(boards_of(2), outputs=outputs) for outputs in wanted]
     for call in calls:
         batcher.submit(call)
     backend.gate.set()

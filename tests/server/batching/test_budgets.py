@@ -13,7 +13,7 @@ from octofold_proto.errors import DeadlinePassed
 from octofold_server.backends.backend import EVERYTHING, UNFINISHED, Asked, Moves
 from octofold_server.batching.budgets import BATCH_SECONDS, Budgets
 from octofold_server.batching.call import Call
-from support.batches import NewBatcher, boards_of, marked, submit, wait_for
+from support.batches import Awaited, NewBatcher, boards_of, marked, submit, wait_for
 from support.fakes import RecordingBackend
 
 CORES = 2
@@ -96,8 +96,8 @@ def turns(new_batcher: NewBatcher, lanes: int, search_seconds: float) -> list[li
     backend = RecordingBackend()
     batcher = new_batcher(backend, lanes=lanes, search_cores=CORES)
     backend.gate.clear()
-    large = Call(marked(1, 20), search_seconds=search_seconds)
-    lone = Call(marked(2), search_seconds=search_seconds)
+    large = Awaited(marked(1, 20), search_seconds=search_seconds)
+    lone = Awaited(marked(2), search_seconds=search_seconds)
     batcher.submit(large)
     backend.started.acquire()
     batcher.submit(lone)
@@ -125,8 +125,8 @@ def test_long_searches_leave_a_lane_to_short_ones(new_batcher: NewBatcher) -> No
     backend = RecordingBackend()
     batcher = new_batcher(backend, lanes=2, search_cores=CORES)
     backend.gate.clear()
-    long = [Call(marked(1, 5), search_seconds=60) for _ in range(2)]
-    short = [Call(marked(2)), Call(marked(2), search_seconds=BATCH_SECONDS)]
+    long = [Awaited(marked(1, 5), search_seconds=60) for _ in range(2)]
+    short = [Awaited(marked(2)), Awaited(marked(2), search_seconds=BATCH_SECONDS)]
     for call in (*long, *short):
         batcher.submit(call)
     for _ in range(2):
@@ -183,7 +183,7 @@ def test_a_call_whose_time_is_too_short_for_any_move_ends_with_deadline_exceeded
     new_batcher: NewBatcher,
 ) -> None:
     batcher = new_batcher(EndlessBackend(), search_cores=CORES)
-    call = Call(marked(1), search_seconds=0.001)
+    call = Awaited(marked(1), search_seconds=0.001)
     batcher.submit(call)
     with pytest.raises(DeadlinePassed, match="too short"):
         call.result()

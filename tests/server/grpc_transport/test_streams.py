@@ -16,11 +16,11 @@ from octofold_proto.errors import UnknownModel
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_server.admission.admission import AcceptedCall, Admission
 from octofold_server.batching.batcher import Batcher
-from octofold_server.batching.call import Call
 from octofold_server.grpc_transport.interface import Metadata
 from octofold_server.grpc_transport.streams import MAX_OPEN_BOARDS, MIN_BOARDS, AnswerStream, StreamCalls
 from octofold_server.models.loading import ServedModel
 from octofold_server.protocols.octofold_v1.codecs import StreamNextMoves
+from support.batches import Awaited
 from support.fakes import RecordingBackend
 from support.servers import ServeAll
 from support.waiting import becomes_true
@@ -127,8 +127,8 @@ def open_stream(admission: Admission, wire: Wire) -> AnswerStream[pb.StreamNextM
     return AnswerStream(admission, StreamNextMoves(), wire)
 
 
-def ask(batcher: Batcher) -> Call:
-    call = Call(np.ones((1, 16), np.uint8))
+def ask(batcher: Batcher) -> Awaited:
+    call = Awaited(np.ones((1, 16), np.uint8))
     batcher.submit(call)
     return call
 

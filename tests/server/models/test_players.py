@@ -20,13 +20,13 @@ from octofold_game.contract.searches import Limits
 from octofold_players.rollouts.network_version import NetworkVersion
 from octofold_players.rollouts.policy_rollouts import PolicyRollouts
 from octofold_proto.errors import ModelError, Unavailable, UnknownModel
-from octofold_server.batching.call import Call
 from octofold_server.config.options import Config
 from octofold_server.config.policies import parse_policies
 from octofold_server.models import on_demand
 from octofold_server.models.on_demand import WHEN_ASKED, OnDemand
 from octofold_server.models.player_files import PlayerFiles
 from octofold_server.models.registry import Models
+from support.batches import Awaited
 from support.fakes import FakeBackend
 from support.player_versions import KINDS, TABLE, write_player, write_version
 from support.registries import BOARD, reason, states, submit
@@ -223,7 +223,7 @@ def test_a_new_version_of_a_player_replaces_the_old_one(repository: Path) -> Non
     with pytest.raises(Unavailable):
         models.resolve("player", "")
     with pytest.raises(Unavailable):
-        old.batcher.submit(Call(BOARD))
+        old.batcher.submit(Awaited(BOARD))
     models.close()
 
 
@@ -326,7 +326,7 @@ def test_a_player_answers_as_its_network_does_in_this_process_even_if_that_is_no
     expected = PolicyRollouts(NetworkVersion(net), rollouts=8).find(boards, Limits())
     served = models.resolve("rollouts", "")
     for outputs in (frozenset(served.output_names), frozenset[str]()):
-        call = Call(boards, outputs=outputs)
+        call = Awaited(boards, outputs=outputs)
         served.batcher.submit(call)
         found = call.result().moves
         assert found.moves.tolist() == expected.moves.tolist()
