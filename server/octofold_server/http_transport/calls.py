@@ -58,8 +58,10 @@ class Failure(NamedTuple):
     headers: dict[str, str]
 
 
-async def answered(admission: Admission, http: web.Request, request: Request) -> AcceptedCall:
-    """Submit the boards of a request and wait for the answer; a client that leaves cancels the call.
+def answered(admission: Admission, http: web.Request, request: Request) -> asyncio.Future[AcceptedCall]:
+    """Submit the boards of a request; the result is the call, once it has an answer.
+
+    A client that leaves cancels the future, and thereby the call.
 
     Args:
         admission: admits the call, which must be in a `call_slot`.
@@ -67,27 +69,31 @@ async def answered(admission: Admission, http: web.Request, request: Request) ->
         request: the request that it contains.
 
     Raises:
-        OctofoldError: the call failed.
+        OctofoldError: the call is refused; the future has this exception, too, if the call fails.
     """
-    loop, is_answered = asyncio.get_running_loop(), asyncio.Event()
+    loop = asyncio.get_running_loop()
+    answer: asyncio.Future[AcceptedCall] = loop.create_future()
 
-    def wake(_: AcceptedCall) -> None:
+    def tell(call: AcceptedCall) -> None:
         with suppress(RuntimeError):  # the loop has ended, and all waiting requests with it
-            loop.call_soon_threadsafe(is_answered.set)
+            loop.call_soon_threadsafe(settle, call)
+
+    def settle(call: AcceptedCall) -> None:
+        if answer.cancelled():
+            return
+        if call.error is None:
+            answer.set_result(call)
+        else:
+            answer.set_exception(call.error)
+
+    def leave(_: object) -> None:
+        if answer.cancelled():
+            call.cancel()
 
     headers = [(name, http.headers[name]) for name in TRACE_HEADERS if name in http.headers]
-    call = admission.submit(request, wake, headers=headers)
-    try:
-        await is_answered.wait()
-    except asyncio.CancelledError:  # the client has left
-        call.cancel()
-        raise
-    if (error := call.error) is None:
-        return call
-    try:
-        raise error
-    finally:
-        del call, error  # the error refers to this frame: a cycle would keep the boards in memory
+    call = admission.submit(request, tell, headers=headers)
+    answer.add_done_callback(leave)
+    return answer
 
 
 def failure_of(http: web.Request, error: Exception, id_in_body: str = "") -> Failure:
