@@ -10,12 +10,12 @@ import pytest
 pytestmark = pytest.mark.long
 
 ROOT = Path(__file__).parents[2]
-MOST = {"NextMove": 19, "NextMoves": 19, "ModelInfer": 21, "REST": 29, "evaluate": 24}
-"""REST also asks whose page a browser shows, and it waits for an answer as the page does. An evaluation makes
-the moves of its games between two answers."""
+MOST = {"NextMove": 17, "NextMoves": 17, "ModelInfer": 19, "REST": 27, "evaluate": 18}
+"""Two more than usual: another thread may come in between. REST also asks whose page a browser shows, and it
+waits for an answer as the page does. An evaluation makes the moves of its games between two answers."""
 
 
-def test_a_call_changes_files_some_20_times_from_the_wire_to_its_reply() -> None:
+def test_a_call_changes_files_some_15_times_from_the_wire_to_its_reply() -> None:
     command = [sys.executable, str(ROOT / "bench" / "serving" / "path.py"), "--model", "swift"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
     changes = json.loads(done.stdout.splitlines()[-1])["changes"]
