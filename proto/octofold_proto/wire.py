@@ -29,7 +29,10 @@ MAX_PACKED_BYTES = 1024
 MAX_UNKNOWN_BYTES = 1024
 """Most bytes of a field that this version does not know. A newer client may send one, and nobody reads it."""
 
-_SMALLEST_FIELD_BYTES = 2
+SHORT_BYTES = 2 * MAX_FIELDS
+"""A message of so many bytes has no room for too many fields or for one that is too long: the smallest field
+takes two of them. It may be parsed at once."""
+
 _VARINT, _FIXED_64, _LENGTH_DELIMITED, _GROUP, _GROUP_END, _FIXED_32 = range(6)
 _MAX_SHORT_VARINT_BYTES = 5
 """Tags and lengths are varints of 32 bits."""
@@ -62,7 +65,7 @@ def parsed(kind: type[AnyMessage], message: bytes) -> AnyMessage:
         InvalidRequest: it has too many fields, or a field is too long; the error names the field.
         DecodeError: the bytes are not a message of this kind.
     """
-    if len(message) > MAX_FIELDS * _SMALLEST_FIELD_BYTES:  # a shorter one has no room for too many
+    if len(message) > SHORT_BYTES:
         _count(message, 0, len(message), kind.DESCRIPTOR, MAX_FIELDS)
     return kind.FromString(message)
 

@@ -10,7 +10,7 @@ import pytest
 pytestmark = pytest.mark.long
 
 ROOT = Path(__file__).parents[2]
-MOST = {"NextMove": 17, "NextMoves": 17, "ModelInfer": 19, "REST": 27, "evaluate": 18}
+MOST = {"NextMove": 16, "NextMoves": 16, "ModelInfer": 18, "REST": 27, "evaluate": 18}
 """Two more than usual: another thread may come in between. REST also asks whose page a browser shows, and it
 waits for an answer as the page does. An evaluation makes the moves of its games between two answers."""
 

@@ -12,7 +12,7 @@ from typing import Generic, Protocol, TypeVar
 from google.protobuf.message import DecodeError, Message
 from octofold_proto.errors import InvalidRequest
 from octofold_proto.status import DETAILS_KEY
-from octofold_proto.wire import parsed
+from octofold_proto.wire import SHORT_BYTES, parsed
 
 from octofold_server.admission.admission import AcceptedCall, Admission, code_name
 from octofold_server.admission.refusals import failure_status, usable_request_id
@@ -115,7 +115,7 @@ def decoded(kind: type[AnyMessage], received: bytes, name: str, admission: Admis
         InvalidRequest: the bytes are not a message of this type, or the message has too many parts.
     """
     try:
-        return parsed(kind, received)
+        return kind.FromString(received) if len(received) <= SHORT_BYTES else parsed(kind, received)
     except DecodeError:
         raise admission.counted(InvalidRequest(f"cannot decode the request message of {name}")) from None
     except InvalidRequest as error:
