@@ -13,7 +13,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable
 from concurrent.futures import CancelledError
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
@@ -113,6 +112,8 @@ class Admission:
         load_metadata: trailing metadata in which unary calls report the load; whoever measures it sets this.
         refusal: the reason why calls are refused; empty while they are admitted.
         is_alive: returns whether the transport works; the owner of the transport sets it.
+        call_slot: a context that counts as a call in progress, for replies that take time to send. Entering
+            it raises what `take_slot` does.
     """
 
     def __init__(self, models: Models, limits: Limits | None = None, tracing: Tracing | None = None) -> None:
@@ -128,8 +129,8 @@ class Admission:
         self.is_alive: Callable[[], bool] = lambda: True
         self._refused = 0
         self._calls = 0
-        self._slot = _CallSlot(self)
-        self._streams: dict[_StreamToken, StopReading] = {}
+        self.call_slot = _CallSlot(self)
+        self._streams: dict[object, tuple[str, StopReading]] = {}  # with their connections, by their tokens
         self._streams_of: Counter[str] = Counter()
         self._lock = threading.RLock()  # guards everything above
         self._ended = threading.Condition(self._lock)  # notified when the last call or stream has ended
@@ -159,7 +160,7 @@ class Admission:
             self.refusal = "the server is shutting down"
             self._wants_clients = False
             streams = list(self._streams.values())
-        for stop_reading in streams:
+        for _, stop_reading in streams:
             stop_reading()
 
     def drain(self, limit_seconds: float) -> None:
@@ -180,15 +181,6 @@ class Admission:
             if refused == self._refused:
                 return
 
-    def call_slot(self) -> AbstractContextManager[None]:
-        """A context that counts as a call in progress, for replies that take time to send.
-
-        Raises:
-            Unavailable: on entry: no calls are admitted.
-            QueueFull: on entry: the maximum number of calls is in progress.
-        """
-        return self._slot
-
     def open_stream(self, connection: str, stop_reading: StopReading) -> object:
         """Count an open stream; return a token for `close_stream`.
 
@@ -207,19 +199,18 @@ class Admission:
             except QueueFull as error:
                 self.refusals.add(code_name(error))
                 raise
-            token = _StreamToken(connection)
-            self._streams[token] = stop_reading
+            token = object()
+            self._streams[token] = connection, stop_reading
             self._streams_of[connection] += 1
         return token
 
     def close_stream(self, token: object) -> None:
         """Remove an open stream, given the token of `open_stream`."""
-        assert isinstance(token, _StreamToken)
         with self._lock:
-            del self._streams[token]
-            self._streams_of[token.connection] -= 1
-            if not self._streams_of[token.connection]:
-                del self._streams_of[token.connection]
+            connection, _ = self._streams.pop(token)
+            self._streams_of[connection] -= 1
+            if not self._streams_of[connection]:
+                del self._streams_of[connection]
             if not self._streams:
                 self._ended.notify_all()
 
@@ -316,7 +307,8 @@ class Admission:
         """Count a call in progress.
 
         Raises:
-            Unavailable, QueueFull: as in `call_slot`.
+            Unavailable: no calls are admitted.
+            QueueFull: the maximum number of calls is in progress.
         """
         with self._lock:
             if self.refusal:
@@ -353,13 +345,6 @@ class Admission:
                 f"{self._streams_of[connection]} streams are open on this connection, the maximum",
                 RETRY_SECONDS,
             )
-
-
-class _StreamToken:
-    """The token of an open stream."""
-
-    def __init__(self, connection: str) -> None:
-        self.connection = connection
 
 
 class _CallSlot:

@@ -116,7 +116,7 @@ def test_before_and_after_it_admits_calls_admission_says_why_not(
     admission.refuse()
     for closed, why in ((starting, "starting"), (admission, "shutting down")):
         assert not closed.ready
-        with pytest.raises(Unavailable, match=why), closed.call_slot():
+        with pytest.raises(Unavailable, match=why), closed.call_slot:
             pass
         with pytest.raises(Unavailable, match=why), stream_of(closed, "here", lambda: None):
             pass
@@ -127,16 +127,16 @@ def test_a_server_that_leaves_still_lets_calls_in_but_is_not_ready(admission: Ad
     assert admission.ready
     admission.leave()
     assert not admission.ready
-    with admission.call_slot():
+    with admission.call_slot:
         submit(admission, boards(1)).result()
 
 
 def test_no_more_calls_and_streams_are_let_in_than_the_limits_say(admission: Admission) -> None:
     with (
-        admission.call_slot(),
-        admission.call_slot(),
+        admission.call_slot,
+        admission.call_slot,
         pytest.raises(QueueFull, match="2 calls are in progress"),
-        admission.call_slot(),
+        admission.call_slot,
     ):
         pass
     with stream_of(admission, "a", lambda: None), stream_of(admission, "a", lambda: None):
@@ -148,7 +148,7 @@ def test_no_more_calls_and_streams_are_let_in_than_the_limits_say(admission: Adm
             stream_of(admission, "c", lambda: None),
         ):
             pass
-    with admission.call_slot(), stream_of(admission, "a", lambda: None):  # what has ended makes room
+    with admission.call_slot, stream_of(admission, "a", lambda: None):  # what has ended makes room
         assert admission.refusals.counts() == {"RESOURCE_EXHAUSTED": 3}
 
 
@@ -236,7 +236,7 @@ def test_a_call_for_a_model_that_is_unloaded_at_that_moment_is_unavailable(
 def test_refusing_stops_open_streams_and_draining_waits_for_them(admission: Admission) -> None:
     stopped = threading.Event()
     drained = threading.Thread(target=admission.drain, args=(30.0,))
-    with stream_of(admission, "a", stopped.set), admission.call_slot():
+    with stream_of(admission, "a", stopped.set), admission.call_slot:
         admission.refuse()
         assert stopped.is_set()
         drained.start()
