@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from hypothesis import settings
+from support.forks import forks_of, python_of_copies, share_originals
 
 # The tests share the cores already. Torch's threads would spin while they wait for each other.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -32,6 +33,17 @@ PublishModel = Callable[..., Path]
 
 LONG_SECONDS = 900
 """No test that takes minutes on quiet cores takes more, unless it hangs."""
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_setupnodes(specs: list[Any]) -> None:
+    copies = len(specs) > 2  # fewer take longer to be made than to import what they need
+    share_originals("octofold", "octofold-serve", *(["pytest"] if copies else []))
+    if copies:
+        for command in ("octofold", "octofold-serve"):
+            forks_of(command)  # whose imports are for the second core meanwhile
+        for spec in specs:
+            spec.python = python_of_copies()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

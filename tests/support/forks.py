@@ -16,21 +16,29 @@ import json
 import os
 import runpy
 import select
+import shlex
+import shutil
 import signal
 import socket
 import struct
 import subprocess
 import sys
+import tempfile
 import threading
+import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from types import FrameType
+from types import FrameType, ModuleType
 from typing import NoReturn
 
 NUMBER = struct.Struct("i")
 LONGEST_REQUEST = 200_000
+SHARED = "SOCKETS_OF_FORKS"
+"""The variable that names the folder of the originals' sockets."""
+SHARED = "SOCKETS_OF_FORKS"
+"""The variable that names the folder of the originals' sockets."""
 COMMANDS = {"octofold": "octofold_client.cli", "octofold-serve": "octofold_server.cli"}
 IMPORTED = {
     "octofold": (
@@ -55,6 +63,18 @@ IMPORTED = {
         "octofold_players.perimeter.player",
     ),
 }
+IMPORTED["pytest"] = (
+    "matplotlib.backends.backend_agg",
+    "matplotlib.figure",
+    "gymnasium",
+    "playwright.sync_api",
+    "opentelemetry.sdk.trace",
+    *COMMANDS.values(),
+    *IMPORTED["octofold"],
+    *IMPORTED["octofold-serve"],
+    "octofold_training.cli",
+    "octofold_export.cli",
+)
 
 
 class ForkedProcess:
@@ -102,12 +122,9 @@ class ForkedProcess:
 class Forks:
     """Starts copies of a process that has imported a command."""
 
-    def __init__(self, command: str) -> None:
-        self._requests, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        program = [sys.executable, "-P", __file__, str(theirs.fileno()), command]  # -P: no imports from here
-        self._process = subprocess.Popen(program, stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()])
-        theirs.close()
-        atexit.register(self._close)
+    def __init__(self, folder: Path, command: str) -> None:
+        self._requests = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._requests.connect(str(folder / command))
 
     def start(
         self,
@@ -126,49 +143,99 @@ class Forks:
         os.close(theirs)
         return ForkedProcess(news)
 
-    def _close(self) -> None:
-        self._requests.close()
-        self._process.wait()
-
 
 @cache
 def forks_of(command: str) -> Forks:
     """Those of the command, which are the same for all tests."""
-    return Forks(command)
+    return Forks(Path(os.environ.get(SHARED) or share_originals("octofold", "octofold-serve")), command)
+
+
+def share_originals(*commands: str) -> str:
+    """Offer copies of these commands to this process and to those that it starts: the folder of the sockets.
+
+    What a command needs is imported when somebody asks for its first copy.
+    """
+    folder = os.environ[SHARED] = tempfile.mkdtemp(prefix="octofold-", dir="/tmp")  # a socket's path is short
+    end, ours = os.pipe()  # it closes when this process has ended, however it ends
+    processes = []
+    for command in commands:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as asked:
+            asked.bind(f"{folder}/{command}")
+            asked.listen()
+            passed = [asked.fileno(), end]
+            program = [sys.executable, "-P", __file__, command, *map(str, passed)]  # -P: no imports from here
+            processes.append(subprocess.Popen(program, stdin=subprocess.DEVNULL, pass_fds=passed))
+    os.close(end)
+
+    def close() -> None:
+        os.close(ours)
+        for process in processes:
+            process.wait()
+
+    atexit.register(close)
+    return folder
+
+
+def python_of_copies() -> str:
+    """The command line for what should run as a copy with the imports of all tests, in place of `python`."""
+    return shlex.join([sys.executable, "-I", "-S", __file__, "pytest"])
 
 
 class _Original:
     """The process that is copied."""
 
-    def __init__(self, requests: socket.socket, command: str) -> None:
-        self._requests, self._command = requests, command
+    def __init__(self, asked: socket.socket, end: int, command: str) -> None:
+        self._asked, self._end, self._command = asked, end, command
         self._copies: dict[int, int] = {}  # where to tell the exit status, by the process's id
+        self._askers: dict[socket.socket, list[int]] = {}  # and the copies of each
 
     def make_copies(self) -> None:
-        """Make them until nobody can ask for one. A copy does not return from here."""
+        """Make them until the first process of the tests has ended. A copy does not return from here."""
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for pytest
         signal.signal(signal.SIGCHLD, self._tell_who_ended)
+        imported = False
         while True:
-            request, descriptors, _, _ = socket.recv_fds(self._requests, LONGEST_REQUEST, 4)
-            if not request:
-                for pid in list(self._copies):  # of tests that have failed
-                    os.kill(pid, signal.SIGKILL)
-                return
-            *streams, news = descriptors
-            pid = os.fork()
-            if pid == 0:
-                signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-                signal.signal(signal.SIGINT, signal.default_int_handler)
-                for number, stream in enumerate(streams):
-                    os.dup2(stream, number)
-                self._requests.detach()
-                os.closerange(3, 1024)
-                _run(self._command, *json.loads(request))
-            for stream in streams:
-                os.close(stream)
-            os.write(news, NUMBER.pack(pid))
-            self._copies[pid] = news
-            self._tell_who_ended()
+            sources: list[int | socket.socket] = [self._end, self._asked, *self._askers]
+            for source in select.select(sources, [], [])[0]:
+                if isinstance(source, int):
+                    self._kill(list(self._copies))
+                    return
+                if source is self._asked:
+                    self._askers[self._asked.accept()[0]] = []
+                    if not imported:
+                        _import(self._command)
+                        imported = True
+                else:
+                    self._answer(source)
+
+    def _answer(self, asker: socket.socket) -> None:
+        request, descriptors, _, _ = socket.recv_fds(asker, LONGEST_REQUEST, 4)
+        if not request:
+            asker.close()
+            self._kill(self._askers.pop(asker))  # those of tests that have failed
+            return
+        *streams, news = descriptors
+        pid = os.fork()
+        if pid == 0:
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+            for number, stream in enumerate(streams):
+                os.dup2(stream, number)
+            for listener in (self._asked, *self._askers):
+                listener.detach()
+            os.closerange(3, 1024)
+            _run(self._command, *json.loads(request))
+        for stream in streams:
+            os.close(stream)
+        os.write(news, NUMBER.pack(pid))
+        self._copies[pid] = news
+        self._askers[asker].append(pid)
+        self._tell_who_ended()
+
+    def _kill(self, copies: list[int]) -> None:
+        for pid in copies:
+            if pid in self._copies:
+                os.kill(pid, signal.SIGKILL)
 
     def _tell_who_ended(self, _: int = 0, __: FrameType | None = None) -> None:
         for pid in list(self._copies):
@@ -180,6 +247,31 @@ class _Original:
                     os.close(self._copies.pop(pid))
 
 
+def _import(command: str) -> None:
+    if command == "octofold-serve":
+        from octofold_server.system.grpc_core import read_where_calls_are_awaited
+
+        read_where_calls_are_awaited()  # before gRPC is loaded, as the command does
+    with warnings.catch_warnings():
+        wrong: tuple[type[Exception], ...] = ()
+        if command == "pytest":
+            wrong = (Exception,)  # of which the tests that need the import tell more
+            warnings.simplefilter("error")
+            sys.path.insert(0, str(Path(__file__).parents[1]))
+            with suppress(*wrong):
+                from support.converter import convert_once
+
+                convert_once()
+        for module in (COMMANDS.get(command, "numba"), *IMPORTED[command]):
+            with suppress(*wrong):
+                importlib.import_module(module)
+    from numba.core.registry import cpu_target
+
+    for context in (cpu_target.typing_context, cpu_target.target_context):
+        context.refresh()  # as the first call of a compiled function would
+    gc.freeze()  # what is never looked at again need not be copied
+
+
 def _run(
     command: str, program: str, arguments: list[str], folder: str, environment: dict[str, str]
 ) -> NoReturn:
@@ -188,12 +280,16 @@ def _run(
     os.environ.update(environment)
     sys.path[:0] = [path for path in environment.get("PYTHONPATH", "").split(os.pathsep) if path]
     sys.argv = [program or command, *arguments]
-    if command == "octofold":  # whose streams may be terminals
+    if command != "octofold-serve":  # its streams may be terminals, or pipes to be read
         encoding = environment.get("PYTHONIOENCODING")
         sys.stdin = open(0, encoding=encoding, closefd=False)  # noqa: SIM115
         sys.stdout = open(1, "w", 1 if os.isatty(1) else -1, encoding, closefd=False)  # noqa: SIM115
         sys.stderr = open(2, "w", 1, encoding, "backslashreplace", closefd=False)  # noqa: SIM115
     try:
+        if command == "pytest":  # python -u -c PROGRAM
+            main = sys.modules["__main__"] = ModuleType("__main__")
+            exec(arguments[-1], vars(main))
+            sys.exit()
         if program:
             runpy.run_path(program, run_name="__main__")
             sys.exit()
@@ -214,16 +310,9 @@ def _end(code: object) -> None:
 
 
 if __name__ == "__main__":
-    _, requests, command = sys.argv
-    if command == "octofold-serve":
-        from octofold_server.system.grpc_core import read_where_calls_are_awaited
-
-        read_where_calls_are_awaited()  # before gRPC is loaded, as the command does
-    from numba.core.registry import cpu_target
-
-    for module in (COMMANDS[command], *IMPORTED[command]):
-        importlib.import_module(module)
-    for context in (cpu_target.typing_context, cpu_target.target_context):
-        context.refresh()  # as the first call of a compiled function would
-    gc.freeze()  # what is never looked at again need not be copied
-    _Original(socket.socket(fileno=int(requests)), command).make_copies()
+    if sys.flags.isolated:
+        # In the place of an interpreter, whose streams the copy has.
+        sys.exit(forks_of(sys.argv[1]).start(sys.argv[2:], (0, 1, 2)).wait())
+    _, command, asked, end = sys.argv
+    _Original(socket.socket(fileno=int(asked)), int(end), command).make_copies()
+    shutil.rmtree(os.environ[SHARED], ignore_errors=True)
