@@ -72,9 +72,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     Raises `SystemExit`: with code 0 after `--help`, with code 2 after one line on stderr for wrong usage.
     """
-    command, flags, _ = parse(
-        parser_of("octofold-train", "Train networks that play 2048.", COMMANDS), arguments
-    )
+    parser = parser_of("octofold-train", "Train networks that play 2048.", COMMANDS, arguments)
+    command, flags, _ = parse(parser, arguments)
     for stop in (signal.SIGINT, signal.SIGTERM):  # also SIGINT, which background jobs of a shell ignore
         signal.signal(stop, signal.default_int_handler)
     try:

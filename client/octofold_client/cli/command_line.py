@@ -60,7 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one subcommand and return the exit code."""
     arguments = sys.argv[1:] if arguments is None else arguments
     about = "Asks a server for 2048 moves, and measures how strong and how fast its models are."
-    parser = parser_of("octofold", about, COMMANDS)
+    parser = parser_of("octofold", about, COMMANDS, arguments)
     if not arguments:
         parser.print_help()
         return 0

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any, NamedTuple
 
 from octofold_game.commands.command_line import Parser
-from octofold_game.commands.completion import add_completion
+from octofold_game.commands.completion import FLAG, add_completion
 from octofold_game.commands.options import add_options, options_of
 
 
@@ -38,24 +39,32 @@ class Parsed(NamedTuple):
     """That of the command, for what is wrong beyond its arguments."""
 
 
-def parser_of(prog: str, description: str, commands: Sequence[Command]) -> Parser:
-    """A parser with subcommands, and with the flags that every command has."""
+def parser_of(
+    prog: str, description: str, commands: Sequence[Command], arguments: Sequence[str] | None = None
+) -> Parser:
+    """A parser with subcommands, and with the flags that every command has.
+
+    It knows the options of those commands that the arguments name: to add those of all takes longer than the
+    rest of most commands.
+    """
+    words = sys.argv[1:] if arguments is None else arguments
     parser = Parser(prog=prog, description=description)
     parser.add_argument("--version", action="version", version=f"{prog} {version('octofold')}")
     add_completion(parser)
-    _add(parser, commands, "COMMAND")
+    _add(parser, commands, "COMMAND", None if any(word.startswith(FLAG) for word in words) else words)
     return parser
 
 
-def _add(parser: Parser, commands: Sequence[Command], metavar: str) -> None:
+def _add(parser: Parser, commands: Sequence[Command], metavar: str, words: Sequence[str] | None) -> None:
     actions = parser.add_subparsers(metavar=metavar)
     for each in commands:
         added = actions.add_parser(each.name, help=each.help, description=each.description, usage=each.usage)
         if each.options is None:
-            _add(added, each.subcommands, "ACTION")
+            _add(added, each.subcommands, "ACTION", words)
         else:
             added.set_defaults(command=each)
-            add_options(added, each.options)
+            if words is None or each.name in words:
+                add_options(added, each.options)
 
 
 def parse(parser: Parser, arguments: Sequence[str] | None) -> Parsed:
