@@ -125,6 +125,7 @@ class Forks:
     def __init__(self, folder: Path, command: str) -> None:
         self._requests = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._requests.connect(str(folder / command))
+        atexit.register(self._requests.close)
 
     def start(
         self,
