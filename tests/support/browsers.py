@@ -22,6 +22,8 @@ PROGRAMS = (
     "google-chrome-stable",
 )
 """The first, which draws no window, takes two thirds of the CPU time of the others."""
+FLAGS = ("--no-sandbox", "--in-process-gpu", "--num-raster-threads=1")
+"""Without a process that only draws, a visit takes a tenth less CPU time and two thirds of the time."""
 DESKTOP: ViewportSize = {"width": 1600, "height": 1000}
 PHONE: ViewportSize = {"width": 360, "height": 740}
 TOKEN_KEY = "octofold.token"
@@ -51,7 +53,7 @@ def chromium() -> Iterator[Browser]:
     if program is None:
         pytest.skip("no Chromium on this machine; `make browser` installs Debian's")
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        browser = playwright.chromium.launch(executable_path=program, args=FLAGS)
         yield browser
         browser.close()
 
