@@ -43,12 +43,12 @@ class Command:
     @property
     def errors(self) -> str:
         """What it has written to standard error so far."""
-        return self._read(2)
+        return self._read(2).decode(errors="replace")  # which may end in the middle of a character
 
     def communicate(self, timeout: float | None = None) -> tuple[str, str]:
         """Wait for its end: what it has written to standard output and standard error."""
         self.wait(timeout)
-        written = self._read(1), self._read(2)
+        written = self._read(1).decode(), self._read(2).decode()
         self.close()
         return written
 
@@ -59,9 +59,9 @@ class Command:
         for stream in self._streams:
             stream.close()
 
-    def _read(self, number: int) -> str:
+    def _read(self, number: int) -> bytes:
         size = os.fstat(self._streams[number].fileno()).st_size
-        return os.pread(self._streams[number].fileno(), size, 0).decode()
+        return os.pread(self._streams[number].fileno(), size, 0)
 
 
 def octofold(

@@ -23,8 +23,11 @@ async def main():
 
         async def call():
             while True:
-                await stub.NextMoves(request)
-                answered.set()
+                try:
+                    await stub.NextMoves(request)
+                    answered.set()
+                except grpc.RpcError:  # the calls of those who were killed before have not ended yet
+                    await asyncio.sleep(0.01)
 
         async def stream():
             stream = stub.StreamNextMoves()

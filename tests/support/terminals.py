@@ -1,5 +1,6 @@
 """Real terminals, for tests of what the program draws and of the keys that it reads."""
 
+import codecs
 import os
 import pty
 import re
@@ -17,6 +18,8 @@ from support.forks import ForkedProcess, forks_of
 
 OCTOFOLD = Path(sys.executable).with_name("octofold")
 SECONDS = 100
+BEGUN = re.compile(r"\x1b(\[[0-9;?]*)?$")
+"""A control sequence of which the rest has not come yet."""
 UP, DOWN, RIGHT, LEFT = "\x1b[A", "\x1b[B", "\x1b[C", "\x1b[D"
 HOME, END, PAGE_DOWN = "\x1b[H", "\x1b[F", "\x1b[6~"
 
@@ -52,6 +55,8 @@ class Screen:
         """Everything that was written, with the terminal's control sequences."""
         self.seen = ""
         """What was written since the last match of `shows`, without the control sequences."""
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._begun = ""
 
     def type(self, keys: str) -> None:
         """Press keys."""
@@ -92,7 +97,10 @@ class Screen:
     def _read(self) -> bool:
         if not select.select([self.terminal], [], [], 0.1)[0]:
             return False
-        raw = os.read(self.terminal, 65536).decode(errors="replace")
+        raw = self._decoder.decode(os.read(self.terminal, 65536))  # perhaps half a character
         self.raw += raw
-        self.seen += re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", raw)
+        text = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", self._begun + raw)
+        begun = BEGUN.search(text)
+        self._begun = begun.group() if begun else ""
+        self.seen += text.removesuffix(self._begun)
         return True
