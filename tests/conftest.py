@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 from support.forks import forks_of, python_of_copies, share_originals
+from support.ports import reserved_port
 
 # The tests share the cores already. Torch's threads would spin while they wait for each other.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -57,6 +58,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_collection_finish() -> None:
     gc.freeze()
     gc.enable()
+
+
+@pytest.fixture
+def port() -> Iterator[int]:
+    """A port on which nobody listens but who is told its number."""
+    with reserved_port() as found:
+        yield found
 
 
 @pytest.fixture(scope="session")

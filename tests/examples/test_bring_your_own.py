@@ -4,7 +4,6 @@ import json
 import os
 import re
 import shutil
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -19,24 +18,18 @@ def commands(page: str) -> list[str]:
     return re.findall(r"^```sh run\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
 
 
-def free_port() -> int:
-    with socket.socket() as server:
-        server.bind(("127.0.0.1", 0))
-        return int(server.getsockname()[1])
-
-
 def test_nothing_that_makes_the_network_imports_octofold() -> None:
     for file in ("game.py", "network.py", "train.py"):
         assert not re.search(r"^\s*(import|from) octofold", (FOLDER / file).read_text(), re.MULTILINE)
 
 
 @pytest.mark.long  # it trains, exports twice and judges
-def test_the_page_trains_exports_serves_evaluates_and_compares(tmp_path: Path) -> None:
+def test_the_page_trains_exports_serves_evaluates_and_compares(tmp_path: Path, port: int) -> None:
     folder = Path(
         shutil.copytree(FOLDER, tmp_path / "here", ignore=shutil.ignore_patterns("models", "results"))
     )
     program = "\n".join(["set -e", *commands((FOLDER / "README.md").read_text())])
-    for long, short in (SMALLER | {"50061": str(free_port())}).items():
+    for long, short in (SMALLER | {"50061": str(port)}).items():
         assert long in program
         program = program.replace(long, short)
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"

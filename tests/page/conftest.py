@@ -15,6 +15,7 @@ import pytest
 from playwright.sync_api import Browser
 from support.browsers import Visit, chromium, visit
 from support.page_server import ROOT, TOKEN, Server, Visitor
+from support.ports import reserved_port
 
 
 @pytest.fixture(scope="module")
@@ -33,10 +34,11 @@ def server(
     folder = tmp_path_factory.mktemp("page")
     publish_model(folder / "models")
     (folder / "models" / "swift").symlink_to(ROOT / "models" / "swift")
-    running = Server(folder)
-    running.start()
-    yield running
-    running.stop()
+    with reserved_port() as port, reserved_port() as rest_port:
+        running = Server(folder, port, rest_port)
+        running.start()
+        yield running
+        running.stop()
 
 
 @pytest.fixture

@@ -39,13 +39,13 @@ class Visitor(Protocol):
 class Server:
     """A server with the page on fixed ports, so that it can go and come back."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, port: int, rest_port: int) -> None:
         self.folder = folder
         self.results = folder / "results"
         self.results.mkdir()
         (folder / "tokens").write_text(TOKEN)
         (folder / "admin-tokens").write_text(ADMIN_TOKEN)
-        self.rest_port = self.port = 0
+        self.port, self.rest_port = port, rest_port
         self._process: ForkedProcess | None = None
 
     @property
@@ -67,24 +67,22 @@ class Server:
         return f"127.0.0.1:{self.port}"
 
     def start(self) -> None:
-        """Start on the ports of last time, and wait until the server is ready."""
-        files = [self.folder / "port", self.folder / "rest"]
-        for file in files:
-            file.unlink(missing_ok=True)
+        """Start, and wait until the server is ready."""
+        file = self.folder / "port"
+        file.unlink(missing_ok=True)
         flags = ["--grace", "0", "--default-model", "small", "--precision", "fp32"]
         flags += ["--models", str(self.folder / "models"), "--results", str(self.results)]
         flags += ["--tokens", str(self.folder / "tokens")]
         flags += ["--admin-tokens", str(self.folder / "admin-tokens")]
-        flags += ["--port", str(self.port), "--port-file", str(files[0])]
-        flags += ["--rest-port", str(self.rest_port), "--rest-port-file", str(files[1])]
+        flags += ["--port", str(self.port), "--port-file", str(file)]
+        flags += ["--rest-port", str(self.rest_port)]
         with (self.folder / "log").open("ab") as log:
             self._process = forked_server(flags, log)
         give_up = time.monotonic() + 100
-        while not files[0].exists():
+        while not file.exists():
             assert self._process.poll() is None, (self.folder / "log").read_text()
             assert time.monotonic() < give_up, (self.folder / "log").read_text()
             time.sleep(0.02)
-        self.port, self.rest_port = (int(file.read_text()) for file in files)
 
     def reload(self) -> None:
         """Have the server read its repository again."""

@@ -3,7 +3,6 @@
 import json
 import os
 import pty
-import socket
 import subprocess
 import sys
 from concurrent import futures
@@ -22,10 +21,8 @@ SECONDS = 60
 
 
 @pytest.fixture
-def nobody() -> str:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return f"127.0.0.1:{probe.getsockname()[1]}"
+def nobody(port: int) -> str:
+    return f"127.0.0.1:{port}"
 
 
 def test_values_of_players_have_no_exponents() -> None:

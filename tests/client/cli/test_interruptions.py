@@ -103,16 +103,15 @@ def test_when_the_server_dies_the_finished_games_are_kept_and_go_on_with_another
 
 
 def test_an_evaluation_waits_for_a_server_that_restarts(
-    start: Start, brief_repository: Path, tmp_path: Path, uninterrupted: Replays
+    start: Start, brief_repository: Path, tmp_path: Path, uninterrupted: Replays, port: int
 ) -> None:
-    with served(brief_repository) as server:
-        port = server.port
+    with served(brief_repository, "--port", str(port)) as server:
         options = ["--target", server.target, "--out", "out", "--patience", "3600"]
         process = start("evaluate", *FINITE, *options)
         wait_for_games(tmp_path / "out", process)
         server.process.kill()
         server.wait()
-    with served(brief_repository, "--port", port):
+    with served(brief_repository, "--port", str(port)):
         _, errors = process.communicate(timeout=SECONDS)
     assert process.returncode == 0, errors
     assert replays_of(tmp_path / "out") == uninterrupted

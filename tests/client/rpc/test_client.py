@@ -2,7 +2,6 @@
 
 import asyncio
 import importlib.metadata
-import socket
 from collections.abc import Iterator
 from concurrent import futures
 from typing import Any
@@ -159,15 +158,8 @@ async def test_the_asyncio_client_answers_and_fails_as_the_blocking_one(target: 
             await async_client.next_moves([[16] * 16])
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
-def test_a_server_that_is_not_there_is_named() -> None:
-    nobody = f"127.0.0.1:{free_port()}"
+def test_a_server_that_is_not_there_is_named(port: int) -> None:
+    nobody = f"127.0.0.1:{port}"
     with Client(nobody, retry=RetryPolicy(attempts=2)) as client:
         with pytest.raises(Unavailable, match=nobody):
             client.list_models()

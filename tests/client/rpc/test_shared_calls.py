@@ -145,9 +145,11 @@ def board_of(cell: int) -> list[int]:
     return [cell] + [0] * 15
 
 
-def test_all_callers_are_answered_by_the_server_that_comes_after_the_one_that_went(listen: Listen) -> None:
+def test_all_callers_are_answered_by_the_server_that_comes_after_the_one_that_went(
+    listen: Listen, port: int
+) -> None:
     first, second = Patient(), Patient()
-    server, target = listen(first)
+    server, target = listen(first, port)
     with (
         Client(target, timeout_seconds=60.0, retry=RetryPolicy(attempts=500)) as client,
         ThreadPoolExecutor(12) as threads,
@@ -158,7 +160,7 @@ def test_all_callers_are_answered_by_the_server_that_comes_after_the_one_that_we
         first.go.set()
         server.wait_for_termination()
         second.go.set()
-        listen(second, int(target.rpartition(":")[2]))
+        listen(second, port)
         assert [one.result().move for one in asked] == list(range(12))
 
 

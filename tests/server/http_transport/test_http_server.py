@@ -309,12 +309,10 @@ def test_a_rest_port_in_use_is_one_line_and_a_failure(
 
 
 def test_probes_answer_while_models_load_and_are_not_ready_before(
-    ask: Ask, write_version: WriteVersion, start_server: Start, gate: Gate
+    ask: Ask, write_version: WriteVersion, start_server: Start, gate: Gate, port: int
 ) -> None:
     held = write_version("fake")
     gate.hold(held)
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
     server = start_server("--rest-port", str(port), ready=False, program=gate.program)
     server.rest_port = port
 

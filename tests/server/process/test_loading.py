@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import socket
 
 import grpc
 import pytest
@@ -18,12 +17,9 @@ from support.servers import Gate, Start, WriteVersion
 
 
 def test_a_server_that_is_loading_is_alive_but_not_ready(
-    write_version: WriteVersion, start_server: Start, gate: Gate, another_graph: bytes
+    write_version: WriteVersion, start_server: Start, gate: Gate, another_graph: bytes, port: int
 ) -> None:
     write_version()
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
     held = write_version(version=2, model=another_graph)
     gate.hold(held)
     server = start_server("--port", str(port), ready=False, program=gate.program)

@@ -29,11 +29,12 @@ def test_an_address_that_this_machine_does_not_have_is_passed_over() -> None:
     listener.close()
 
 
-def test_an_address_that_is_in_use_is_an_error() -> None:
-    with socket.create_server(("127.0.0.2", 0)) as other:
-        port = other.getsockname()[1]
-        with pytest.raises(StartupError, match=r"127\.0\.0\.2.*in use"):
-            listeners_on("two", port, resolve=addresses("127.0.0.1", "127.0.0.2"))
+def test_an_address_that_is_in_use_is_an_error(port: int) -> None:
+    with (
+        socket.create_server(("127.0.0.2", port)),
+        pytest.raises(StartupError, match=r"127\.0\.0\.2.*in use"),
+    ):
+        listeners_on("two", port, resolve=addresses("127.0.0.1", "127.0.0.2"))
 
 
 @pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="IPv6 is switched off here")
