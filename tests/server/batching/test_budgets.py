@@ -111,7 +111,8 @@ def turns(new_batcher: NewBatcher, lanes: int, search_seconds: float) -> list[li
 def test_a_large_call_gives_way_after_every_batch_of_searches(
     new_batcher: NewBatcher, lanes: int, search_seconds: float
 ) -> None:
-    assert 2 in np.concatenate(turns(new_batcher, lanes, search_seconds)[:3])
+    first = turns(new_batcher, lanes, search_seconds)[: 2 + lanes]  # lanes take in turn, but may note it late
+    assert 2 in np.concatenate(first)
 
 
 def test_a_search_that_a_deadline_makes_short_is_short() -> None:

@@ -119,7 +119,7 @@ def test_only_a_certificate_of_the_authority_and_a_token_of_the_file_get_in(secu
         assert secured.refuses(channel)
     reasons = {"wrong version number", "peer did not return", "certificate has expired"}
     wait_for(lambda: all(reason in secured.server.log.lower().replace("_", " ") for reason in reasons))
-    assert secured.failed_handshakes() - handshakes >= len(refused)  # a client may try again
+    wait_for(lambda: secured.failed_handshakes() - handshakes >= len(refused))  # a client may try again
 
     with secured.channel(secured.client) as channel:
         stub = OctofoldServiceStub(channel)
@@ -356,7 +356,7 @@ def test_renewed_files_are_used_by_new_connections_and_broken_ones_are_not(secur
         context = ssl.create_default_context(cafile=str(renewed.certificate))
         context.load_cert_chain(stranger.certificate, stranger.key)
         urllib.request.urlopen(f"https://127.0.0.1:{secured.rest_port}/healthz", context=context).close()
-        with pytest.raises(OSError, match=r"SSL|reset|closed"):
+        with pytest.raises(OSError, match=r"SSL|reset|closed|Broken pipe"):
             secured.metric("octofold")
         for name in names:
             replace_with(secured.folder / name, old[name])

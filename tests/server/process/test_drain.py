@@ -160,15 +160,14 @@ def test_a_stream_that_was_read_to_its_end_before_sigterm_ends_well(
     with grpc.insecure_channel(server.target) as channel:
         stub = OctofoldServiceStub(channel)
         large = pb.NextMovesRequest(boards=bytes(16 * 60_000), with_probabilities=True)
-        stream = stub.StreamNextMoves(
-            iter(
-                [
-                    pb.StreamNextMovesRequest(id=1, request=large),  # its answer waits for us to read it
-                    pb.StreamNextMovesRequest(id=2, request=pb.NextMovesRequest(boards=bytes(16))),
-                ]
-            )
-        )
-        assert next(stream).id == 2
+        asked = [
+            pb.StreamNextMovesRequest(id=1, request=large),  # its answer waits for us to read it
+            pb.StreamNextMovesRequest(id=2, request=pb.NextMovesRequest(boards=bytes(16))),
+        ]
+        stream = stub.StreamNextMoves(iter(asked))
+        while next(stream).id == 1:  # it was ready before the server had read what comes behind it
+            assert [answer.id for answer in stream] == [2]
+            stream = stub.StreamNextMoves(iter(asked))
         for _ in range(20):  # these calls come to the server after the end of the stream
             stub.NextMoves(pb.NextMovesRequest(boards=bytes(16)), timeout=30)
         server.process.send_signal(signal.SIGTERM)

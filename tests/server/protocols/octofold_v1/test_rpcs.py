@@ -183,6 +183,7 @@ async def test_a_call_whose_deadline_passes_in_the_queue_never_runs(serve_backen
         with pytest.raises(grpc.aio.AioRpcError) as failure:
             await stub.NextMoves(packed(BOARDS), timeout=0.2)
         assert failure.value.code() == grpc.StatusCode.DEADLINE_EXCEEDED
+        await queued(stub)  # the server has been told, or knows it itself
         backend.gate.set()
         await holding
         await stub.NextMoves(packed(BOARDS[:3]))
