@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import shutil
+import signal
 import subprocess
 import threading
 from collections import Counter
@@ -144,7 +145,7 @@ def streamed(target: str) -> int:
 def test_a_new_version_replaces_the_old_one_under_load_without_a_lost_call(
     pods: Pods, names: NameServer, envoy: Envoy, old_models: Path, new_models: Path
 ) -> None:
-    old = pods.start(old_models, "--grace", "0.5")
+    old = pods.start(old_models, "--grace", "3600")
     names.addresses = (old.address,)
     wait_for(lambda: envoy.count("membership_healthy") == 1)
     with load_on(envoy.target, NO_RETRY) as load:
@@ -153,7 +154,9 @@ def test_a_new_version_replaces_the_old_one_under_load_without_a_lost_call(
         new.wait_until_ready()
         names.addresses = (new.address,)
         wait_for(lambda: envoy.count("membership_healthy") == 2)  # what preStop waits for
-        assert old.terminate() == 0
+        old.process.send_signal(signal.SIGTERM)
+        wait_for(lambda: envoy.count("membership_healthy") == 1)
+        assert old.terminate() == 0  # the second signal ends its grace
         load.answers.clear()
         load.wait_for_answers("2")
     assert set(load.answers) == {"2"}
