@@ -236,7 +236,7 @@ class DirectServer:
             self._is_started = True
             for path, begin in self._methods.begins.items():
                 self._ask(path, begin)
-            self._ask_unknown()
+            self._ask()
             threading.Thread(target=self._serve, name="grpc", daemon=True).start()
 
     def stop(self, grace_seconds: float | None) -> threading.Event:
@@ -297,8 +297,9 @@ class DirectServer:
     def _forget_call(self, call: DirectRpc) -> None:
         del self._calls[call]
 
-    def _ask(self, path: str, begin: Begin) -> None:
-        """Ask for the next call of a method."""
+    def _ask(self, path: str = "", begin: Begin | None = None) -> None:
+        """Ask for the next call of a method; without a path, for that of an unknown method."""
+        queue = self._queue
 
         def called(event: Any) -> None:
             self._asked -= 1
@@ -306,30 +307,20 @@ class DirectServer:
                 return
             ask()
             call = self._new_call(event)
-            call.run_guarded(begin, call)
+            if begin is not None:
+                call.run_guarded(begin, call)
+            else:
+                unknown = event.call_details.method.decode(errors="replace")
+                call.run_guarded(self._methods.begin_unknown, call, unknown)
 
         def ask() -> None:
             try:
-                self._server.request_registered_call(self._queue, self._queue, path, called)
+                if path:
+                    self._server.request_registered_call(queue, queue, path, called)
+                else:
+                    self._server.request_call(queue, queue, called)
             except ValueError:  # the server stops
                 return
             self._asked += 1
 
         ask()
-
-    def _ask_unknown(self) -> None:
-        """Ask for the next call of an unknown method."""
-        try:
-            self._server.request_call(self._queue, self._queue, self._called_unknown)
-        except ValueError:  # the server stops
-            return
-        self._asked += 1
-
-    def _called_unknown(self, event: Any) -> None:
-        self._asked -= 1
-        if not event.success:
-            return
-        self._ask_unknown()
-        call = self._new_call(event)
-        path = event.call_details.method.decode(errors="replace")
-        call.run_guarded(self._methods.begin_unknown, call, path)
