@@ -22,17 +22,15 @@ from octofold_training.networks.interfaces import BoardEncoder
 from support.servers import served
 
 SMALL: dict[str, dict[str, Any]] = {
-    "left-above": {
+    "padded": {
         "kind": "padded_cnn",
         "layers": 2,
         "channels": 6,
         "padding": "left_above",
         "exponents": 16,
     },
-    "around": {"kind": "padded_cnn", "layers": 2, "channels": 6, "padding": "around", "exponents": 16},
     "mlp": {"kind": "mlp", "dense": [24, 16], "exponents": 16},
     "symmetric": {"kind": "symmetric_cnn", "layers": 2, "channels": 6, "exponents": 16},
-    "simple": {"kind": "q_network", "form": "simple", "value_scale": 100},
     "dropout": {"kind": "q_network", "form": "dropout", "value_scale": 100},
     "conv": {"kind": "q_network", "form": "conv", "value_scale": 100},
     "residual": {"kind": "residual", "channels": 4, "blocks": 1, "head_blocks": 1, "head_width": 8},
