@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from hypothesis import settings
-from support.forks import forks_of, python_of_copies, share_originals
+from support.forks import share_originals
 from support.ports import reserved_port
 
 # The tests share the cores already. Torch's threads would spin while they wait for each other.
@@ -37,14 +37,8 @@ LONG_SECONDS = 900
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_setupnodes(specs: list[Any]) -> None:
-    copies = len(specs) > 2  # fewer take longer to be made than to import what they need
-    share_originals("octofold", "octofold-serve", *(["pytest"] if copies else []))
-    if copies:
-        for command in ("octofold", "octofold-serve"):
-            forks_of(command)  # whose imports are for the second core meanwhile
-        for spec in specs:
-            spec.python = python_of_copies()
+def pytest_xdist_setupnodes() -> None:
+    share_originals()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

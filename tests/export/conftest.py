@@ -1,6 +1,7 @@
 """A small untrained network of each kind and boards from real games, for all tests of the export."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,6 @@ from octofold_game.episodes import Episodes
 from octofold_game.rules import legal_moves
 from octofold_training import checkpoints
 from octofold_training.networks.build import build
-from support.converter import prepare_once
 from support.lessons import Lessons, record_lessons
 from torch import nn
 from torch.nn.functional import linear
@@ -28,9 +28,24 @@ ARCHITECTURES = [
 
 
 @pytest.fixture(autouse=True, scope="session")
-def _quick_torch() -> None:
+def _one_thread() -> None:
     torch.set_num_threads(1)
-    prepare_once()
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _one_registry() -> Iterator[None]:
+    """Torch's converter parses the same 500 translations at every export, and looks up the same operators
+    54 times, which takes most of the time."""
+    try:
+        from torch._export.utils import _materialize_cpp_cia_ops
+        from torch.onnx._internal.exporter._registration import ONNXRegistry
+    except ImportError:  # a torch of another layout is only slower
+        yield
+        return
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ONNXRegistry, "from_torchlib", staticmethod(cache(ONNXRegistry.from_torchlib)))
+        patch.setattr("torch._export.utils._materialize_cpp_cia_ops", cache(_materialize_cpp_cia_ops))
+        yield
 
 
 class InputOfLinear(TorchFunctionMode):

@@ -16,7 +16,6 @@ import json
 import os
 import runpy
 import select
-import shlex
 import shutil
 import signal
 import socket
@@ -25,18 +24,15 @@ import subprocess
 import sys
 import tempfile
 import threading
-import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from types import FrameType, ModuleType
+from types import FrameType
 from typing import NoReturn
 
 NUMBER = struct.Struct("i")
 LONGEST_REQUEST = 200_000
-SHARED = "SOCKETS_OF_FORKS"
-"""The variable that names the folder of the originals' sockets."""
 SHARED = "SOCKETS_OF_FORKS"
 """The variable that names the folder of the originals' sockets."""
 COMMANDS = {"octofold": "octofold_client.cli", "octofold-serve": "octofold_server.cli"}
@@ -63,28 +59,6 @@ IMPORTED = {
         "octofold_players.perimeter.player",
     ),
 }
-IMPORTED["pytest"] = (
-    "matplotlib.backends.backend_agg",
-    "matplotlib.figure",
-    "gymnasium",
-    "playwright.sync_api",
-    "opentelemetry.exporter.otlp.proto.grpc.trace_exporter",
-    "cryptography.x509",
-    "jsonschema",
-    "onnxruntime.quantization",
-    "prometheus_client.openmetrics.parser",
-    "pygame",
-    "tensorboardX",
-    *COMMANDS.values(),
-    *IMPORTED["octofold"],
-    *IMPORTED["octofold-serve"],
-    "octofold_training.published.table",
-    "octofold_training.trainers",
-    "octofold_training.recipe_keys",
-    "octofold_export.cli",
-    "octofold_export.extension",
-    "octofold_export.player_export",
-)
 
 
 class ForkedProcess:
@@ -159,18 +133,18 @@ class Forks:
 @cache
 def forks_of(command: str) -> Forks:
     """Those of the command, which are the same for all tests."""
-    return Forks(Path(os.environ.get(SHARED) or share_originals("octofold", "octofold-serve")), command)
+    return Forks(Path(os.environ.get(SHARED) or share_originals()), command)
 
 
-def share_originals(*commands: str) -> str:
-    """Offer copies of these commands to this process and to those that it starts: the folder of the sockets.
+def share_originals() -> str:
+    """Offer copies to this process and to those that it starts; returns the folder of the sockets.
 
     What a command needs is imported when somebody asks for its first copy.
     """
     folder = os.environ[SHARED] = tempfile.mkdtemp(prefix="octofold-", dir="/tmp")  # a socket's path is short
     end, ours = os.pipe()  # it closes when this process has ended, however it ends
     processes = []
-    for command in commands:
+    for command in COMMANDS:
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as asked:
             asked.bind(f"{folder}/{command}")
             asked.listen()
@@ -186,11 +160,6 @@ def share_originals(*commands: str) -> str:
 
     atexit.register(close)
     return folder
-
-
-def python_of_copies() -> str:
-    """The command line for what should run as a copy with the imports of all tests, in place of `python`."""
-    return shlex.join([sys.executable, "-I", "-S", __file__, "pytest"])
 
 
 class _Original:
@@ -264,21 +233,10 @@ def _import(command: str) -> None:
         from octofold_server.system.grpc_core import read_where_calls_are_awaited
 
         read_where_calls_are_awaited()  # before gRPC is loaded, as the command does
-    with warnings.catch_warnings():
-        wrong: tuple[type[Exception], ...] = ()
-        if command == "pytest":
-            wrong = (Exception,)  # of which the tests that need the import tell more
-            warnings.simplefilter("error")
-            sys.path.insert(0, str(Path(__file__).parents[1]))
-            with suppress(*wrong):
-                from support.converter import convert_once
-
-                convert_once()
-        for module in (COMMANDS.get(command, "numba"), *IMPORTED[command]):
-            with suppress(*wrong):
-                importlib.import_module(module)
     from numba.core.registry import cpu_target
 
+    for module in (COMMANDS[command], *IMPORTED[command]):
+        importlib.import_module(module)
     for context in (cpu_target.typing_context, cpu_target.target_context):
         context.refresh()  # as the first call of a compiled function would
     gc.freeze()  # what is never looked at again need not be copied
@@ -292,16 +250,12 @@ def _run(
     os.environ.update(environment)
     sys.path[:0] = [path for path in environment.get("PYTHONPATH", "").split(os.pathsep) if path]
     sys.argv = [program or command, *arguments]
-    if command != "octofold-serve":  # its streams may be terminals, or pipes to be read
+    if command == "octofold":  # whose streams may be terminals
         encoding = environment.get("PYTHONIOENCODING")
         sys.stdin = open(0, encoding=encoding, closefd=False)  # noqa: SIM115
         sys.stdout = open(1, "w", 1 if os.isatty(1) else -1, encoding, closefd=False)  # noqa: SIM115
         sys.stderr = open(2, "w", 1, encoding, "backslashreplace", closefd=False)  # noqa: SIM115
     try:
-        if command == "pytest":  # python -u -c PROGRAM
-            main = sys.modules["__main__"] = ModuleType("__main__")
-            exec(arguments[-1], vars(main))
-            sys.exit()
         if program:
             runpy.run_path(program, run_name="__main__")
             sys.exit()
@@ -322,9 +276,6 @@ def _end(code: object) -> None:
 
 
 if __name__ == "__main__":
-    if sys.flags.isolated:
-        # In the place of an interpreter, whose streams the copy has.
-        sys.exit(forks_of(sys.argv[1]).start(sys.argv[2:], (0, 1, 2)).wait())
     _, command, asked, end = sys.argv
     _Original(socket.socket(fileno=int(asked)), int(end), command).make_copies()
     shutil.rmtree(os.environ[SHARED], ignore_errors=True)
