@@ -199,7 +199,7 @@ def container(image: Image, tmp_path: Path) -> Iterator[tuple[subprocess.Popen[b
         OCTOFOLD_READY_FILE=str(ready_file),
     )
     try:
-        wait_for(lambda: image.is_healthy(ready_file), process=process)
+        wait_for(lambda: port_file.exists() and image.is_healthy(ready_file), process=process)
         yield process, f"127.0.0.1:{port_file.read_text().strip()}", ready_file
     finally:
         process.kill()

@@ -19,6 +19,7 @@ from octofold_players.ntuple.network import NTupleNetwork, fetch
 from octofold_training.errors import TrainingError
 from octofold_training.learners import ntuple_episodes
 from octofold_training.learners.ntuple_td import NTupleLearner, NTupleOptions, NTupleProgress, train
+from support.waiting import wait_for
 
 FullDisk = Callable[[int], AbstractContextManager[None]]
 SMALL = ((0, 1, 2, 3), (4, 5, 6, 7), (0, 1, 4, 5), (5, 6, 9, 10))
@@ -118,15 +119,17 @@ def test_ctrl_c_while_the_threads_play_counts_and_keeps_all_that_they_learned() 
     learner = NTupleLearner(_options(threads=2))
     learner.learn(1_000)
     before, others = learner.moves, threading.active_count()
-    timer = threading.Timer(0.3, os.kill, [os.getpid(), signal.SIGINT])
+    values = learner.network.values.copy()
 
-    def interrupted() -> None:
-        timer.start()
-        learner.learn(10**12)
+    def interrupt() -> None:
+        wait_for(lambda: not np.array_equal(learner.network.values, values))
+        os.kill(os.getpid(), signal.SIGINT)
 
+    interrupting = threading.Thread(target=interrupt)
+    interrupting.start()
     with pytest.raises(KeyboardInterrupt):
-        interrupted()
-    timer.join()
+        learner.learn(10**12)
+    interrupting.join()
     assert learner.moves > before
     assert threading.active_count() == others
 

@@ -271,8 +271,8 @@ class NTupleLearner:
         share = math.ceil(moves / len(self._threads))
         try:
             with ThreadPoolExecutor(len(self._threads)) as pool:
-                learning = [pool.submit(self._run, thread, share) for thread in self._threads]
                 try:
+                    learning = [pool.submit(self._run, thread, share) for thread in self._threads]
                     wait(learning)
                 finally:
                     self._stop[0] = True  # after Ctrl-C the threads end their episodes, which count
