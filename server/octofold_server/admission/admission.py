@@ -83,20 +83,25 @@ class AcceptedCall(Call):
 
         The batcher has counted the answered calls already. It does not know the status codes of failures.
         """
-        admission, served = self.admission, self.served
         try:
-            if self.has_slot:
-                admission.give_slot()
-            if self.error is not None:
-                served.statistics.failure(code_name(self.error), time.monotonic() - self.submitted)
-            if admission.tracing is not None:
-                headers = {name: str(value) for name, value in self.headers if name in TRACE_HEADERS}
-                admission.tracing.record(self, served.name, served.version, served.statistics, headers)
-            when_answered, self.when_answered = self.when_answered, None  # breaks a reference cycle
-            if when_answered is not None:
-                when_answered(self)
+            try:
+                self._count()
+            finally:
+                when_answered, self.when_answered = self.when_answered, None  # breaks a reference cycle
+                if when_answered is not None:
+                    when_answered(self)
         except Exception:  # the lane that answered it must go on
             _log.exception("unexpected error after the end of a call")
+
+    def _count(self) -> None:
+        admission, served = self.admission, self.served
+        if self.has_slot:
+            admission.give_slot()
+        if self.error is not None:
+            served.statistics.failure(code_name(self.error), time.monotonic() - self.submitted)
+        if admission.tracing is not None:
+            headers = {name: str(value) for name, value in self.headers if name in TRACE_HEADERS}
+            admission.tracing.record(self, served.name, served.version, served.statistics, headers)
 
 
 class Admission:
@@ -193,7 +198,7 @@ class Admission:
             QueueFull: the maximum number of streams is open on the server or on this connection.
         """
         with self._lock:
-            self.check_open()
+            self._check_open()
             try:
                 self._check_room(connection)
             except QueueFull as error:
@@ -312,7 +317,7 @@ class Admission:
         """
         with self._lock:
             if self.refusal:
-                self.check_open()
+                self._check_open()
             if self._calls >= self.limits.calls:
                 raise self.counted(
                     QueueFull(f"{self._calls} calls are in progress, the maximum", RETRY_SECONDS)
@@ -326,16 +331,10 @@ class Admission:
             if self.refusal and not self._calls:  # `drain` may wait for the last one
                 self._ended.notify_all()
 
-    def check_open(self) -> None:
-        """Check that calls are admitted now.
-
-        Raises:
-            Unavailable: the server is starting or shutting down.
-        """
-        with self._lock:
-            if self.refusal:
-                self._refused += 1
-                raise self.counted(Unavailable(self.refusal))
+    def _check_open(self) -> None:
+        if self.refusal:
+            self._refused += 1
+            raise self.counted(Unavailable(self.refusal))
 
     def _check_room(self, connection: str) -> None:
         if len(self._streams) >= self.limits.streams:

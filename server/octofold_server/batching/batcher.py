@@ -198,19 +198,18 @@ class Batcher:
                 if self._idle:
                     return
                 now = time.monotonic()
-                late = self._deadlines.expired(now)
-                for call in late:
-                    self._finish(call, DeadlinePassed(TOO_LATE))
+                expired = self._deadlines.expired(now)
+                late = [call for call in expired if self._finish(call, DeadlinePassed(TOO_LATE))]
+                del expired
                 if not late:
                     self._sooner.wait(min(self._deadlines.next - now, LONGEST_SLEEP_SECONDS))
-            while late:
-                late.pop().has_ended()  # no variable keeps the last one until the next deadline
+            _tell(late)
 
     def _run_lane(self, backend: Backend) -> None:
         buffer = np.empty((self.max_batch_size, 16), dtype=np.uint8)
         while batch := self._take_batch():
-            for call in self._run_batch(backend, batch, buffer):
-                call.has_ended()
+            _tell(self._run_batch(backend, batch, buffer))
+            del batch  # whose calls have ended, for as long as this lane waits for others
 
     def _take_batch(self) -> list[_Slice]:
         """Wait for boards, then take a fair share of them; return an empty list once closed and empty."""
@@ -223,8 +222,7 @@ class Batcher:
                 elif not (batch or late or self._closed):
                     self._changed.wait()
                     continue
-            for call in late:
-                call.has_ended()
+            _tell(late)
             if batch or (self._closed and not late):
                 return batch
 
@@ -377,6 +375,13 @@ class Batcher:
             level.boards -= left
             call.taken += left
         return True
+
+
+def _tell(ended: list[Call]) -> None:
+    """Tell calls that they have ended, and forget them: who calls this may wait for hours."""
+    for call in ended:
+        call.has_ended()
+    ended.clear()
 
 
 def _backend_failed(what: str) -> BackendFailed:

@@ -102,9 +102,9 @@ play_contest(Contest("0.01%", 9_999_999), Path("models"), "small", 2, files, pri
 """
 
 
-def ended_by(number: signal.Signals) -> int:
-    """The exit code of a contest that gets a signal while games are played, which end, too."""
-    with subprocess.Popen([sys.executable, "-c", CONTEST], stderr=subprocess.PIPE) as process:
+def ended_by(number: signal.Signals, *command: str) -> int:
+    """The exit code of a command that gets a signal while games are played, which end, too."""
+    with subprocess.Popen(command, stderr=subprocess.PIPE) as process:
         wait_for(games_are_played, 100, process)
         players = psutil.Process(process.pid).children(recursive=True)
         assert len(players) > 1  # octofold compare and its server
@@ -118,9 +118,16 @@ def ended_by(number: signal.Signals) -> int:
 
 
 @pytest.mark.usefixtures("published")
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGKILL, -9), (signal.SIGHUP, 129)])
-def test_the_games_end_with_the_process_of_a_contest(number: signal.Signals, code: int) -> None:
-    assert ended_by(number) == code
+def test_the_games_end_with_the_process_of_a_contest_that_is_killed() -> None:
+    assert ended_by(signal.SIGKILL, sys.executable, "-c", CONTEST) == -signal.SIGKILL
+
+
+@pytest.mark.usefixtures("published")
+def test_an_export_whose_terminal_closes_ends_with_its_games_and_publishes_nothing(source: list[str]) -> None:
+    program = str(Path(sys.executable).with_name("octofold-export"))
+    endless = ("--no-worse-than", "0.01%", "--limit", "9999999")
+    assert ended_by(signal.SIGHUP, program, *source, *endless) == 129
+    assert versions() == ["1"]
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])

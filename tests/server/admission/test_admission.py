@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -29,8 +30,9 @@ from octofold_server.batching.call import Answer
 from octofold_server.config.options import Config
 from octofold_server.config.policies import parse_policies
 from octofold_server.models.registry import Models
-from support.fakes import RecordingBackend
+from support.fakes import RecordingBackend, fake_moves
 from support.servers import WriteVersion
+from support.waiting import wait_for
 
 
 @pytest.fixture
@@ -203,6 +205,17 @@ def test_an_error_after_the_end_of_a_call_is_logged_and_its_lane_goes_on(
     admission.submit(Request("", "", boards(1)), fail)
     submit(admission, boards(1)).result()
     assert "unexpected error after the end of a call" in caplog.text
+
+
+def test_a_caller_is_told_of_an_answer_whose_trace_cannot_be_recorded(
+    admission: Admission, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise OSError
+
+    monkeypatch.setattr(admission, "tracing", SimpleNamespace(record=fail))
+    assert submit(admission, boards(1)).result().moves.moves.tolist() == [fake_moves(boards(1)).moves[0]]
+    wait_for(lambda: "unexpected error after the end of a call" in caplog.text)
 
 
 def test_a_call_that_found_a_version_which_then_went_is_answered_by_its_successor(

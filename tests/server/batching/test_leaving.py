@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import threading
 import time
+import weakref
 from concurrent.futures import CancelledError
 
 import numpy as np
 import pytest
 from octofold_proto.errors import BackendFailed, DeadlinePassed, QueueFull, Unavailable
+from octofold_server.batching.call import Call
 from support.batches import (
     NewBatcher,
     assert_answers,
@@ -19,6 +21,7 @@ from support.batches import (
     submit_until_refused,
 )
 from support.fakes import RecordingBackend
+from support.waiting import becomes_true
 
 
 def test_a_cancelled_call_never_reaches_the_backend(new_batcher: NewBatcher) -> None:
@@ -32,6 +35,22 @@ def test_a_cancelled_call_never_reaches_the_backend(new_batcher: NewBatcher) -> 
     assert np.concatenate(backend.batches)[:, 0].tolist() == [2] * 5
     with pytest.raises(CancelledError):
         leaving.result()
+
+
+def test_nothing_keeps_a_call_that_has_ended(new_batcher: NewBatcher) -> None:
+    backend = RecordingBackend()
+    batcher = new_batcher(backend)
+    answered = weakref.ref(submitted := Call(marked(1)))
+    batcher.submit(submitted)
+    del submitted
+    backend.started.acquire()
+    assert becomes_true(lambda: answered() is None)  # while the lane waits for other calls
+    hold(batcher, backend)
+    submit(batcher, marked(2), deadline=time.monotonic() + 1000)  # for which the deadlines are watched
+    late = weakref.ref(submitted := Call(marked(3), time.monotonic() + 0.01))
+    batcher.submit(submitted)
+    del submitted
+    assert becomes_true(lambda: late() is None)
 
 
 def test_the_rest_of_a_large_call_that_is_cancelled_does_not_run(new_batcher: NewBatcher) -> None:
