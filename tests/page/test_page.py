@@ -5,6 +5,8 @@ from __future__ import annotations
 import http.client
 import json
 import re
+import socket
+import threading
 from contextlib import closing
 from typing import Any
 
@@ -236,6 +238,36 @@ def test_the_rules_of_the_page_are_those_of_the_game(shared_visit: Visit) -> Non
         assert [board[move]["board"] for board in found] == after.tolist()
         assert [board[move]["reward"] for board in found] == rewards.tolist()
         assert [board[move]["legal"] for board in found] == legal_moves(boards)[:, move].tolist()
+
+
+def test_a_game_goes_on_after_a_connection_that_breaks_in_an_answer(go: Visitor) -> None:
+    broken: list[Route] = []
+
+    with socket.create_server(("127.0.0.1", 0)) as listener, go() as visit:
+
+        def break_the_first(route: Route) -> None:
+            if broken:
+                route.continue_()
+                return
+            broken.append(route)
+            route.continue_(url=f"http://127.0.0.1:{listener.getsockname()[1]}/infer")
+
+        def answer_in_part() -> None:
+            connection, _ = listener.accept()
+            with connection:
+                connection.recv(65536)
+                connection.sendall(
+                    b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 99\r\n\r\n{"
+                )
+
+        visit.page.route("**/infer", break_the_first)
+        server = threading.Thread(target=answer_in_part)
+        server.start()
+        set_speed(visit, "play", 2)
+        visit.page.keyboard.press("Space")
+        visit.page.wait_for_function("() => Number(document.getElementById('play-moves').textContent) > 1")
+        server.join()
+        assert broken
 
 
 def test_the_page_waits_for_a_server_that_is_gone(go: Visitor, server: Server) -> None:

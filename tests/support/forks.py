@@ -24,11 +24,10 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from types import FrameType
 from typing import NoReturn
 
 NUMBER = struct.Struct("i")
@@ -156,7 +155,9 @@ def share_originals() -> str:
     def close() -> None:
         os.close(ours)
         for process in processes:
-            process.wait()
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(10)
+            process.kill()
 
     atexit.register(close)
     return folder
@@ -167,8 +168,10 @@ class _Original:
 
     def __init__(self, asked: socket.socket, end: int, command: str) -> None:
         self._asked, self._end, self._command = asked, end, command
-        self._copies: dict[int, int] = {}  # where to tell the exit status, by the process's id
-        self._askers: dict[socket.socket, list[int]] = {}  # and the copies of each
+        self._copies: dict[
+            int, tuple[int, socket.socket]
+        ] = {}  # where to tell what, and for whom, by process id
+        self._askers: set[socket.socket] = set()
 
     def make_copies(self) -> None:
         """Make them until the first process of the tests has ended. A copy does not return from here."""
@@ -179,10 +182,10 @@ class _Original:
             sources: list[int | socket.socket] = [self._end, self._asked, *self._askers]
             for source in select.select(sources, [], [])[0]:
                 if isinstance(source, int):
-                    self._kill(list(self._copies))
+                    self._kill(self._copies)
                     return
                 if source is self._asked:
-                    self._askers[self._asked.accept()[0]] = []
+                    self._askers.add(self._asked.accept()[0])
                     if not imported:
                         _import(self._command)
                         imported = True
@@ -192,8 +195,11 @@ class _Original:
     def _answer(self, asker: socket.socket) -> None:
         request, descriptors, _, _ = socket.recv_fds(asker, LONGEST_REQUEST, 4)
         if not request:
+            self._askers.remove(asker)
+            self._kill(
+                pid for pid, (_, of) in self._copies.items() if of is asker
+            )  # of tests that have failed
             asker.close()
-            self._kill(self._askers.pop(asker))  # those of tests that have failed
             return
         *streams, news = descriptors
         pid = os.fork()
@@ -208,24 +214,25 @@ class _Original:
             _run(self._command, *json.loads(request))
         for stream in streams:
             os.close(stream)
-        os.write(news, NUMBER.pack(pid))
-        self._copies[pid] = news
-        self._askers[asker].append(pid)
+        with suppress(BrokenPipeError):  # the asker has ended since
+            os.write(news, NUMBER.pack(pid))
+        self._copies[pid] = news, asker
         self._tell_who_ended()
 
-    def _kill(self, copies: list[int]) -> None:
-        for pid in copies:
-            if pid in self._copies:
+    def _kill(self, copies: Iterable[int]) -> None:
+        for pid in list(copies):
+            if pid in self._copies:  # its end may be told in between
                 os.kill(pid, signal.SIGKILL)
 
-    def _tell_who_ended(self, _: int = 0, __: FrameType | None = None) -> None:
+    def _tell_who_ended(self, *_: object) -> None:
         for pid in list(self._copies):
             with suppress(ChildProcessError):  # the handler of a signal in between has told it
                 ended, status = os.waitpid(pid, os.WNOHANG)
                 if ended:
+                    told = self._copies.pop(pid)[0]
                     with suppress(BrokenPipeError):
-                        os.write(self._copies[pid], NUMBER.pack(status))
-                    os.close(self._copies.pop(pid))
+                        os.write(told, NUMBER.pack(status))
+                    os.close(told)
 
 
 def _import(command: str) -> None:

@@ -26,8 +26,10 @@ async def main():
                 try:
                     await stub.NextMoves(request)
                     answered.set()
-                except grpc.RpcError:  # the calls of those who were killed before have not ended yet
-                    await asyncio.sleep(0.01)
+                except grpc.RpcError as error:
+                    if error.code() is not grpc.StatusCode.RESOURCE_EXHAUSTED:
+                        raise
+                    await asyncio.sleep(0.01)  # the calls of those who were killed before have not ended yet
 
         async def stream():
             stream = stub.StreamNextMoves()

@@ -29,6 +29,7 @@ SMALL: dict[str, dict[str, Any]] = {
         "padding": "left_above",
         "exponents": 16,
     },
+    "around": {"kind": "padded_cnn", "layers": 2, "channels": 6, "padding": "around", "exponents": 16},
     "mlp": {"kind": "mlp", "dense": [24, 16], "exponents": 16},
     "symmetric": {"kind": "symmetric_cnn", "layers": 2, "channels": 6, "exponents": 16},
     "dropout": {"kind": "q_network", "form": "dropout", "value_scale": 100},
