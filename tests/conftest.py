@@ -56,7 +56,7 @@ def pytest_collection_finish() -> None:
 
 @pytest.fixture
 def port() -> Iterator[int]:
-    """A port on which nobody listens but who is told its number."""
+    """A port kept for a server that is told its number; until then, nobody listens."""
     with reserved_port() as found:
         yield found
 

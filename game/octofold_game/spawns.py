@@ -95,7 +95,7 @@ def choose_spawns(
         ValueError: a board has no empty cell.
     """
     # Eight cells are the bytes of a word, so the product sums them up to each cell at once.
-    halves = np.equal(afterstates, 0, order="C").reshape(-1, 16).view(_HALF) * _EACH_BYTE
+    halves = np.equal(afterstates, 0, order="C").reshape(len(bits), 16).view(_HALF) * _EACH_BYTE
     halves[:, 1] += (halves[:, 0] >> np.uint64(56)) * _EACH_BYTE
     empty_so_far = halves.view(np.uint8)
     empty = empty_so_far[:, -1]

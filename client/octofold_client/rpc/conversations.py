@@ -273,7 +273,7 @@ def _cells(board: ArrayLike) -> bytes:
 def _packed(boards: ArrayLike) -> bytes:
     """The 16 bytes of each of `[N, 16]` or `[N, 4, 4]` boards."""
     if not (
-        isinstance(boards, np.ndarray)
+        type(boards) is np.ndarray  # others, such as masked arrays, need numpy's check
         and boards.dtype == np.uint8
         and boards.shape[1:] == (messages.CELLS,)
         and boards.max(initial=0) <= LARGEST_EXPONENT

@@ -69,7 +69,7 @@ def answered(admission: Admission, http: web.Request, request: Request) -> async
         request: the request that it contains.
 
     Raises:
-        OctofoldError: the call is refused; the future has this exception, too, if the call fails.
+        OctofoldError: the call is refused. One that fails later gives its error to the future.
     """
     loop = asyncio.get_running_loop()
     answer: asyncio.Future[AcceptedCall] = loop.create_future()

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from octofold_game.contract.graph import VALUE
 from octofold_game.contract.model import parse_card
 from octofold_game.rules import MOVE_NAMES
-from octofold_proto.errors import InvalidRequest
+from octofold_proto.errors import InvalidRequest, Unavailable
 from octofold_proto.messages import CELLS
 
 from octofold_server.admission.access import Right
@@ -79,7 +79,8 @@ class _Answers:
         self._reading = ThreadPoolExecutor(1, thread_name_prefix="results")
 
     async def about(self, _: web.Request) -> web.Response:
-        self._admission.check_open()  # a page would give up a model that is not loaded yet
+        if self._admission.refusal:  # a page would give up a model that is not loaded yet
+            raise Unavailable(self._admission.refusal)
         models = self._admission.models
         newest = {served.name: served for served in models.served()}  # which are sorted by version
         return _json(
