@@ -222,7 +222,8 @@ class Batcher:
                 elif not (batch or late or self._closed):
                     self._changed.wait()
                     continue
-            _tell(late)
+            if late:
+                _tell(late)
             if batch or (self._closed and not late):
                 return batch
 
