@@ -24,7 +24,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -168,9 +168,8 @@ class _Original:
 
     def __init__(self, asked: socket.socket, end: int, command: str) -> None:
         self._asked, self._end, self._command = asked, end, command
-        self._copies: dict[
-            int, tuple[int, socket.socket]
-        ] = {}  # where to tell what, and for whom, by process id
+        # Where to tell how a copy ended, and who asked for it, by its process id. SIGCHLD may change it.
+        self._copies: dict[int, tuple[int, socket.socket]] = {}
         self._askers: set[socket.socket] = set()
 
     def make_copies(self) -> None:
@@ -182,7 +181,7 @@ class _Original:
             sources: list[int | socket.socket] = [self._end, self._asked, *self._askers]
             for source in select.select(sources, [], [])[0]:
                 if isinstance(source, int):
-                    self._kill(self._copies)
+                    self._kill()
                     return
                 if source is self._asked:
                     self._askers.add(self._asked.accept()[0])
@@ -196,9 +195,7 @@ class _Original:
         request, descriptors, _, _ = socket.recv_fds(asker, LONGEST_REQUEST, 4)
         if not request:
             self._askers.remove(asker)
-            self._kill(
-                pid for pid, (_, of) in self._copies.items() if of is asker
-            )  # of tests that have failed
+            self._kill(asker)  # those of tests that have failed
             asker.close()
             return
         *streams, news = descriptors
@@ -219,10 +216,11 @@ class _Original:
         self._copies[pid] = news, asker
         self._tell_who_ended()
 
-    def _kill(self, copies: Iterable[int]) -> None:
-        for pid in list(copies):
-            if pid in self._copies:  # its end may be told in between
-                os.kill(pid, signal.SIGKILL)
+    def _kill(self, of: socket.socket | None = None) -> None:
+        for pid, (_, asker) in list(self._copies.items()):
+            if of in (None, asker):
+                with suppress(ProcessLookupError):  # it has ended since
+                    os.kill(pid, signal.SIGKILL)
 
     def _tell_who_ended(self, *_: object) -> None:
         for pid in list(self._copies):

@@ -22,7 +22,7 @@ from octofold_training.networks.interfaces import BoardEncoder
 from support.servers import served
 
 SMALL: dict[str, dict[str, Any]] = {
-    "padded": {
+    "left-above": {
         "kind": "padded_cnn",
         "layers": 2,
         "channels": 6,
