@@ -89,7 +89,7 @@ lint: $(VENV)/dev ## style, types, import directions, generated stubs
 	$(BIN)/lint-imports
 	$(BIN)/python -m octofold_proto.generate --check
 
-test: $(VENV)/dev ## all tests but the long ones (or those that TESTS names), in WORKERS processes at once
+test: $(if $(TESTS),$(VENV)/dev,$(VENV)/compiled-tests) ## all tests but the long ones (or those that TESTS names), in WORKERS processes at once
 	$(PYTEST) $(TESTS)
 
 test-long: $(VENV)/dev ## what takes minutes: whole trainings, examples, benches, Ray, the soak, other Pythons and grpcios
@@ -143,6 +143,11 @@ $(VENV)/bin/pip: $(if $(UNFIT),unfit)
 # numba keeps compiled code by the file of the caller, and does not see changes of what is called in other files.
 $(VENV)/compiled: $(wildcard $(patsubst %,%/*.py,$(COMPILED) $(addsuffix /*,$(COMPILED)))) | $(VENV)/bin/pip
 	find $(wildcard $(COMPILED)) -name '*.nb[ci]' -delete
+	@touch $@
+
+# Each of many processes would compile the same.
+$(VENV)/compiled-tests: $(VENV)/compiled $(VENV)/dev
+	$(BIN)/python tests/support/compiled.py
 	@touch $@
 
 ifneq ($(UNFIT),)

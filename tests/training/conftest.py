@@ -3,9 +3,11 @@
 import resource
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import numba
+import numpy as np
 import pytest
 import torch
 from octofold_players.ntuple.network import NTupleNetwork
@@ -50,7 +52,7 @@ def architecture() -> dict[str, object]:
 def teacher() -> NTupleNetwork:
     learner = NTupleLearner(NTupleOptions(tuples=TUPLES, threads=1))
     learner.learn(200_000)
-    return learner.network
+    return replace(learner.network, values=np.ascontiguousarray(learner.network.values))  # as when loaded
 
 
 @pytest.fixture(scope="session")
