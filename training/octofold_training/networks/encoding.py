@@ -30,7 +30,7 @@ def fastest_type(device: torch.device | None = None) -> torch.dtype:
 def _fastest_of_cpu() -> torch.dtype:
     def seconds(dtype: torch.dtype, enough: float = float("inf")) -> float:
         """The least of some measurements, or of two if the second takes more than `enough`."""
-        left, right = torch.ones(2048, 1024, dtype=dtype), torch.ones(1024, 256, dtype=dtype)
+        left, right = torch.ones(128, 1024, dtype=dtype), torch.ones(1024, 256, dtype=dtype)
         times = []
         for _ in range(8):
             start = time.perf_counter()
@@ -41,5 +41,5 @@ def _fastest_of_cpu() -> torch.dtype:
         return min(times)
 
     single = seconds(torch.float32)
-    # A CPU without such instructions takes 50 times as long, which is a second.
+    # A CPU without such instructions takes 50 times as long.
     return torch.bfloat16 if seconds(torch.bfloat16, 8 * single) <= single else torch.float32
