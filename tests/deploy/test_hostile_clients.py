@@ -61,7 +61,14 @@ def goes_on(flood: Flood, calls: int) -> bool:
 
 @pytest.mark.parametrize("acknowledges", [True, False])
 @pytest.mark.parametrize(
-    "attack", [compressed_headers, rapid_resets, odd_metadata, priorities, deadlines, small_pieces]
+    "attack",
+    [
+        compressed_headers,
+        rapid_resets,
+        priorities,
+        deadlines,
+        *(pytest.param(attack, marks=pytest.mark.long) for attack in (odd_metadata, small_pieces)),
+    ],
 )
 def test_an_attack_ends_at_envoy_and_honest_calls_are_answered_meanwhile(
     place: tuple[str, int], attack: Attack, acknowledges: bool

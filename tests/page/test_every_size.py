@@ -169,7 +169,11 @@ def watches(visit: Visit) -> None:
 
 
 @pytest.mark.parametrize(
-    ("flow", "path"), [(plays, "/?board=1100000000000000"), (studies, "/"), (duels, "/"), (watches, "/")]
+    ("flow", "path"),
+    [
+        (plays, "/?board=1100000000000000"),
+        *(pytest.param(flow, "/", marks=pytest.mark.long) for flow in (studies, duels, watches)),
+    ],
 )
 def test_a_flow_works_on_a_phone_and_its_page_fits_every_screen(
     go: Visitor, flow: Callable[[Visit], None], path: str

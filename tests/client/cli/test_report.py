@@ -196,6 +196,7 @@ def repeated(folder: Path, episodes: list[Episode], times: int) -> Path:
     return folder
 
 
+@pytest.mark.long  # thousands of games
 def test_memory_hardly_grows_with_the_number_of_games(folder: Path) -> None:
     episodes = list(read_replays(folder / "games.replay"))
     few, many = (repeated(folder.parent / str(times), episodes, times) for times in (13, 117))

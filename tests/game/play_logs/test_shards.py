@@ -182,6 +182,7 @@ print(sum(len(batch) for batch in moves.batches(0, 1000)))
 """
 
 
+@pytest.mark.long  # nearly two million moves
 def test_memory_holds_a_shard_and_not_the_moves(tmp_path: Path, log: Path, played: Moves) -> None:
     """Address space, and so resident memory, is limited to less than the moves take, or their text."""
     content = log.read_bytes()

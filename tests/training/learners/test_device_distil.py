@@ -20,6 +20,7 @@ def _options(**changes: Any) -> DeviceDistilOptions:
     return replace(small, **changes)
 
 
+@pytest.mark.long  # a whole training
 def test_the_student_comes_to_agree_with_the_teacher(teacher: NTupleNetwork) -> None:
     """With five seeds, the agreement rose by 5.9 points with a standard deviation of 0.8; a
     student that does not learn gains nothing. Fewer than one in ten thousand fails by chance.

@@ -263,6 +263,7 @@ def test_other_networks_are_refused_and_a_broken_loss_keeps_the_last_state(tmp_p
     assert (tmp_path / "run" / "state.pt").read_bytes() == before
 
 
+@pytest.mark.long  # a whole training
 def test_values_come_to_tell_what_moves_earn_now_and_later() -> None:
     """A random player earns 4.3 merges, those later counted for less, and the best player a little more. With
     five seeds, the values came to 4.9 with a standard deviation of 0.12: fewer than one in ten thousand fails
