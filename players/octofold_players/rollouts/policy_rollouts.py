@@ -44,7 +44,7 @@ _U, _F = np.uint64, np.float32
 _GAMMA = _U(0x9E3779B97F4A7C15)
 """By which `next_random` advances a stream."""
 
-_ASK_SECONDS = 0.001
+_ASK_SECONDS = 0.005
 """How long a question should take, about: long enough for its overhead, so short that a search ends soon."""
 _LARGEST_QUESTION = 4096
 _TIMED = 3
