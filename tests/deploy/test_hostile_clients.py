@@ -67,6 +67,7 @@ def goes_on(flood: Flood, calls: int) -> bool:
         rapid_resets,
         priorities,
         deadlines,
+        # Slower ones. Quick tests make them against a server without Envoy.
         *(pytest.param(attack, marks=pytest.mark.long) for attack in (odd_metadata, small_pieces)),
     ],
 )

@@ -172,7 +172,8 @@ def watches(visit: Visit) -> None:
     ("flow", "path"),
     [
         (plays, "/?board=1100000000000000"),
-        *(pytest.param(flow, "/", marks=pytest.mark.long) for flow in (studies, duels, watches)),
+        (duels, "/"),
+        *(pytest.param(flow, "/", marks=pytest.mark.long) for flow in (studies, watches)),
     ],
 )
 def test_a_flow_works_on_a_phone_and_its_page_fits_every_screen(

@@ -42,7 +42,7 @@ def with_judge(visit: Visit, tab: str = "replay") -> None:
     judges.select_option("points/1")
 
 
-@pytest.mark.long  # a browser of each size
+@pytest.mark.long  # several sizes of screen
 @pytest.mark.parametrize(("device", "sizes"), [("laptop", ["laptop"]), ("phone", ["tablet", "phone"])])
 def test_board_and_main_button_are_on_the_screen_and_a_small_phone_needs_no_sideways_scrolling(
     go: Visitor,

@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import numba
-import numpy as np
 import pytest
 import torch
 from octofold_players.ntuple.network import NTupleNetwork
@@ -52,7 +51,8 @@ def architecture() -> dict[str, object]:
 def teacher() -> NTupleNetwork:
     learner = NTupleLearner(NTupleOptions(tuples=TUPLES, threads=1))
     learner.learn(200_000)
-    return replace(learner.network, values=np.ascontiguousarray(learner.network.values))  # as when loaded
+    # Contiguous, as when loaded: numba compiles the code anew for each layout.
+    return replace(learner.network, values=learner.network.values.copy())
 
 
 @pytest.fixture(scope="session")

@@ -122,7 +122,7 @@ def test_the_games_end_with_the_process_of_a_contest_that_is_killed() -> None:
     assert ended_by(signal.SIGKILL, sys.executable, "-c", CONTEST) == -signal.SIGKILL
 
 
-@pytest.mark.long  # games of two versions
+@pytest.mark.long  # a whole export, then games
 @pytest.mark.usefixtures("published")
 def test_an_export_whose_terminal_closes_ends_with_its_games_and_publishes_nothing(source: list[str]) -> None:
     program = str(Path(sys.executable).with_name("octofold-export"))

@@ -61,7 +61,7 @@ def test_calls_that_end_at_once_delay_nobody_where_they_count_until_they_are_fre
                 stub.NextMove(BOARD, timeout=60)
 
 
-@pytest.mark.long  # it waits for the time that a server gives its clients
+@pytest.mark.long  # the server waits 15 s for the acknowledgement
 def test_a_client_that_does_not_acknowledge_the_settings_of_the_server_is_disconnected(
     write_version: WriteVersion, start_server: Start
 ) -> None:

@@ -128,7 +128,6 @@ def _scores(next_moves: Callable[[NDArray[np.uint8]], NDArray[np.integer[Any]]])
     return scores
 
 
-@pytest.mark.long  # a whole training, and games
 def test_an_exported_value_network_plays_as_well_as_the_trained_one(
     teacher: NTupleNetwork, tmp_path: Path
 ) -> None:

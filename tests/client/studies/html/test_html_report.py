@@ -93,8 +93,9 @@ def game_of(report: Path, game: int, folder: str = "good") -> Episode:
     return next(episode for episode in replays if episode.game == game)
 
 
-@pytest.mark.long  # a browser of each size
-@pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
+@pytest.mark.parametrize(
+    "size", [pytest.param(DESKTOP, marks=pytest.mark.long), PHONE], ids=["desktop", "phone"]
+)
 def test_a_report_asks_no_host_and_fits_every_screen_in_light_and_dark(
     browser: Browser, report: Path, size: ViewportSize
 ) -> None:
