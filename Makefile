@@ -92,7 +92,7 @@ lint: $(VENV)/dev ## style, types, import directions, generated stubs
 test: $(if $(TESTS),$(VENV)/dev,$(VENV)/compiled-tests) ## all tests but the long ones (or those that TESTS names), in WORKERS processes at once
 	$(PYTEST) $(TESTS)
 
-test-long: $(VENV)/dev ## what takes minutes: whole trainings, examples, benches, Ray, the soak, other Pythons and grpcios
+test-long: $(VENV)/dev ## what takes longer: whole trainings, examples, benches, Ray, the soak, other Pythons and grpcios
 	$(PYTEST) --dist loadfile --no-loadscope-reorder -m long --timeout 900 $(TESTS)
 
 busy: $(VENV)/dev ## RUNS times `make test` beside each kind of other work, and how often which test failed

@@ -1,7 +1,4 @@
-"""Compile the searches and trainings that many tests call. Otherwise, each process of the tests does it.
-
-python tests/support/compiled.py
-"""
+"""Compiles the searches and trainings that many tests call; otherwise, each process of the tests does it."""
 
 import multiprocessing
 import sys
