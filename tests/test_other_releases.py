@@ -18,6 +18,7 @@ pytestmark = pytest.mark.long
 
 ROOT = Path(__file__).parents[1]
 PIP = ("-m", "pip", "--quiet", "--disable-pip-version-check")
+INSTALL = ("install", "--no-compile")  # one game imports a small part of what is installed
 CONSTRAINTS = ("--constraint", str(ROOT / "constraints.txt"))
 REQUIREMENTS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
 GRPCIO = next(each for each in map(Requirement, REQUIREMENTS) if each.name == "grpcio")
@@ -58,7 +59,7 @@ def test_the_wheel_installs_and_plays_a_game(minor: int, repository: Path, tmp_p
     pip = (str(tmp_path / "env" / "bin" / "python"), *PIP)
     run([*pip, "wheel", "--no-deps", "--wheel-dir", tmp_path, ROOT], tmp_path)
     (wheel,) = tmp_path.glob("*.whl")
-    run([*pip, "install", *CONSTRAINTS, f"{wheel}[server]"], tmp_path)
+    run([*pip, *INSTALL, *CONSTRAINTS, f"{wheel}[server]"], tmp_path)
     octofold = tmp_path / "env" / "bin" / "octofold"
     said = run([octofold, "play", "--games", "1", "--models", repository], tmp_path)
     assert "**small version 1: 1 game, seed 0**" in said
@@ -68,7 +69,7 @@ def test_the_wheel_installs_and_plays_a_game(minor: int, repository: Path, tmp_p
 def test_both_transports_pass_their_tests_with_the_oldest_and_the_newest_grpcio(
     wanted: str, tmp_path: Path
 ) -> None:
-    run([sys.executable, *PIP, "install", "--no-deps", "--target", tmp_path, f"grpcio{wanted}"], tmp_path)
+    run([sys.executable, *PIP, *INSTALL, "--no-deps", "--target", tmp_path, f"grpcio{wanted}"], tmp_path)
     if (tmp_path / f"grpcio-{version('grpcio')}.dist-info").exists():
         pytest.skip("all other tests run with this one")
     pytest_of_them = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *OF_BOTH_TRANSPORTS]

@@ -10,8 +10,9 @@ import pytest
 from octofold_training.run.processes import Processes
 from support.training import finished, started
 
-JOIN_AND_LEAVE = """
+JOIN_AND_LEAVE = r"""
 import importlib
+import sys
 from pathlib import Path
 import torch
 from octofold_training.run.processes import joined_processes
@@ -24,7 +25,8 @@ with joined_processes(torch.device("cpu")) as processes:
     importlib.import_module("torch.distributed.nn")  # as the first optimizer does
     processes.add_up(torch.ones(1))
     joined = communicating()
-print(f"process {processes.rank}: {joined}, then {communicating()}")
+# In one piece: unbuffered, `print` writes the end of the line apart, and the line of the other comes between.
+sys.stdout.write(f"process {processes.rank}: {joined}, then {communicating()}\n")
 """
 
 
