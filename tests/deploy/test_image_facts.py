@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 import pytest
 from octofold_server.config.options import Config, ConfigError
 from octofold_server.config.reading import read_config, unknown_variables
-from octofold_server.http_transport.application import PROBES
+from octofold_server.http_transport.probes import PROBES
 from support.manifests import (
     COMBINATIONS,
     Manifest,

@@ -207,10 +207,6 @@ def _too_large(limit: int, whose: str) -> web.HTTPRequestEntityTooLarge:
     return web.HTTPRequestEntityTooLarge(limit, reason=f"the body is larger than the {limit} bytes {whose}")
 
 
-BODIES = web.AppKey("bodies", Bodies)
-"""Application key: the bodies that the application reads, where the server makes room."""
-
-
 async def send(request: web.Request, response: web.StreamResponse) -> None:
     """Send a reply; close the connection if the client reads it too slowly."""
     try:

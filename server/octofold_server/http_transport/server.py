@@ -1,4 +1,7 @@
-"""The HTTP server: listens and serves an aiohttp application on a thread with its own event loop."""
+"""The HTTP server: listens and answers the requests of its routes on a thread with its own event loop.
+
+It uses aiohttp, which parses in C and limits headers. A slow client occupies only a socket, and not a thread.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ import socket
 import ssl
 import threading
 from asyncio.sslproto import SSLProtocol
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 from http import HTTPStatus
 from typing import Any
@@ -16,7 +19,8 @@ from typing import Any
 from aiohttp import web
 from aiohttp.typedefs import Middleware
 
-from octofold_server.http_transport.exchange import BODIES, REPLY_SECONDS, send
+from octofold_server.http_transport.calls import Handler, Route
+from octofold_server.http_transport.exchange import REPLY_SECONDS, Bodies, send
 from octofold_server.system.sockets import file_limit
 
 IDLE_SECONDS = 75.0
@@ -38,8 +42,6 @@ milliseconds; asyncio would read 256 KiB, and with TLS also keep a buffer of thi
 
 PAUSE_SECONDS = 1.0
 """Pause after a connection could not be accepted, for example for lack of a file descriptor."""
-
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 _log = logging.getLogger(__name__)
 
@@ -98,10 +100,12 @@ class _Connection(web.RequestHandler):
 
 
 class RestServer:
-    """Serves an application on listening sockets, and closes them when it stops.
+    """Serves routes on listening sockets, and closes them when it stops.
 
     Args:
-        application: the application; it reads bodies with its `BODIES`.
+        routes: what it answers.
+        check: checks a request before its handler sees it, and raises what refuses it.
+        bodies: reads the bodies of the routes.
         listeners: the sockets, at least one, all with the same port.
         error_reply: makes the reply to a request whose handler raised an exception.
         tls: the TLS context for HTTPS; None for plain HTTP.
@@ -118,7 +122,9 @@ class RestServer:
 
     def __init__(
         self,
-        application: web.Application,
+        routes: Iterable[Route],
+        check: Callable[[web.Request], None],
+        bodies: Bodies,
         listeners: Sequence[socket.socket],
         error_reply: Callable[[web.Request, Exception], web.Response],
         tls: ssl.SSLContext | None = None,
@@ -129,7 +135,11 @@ class RestServer:
         reply_seconds: float = 120.0,
         probes: Collection[str] = (),
     ) -> None:
-        application.middlewares.append(self._at_work())
+        application = web.Application(middlewares=[self._at_work()])
+        application[REPLY_SECONDS] = reply_seconds
+        for route in routes:
+            add = application.router.add_get if route.method == "GET" else application.router.add_post
+            add(route.path, route.handler)
         self._runner = web.AppRunner(
             application,
             handle_signals=False,
@@ -150,8 +160,8 @@ class RestServer:
         self._max_connections = min(max_connections, file_limit() // 4)
         self._accepting: list[asyncio.Task[None]] = []
         self._probes = frozenset(probes)
-        self._bodies = application[BODIES]
-        application[REPLY_SECONDS] = reply_seconds
+        self._check = check
+        self._bodies = bodies
         # In both, the connection that has been silent for longest is first.
         self._beginning: dict[asyncio.Task[None], None] = {}  # TLS handshake not finished
         self._silent: dict[asyncio.BaseTransport, None] = {}  # no request in progress
@@ -242,7 +252,7 @@ class RestServer:
         return False
 
     def _at_work(self) -> Middleware:
-        """Make the middleware that tracks requests in progress, refuses excess ones and sends replies."""
+        """Make the middleware that tracks requests in progress, checks them and sends replies."""
 
         @web.middleware
         async def at_work(request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -256,6 +266,7 @@ class RestServer:
                         counts = True
                     if request.transport is not None:
                         self._silent.pop(request.transport, None)
+                    self._check(request)
                     response = await handler(request)
                 except Exception as error:
                     response = self._error_reply(request, error)

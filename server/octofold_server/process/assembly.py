@@ -43,8 +43,8 @@ from octofold_server.telemetry.asked_boards import AskedBoards
 from octofold_server.telemetry.load_report import LoadReport
 
 if TYPE_CHECKING:  # most servers do not need these modules
-    from aiohttp import web
-
+    from octofold_server.http_transport.calls import Route
+    from octofold_server.http_transport.exchange import Bodies
     from octofold_server.http_transport.server import RestServer
     from octofold_server.models.signatures import Signatures
     from octofold_server.telemetry.tracing import Tracing
@@ -96,14 +96,23 @@ class Parts:
             limits: arguments of `RestServer`, which has defaults.
         """
         # Imported late: aiohttp takes a third of a second and 13 MB.
-        from octofold_server.http_transport.application import PROBES
+        from octofold_server.http_transport.exchange import Bodies
+        from octofold_server.http_transport.guard import Guard
+        from octofold_server.http_transport.probes import PROBES
         from octofold_server.http_transport.server import RestServer
         from octofold_server.protocols.open_inference.rest import error_reply
+        from octofold_server.protocols.open_inference.rest_bodies import JSON_LENGTH
 
         config, admission = self.config, self.admission
         assert config.rest_port is not None
+        bodies = Bodies(admission.budget, config.message_timeout, admission.refusals)
+        routes = self.routes(bodies, is_grpc_answering)
+        only_loopback = config.tokens is None and self.tls is None and is_loopback(config.host)
+        guard = Guard(routes, self.access, admission.refusals, [JSON_LENGTH], only_loopback=only_loopback)
         return RestServer(
-            self.application(is_grpc_answering),
+            routes,
+            guard.check,
+            bodies,
             listeners_on(config.host, config.rest_port, shared=config.processes > 1),
             partial(error_reply, admission.refusals),
             self.tls.context() if self.tls is not None else None,
@@ -113,26 +122,24 @@ class Parts:
             **limits,
         )
 
-    def application(self, is_grpc_answering: Callable[[], bool]) -> web.Application:
-        """What answers over HTTP; see `new_rest`."""
-        from octofold_server.http_transport.application import application, metrics, probes
-        from octofold_server.http_transport.browsers import Browsers
-        from octofold_server.http_transport.exchange import Bodies
+    def routes(self, bodies: Bodies, is_grpc_answering: Callable[[], bool]) -> list[Route]:
+        """Make all that is answered over HTTP.
+
+        Args:
+            bodies: reads the bodies of requests.
+            is_grpc_answering: as in `new_rest`.
+        """
+        from octofold_server.http_transport.probes import metrics, probes
         from octofold_server.protocols.open_inference import rest
-        from octofold_server.protocols.open_inference.rest_bodies import JSON_LENGTH
         from octofold_server.web import routes as page
 
         config, admission, operations = self.config, self.admission, self.operations
-        bodies = Bodies(admission.budget, config.message_timeout, admission.refusals)
-        is_open = config.tokens is None and self.tls is None
-        routes = [
+        return [
             *probes(lambda: operations.ready, is_grpc_answering),
             metrics(operations.metrics),
             *rest.routes(admission, operations, bodies, config.max_message_bytes),
             *page.routes(config, admission),
         ]
-        browsers = Browsers(only_loopback=is_open and is_loopback(config.host))
-        return application(admission, self.access, browsers, bodies, routes, [JSON_LENGTH])
 
 
 def build(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from octofold_server.http_transport.browsers import is_loopback_host
+from octofold_server.http_transport.guard import is_loopback_host
 from support.fakes import FakeBackend
 from support.servers import Ask, ServeAll, Served
 

@@ -1,4 +1,4 @@
-"""Refuses HTTP requests that a web page of another site has a browser send.
+"""Refuses HTTP requests before their handlers: contradictory headers, pages of other sites, wrong tokens.
 
 A browser sends the requests of any page to any server that it can reach, a server on loopback included. It
 hides the reply from the page, but the request has its effect.
@@ -7,36 +7,81 @@ hides the reply from the page, but the request has its effect.
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from urllib.parse import urlsplit
 
-from octofold_proto.errors import NotAllowed
+from aiohttp import web
+from octofold_proto.errors import InvalidRequest, NotAllowed
 
+from octofold_server.admission.access import Access, Right
+from octofold_server.admission.admission import code_name
+from octofold_server.admission.refusals import Refusals
+from octofold_server.http_transport.calls import Route
 from octofold_server.system.quoting import quoted
+
+SINGLE_HEADERS = ("Authorization", "Content-Encoding", "Host", "Origin", "Sec-Fetch-Site")
+"""Headers that decide what a request means. Of two values, a proxy may have checked the other one."""
 
 OWN_PAGES = ("same-origin", "none")
 """The values of `Sec-Fetch-Site` for requests of our own page, and of a user who opened an address."""
 
 
-class Browsers:
-    """Checks the headers with which browsers describe where a request comes from.
+class Guard:
+    """Checks the headers of a request.
 
-    Programs do not send these headers, and pages cannot forge them.
+    Probes and the files of the page, which need no right, are for the pages of other sites too. Programs do
+    not send the headers with which browsers describe where a request comes from, and pages cannot forge them.
 
     Args:
+        routes: all routes; it checks no request without a route.
+        access: checks tokens.
+        refusals: counts what is refused.
+        single_headers: more headers of which a request may have only one value.
         only_loopback: whether clients may reach the server only by a name or address of loopback. Otherwise a
             site whose name leads to 127.0.0.1 would count as the server's own (DNS rebinding).
     """
 
-    def __init__(self, *, only_loopback: bool) -> None:
+    def __init__(
+        self,
+        routes: Iterable[Route],
+        access: Access,
+        refusals: Refusals,
+        single_headers: Iterable[str],
+        *,
+        only_loopback: bool,
+    ) -> None:
+        self._rights = {route.handler: route.right for route in routes}
+        self._access = None if access.open else access
+        self._refusals = refusals
+        self._single_headers = (*SINGLE_HEADERS, *single_headers)
         self._only_loopback = only_loopback
 
-    def check(self, method: str, headers: Mapping[str, str]) -> None:
+    def check(self, request: web.Request) -> None:
         """Check a request.
 
         Raises:
-            NotAllowed: the request comes from a page of another site, or by a name that is not of loopback.
+            InvalidRequest: a header has two values.
+            NotAllowed: the request comes from a page of another site, or by a name that is not of loopback;
+                or as in `Access.check`.
+            Unauthenticated: as in `Access.check`.
         """
+        right = self._rights.get(request.match_info.handler)
+        if right is None:
+            return
+        headers = request.headers
+        try:
+            for name in self._single_headers:
+                if len(set(headers.getall(name, ()))) > 1:
+                    raise InvalidRequest(f"two headers {name} with different values")
+            if right is not Right.NOTHING:
+                self._check_site(request.method, headers)
+        except (InvalidRequest, NotAllowed) as error:
+            self._refusals.add(code_name(error))
+            raise
+        if self._access is not None:
+            self._access.check(headers.get("Authorization"), right)
+
+    def _check_site(self, method: str, headers: Mapping[str, str]) -> None:
         host = headers.get("Host")
         if self._only_loopback and host is not None and not is_loopback_host(host):
             raise NotAllowed(

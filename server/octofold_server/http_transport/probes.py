@@ -1,0 +1,70 @@
+"""The routes of probes and of `/metrics`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from http import HTTPStatus
+
+from aiohttp import web
+
+from octofold_server.admission.access import Right
+from octofold_server.http_transport.calls import Route
+from octofold_server.telemetry.metric_families import (
+    OPENMETRICS_TYPE,
+    PLAIN_TYPE,
+    openmetrics,
+    plain,
+    prefers_openmetrics,
+)
+
+_LIVE, _READY = ("/healthz", "/v2/health/live"), ("/readyz", "/v2/health/ready")
+PROBES = (*_LIVE, *_READY)
+"""Paths that are answered without a token and under any load."""
+
+
+def probes(is_ready: Callable[[], bool], is_grpc_answering: Callable[[], bool]) -> list[Route]:
+    """Make the routes of `PROBES`.
+
+    Args:
+        is_ready: whether the server is ready.
+        is_grpc_answering: whether gRPC answers; may block briefly.
+    """
+    thread = ThreadPoolExecutor(1, thread_name_prefix="readiness")
+
+    async def live(_: web.Request) -> web.Response:
+        return web.Response()
+
+    async def ready(_: web.Request) -> web.Response:
+        if not is_ready():
+            return yes_or_no(False)
+        return yes_or_no(await asyncio.get_running_loop().run_in_executor(thread, is_grpc_answering))
+
+    return [
+        *(Route("GET", path, live, Right.NOTHING) for path in _LIVE),
+        *(Route("GET", path, ready, Right.NOTHING) for path in _READY),
+    ]
+
+
+def metrics(text: Callable[[], str]) -> Route:
+    """Make the route of `/metrics`, from the function that makes the text."""
+    thread = ThreadPoolExecutor(1, thread_name_prefix="metrics")
+    newest: asyncio.Future[str] | None = None
+
+    async def answer(request: web.Request) -> web.Response:
+        nonlocal newest
+        if newest is None or newest.done():
+            newest = asyncio.get_running_loop().run_in_executor(thread, text)
+        page = await asyncio.shield(newest)  # other requests wait for the same page
+        kind, form = PLAIN_TYPE, plain
+        if prefers_openmetrics(", ".join(request.headers.getall("Accept", []))):
+            kind, form = OPENMETRICS_TYPE, openmetrics
+        return web.Response(body=form(page).encode(), headers={"Content-Type": kind, "Vary": "Accept"})
+
+    return Route("GET", "/metrics", answer)
+
+
+def yes_or_no(yes: bool) -> web.Response:
+    """An empty answer whose status says it."""
+    return web.Response(status=HTTPStatus.OK if yes else HTTPStatus.SERVICE_UNAVAILABLE)
