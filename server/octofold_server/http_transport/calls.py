@@ -7,7 +7,7 @@ import math
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from http import HTTPStatus
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import grpc
 from aiohttp import web
@@ -15,9 +15,9 @@ from octofold_proto.errors import QueueFull, Unauthenticated
 from octofold_proto.status import grpc_code
 
 from octofold_server.admission.access import Right
-from octofold_server.admission.admission import AcceptedCall, Admission
+from octofold_server.admission.admission import AcceptedCall
 from octofold_server.admission.refusals import failure_status, usable_request_id
-from octofold_server.admission.request import TRACE_HEADERS, Request
+from octofold_server.admission.request import TRACE_HEADERS
 
 REQUEST_ID = "X-Request-Id"
 """The header for the request id: a caller may send one, and a failed call returns it."""
@@ -58,42 +58,42 @@ class Failure(NamedTuple):
     headers: dict[str, str]
 
 
-def answered(admission: Admission, http: web.Request, request: Request) -> asyncio.Future[AcceptedCall]:
-    """Submit the boards of a request; the result is the call, once it has an answer.
+class Answer(asyncio.Future[AcceptedCall]):
+    """The answer to a call: its result is the call, once it has an answer, or else the error of the call.
 
-    A client that leaves cancels the future, and thereby the call.
+    A client that leaves cancels it, and thereby the call.
 
     Args:
-        admission: admits the call, which must be in a `call_slot`.
-        http: the request over HTTP, whose headers may name the caller's trace.
-        request: the request that it contains.
+        http: the request over HTTP.
 
-    Raises:
-        OctofoldError: the call is refused. One that fails later gives its error to the future.
+    Attributes:
+        headers: those of the request that name the caller's trace.
+        call: the call, set by whoever submits it with `tell` and awaits the answer.
     """
-    loop = asyncio.get_running_loop()
-    answer: asyncio.Future[AcceptedCall] = loop.create_future()
 
-    def tell(call: AcceptedCall) -> None:
+    call: AcceptedCall
+
+    def __init__(self, http: web.Request) -> None:
+        super().__init__()
+        self.headers = [(name, http.headers[name]) for name in TRACE_HEADERS if name in http.headers]
+
+    def tell(self, call: AcceptedCall) -> None:
+        """Take the finished call, on any thread."""
         with suppress(RuntimeError):  # the loop has ended, and all waiting requests with it
-            loop.call_soon_threadsafe(settle, call)
+            self.get_loop().call_soon_threadsafe(self._settle, call)
 
-    def settle(call: AcceptedCall) -> None:
-        if answer.cancelled():
+    def cancel(self, msg: Any | None = None) -> bool:
+        """Cancel the call too."""
+        self.call.cancel()
+        return super().cancel(msg)
+
+    def _settle(self, call: AcceptedCall) -> None:
+        if self.cancelled():
             return
         if call.error is None:
-            answer.set_result(call)
+            self.set_result(call)
         else:
-            answer.set_exception(call.error)
-
-    def leave(_: object) -> None:
-        if answer.cancelled():
-            call.cancel()
-
-    headers = [(name, http.headers[name]) for name in TRACE_HEADERS if name in http.headers]
-    call = admission.submit(request, tell, headers=headers)
-    answer.add_done_callback(leave)
-    return answer
+            self.set_exception(call.error)
 
 
 def failure_of(http: web.Request, error: Exception, id_in_body: str = "") -> Failure:
