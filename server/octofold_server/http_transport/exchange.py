@@ -147,7 +147,9 @@ class Bodies:
                     body += chunk
                     if len(body) > most_bytes:
                         raise _too_large(most_bytes, whose)
-                    self._has_come(arrival, len(body))
+                    if not arrival.ended:
+                        self._arriving[arrival] = self._arriving.pop(arrival)  # the last to have sent
+                    self.count(arrival, len(body))
         except TimeoutError:
             if arrival.ended:
                 message = "the body arrived too slowly, and other requests needed its room"
@@ -185,12 +187,6 @@ class Bodies:
                 self._refusals.add("RESOURCE_EXHAUSTED")
                 return arrival
         return None
-
-    def _has_come(self, arrival: Arrival, size: int) -> None:
-        if not arrival.ended:
-            del self._arriving[arrival]
-            self._arriving[arrival] = None
-        self.count(arrival, size)
 
     def count(self, arrival: Arrival, size: int) -> None:
         """Let a body that has so many bytes by now take them from the budget.

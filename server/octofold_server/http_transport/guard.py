@@ -103,20 +103,13 @@ class Guard:
 
 def is_loopback_host(host: str) -> bool:
     """Whether the value of a `Host` header is localhost or an address of loopback, with any port."""
-    name = _name(host)
     try:
-        address = None if name == "localhost" else ipaddress.ip_address(name or "")
+        name = urlsplit(f"//{host}").hostname or ""
+        address = None if name == "localhost" else ipaddress.ip_address(name)
         mapped = getattr(address, "ipv4_mapped", None)  # ::ffff:127.0.0.1, of clients that know only IPv6
         return address is None or (mapped or address).is_loopback
     except ValueError:
         return False
-
-
-def _name(host: str) -> str | None:
-    try:
-        return urlsplit(f"//{host}").hostname
-    except ValueError:
-        return None
 
 
 def _host(origin: str) -> str:

@@ -256,12 +256,14 @@ class RestServer:
 
         @web.middleware
         async def at_work(request: web.Request, handler: Handler) -> web.StreamResponse:
-            is_probe = request.path in self._probes
+            is_probe, most = request.path in self._probes, self._max_connections
             counts = False
             try:
                 try:
                     if not is_probe:
-                        self._check_room(request.remote or "")
+                        if self._busy >= most and self._bodies.make_room(request.remote or "") is None:
+                            reason = f"{self._busy} requests are in progress, the maximum"
+                            raise web.HTTPServiceUnavailable(reason=reason)
                         self._busy += 1
                         counts = True
                     if request.transport is not None:
@@ -281,16 +283,6 @@ class RestServer:
 
         return at_work
 
-    def _check_room(self, client: str) -> None:
-        """Make room for a request of this client.
-
-        Raises:
-            web.HTTPServiceUnavailable: there is no room.
-        """
-        if self._busy >= self._max_connections and self._bodies.make_room(client) is None:
-            reason = f"{self._busy} requests are in progress, the maximum"
-            raise web.HTTPServiceUnavailable(reason=reason)
-
     async def _begin(self, connection: socket.socket, client: str) -> None:
         limit = None if self._tls is None else HANDSHAKE_SECONDS
         try:
@@ -301,17 +293,14 @@ class RestServer:
                 ssl_handshake_timeout=limit,
             )
             self._silent[transport] = None
-            self._forget_closed()
+            if len(self._silent) > 2 * len(self._server.connections) + SPARE_CONNECTIONS:
+                self._silent = {one: None for one in self._silent if not one.is_closing()}
         except ssl.SSLError as error:
             reason = getattr(error, "verify_message", "") or error.reason or error
             _log.warning("a TLS handshake failed: %s", reason, extra={"fields": {"client": client}})
             self._on_handshake_failed()
         except OSError:
             pass  # the client has left, or sent nothing
-
-    def _forget_closed(self) -> None:
-        if len(self._silent) > 2 * len(self._server.connections) + SPARE_CONNECTIONS:
-            self._silent = {one: None for one in self._silent if not one.is_closing()}
 
     @property
     def _server(self) -> web.Server:
