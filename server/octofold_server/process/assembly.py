@@ -26,14 +26,11 @@ from octofold_server.models.unloaded import Unloaded
 from octofold_server.process.shared_service import SharedService
 from octofold_server.process.siblings import ProcessSlot
 from octofold_server.protocols.health import SERVICE as HEALTH
-from octofold_server.protocols.health import Health, HealthMethods
+from octofold_server.protocols.health import Health, add_health
 from octofold_server.protocols.octofold_v1.service import SERVICE as OCTOFOLD
-from octofold_server.protocols.octofold_v1.service import OctofoldMethods
+from octofold_server.protocols.octofold_v1.service import add_octofold
 from octofold_server.protocols.open_inference.grpc_service import SERVICE as OPEN_INFERENCE
-from octofold_server.protocols.open_inference.grpc_service import (
-    OpenInferenceMethods,
-    add_descriptions,
-)
+from octofold_server.protocols.open_inference.grpc_service import add_open_inference
 from octofold_server.protocols.open_inference.operations import OpenInference
 from octofold_server.protocols.reflection import Reflection
 from octofold_server.system.reread import FileError
@@ -216,10 +213,9 @@ def _methods(
     aside = Aside(ASIDE_THREADS, config.max_calls, admission.refusals, "aside")
     slow = Aside(SLOW_THREADS, config.max_calls, admission.refusals, "loading")
     idle_seconds = config.stream_idle or math.inf
-    OctofoldMethods(admission, aside, idle_seconds).add_to(methods)
-    OpenInferenceMethods(admission, idle_seconds).add_to(methods)
-    add_descriptions(methods, admission, operations, aside, slow)
-    HealthMethods(health, admission).add_to(methods)
+    add_octofold(methods, admission, aside, idle_seconds)
+    add_open_inference(methods, admission, operations, aside, slow, idle_seconds)
+    add_health(methods, health, admission)
     if config.reflection:
         Reflection((*SERVICES, HEALTH), admission).add_to(methods)
     return methods

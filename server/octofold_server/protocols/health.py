@@ -177,51 +177,38 @@ class _Watch:
             self._call.end(CANCELLED)
 
 
-class HealthMethods:
-    """The RPCs of the protocol.
+def add_health(methods: Methods, health: Health, admission: Admission) -> None:
+    """Add the RPCs to the methods of a server.
 
     Args:
+        methods: of the server.
         health: the health to report.
         admission: counts the refused calls.
     """
 
-    def __init__(self, health: Health, admission: Admission) -> None:
-        self._health = health
-        self._admission = admission
-
-    def add_to(self, methods: Methods) -> None:
-        """Add the RPCs to the methods of a server."""
-        name = f"{SERVICE}/Check"
-        check = answering(self._admission, name, health_pb2.HealthCheckRequest, self.check)
-        methods.add_unary(name, check, MOST_BYTES)
-        methods.add_unary(f"{SERVICE}/Watch", self.watch, MOST_BYTES)
-
-    def check(self, request: health_pb2.HealthCheckRequest) -> health_pb2.HealthCheckResponse:
-        """Answer a request for the current status.
-
-        Raises:
-            UnknownModel: no service or model has the name.
-        """
-        status = self._health.status(request.service)
+    def check(request: health_pb2.HealthCheckRequest) -> health_pb2.HealthCheckResponse:
+        status = health.status(request.service)
         if status == _UNKNOWN:
             raise UnknownModel(f"no service or model is called {quoted(request.service)}")
         return _response(status)
 
-    def watch(self, call: Rpc, message: bytes) -> None:
-        """Answer a request for the status and all its changes, until the caller leaves."""
+    def watch(call: Rpc, message: bytes) -> None:
+        """Answer with the status and all its changes, until the caller leaves."""
         try:
-            name = decoded(
-                health_pb2.HealthCheckRequest, message, f"{SERVICE}/Watch", self._admission
-            ).service
+            name = decoded(health_pb2.HealthCheckRequest, message, f"{SERVICE}/Watch", admission).service
             if len(name) > MAX_NAME:
-                raise self._admission.counted(
+                raise admission.counted(
                     InvalidRequest(f"the name has {len(name)} characters; {MAX_NAME} are allowed")
                 )
-            self._health.watch(call, name)
+            health.watch(call, name)
         except Exception as error:
             if isinstance(error, QueueFull):
-                self._admission.refusals.add(code_name(error))
+                admission.refusals.add(code_name(error))
             fail(call, error, "Watch")
+
+    name = f"{SERVICE}/Check"
+    methods.add_unary(name, answering(admission, name, health_pb2.HealthCheckRequest, check), MOST_BYTES)
+    methods.add_unary(f"{SERVICE}/Watch", watch, MOST_BYTES)
 
 
 def _response(status: int) -> health_pb2.HealthCheckResponse:

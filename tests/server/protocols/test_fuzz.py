@@ -25,11 +25,8 @@ from octofold_proto.errors import InvalidRequest
 from octofold_proto.inference import grpc_service_pb2 as oip
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_server.grpc_transport.aside import Aside
-from octofold_server.protocols.octofold_v1.service import OctofoldMethods
-from octofold_server.protocols.open_inference.grpc_service import (
-    OpenInferenceMethods,
-    add_descriptions,
-)
+from octofold_server.protocols.octofold_v1.service import add_octofold
+from octofold_server.protocols.open_inference.grpc_service import add_open_inference
 from octofold_server.protocols.open_inference.rest_bodies import read_inference
 from support.attacks import answer_to
 from support.fakes import FakeBackend
@@ -107,9 +104,8 @@ def methods(serve_all: ServeAll) -> Iterator[Methods]:
     with serve_all(FakeBackend()) as served:
         kept: Any = Methods()
         aside = Aside(1, 100, served.admission.refusals, "aside")
-        OctofoldMethods(served.admission, aside).add_to(kept)
-        OpenInferenceMethods(served.admission).add_to(kept)
-        add_descriptions(kept, served.admission, served.parts.operations, aside, aside)
+        add_octofold(kept, served.admission, aside)
+        add_open_inference(kept, served.admission, served.parts.operations, aside, aside)
         yield kept
 
 

@@ -33,7 +33,13 @@ _OUTPUTS = {
 """By `with_probabilities`, `with_votes`, `with_search` and `with_value`."""
 
 
-class NextMove:
+class _Codec:
+    def request_id(self, _: object) -> str:
+        """Empty: the protocol has no field for a request id."""
+        return ""
+
+
+class NextMove(_Codec):
     """Codec of NextMove: one board, as a list of cells."""
 
     name = "NextMove"
@@ -43,10 +49,6 @@ class NextMove:
         """Read the model, the version and the boards of a message."""
         request = Request(message.model, message.version, _board(message.board))
         return _for_a_time(request, message.search_time_us) if message.search_time_us else request
-
-    def request_id(self, _: pb.NextMoveRequest) -> str:
-        """Empty: the protocol has no field for a request id."""
-        return ""
 
     def reply(self, _: pb.NextMoveRequest, call: AcceptedCall) -> bytes:
         """Make the reply to a message whose call has an answer."""
@@ -69,7 +71,7 @@ class NextMove:
         ).SerializeToString()
 
 
-class NextMoves:
+class NextMoves(_Codec):
     """Codec of NextMoves: any number of packed boards."""
 
     name = "NextMoves"
@@ -79,16 +81,12 @@ class NextMoves:
         """Read the model, the version and the boards of a message."""
         return _request(message)
 
-    def request_id(self, _: pb.NextMovesRequest) -> str:
-        """Empty: the protocol has no field for a request id."""
-        return ""
-
     def reply(self, message: pb.NextMovesRequest, call: AcceptedCall) -> bytes:
         """Make the reply to a message whose call has an answer."""
         return _response(message, call).SerializeToString()
 
 
-class StreamNextMoves:
+class StreamNextMoves(_Codec):
     """Codec of StreamNextMoves: messages of NextMoves with an id each."""
 
     name = "StreamNextMoves"
@@ -97,10 +95,6 @@ class StreamNextMoves:
     def request(self, message: pb.StreamNextMovesRequest) -> Request:
         """Read the model, the version and the boards of a message."""
         return _request(message.request)
-
-    def request_id(self, _: pb.StreamNextMovesRequest) -> str:
-        """Empty: the protocol has no field for a request id."""
-        return ""
 
     def reply(self, message: pb.StreamNextMovesRequest, call: AcceptedCall) -> bytes:
         """Make the reply to a message whose call has an answer."""

@@ -25,21 +25,7 @@ EXTENSIONS = (
 )
 """Supported extensions of Triton; `schedule_policy` means the parameters priority and timeout."""
 
-_DATA_TYPES = {
-    "UINT8": "TYPE_UINT8",
-    "INT8": "TYPE_INT8",
-    "INT64": "TYPE_INT64",
-    "FP32": "TYPE_FP32",
-    "BOOL": "TYPE_BOOL",
-}
-
-_STATES = {
-    State.LOADING: "LOADING",
-    State.READY: "READY",
-    State.FAILED: "UNAVAILABLE",
-    State.UNLOADING: "UNLOADING",
-    State.UNLOADED: "UNAVAILABLE",
-}
+_UNAVAILABLE = (State.FAILED, State.UNLOADED)
 
 Description = dict[str, Any]
 
@@ -86,9 +72,7 @@ def model_config(served: ServedModel, max_boards: int) -> Description:
         "platform": _platform(served),
         "backend": "onnxruntime" if card.player is None else "octofold",
         "max_batch_size": max_boards,
-        "input": [
-            {"name": BOARDS.name, "data_type": _DATA_TYPES[BOARDS.datatype], "dims": list(BOARDS.shape)}
-        ],
+        "input": [{"name": BOARDS.name, "data_type": f"TYPE_{BOARDS.datatype}", "dims": list(BOARDS.shape)}],
         "output": [_output_config(OUTPUTS[name]) for name in served.output_names],
         "instance_group": [{"name": f"{served.name}_0", "count": served.batcher.lanes, "kind": "KIND_AUTO"}],
         **({} if served.graph is None else {"default_model_filename": served.graph.file}),
@@ -118,7 +102,7 @@ def index(versions: Iterable[VersionStatus], *, only_ready: bool) -> list[Descri
         {
             "name": version.name,
             "version": str(version.version),
-            "state": _STATES[version.state],
+            "state": "UNAVAILABLE" if version.state in _UNAVAILABLE else version.state.name,
             "reason": version.reason,
         }
         for version in versions
@@ -137,7 +121,7 @@ def _tensor(spec: TensorSpec) -> Description:
 def _output_config(spec: TensorSpec) -> Description:
     # Triton writes an output with only the batch dimension as a reshaped one.
     shape = {"dims": list(spec.shape)} if spec.shape else {"dims": [1], "reshape": {"shape": []}}
-    return {"name": spec.name, "data_type": _DATA_TYPES[spec.datatype], **shape}
+    return {"name": spec.name, "data_type": f"TYPE_{spec.datatype}", **shape}
 
 
 def _statistics(name: str, version: str, now: Snapshot) -> Description:

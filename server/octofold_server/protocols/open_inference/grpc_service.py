@@ -12,7 +12,7 @@ from octofold_proto.inference import grpc_service_pb2 as pb
 
 from octofold_server.admission.admission import Admission
 from octofold_server.grpc_transport.aside import Aside, answering
-from octofold_server.grpc_transport.methods import Methods
+from octofold_server.grpc_transport.methods import SMALL_BYTES, Methods
 from octofold_server.grpc_transport.streams import StreamCalls
 from octofold_server.grpc_transport.unary import UnaryCalls
 from octofold_server.protocols.open_inference.grpc_codecs import ModelInfer, ModelStreamInfer
@@ -21,22 +21,27 @@ from octofold_server.protocols.open_inference.operations import OpenInference
 SERVICE = pb.DESCRIPTOR.services_by_name["GRPCInferenceService"].full_name
 
 
-MOST_BYTES = 65_536
-"""Maximum size of a message that asks about the server. It contains names and a few parameters."""
-
-
-def add_descriptions(
-    methods: Methods, admission: Admission, service: OpenInference, aside: Aside, slow: Aside
+def add_open_inference(
+    methods: Methods,
+    admission: Admission,
+    service: OpenInference,
+    aside: Aside,
+    slow: Aside,
+    idle_seconds: float = math.inf,
 ) -> None:
-    """Add the RPCs that describe the server and its models, and that load and unload models.
+    """Add the RPCs to the methods of a server.
 
     Args:
-        methods: of a server.
-        admission: counts the messages that cannot be decoded. These RPCs need no admission.
+        methods: of the server.
+        admission: admits every inference. The other RPCs need no admission.
         service: the operations.
         aside: runs operations that may block briefly.
         slow: runs operations that may take seconds.
+        idle_seconds: time limit for a stream without messages to answer.
     """
+    methods.add_unary(f"{SERVICE}/ModelInfer", UnaryCalls(admission, ModelInfer()).take)
+    streams = StreamCalls(admission, ModelStreamInfer(), idle_seconds)
+    methods.add_stream(f"{SERVICE}/ModelStreamInfer", streams.begin)
 
     def add(name: str, where: Aside | None, answer: Callable[[Any], dict[str, Any] | None]) -> None:
         full_name, reply = f"{SERVICE}/{name}", getattr(pb, f"{name}Response")
@@ -47,7 +52,7 @@ def add_descriptions(
 
         kind = getattr(pb, f"{name}Request")
         method = answering(admission, full_name, kind, message, is_logged=where is slow)
-        methods.add_unary(full_name, method if where is None else where.run(method, full_name), MOST_BYTES)
+        methods.add_unary(full_name, method if where is None else where.run(method, full_name), SMALL_BYTES)
 
     add("ServerLive", None, lambda _: {"live": True})
     add("ServerReady", None, lambda _: {"ready": service.ready})
@@ -71,22 +76,3 @@ def add_descriptions(
         slow,
         lambda asked: service.unload(asked.repository_name, asked.model_name),
     )
-
-
-class OpenInferenceMethods:
-    """RPCs of inference.
-
-    Args:
-        admission: admits every call and message.
-        idle_seconds: time limit for a stream without messages to answer.
-    """
-
-    def __init__(self, admission: Admission, idle_seconds: float = math.inf) -> None:
-        self._admission = admission
-        self._idle_seconds = idle_seconds
-
-    def add_to(self, methods: Methods) -> None:
-        """Add the RPCs to the methods of a server."""
-        methods.add_unary(f"{SERVICE}/ModelInfer", UnaryCalls(self._admission, ModelInfer()).take)
-        streams = StreamCalls(self._admission, ModelStreamInfer(), self._idle_seconds)
-        methods.add_stream(f"{SERVICE}/ModelStreamInfer", streams.begin)
