@@ -1,39 +1,42 @@
 """`evaluate` and `merge`: an evaluation as one call, and its slices put together, for programs and notebooks.
 
-The commands `octofold evaluate` and `octofold merge` use the same parts.
+The commands play with the same `Players`.
 """
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Self
 
 from octofold_game.player import Player
 from octofold_game.trajectories import GAMES_AT_ONCE, Climb, batched
 
 from octofold_client.contenders.local_players import Contender, LocalPlayer
-from octofold_client.contenders.player_thread import PlayerThread
 from octofold_client.errors import EvaluationError
-from octofold_client.evaluation.evaluate import MoveSource
+from octofold_client.evaluation.evaluate import ProgressObserver
 from octofold_client.evaluation.evaluate import evaluate as run
+from octofold_client.evaluation.live import LiveFile
+from octofold_client.evaluation.lockstep import PATIENCE_SECONDS
 from octofold_client.evaluation.merging import merge as merge_slices
 from octofold_client.evaluation.result import Evaluation
 from octofold_client.evaluation.result_folder import ResultFolder
-from octofold_client.evaluation.servers import Servers, report_loading, report_missing
+from octofold_client.evaluation.servers import Servers, report_loading, report_missing, sources_of
 from octofold_client.evaluation.slices import Slice
 from octofold_client.evaluation.summary import GameSummary, Summary
 from octofold_client.evaluation.tables import markdown
 from octofold_client.extras import needing
 from octofold_client.provenance import recorded
+from octofold_client.rpc.client import Client
 from octofold_client.rpc.credentials import PLAINTEXT, Credentials
 from octofold_client.terminal.interrupts import DeferredInterrupts
 from octofold_client.wording import counted
 
-if TYPE_CHECKING:  # an extra
+if TYPE_CHECKING:  # extras, and rich
     from matplotlib.figure import Figure
 
+    from octofold_client.ray.games import RayCluster
     from octofold_client.terminal.progress import EvaluationProgress
 
 
@@ -76,6 +79,105 @@ class EvaluationResult:
         return repr(self)
 
 
+@dataclass(eq=False)
+class Players:
+    """Served models and local players that are ready to play; a context manager.
+
+    Signals, which only the main thread gets, take effect only in `check`. It is called while games are played
+    and calls are awaited.
+    """
+
+    targets: Sequence[str] = ()
+    """The servers of the models, as in `Servers`."""
+    models: Sequence[tuple[str, str]] = ()
+    """Names and versions, which may be empty."""
+    credentials: Credentials = PLAINTEXT
+    local: Sequence[LocalPlayer] = ()
+    """Loaded before the signals wait: Ctrl-C should end that at once, which may take seconds."""
+    cluster: "RayCluster | None" = None
+    """Plays the games instead of this process."""
+    contenders: list[Contender] = field(default_factory=list, init=False)
+    """First the models, then the local players."""
+    check: Callable[[], None] = field(init=False)
+    _servers: Servers | None = field(default=None, init=False)
+
+    def __enter__(self) -> Self:
+        """Connect to the servers and find the models; lines on standard error name servers that are missing.
+
+        Raises:
+            EvaluationError: two servers have different model files.
+            OctofoldError: no server answers, or a model is unknown.
+        """
+        with ExitStack() as stack:
+            in_main_thread = threading.current_thread() is threading.main_thread()
+            self.check = stack.enter_context(DeferredInterrupts()).check if in_main_thread else lambda: None
+            if self.models:
+                self._servers = stack.enter_context(
+                    Servers(self.targets, self.credentials, self.check, report_missing, report_loading)
+                )
+                self.contenders += [self._servers.select(*model) for model in self.models]
+            self.contenders += self.local
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(self, *raised: Any) -> None:
+        self._stack.__exit__(*raised)
+
+    @property
+    def client(self) -> Client:
+        """The client of the servers, if models play."""
+        assert self._servers is not None
+        return self._servers.client
+
+    def play(
+        self,
+        contender: Contender,
+        folder: ResultFolder,
+        progress: "EvaluationProgress",
+        *,
+        seed: int,
+        games: int | Slice,
+        parallel: int,
+        watch: bool = False,
+        patience_seconds: float = PATIENCE_SECONDS,
+    ) -> Evaluation:
+        """Play games into `folder` as `evaluation.evaluate` does; `watch` also writes them for the page."""
+        with ExitStack() as stack, progress:
+            observer: ProgressObserver = progress
+            if watch:
+                live = LiveFile(
+                    progress, folder.path, player=contender.title, seed=seed, games=progress.games
+                )
+                observer = stack.enter_context(live)
+            elsewhere = None
+            if self.cluster is not None:
+                elsewhere = self.cluster.play(contender, seed, parallel, progress.remark, self.check)
+            return run(
+                sources_of(contender, self._servers, stack),
+                contender,
+                folder,
+                seed=seed,
+                games=games,
+                parallel=parallel,
+                progress=observer,
+                while_waiting=self.check,
+                elsewhere=elsewhere,
+                patience_seconds=patience_seconds,
+            )
+
+
+def progress_of(contender: Contender, games: int | Slice, seed: int) -> "EvaluationProgress":
+    """The progress of an evaluation that begins, in a notebook or on standard error."""
+    # Imported here, because programs that only ask for moves do not need rich.
+    from rich.console import Console
+
+    from octofold_client.terminal.progress import progress_on
+
+    number = len(games.range) if isinstance(games, Slice) else games
+    title = f"{contender.title}: {counted(number, 'game')}, seed {seed}"
+    return progress_on(Console(stderr=True), number, title)
+
+
 def evaluate(
     player: str | Sequence[str] | Player,
     folder: str | Path,
@@ -116,36 +218,14 @@ def evaluate(
             raise EvaluationError(f"{name} must be at least 1, got {value}")
     kept = ResultFolder(Path(folder))
     wanted = games if slice is None else Slice(*slice, games)
-    with ExitStack() as stack:
-        contender: Contender
-        sources: Sequence[MoveSource]
-        # Python delivers signals to the main thread only.
-        in_main_thread = threading.current_thread() is threading.main_thread()
-        check = stack.enter_context(DeferredInterrupts()).check if in_main_thread else lambda: None
-        if isinstance(player, str | Sequence):
-            targets = [player] if isinstance(player, str) else player
-            servers = stack.enter_context(
-                Servers(targets, credentials, check, report_missing, report_loading)
-            )
-            contender = served = servers.select(model, version)
-            sources = servers.sources(served)
-        else:
-            contender = local = LocalPlayer(player)
-            sources = [stack.enter_context(PlayerThread(local))]
-        number = len(wanted.range) if isinstance(wanted, Slice) else wanted
-        title = f"{contender.title}: {counted(number, 'game')}, seed {seed}"
-        progress = stack.enter_context(_progress(number, title))
-        stack.enter_context(recorded(kept.path, command=False))
-        evaluation = run(
-            sources,
-            contender,
-            kept,
-            seed=seed,
-            games=wanted,
-            parallel=parallel,
-            progress=progress,
-            while_waiting=check,
-        )
+    if isinstance(player, str | Sequence):
+        players = Players([player] if isinstance(player, str) else player, [(model, version)], credentials)
+    else:
+        players = Players(local=[LocalPlayer(player)])
+    with players, recorded(kept.path, command=False):
+        (contender,) = players.contenders
+        progress = progress_of(contender, wanted, seed)
+        evaluation = players.play(contender, kept, progress, seed=seed, games=wanted, parallel=parallel)
     return EvaluationResult(evaluation, kept)
 
 
@@ -162,12 +242,3 @@ def merge(folders: Sequence[str | Path], to: str | Path) -> EvaluationResult:
         OSError: a file cannot be read or written.
     """
     return EvaluationResult(merge_slices(list(map(Path, folders)), Path(to)), ResultFolder(Path(to)))
-
-
-def _progress(games: int, title: str) -> "EvaluationProgress":
-    # Imported here, because programs that only ask for moves do not need rich.
-    from rich.console import Console
-
-    from octofold_client.terminal.progress import progress_on
-
-    return progress_on(Console(stderr=True), games, title)

@@ -31,8 +31,8 @@ from octofold_client.cli.arguments import (
 )
 from octofold_client.cli.html_report import HtmlFlag, write_html
 from octofold_client.cli.json_output import JsonFlag, print_json
-from octofold_client.cli.playing import Games, Players
-from octofold_client.contenders.local_players import Contender
+from octofold_client.cli.playing import Games, play
+from octofold_client.contenders.local_players import Contender, local_player
 from octofold_client.errors import EvaluationError, OctofoldError, Unavailable, UnknownModel, UsageError
 from octofold_client.evaluation.contest import Contest
 from octofold_client.evaluation.contest_report import (
@@ -54,8 +54,8 @@ from octofold_client.evaluation.sequential import (
 )
 from octofold_client.evaluation.sides import Side, named_apart, read_side
 from octofold_client.extras import needing
-from octofold_client.rpc.credentials import PLAINTEXT
 from octofold_client.rpc.local_server import LocalServer
+from octofold_client.session import Players
 from octofold_client.studies.html.results import MOST_RESULTS
 from octofold_client.terminal.tables import print_markdown
 
@@ -216,10 +216,11 @@ def _play(options: Options, question: Question | None) -> tuple[Contest, Path]:
     with ExitStack() as stack:
         server = stack.enter_context(LocalServer(options.models)) if options.models and models else None
         try:
+            local = [local_player(spec) for spec in options.players]
             players = stack.enter_context(
-                Players([server.target], models, PLAINTEXT, options.players)
+                Players([server.target], models, local=local)
                 if server
-                else Players(options.targets, models, options.credentials(), options.players)
+                else Players(options.targets, models, options.credentials(), local)
             )
         except (Unavailable, UnknownModel) as error:
             sides = " and ".join(options.sides)
@@ -255,7 +256,7 @@ def _play_games(options: Options, games: Games, players: Players, question: Ques
     while True:
         sides = []
         for contender, folder in zip(players.contenders, folders, strict=True):
-            played = players.play(contender, folder, games, number)
+            played = play(players, contender, folder, games, number)
             scores = {game.game: game.score for game in played.games}
             conditions = Conditions.of(contender, games.seed)
             largest = contender.largest_exponent or LARGEST_EXPONENT

@@ -8,9 +8,11 @@ from octofold_game.commands.subcommands import Command
 
 from octofold_client.cli.arguments import GameFlags, SliceFlag, asked_for
 from octofold_client.cli.json_output import JsonFlag, print_json
-from octofold_client.cli.playing import Games, Players, as_json, show
+from octofold_client.cli.playing import Games, as_json, play, show
 from octofold_client.cli.spreading import ClusterFlags
+from octofold_client.contenders.local_players import local_player
 from octofold_client.errors import UsageError
+from octofold_client.session import Players
 
 
 @dataclass(kw_only=True)
@@ -36,14 +38,13 @@ def evaluate(options: Options) -> None:
     wanted = [asked_for(model, options.version) for model in models]
     with ExitStack() as stack:
         targets, cluster = stack.enter_context(options.cluster())
-        players = stack.enter_context(
-            Players(targets, wanted, options.credentials(), options.players, cluster)
-        )
+        local = [local_player(spec) for spec in options.players]
+        players = stack.enter_context(Players(targets, wanted, options.credentials(), local, cluster))
         alone = len(players.contenders) == 1
         described = []
         for number, contender in enumerate(players.contenders):
             folder = games.folder_of(contender, alone=alone)
-            evaluation = players.play(contender, folder, games)
+            evaluation = play(players, contender, folder, games)
             if options.json:
                 described.append(as_json(folder, evaluation))
                 continue

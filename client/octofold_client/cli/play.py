@@ -12,12 +12,13 @@ from rich.text import Text
 
 from octofold_client.cli.arguments import RESULTS, GameFlags, ModelFlags, SliceFlag, asked_for, result_folders
 from octofold_client.cli.json_output import JsonFlag
-from octofold_client.cli.playing import Games, Players, folder_name, report
+from octofold_client.cli.playing import Games, folder_name, report
+from octofold_client.cli.playing import play as play_games
 from octofold_client.contenders.local_players import Contender
 from octofold_client.errors import EvaluationError, FolderInUse, OctofoldError
 from octofold_client.evaluation.result_folder import Conditions, ResultFolder, check_writable, existing
-from octofold_client.rpc.credentials import PLAINTEXT
 from octofold_client.rpc.local_server import LocalServer
+from octofold_client.session import Players
 
 DEFAULT_MODELS = Path("models")
 
@@ -48,11 +49,11 @@ def play(options: Options) -> None:
     Console(stderr=True).print(starting)
     with LocalServer(options.models) as server:
         try:
-            with Players([server.target], [asked], PLAINTEXT) as players:
+            with Players([server.target], [asked]) as players:
                 (contender,) = players.contenders
                 for folder in _folders(contender, games):
                     with suppress(*() if options.out else (FolderInUse,)):
-                        report(folder, players.play(contender, folder, games), options)
+                        report(folder, play_games(players, contender, folder, games), options)
                         return
         except OctofoldError:
             server.check()  # if the server died, its log says more than the error of the call

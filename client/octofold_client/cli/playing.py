@@ -1,8 +1,6 @@
 """Plays games into a result folder and shows progress; used by evaluate, compare, play and record."""
 
 import sys
-from collections.abc import Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -11,23 +9,14 @@ from rich.console import Console
 
 from octofold_client.cli.arguments import GAMES, LOCAL_PARALLEL, PARALLEL, RESULTS, GameFlags, name_in_folder
 from octofold_client.cli.json_output import JsonFlag, print_json
-from octofold_client.cli.spreading import RayCluster
-from octofold_client.contenders.local_players import Contender, LocalPlayer, local_player
-from octofold_client.contenders.player_thread import PlayerThread
+from octofold_client.contenders.local_players import Contender, LocalPlayer
 from octofold_client.errors import OctofoldError
-from octofold_client.evaluation.evaluate import MoveSource, ProgressObserver
-from octofold_client.evaluation.evaluate import evaluate as run_evaluation
-from octofold_client.evaluation.live import LiveFile
 from octofold_client.evaluation.lockstep import PATIENCE_SECONDS
 from octofold_client.evaluation.result import Evaluation
 from octofold_client.evaluation.result_folder import ResultFolder, check_writable
-from octofold_client.evaluation.servers import Servers, report_loading, report_missing
 from octofold_client.evaluation.slices import Slice
 from octofold_client.provenance import recorded
-from octofold_client.rpc.client import Client
-from octofold_client.rpc.credentials import Credentials
-from octofold_client.terminal.interrupts import DeferredInterrupts
-from octofold_client.terminal.progress import progress_on
+from octofold_client.session import Players, progress_of
 from octofold_client.terminal.tables import print_report
 from octofold_client.wording import counted
 
@@ -75,118 +64,42 @@ class Games:
         return ResultFolder(self.out if alone else self.out / name)
 
 
-class Players:
-    """Served models and local players that are ready to play; a context manager.
+def play(
+    players: Players, contender: Contender, folder: ResultFolder, games: Games, number: int | None = None
+) -> Evaluation:
+    """Play `number` games (default: `games.number`) into `folder`, with progress on standard error.
 
-    Signals take effect only in `check`, which is called while games are played and calls are awaited.
+    Raises:
+        OctofoldError: the evaluation failed; a line on standard error has reported the kept games.
+        KeyboardInterrupt: as for any other error.
     """
-
-    def __init__(
-        self,
-        targets: Sequence[str],
-        models: Sequence[tuple[str, str]],
-        credentials: Credentials,
-        specs: Sequence[str] = (),
-        cluster: RayCluster | None = None,
-    ) -> None:
-        self._cluster = cluster
-        self._targets = targets
-        self._models = models
-        self._credentials = credentials
-        self._specs = specs
-        self.contenders: list[Contender] = []
-        """First the models, then the local players."""
-
-    def __enter__(self) -> Self:
-        """Connect to the servers and find the models.
-
-        Raises:
-            EvaluationError: a local player is unknown, or two servers have different model files.
-            OctofoldError: no server answers, or a model is unknown.
-        """
-        # Before signals are deferred: loading a player may take seconds, and Ctrl-C must end it at once.
-        local = [local_player(spec) for spec in self._specs]
-        with ExitStack() as stack:
-            self.check = stack.enter_context(DeferredInterrupts()).check
-            if self._models:
-                self._servers = stack.enter_context(
-                    Servers(self._targets, self._credentials, self.check, report_missing, report_loading)
-                )
-                self.contenders += [self._servers.select(*model) for model in self._models]
-            self.contenders += local
-            self._stack = stack.pop_all()
-        return self
-
-    @property
-    def client(self) -> Client:
-        """The client of the servers, if models play."""
-        return self._servers.client
-
-    def __exit__(self, *raised: Any) -> None:
-        self._stack.__exit__(*raised)
-
-    def play(
-        self,
-        contender: Contender,
-        folder: ResultFolder,
-        games: Games,
-        number: int | None = None,
-    ) -> Evaluation:
-        """Play `number` games (default: `games.number`) into `folder`, with progress on standard error.
-
-        Raises:
-            OctofoldError: the evaluation failed; a line on standard error has reported the kept games.
-            KeyboardInterrupt: as for any other error.
-        """
-        wanted = number or games.wanted
-        number = len(wanted.range) if isinstance(wanted, Slice) else wanted
-        title = f"{contender.title}: {counted(number, 'game')}, seed {games.seed}"
-        progress = progress_on(Console(stderr=True), number, title)
-        try:
-            with recorded(folder.path), ExitStack() as stack, progress:
-                observer: ProgressObserver = progress
-                if games.watch:
-                    live = LiveFile(
-                        progress, folder.path, player=contender.title, seed=games.seed, games=number
-                    )
-                    observer = stack.enter_context(live)
-                sources: Sequence[MoveSource]
-                if isinstance(contender, LocalPlayer):
-                    sources = [stack.enter_context(PlayerThread(contender))]
-                    parallel = LOCAL_PARALLEL
-                else:
-                    sources = self._servers.sources(contender)
-                    parallel = PARALLEL
-                parallel = games.parallel or parallel
-                elsewhere = None
-                if self._cluster is not None:
-                    elsewhere = self._cluster.play(
-                        contender, games.seed, parallel, progress.remark, self.check
-                    )
-                return run_evaluation(
-                    sources,
-                    contender,
-                    folder,
-                    seed=games.seed,
-                    games=wanted,
-                    parallel=parallel,
-                    progress=observer,
-                    while_waiting=self.check,
-                    elsewhere=elsewhere,
-                    patience_seconds=games.patience_seconds,
-                )
-        except (KeyboardInterrupt, OctofoldError):
-            if progress.done or progress.running:
-                kept = f"{progress.done:,} of {counted(number, 'game')} finished"
-                if progress.running:
-                    kept += f", {progress.running:,} more in progress"
-                which = "all" if self._cluster is None else "all that the tasks had sent"
-                # The path has a line of its own, so that no terminal breaks it sooner than it must.
-                print(
-                    f"{kept}; {which} are kept, and the same command continues them:\n{folder.path}",
-                    file=sys.stderr,
-                )
-            raise
+    wanted = number or games.wanted
+    parallel = LOCAL_PARALLEL if isinstance(contender, LocalPlayer) else PARALLEL
+    progress = progress_of(contender, wanted, games.seed)
+    try:
+        with recorded(folder.path):
+            return players.play(
+                contender,
+                folder,
+                progress,
+                seed=games.seed,
+                games=wanted,
+                parallel=games.parallel or parallel,
+                watch=games.watch,
+                patience_seconds=games.patience_seconds,
+            )
+    except (KeyboardInterrupt, OctofoldError):
+        if progress.done or progress.running:
+            kept = f"{progress.done:,} of {counted(progress.games, 'game')} finished"
+            if progress.running:
+                kept += f", {progress.running:,} more in progress"
+            which = "all" if players.cluster is None else "all that the tasks had sent"
+            # The path has a line of its own, so that no terminal breaks it sooner than it must.
+            print(
+                f"{kept}; {which} are kept, and the same command continues them:\n{folder.path}",
+                file=sys.stderr,
+            )
+        raise
 
 
 def report(folder: ResultFolder, evaluation: Evaluation, options: JsonFlag, *, pace: bool = True) -> None:

@@ -12,11 +12,12 @@ from rich.console import Console
 from octofold_client.cli.arguments import RESULTS, GameFlags, asked_for
 from octofold_client.cli.json_output import JsonFlag, print_json
 from octofold_client.cli.judging import JudgeFlags
-from octofold_client.cli.playing import Games, Players, as_json, folder_name, show
+from octofold_client.cli.playing import Games, as_json, folder_name, play, show
 from octofold_client.contenders.judges import served_judge
-from octofold_client.contenders.local_players import LocalPlayer
+from octofold_client.contenders.local_players import LocalPlayer, local_player
 from octofold_client.errors import UsageError
 from octofold_client.evaluation.result_folder import ResultFolder
+from octofold_client.session import Players
 from octofold_client.studies.recording import Content, LogFile, moves_in, write_logs
 from octofold_client.terminal.display import count_on, display_on
 from octofold_client.wording import counted
@@ -58,18 +59,18 @@ def record(options: Options) -> None:
             "a player that can judge"
         )
     models = [] if options.player else [asked_for(options.model)]
-    specs = [options.player] if options.player else []
     credentials = options.credentials()
     with ExitStack() as stack:
         judge = options.judge_of(stack)
-        players = stack.enter_context(Players(options.targets, models, credentials, specs))
+        local = [local_player(options.player)] if options.player else []
+        players = stack.enter_context(Players(options.targets, models, credentials, local))
         (contender,) = players.contenders
         player = None
         if options.probabilities:
             assert not isinstance(contender, LocalPlayer)
             player = served_judge(players.client, contender)
         folder = ResultFolder(games.out or RESULTS / folder_name("record", contender, games.seed))
-        evaluation = players.play(contender, folder, games)
+        evaluation = play(players, contender, folder, games)
         if not options.json:
             show(folder, evaluation)
         content = Content(f".{options.format}", player, judge)

@@ -1,56 +1,29 @@
-"""The flags that spread an evaluation over a Ray cluster, and the tasks that they mean."""
+"""The flags that spread an evaluation over a Ray cluster."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from octofold_game.commands.options import option
 
 from octofold_client.cli.arguments import (
     DEFAULT_TARGET,
     SERVERS,
-    CredentialFlags,
     Names,
     PlayersFlag,
     ServerFlags,
     Targets,
 )
-from octofold_client.contenders.local_players import Contender, LocalPlayer
 from octofold_client.errors import ClusterError
-from octofold_client.evaluation.evaluate import PlayGames
-from octofold_client.evaluation.result_folder import Conditions
 from octofold_client.extras import needing
+
+if TYPE_CHECKING:  # an extra
+    from octofold_client.ray.games import RayCluster
 
 SERVICE = "octofold"
 """Default name of a service on a cluster."""
 LOOK_SECONDS = 0.5
-
-
-@dataclass(frozen=True)
-class RayCluster:
-    """The tasks of a Ray cluster."""
-
-    options: CredentialFlags
-    targets: Callable[[], Sequence[str]]
-
-    def play(
-        self,
-        contender: Contender,
-        seed: int,
-        parallel: int,
-        remark: Callable[[str], None],
-        check: Callable[[], None],
-    ) -> PlayGames:
-        """Play games of this contender in tasks."""
-        from octofold_client.ray.games import Spread
-        from octofold_client.ray.tasks import TaskPlayer
-
-        player = TaskPlayer(credentials=self.options.credential_files().absolute())
-        if isinstance(contender, LocalPlayer):
-            player = replace(player, spec=contender.spec)
-        else:
-            player = replace(player, model=contender.model, version=contender.version.version)
-        return Spread(player, Conditions.of(contender, seed), parallel, self.targets, remark, check)
 
 
 @dataclass(kw_only=True)
@@ -75,7 +48,7 @@ class ClusterFlags(ServerFlags, PlayersFlag):
     ray_name: str = option(SERVICE, "name of the replicas")
 
     @contextmanager
-    def cluster(self) -> Iterator[tuple[Sequence[str], RayCluster | None]]:
+    def cluster(self) -> Iterator["tuple[Sequence[str], RayCluster | None]"]:
         """The servers to ask, and the cluster that plays; connected to it while the block runs.
 
         Raises:
@@ -87,10 +60,12 @@ class ClusterFlags(ServerFlags, PlayersFlag):
             return
         with needing("ray"):
             from octofold_client.ray import cluster
+            from octofold_client.ray.games import RayCluster
             from octofold_client.ray.placement import addresses
+        credentials = self.credential_files().absolute()
         with cluster.connected(self.ray):
             if self.targets or (self.players and not self.models):
-                yield self.targets, RayCluster(self, lambda: self.targets)
+                yield self.targets, RayCluster(credentials, lambda: self.targets)
                 return
 
             targets: list[str] = addresses(self.ray_name)
@@ -100,4 +75,4 @@ class ClusterFlags(ServerFlags, PlayersFlag):
                     "serve, or name a server with --target"
                 )
             # Later, games wait for the answer. A replica whose node has just died gives none.
-            yield targets, RayCluster(self, lambda: addresses(self.ray_name, LOOK_SECONDS))
+            yield targets, RayCluster(credentials, lambda: addresses(self.ray_name, LOOK_SECONDS))

@@ -5,8 +5,11 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from typing import Self
 
+from octofold_client.contenders.local_players import Contender, LocalPlayer
+from octofold_client.contenders.player_thread import PlayerThread
 from octofold_client.contenders.served_model import ServedModel, ServedSource, load_player, select
 from octofold_client.errors import DeadlinePassed, EvaluationError, OctofoldError, Unavailable
+from octofold_client.evaluation.evaluate import MoveSource
 from octofold_client.evaluation.result_folder import Conditions, differences
 from octofold_client.rpc.answers import Model
 from octofold_client.rpc.client import Client
@@ -155,3 +158,14 @@ class Servers:
             for client, _ in self._answering
             for _ in range(servers_of(client.target))
         ]
+
+
+def sources_of(contender: Contender, servers: Servers | None, stack: ExitStack) -> Sequence[MoveSource]:
+    """Sources of a contender's moves, which end with `stack`: the servers, or the thread of a local player.
+
+    Only a local player needs no servers.
+    """
+    if isinstance(contender, LocalPlayer):
+        return [stack.enter_context(PlayerThread(contender))]
+    assert servers is not None
+    return servers.sources(contender)

@@ -17,11 +17,13 @@ import ray
 from octofold_game.episodes import Episode
 from ray.exceptions import RayError
 
+from octofold_client.contenders.local_players import Contender, LocalPlayer
 from octofold_client.errors import ClusterError, EvaluationError
 from octofold_client.evaluation.lockstep import PlayedBatch, Standing
 from octofold_client.evaluation.result_folder import Conditions
 from octofold_client.ray import cluster
 from octofold_client.ray.tasks import NOBODY, News, TaskPlayer, Work, play_games
+from octofold_client.rpc.credentials import CredentialFiles
 
 SLICE_SECONDS = 0.2
 SLICES_PER_TASK = 3
@@ -256,3 +258,27 @@ class Spread:
         slices = [*self._running, *self._waiting]
         own = [game for each in slices for game in each.games.values() if isinstance(game, Episode)]
         return own + list(self._begun)
+
+
+@dataclass(frozen=True)
+class RayCluster:
+    """The tasks of a Ray cluster, for any player."""
+
+    credentials: CredentialFiles
+    targets: Callable[[], Sequence[str]]
+    """As of `Spread`."""
+
+    def play(
+        self,
+        contender: Contender,
+        seed: int,
+        parallel: int,
+        remark: Callable[[str], None],
+        check: Callable[[], None],
+    ) -> Spread:
+        """Play games of this contender in tasks."""
+        if isinstance(contender, LocalPlayer):
+            player = TaskPlayer(spec=contender.spec)
+        else:
+            player = TaskPlayer("", contender.model, contender.version.version, self.credentials)
+        return Spread(player, Conditions.of(contender, seed), parallel, self.targets, remark, check)

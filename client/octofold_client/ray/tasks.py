@@ -9,12 +9,11 @@ import numpy as np
 from octofold_game.episodes import Episode
 
 from octofold_client.contenders.local_players import Contender, local_player
-from octofold_client.contenders.player_thread import PlayerThread
 from octofold_client.errors import BrokenAnswer, EvaluationError, OctofoldError
 from octofold_client.evaluation.evaluate import MoveSource
 from octofold_client.evaluation.lockstep import PlayedBatch, Standing, play
 from octofold_client.evaluation.result_folder import Conditions, differences
-from octofold_client.evaluation.servers import Servers
+from octofold_client.evaluation.servers import Servers, sources_of
 from octofold_client.rpc.credentials import PLAINTEXT_FILES, CredentialFiles
 from octofold_client.wording import describe
 
@@ -119,17 +118,15 @@ def _sources(work: Work, stack: ExitStack) -> Sequence[MoveSource]:
         EvaluationError: it is another player than that of the evaluation.
         OctofoldError: the server does not answer.
     """
-    player, sources = work.player, list[MoveSource]()
+    player, servers = work.player, None
     contender: Contender
     if player.spec:
-        contender = local = local_player(player.spec)
-        sources += [stack.enter_context(PlayerThread(local))]
+        contender = local_player(player.spec)
     else:
         servers = stack.enter_context(Servers([work.target], player.credentials.read()))
-        contender = served = servers.select(player.model, player.version)
-        sources += servers.sources(served)
+        contender = servers.select(player.model, player.version)
     own = Conditions.of(contender, work.conditions.seed)
     if own != work.conditions:
         where = work.target or "a node of the cluster"
         raise EvaluationError(f"{where} has another player: {differences(work.conditions, own)}")
-    return sources
+    return sources_of(contender, servers, stack)
