@@ -60,7 +60,7 @@ from octofold_client.studies.html.results import MOST_RESULTS
 from octofold_client.terminal.tables import print_markdown
 
 NOT_SHOWN = 3
-"""Exit code if the answer to `--no-worse-than` or `--equal-within` is no, or not yet decided."""
+"""Exit code if the answer to a question is no, or if `--limit` came before the decision."""
 _HTML_FILE = "comparison.html"
 _MOST_SIDES = 50
 _PERCENT = re.compile(r"([0-9]{1,2}(?:\.[0-9]{1,6})?)(%?)")
@@ -145,7 +145,8 @@ def compare(options: Options) -> int:
         results = [standing.side.folder for standing in contest.standings]
         write_html(folder / _HTML_FILE, results, _remarks(contest))
     _show(contest, {kind: folder / name for kind, name in files.items()}, options.json)
-    return 0 if question is None or contest.answer else NOT_SHOWN
+    shown = contest.answer if question is not None else contest.decided or not options.until_decided
+    return 0 if shown else NOT_SHOWN
 
 
 def _check(options: Options, question: Question | None) -> None:
@@ -309,8 +310,8 @@ COMMAND = Command(
     "compare players on the same games",
     "Compares two or more result folders, models or local players on the same games. Prints the average "
     "differences in score and their 95% intervals, for more than two players with a league table, and writes "
-    "comparison.json and comparison.md. With --no-worse-than and --equal-within, the exit code is 0 only if "
-    f"the answer is yes; {NOT_SHOWN} means no, or not decided.",
+    "comparison.json and comparison.md. With --until-decided, --no-worse-than and --equal-within, the exit "
+    f"code is 0 only if the answer is yes; {NOT_SHOWN} means no, or not decided.",
     Options,
     compare,
     usage="octofold compare [A] [B ...] [--player SPEC ...] [options]",
