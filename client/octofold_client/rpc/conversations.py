@@ -132,7 +132,7 @@ class Calls:
 
         Raises:
             BoardError: the board is invalid; nothing is sent.
-            ValueError: so is the time of a search.
+            InvalidRequest: so is the time of a search.
         """
         cells = _cells(board)
         if search_seconds is not None:
@@ -170,7 +170,7 @@ class Calls:
 
         Raises:
             BoardError: a board is invalid; nothing is sent.
-            ValueError: so is the time of a search.
+            InvalidRequest: so is the time of a search.
         """
         packed = _packed(boards)
         n = len(packed) // messages.CELLS
@@ -343,10 +343,10 @@ def _parse_next_moves(response: pb.NextMovesResponse, n: int, with_probabilities
 
 
 def _search_time_us(seconds: float) -> int:
-    time_us = round(seconds * 1e6)
+    time_us = round(seconds * 1e6) if math.isfinite(seconds) else 0
     if not 0 < time_us <= messages.LONGEST_SEARCH_US:
         longest = messages.LONGEST_SEARCH_US // 10**6
-        raise ValueError(f"search_seconds is {seconds:g}; it takes more than 0 and at most {longest}")
+        raise InvalidRequest(f"search_seconds is {seconds:g}; it takes more than 0 and at most {longest}")
     return time_us
 
 

@@ -105,6 +105,14 @@ def test_a_deadline_that_is_no_number_is_refused() -> None:
         Calls("here:1", timeout_seconds=math.nan)
 
 
+@pytest.mark.parametrize("seconds", [0, -1, 60.1, math.nan, math.inf])
+def test_a_search_time_that_cannot_be_is_an_error_of_the_call(seconds: float) -> None:
+    with pytest.raises(errors.InvalidRequest, match=f"search_seconds is {seconds:g}; .* at most 60"):
+        Calls("here:1").next_move(BOARDS[0], seconds)
+    with pytest.raises(errors.InvalidRequest, match=f"search_seconds is {seconds:g}; .* at most 60"):
+        Calls("here:1").next_moves(BOARDS, True, seconds)
+
+
 def test_no_wait_goes_beyond_the_deadline() -> None:
     calls = Calls("here:1", timeout_seconds=1.0, retry=RetryPolicy(first_wait_seconds=2.0))
     with pytest.raises(errors.Unavailable):
