@@ -7,7 +7,6 @@ one version plays all games of an evaluation even if a newer one is published in
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -77,13 +76,7 @@ class ServedSource:
         self.target = client.target
         self.server_version = client.server_version
         # Without retries, because another server may answer.
-        self.ask = partial(
-            client.begin_next_moves,
-            with_probabilities=False,
-            model=served.model,
-            version=served.version.version,
-            retry=NO_RETRY,
-        )
+        self.ask = client.source_of(served.model, served.version.version, NO_RETRY)
 
 
 class RemotePlayer:

@@ -10,7 +10,8 @@ from collections.abc import Callable
 from typing import Any, Generic, Self, TypeVar
 
 import grpc
-from numpy.typing import ArrayLike
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from octofold_client.errors import ClientClosed
 from octofold_client.rpc.answers import Model, NextMove, NextMoves
@@ -211,8 +212,14 @@ class Client:
         `retry` replaces that of the client.
         """
         calls = self._calls.override(model=model, version=version, retry=retry)
-        conversation = calls.next_moves(boards, with_probabilities, search_seconds, with_value)
-        return PendingAnswer(self._start, conversation, next(conversation), self._while_waiting)
+        return self._begin(calls.next_moves(boards, with_probabilities, search_seconds, with_value))
+
+    def source_of(
+        self, model: str, version: str, retry: RetryPolicy
+    ) -> Callable[[NDArray[np.uint8]], PendingAnswer[NextMoves]]:
+        """`begin_next_moves` for many questions to one model version, without probabilities."""
+        calls = self._calls.override(model=model, version=version, retry=retry)
+        return lambda boards: self._begin(calls.next_moves(boards, with_probabilities=False))
 
     def list_models(
         self, *, timeout_seconds: float | None = None, retry: RetryPolicy | None = None
@@ -251,7 +258,10 @@ class Client:
 
     def _converse(self, conversation: Conversation[T]) -> T:
         """Make a conversation to its end, and return its answer."""
-        return PendingAnswer(self._start, conversation, next(conversation), self._while_waiting).result()
+        return self._begin(conversation).result()
+
+    def _begin(self, conversation: Conversation[T]) -> PendingAnswer[T]:
+        return PendingAnswer(self._start, conversation, next(conversation), self._while_waiting)
 
     def _start(self, step: Send | SendBoard) -> Any:
         if isinstance(step, Send):

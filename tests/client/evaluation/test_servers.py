@@ -1,5 +1,6 @@
 """Servers that share an evaluation: one connection each, asked once for their models."""
 
+import sys
 from collections.abc import Iterator
 from concurrent import futures
 from pathlib import Path
@@ -89,6 +90,20 @@ def test_several_models_are_found_by_one_question(two: list[Served]) -> None:
         titles = [servers.select(name).title for name in ("", "two", "one")]
         assert titles == ["one version 1", "two version 1", "one version 1"]
     assert servicer.listed == 1
+
+
+def test_a_source_prepares_its_questions_once(two: list[Served]) -> None:
+    called: list[str] = []
+    with Servers([two[0][0]], PLAINTEXT) as servers:
+        (source,) = servers.sources(servers.select("two"))
+        sys.setprofile(lambda frame, _event, _argument: called.append(frame.f_code.co_name))
+        try:
+            answer = source.ask(np.ones((2, 16), np.uint8))
+        finally:
+            sys.setprofile(None)
+        assert answer.result().model == "two"
+    assert "next_moves" in called
+    assert not {"override", "addresses_of"} & set(called)
 
 
 def test_servers_that_answer_with_different_files_are_not_mixed(two: list[Served]) -> None:
