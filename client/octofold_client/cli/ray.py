@@ -12,6 +12,7 @@ from octofold_game.commands.subcommands import Command
 from octofold_game.system.files import write_text
 
 from octofold_client.cli.arguments import CredentialFlags
+from octofold_client.cli.json_output import JsonFlag, print_json
 from octofold_client.cli.spreading import SERVICE
 from octofold_client.errors import ClusterError, UsageError
 from octofold_client.extras import needing
@@ -108,7 +109,12 @@ def serve(options: Options) -> None:
                 options.address_file.unlink(missing_ok=True)
 
 
-def print_addresses(options: ServiceFlags) -> None:
+@dataclass(kw_only=True)
+class AddressOptions(JsonFlag, ServiceFlags):
+    """The options of `octofold ray addresses`."""
+
+
+def print_addresses(options: AddressOptions) -> None:
     """Print the addresses of the replicas.
 
     Raises:
@@ -122,7 +128,10 @@ def print_addresses(options: ServiceFlags) -> None:
         found = addresses(options.name)
     if not found:
         raise ClusterError(f"no replica named {options.name} serves on the Ray cluster")
-    print(",".join(found))
+    if options.json:
+        print_json({"addresses": found})
+    else:
+        print(",".join(found))
 
 
 def _report(file: Path | None, addresses: Sequence[str]) -> None:
@@ -212,7 +221,7 @@ COMMAND = Command(
             "print the addresses of the replicas, for --target",
             "Prints the addresses of the replicas that serve, separated by commas as --target wants them. "
             "The exit code is 1 if no replica serves.",
-            ServiceFlags,
+            AddressOptions,
             print_addresses,
         ),
     ),

@@ -1,5 +1,6 @@
 """Servers on a real Ray cluster of three nodes, and games that are spread over it while a node dies."""
 
+import json
 import signal
 import subprocess
 import sys
@@ -86,6 +87,8 @@ def test_games_are_the_same_when_a_server_and_a_node_die(
         before = serving()
         done = octofold("ray", "addresses", "--cluster", cluster.address)
         assert done.stdout == f"{','.join(before)}\n", done
+        done = octofold("ray", "addresses", "--cluster", cluster.address, "--json")
+        assert json.loads(done.stdout) == {"schema": 1, "addresses": before}, done
 
         evaluation = ["evaluate", *GAMES, "--out", str(tmp_path / "spread"), "--ray", cluster.address]
         playing = subprocess.Popen([OCTOFOLD, *evaluation], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
