@@ -29,27 +29,17 @@ class Encoder(Protocol):
         ...
 
 
-@dataclass(frozen=True, eq=False)
-class CellCodes:
-    """Looks up a row of `codes` `[exponents, inputs]` for each cell."""
-
-    codes: Floats
-
-    def encode(self, graph: GraphBuilder, cells: str, views: Places) -> tuple[str, Places]:
-        """Add the look-up of the codes of all cells."""
-        table = self.codes[np.minimum(np.arange(EXPONENT_CODES), len(self.codes) - 1)]
-        return graph.add("Gather", [graph.constant("codes", table), cells], "encoded", axis=0), views
-
-
 @dataclass(frozen=True)
 class OneHot:
     """Single cells: one row of codes for each exponent."""
 
     exponents: int
 
-    def encoder(self) -> Encoder:
-        """Make the encoder as nodes of a graph, in float32."""
-        return CellCodes(np.eye(self.exponents, dtype=np.float32))
+    def encode(self, graph: GraphBuilder, cells: str, views: Places) -> tuple[str, Places]:
+        """Add the look-up of the codes of all cells, in float32."""
+        codes = np.eye(self.exponents, dtype=np.float32)
+        table = codes[np.minimum(np.arange(EXPONENT_CODES), self.exponents - 1)]
+        return graph.add("Gather", [graph.constant("codes", table), cells], "encoded", axis=0), views
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,24 +62,11 @@ class PatternSums:
     exponents: int
     patterns: tuple[Pattern, ...]
 
-    def encoder(self) -> Encoder:
-        """Make the encoder as nodes of a graph, in float32."""
-        return _FloatPatterns(self)
-
-
-Encoding = OneHot | PatternSums
-"""The first layer of a trained network; `exponents` is one more than the largest exponent of a cell."""
-
-
-@dataclass(frozen=True, eq=False)
-class _FloatPatterns:
-    sums: PatternSums
-
     def encode(self, graph: GraphBuilder, cells: str, views: Places) -> tuple[str, Places]:
-        """Add the look-up of the codes of all cells."""
-        known = readable(graph, cells, self.sums.exponents)
-        squared = self.sums.exponents**2
-        exponents = graph.constant("exponents", np.array(self.sums.exponents, np.int32))
+        """Add the look-ups and sums of all places, in float32."""
+        known = readable(graph, cells, self.exponents)
+        squared = self.exponents**2
+        exponents = graph.constant("exponents", np.array(self.exponents, np.int32))
 
         def features(pattern: Pattern, seen: Places) -> str:
             # The row of a pair's table is the number whose digits are its two exponents.
@@ -110,7 +87,11 @@ class _FloatPatterns:
             total = graph.add("ReduceSum", [by_place, graph.integers(2)], f"{pattern.name}_sums", keepdims=0)
             return graph.add("Relu", [total], f"{pattern.name}_features")
 
-        return _join(graph, self.sums.patterns, views, features)
+        return _join(graph, self.patterns, views, features)
+
+
+Encoding = OneHot | PatternSums
+"""The first layer of a trained network; `exponents` is one more than the largest exponent of a cell."""
 
 
 def readable(graph: GraphBuilder, cells: str, exponents: int) -> str:

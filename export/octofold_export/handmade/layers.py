@@ -107,7 +107,7 @@ class FloatLayer:
 def float_form(network: FoldableNetwork) -> Form:
     """Make `network` in float32, unchanged."""
     return Form(
-        encoder=network.encoding.encoder(),
+        encoder=network.encoding,
         layers=(
             *(FloatLayer(layer, relu=True) for layer in network.hidden),
             FloatLayer(network.output, relu=False),
@@ -149,7 +149,7 @@ def half_form(network: FoldableNetwork) -> Form:
     """Make `network` in float16 up to the last hidden layer."""
     output = FloatLayer(network.output, relu=False)
     return Form(
-        encoder=_CastEncoder(network.encoding.encoder(), TensorProto.FLOAT16),
+        encoder=_CastEncoder(network.encoding, TensorProto.FLOAT16),
         layers=(
             *(FloatLayer(layer, relu=True, half=True) for layer in network.hidden),
             _CastLayer(output, TensorProto.FLOAT),
