@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -20,7 +22,7 @@ from octofold_players.compiled.endings import NEVER, clock, deadline_in
 from octofold_players.compiled.spread import numba_threads, spread_parts, spread_singly
 from octofold_players.downgrading import pack_downgraded
 from octofold_players.endgame.tables import EndgameTable, endgame_moves
-from octofold_players.local_player import best_moves
+from octofold_players.local_player import ValuePlayer, best_moves, check_option
 
 EVERY_MOVE = np.arange(4)
 _SECONDS_TO_PREPARE = 0.01
@@ -62,17 +64,29 @@ class DeepeningSearch(ABC):
     split_depth: ClassVar[int]
     """From this depth on, the moves of a lone board are searched by several threads."""
 
-    def __init__(self, cores: int | None, tables: tuple[EndgameTable, ...] = ()) -> None:
-        """A search on so many cores (None: as many as numba uses) that asks endgame tables first."""
+    def __init__(self, depth: int | None, cores: int | None, tables: tuple[EndgameTable, ...] = ()) -> None:
+        """A search that asks endgame tables first.
+
+        Args:
+            depth: how deep the options say that it goes; None: `depths` says it of each board.
+            cores: on so many; None: as many as numba uses.
+            tables: the tables, in the order in which they are asked.
+
+        Raises:
+            OptionError: it cannot go that deep.
+        """
+        if depth is not None:
+            check_option("depth", depth, 1, self.most_depth)
+        self._depth = depth
         self._cores = cores
         self.tables = tables
         self._board_seconds = 0.001
         """CPU time that a board took lately, on the thread that began it: those that share a lone board do
         not count. It changes no answer."""
 
-    @abstractmethod
     def depths(self, boards: NDArray[np.uint64]) -> NDArray[np.uint8]:
         """How deep the options say that boards `[N]` are searched: `[N]`."""
+        return np.full(len(boards), self._depth, np.uint8)
 
     @abstractmethod
     def search(
@@ -208,3 +222,27 @@ class DeepeningSearch(ABC):
         rows.values[0] = [each.values[0, move] for move, each in enumerate(split)]
         rows.depths[0] = depths[0]
         return True
+
+
+@dataclass(frozen=True)
+class DeepeningPlayer(ValuePlayer):
+    """A player whose moves and values are those of a `DeepeningSearch`."""
+
+    @property
+    @abstractmethod
+    def _search(self) -> DeepeningSearch: ...
+
+    @property
+    def endgames(self) -> tuple[EndgameTable, ...]:
+        """The tables, in the order in which they are asked."""
+        return self._search.tables
+
+    def _choose(self, boards: NDArray[np.uint64]) -> NDArray[np.int8]:
+        return self._search.find_packed(boards, Limits()).moves if self.endgames else super()._choose(boards)
+
+    def _values(self, boards: NDArray[np.uint64]) -> NDArray[np.float64]:
+        return self._search.values(boards)
+
+    def _trained(self) -> Iterable[NDArray[np.generic]]:
+        for table in self.endgames:
+            yield from table.numbers()

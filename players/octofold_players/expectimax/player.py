@@ -29,9 +29,9 @@ from octofold_game.contract.searches import Evaluator, Option
 
 from octofold_players.compiled.endings import RUNNING, TABLE_FULL, new_state
 from octofold_players.compiled.line_tables import Lines, line_table, without_gaps
-from octofold_players.deepening import DeepeningSearch, Means, Rows
+from octofold_players.deepening import DeepeningPlayer, DeepeningSearch, Means, Rows
 from octofold_players.expectimax.search import MOST_SEARCHES, Entry, search_boards
-from octofold_players.local_player import OptionError, ValuePlayer, card_options, check_option
+from octofold_players.local_player import OptionError, card_options, check_option
 
 _U = np.uint64
 _LEAST_DEPTH, _MOST_DEPTH = 4, 12
@@ -42,7 +42,7 @@ _LEAST_ENTRIES, _MOST_ENTRIES = 1 << 12, 1 << 24
 
 
 @dataclass(frozen=True)
-class HeuristicExpectimaxPlayer(ValuePlayer):
+class HeuristicExpectimaxPlayer(DeepeningPlayer):
     """Chooses the move with the largest expected heuristic, `depth` moves deep."""
 
     kind: ClassVar[str] = "expectimax"
@@ -84,9 +84,6 @@ class HeuristicExpectimaxPlayer(ValuePlayer):
     def _search(self) -> ExpectimaxSearch:
         return ExpectimaxSearch(self)
 
-    def _values(self, boards: NDArray[np.uint64]) -> NDArray[np.float64]:
-        return self._search.values(boards)
-
 
 class ExpectimaxSearch(DeepeningSearch):
     """The search of a player on so many cores (None: as many as numba uses)."""
@@ -97,15 +94,14 @@ class ExpectimaxSearch(DeepeningSearch):
     split_depth = 5
 
     def __init__(self, player: HeuristicExpectimaxPlayer, cores: int | None = None) -> None:
-        super().__init__(cores)
-        self._depth = player.depth
+        super().__init__(player.depth, cores)
         self._cutoff = np.float32(player.cutoff)
         self._lines = worth_of_lines(player.heuristic)
 
     def depths(self, boards: NDArray[np.uint64]) -> NDArray[np.uint8]:
         """As in `DeepeningSearch`."""
         if self._depth is not None:
-            return np.full(len(boards), self._depth, np.uint8)
+            return super().depths(boards)
         return np.array([depth_by_tiles(board) for board in boards], np.uint8)
 
     def search(

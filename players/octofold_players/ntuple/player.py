@@ -10,19 +10,19 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from octofold_game.contract.searches import Evaluator, FileSource, Limits, Option
+from octofold_game.contract.searches import Evaluator, FileSource, Option
 
 from octofold_players.compiled.endings import RUNNING, new_state
-from octofold_players.deepening import DeepeningSearch, Means, Rows
+from octofold_players.deepening import DeepeningPlayer, DeepeningSearch, Means, Rows
 from octofold_players.endgame.tables import EndgameTable, load_tables, read_tables, table_files
-from octofold_players.local_player import ValuePlayer, card_options, check_option
+from octofold_players.local_player import card_options
 from octofold_players.ntuple.compact_tables import is_compact
 from octofold_players.ntuple.network import NTupleNetwork
 from octofold_players.ntuple.search import search_boards
 
 
 @dataclass(frozen=True)
-class NTuplePlayer(ValuePlayer):
+class NTuplePlayer(DeepeningPlayer):
     """The move of the largest expected score by the network's tables, `depth` moves deep.
 
     With endgame tables, the move that they know to reach their goal best, where they know one.
@@ -66,25 +66,14 @@ class NTuplePlayer(ValuePlayer):
     def network(self) -> NTupleNetwork:
         return self._search.network
 
-    @property
-    def endgames(self) -> tuple[EndgameTable, ...]:
-        return self._search.tables
-
     @cached_property
     def _search(self) -> NTupleSearch:
         tables = () if self.tables is None else load_tables(self.tables)
         return NTupleSearch(NTupleNetwork.load(self.path), self.depth, tables)
 
-    def _choose(self, boards: NDArray[np.uint64]) -> NDArray[np.int8]:
-        return self._search.find_packed(boards, Limits()).moves if self.endgames else super()._choose(boards)
-
-    def _values(self, boards: NDArray[np.uint64]) -> NDArray[np.float64]:
-        return self._search.values(boards)
-
     def _trained(self) -> Iterable[NDArray[np.generic]]:
         yield from (np.array(self.network.tuples, np.int64), self.network.values)
-        for table in self.endgames:
-            yield from table.numbers()
+        yield from super()._trained()
 
 
 class NTupleSearch(DeepeningSearch):
@@ -102,14 +91,8 @@ class NTupleSearch(DeepeningSearch):
         tables: tuple[EndgameTable, ...] = (),
         cores: int | None = None,
     ) -> None:
-        super().__init__(cores, tables)
-        check_option("depth", depth, 1, self.most_depth)
+        super().__init__(depth, cores, tables)
         self.network = network
-        self._depth = depth
-
-    def depths(self, boards: NDArray[np.uint64]) -> NDArray[np.uint8]:
-        """As in `DeepeningSearch`."""
-        return np.full(len(boards), self._depth, np.uint8)
 
     def numbers(self) -> list[NDArray[np.generic]]:
         """As in `DeepeningSearch`."""

@@ -9,7 +9,7 @@ formations and the cut-offs are. His depth counts one move less.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
@@ -17,13 +17,13 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from octofold_game.contract.searches import Evaluator, Limits, Option
+from octofold_game.contract.searches import Evaluator, Option
 
 from octofold_players.compiled.endings import RUNNING, new_state
 from octofold_players.compiled.line_tables import Lines, line_table
-from octofold_players.deepening import EVERY_MOVE, DeepeningSearch, Means, Rows
+from octofold_players.deepening import EVERY_MOVE, DeepeningPlayer, DeepeningSearch, Means, Rows
 from octofold_players.endgame.tables import EndgameTable, load_tables, read_tables, table_files
-from octofold_players.local_player import ValuePlayer, card_options, check_option
+from octofold_players.local_player import card_options
 from octofold_players.perimeter.search import MOST_SEARCHES, Entry, search_boards
 
 _RISE = 12
@@ -35,7 +35,7 @@ _DOUBT = 3
 
 
 @dataclass(frozen=True)
-class PerimeterPlayer(ValuePlayer):
+class PerimeterPlayer(DeepeningPlayer):
     """Makes the move that the endgame tables know; elsewhere, the one of the largest expected worth."""
 
     kind: ClassVar[str] = "perimeter"
@@ -68,24 +68,9 @@ class PerimeterPlayer(ValuePlayer):
         """As `octofold_game.contract.searches.HasFiles.served_files`."""
         return table_files(self.tables)
 
-    @property
-    def endgames(self) -> tuple[EndgameTable, ...]:
-        """The tables, in the order in which they are asked."""
-        return self._search.tables
-
     @cached_property
     def _search(self) -> PerimeterSearch:
         return PerimeterSearch(load_tables(self.tables), self.depth)
-
-    def _choose(self, boards: NDArray[np.uint64]) -> NDArray[np.int8]:
-        return self._search.find_packed(boards, Limits()).moves
-
-    def _values(self, boards: NDArray[np.uint64]) -> NDArray[np.float64]:
-        return self._search.values(boards)
-
-    def _trained(self) -> Iterable[NDArray[np.generic]]:
-        for table in self.endgames:
-            yield from table.numbers()
 
 
 class PerimeterSearch(DeepeningSearch):
@@ -100,13 +85,7 @@ class PerimeterSearch(DeepeningSearch):
     split_depth = most_depth + 1
 
     def __init__(self, tables: tuple[EndgameTable, ...], depth: int, cores: int | None = None) -> None:
-        super().__init__(cores, tables)
-        check_option("depth", depth, 1, self.most_depth)
-        self._depth = depth
-
-    def depths(self, boards: NDArray[np.uint64]) -> NDArray[np.uint8]:
-        """As in `DeepeningSearch`."""
-        return np.full(len(boards), self._depth, np.uint8)
+        super().__init__(depth, cores, tables)
 
     def search(
         self,
