@@ -10,7 +10,7 @@ import pytest
 from octofold_training.published.rows import ROWS
 
 NINES = "9" * 5000
-PERCENTAGE = "is not a percentage above 0% and below 100%, such as 2%"
+PERCENTAGE = "must be a percentage above 0% and below 100%, such as 2%"
 ADDRESS = (
     "must be HOST:PORT, such as 127.0.0.1:50051, or dns:///NAME:PORT, or unix:PATH, or several with commas "
     "between them"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
-from octofold_game.commands.options import File, Folder, Kind, WrongValue, option, whole_number
+from octofold_game.commands.options import File, Folder, Kind, Percentage, WrongValue, option, whole_number
 from octofold_game.contract.model import PRECISIONS, Precision, Rule
 
 from octofold_export.description.description import (
@@ -31,16 +31,7 @@ DESCRIPTION = {
 }
 """Options that are fields of a description, and the paths of these in it."""
 
-_PERCENT = re.compile(r"[0-9]{1,2}(\.[0-9]{1,6})?%")
 _MEGABYTES = re.compile(r"[0-9]{1,6}(\.[0-9]{1,6})?")
-
-
-def _margin(text: str) -> str:
-    if _PERCENT.fullmatch(f"{text}%"):
-        raise WrongValue(f"{text} has no percent sign: write {text}% for {text} in a hundred")
-    if not _PERCENT.fullmatch(text) or not text.strip("0.%"):
-        raise ValueError
-    return text
 
 
 def _games(text: str) -> int:
@@ -64,7 +55,6 @@ def _precisions(text: str) -> frozenset[str]:
     return named
 
 
-Margin = Annotated[str, Kind(_margin, "a percentage above 0% and below 100%, such as 2%", "X%", True)]
 Limit = Annotated[int, Kind(_games, f"an integer above {FIRST_GAMES}", "N", True)]
 Megabytes = Annotated[float, Kind(_megabytes, "a number of megabytes, such as 20", "MB", True)]
 Precisions = Annotated[
@@ -216,7 +206,7 @@ class Flags:
         None,
         "file with the password of an encrypted key (default: the variable OCTOFOLD_SIGN_PASSWORD)",
     )
-    no_worse_than: Margin | None = option(
+    no_worse_than: Percentage | None = option(
         None,
         "play full games against the newest published version of --name, and publish only if they show that "
         "the new one is at most X% worse (needs the extra server)",

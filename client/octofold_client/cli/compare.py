@@ -5,16 +5,13 @@
 
 import hashlib
 import os
-import re
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from fractions import Fraction
 from pathlib import Path
-from typing import Annotated
 
-from octofold_game.commands.options import Folder, Kind, WrongValue, argument, option
+from octofold_game.commands.options import Folder, Percentage, argument, option
 from octofold_game.commands.subcommands import Command
 from octofold_game.rules import LARGEST_EXPONENT
 from rich.console import Console
@@ -63,20 +60,7 @@ NOT_SHOWN = 3
 """Exit code if the answer to a question is no, or if `--limit` came before the decision."""
 _HTML_FILE = "comparison.html"
 _MOST_SIDES = 50
-_PERCENT = re.compile(r"([0-9]{1,2}(?:\.[0-9]{1,6})?)(%?)")
 _LONGEST_NAME = 100
-
-
-def _margin(text: str) -> Fraction:
-    match = _PERCENT.fullmatch(text)
-    if match is None or not Fraction(match[1]):
-        raise WrongValue(f"{text} is not a percentage above 0% and below 100%, such as 2%")
-    if not match[2]:
-        raise WrongValue(f"{text} has no percent sign: write {text}% for {text} in a hundred")
-    return Fraction(match[1]) / 100
-
-
-Margin = Annotated[Fraction, Kind(_margin, "a percentage", "X%", is_plain=True)]
 
 
 @dataclass(kw_only=True)
@@ -96,12 +80,12 @@ class Options(JsonFlag, HtmlFlag, PlotsFlag, GameFlags, ServerFlags, PlayersFlag
         "The answer is wrong in at most 5% of the runs, whenever the games stop. The margins also accept two "
         "result folders, and then play no games.",
     )
-    no_worse_than: Margin | None = option(
+    no_worse_than: Percentage | None = option(
         None,
         "play until B is shown to be at most X% worse than A, or more than X% worse",
         alone="margin",
     )
-    equal_within: Margin | None = option(
+    equal_within: Percentage | None = option(
         None,
         "play until both are shown to be equal within X%, or one is shown to be worse",
         alone="margin",

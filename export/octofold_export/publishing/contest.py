@@ -15,6 +15,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 from types import FrameType
 from typing import NoReturn
@@ -43,8 +44,8 @@ _NOT_SHOWN = 3
 class Contest:
     """What the new version must show."""
 
-    margin: str
-    """Such as "2%"."""
+    margin: Fraction
+    """Share of an average score, above 0 and below 1."""
     limit: int
     """Maximum number of games of each version."""
 
@@ -106,7 +107,8 @@ def _compare(
     """Run `octofold compare` and return its sentence and its figures."""
     program = Path(sys.executable).with_name("octofold")
     command = [str(program), "compare", f"{name}:{published}", f"{name}:{version}", "--models", str(models)]
-    command += ["--no-worse-than", contest.margin, "--limit", str(contest.limit), "--out", str(out), "--json"]
+    margin = f"{float(100 * contest.margin):.6f}%"
+    command += ["--no-worse-than", margin, "--limit", str(contest.limit), "--out", str(out), "--json"]
     # The variables of a server may name models and versions of another repository.
     serving = {"OCTOFOLD_VERSIONS": "all", "OCTOFOLD_DEFAULT_MODEL": name}
     if not program.exists():

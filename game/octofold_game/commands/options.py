@@ -14,9 +14,11 @@ The type of a field says how its text is read: a whole number, a number, a text,
 from __future__ import annotations
 
 import math
+import re
 from argparse import SUPPRESS, BooleanOptionalAction, Namespace, _ActionsContainer
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import MISSING, dataclass, field, fields, replace
+from fractions import Fraction
 from functools import partial
 from inspect import get_annotations
 from pathlib import Path
@@ -27,6 +29,7 @@ from octofold_game.commands.command_line import Parser
 from octofold_game.commands.suggestions import did_you_mean
 
 _LONGEST_VALUE = 100  # characters of a wrong value in an error
+_PERCENT = re.compile(r"([0-9]{1,2}(?:\.[0-9]{1,6})?)(%?)")
 _MOST_DIGITS = 20  # of 2**64 - 1; int() raises an error of its own above 4,300
 
 Options = TypeVar("Options")
@@ -110,6 +113,15 @@ def _text(text: str) -> str:
     return text
 
 
+def _percentage(text: str) -> Fraction:
+    match = _PERCENT.fullmatch(text)
+    if match is None or not Fraction(match[1]):
+        raise ValueError
+    if not match[2]:
+        raise WrongValue(f"{text} has no percent sign: write {text}% for {text} in a hundred")
+    return Fraction(match[1]) / 100
+
+
 SWITCH = Kind(
     lambda text: {"1": True, "true": True, "0": False, "false": False}[text.lower()],
     "true, false, 1 or 0",
@@ -121,6 +133,9 @@ PATH = Kind(lambda text: Path(_text(text)), "a path", "PATH", is_plain=True)
 Name = Annotated[str, Kind(str, "a name, or empty for none", "NAME", is_plain=True)]
 Folder = Annotated[Path, replace(PATH, placeholder="DIR")]
 File = Annotated[Path, replace(PATH, placeholder="FILE")]
+Percentage = Annotated[
+    Fraction, Kind(_percentage, "a percentage above 0% and below 100%, such as 2%", "X%", is_plain=True)
+]
 Seed = Annotated[int, whole(0, 2**64 - 1)]
 
 
