@@ -29,7 +29,6 @@ from octofold_client.evaluation.question import Question
 from octofold_client.evaluation.sequential import (
     CAP,
     ERROR_RATE,
-    FIRST_GAMES,
     FRACTIONS,
     Bets,
     greatest_score,
@@ -37,6 +36,7 @@ from octofold_client.evaluation.sequential import (
     log_wealth,
 )
 from octofold_game.contract.model import Card, read_card
+from octofold_game.contract.results import FIRST_GAMES
 
 sys.path.append(str(Path(__file__).parents[1]))  # where the harness is
 

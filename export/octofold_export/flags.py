@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 
 from octofold_game.commands.options import File, Folder, Kind, Percentage, WrongValue, option, whole_number
 from octofold_game.contract.model import PRECISIONS, Precision, Rule
+from octofold_game.contract.results import FIRST_GAMES
 
 from octofold_export.description.description import (
     NUMBER_LAYOUTS,
@@ -19,7 +20,6 @@ from octofold_export.description.description import (
     InputKind,
     Layout,
 )
-from octofold_export.publishing.contest import FIRST_GAMES
 
 AUTO = "auto"
 """Of --symmetries."""

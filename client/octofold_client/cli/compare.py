@@ -13,6 +13,7 @@ from pathlib import Path
 
 from octofold_game.commands.options import Folder, Percentage, argument, option
 from octofold_game.commands.subcommands import Command
+from octofold_game.contract.results import FIRST_GAMES, NOT_SHOWN
 from octofold_game.rules import LARGEST_EXPONENT
 from rich.console import Console
 
@@ -44,7 +45,6 @@ from octofold_client.evaluation.question import Question
 from octofold_client.evaluation.result_folder import Conditions, check_writable, existing
 from octofold_client.evaluation.sequential import (
     CAP,
-    FIRST_GAMES,
     fewest_games,
     greatest_score,
     next_look,
@@ -56,8 +56,6 @@ from octofold_client.session import Players
 from octofold_client.studies.html.results import MOST_RESULTS
 from octofold_client.terminal.tables import print_markdown
 
-NOT_SHOWN = 3
-"""Exit code if the answer to a question is no, or if `--limit` came before the decision."""
 _HTML_FILE = "comparison.html"
 _MOST_SIDES = 50
 _LONGEST_NAME = 100

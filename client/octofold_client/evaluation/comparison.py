@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from octofold_game.contract.results import FIRST_GAMES
 
 from octofold_client.evaluation.intervals import (
     FEWEST,
@@ -16,7 +17,7 @@ from octofold_client.evaluation.intervals import (
     independent_interval,
 )
 from octofold_client.evaluation.question import Finding, Question
-from octofold_client.evaluation.sequential import CAP, ERROR_RATE, FIRST_GAMES, Bets
+from octofold_client.evaluation.sequential import CAP, ERROR_RATE, Bets
 from octofold_client.evaluation.sides import Side
 from octofold_client.wording import counted, decimals_for
 

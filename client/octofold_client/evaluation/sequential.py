@@ -15,14 +15,13 @@ from math import ceil, log
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from octofold_game.contract.results import FIRST_GAMES
 from octofold_game.rules import LARGEST_EXPONENT
 
 from octofold_client.evaluation.intervals import Interval
 
 ERROR_RATE = 0.05
 """The maximum share of runs whose answer is wrong."""
-FIRST_GAMES = 100
-"""Games that set the cap of the scores. They cannot bet, because a cap must be known before the bets."""
 CAP = 4
 """Scores count up to so many times the average of the first player in its first games."""
 FIRST_LOOK = FIRST_GAMES + FIRST_GAMES // 2

@@ -22,7 +22,13 @@ from typing import NoReturn
 
 from octofold_game.commands.extras import install_command
 from octofold_game.contract.model import CARD_FILE, NoWorse
-from octofold_game.contract.results import COMPARISON_SCHEMA, ComparedPair, ComparisonResult, read_result
+from octofold_game.contract.results import (
+    COMPARISON_SCHEMA,
+    NOT_SHOWN,
+    ComparedPair,
+    ComparisonResult,
+    read_result,
+)
 from octofold_game.contract.structures import StructureError
 
 from octofold_export.errors import ExportError, NotShown
@@ -30,14 +36,10 @@ from octofold_export.publishing.versions import Content
 
 RESULTS = Path("results")
 """Parent of the folders with the games, as for `octofold`."""
-FIRST_GAMES = 100
-"""As many games of `octofold compare` set the cap of the scores and decide nothing."""
 _RUN_UNTIL_INPUT_ENDS = (
     f"import sys; from {__name__} import run_until_input_ends; sys.exit(run_until_input_ends(sys.argv[1:]))"
 )
 """A program that runs the command of its arguments; it lives between the export and `octofold compare`."""
-_NOT_SHOWN = 3
-"""Exit code of `octofold compare` if the new version is worse, or if the games did not decide it."""
 
 
 @dataclass(frozen=True)
@@ -114,7 +116,7 @@ def _compare(
     if not program.exists():
         raise ExportError(f"{program} is missing: run {install_command('server')}")
     code, output = _run(command, os.environ | serving)
-    if code not in (0, _NOT_SHOWN):
+    if code not in (0, NOT_SHOWN):
         raise ExportError(
             f"octofold compare ended with exit code {code}, so the strength is unknown; nothing was published"
         )
@@ -123,7 +125,7 @@ def _compare(
     except StructureError as error:
         raise ExportError(f"octofold compare printed something else than its result: {error}") from error
     (pair,) = result.pairs
-    if code == _NOT_SHOWN:
+    if code == NOT_SHOWN:
         raise NotShown(f"nothing was published: {pair.sentence}")
     return pair.sentence, _figures(result, pair, published)
 

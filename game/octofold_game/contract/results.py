@@ -19,6 +19,10 @@ RESULT_SCHEMAS = (1, 2, RESULT_SCHEMA)
 """The versions in which conditions and run have the same fields."""
 COMPARISON_SCHEMA = 2
 """Version of `comparison.json`, as `RESULT_SCHEMA`."""
+FIRST_GAMES = 100
+"""Games of a comparison that set the cap of the scores. They cannot bet: bets begin with a known cap."""
+NOT_SHOWN = 3
+"""Exit code of a comparison if the answer to its question is no, or if the games did not decide it."""
 
 
 class Statistics(msgspec.Struct, frozen=True):

@@ -11,7 +11,6 @@ from octofold_client.evaluation.question import Question
 from octofold_client.evaluation.sequential import (
     CAP,
     ERROR_RATE,
-    FIRST_GAMES,
     FIRST_LOOK,
     Bets,
     fewest_games,
@@ -20,6 +19,7 @@ from octofold_client.evaluation.sequential import (
     log_wealth,
     next_look,
 )
+from octofold_game.contract.results import FIRST_GAMES
 from octofold_game.episodes import Episodes
 from octofold_game.rules import afterstates
 
