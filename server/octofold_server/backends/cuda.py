@@ -21,8 +21,9 @@ from typing import BinaryIO, Protocol
 
 import onnxruntime
 from octofold_game.commands.extras import install_command
+from octofold_game.commands.options import flag_of
 
-from octofold_server.config.options import Config, flag_of
+from octofold_server.config.options import Config
 from octofold_server.system.sockets import StartupError
 
 CUDA = "CUDAExecutionProvider"

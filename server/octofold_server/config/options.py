@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Annotated, Literal
 
-from octofold_game.commands.options import File, Folder, Kind, Name, number, option, shown
+from octofold_game.commands.options import File, Folder, Kind, Name, flag_of, number, option, shown
 from octofold_game.errors import OctofoldError
 
 from octofold_server.config.policies import Canary, VersionPolicies, parse_canary, parse_kinds, parse_policies
@@ -334,11 +334,6 @@ def check_together(config: Config) -> None:
 def key_of(name: str) -> str:
     """The name of an option in a file."""
     return name.replace("_", "-")
-
-
-def flag_of(name: str) -> str:
-    """The flag of an option."""
-    return f"--{key_of(name)}"
 
 
 def variable_of(name: str) -> str:

@@ -20,7 +20,16 @@ from typing import Any, NoReturn
 
 from octofold_game.commands.command_line import Parser
 from octofold_game.commands.completion import add_completion
-from octofold_game.commands.options import Option, WrongValue, add_options, cut, given, options_in, shown
+from octofold_game.commands.options import (
+    Option,
+    WrongValue,
+    add_options,
+    cut,
+    flag_of,
+    given,
+    options_in,
+    shown,
+)
 from octofold_game.commands.suggestions import did_you_mean
 from octofold_game.system.files import read_regular
 
@@ -28,7 +37,6 @@ from octofold_server.config.options import (
     Config,
     ConfigError,
     check_together,
-    flag_of,
     key_of,
     variable_of,
 )
