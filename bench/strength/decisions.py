@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from octofold_client.evaluation.contest import differences as pair_differences
+from octofold_client.evaluation.contest import pair_differences
 from octofold_client.evaluation.intervals import average_interval, difference_interval, independent_interval
 from octofold_client.evaluation.question import Question
 from octofold_client.evaluation.sequential import (

@@ -73,7 +73,7 @@ class Comparison:
             question: what is asked.
             capped: whether the bets count scores only up to a cap.
             pairs: number of comparisons that are made. If there are more than one, and they are not looked at
-                on the way, the interval is left to `simultaneous.differences`.
+                on the way, the interval is left to `contest.pair_differences`.
         """
         paired = first.conditions.seed == second.conditions.seed
         ours, theirs = (np.array(list(side.scores.values())) for side in (first, second))

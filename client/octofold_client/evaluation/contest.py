@@ -129,7 +129,7 @@ def _corrected(sides: Sequence[Side], pairs: Sequence[Comparison]) -> list[Compa
     """The pairs with intervals that are valid together."""
     seeds = list(dict.fromkeys(side.conditions.seed for side in sides))
     members = [[place for place, side in enumerate(sides) if side.conditions.seed == seed] for seed in seeds]
-    found = differences(
+    found = pair_differences(
         [np.array([list(sides[place].scores.values()) for place in group], float) for group in members]
     )
     if found is None:
@@ -202,7 +202,7 @@ class Difference:
     """The probability of a difference as clear as this in any pair, if all players were equal."""
 
 
-def differences(groups: Sequence[NDArray[np.float64]]) -> list[Difference] | None:
+def pair_differences(groups: Sequence[NDArray[np.float64]]) -> list[Difference] | None:
     """The differences of all pairs of players, in the order of `itertools.combinations`, second minus first.
 
     The limits are those of the largest of many correlated differences (Hothorn, Bretz and Westfall,

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from octofold_client.errors import EvaluationError
-from octofold_client.evaluation.contest import Contest, differences
+from octofold_client.evaluation.contest import Contest, pair_differences
 from octofold_client.evaluation.contest_report import UNPAIRED, figures, markdown
 from octofold_client.evaluation.intervals import difference_interval
 from octofold_client.evaluation.result_folder import Conditions
@@ -89,7 +89,7 @@ def test_intervals_lie_around_their_differences_however_the_seeds_are_mixed(thre
 def test_the_p_value_of_one_pair_is_that_of_students_t_test(errors: float, expected: float) -> None:
     spread = np.tile([1.0, -1.0], 500)
     error = spread.std(ddof=1) / np.sqrt(len(spread))
-    (difference,) = differences([np.array([0 * spread, spread + errors * error])]) or []
+    (difference,) = pair_differences([np.array([0 * spread, spread + errors * error])]) or []
     assert 0 < difference.p_value == pytest.approx(expected, abs=0.01)
 
 
@@ -154,7 +154,7 @@ def test_one_game_has_no_interval() -> None:
     contest = Contest.of([side(name, {0: score}) for name, score in (("a", 1), ("b", 2), ("c", 3))])
     assert [pair.interval for pair in contest.pairs] == [None] * 3
     assert [standing.rank for standing in contest.standings] == [(1, 3)] * 3
-    assert differences([np.ones((3, 1))]) is None
+    assert pair_differences([np.ones((3, 1))]) is None
     assert Contest.of([side("a", {0: 1}), side("b", {0: 2}, seed=2)]).pairs[0].interval is None
 
 
