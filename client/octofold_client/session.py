@@ -229,16 +229,16 @@ def evaluate(
     return EvaluationResult(evaluation, kept)
 
 
-def merge(folders: Sequence[str | Path], to: str | Path) -> EvaluationResult:
+def merge(folders: Sequence[str | Path], out: str | Path) -> EvaluationResult:
     """Put the slices of an evaluation together, as if one program had played all games.
 
     Args:
         folders: result folders of all slices, in any order.
-        to: the new folder, which must be missing or empty.
+        out: the new folder, which must be missing or empty.
 
     Raises:
-        EvaluationError: the folders are not all slices of one finished evaluation, or `to` is not empty.
+        EvaluationError: the folders are not all slices of one finished evaluation, or `out` is not empty.
         ReplayError: a replay file is damaged.
         OSError: a file cannot be read or written.
     """
-    return EvaluationResult(merge_slices(list(map(Path, folders)), Path(to)), ResultFolder(Path(to)))
+    return EvaluationResult(merge_slices(list(map(Path, folders)), Path(out)), ResultFolder(Path(out)))

@@ -83,7 +83,7 @@ def test_every_game_is_in_one_slice_and_slices_differ_by_at_most_one_game(games:
 def test_merged_slices_are_the_single_run_byte_for_byte(
     single: Path, slices: list[Path], tmp_path: Path
 ) -> None:
-    result = merge([slices[2], slices[0], slices[1]], tmp_path / "merged")
+    result = merge([slices[2], slices[0], slices[1]], out=tmp_path / "merged")
     assert content_of(tmp_path / "merged") == content_of(single)
     assert result.summary.games == GAMES
     run = json.loads((tmp_path / "merged" / "result.json").read_text())["run"]
