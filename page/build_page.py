@@ -20,7 +20,7 @@ from typing import Any
 from octofold_game.contract.graph import TEMPERATURE
 from octofold_game.contract.model import Card, CardError, Precision, read_card
 from octofold_game.drawing.viewer import viewer_files
-from octofold_game.drawing.viewer.script import with_all_it_needs
+from octofold_game.drawing.viewer.script import in_one, with_all_it_needs
 from octofold_server.web.about import described
 from octofold_server.web.files import INDEX, VIEWER
 
@@ -40,11 +40,12 @@ POLICY = (
 
 DEFAULT_NETWORK = "flagship"
 SEARCH, CUTOFF = "expectimax", 0.0001
-"""The player whose moves `js/ask/expectimax_worker.js` makes, and an option that its card leaves out."""
+"""The player whose moves `SEARCH_WORKER` makes, and an option that its card leaves out."""
 LIST = "models.json"
 MAIN = "page/js/main.js"
 NEEDED = (MAIN, "page/js/ask/browser.js")
 """The modules of every visit."""
+SEARCH_WORKER = "page/js/ask/expectimax_worker.js"
 SHEET = "page/css/all.css"
 """All style sheets of the page. On a phone, each request takes its time."""
 _SHEETS = re.compile(r' *<link rel="stylesheet" href="([^"]+)">\n')
@@ -95,7 +96,9 @@ def build(out: Path, repository: Path, names: list[str] | None, max_megabytes: f
         index = (static / INDEX).read_text()
         texts = {f"page/{file.relative_to(static)}": file.read_text() for file in static.rglob("*.[jc]s*")}
     texts |= {f"page/{VIEWER}{name}": text for name, text in viewer_files().items()}
-    modules = with_all_it_needs({name: text for name, text in texts.items() if name.endswith(".js")}, MAIN)
+    scripts = {name: text for name, text in texts.items() if name.endswith(".js")}
+    # A worker has no document, so it must not take what it needs from the page's module.
+    modules = with_all_it_needs(scripts, MAIN) | {SEARCH_WORKER: in_one(scripts, SEARCH_WORKER)}
     for name, text in {**modules, SHEET: "".join(texts[name] for name in _SHEETS.findall(index))}.items():
         (out / name).parent.mkdir(parents=True, exist_ok=True)
         (out / name).write_text(text)

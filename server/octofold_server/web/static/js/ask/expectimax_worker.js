@@ -8,12 +8,14 @@
  * 2048-ai, the heuristic Petr Moravek's; both are described in https://stackoverflow.com/a/22498940.
  */
 
+import { CHANCE_OF_FOUR } from "../game/spawns.js";
+
 const LARGEST_EXPONENT = 15; // that a row can hold
 const SPAWNED = 64; // what the new tiles of a search add at most to the sum of the tiles: 16 times a 4
 const MOST = 2 ** (LARGEST_EXPONENT + 1) - 1 - SPAWNED; // with a larger sum, a search may make a tile that does not fit
 const LOST = Array.from({ length: 16 }, (_, cell) => 1 + ((cell + (cell >> 2)) & 1)); // a board without moves
 const [ALIVE, EMPTY, MERGE, DISORDER, SUM] = [200_000, 270, 700, 47, 11];
-const [CHANCE_OF_TWO, CHANCE_OF_FOUR] = [1 - 0.1, 0.1];
+const CHANCE_OF_TWO = 1 - CHANCE_OF_FOUR;
 const float = Math.fround;
 
 const LEFT = new Uint16Array(1 << 16);

@@ -5,7 +5,8 @@
 
 const GAMMA = 0x9e3779b97f4a7c15n;
 const MASK = (1n << 64n) - 1n;
-const FOUR = 429_496_730n; // 0.1 * 2 ** 32
+export const CHANCE_OF_FOUR = 0.1;
+const FOUR = BigInt(Math.ceil(CHANCE_OF_FOUR * 2 ** 32));
 
 /** The finalizer of splitmix64. */
 function mixed(word) {
