@@ -57,6 +57,9 @@ def generate(target: Path) -> list[Path]:
     for stub in (target / PACKAGE.name / "inference").glob("*_pb2.py"):
         text = stub.read_text().replace(_DEFAULT, _OWN)
         stub.write_text(text.replace("_descriptor_pool.Default()", "_POOL"))
+    for stub in target.rglob("*_pb2_grpc.py"):
+        if "\nclass " not in stub.read_text():  # the file has no service
+            stub.unlink()
     return sorted(path.relative_to(target) for ending in STUB_ENDINGS for path in target.rglob(f"*{ending}"))
 
 
