@@ -30,7 +30,7 @@ from onnxruntime.quantization import (
 from onnxruntime.transformers.float16 import convert_float_to_float16
 
 from octofold_export.errors import ExportError
-from octofold_export.graph.weight_files import WeightFiles
+from octofold_export.graph.weight_files import WeightFiles, new_session
 from octofold_export.quiet import quiet
 
 _LARGEST = float(np.finfo(np.float16).max)
@@ -128,12 +128,8 @@ def check_range(body: onnx.ModelProto, inputs: NDArray[Any]) -> None:
     names = [name for node in body.graph.node for name in node.output if name]
     del open_body.graph.output[:]
     open_body.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names)
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4  # errors come as exceptions
     try:
-        session = onnxruntime.InferenceSession(
-            open_body.SerializeToString(), options, providers=["CPUExecutionProvider"]
-        )
+        session = new_session(open_body, onnxruntime.SessionOptions(), None)
         computed = session.run(None, {given.name: inputs})
     except Exception as error:  # onnxruntime's exceptions have no other base class
         raise ExportError(f"onnxruntime cannot run the network: {first_line(error)}") from error

@@ -99,34 +99,21 @@ def from_sb3(file: Path, hints: Hints) -> Source:
     return replace(source, notes=(note,))
 
 
-def from_torchscript(file: Path, hints: Hints) -> Source:
-    """Load a TorchScript file.
+def _from_file(
+    read: Callable[[Path], tuple[TrainedNetwork, str]], kind: str, file: Path, hints: Hints
+) -> Source:
+    """Load a file that holds a whole network.
 
     Raises:
         ExportError: it cannot be used.
     """
-    network, digest = read_torchscript(file)
-    return described_source(network, hints, {"kind": "TorchScript", "file": file.name}, digest)
+    network, digest = read(file)
+    return described_source(network, hints, {"kind": kind, "file": file.name}, digest)
 
 
-def from_exported_program(file: Path, hints: Hints) -> Source:
-    """Load a file of `torch.export.save`.
-
-    Raises:
-        ExportError: it cannot be used.
-    """
-    network, digest = read_exported_program(file)
-    return described_source(network, hints, {"kind": "exported program", "file": file.name}, digest)
-
-
-def from_onnx(file: Path, hints: Hints) -> Source:
-    """Load an ONNX file.
-
-    Raises:
-        ExportError: it cannot be used.
-    """
-    network, digest = read_onnx(file)
-    return described_source(network, hints, {"kind": "ONNX", "file": file.name}, digest)
+from_torchscript = partial(_from_file, read_torchscript, "TorchScript")
+from_exported_program = partial(_from_file, read_exported_program, "exported program")
+from_onnx = partial(_from_file, read_onnx, "ONNX")
 
 
 def described_source(
