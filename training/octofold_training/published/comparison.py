@@ -175,13 +175,11 @@ def extrapolate(curve: Sequence[Result], positions: float = PUBLISHED_POSITIONS)
         return None
     averages = np.array([each.average for each in points])
     errors = np.array([each.error for each in points], float) / 1.96 / averages
-    line = np.stack([np.ones(len(points)), np.log([each.positions for each in points])], axis=1)
-    weighted = line / errors[:, None]
-    covariance = np.linalg.inv(weighted.T @ weighted)
-    slopes = covariance @ weighted.T @ (np.log(averages) / errors)
+    x, y = np.log([each.positions for each in points]), np.log(averages)
+    slopes, covariance = np.polyfit(x, y, 1, w=1 / errors, cov="unscaled")
     freedom = len(points) - 2
-    scatter = (((np.log(averages) - line @ slopes) / errors) ** 2).sum() / freedom
-    there = np.array([1.0, np.log(positions)])
+    scatter = (((y - np.polyval(slopes, x)) / errors) ** 2).sum() / freedom
+    there = np.array([np.log(positions), 1.0])
     quantile = _QUANTILES[min(freedom - 2, len(_QUANTILES) - 1)]
     width = quantile * np.sqrt(there @ covariance @ there * max(1.0, scatter))
     return Extrapolation(*(float(np.exp(there @ slopes + side)) for side in (0.0, -width, width)))
