@@ -25,6 +25,7 @@ from numpy.lib.format import dtype_to_descr, write_array_header_1_0
 from numpy.typing import NDArray
 from octofold_game.bitboards import symmetric_boards
 from octofold_game.compiling import njit
+from octofold_game.symmetries import MOVES
 from octofold_game.system.files import write_text
 
 from octofold_players.compiled.table_files import BAD_JSON, TableFileError, array_in, mapped
@@ -49,20 +50,9 @@ _AT_ONCE = 1 << 24
 DISK_BYTES_A_POSITION = 0.75
 """With some to spare: the largest tables have an entry for one position in seven, and take 0.5."""
 _U = np.uint64
-_MIRROR, _TRANSPOSE = np.array([0, 3, 2, 1]), np.array([3, 2, 1, 0])
-"""The move on a board that is a move on its mirror image, or on its transpose."""
-_MOVE_BACK = np.array(
-    [
-        np.arange(4),
-        _MIRROR,
-        _TRANSPOSE,
-        _MIRROR[_TRANSPOSE],
-        _TRANSPOSE[_MIRROR],
-        _MIRROR[_TRANSPOSE[_MIRROR]],
-        _TRANSPOSE[_MIRROR[_TRANSPOSE]],
-        _MIRROR[_TRANSPOSE[_MIRROR[_TRANSPOSE]]],
-    ]
-)
+_SYMMETRIES = [0, 4, 5, 1, 3, 7, 6, 2]
+"""Those that `symmetric_boards` gives, in its order, by their numbers in `octofold_game.symmetries`."""
+_MOVE_BACK = np.argsort(MOVES[_SYMMETRIES], axis=1)
 """[8, 4]: the move on the board that is a move on each of its `symmetric_boards`."""
 
 
