@@ -86,6 +86,8 @@ class FloatLayer:
     relu: bool
     half: bool = False
     "in float16"
+    after_half: bool = False
+    "in float32 behind layers in float16"
 
     @property
     def shape(self) -> LayerShape:
@@ -94,6 +96,8 @@ class FloatLayer:
 
     def multiply(self, graph: GraphBuilder, rows: str, first: int, end: int, name: str) -> str:
         """Add the product of inputs `first:end`, as `Layer.multiply`."""
+        if self.after_half:
+            rows = graph.add("Cast", [rows], f"{name}_cast", to=TensorProto.FLOAT)
         number = np.float16 if self.half else np.float32
         matrix = self.layer.weights.reshape(-1, self.shape.outputs).astype(number)
         stored = graph.constant(f"{self.shape.name}_weights", matrix)
@@ -127,31 +131,12 @@ class _CastEncoder:
         return graph.add("Cast", [encoded], "encoded_cast", to=self.type), places
 
 
-@dataclass(frozen=True)
-class _CastLayer:
-    """A layer that converts its inputs to the type of its computation."""
-
-    layer: FloatLayer
-    type: int
-
-    @property
-    def shape(self) -> LayerShape:
-        """The shape of the layer."""
-        return self.layer.shape
-
-    def multiply(self, graph: GraphBuilder, rows: str, first: int, end: int, name: str) -> str:
-        """Add the product of inputs `first:end`, as `Layer.multiply`."""
-        cast = graph.add("Cast", [rows], f"{name}_cast", to=self.type)
-        return self.layer.multiply(graph, cast, first, end, name)
-
-
 def half_form(network: FoldableNetwork) -> Form:
     """Make `network` in float16 up to the last hidden layer."""
-    output = FloatLayer(network.output, relu=False)
     return Form(
         encoder=_CastEncoder(network.encoding, TensorProto.FLOAT16),
         layers=(
             *(FloatLayer(layer, relu=True, half=True) for layer in network.hidden),
-            _CastLayer(output, TensorProto.FLOAT),
+            FloatLayer(network.output, relu=False, after_half=True),
         ),
     )
