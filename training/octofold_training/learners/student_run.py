@@ -25,7 +25,7 @@ from octofold_training.networks.build import build, require_planes
 from octofold_training.networks.widening import fit
 from octofold_training.run.options import fit_to_run
 from octofold_training.run.processes import ONE_PROCESS, Processes
-from octofold_training.run.schedules import rising_and_cooling
+from octofold_training.run.schedules import cooling
 from octofold_training.run.training_run import RunProgress, TrainingRun, averaged_over
 
 _EXPONENTS = LARGEST_EXPONENT + 1  # which a teacher's games come to
@@ -149,9 +149,9 @@ class StudentRun(TrainingRun[StudentProgress]):
     def learning_rate(self) -> float:
         """The learning rate of the next update: a linear rise, a plateau, and a linear fall to 0."""
         options = self.options
-        return options.learning_rate * rising_and_cooling(
-            self.positions, options.batch_size, options.positions, options.warm_up, options.cool_down
-        )
+        risen = min(1.0, (self.positions + options.batch_size) / options.warm_up)
+        rate = risen * cooling(self.positions, options.positions, options.cool_down)
+        return options.learning_rate * rate
 
     def _step(self, loss: Tensor, positions: int, processes: Processes = ONE_PROCESS) -> None:
         """Make an optimizer step for `loss`, which comes from that many positions of every process."""

@@ -14,16 +14,3 @@ def cooling(done: float, whole: float, cool_down: float) -> float:
     if not cool_down:
         return 1.0
     return min(1.0, max(0.0, 1 - done / whole) / cool_down)
-
-
-def rising_and_cooling(done: float, batch: int, whole: float, warm_up: float, cool_down: float) -> float:
-    """Factor on a rate at the next update of a run: it rises linearly, stays, and falls by `cooling`.
-
-    Args:
-        done: positions so far.
-        batch: those of the update.
-        whole: those of the run.
-        warm_up: those over which the rate rises from 0.
-        cool_down: see `cooling`.
-    """
-    return min(1.0, (done + batch) / warm_up) * cooling(done, whole, cool_down)
