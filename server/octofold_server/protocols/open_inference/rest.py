@@ -57,14 +57,24 @@ def routes(
         bodies: reads bodies.
         max_body_bytes: maximum size of a body.
     """
+
+    def described(path: str, describe: Callable[[str, str], Any]) -> Route:
+        async def answer(request: web.Request) -> web.Response:
+            return _json(describe(*_model(request)))
+
+        return Route("GET", path, answer)
+
+    async def ready(request: web.Request) -> web.Response:
+        return yes_or_no(service.model_ready(*_model(request)))
+
     own = _Routes(admission, service, bodies, max_body_bytes)
-    yield Route("GET", "/v2", own.server_metadata)
-    yield Route("GET", "/v2/models/stats", own.model_statistics)
+    yield described("/v2", lambda *_: service.server_metadata())
+    yield described("/v2/models/stats", service.model_statistics)
     for model in ("/v2/models/{model}", "/v2/models/{model}/versions/{version}"):
-        yield Route("GET", model, own.model_metadata)
-        yield Route("GET", f"{model}/ready", own.model_ready)
-        yield Route("GET", f"{model}/config", own.model_config)
-        yield Route("GET", f"{model}/stats", own.model_statistics)
+        yield described(model, service.model_metadata)
+        yield Route("GET", f"{model}/ready", ready)
+        yield described(f"{model}/config", service.model_config)
+        yield described(f"{model}/stats", service.model_statistics)
         yield Route("POST", f"{model}/infer", own.infer)
     yield Route("POST", "/v2/repository/index", own.index)
     yield Route("POST", "/v2/repository/models/{model}/load", own.load, Right.ADMIN)
@@ -84,32 +94,13 @@ Body = TypeVar("Body", _IndexBody, _LoadBody)
 
 class _Routes:
     def __init__(
-        self,
-        admission: Admission,
-        service: OpenInference,
-        bodies: Bodies,
-        max_body_bytes: int,
+        self, admission: Admission, service: OpenInference, bodies: Bodies, max_body_bytes: int
     ) -> None:
         self._admission = admission
         self._service = service
         self._bodies = bodies
         self._max_body_bytes = max_body_bytes
         self._admin = ThreadPoolExecutor(ADMIN_THREADS, thread_name_prefix="rest-admin")
-
-    async def server_metadata(self, _: web.Request) -> web.Response:
-        return _json(self._service.server_metadata())
-
-    async def model_metadata(self, request: web.Request) -> web.Response:
-        return _json(self._service.model_metadata(*_model(request)))
-
-    async def model_ready(self, request: web.Request) -> web.Response:
-        return yes_or_no(self._service.model_ready(*_model(request)))
-
-    async def model_config(self, request: web.Request) -> web.Response:
-        return _json(self._service.model_config(*_model(request)))
-
-    async def model_statistics(self, request: web.Request) -> web.Response:
-        return _json(self._service.model_statistics(*_model(request)))
 
     async def infer(self, request: web.Request) -> web.Response:
         model, version = _model(request)
