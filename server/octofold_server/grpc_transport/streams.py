@@ -20,7 +20,6 @@ from octofold_proto.errors import InvalidRequest, Unavailable
 
 from octofold_server.admission.admission import AcceptedCall, Admission, code_name
 from octofold_server.admission.byte_budget import ByteBudget
-from octofold_server.grpc_transport.idle_streams import IdleStreams
 from octofold_server.grpc_transport.interface import Rpc
 from octofold_server.grpc_transport.unary import Codec, decoded, fail, request_id_of
 
@@ -30,6 +29,8 @@ reading, so a client that never reads its replies cannot fill the memory."""
 
 MIN_BOARDS = 32
 """A message counts as at least this many boards, because an empty one takes memory, too."""
+
+LOOK_SECONDS = 0.5
 
 CLOSING_SECONDS = 3.0
 """Time limit for a client to read the next reply while the server shuts down."""
@@ -48,23 +49,46 @@ class StreamCodec(Codec[AnyMessage], Protocol[AnyMessage]):
 class StreamCalls(Generic[AnyMessage]):
     """Answers the streams of one method.
 
+    It looks for idle streams several times per time limit, on a thread that runs while any stream is open.
+
     Args:
         admission: admits every message.
         codec: the codec of the method.
-        idle_seconds: time limit for a stream without messages to answer.
+        idle_seconds: time limit for a stream without messages to answer; with infinity it stays open until
+            the server shuts down.
     """
 
     def __init__(self, admission: Admission, codec: StreamCodec[AnyMessage], idle_seconds: float) -> None:
         self._admission = admission
         self._codec = codec
-        self._idle = IdleStreams(idle_seconds)
+        self._idle_seconds = idle_seconds
+        self._streams: set[AnswerStream[AnyMessage]] = set()
+        self._is_looking = False
+        self._lock = threading.Lock()  # guards the two above
 
     def begin(self, rpc: Rpc) -> None:
         """Answer the messages of this call."""
         try:
-            self._idle.watch(AnswerStream(self._admission, self._codec, rpc))
+            stream = AnswerStream(self._admission, self._codec, rpc)
+            with self._lock:
+                self._streams.add(stream)
+                if not self._is_looking:
+                    threading.Thread(target=self._look, name="idle-streams", daemon=True).start()
+                    self._is_looking = True
         except Exception as error:
             fail(rpc, error, self._codec.name)
+
+    def _look(self) -> None:
+        while True:
+            time.sleep(min(LOOK_SECONDS, self._idle_seconds / 8))
+            with self._lock:
+                self._streams = {stream for stream in self._streams if not stream.ended}
+                streams = list(self._streams)
+                if not streams:
+                    self._is_looking = False
+                    return
+            for stream in streams:
+                stream.end_if_idle(self._idle_seconds)
 
 
 class _Open:
