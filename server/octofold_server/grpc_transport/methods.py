@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from functools import partial
 
+from google.rpc.code_pb2 import UNIMPLEMENTED
 from octofold_proto.errors import NotAllowed, Unauthenticated
 
 from octofold_server.admission.access import Access
@@ -17,8 +18,6 @@ from octofold_server.grpc_transport.arrivals import Arrivals, Method, Take
 from octofold_server.grpc_transport.interface import Rpc, nothing
 from octofold_server.grpc_transport.unary import fail
 from octofold_server.grpc_transport.unread import UnreadReplies
-
-UNIMPLEMENTED = 12
 
 SMALL_BYTES = 65_536
 """Methods with messages of at most this size have their own `Arrivals`, so that they and calls with boards do

@@ -10,10 +10,10 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 
+from google.rpc.code_pb2 import UNAVAILABLE
+
 from octofold_server.admission.refusals import Refusals
 from octofold_server.grpc_transport.interface import Rpc
-
-UNAVAILABLE = 14
 
 
 class UnreadReplies:
