@@ -15,7 +15,7 @@ from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
-from octofold_game.contract.model import CARD_FILE, TUNING_FILE
+from octofold_game.contract.model import TUNING_FILE
 from octofold_game.episodes import Episodes
 from octofold_game.rules import legal_moves
 from octofold_game.system.processors import usable_cores
@@ -25,6 +25,7 @@ from octofold_server.backends.backend import Backend, BackendError, BackendFacto
 from octofold_server.backends.onnx_value import network_lanes
 from octofold_server.config.options import Config
 from octofold_server.models.layouts import choose_device, choose_layout
+from octofold_server.models.reasons import why_nothing_is_served
 from octofold_server.models.repository import (
     VersionFolder,
     choose_precision,
@@ -67,11 +68,10 @@ def tune(
     config = replace(config, processes=1)  # several share what is the best for the machine
     newest = {}
     for folder in find_versions(config.models):  # sorted by version
-        only = config.versions.of(folder.name).only
-        if only is None or folder.version in only:
+        if config.versions.of(folder.name).allows(folder.version):
             newest[folder.name] = folder
     if not newest:
-        raise ModelError(f"no models in {config.models.resolve()}: expected NAME/VERSION/{CARD_FILE}")
+        raise ModelError(why_nothing_is_served(config.models, ()))
     for folder in newest.values():
         try:
             _tune(folder, config, device, new_backends, seconds, clock)
@@ -100,15 +100,18 @@ def _tune(
     layouts = list(
         dict.fromkeys(choose_layout(config, device, precision, layout) for layout in candidates(device))
     )
-    lanes = {layout: new_backends(model, layout, tensors) for layout in _largest_batches(layouts)}
+    largest = max(layout.max_batch_size for layout in layouts)
+    # Smaller batches run on the lanes for the largest.
+    runs_on = {layout: replace(layout, max_batch_size=largest) for layout in layouts}
+    lanes = {layout: new_backends(model, layout, tensors) for layout in set(runs_on.values())}
     for backends in lanes.values():
         for backend in backends:
             backend.warm_up()
-    boards = random_boards(max(layout.max_batch_size for layout in layouts))
+    boards = random_boards(largest)
     measured: dict[Layout, list[float]] = {layout: [] for layout in layouts}
     for _ in range(ROUNDS):
         for layout, speeds in measured.items():
-            backends = lanes[_in_largest_batches(layout, lanes)]
+            backends = lanes[runs_on[layout]]
             some = boards[: layout.max_batch_size]
             speeds.append(boards_per_second(backends, some, seconds / ROUNDS / len(layouts), clock))
 
@@ -172,17 +175,6 @@ def random_boards(count: int) -> NDArray[np.uint8]:
         if not len(episodes.running):
             episodes = Episodes(1, range(64))
     return np.concatenate(seen)[:count]
-
-
-def _largest_batches(layouts: Sequence[Layout]) -> set[Layout]:
-    """The layouts that need their own lanes; smaller batches run on the lanes for the largest."""
-    largest = max(layout.max_batch_size for layout in layouts)
-    return {replace(layout, max_batch_size=largest) for layout in layouts}
-
-
-def _in_largest_batches(layout: Layout, lanes: dict[Layout, Sequence[Backend]]) -> Layout:
-    largest = max(layout.max_batch_size for layout in lanes)
-    return replace(layout, max_batch_size=largest)
 
 
 def _described(layout: Layout) -> str:
