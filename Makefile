@@ -163,13 +163,13 @@ $(VENV)/players: $(VENV)/light
 	$(PIP) --editable '.[$(SERVER),players]'
 	@touch $@
 
-# Older releases of pip know no dependency groups.
+# Older releases of pip know no dependency groups. A sixth of the files is ever imported, and is compiled then.
 $(VENV)/dev: $(VENV)/light
 	@test $(SERVER) != server-gpu || \
 		{ echo "SERVER=server-gpu serves and plays only; leave it out here" >&2; exit 1; }
-	$(PIP) torch # PyPI's build for Linux brings gigabytes of CUDA; PIP_EXTRA_INDEX_URL may name an index with the CPU build
+	$(PIP) --no-compile torch # PyPI's build for Linux brings gigabytes of CUDA; PIP_EXTRA_INDEX_URL may name an index with the CPU build
 	$(PIP) 'pip>=25.1'
-	$(PIP) --editable '.[server,plots,gymnasium-window,logs,ray,signing,tracing,training,export]' --group dev
+	$(PIP) --no-compile --editable '.[server,plots,gymnasium-window,logs,ray,signing,tracing,training,export]' --group dev
 	@touch $@
 
 .PHONY: help setup play serve train first export teacher tables bench table cards keys lint test test-long busy format clean proto docker page browser sbom unfit
