@@ -24,7 +24,7 @@ from octofold_export.checks.recording import positions
 from octofold_export.checks.runner import FoldedGraph
 from octofold_export.graph.folding import fold
 from octofold_export.graph.heads import Evaluator, head
-from octofold_export.sources.checkpoint import from_checkpoint
+from octofold_export.sources.octofold_checkpoint import from_checkpoint
 from octofold_game.contract.model import Precision
 from octofold_game.system.processors import cpu_name
 from octofold_server.backends.backend import Backend, Layout

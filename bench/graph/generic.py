@@ -19,8 +19,8 @@ import torch
 from octofold_export.description.hints import hints_from_flags
 from octofold_export.graph.folding import fold
 from octofold_export.graph.heads import Evaluator, head
-from octofold_export.sources.checkpoint import from_checkpoint
 from octofold_export.sources.described import described_source
+from octofold_export.sources.octofold_checkpoint import from_checkpoint
 from octofold_export.sources.source import Source
 from octofold_export.sources.torch_network import TorchNetwork
 from octofold_game.system.processors import cpu_name, usable_cores

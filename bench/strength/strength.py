@@ -30,7 +30,7 @@ from octofold_client.evaluation.sides import Side
 from octofold_export.export import export
 from octofold_export.planning import ExportOptions
 from octofold_export.publishing.strength import record_alternatives, record_strength
-from octofold_export.sources.checkpoint import from_checkpoint
+from octofold_export.sources.octofold_checkpoint import from_checkpoint
 from octofold_game.contract.model import Alternative, Precision, Rule, read_card
 from octofold_training import checkpoints
 

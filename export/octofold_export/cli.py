@@ -181,14 +181,14 @@ def _task(flags: Flags, hints: Hints) -> Callable[[], Path]:
 
 def _source(flags: Flags, hints: Hints) -> Callable[[], Source]:
     """Loads what the flags name. Reads the description at once: a wrong one is found before any work."""
-    from octofold_export.sources import checkpoint, described, ntuple
+    from octofold_export.sources import described, ntuple, octofold_checkpoint
 
     if flags.ntuple is not None and flags.max_megabytes is not None:
         return partial(ntuple.from_ntuple_compactly, flags.ntuple, int(flags.max_megabytes * 1e6))
     if flags.ntuple is not None:
         return partial(ntuple.from_ntuple, flags.ntuple)
     if flags.checkpoint is not None:
-        return partial(checkpoint.from_checkpoint, flags.checkpoint)
+        return partial(octofold_checkpoint.from_checkpoint, flags.checkpoint)
     if flags.module is not None:
         hints = _with_file(flags, hints, flags.weights)
         return partial(described.from_module, flags.module, flags.weights, hints, flags.state, flags.encoder)

@@ -21,7 +21,7 @@ from octofold_export.export import export
 from octofold_export.handmade.layers import float_form
 from octofold_export.handmade.weights import foldable
 from octofold_export.planning import ExportOptions
-from octofold_export.sources.checkpoint import from_checkpoint, one_hot_description
+from octofold_export.sources.octofold_checkpoint import from_checkpoint, one_hot_description
 from octofold_export.sources.source import Source
 from octofold_export.sources.torch_network import TorchNetwork
 from octofold_game.contract.model import Precision

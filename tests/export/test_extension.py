@@ -17,7 +17,7 @@ from octofold_export.errors import ExportError
 from octofold_export.extension import extend
 from octofold_export.planning import ExportOptions
 from octofold_export.publishing.strength import record_alternatives
-from octofold_export.sources.checkpoint import from_checkpoint
+from octofold_export.sources.octofold_checkpoint import from_checkpoint
 from octofold_game.contract.model import Alternative, Precision
 from octofold_training import checkpoints
 from octofold_training.networks.build import build

@@ -16,7 +16,7 @@ from octofold_export.checks.gates import check_equivariance, check_parity
 from octofold_export.checks.reference import plain_head, reference_answers
 from octofold_export.checks.runner import FoldedGraph
 from octofold_export.publishing.readme import describe
-from octofold_export.sources.checkpoint import from_checkpoint
+from octofold_export.sources.octofold_checkpoint import from_checkpoint
 from octofold_game.contract.model import read_card
 from octofold_game.episodes import Episodes
 from octofold_game.rules import legal_moves

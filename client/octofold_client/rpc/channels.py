@@ -1,18 +1,10 @@
-"""The channels of a client: one for each address of its target, and what makes several look like one.
+"""The channels of a client: one for each address of its target.
 
 Each address has a channel of its own, so that names are looked up again and certificates are checked for
-their own host. gRPC spreads the calls of a channel over the servers of a name; `_Several` spreads calls over
-channels. Both use only servers whose health is SERVING, which gRPC watches on every connection.
+their own host.
 """
 
-import asyncio
-import itertools
 import json
-import logging
-import threading
-import time
-from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 import grpc
@@ -21,6 +13,7 @@ from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
 from octofold_proto.inference import grpc_service_pb2_grpc
 from octofold_proto.octofold.v1 import inference_pb2_grpc
 
+from octofold_client.rpc.balancing import AsyncSeveral, BlockingSeveral
 from octofold_client.rpc.credentials import Credentials
 from octofold_client.rpc.targets import addresses_of, is_name
 
@@ -47,15 +40,6 @@ BALANCED_OPTIONS = (
     ("grpc.client_idle_timeout_ms", LONGEST),
 )
 
-_READY = grpc.ChannelConnectivity.READY
-_FAILED = (grpc.ChannelConnectivity.TRANSIENT_FAILURE, grpc.ChannelConnectivity.SHUTDOWN)
-
-_WATCH_ENDS_SECONDS = 0.3
-"""grpcio's threads that watch channels look every 0.2 s whether they may end. If the channel is closed before
-that, they print an exception."""
-
-_log = logging.getLogger(__name__)
-
 
 def blocking_channel(target: str, credentials: Credentials) -> Any:
     """A channel to all servers of a target.
@@ -66,7 +50,7 @@ def blocking_channel(target: str, credentials: Credentials) -> Any:
     addresses, channels = _channels(grpc, target, credentials)
     if len(channels) == 1:
         return channels[0]
-    return _BlockingSeveral(addresses, channels)
+    return BlockingSeveral(addresses, channels)
 
 
 def asyncio_channel(target: str, credentials: Credentials) -> Any:
@@ -74,7 +58,7 @@ def asyncio_channel(target: str, credentials: Credentials) -> Any:
     addresses, channels = _channels(grpc.aio, target, credentials)
     if len(channels) == 1:
         return channels[0]
-    return _AsyncSeveral(addresses, channels)
+    return AsyncSeveral(addresses, channels)
 
 
 def _channels(api: Any, target: str, credentials: Credentials) -> tuple[tuple[str, ...], list[Any]]:
@@ -82,120 +66,6 @@ def _channels(api: Any, target: str, credentials: Credentials) -> tuple[tuple[st
     is_balanced = len(addresses) > 1 or is_name(addresses[0])
     options = BALANCED_OPTIONS if is_balanced else OPTIONS
     return addresses, [credentials.channel(api, address, options) for address in addresses]
-
-
-class Turns:
-    """Chooses one address after the other among those that are ready.
-
-    If none is ready, it chooses among those that may become so; if all have failed, among all.
-
-    Args:
-        addresses: the addresses, for the log.
-    """
-
-    def __init__(self, addresses: Sequence[str]) -> None:
-        self._addresses = addresses
-        self._states = [grpc.ChannelConnectivity.IDLE] * len(addresses)
-        self._failed = [False] * len(addresses)  # since it was last ready
-        self._choices: Sequence[int] = range(len(addresses))
-        self._turn = itertools.count()
-        self._lock = threading.Lock()  # guards the states; the choices are replaced, never changed
-
-    def next(self) -> int:
-        """The number of the address to use next."""
-        choices = self._choices
-        return choices[next(self._turn) % len(choices)]
-
-    def set_state(self, number: int, state: grpc.ChannelConnectivity) -> None:
-        """Take note of the state of an address."""
-        with self._lock:
-            self._states[number] = state
-            states = list(enumerate(self._states))
-            ready = [one for one, state in states if state is _READY]
-            hopeful = [one for one, state in states if state not in _FAILED]
-            self._choices = tuple(ready or hopeful) or range(len(states))
-            was_failed, has_failed = self._failed[number], state in _FAILED
-            self._failed[number] = has_failed or (was_failed and state is not _READY)
-        if has_failed and not was_failed:
-            _log.warning(
-                "%s is not ready or not reachable; calls go to other servers", self._addresses[number]
-            )
-        elif was_failed and state is _READY:
-            _log.warning("%s is ready again", self._addresses[number])
-
-
-class _Method:
-    """One method of several channels; each call takes the next one."""
-
-    def __init__(self, methods: Sequence[Any], turns: Turns) -> None:
-        self._methods = methods
-        self._turns = turns
-
-    def __call__(self, *arguments: Any, **options: Any) -> Any:
-        return self._methods[self._turns.next()](*arguments, **options)
-
-    def future(self, *arguments: Any, **options: Any) -> Any:
-        return self._methods[self._turns.next()].future(*arguments, **options)
-
-
-class _Several:
-    """Several channels that look like one to the stubs."""
-
-    def __init__(self, addresses: Sequence[str], channels: Sequence[Any]) -> None:
-        self.turns = Turns(addresses)
-        self.channels = channels
-
-    def unary_unary(self, *arguments: Any, **options: Any) -> _Method:
-        return _Method([one.unary_unary(*arguments, **options) for one in self.channels], self.turns)
-
-    def stream_stream(self, *arguments: Any, **options: Any) -> _Method:
-        return _Method([one.stream_stream(*arguments, **options) for one in self.channels], self.turns)
-
-
-class _BlockingSeveral(_Several):
-    def __init__(self, addresses: Sequence[str], channels: Sequence[Any]) -> None:
-        super().__init__(addresses, channels)
-        self._watches = [partial(self.turns.set_state, number) for number in range(len(channels))]
-        for channel, watch in zip(channels, self._watches, strict=True):
-            channel.subscribe(watch, try_to_connect=True)
-
-    def close(self) -> None:
-        for channel, watch in zip(self.channels, self._watches, strict=True):
-            channel.unsubscribe(watch)
-        time.sleep(_WATCH_ENDS_SECONDS)
-        for channel in self.channels:
-            channel.close()
-
-
-class _AsyncSeveral(_Several):
-    def __init__(self, addresses: Sequence[str], channels: Sequence[Any]) -> None:
-        super().__init__(addresses, channels)
-        self._watching = [
-            asyncio.create_task(self._watch(number, channel)) for number, channel in enumerate(channels)
-        ]
-
-    async def _watch(self, number: int, channel: Any) -> None:
-        while True:
-            state = channel.get_state(try_to_connect=True)
-            self.turns.set_state(number, state)
-            await channel.wait_for_state_change(state)
-
-    async def channel_ready(self) -> None:
-        """Wait until every channel is ready."""
-        await asyncio.gather(*(channel.channel_ready() for channel in self.channels))
-
-    async def close(self, grace: float | None = None) -> None:
-        for watching in self._watching:
-            watching.cancel()
-        await asyncio.gather(*self._watching, return_exceptions=True)
-        for channel in self.channels:
-            await channel.close(grace)
-
-    async def __aenter__(self) -> "_AsyncSeveral":
-        return self
-
-    async def __aexit__(self, *raised: object) -> None:
-        await self.close()
 
 
 def methods_of(channel: Any) -> dict[str, Any]:

@@ -16,8 +16,8 @@ from torch import Tensor, nn
 
 from octofold_export.errors import ExportError
 from octofold_export.sources.states import take
+from octofold_export.sources.torch_files import is_lazy, read_weights
 from octofold_export.sources.torch_network import Encoder, TorchNetwork, error_line
-from octofold_export.sources.weight_files import is_lazy, read_weights
 
 _BOARDS = 3
 

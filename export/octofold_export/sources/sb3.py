@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from octofold_export.errors import ExportError
-from octofold_export.sources.weight_files import read_weights, sb3_data
+from octofold_export.sources.torch_files import read_weights, sb3_data
 
 _ACTIVATIONS: Mapping[str, type[nn.Module]] = {
     name: getattr(nn, name) for name in ("Tanh", "ReLU", "ELU", "LeakyReLU", "GELU", "SiLU", "Sigmoid")

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from octofold_export.errors import ExportError
-from octofold_export.sources.weight_files import Inert, is_lazy, unpickled_module
+from octofold_export.sources.torch_files import Inert, is_lazy, unpickled_module
 
 _WRAPPERS = ("_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module", "_forward_module", "module")
 """Parts of names that torch.compile, FSDP, activation checkpointing, Lightning and DDP insert."""

@@ -26,7 +26,7 @@ from octofold_export.quiet import quiet
 from octofold_export.sources.body import ODD_BATCH, prepare
 from octofold_export.sources.file_kinds import advice
 from octofold_export.sources.onnx_file import OnnxNetwork
-from octofold_export.sources.weight_files import is_lazy, read_file
+from octofold_export.sources.torch_files import is_lazy, read_file
 
 Encoder = Callable[[Tensor], Tensor]
 """Takes exponents `[N, 16] int64` and returns the network's input."""

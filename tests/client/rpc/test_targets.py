@@ -3,7 +3,7 @@
 import grpc
 import pytest
 from octofold_client import InvalidRequest
-from octofold_client.rpc.channels import Turns
+from octofold_client.rpc.balancing import Turns
 from octofold_client.rpc.targets import addresses_of, host_and_port, servers_of
 
 READY = grpc.ChannelConnectivity.READY

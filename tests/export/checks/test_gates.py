@@ -25,7 +25,7 @@ from octofold_export.graph.folding import fold
 from octofold_export.graph.heads import Evaluator, PolicyHead, head
 from octofold_export.handmade.layers import float_form
 from octofold_export.handmade.weights import FoldableNetwork, foldable
-from octofold_export.sources.checkpoint import one_hot_description
+from octofold_export.sources.octofold_checkpoint import one_hot_description
 from octofold_export.sources.torch_network import TorchNetwork
 from octofold_game.contract.model import Rule
 from octofold_training.networks.build import build

@@ -15,8 +15,8 @@ from octofold_export.errors import ExportError
 from octofold_export.sources.module_file import load_state
 from octofold_export.sources.sb3 import read_sb3
 from octofold_export.sources.states import take
+from octofold_export.sources.torch_files import read_weights
 from octofold_export.sources.torch_network import TorchNetwork
-from octofold_export.sources.weight_files import read_weights
 from safetensors.torch import save, save_file
 from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel

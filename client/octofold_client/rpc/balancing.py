@@ -1,0 +1,146 @@
+"""Balances the calls of a client over its servers: several channels take turns, and look like one.
+
+gRPC spreads the calls of one channel over the servers of a name, and this module spreads calls over channels.
+Both use only servers whose health is SERVING, which gRPC watches on every connection.
+"""
+
+import asyncio
+import itertools
+import logging
+import threading
+import time
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import grpc
+import grpc.aio
+
+_READY = grpc.ChannelConnectivity.READY
+_FAILED = (grpc.ChannelConnectivity.TRANSIENT_FAILURE, grpc.ChannelConnectivity.SHUTDOWN)
+
+_WATCH_ENDS_SECONDS = 0.3
+"""grpcio's threads that watch channels look every 0.2 s whether they may end. If the channel is closed before
+that, they print an exception."""
+
+_log = logging.getLogger(__name__)
+
+
+class Turns:
+    """Chooses one address after the other among those that are ready.
+
+    If none is ready, it chooses among those that may become so; if all have failed, among all.
+
+    Args:
+        addresses: the addresses, for the log.
+    """
+
+    def __init__(self, addresses: Sequence[str]) -> None:
+        self._addresses = addresses
+        self._states = [grpc.ChannelConnectivity.IDLE] * len(addresses)
+        self._failed = [False] * len(addresses)  # since it was last ready
+        self._choices: Sequence[int] = range(len(addresses))
+        self._turn = itertools.count()
+        self._lock = threading.Lock()  # guards the states; the choices are replaced, never changed
+
+    def next(self) -> int:
+        """The number of the address to use next."""
+        choices = self._choices
+        return choices[next(self._turn) % len(choices)]
+
+    def set_state(self, number: int, state: grpc.ChannelConnectivity) -> None:
+        """Take note of the state of an address."""
+        with self._lock:
+            self._states[number] = state
+            states = list(enumerate(self._states))
+            ready = [one for one, state in states if state is _READY]
+            hopeful = [one for one, state in states if state not in _FAILED]
+            self._choices = tuple(ready or hopeful) or range(len(states))
+            was_failed, has_failed = self._failed[number], state in _FAILED
+            self._failed[number] = has_failed or (was_failed and state is not _READY)
+        if has_failed and not was_failed:
+            _log.warning(
+                "%s is not ready or not reachable; calls go to other servers", self._addresses[number]
+            )
+        elif was_failed and state is _READY:
+            _log.warning("%s is ready again", self._addresses[number])
+
+
+class _Method:
+    """One method of several channels; each call takes the next one."""
+
+    def __init__(self, methods: Sequence[Any], turns: Turns) -> None:
+        self._methods = methods
+        self._turns = turns
+
+    def __call__(self, *arguments: Any, **options: Any) -> Any:
+        return self._methods[self._turns.next()](*arguments, **options)
+
+    def future(self, *arguments: Any, **options: Any) -> Any:
+        return self._methods[self._turns.next()].future(*arguments, **options)
+
+
+class _Several:
+    """Several channels that look like one to the stubs."""
+
+    def __init__(self, addresses: Sequence[str], channels: Sequence[Any]) -> None:
+        self.turns = Turns(addresses)
+        self.channels = channels
+
+    def unary_unary(self, *arguments: Any, **options: Any) -> _Method:
+        return _Method([one.unary_unary(*arguments, **options) for one in self.channels], self.turns)
+
+    def stream_stream(self, *arguments: Any, **options: Any) -> _Method:
+        return _Method([one.stream_stream(*arguments, **options) for one in self.channels], self.turns)
+
+
+class BlockingSeveral(_Several):
+    """Several channels of threads that look like one."""
+
+    def __init__(self, addresses: Sequence[str], channels: Sequence[Any]) -> None:
+        super().__init__(addresses, channels)
+        self._watches = [partial(self.turns.set_state, number) for number in range(len(channels))]
+        for channel, watch in zip(channels, self._watches, strict=True):
+            channel.subscribe(watch, try_to_connect=True)
+
+    def close(self) -> None:
+        """Close all channels."""
+        for channel, watch in zip(self.channels, self._watches, strict=True):
+            channel.unsubscribe(watch)
+        time.sleep(_WATCH_ENDS_SECONDS)
+        for channel in self.channels:
+            channel.close()
+
+
+class AsyncSeveral(_Several):
+    """Several channels of asyncio that look like one."""
+
+    def __init__(self, addresses: Sequence[str], channels: Sequence[Any]) -> None:
+        super().__init__(addresses, channels)
+        self._watching = [
+            asyncio.create_task(self._watch(number, channel)) for number, channel in enumerate(channels)
+        ]
+
+    async def _watch(self, number: int, channel: Any) -> None:
+        while True:
+            state = channel.get_state(try_to_connect=True)
+            self.turns.set_state(number, state)
+            await channel.wait_for_state_change(state)
+
+    async def channel_ready(self) -> None:
+        """Wait until every channel is ready."""
+        await asyncio.gather(*(channel.channel_ready() for channel in self.channels))
+
+    async def close(self, grace: float | None = None) -> None:
+        """Close all channels; calls that have begun get `grace` seconds."""
+        for watching in self._watching:
+            watching.cancel()
+        await asyncio.gather(*self._watching, return_exceptions=True)
+        for channel in self.channels:
+            await channel.close(grace)
+
+    async def __aenter__(self) -> "AsyncSeveral":
+        return self
+
+    async def __aexit__(self, *raised: object) -> None:
+        await self.close()
