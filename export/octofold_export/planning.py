@@ -23,7 +23,7 @@ from octofold_export.checks.recording import Report, play_boards, read_boards
 from octofold_export.checks.reference import measured_spread
 from octofold_export.checks.runner import FoldedGraph
 from octofold_export.checks.sense import compare_readings, find_judge, read_judge, summary
-from octofold_export.checks.views_match import Way, choose_way
+from octofold_export.checks.views_choice import Way, choose_way
 from octofold_export.errors import GateError
 from octofold_export.graph.folding import fold
 from octofold_export.graph.heads import Evaluator, Spread, head

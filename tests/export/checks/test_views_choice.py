@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from octofold_export.checks.games import Mover
-from octofold_export.checks.views_match import Way, choose_way
+from octofold_export.checks.views_choice import Way, choose_way
 from octofold_game.contract.model import Alternatives
 from octofold_game.rules import legal_moves
 from octofold_players.expectimax.player import HeuristicExpectimaxPlayer
