@@ -163,7 +163,8 @@ $(VENV)/players: $(VENV)/light
 	$(PIP) --editable '.[$(SERVER),players]'
 	@touch $@
 
-# Older releases of pip know no dependency groups. A sixth of the files is ever imported, and is compiled then.
+# Older releases of pip know no dependency groups. Only a sixth of the files is ever imported,
+# and Python compiles a file when it is first imported.
 $(VENV)/dev: $(VENV)/light
 	@test $(SERVER) != server-gpu || \
 		{ echo "SERVER=server-gpu serves and plays only; leave it out here" >&2; exit 1; }

@@ -93,7 +93,7 @@ class Players:
     """Names and versions, which may be empty."""
     credentials: Credentials = PLAINTEXT
     local: Sequence[LocalPlayer] = ()
-    """Loaded before the signals wait: Ctrl-C should end that at once, which may take seconds."""
+    """Load them before `with`: it may take seconds, and Ctrl-C must end it at once."""
     cluster: "RayCluster | None" = None
     """Plays the games instead of this process."""
     contenders: list[Contender] = field(default_factory=list, init=False)

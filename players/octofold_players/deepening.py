@@ -68,12 +68,12 @@ class DeepeningSearch(ABC):
         """A search that asks endgame tables first.
 
         Args:
-            depth: how deep the options say that it goes; None: `depths` says it of each board.
-            cores: on so many; None: as many as numba uses.
+            depth: search depth; None lets `depths` choose it for each board.
+            cores: number of cores; None for numba's default.
             tables: the tables, in the order in which they are asked.
 
         Raises:
-            OptionError: it cannot go that deep.
+            OptionError: the depth is out of range.
         """
         if depth is not None:
             check_option("depth", depth, 1, self.most_depth)

@@ -266,7 +266,7 @@ class RayCluster:
 
     credentials: CredentialFiles
     targets: Callable[[], Sequence[str]]
-    """As of `Spread`."""
+    """As in `Spread`."""
 
     def play(
         self,

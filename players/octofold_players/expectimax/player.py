@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import ClassVar
@@ -83,6 +83,9 @@ class HeuristicExpectimaxPlayer(DeepeningPlayer):
     @cached_property
     def _search(self) -> ExpectimaxSearch:
         return ExpectimaxSearch(self)
+
+    def _trained(self) -> Iterable[NDArray[np.generic]]:
+        return ()  # a digest must not have to make the search, which has no tables
 
 
 class ExpectimaxSearch(DeepeningSearch):

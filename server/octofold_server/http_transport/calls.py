@@ -15,9 +15,9 @@ from octofold_proto.errors import QueueFull, Unauthenticated
 from octofold_proto.status import grpc_code
 
 from octofold_server.admission.access import Right
-from octofold_server.admission.admission import AcceptedCall
+from octofold_server.admission.admission import AcceptedCall, Admission
 from octofold_server.admission.refusals import failure_status, usable_request_id
-from octofold_server.admission.request import TRACE_HEADERS
+from octofold_server.admission.request import TRACE_HEADERS, Request
 
 REQUEST_ID = "X-Request-Id"
 """The header for the request id: a caller may send one, and a failed call returns it."""
@@ -58,8 +58,22 @@ class Failure(NamedTuple):
     headers: dict[str, str]
 
 
-class Answer(asyncio.Future[AcceptedCall]):
-    """The answer to a call: its result is the call, once it has an answer, or else the error of the call.
+def answered(admission: Admission, http: web.Request, request: Request) -> PendingCall:
+    """Submit a call, and return it as a future to await at once.
+
+    Keep no other reference to it. The error of a call holds the frame that awaits it. If that frame held the
+    future, which holds the error, the boards would stay in memory until the garbage collector runs.
+
+    Raises:
+        OctofoldError: as in `Admission.submit`.
+    """
+    pending = PendingCall(http)
+    pending.call = admission.submit(request, pending.tell, headers=pending.headers)
+    return pending
+
+
+class PendingCall(asyncio.Future[AcceptedCall]):
+    """A call without an answer: its result is the call, once it has one, or else the error of the call.
 
     A client that leaves cancels it, and thereby the call.
 
@@ -68,7 +82,7 @@ class Answer(asyncio.Future[AcceptedCall]):
 
     Attributes:
         headers: those of the request that name the caller's trace.
-        call: the call, set by whoever submits it with `tell` and awaits the answer.
+        call: the call, submitted with `tell`.
     """
 
     call: AcceptedCall

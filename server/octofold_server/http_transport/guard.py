@@ -29,7 +29,7 @@ OWN_PAGES = ("same-origin", "none")
 class Guard:
     """Checks the headers of a request.
 
-    Probes and the files of the page, which need no right, are for the pages of other sites too. Programs do
+    Pages of other sites may ask for probes and for the files of the page, which need no right. Programs do
     not send the headers with which browsers describe where a request comes from, and pages cannot forge them.
 
     Args:
@@ -65,9 +65,9 @@ class Guard:
                 or as in `Access.check`.
             Unauthenticated: as in `Access.check`.
         """
-        right = self._rights.get(request.match_info.handler)
-        if right is None:
-            return
+        if request.match_info.http_exception is not None:
+            return  # no route: 404 or 405
+        right = self._rights[request.match_info.handler]
         headers = request.headers
         try:
             for name in self._single_headers:

@@ -28,7 +28,7 @@ from octofold_server.admission.admission import AcceptedCall, Admission, code_na
 from octofold_server.admission.request import Request, search_seconds
 from octofold_server.backends.backend import MOVE_ALONE
 from octofold_server.config.options import Config
-from octofold_server.http_transport.calls import Answer, Route, failure_of
+from octofold_server.http_transport.calls import Route, answered, failure_of
 from octofold_server.system.quoting import quoted
 from octofold_server.web.about import described
 from octofold_server.web.files import INDEX, SECURITY_HEADERS, PageFiles
@@ -173,9 +173,7 @@ class _Answers:
         except InvalidRequest as error:
             self._admission.refusals.add(code_name(error))
             raise
-        answer = Answer(request)
-        answer.call = self._admission.submit(asked, answer.tell, headers=answer.headers)
-        return await answer
+        return await answered(self._admission, request, asked)
 
     async def _read(self, work: Callable[[], Any]) -> Any:
         return await asyncio.get_running_loop().run_in_executor(self._reading, work)

@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 from octofold_client import EvaluationError, Unavailable, evaluate
 from octofold_client.evaluation.servers import Servers
+from octofold_client.rpc.conversations import Calls
 from octofold_client.rpc.credentials import PLAINTEXT
+from octofold_client.rpc.targets import addresses_of
 from octofold_game.contract.model import CARD_FORMAT, Card, GraphFile, encode_card
 from octofold_game.rules import legal_moves
 from octofold_proto.octofold.v1 import inference_pb2 as pb
@@ -103,7 +105,7 @@ def test_a_source_prepares_its_questions_once(two: list[Served]) -> None:
             sys.setprofile(None)
         assert answer.result().model == "two"
     assert "next_moves" in called
-    assert not {"override", "addresses_of"} & set(called)
+    assert not {Calls.override.__name__, addresses_of.__name__} & set(called)
 
 
 def test_servers_that_answer_with_different_files_are_not_mixed(two: list[Served]) -> None:

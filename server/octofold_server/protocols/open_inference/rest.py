@@ -17,7 +17,7 @@ from octofold_proto.errors import InvalidRequest
 from octofold_server.admission.access import Right
 from octofold_server.admission.admission import Admission, code_name
 from octofold_server.admission.refusals import Refusals, log_change, usable_request_id
-from octofold_server.http_transport.calls import REQUEST_ID, Answer, Route, failure_of
+from octofold_server.http_transport.calls import REQUEST_ID, Route, answered, failure_of
 from octofold_server.http_transport.exchange import Bodies, send
 from octofold_server.http_transport.probes import yes_or_no
 from octofold_server.protocols.open_inference.operations import OpenInference
@@ -112,12 +112,10 @@ class _Routes:
             except InvalidRequest as error:
                 self._admission.refusals.add(code_name(error))
                 raise
-            answer, submit = Answer(request), self._admission.submit
             try:
                 # An unread reply uses memory, so the call is in progress until the client has read it.
                 with self._admission.call_slot:
-                    answer.call = submit(asked.request, answer.tell, headers=answer.headers)
-                    call = await answer
+                    call = await answered(self._admission, request, asked.request)
                     write = partial(write_inference, asked, call)
                     reply = await asyncio.to_thread(write) if is_large else write()
                     if reply.json_length == len(reply.body):

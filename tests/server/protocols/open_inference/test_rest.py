@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 from octofold_proto.status import CODES
+from octofold_server.admission.admission import AcceptedCall
 from octofold_server.http_transport.calls import HTTP_STATUSES
 from support.fakes import FakeBackend, RecordingBackend, fake_moves
 from support.rest_requests import BOARDS, INFER, JSON_LENGTH, binary, described
@@ -224,6 +226,24 @@ def test_a_timeout_is_honoured(ask: Ask, serve_all: ServeAll) -> None:
         reply = ask(served, "POST", INFER, body)
         assert reply.status == 504
         assert "deadline" in reply.json["error"]
+
+
+def test_a_call_that_failed_is_no_longer_in_memory(ask: Ask, serve_all: ServeAll) -> None:
+    def in_memory() -> int:
+        return sum(isinstance(one, AcceptedCall) for one in gc.get_objects())
+
+    backend = RecordingBackend()
+    with serve_all(backend) as served:
+        backend.gate.clear()
+        body = {"inputs": [described(data=BOARDS.tolist())], "parameters": {"timeout": 50_000}}
+        before = in_memory()
+        gc.disable()
+        try:
+            assert ask(served, "POST", INFER, body).status == 504
+            backend.gate.set()
+            wait_for(lambda: in_memory() <= before)
+        finally:
+            gc.enable()
 
 
 def test_too_many_boards_are_refused(ask: Ask, serve_all: ServeAll) -> None:
