@@ -10,7 +10,7 @@ import pytest
 pytestmark = pytest.mark.long
 
 ROOT = Path(__file__).parents[2]
-MOST = {"NextMove": 14, "NextMoves": 14, "ModelInfer": 16, "REST": 22, "evaluate": 16}
+MOST = {"NextMove": 14, "NextMoves": 14, "ModelInfer": 16, "REST": 23, "evaluate": 16}
 """REST also asks whose page a browser shows, and it waits for an answer as the page does. An evaluation makes
 the moves of its games between two answers."""
 SLACK = 2

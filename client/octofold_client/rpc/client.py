@@ -219,7 +219,12 @@ class Client:
     ) -> Callable[[NDArray[np.uint8]], PendingAnswer[NextMoves]]:
         """`begin_next_moves` for many questions to one model version, without probabilities."""
         calls = self._calls.override(model=model, version=version, retry=retry)
-        return lambda boards: self._begin(calls.next_moves(boards, with_probabilities=False))
+
+        def ask(boards: NDArray[np.uint8]) -> PendingAnswer[NextMoves]:
+            conversation = calls.next_moves(boards, with_probabilities=False)
+            return PendingAnswer(self._start, conversation, next(conversation), self._while_waiting)
+
+        return ask
 
     def list_models(
         self, *, timeout_seconds: float | None = None, retry: RetryPolicy | None = None
