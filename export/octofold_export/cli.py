@@ -21,7 +21,7 @@ from octofold_game.commands.options import flag_of, read
 from octofold_export.description.hints import Hints, hints_from_flags, merged, read_hints
 from octofold_export.errors import ExportError, NotShown, WrongUsage
 from octofold_export.flags import AUTO, DESCRIPTION, Flags
-from octofold_export.publishing.contest import Contest
+from octofold_export.publishing.contest import ContestRule
 from octofold_export.publishing.versions import check_name
 
 if TYPE_CHECKING:  # torch and onnx, and an optional extra
@@ -227,7 +227,7 @@ def _options(flags: Flags, key: SigningKey | None) -> ExportOptions:
         boards=flags.boards,
         judge=flags.judge,
         accept=flags.accept,
-        contest=None if flags.no_worse_than is None else Contest(flags.no_worse_than, flags.limit),
+        contest=None if flags.no_worse_than is None else ContestRule(flags.no_worse_than, flags.limit),
         sign=key,
     )
 

@@ -41,7 +41,7 @@ from octofold_export.checks.runner import FoldedGraph
 from octofold_export.checks.stages import stages
 from octofold_export.errors import ExportError
 from octofold_export.graph.heads import Evaluator
-from octofold_export.planning import ExportOptions, Plan, plan_of
+from octofold_export.planning import ExportOptions, ExportPlan, plan_of
 from octofold_export.publishing.contest import play_contest
 from octofold_export.publishing.files import Agreement, config, version_files, with_contest
 from octofold_export.publishing.versions import (
@@ -118,7 +118,7 @@ def export(load: Callable[[], Source], options: ExportOptions, report: Report) -
     return _publish(plan, card, made, report)
 
 
-def _publish(plan: Plan, card: Card, made: Made, report: Report) -> Path:
+def _publish(plan: ExportPlan, card: Card, made: Made, report: Report) -> Path:
     """Publish the graphs; if another export has taken the next version meanwhile, take the one after it."""
     source, options = plan.source, plan.options
     contest, shown = options.contest, None
@@ -141,7 +141,7 @@ def _publish(plan: Plan, card: Card, made: Made, report: Report) -> Path:
             card = replace(card, version=next_version(options.models, options.name))
 
 
-def _card(plan: Plan) -> Card:
+def _card(plan: ExportPlan) -> Card:
     """Make the card of a version before its graphs are checked."""
     source, options, spread = plan.source, plan.options, plan.spread
     answers = source.description.answers
@@ -209,7 +209,7 @@ def not_by_default(source: Source, options: ExportOptions) -> dict[Precision, st
     return {"int8": takes}
 
 
-def boards_for(plan: Plan, player: FoldedGraph, report: Report) -> Boards:
+def boards_for(plan: ExportPlan, player: FoldedGraph, report: Report) -> Boards:
     """Read the recorded boards of the options, or play games with `player`."""
     largest = plan.source.description.largest_exponent
     if plan.options.boards is not None:
@@ -222,7 +222,9 @@ def boards_for(plan: Plan, player: FoldedGraph, report: Report) -> Boards:
     return Boards(*np.split(boards, [min(_CALIBRATION_BOARDS, len(boards) // 3)]))
 
 
-def check_exact(plan: Plan, player: FoldedGraph, boards: Boards, report: Report) -> tuple[Reference, float]:
+def check_exact(
+    plan: ExportPlan, player: FoldedGraph, boards: Boards, report: Report
+) -> tuple[Reference, float]:
     """Check the float32 graph on some boards.
 
     Returns the network's answers on them, and the share of equal moves.
@@ -245,7 +247,7 @@ def check_exact(plan: Plan, player: FoldedGraph, boards: Boards, report: Report)
 
 
 def reduce(
-    plan: Plan,
+    plan: ExportPlan,
     precision: Precision,
     player: FoldedGraph,
     boards: Boards,
@@ -269,7 +271,7 @@ def reduce(
 
 
 def agreement_with(
-    player: FoldedGraph, precision: Precision, reduced: FoldedGraph, plan: Plan, boards: Boards
+    player: FoldedGraph, precision: Precision, reduced: FoldedGraph, plan: ExportPlan, boards: Boards
 ) -> Agreement:
     """Measure how often a reduced precision plays the same move as float32.
 
@@ -281,7 +283,9 @@ def agreement_with(
     return Agreement(share, agreement_by_stage(reduced, player, kinds))
 
 
-def _reduced(plan: Plan, precision: Precision, player: FoldedGraph, boards: NDArray[np.uint8]) -> Evaluator:
+def _reduced(
+    plan: ExportPlan, precision: Precision, player: FoldedGraph, boards: NDArray[np.uint8]
+) -> Evaluator:
     """Make the network in another precision.
 
     Of several 8-bit forms, this is the one whose probabilities are closest to float32 on the calibration

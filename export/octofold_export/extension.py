@@ -27,7 +27,7 @@ from octofold_export.export import (
     with_checks,
 )
 from octofold_export.graph.heads import Spread
-from octofold_export.planning import ExportOptions, Plan
+from octofold_export.planning import ExportOptions, ExportPlan
 from octofold_export.publishing.card_files import change_card, read_published
 from octofold_export.publishing.files import graph_file, with_agreement, write_metadata
 from octofold_export.publishing.signing import check_file, check_signable
@@ -57,7 +57,7 @@ def extend(load: Callable[[], Source], options: ExportOptions, report: Report) -
     rule = card.decision_rule or source.rule
     player = _published(folder, card, "fp32", source)
     options = dataclasses.replace(options, with_views=player.with_views)
-    plan = Plan(source, options, rule, card.symmetries, _spread(card))
+    plan = ExportPlan(source, options, rule, card.symmetries, _spread(card))
     boards = boards_for(plan, player, report)
     reference, equal = check_exact(plan, player, boards, report)
 

@@ -27,7 +27,7 @@ from octofold_export.checks.views_choice import Way, choose_way
 from octofold_export.errors import GateError
 from octofold_export.graph.folding import fold
 from octofold_export.graph.heads import Evaluator, Spread, head
-from octofold_export.publishing.contest import Contest
+from octofold_export.publishing.contest import ContestRule
 from octofold_export.sources.source import Source
 
 if TYPE_CHECKING:  # an optional extra
@@ -62,14 +62,14 @@ class ExportOptions:
     "published version that the description is held against; None: the strongest at hand"
     accept: bool = False
     "publish a network even if its description makes no sense"
-    contest: Contest | None = None
+    contest: ContestRule | None = None
     "what the new version must show against the published one; None: nothing"
     sign: SigningKey | None = None
     "signs the version; None: no signature"
 
 
 @dataclass(frozen=True)
-class Plan:
+class ExportPlan:
     """A source, with the views and the decision rule of its graph."""
 
     source: Source
@@ -93,7 +93,7 @@ class Plan:
         )
 
 
-def plan_of(source: Source, options: ExportOptions, report: Report) -> tuple[Plan, Evidence | None]:
+def plan_of(source: Source, options: ExportOptions, report: Report) -> tuple[ExportPlan, Evidence | None]:
     """The plan of an export, and what speaks for the description if its user gave it.
 
     Raises:
@@ -102,20 +102,22 @@ def plan_of(source: Source, options: ExportOptions, report: Report) -> tuple[Pla
     if source.described_by_user:
         return _strangers_plan(source, options, report)
     views = options.symmetries or _OUR_SYMMETRIES
-    return Plan(source, options, options.rule or source.rule, views, _our_spread(source, options)), None
+    return ExportPlan(source, options, options.rule or source.rule, views, _our_spread(source, options)), None
 
 
-def _strangers_plan(source: Source, options: ExportOptions, report: Report) -> tuple[Plan, Evidence]:
+def _strangers_plan(source: Source, options: ExportOptions, report: Report) -> tuple[ExportPlan, Evidence]:
     """Measure the spread of a network, check its description, and choose its views.
 
     Raises:
         GateError: the description makes no sense, and the user has not accepted it.
     """
-    Plan(source, options, "vote", 1).graph(source.fp32)  # what cannot be folded is refused before any game
+    ExportPlan(source, options, "vote", 1).graph(
+        source.fp32
+    )  # what cannot be folded is refused before any game
     description, boards = source.description, _judged_boards(source, options)
     spread = measured_spread(description, source.evaluate, boards)
     evidence = _check_description(source, options, boards, report)
-    plan = Plan(source, options, options.rule or source.rule, options.symmetries or 1, spread)
+    plan = ExportPlan(source, options, options.rule or source.rule, options.symmetries or 1, spread)
     if options.symmetries is not None:
         return plan, evidence
     rules: tuple[Rule, ...] = ("vote", "mean") if options.rule is None else (options.rule,)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from octofold_server.backends.backend import EVERYTHING, Asked, Layout, Moves
-from octofold_server.models.loading import ServedModel
+from octofold_server.models.loading import ServedVersion
 from octofold_server.models.registry import Models
 
 from support.batches import Awaited
@@ -43,7 +43,7 @@ class Another(FakeBackend):
         return super().run(boards, asked)
 
 
-def submit(served: ServedModel) -> Awaited:
+def submit(served: ServedVersion) -> Awaited:
     call = Awaited(BOARD)
     served.batcher.submit(call)
     return call

@@ -43,7 +43,7 @@ _RUN_UNTIL_INPUT_ENDS = (
 
 
 @dataclass(frozen=True)
-class Contest:
+class ContestRule:
     """What the new version must show."""
 
     margin: Fraction
@@ -60,7 +60,7 @@ def newest_published(models: Path, name: str) -> int | None:
 
 
 def play_contest(
-    contest: Contest,
+    contest: ContestRule,
     models: Path,
     name: str,
     version: int,
@@ -104,7 +104,7 @@ def _stage(folder: Path, files: Mapping[str, Content]) -> None:
 
 
 def _compare(
-    contest: Contest, models: Path, name: str, published: int, version: int, out: Path
+    contest: ContestRule, models: Path, name: str, published: int, version: int, out: Path
 ) -> tuple[str, NoWorse]:
     """Run `octofold compare` and return its sentence and its figures."""
     program = Path(sys.executable).with_name("octofold")

@@ -48,7 +48,7 @@ _ROWS = 1 << 22
 """Values that are checked at a time: the result takes memory."""
 
 
-class Layout(NamedTuple):
+class TupleLayout(NamedTuple):
     """Where the entries of a board are: all that compiled code has to know beside the values.
 
     Neighboring cells of a tuple are neighboring nibbles, so a run of them moves as one: a tuple's index is
@@ -85,13 +85,13 @@ class NTupleNetwork:
         return len(tuples) << 4 * len(tuples[0])
 
     @cached_property
-    def layout(self) -> Layout:
+    def layout(self) -> TupleLayout:
         """How compiled code reads a board."""
         per_tuple = [_runs(cells) for cells in self.tuples]
         longest = max(map(len, per_tuple))
         padded = np.array([runs + [(0, 0)] * (longest - len(runs)) for runs in per_tuple], np.uint64)
         shifts, masks = (np.ascontiguousarray(padded[:, :, part]) for part in (0, 1))
-        return Layout(shifts, masks, np.array(self.stages, np.uint64))
+        return TupleLayout(shifts, masks, np.array(self.stages, np.uint64))
 
     @cached_property
     def sha256(self) -> str:

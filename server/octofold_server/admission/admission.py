@@ -26,7 +26,7 @@ from octofold_server.admission.byte_budget import ByteBudget
 from octofold_server.admission.refusals import RETRY_SECONDS, Refusals
 from octofold_server.admission.request import TRACE_HEADERS, Headers, Request
 from octofold_server.batching.call import Call
-from octofold_server.models.loading import ServedModel
+from octofold_server.models.loading import ServedVersion
 from octofold_server.models.registry import Models
 from octofold_server.system.quoting import quoted
 
@@ -48,7 +48,7 @@ WhenAnswered = Callable[["AcceptedCall"], None]
 
 
 @dataclass(frozen=True)
-class Limits:
+class AdmissionLimits:
     """Limits for the load at one time."""
 
     boards: int = 65_536  # of one call
@@ -65,7 +65,7 @@ class AcceptedCall(Call):
     admission: Admission
     "what has admitted it"
     request: Request
-    served: ServedModel
+    served: ServedVersion
     "the model version that answers it"
     when_answered: WhenAnswered | None
     "called when the call has ended"
@@ -121,10 +121,12 @@ class Admission:
             it raises what `take_slot` does.
     """
 
-    def __init__(self, models: Models, limits: Limits | None = None, tracing: Tracing | None = None) -> None:
+    def __init__(
+        self, models: Models, limits: AdmissionLimits | None = None, tracing: Tracing | None = None
+    ) -> None:
         self.models = models
         self.tracing = tracing
-        self.limits = limits or Limits()
+        self.limits = limits or AdmissionLimits()
         self.refusals = Refusals()
         self.budget = ByteBudget(self.limits.message_bytes, self.refusals)
         self.keep_boards: Callable[[NDArray[np.uint8]], None] | None = None
@@ -361,7 +363,7 @@ class _CallSlot:
         self._admission.give_slot()
 
 
-def _unknown_output(asked: Iterable[str], served: ServedModel) -> str:
+def _unknown_output(asked: Iterable[str], served: ServedVersion) -> str:
     unknown = next(name for name in asked if name not in served.outputs)
     return f"unknown output {quoted(unknown)}; the model has {', '.join(served.output_names)}"
 

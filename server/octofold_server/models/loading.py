@@ -48,7 +48,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, eq=False)
-class ServedModel:
+class ServedVersion:
     """A model version that answers calls."""
 
     name: str
@@ -115,7 +115,7 @@ class Loader:
 
     def load(
         self, folder: VersionFolder, card: Card, card_text: str, statistics: ModelStatistics
-    ) -> ServedModel:
+    ) -> ServedVersion:
         """Load and warm up a version.
 
         Args:
@@ -142,7 +142,7 @@ class Loader:
 
     def _load_graph(
         self, folder: VersionFolder, card: Card, card_text: str, statistics: ModelStatistics
-    ) -> ServedModel:
+    ) -> ServedVersion:
         precision = choose_precision(card, self._config.precision, device=self._device, avx2=cpu_has_avx2())
         file = card.precisions[precision]
         tuning_digest = None if self._signatures is None else card.tuning_sha256 or ""
@@ -162,13 +162,13 @@ class Loader:
         )
         value = [VALUE] if isinstance(backends[0], ValueBackend) else []
         outputs = tuple(tensor.name for tensor in (*OUTPUTS, *value))
-        return ServedModel(
+        return ServedVersion(
             name, version, card.largest_exponent, card, card_text, precision, batcher, statistics, outputs
         )
 
     def _load_player(
         self, folder: VersionFolder, card: Card, card_text: str, statistics: ModelStatistics
-    ) -> ServedModel:
+    ) -> ServedVersion:
         player = card.player
         assert player is not None
         lanes, cores = choose_search_layout(self._config)
@@ -199,7 +199,7 @@ class Loader:
         )
         tensors = (MOVE, LEGAL, *SEARCH_OUTPUTS) if search.value_unit else (MOVE, LEGAL, DEPTH, POSITIONS)
         outputs = tuple(tensor.name for tensor in tensors)
-        return ServedModel(
+        return ServedVersion(
             name, version, card.largest_exponent, card, card_text, "", batcher, statistics, outputs
         )
 

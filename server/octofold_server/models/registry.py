@@ -22,7 +22,7 @@ from octofold_server.backends.backend import BackendFactory
 from octofold_server.backends.onnx_value import network_lanes
 from octofold_server.batching.statistics import ModelStatistics
 from octofold_server.config.options import Config
-from octofold_server.models.loading import Loader, ServedModel
+from octofold_server.models.loading import Loader, ServedVersion
 from octofold_server.models.on_demand import WHEN_ASKED, OnDemand
 from octofold_server.models.reasons import (
     BY_REQUEST,
@@ -86,7 +86,7 @@ class Models:
         self._loader = Loader(config, new_backends, signatures, digests)
         self._on_demand = OnDemand({config.default_model}, everything=config.players is not None)
         self._on_change = on_change
-        self.ready: Mapping[tuple[str, str], ServedModel] = {}
+        self.ready: Mapping[tuple[str, str], ServedVersion] = {}
         self._index = VersionIndex()
         self._unloaded = unloaded or Unloaded()  # by request, until a request loads them again
         self._changing = threading.Lock()  # held while loading or unloading
@@ -133,7 +133,7 @@ class Models:
         if not self.default:
             self.default = self._obvious_model(names)
 
-    def resolve(self, name: str, version: str, *, loads: bool = False) -> ServedModel:
+    def resolve(self, name: str, version: str, *, loads: bool = False) -> ServedVersion:
         """The model for a call; an empty name means the default, an empty version the newest ready.
 
         With `loads`, a player that waits for the first call is loaded from now on. If an older version is
@@ -177,7 +177,7 @@ class Models:
         """Every known version, sorted by name and version."""
         return self._index.all()
 
-    def served(self) -> list[ServedModel]:
+    def served(self) -> list[ServedVersion]:
         """Every version that answers calls, sorted by name and version."""
         ready = [served for (_, version), served in self.ready.items() if version]
         return sorted(ready, key=lambda served: (served.name, int(served.version)))
@@ -290,7 +290,7 @@ class Models:
         policy = self._config.versions.of(name)
         serving = self._serving(name)
         self._on_change(name, bool(serving))
-        ready: dict[int, ServedModel] = {}
+        ready: dict[int, ServedVersion] = {}
         failed: set[int] = set()
         reasons: dict[int, str] = {}
         allowed = [folder for folder in folders if policy.allows(folder.version)]
@@ -327,7 +327,7 @@ class Models:
             self._index.set(VersionStatus(name, version, State.UNLOADED, reasons[version], card_text=text))
         self._index.forget(name, but=present | ready.keys())
 
-    def _try(self, folder: VersionFolder, current: ServedModel | None) -> tuple[ServedModel | None, str]:
+    def _try(self, folder: VersionFolder, current: ServedVersion | None) -> tuple[ServedVersion | None, str]:
         """The version from the current folder; or `current`, if any, and the error of the folder."""
         name, version = folder.name, folder.version
         self.check_still_loads()
@@ -348,10 +348,10 @@ class Models:
             self.may_do_better |= may_pass
         return current, reason if current is None else f"its newer files cannot be served: {reason}"
 
-    def _serving(self, name: str) -> dict[int, ServedModel]:
+    def _serving(self, name: str) -> dict[int, ServedVersion]:
         return {int(served.version): served for served in self.served() if served.name == name}
 
-    def _swap(self, name: str, ready: Mapping[int, ServedModel], *, newest: bool = True) -> None:
+    def _swap(self, name: str, ready: Mapping[int, ServedVersion], *, newest: bool = True) -> None:
         """Make these the only versions that calls for this model find.
 
         Without `newest`, a newer player waits: `resolve` has to see the calls that name no version.
@@ -382,7 +382,7 @@ class Models:
             if status.state is not State.FAILED:
                 self._index.set(replace(status, state=State.UNLOADED, reason=BY_REQUEST))
 
-    def _retire(self, version: int, served: ServedModel, *, still_serves: bool) -> None:
+    def _retire(self, version: int, served: ServedVersion, *, still_serves: bool) -> None:
         """Drain files that calls no longer find; newer files of the version may serve already."""
         if not still_serves:
             self._index.set(
@@ -392,7 +392,7 @@ class Models:
         _log.info("%s/%d is drained", served.name, version)
 
 
-def _ready(served: ServedModel, reason: str = "") -> VersionStatus:
+def _ready(served: ServedVersion, reason: str = "") -> VersionStatus:
     return VersionStatus(
         served.name, int(served.version), State.READY, reason, served.precision, served.card_text
     )

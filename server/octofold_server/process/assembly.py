@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from octofold_game.commands.extras import install_command
 
 from octofold_server.admission.access import Access
-from octofold_server.admission.admission import Admission, Limits
+from octofold_server.admission.admission import Admission, AdmissionLimits
 from octofold_server.backends.backend import BackendFactory
 from octofold_server.backends.onnx_value import network_lanes
 from octofold_server.config.options import Config
@@ -277,8 +277,8 @@ def _options(config: Config) -> list[tuple[str, int]]:
     return options
 
 
-def _limits(config: Config) -> Limits:
-    return Limits(
+def _limits(config: Config) -> AdmissionLimits:
+    return AdmissionLimits(
         boards=min(config.max_boards, config.queue_capacity),
         calls=config.max_calls,
         streams=config.max_streams,

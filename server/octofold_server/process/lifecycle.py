@@ -19,7 +19,7 @@ from octofold_server.admission.admission import Admission
 from octofold_server.backends.backend import BackendFactory
 from octofold_server.backends.onnx_value import network_lanes
 from octofold_server.config.options import Config
-from octofold_server.models.loading import ServedModel
+from octofold_server.models.loading import ServedVersion
 from octofold_server.models.registry import Models
 from octofold_server.models.reloading import Reloading
 from octofold_server.process.assembly import build
@@ -225,7 +225,7 @@ def warn_of_strangers(config: Config, port: int) -> None:
     )
 
 
-def _described(served: ServedModel, is_default: bool) -> str:
+def _described(served: ServedVersion, is_default: bool) -> str:
     what = served.precision or f"player {served.card.player and served.card.player.kind}"
     return f"{served.name} version {served.version} ({what}{', default' if is_default else ''})"
 

@@ -17,7 +17,7 @@ from octofold_proto.errors import ModelError
 
 from octofold_server.backends.backend import BackendError, Layout
 from octofold_server.backends.onnx_views import NoViews, ViewsSession
-from octofold_server.models.loading import ServedModel
+from octofold_server.models.loading import ServedVersion
 from octofold_server.models.repository import read_model, read_tensors
 
 MAX_SESSIONS = 3
@@ -38,7 +38,7 @@ class Views:
         self._repository = repository
         self._sessions: OrderedDict[str, ViewsSession | None] = OrderedDict()  # by digest of the graph
 
-    def of(self, served: ServedModel, boards: NDArray[np.uint8]) -> NDArray[np.float32] | None:
+    def of(self, served: ServedVersion, boards: NDArray[np.uint8]) -> NDArray[np.float32] | None:
         """The probabilities [N, V, 4] of boards [N, 16]; None if there are none, for the reason of `why_not`.
 
         Raises:
@@ -60,15 +60,15 @@ class Views:
         except BackendError as error:
             raise ModelError(f"{served.name} version {served.version}: {error}") from error
 
-    def may_have_session(self, served: ServedModel) -> bool:
+    def may_have_session(self, served: ServedVersion) -> bool:
         """Whether the model may have a second session: looking must not use up the server's memory."""
         return self._objection(served) is None
 
-    def why_not(self, served: ServedModel) -> str:
+    def why_not(self, served: ServedVersion) -> str:
         """Why there are no views of the model, as a clause after its name."""
         return self._objection(served) or "its graph keeps no answers of single views"
 
-    def _objection(self, served: ServedModel) -> str | None:
+    def _objection(self, served: ServedVersion) -> str | None:
         graph = served.graph
         if graph is None:
             return "a player has none"
@@ -79,7 +79,7 @@ class Views:
             return "its files cannot be read any more"
         return f"its files have more than {MAX_MEGABYTES} MB" if size > MAX_MEGABYTES << 20 else None
 
-    def _new_session(self, served: ServedModel, file: GraphFile) -> ViewsSession | None:
+    def _new_session(self, served: ServedVersion, file: GraphFile) -> ViewsSession | None:
         folder = self._repository / served.name / served.version
         layout = Layout("cpu", max_batch_size=1, lanes=1, half=served.precision == "fp16")
         model, tensors = read_model(folder, file), read_tensors(folder, file)

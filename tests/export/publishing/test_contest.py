@@ -95,11 +95,11 @@ def test_games_against_the_published_version_decide_whether_a_version_is_publish
 CONTEST = """
 from fractions import Fraction
 from pathlib import Path
-from octofold_export.publishing.contest import Contest, play_contest
+from octofold_export.publishing.contest import ContestRule, play_contest
 
 files = {file.name: file.read_bytes() for file in Path("models/small/1").iterdir()}
 files["card.json"] = files["card.json"].replace(b'"version": 1', b'"version": 2')
-play_contest(Contest(Fraction(1, 10_000), 9_999_999), Path("models"), "small", 2, files, print)
+play_contest(ContestRule(Fraction(1, 10_000), 9_999_999), Path("models"), "small", 2, files, print)
 """
 
 

@@ -24,7 +24,7 @@ from octofold_proto.errors import (
     Unavailable,
     UnknownModel,
 )
-from octofold_server.admission.admission import Admission, Limits, code_name
+from octofold_server.admission.admission import Admission, AdmissionLimits, code_name
 from octofold_server.admission.request import Request
 from octofold_server.batching.call import Answer
 from octofold_server.config.options import Config
@@ -54,7 +54,7 @@ def models(write_version: WriteVersion, tmp_path: Path, backend: RecordingBacken
 
 @pytest.fixture
 def admission(models: Models) -> Admission:
-    admission = Admission(models, Limits(boards=50, calls=2, streams=3, streams_per_connection=2))
+    admission = Admission(models, AdmissionLimits(boards=50, calls=2, streams=3, streams_per_connection=2))
     admission.open()
     return admission
 

@@ -18,8 +18,8 @@ from octofold_server.admission.admission import AcceptedCall, Admission
 from octofold_server.batching.batcher import Batcher
 from octofold_server.grpc_transport.interface import Metadata
 from octofold_server.grpc_transport.streams import MAX_OPEN_BOARDS, MIN_BOARDS, AnswerStream, StreamCalls
-from octofold_server.models.loading import ServedModel
-from octofold_server.protocols.octofold_v1.codecs import StreamNextMoves
+from octofold_server.models.loading import ServedVersion
+from octofold_server.protocols.octofold_v1.codecs import StreamNextMovesCodec
 from support.batches import Awaited
 from support.fakes import RecordingBackend
 from support.servers import ServeAll
@@ -34,10 +34,10 @@ class OneModel:
 
     def __init__(self, batcher: Batcher) -> None:
         card = Card(format=CARD_FORMAT, name="fake", version=1, largest_exponent=17, precisions={})
-        served = ServedModel("fake", "1", 17, card, "", "fp32", batcher, batcher.statistics)
+        served = ServedVersion("fake", "1", 17, card, "", "fp32", batcher, batcher.statistics)
         self.ready = {("fake", ""): served}
 
-    def resolve(self, name: str, *_: str, **_loads: bool) -> ServedModel:
+    def resolve(self, name: str, *_: str, **_loads: bool) -> ServedVersion:
         raise UnknownModel(f"there is no {name}")
 
 
@@ -124,7 +124,7 @@ def admission(batcher: Batcher) -> Admission:
 
 
 def open_stream(admission: Admission, wire: Wire) -> AnswerStream[pb.StreamNextMovesRequest]:
-    return AnswerStream(admission, StreamNextMoves(), wire)
+    return AnswerStream(admission, StreamNextMovesCodec(), wire)
 
 
 def ask(batcher: Batcher) -> Awaited:
@@ -242,7 +242,7 @@ def test_bytes_that_are_no_message_end_the_stream_once_those_before_are_answered
 ) -> None:
     with serve_all(RecordingBackend()) as served:
         wire = Wire()
-        StreamCalls(served.admission, StreamNextMoves(), math.inf).begin(wire)
+        StreamCalls(served.admission, StreamNextMovesCodec(), math.inf).begin(wire)
         wire.give(message(1, 1))
         wire.give(b"\xff")
         assert wire.let_go() == [1]
@@ -253,7 +253,7 @@ def test_whatever_fills_a_message_counts(serve_all: ServeAll) -> None:
     long = pb.StreamNextMovesRequest(request=pb.NextMovesRequest(model="m" * 60_000)).SerializeToString()
     with serve_all(RecordingBackend()) as served:
         wire = Wire()
-        StreamCalls(served.admission, StreamNextMoves(), math.inf).begin(wire)
+        StreamCalls(served.admission, StreamNextMovesCodec(), math.inf).begin(wire)
         for _ in range(18):  # 65,536 boards of 16 bytes are 1,048,576
             wire.give(long)
         assert not wire.reads
@@ -274,7 +274,7 @@ def test_a_client_that_reads_no_replies_is_read_no_further_even_if_its_messages_
     assert given == MAX_OPEN_BOARDS // MIN_BOARDS
 
 
-class Watching(StreamNextMoves):
+class Watching(StreamNextMovesCodec):
     """Remembers the calls that it made replies for, without keeping them."""
 
     def __init__(self) -> None:

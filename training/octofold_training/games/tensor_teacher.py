@@ -46,7 +46,7 @@ class _Tables(NamedTuple):
     values: Any
     "[S * T * 16**L] float32: see `NTupleNetwork`"
     shifts: Any
-    "[T, R] int64: see `octofold_players.ntuple.network.Layout`"
+    "[T, R] int64: see `octofold_players.ntuple.network.TupleLayout`"
     masks: Any
     "[T, R] int64"
     stages: Any

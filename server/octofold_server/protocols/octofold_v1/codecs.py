@@ -39,7 +39,7 @@ class _Codec:
         return ""
 
 
-class NextMove(_Codec):
+class NextMoveCodec(_Codec):
     """Codec of NextMove: one board, as a list of cells."""
 
     name = "NextMove"
@@ -71,7 +71,7 @@ class NextMove(_Codec):
         ).SerializeToString()
 
 
-class NextMoves(_Codec):
+class NextMovesCodec(_Codec):
     """Codec of NextMoves: any number of packed boards."""
 
     name = "NextMoves"
@@ -86,7 +86,7 @@ class NextMoves(_Codec):
         return _response(message, call).SerializeToString()
 
 
-class StreamNextMoves(_Codec):
+class StreamNextMovesCodec(_Codec):
     """Codec of StreamNextMoves: messages of NextMoves with an id each."""
 
     name = "StreamNextMoves"

@@ -11,7 +11,7 @@ from octofold_server.grpc_transport.aside import Aside, answering
 from octofold_server.grpc_transport.methods import SMALL_BYTES, Methods
 from octofold_server.grpc_transport.streams import StreamCalls
 from octofold_server.grpc_transport.unary import UnaryCalls
-from octofold_server.protocols.octofold_v1.codecs import NextMove, NextMoves, StreamNextMoves
+from octofold_server.protocols.octofold_v1.codecs import NextMoveCodec, NextMovesCodec, StreamNextMovesCodec
 
 SERVICE = pb.DESCRIPTOR.services_by_name["OctofoldService"].full_name
 
@@ -44,9 +44,9 @@ def add_octofold(
             )
         return response
 
-    methods.add_unary(f"{SERVICE}/NextMove", UnaryCalls(admission, NextMove()).take)
-    methods.add_unary(f"{SERVICE}/NextMoves", UnaryCalls(admission, NextMoves()).take)
-    streams = StreamCalls(admission, StreamNextMoves(), idle_seconds)
+    methods.add_unary(f"{SERVICE}/NextMove", UnaryCalls(admission, NextMoveCodec()).take)
+    methods.add_unary(f"{SERVICE}/NextMoves", UnaryCalls(admission, NextMovesCodec()).take)
+    streams = StreamCalls(admission, StreamNextMovesCodec(), idle_seconds)
     methods.add_stream(f"{SERVICE}/StreamNextMoves", streams.begin)
     name = f"{SERVICE}/ListModels"
     answer = answering(admission, name, pb.ListModelsRequest, list_models)

@@ -10,7 +10,7 @@ from importlib.metadata import version as installed_version
 from typing import Any
 
 from octofold_server.batching.statistics import ModelStatistics, Snapshot, Total
-from octofold_server.models.loading import ServedModel
+from octofold_server.models.loading import ServedVersion
 from octofold_server.models.version_index import State, VersionStatus
 from octofold_server.protocols.open_inference.tensors import BOARDS, OUTPUTS, TensorSpec
 
@@ -35,7 +35,7 @@ def server_metadata() -> Description:
     return {"name": "octofold", "version": installed_version("octofold"), "extensions": list(EXTENSIONS)}
 
 
-def model_metadata(served: ServedModel, versions: Iterable[str]) -> Description:
+def model_metadata(served: ServedVersion, versions: Iterable[str]) -> Description:
     """The tensors of a model.
 
     Args:
@@ -51,7 +51,7 @@ def model_metadata(served: ServedModel, versions: Iterable[str]) -> Description:
     }
 
 
-def model_config(served: ServedModel, max_boards: int) -> Description:
+def model_config(served: ServedVersion, max_boards: int) -> Description:
     """The configuration of a model.
 
     Args:
@@ -110,7 +110,7 @@ def index(versions: Iterable[VersionStatus], *, only_ready: bool) -> list[Descri
     ]
 
 
-def _platform(served: ServedModel) -> str:
+def _platform(served: ServedVersion) -> str:
     return PLATFORM if served.card.player is None else PLAYER_PLATFORM
 
 

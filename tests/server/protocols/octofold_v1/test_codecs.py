@@ -13,15 +13,15 @@ from numpy.typing import NDArray
 from octofold_game.rules import BoardError, check_boards
 from octofold_proto.messages import BOARDS
 from octofold_proto.octofold.v1 import inference_pb2 as pb
-from octofold_server.protocols.octofold_v1.codecs import NextMove, NextMoves
+from octofold_server.protocols.octofold_v1.codecs import NextMoveCodec, NextMovesCodec
 
 
 def one(exponents: list[int]) -> Any:
-    return NextMove().request(pb.NextMoveRequest(board=exponents)).boards
+    return NextMoveCodec().request(pb.NextMoveRequest(board=exponents)).boards
 
 
 def many(packed: bytes) -> Any:
-    return NextMoves().request(pb.NextMovesRequest(boards=packed)).boards
+    return NextMovesCodec().request(pb.NextMovesRequest(boards=packed)).boards
 
 
 @given(st.integers(1, 50).flatmap(lambda n: arrays.arrays(np.uint8, (n, 16), elements=st.integers(0, 17))))
