@@ -51,7 +51,7 @@ teacher: $(VENV)/dev ## models/teacher: a large n-tuple network, trained in hour
 	$(BIN)/octofold-train teacher training/recipes/teacher.toml
 	$(BIN)/octofold-export --ntuple runs/teacher --name teacher
 
-tables: $(VENV)/players ## models/perimeter: the strongest player, whose endgame tables take minutes and 1.4 GB; goes on where it stopped
+tables: $(VENV)/players ## models/perimeter: the strongest player, whose endgame tables take minutes and 0.5 GB; goes on where it stopped
 	$(BIN)/octofold-train endgame
 	@test -e models/perimeter/1 || $(BIN)/octofold-export --player perimeter:runs/endgame --name perimeter --version 1
 	@! grep --quiet '"strength": null' models/perimeter/1/card.json || \

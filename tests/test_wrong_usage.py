@@ -81,7 +81,7 @@ COMMANDS = {"octofold": octofold_client.cli.main, "octofold-train": octofold_tra
             "octofold-train xyz a.toml",
             "",
             "there is no command 'xyz'; there are teacher, student, value, ppo, imitation, dqn, lazyzero, "
-            "moves, endgame, table",
+            "moves, endgame, trim, table",
         ),
         (
             "octofold-train student a.toml --techer runs/other",

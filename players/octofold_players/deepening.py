@@ -104,7 +104,9 @@ class DeepeningSearch(ABC):
 
     def numbers(self) -> list[NDArray[np.generic]]:
         """The arrays that a search reads from files."""
-        return [array for table in self.tables for array in (table.kept, table.before, table.entries)]
+        return [
+            array for table in self.tables for array in (table.kept, table.before, table.moves, table.listed)
+        ]
 
     def prepare(self) -> None:
         """Compile all code, and touch all pages of the files."""
@@ -149,7 +151,7 @@ class DeepeningSearch(ABC):
 
     def _moves(self, boards: NDArray[np.uint64], rows: Rows, means: Means, deeper: bool) -> NDArray[np.int8]:
         """The moves of the tables, and those of a search where they know none; fills the latter's rows."""
-        moves = endgame_moves(boards, self.tables).moves if self.tables else np.full(len(boards), -1, np.int8)
+        moves = endgame_moves(boards, self.tables) if self.tables else np.full(len(boards), -1, np.int8)
         others = np.flatnonzero(moves < 0)
         if len(others) == len(boards):
             self._deepen(boards, rows, means, deeper)

@@ -190,12 +190,12 @@ def test_an_option_that_is_wrong_is_one_line(
         (lambda files: files.clear(), "no endgame tables: no file is named TABLE.table.json"),
         (lambda files: files.pop("six-64.kept.npy"), "six-64.kept.npy is missing"),
         (
-            lambda files: files.update({"six-64.entries.npy": files["six-64.entries.npy"][:-1]}),
-            "six-64.entries.npy: damaged, or not an array of numbers",
+            lambda files: files.update({"six-64.moves.npy": files["six-64.moves.npy"][:-1]}),
+            "six-64.moves.npy: damaged, or not an array of numbers",
         ),
         (
             lambda files: files.update({"six-64.table.json": np.frombuffer(b'{"format": 2}', np.uint8)}),
-            "six-64.table.json: not an endgame table (format 2, this version reads 3)",
+            "six-64.table.json: not an endgame table (format 2, this version reads 4)",
         ),
     ],
 )

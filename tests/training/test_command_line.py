@@ -14,7 +14,8 @@ from octofold_training import cli
 from octofold_training.errors import EndedElsewhere, TrainingError
 from support.terminals import OCTOFOLD, Screen
 
-COMMANDS = ["teacher", "student", "value", "ppo", "imitation", "dqn", "lazyzero", "moves", "endgame", "table"]
+COMMANDS = ["teacher", "student", "value", "ppo", "imitation", "dqn", "lazyzero"]
+COMMANDS += ["moves", "endgame", "trim", "table"]
 WITHOUT_EXTRAS = """
 import sys
 for name in ("torch", "numba", "matplotlib"):

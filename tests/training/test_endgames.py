@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 from octofold_players.endgame.tables import load_tables
 from octofold_training.cli import main
@@ -15,10 +16,10 @@ def test_endgame_tables_are_made_once(tmp_path: Path, capsys: pytest.CaptureFixt
     out = tmp_path / "tables"
     flags = ["endgame", "--five", "32", "--six", "32", "--out", str(out)]
     assert main(flags) == 0
-    five, six = load_tables(out)
+    five, six = (int(np.bitwise_count(table.kept).sum()) for table in load_tables(out))
     made = (out / "six-32" / "table.json").stat().st_mtime_ns
     assert capsys.readouterr().out == (
-        f"{out}/five-32: {len(five.entries):,} positions\n{out}/six-32: {len(six.entries):,} positions\n"
+        f"{out}/five-32: {five:,} positions\n{out}/six-32: {six:,} positions\n"
     )
     assert main(flags) == 0
     assert capsys.readouterr().out == f"{out}/five-32: exists already\n{out}/six-32: exists already\n"
@@ -62,3 +63,20 @@ def test_tables_that_are_there_need_no_memory(tmp_path: Path, monkeypatch: pytes
         (tmp_path / name).mkdir()
     monkeypatch.setattr("os.sysconf", {"SC_PHYS_PAGES": 1, "SC_PAGE_SIZE": 4096}.__getitem__)
     assert main(["endgame", "--five", "32", "--six", "2048", "--out", str(tmp_path)]) == 0
+
+
+def test_trimmed_tables_are_those_of_the_positions_in_games(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    solved, out = tmp_path / "tables", tmp_path / "small"
+    assert main(["endgame", "--five", "32", "--six", "32", "--out", str(solved)]) == 0
+    capsys.readouterr()
+    trim = ["trim", "--tables", str(solved), "--out", str(out), "--games", "2"]
+    assert main(trim) == 0
+    five, six = (len(table.listed) for table in load_tables(out))
+    assert capsys.readouterr().out == f"{out}/five-32: {five:,} positions\n{out}/six-32: {six:,} positions\n"
+    assert 0 < five + six < 100_000
+    assert main(trim) == 1
+    assert capsys.readouterr().err == f"octofold-train: {out} exists already\n"
+    assert main([*trim[:-4], "--out", str(tmp_path / "other"), "--tables", str(tmp_path / "none")]) == 1
+    assert "no endgame tables; make them with octofold-train endgame" in capsys.readouterr().err

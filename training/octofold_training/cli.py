@@ -23,6 +23,7 @@ from octofold_training.flags import (
     RunFlags,
     StudentFlags,
     TableFlags,
+    TrimFlags,
 )
 
 _TRAINERS = {
@@ -51,9 +52,17 @@ COMMANDS = (
         "tables that know how to play beside large tiles in a corner",
         "Solve the cells that are free beside large tiles in a corner: for every position, the best move and "
         "its chance to make the next large tile. The players `perimeter` and `ntuple` use these tables. The "
-        "default tables take some minutes of a core, 3.2 GB of memory and 1.4 GB on disk. After Ctrl-C, the "
+        "default tables take some minutes of a core, 3.2 GB of memory and 0.5 GB on disk. After Ctrl-C, the "
         "same command starts the unfinished table again.",
         EndgameFlags,
+    ),
+    Command(
+        "trim",
+        "endgame tables of a few megabytes: the positions that come up in games",
+        "Play games with endgame tables, four moves deep, and write tables of the positions that come up "
+        "there, or where the tables lead from there: some megabytes in place of hundreds. On other boards, "
+        "players search. Ctrl-C writes nothing.",
+        TrimFlags,
     ),
     Command(
         "table",
@@ -107,6 +116,10 @@ def run(name: str, flags: Any) -> None:
         from octofold_training.endgames import make_endgame_tables
 
         make_endgame_tables(flags)
+    elif name == "trim":
+        from octofold_training.endgames import trim_endgame_tables
+
+        trim_endgame_tables(flags)
     else:
         from octofold_training.trainers import train
 

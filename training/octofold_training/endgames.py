@@ -1,4 +1,4 @@
-"""`octofold-train endgame`: makes endgame tables, one formation after another."""
+"""`octofold-train endgame` makes endgame tables, one formation after another; `trim` makes them small."""
 
 from __future__ import annotations
 
@@ -8,13 +8,17 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from octofold_game.episodes import Episodes
 from octofold_game.system.files import nearest_existing
+from octofold_players.downgrading import pack_downgraded
 from octofold_players.endgame.formation import FORMATIONS, Formation, shape
 from octofold_players.endgame.solver import BYTES_A_POSITION, solve
-from octofold_players.endgame.tables import DISK_BYTES_A_POSITION, save_table, table_folder
+from octofold_players.endgame.tables import DISK_BYTES_A_POSITION, save_listed, save_table, table_folder
+from octofold_players.endgame.trimming import Visits
+from octofold_players.perimeter.player import PerimeterPlayer
 
 from octofold_training.errors import TrainingError
-from octofold_training.flags import EndgameFlags
+from octofold_training.flags import EndgameFlags, TrimFlags
 from octofold_training.run.progress import Forecast, ProgressLine
 
 _SOLVED = 0.25
@@ -34,7 +38,8 @@ def make_endgame_tables(flags: EndgameFlags) -> None:
     wanted = [(each, getattr(flags, each.name).bit_length() - 1) for each in FORMATIONS]
     missing = [each for each in wanted if not table_folder(flags.state, *each).exists()]
     for formation, largest in missing:
-        _check_memory(formation, largest)
+        needed = _TOUCHED * shape(formation, largest).positions * BYTES_A_POSITION
+        _check_memory(f"--{formation.name} {1 << largest}", needed)
     _check_disk(flags.state, missing)
     flags.state.mkdir(parents=True, exist_ok=True)
     with ProgressLine() as line:
@@ -45,6 +50,30 @@ def make_endgame_tables(flags: EndgameFlags) -> None:
                 print(f"{folder}: {written:,} positions")
             else:
                 print(f"{folder}: exists already")
+
+
+def trim_endgame_tables(flags: TrimFlags) -> None:
+    """Write the tables of a folder once more, with the positions that come up in games alone.
+
+    Raises:
+        OSError: the new folder cannot be written.
+        TableFileError: the folder has no tables, or damaged ones.
+        TrainingError: the new folder exists already, or there is too little memory; nothing was played.
+    """
+    if flags.out.exists():
+        raise TrainingError(f"{flags.out} exists already")
+    player = PerimeterPlayer(flags.tables)
+    tables = player.endgames
+    _check_memory("to note what comes up", sum(table.shape.positions for table in tables))
+    visits, episodes, done = Visits(tables, flags.seed), Episodes(flags.seed, range(flags.games)), 0
+    with ProgressLine() as line:
+        while len(episodes.boards):
+            visits.play_on(pack_downgraded(episodes.boards, ahead=True))
+            done += len(episodes.step(player.next_moves(episodes.boards)))
+            line.show(f"{done} of {flags.games} games played", done / flags.games)
+        line.show("writing")
+        for table, listed in zip(tables, visits.listed(), strict=True):
+            print(f"{save_listed(flags.out, table, listed)}: {len(listed):,} positions")
 
 
 def _make(folder: Path, formation: Formation, largest: int, line: ProgressLine) -> int:
@@ -61,13 +90,11 @@ def _make(folder: Path, formation: Formation, largest: int, line: ProgressLine) 
     return save_table(folder, formation, largest, entries)
 
 
-def _check_memory(formation: Formation, largest: int) -> None:
-    needed = _TOUCHED * shape(formation, largest).positions * BYTES_A_POSITION
+def _check_memory(what: str, needed: float) -> None:
     there = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     if needed > there:
         raise TrainingError(
-            f"--{formation.name} {1 << largest} takes about {needed / 1e9:.1f} GB of memory; "
-            f"this machine has {there / 1e9:.1f}"
+            f"{what} takes about {needed / 1e9:.1f} GB of memory; this machine has {there / 1e9:.1f}"
         )
 
 

@@ -89,6 +89,16 @@ class EndgameFlags:
 
 
 @dataclass
+class TrimFlags:
+    """Of `trim`."""
+
+    tables: Path = option(Path("runs/endgame"), "folder of the tables")
+    out: Folder = option(Path("runs/endgame-small"), "the new folder")
+    games: Count = option(500, "games to play")
+    seed: Seed = option(1, "seed of the games")
+
+
+@dataclass
 class TableFlags:
     """Of `table`."""
 

@@ -1,27 +1,31 @@
 """Endgame tables on disk, and the moves that they know.
 
 A folder holds a table for each formation, such as `five-128` with the next tile that it is made for.
-Positions whose chance is 0, or too small to decide, are left out. The files are read through memory maps, so
-that several processes share them and only what is used takes memory:
+Positions whose chance is 0, or too small to decide, are left out:
 
-    table.json        format, name of the formation, exponent of the next tile, number of entries
-    kept.npy          [W] uint64     bit n of word w: whether the table has an entry for position 64 * w + n
-    before.npy        [W] uint32     how many entries come before each word's
-    entries.npy       [N] uint16     move and chance, see `solver`
+    table.json        format, name of the formation, exponent of the next tile, number of positions
+    kept.npy          [W] uint64     bit n of word w: whether the table has a move for position 64 * w + n
+    moves.npy         [N / 4] uint8  the moves of these positions, four in a byte, the first one lowest
+
+These files are read through memory maps, so that several processes share them and only what is used takes
+memory. A table of the positions that matter in games (see `trimming`) has one file instead of the two:
+
+    listed.npy.xz     [N] uint64     4 * position + move, ascending, each less the one before; compressed
 """
 
 from __future__ import annotations
 
 import json
+import lzma
 import shutil
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.lib.format import dtype_to_descr, write_array_header_1_0
+from numpy.lib.format import dtype_to_descr, write_array, write_array_header_1_0
 from numpy.typing import NDArray
 from octofold_game.bitboards import symmetric_boards
 from octofold_game.compiling import njit
@@ -41,14 +45,24 @@ from octofold_players.endgame.formation import (
 )
 from octofold_players.endgame.solver import entry_chance, entry_move
 
-_FORMAT = 3
+_FORMAT = 4
 _DESCRIPTION = "table.json"
 _LARGEST_DESCRIPTION = 1 << 20
-_ARRAYS = {"kept": np.uint64, "before": np.uint32, "entries": np.uint16}
+_ARRAYS = {"kept": np.uint64, "moves": np.uint8}
+_LISTED = "listed.npy.xz"
+_MOST_LISTED = 1 << 26
+"""Positions of a file that is unpacked: half a gigabyte."""
+_UNPACKING_BYTES = 1 << 27
+"""Memory that unpacking may take beside what it unpacks."""
+_HEADER_BYTES = 128
+"""Those of the `.npy` files here."""
 _AT_ONCE = 1 << 24
 """Positions that are looked at together when a table is written: a multiple of 64."""
-DISK_BYTES_A_POSITION = 0.75
-"""With some to spare: the largest tables have an entry for one position in seven, and take 0.5."""
+_SHIFTS = np.array([0, 2, 4, 6], np.uint8)
+_BLOCK = 8
+"""Words of `kept` whose positions are counted together."""
+DISK_BYTES_A_POSITION = 0.25
+"""With some to spare: of the largest tables, one position in seven has a move, and they take 0.16."""
 _U = np.uint64
 _SYMMETRIES = [0, 4, 5, 1, 3, 7, 6, 2]
 """Those that `symmetric_boards` gives, in its order, by their numbers in `octofold_game.symmetries`."""
@@ -62,20 +76,14 @@ class EndgameTable(NamedTuple):
     shape: Shape
     kept: NDArray[np.uint64]
     before: NDArray[np.uint32]
-    entries: NDArray[np.uint16]
+    "for each block of words of `kept`, how many positions come before it"
+    moves: NDArray[np.uint8]
+    listed: NDArray[np.uint64]
+    "instead of the others, if there are any: 4 * position + move, ascending"
 
     def numbers(self) -> Iterator[NDArray[np.generic]]:
         """The arrays on which its moves depend."""
-        yield from (np.array([self.shape.kept, self.shape.largest], _U), self.kept, self.entries)
-
-
-class EndgameMoves(NamedTuple):
-    """What tables say about boards."""
-
-    moves: NDArray[np.int8]
-    "[N]: the move with the best chance; -1 where no table decides"
-    chances: NDArray[np.float64]
-    "[N]: that chance, 0 where no table decides"
+        yield from (np.array([self.shape.kept, self.shape.largest], _U), self.kept, self.moves, self.listed)
 
 
 def save_table(folder: Path, formation: Formation, largest: int, solved: NDArray[np.uint16]) -> int:
@@ -90,21 +98,53 @@ def save_table(folder: Path, formation: Formation, largest: int, solved: NDArray
         solved: `[positions of the shape]`, what `solver.solve` returns.
 
     Returns:
-        the number of entries written
+        the number of positions written
     """
+    with _new_folder(folder, formation, largest) as partial:
+        count = _write(partial, formation, solved)
+        _write_description(partial, _Described(formation, largest, count))
+    return count
+
+
+def save_listed(folder: Path, table: EndgameTable, listed: NDArray[np.uint64]) -> Path:
+    """Write some positions of a table as a table of their own, as `save_table` does.
+
+    Args:
+        folder: the folder of all tables.
+        table: where they are from.
+        listed: `[N]`, ascending: 4 * position + move.
+
+    Returns:
+        the folder of the new table
+    """
+    formation = next(each for each in FORMATIONS if shape(each, LEAST_NEXT).kept == table.shape.kept)
+    largest = int(table.shape.largest)
+    with _new_folder(folder, formation, largest) as partial:
+        with lzma.open(partial / _LISTED, "wb") as file:
+            write_array(file, np.diff(listed, prepend=_U(0)), version=(1, 0))
+        _write_description(partial, _Described(formation, largest, len(listed)))
+    return table_folder(folder, formation, largest)
+
+
+@contextmanager
+def _new_folder(folder: Path, formation: Formation, largest: int) -> Iterator[Path]:
+    """An empty folder that becomes that of a table, unless the block raises."""
     final = table_folder(folder, formation, largest)
     partial = final.with_suffix(".partial")
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
     try:
-        count = _write(partial, formation, solved)
-        description = {"format": _FORMAT, "formation": formation.name, "largest": largest, "entries": count}
-        write_text(partial / _DESCRIPTION, json.dumps(description) + "\n")
+        yield partial
         shutil.rmtree(final, ignore_errors=True)
         partial.rename(final)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
-    return count
+
+
+def _write_description(folder: Path, described: _Described) -> None:
+    formation, largest, moves = described
+    description = {"format": _FORMAT, "formation": formation.name, "largest": largest, "moves": moves}
+    write_text(folder / _DESCRIPTION, json.dumps(description) + "\n")
 
 
 def table_folder(folder: Path, formation: Formation, largest: int) -> Path:
@@ -114,34 +154,35 @@ def table_folder(folder: Path, formation: Formation, largest: int) -> Path:
 
 def _write(folder: Path, formation: Formation, solved: NDArray[np.uint16]) -> int:
     """Write the arrays piece by piece: beside `solved`, there may be no memory for them."""
-    words = -(-len(solved) // 64)
-    count = int(sum(np.count_nonzero(decides) for _, decides in _pieces(solved, formation.sure)))
-    lengths = {"kept": words, "before": words, "entries": count}
+    count = sum(len(moves) for _, moves in _pieces(solved, formation.sure))
+    lengths = {"kept": -(-len(solved) // 64), "moves": -(-count // 4)}
     with ExitStack() as opened:
         files = {name: opened.enter_context((folder / f"{name}.npy").open("wb")) for name in _ARRAYS}
         for name, kind in _ARRAYS.items():
             header = {"descr": dtype_to_descr(np.dtype(kind)), "fortran_order": False}
             write_array_header_1_0(files[name], {**header, "shape": (lengths[name],)})
-        before = 0
-        for some, decides in _pieces(solved, formation.sure):
+        left = np.zeros(0, np.uint8)
+        for decides, moves in _pieces(solved, formation.sure):
             bits = np.packbits(decides, bitorder="little")
-            kept = np.pad(bits, (0, -len(bits) % 8)).view(np.uint64)
-            counts = np.bitwise_count(kept)
-            up_to = before + np.cumsum(counts, dtype=np.uint32)
-            files["kept"].write(kept.data)
-            files["before"].write((up_to - counts).data)
-            files["entries"].write(some[decides].data)
-            before = up_to[-1]
+            files["kept"].write(np.pad(bits, (0, -len(bits) % 8)).data)
+            all_moves = np.append(left, moves)
+            whole = len(all_moves) // 4 * 4
+            files["moves"].write(_in_bytes(all_moves[:whole]).data)
+            left = all_moves[whole:]
+        files["moves"].write(_in_bytes(np.pad(left, (0, -len(left) % 4))).data)
     return count
 
 
-def _pieces(
-    solved: NDArray[np.uint16], sure: float
-) -> Iterator[tuple[NDArray[np.uint16], NDArray[np.bool_]]]:
-    """Some entries at a time, and which of them decide."""
+def _in_bytes(moves: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Moves `[4 N]`, four in a byte: `[N]`."""
+    packed: NDArray[np.uint8] = np.bitwise_or.reduce(moves.reshape(-1, 4) << _SHIFTS, axis=1)
+    return packed
+
+
+def _pieces(solved: NDArray[np.uint16], sure: float) -> Iterator[tuple[NDArray[np.bool_], NDArray[np.uint8]]]:
+    """Of some positions at a time, which are decided, and the moves of those."""
     for start in range(0, len(solved), _AT_ONCE):
-        some = solved[start : start + _AT_ONCE]
-        yield some, _deciding(some, sure)
+        yield _decided(solved[start : start + _AT_ONCE], sure)
 
 
 def load_tables(folder: Path) -> tuple[EndgameTable, ...]:
@@ -164,25 +205,29 @@ def table_files(folder: Path) -> dict[str, Path]:
     Raises:
         TableFileError: there are none, or a table is not described as one.
     """
-    found: dict[str, tuple[int, str]] = {}
-    for file in sorted([*folder.glob(f"*/{_DESCRIPTION}"), *folder.glob(f"*.{_DESCRIPTION}")]):
-        described, start = _described(mapped(file), file), str(file).removesuffix(_DESCRIPTION)
-        found[described.formation.name] = max(
-            (described.largest, start), found.get(described.formation.name, (0, start))
-        )
+    descriptions = [*folder.glob(f"*/{_DESCRIPTION}"), *folder.glob(f"*.{_DESCRIPTION}")]
+    found = {file: _described(mapped(file), file) for file in descriptions}
     if not found:
         raise TableFileError(f"{folder}: no endgame tables; make them with octofold-train endgame")
-    return {
-        f"{Path(start[:-1]).name}.{file}": Path(start + file)
-        for _, start in found.values()
-        for file in (_DESCRIPTION, *(f"{name}.npy" for name in _ARRAYS))
-    }
+    largest = {each.formation.name: each.largest for each in sorted(found.values(), key=_order)}
+    files: dict[str, Path] = {}
+    for file, each in found.items():
+        if each.largest < largest[each.formation.name]:
+            continue
+        start = str(file).removesuffix(_DESCRIPTION)
+        table = Path(start[:-1]).name
+        files[f"{table}.{_DESCRIPTION}"] = Path(start + _DESCRIPTION)
+        arrays = [_LISTED] if Path(start + _LISTED).exists() else [f"{array}.npy" for array in _ARRAYS]
+        files |= {f"{table}.{array}": Path(start + array) for array in arrays}
+    return files
 
 
 def read_tables(
     files: Mapping[str, NDArray[np.uint8]], paths: Mapping[str, object] = MappingProxyType({})
 ) -> tuple[EndgameTable, ...]:
-    """The tables in the bytes of files, which are not copied, in the order in which they are asked.
+    """The tables in the bytes of files, in the order in which they are asked.
+
+    What is mapped is not copied.
 
     Args:
         files: the content of each file by a name such as `six-1024.kept.npy`.
@@ -191,14 +236,17 @@ def read_tables(
     Raises:
         TableFileError: there are none, or one is missing or damaged; the error names the file.
     """
-    found: dict[str, EndgameTable] = {}
-    for name in files:
-        if name.endswith(f".{_DESCRIPTION}"):
-            formation, table = _table(name.removesuffix(f".{_DESCRIPTION}"), files, paths)
-            found[formation.name] = table
+    found = {
+        name: _described(content, paths.get(name, name))
+        for name, content in files.items()
+        if name.endswith(f".{_DESCRIPTION}")
+    }
     if not found:
         raise TableFileError(f"no endgame tables: no file is named TABLE.{_DESCRIPTION}")
-    return tuple(found[formation.name] for formation in FORMATIONS if formation.name in found)
+    return tuple(
+        _table(name.removesuffix(f".{_DESCRIPTION}"), found[name], files, paths)
+        for name in sorted(found, key=lambda name: _order(found[name]))
+    )
 
 
 class _Described(NamedTuple):
@@ -206,7 +254,12 @@ class _Described(NamedTuple):
 
     formation: Formation
     largest: int
-    entries: int
+    moves: int
+
+
+def _order(described: _Described) -> tuple[int, int]:
+    """The order in which tables are asked; of one formation, the largest comes last."""
+    return FORMATIONS.index(described.formation), described.largest
 
 
 def _described(content: NDArray[np.uint8], file: object) -> _Described:
@@ -215,19 +268,25 @@ def _described(content: NDArray[np.uint8], file: object) -> _Described:
         if description["format"] != _FORMAT:
             raise ValueError(f"format {description['format']}, this version reads {_FORMAT}")
         formation = {each.name: each for each in FORMATIONS}[description["formation"]]
-        largest, entries = int(description["largest"]), int(description["entries"])
+        largest, moves = int(description["largest"]), int(description["moves"])
         if not LEAST_NEXT <= largest <= MOST_NEXT:
             raise ValueError(f"the next tile {1 << largest} is out of range")
+        if not 0 <= moves <= shape(formation, largest).positions:
+            raise ValueError(f"{moves:,} moves")
     except BAD_JSON as error:
         raise TableFileError(f"{file}: not an endgame table ({error})") from error
-    return _Described(formation, largest, entries)
+    return _Described(formation, largest, moves)
 
 
 def _table(
-    table: str, files: Mapping[str, NDArray[np.uint8]], paths: Mapping[str, object]
-) -> tuple[Formation, EndgameTable]:
-    file = f"{table}.{_DESCRIPTION}"
-    formation, largest, count = _described(files[file], paths.get(file, file))
+    table: str, described: _Described, files: Mapping[str, NDArray[np.uint8]], paths: Mapping[str, object]
+) -> EndgameTable:
+    formation, largest, count = described
+    solved = shape(formation, largest)
+    if (file := f"{table}.{_LISTED}") in files:
+        listed = _listed(files[file], count, solved.positions, paths.get(file, file))
+        return EndgameTable(solved, np.zeros(0, _U), np.zeros(0, np.uint32), np.zeros(0, np.uint8), listed)
+    lengths = {"kept": -(-solved.positions // 64), "moves": -(-count // 4)}
     arrays: dict[str, NDArray[Any]] = {}
     for name, kind in _ARRAYS.items():
         file = f"{table}.{name}.npy"
@@ -236,65 +295,102 @@ def _table(
         arrays[name] = array_in(files[file], paths.get(file, file))
         if arrays[name].dtype != kind or arrays[name].ndim != 1:
             raise TableFileError(f"{paths.get(file, file)}: not a list of {np.dtype(kind).name}")
-    solved = shape(formation, largest)
-    words = -(-solved.positions // 64)
-    whole = (
-        len(arrays["kept"]) == len(arrays["before"]) == words
-        and len(arrays["entries"]) == count
-        and int(arrays["before"][-1]) + int(arrays["kept"][-1]).bit_count() == count
-    )
-    if not whole:
+    before = _before(arrays["kept"])
+    if {name: len(array) for name, array in arrays.items()} != lengths or before[-1] != count:
         raise TableFileError(f"{paths.get(file, table)}: damaged (its files do not fit together)")
-    return formation, EndgameTable(solved, **arrays)
+    return EndgameTable(solved, before=before[:-1], listed=np.zeros(0, _U), **arrays)
 
 
-def endgame_moves(boards: NDArray[np.uint64], tables: tuple[EndgameTable, ...]) -> EndgameMoves:
-    """The moves that the tables know for 64-bit boards `[N]`: of the first table that decides."""
-    found = EndgameMoves(np.full(len(boards), -1, np.int8), np.zeros(len(boards)))
+def _listed(content: NDArray[np.uint8], count: int, positions: int, name: object) -> NDArray[np.uint64]:
+    """The positions and moves in a compressed file of that name: just so many of them, ascending."""
+    if count > _MOST_LISTED:
+        raise TableFileError(f"{name}: at most {_MOST_LISTED:,} positions can be unpacked, not {count:,}")
+    unpacker = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_UNPACKING_BYTES)
+    try:
+        unpacked = unpacker.decompress(content.data, count * _U(0).itemsize + _HEADER_BYTES)
+    except (lzma.LZMAError, MemoryError) as error:
+        raise TableFileError(f"{name}: damaged ({error})") from error
+    steps = array_in(np.frombuffer(unpacked, np.uint8), name)
+    if steps.dtype != _U or steps.shape != (count,) or not unpacker.eof:
+        raise TableFileError(f"{name}: damaged, or cut off")
+    listed = np.cumsum(steps, dtype=_U)
+    if not (listed[:-1] < listed[1:]).all() or (count and listed[-1] >= 4 * positions):
+        raise TableFileError(f"{name}: damaged (its positions are not in order)")
+    return listed
+
+
+def _before(kept: NDArray[np.uint64]) -> NDArray[np.uint32]:
+    """How many positions come before each block of words, and at last, how many there are."""
+    counts = np.add.reduceat(np.bitwise_count(kept), np.arange(0, len(kept), _BLOCK), dtype=np.uint32)
+    return np.append(np.zeros(1, np.uint32), np.cumsum(counts, dtype=np.uint32))
+
+
+def endgame_moves(boards: NDArray[np.uint64], tables: tuple[EndgameTable, ...]) -> NDArray[np.int8]:
+    """For 64-bit boards `[N]`, the move of the first table that decides, or -1: `[N]`."""
+    moves = np.full(len(boards), -1, np.int8)
     for table in tables:
-        _find_moves(boards, table, found.moves, found.chances)
-    return found
+        _find_moves(boards, table, moves)
+    return moves
 
 
 @njit(cache=True, nogil=True)
-def _deciding(entries, sure):
-    """Which of `entries` `[N]` decide, with their chance: `[N] bool`."""
+def _decided(entries, sure):
+    """Which of `entries` `[N]` decide, with their chance: `[N] bool`; and their moves."""
     decides = np.empty(len(entries), np.bool_)
+    moves = np.empty(len(entries), np.uint8)
+    count = 0
     for n in range(len(entries)):
         chance = entry_chance(entries[n])
         decides[n] = chance > 0 and chance >= sure
-    return decides
+        if decides[n]:
+            moves[count] = entry_move(entries[n])
+            count += 1
+    return decides, moves[:count]
 
 
 @njit(cache=True, nogil=True)
-def _find_moves(boards, table, moves, chances):
+def _find_moves(boards, table, moves):
     """Fill in what the table knows where no other one has decided."""
-    symmetric = np.empty(8, np.uint64)
     for n in range(len(boards)):
-        if moves[n] >= 0:
-            continue
-        symmetric_boards(boards[n], symmetric)
-        for view in range(8):
-            if holds(symmetric[view], table.shape):
-                entry = _entry(index(symmetric[view], table.shape), table)
-                if entry:
-                    moves[n] = _MOVE_BACK[view, entry_move(entry)]
-                    chances[n] = entry_chance(entry)
-                break  # no board has a formation in two views
+        if moves[n] < 0:
+            moves[n] = find_entry(boards[n], table)[1]
 
 
 @njit(cache=True, nogil=True)
-def _entry(position, table):
-    """The entry of a position, 0 if the table has none; -1 is no position."""
+def find_entry(board, table):
+    """The position that a table knows a board by, and the move on the board; -1 and -1 if it knows none."""
+    symmetric = np.empty(8, np.uint64)
+    symmetric_boards(board, symmetric)
+    for view in range(8):
+        if holds(symmetric[view], table.shape):
+            position = index(symmetric[view], table.shape)
+            move = move_at(position, table)
+            if move >= 0:
+                return position, _MOVE_BACK[view, move]
+            break  # no board has a formation in two views
+    return np.int64(-1), np.int64(-1)
+
+
+@njit(cache=True, nogil=True)
+def move_at(position, table):
+    """The move of a position, -1 if the table has none; -1 is no position."""
     if position < 0:
-        return np.uint16(0)
+        return np.int64(-1)
+    if not len(table.kept):
+        place = np.searchsorted(table.listed, _U(4 * position))
+        is_known = place < len(table.listed) and table.listed[place] >> _U(2) == _U(position)
+        return np.int64(table.listed[place] & _U(3)) if is_known else np.int64(-1)
     word = position >> 6
     bit = _U(1) << _U(position & 63)
     if not table.kept[word] & bit:
-        return np.uint16(0)
-    place = np.int64(table.before[word]) + _count_bits(table.kept[word] & bit - _U(1))
-    # A damaged file must not make this read elsewhere.
-    return table.entries[place] if place < len(table.entries) else np.uint16(0)
+        return np.int64(-1)
+    place = np.int64(table.before[word // _BLOCK]) + _count_bits(table.kept[word] & bit - _U(1))
+    for earlier in range(word // _BLOCK * _BLOCK, word):
+        place += _count_bits(table.kept[earlier])
+    # A file that is changed after it was read must not make this read elsewhere.
+    if place >= 4 * len(table.moves):
+        return np.int64(-1)
+    return np.int64(table.moves[place >> 2]) >> 2 * (place & 3) & 3
 
 
 @njit(cache=True, nogil=True)

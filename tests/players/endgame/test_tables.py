@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import lzma
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,7 @@ from octofold_game.symmetries import CELLS, MOVES
 from octofold_players.compiled.table_files import TableFileError
 from octofold_players.endgame.formation import FIVE, SIX, holds, index, shape
 from octofold_players.endgame.solver import entry_chance, entry_move, solve
-from octofold_players.endgame.tables import EndgameTable, endgame_moves, load_tables, save_table
+from octofold_players.endgame.tables import EndgameTable, endgame_moves, load_tables, save_listed, save_table
 from octofold_players.ntuple.network import NTupleNetwork
 from octofold_players.ntuple.player import NTuplePlayer
 
@@ -44,6 +46,19 @@ def tables(folder: Path) -> tuple[EndgameTable, ...]:
 
 
 @pytest.fixture(scope="module")
+def listed(
+    boards: NDArray[np.uint8], tables: tuple[EndgameTable, ...], tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    """A table of the first hundred boards alone."""
+    folder, packed = tmp_path_factory.mktemp("listed"), pack(boards[:100])
+    moves = endgame_moves(packed, tables).tolist()
+    found = [(index(board, SHAPE), move) for board, move in zip(packed, moves, strict=True)]
+    entries = sorted(4 * position + move for position, move in found if move >= 0)
+    assert save_listed(folder, tables[0], np.array(entries, np.uint64)) == folder / "six-64"
+    return folder
+
+
+@pytest.fixture(scope="module")
 def boards(solved: NDArray[np.uint16]) -> NDArray[np.uint8]:
     """Boards of the formation whose positions are solved, some of them without a chance."""
     numbers = np.random.default_rng(0).choice(np.flatnonzero(solved), 200, replace=False)
@@ -57,21 +72,20 @@ def boards(solved: NDArray[np.uint16]) -> NDArray[np.uint8]:
 def test_the_move_is_the_one_that_was_solved(
     boards: NDArray[np.uint8], solved: NDArray[np.uint16], tables: tuple[EndgameTable, ...]
 ) -> None:
-    found = endgame_moves(pack(boards), tables)
+    moves = endgame_moves(pack(boards), tables)
     entries = [solved[index(board, SHAPE)] for board in pack(boards)]
-    assert found.chances.tolist() == [entry_chance(entry) for entry in entries]
-    assert found.moves.tolist() == [entry_move(e) if entry_chance(e) > 0 else -1 for e in entries]
-    assert (found.moves >= 0).mean() > 0.5
-    assert (found.moves < 0).any()
+    assert moves.tolist() == [entry_move(e) if entry_chance(e) > 0 else -1 for e in entries]
+    assert (moves >= 0).mean() > 0.5
+    assert (moves < 0).any()
 
 
 def test_turned_boards_get_turned_moves(boards: NDArray[np.uint8], tables: tuple[EndgameTable, ...]) -> None:
     found = endgame_moves(pack(boards), tables)
-    known = found.moves >= 0
+    known = found >= 0
     for cells, moves in zip(CELLS, MOVES, strict=True):
         turned = endgame_moves(pack(boards[:, cells]), tables)
-        np.testing.assert_array_equal(turned.chances, found.chances)
-        np.testing.assert_array_equal(turned.moves[known], moves[found.moves[known]])
+        np.testing.assert_array_equal(turned >= 0, known)
+        np.testing.assert_array_equal(turned[known], moves[found[known]])
 
 
 @pytest.mark.parametrize(
@@ -90,10 +104,8 @@ def test_boards_without_the_formation_get_no_move(
 ) -> None:
     others = boards[boards[:, 3] == LARGEST - 1].copy()
     others[:, KEPT_CELLS] = kept
-    found = endgame_moves(pack(others), tables)
     assert len(others)
-    assert (found.moves == -1).all()
-    assert (found.chances == 0).all()
+    assert (endgame_moves(pack(others), tables) == -1).all()
 
 
 def test_the_order_of_the_third_column_does_not_matter(
@@ -103,21 +115,34 @@ def test_the_order_of_the_third_column_does_not_matter(
     found = endgame_moves(pack(others), tables)
     others[:, KEPT_CELLS] = [12, 11, 5, 7, 8, 6]
     assert len(others)
-    np.testing.assert_array_equal(endgame_moves(pack(others), tables).moves, found.moves)
+    np.testing.assert_array_equal(endgame_moves(pack(others), tables), found)
 
 
 def test_a_board_with_a_goal_gets_no_move(tables: tuple[EndgameTable, ...]) -> None:
     board = np.array([[12, 11, 9, 1, 7, 8, 6, 0, 5, 4, 3, 3, 0, 0, 0, 0]], np.uint8)
-    assert endgame_moves(pack(board), tables).moves == [-1]
+    assert endgame_moves(pack(board), tables) == [-1]
+
+
+def test_a_list_of_positions_knows_their_moves_alone(
+    boards: NDArray[np.uint8], tables: tuple[EndgameTable, ...], listed: Path
+) -> None:
+    moves, some = endgame_moves(pack(boards), tables), endgame_moves(pack(boards), load_tables(listed))
+    np.testing.assert_array_equal(some[:100], moves[:100])
+    assert (some[100:] == -1).all()
+    assert endgame_moves(pack(boards), load_tables(empty_list(tables[0], listed / "none"))).max() == -1
 
 
 def test_positions_that_would_not_decide_are_left_out(tmp_path: Path) -> None:
-    of_shape = shape(FIVE, 5)
-    solved = np.zeros(of_shape.positions, np.uint16)
-    solved[[5, 64, 70, len(solved) - 1]] = [1 + 16_382, 1 + 14_000, 1 + 16_000, (3 << 14) + 15_000]
+    solved = np.zeros(shape(FIVE, 5).positions, np.uint16)
+    moves, chances = [2, 1, 0, 3], [16_382, 14_000, 16_000, 15_000]
+    solved[[5, 64, 70, len(solved) - 1]] = [
+        m << 14 | 1 + chance for m, chance in zip(moves, chances, strict=True)
+    ]
     assert save_table(tmp_path, FIVE, 5, solved) == 3
     (table,) = load_tables(tmp_path)
-    assert table.entries.tolist() == solved[[5, 70, len(solved) - 1]].tolist()
+    kept = np.unpackbits(table.kept.view(np.uint8), bitorder="little")
+    assert np.flatnonzero(kept).tolist() == [5, 70, len(solved) - 1]
+    assert table.moves.tolist() == [2 | 0 << 2 | 3 << 4]
 
 
 def test_of_one_formation_the_larger_table_is_taken_and_five_comes_first(tmp_path: Path) -> None:
@@ -135,8 +160,8 @@ def test_of_two_tables_that_know_a_board_five_decides(tmp_path: Path) -> None:
         of_all = np.full(shape(formation, 5).positions, (move << 14) + 16_000, np.uint16)
         save_table(tmp_path, formation, 5, of_all)
     five, six = load_tables(tmp_path)
-    assert endgame_moves(board, (six,)).moves == [2]
-    assert endgame_moves(board, (five, six)).moves == [1]
+    assert endgame_moves(board, (six,)) == [2]
+    assert endgame_moves(board, (five, six)) == [1]
 
 
 def test_a_board_with_a_tile_that_the_table_cannot_hold_gets_no_move(tmp_path: Path) -> None:
@@ -145,7 +170,7 @@ def test_a_board_with_a_tile_that_the_table_cannot_hold_gets_no_move(tmp_path: P
     board = pack(np.array([[14, 13, 15, 0, 15, 14, 13, *[0] * 9]], np.uint8))
     assert holds(board[0], shape(FIVE, 5))
     assert index(board[0], shape(FIVE, 5)) == -1
-    assert endgame_moves(board, load_tables(tmp_path)).moves == [-1]
+    assert endgame_moves(board, load_tables(tmp_path)) == [-1]
 
 
 def test_a_player_asks_its_tables_first(
@@ -155,9 +180,9 @@ def test_a_player_asks_its_tables_first(
     NTupleNetwork(((0, 1, 2, 3),), values).save(tmp_path)
     alone, joined = NTuplePlayer(tmp_path), NTuplePlayer(tmp_path, tables=folder)
     known = endgame_moves(pack(boards), tables)
-    by_table = known.moves >= 0
+    by_table = known >= 0
     moves = joined.next_moves(boards)
-    np.testing.assert_array_equal(moves[by_table], known.moves[by_table])
+    np.testing.assert_array_equal(moves[by_table], known[by_table])
     np.testing.assert_array_equal(moves[~by_table], alone.next_moves(boards)[~by_table])
     assert (moves != alone.next_moves(boards)).any()
     assert joined.sha256 != alone.sha256
@@ -167,17 +192,22 @@ def test_a_player_asks_its_tables_first(
     ("file", "content", "message"),
     [
         ("table.json", "{}", "table.json: not an endgame table ('format')"),
-        ("table.json", json.dumps({"format": 2}), "format 2, this version reads 3"),
+        ("table.json", json.dumps({"format": 3}), "format 3, this version reads 4"),
         (
             "table.json",
-            json.dumps({"format": 3, "formation": "six", "largest": 12, "entries": 1}),
+            json.dumps({"format": 4, "formation": "six", "largest": 12, "moves": 1}),
             "the next tile 4096 is out of range",
+        ),
+        (
+            "table.json",
+            json.dumps({"format": 4, "formation": "six", "largest": 5, "moves": 1 << 40}),
+            "table.json: not an endgame table (1,099,511,627,776 moves)",
         ),
         ("table.json", "[" * 100_000, "table.json: not an endgame table"),
         ("kept.npy", "no", "kept.npy: damaged, or not an array of numbers"),
         ("kept.npy", "", "kept.npy: damaged, or not an array of numbers"),
-        ("entries.npy", "PK\x03\x04", "entries.npy: damaged, or not an array of numbers"),
-        ("entries.npy", None, "entries.npy: No such file"),
+        ("moves.npy", "PK\x03\x04", "moves.npy: damaged, or not an array of numbers"),
+        ("moves.npy", None, "moves.npy: No such file"),
     ],
 )
 def test_damaged_tables_are_refused_by_name(
@@ -195,10 +225,11 @@ def test_damaged_tables_are_refused_by_name(
 @pytest.mark.parametrize(
     ("file", "change", "message"),
     [
-        ("entries.npy", lambda entries: entries[:-1], "do not fit together"),
-        ("before.npy", lambda before: before[:-1], "do not fit together"),
+        ("moves.npy", lambda moves: moves[:-1], "do not fit together"),
+        ("kept.npy", lambda kept: kept[:-1], "do not fit together"),
+        ("kept.npy", lambda kept: kept[:0], "do not fit together"),
         ("kept.npy", lambda kept: np.append(kept[:-1], ~kept[-1]), "do not fit together"),
-        ("entries.npy", lambda entries: entries.astype(np.int32), "not a list of uint16"),
+        ("moves.npy", lambda moves: moves.astype(np.int32), "not a list of uint8"),
         ("kept.npy", lambda kept: kept[None], "not a list of uint64"),
     ],
 )
@@ -211,14 +242,60 @@ def test_files_that_do_not_fit_together_are_refused(
         load_tables(tmp_path)
 
 
-def test_damage_within_a_file_reads_nothing_outside_of_it(
-    boards: NDArray[np.uint8], folder: Path, tmp_path: Path
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (lambda packed: packed[:-20], "damaged"),
+        (lambda _: b"", "damaged, or not an array of numbers"),
+        (lambda _: b"no table at all", "damaged (Input format not supported by decoder)"),
+        (lambda packed: packed[:99] + b"no" + packed[101:], "damaged"),
+        (lambda _: lzma.compress(bytes(1 << 30)), "damaged, or not an array of numbers"),
+    ],
+)
+def test_a_list_that_is_damaged_or_a_bomb_is_refused(
+    content: Callable[[bytes], bytes], message: str, listed: Path, tmp_path: Path
 ) -> None:
-    copy = copied(folder, tmp_path)
-    before = np.load(copy / "before.npy")
-    before[:-1] = 2**32 - 1
-    np.save(copy / "before.npy", before)
-    assert (endgame_moves(pack(boards), load_tables(tmp_path)).moves == -1).mean() > 0.9
+    file = copied(listed, tmp_path) / "listed.npy.xz"
+    file.write_bytes(content(file.read_bytes()))
+    with pytest.raises(TableFileError) as refusal:
+        load_tables(tmp_path)
+    assert f"listed.npy.xz: {message}" in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("steps", "message"),
+    [
+        (lambda count: np.ones(count - 1, np.uint64), "damaged, or cut off"),
+        (lambda count: np.ones(count + 1, np.uint64), "damaged, or not an array of numbers"),
+        (lambda count: np.ones(count, np.int64), "damaged, or cut off"),
+        (lambda count: np.zeros(count, np.uint64), "damaged (its positions are not in order)"),
+        (lambda count: np.full(count, 1 << 62, np.uint64), "damaged (its positions are not in order)"),
+        (lambda count: np.full(count, 1 << 50, np.uint64), "damaged (its positions are not in order)"),
+    ],
+)
+def test_a_list_of_other_numbers_is_refused(
+    steps: Callable[[int], NDArray[Any]], message: str, listed: Path, tmp_path: Path
+) -> None:
+    copy, content = copied(listed, tmp_path), io.BytesIO()
+    np.save(content, steps(json.loads((copy / "table.json").read_text())["moves"]))
+    (copy / "listed.npy.xz").write_bytes(lzma.compress(content.getvalue()))
+    with pytest.raises(TableFileError) as refusal:
+        load_tables(tmp_path)
+    assert f"listed.npy.xz: {message}" in str(refusal.value)
+
+
+def test_a_list_of_too_many_positions_is_refused_before_it_takes_memory(listed: Path, tmp_path: Path) -> None:
+    description = {"format": 4, "formation": "six", "largest": 11, "moves": 1 << 27}
+    (copied(listed, tmp_path) / "table.json").write_text(json.dumps(description))
+    with pytest.raises(TableFileError, match="at most 67,108,864 positions can be unpacked, not 134,217,728"):
+        load_tables(tmp_path)
+
+
+def test_a_file_that_changes_after_it_was_read_makes_nothing_read_outside_of_it(
+    boards: NDArray[np.uint8], tables: tuple[EndgameTable, ...]
+) -> None:
+    changed = tables[0]._replace(before=np.full_like(tables[0].before, 2**32 - 1))
+    assert (endgame_moves(pack(boards), (changed,)) == -1).mean() > 0.9
 
 
 def test_a_folder_without_tables_says_how_to_make_them(tmp_path: Path) -> None:
@@ -232,3 +309,7 @@ def copied(folder: Path, to: Path) -> Path:
     for each in (folder / "six-64").iterdir():
         (copy / each.name).write_bytes(each.read_bytes())
     return copy
+
+
+def empty_list(table: EndgameTable, folder: Path) -> Path:
+    return save_listed(folder, table, np.zeros(0, np.uint64)).parent

@@ -118,9 +118,9 @@ def test_tables_decide_before_the_search(folder: Path) -> None:
     boards = np.array([BLOCK, ORDER], np.uint8)
     known = endgame_moves(pack(boards), player.endgames)
     by_search = player.action_values(boards).argmax(axis=1)
-    assert known.moves[0] >= 0
-    assert known.moves[1] == -1
-    assert player.next_moves(boards).tolist() == [known.moves[0], by_search[1]]
+    assert known[0] >= 0
+    assert known[1] == -1
+    assert player.next_moves(boards).tolist() == [known[0], by_search[1]]
 
 
 def test_moves_are_legal_and_depend_only_on_their_board(boards: NDArray[np.uint8], folder: Path) -> None:

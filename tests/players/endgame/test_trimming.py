@@ -1,0 +1,63 @@
+"""A trimmed table has the positions that the tables' moves lead to, with their moves, and no other."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from octofold_game.bitboards import pack, slide
+from octofold_players.endgame.formation import FIVE, SIX
+from octofold_players.endgame.solver import solve
+from octofold_players.endgame.tables import (
+    EndgameTable,
+    endgame_moves,
+    find_entry,
+    load_tables,
+    save_listed,
+    save_table,
+)
+from octofold_players.endgame.trimming import Visits
+
+BLOCK = np.array([[12, 11, 9, 3, 7, 8, 6, 2, 2, 0, 1, 0, 1, 0, 0, 0]], np.uint8)
+DISORDER = np.array([[3, 4, 2, 5, 1, 0, 2, 7, 4, 4, 0, 1, 2, 6, 1, 3]], np.uint8)
+
+
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory: pytest.TempPathFactory) -> tuple[EndgameTable, ...]:
+    folder = tmp_path_factory.mktemp("tables")
+    for formation, largest in ((FIVE, 5), (SIX, 6)):
+        save_table(folder, formation, largest, solve(formation, largest))
+    return load_tables(folder)
+
+
+def test_every_way_from_a_board_is_known_but_no_other_board(
+    tables: tuple[EndgameTable, ...], tmp_path: Path
+) -> None:
+    visits, (start,) = Visits(tables, 1), pack(BLOCK)
+    visits.play_on(np.full(2000, start))
+    visits.play_on(pack(DISORDER))
+    for table, listed in zip(tables, visits.listed(), strict=True):
+        save_listed(tmp_path, table, listed)
+    trimmed = load_tables(tmp_path)
+    assert 100 < len(trimmed[1].listed) < 100_000
+
+    move = endgame_moves(pack(BLOCK), tables)[0]
+    assert endgame_moves(pack(BLOCK), trimmed) == [move]
+    afterstate, _ = slide(start, move)
+    empty = [cell for cell in range(16) if not int(afterstate) >> 4 * cell & 15]
+    following = np.array([int(afterstate) | 1 << 4 * cell for cell in empty], np.uint64)
+    np.testing.assert_array_equal(endgame_moves(following, trimmed), endgame_moves(following, tables))
+    other = pack(np.where(np.arange(16) == 7, 0, BLOCK).astype(np.uint8))  # the sum of the tiles never falls
+    assert endgame_moves(other, tables)[0] >= 0
+    assert endgame_moves(other, trimmed)[0] == -1
+
+
+def test_the_same_seed_gives_the_same_positions(tables: tuple[EndgameTable, ...]) -> None:
+    found = []
+    for seed in (1, 1, 2):
+        visits = Visits(tables, seed)
+        visits.play_on(np.repeat(pack(BLOCK), 50))
+        found.append(visits.listed()[1].tolist())
+    assert found[0] == found[1] != found[2]
+    assert find_entry(pack(DISORDER)[0], tables[1]) == (-1, -1)
