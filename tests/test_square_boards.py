@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from octofold_client import AsyncClient, Client, RemotePlayer
 from octofold_export.checks.recording import read_boards
 from octofold_game import bitboards, rules, spawns
-from octofold_game.play_logs.moves import CheckedMoves, Moves
+from octofold_game.play_logs.moves import CheckedMoves, LoggedMoves
 from octofold_players.expectimax.player import HeuristicExpectimaxPlayer
 from octofold_players.ntuple.network import NTupleNetwork
 from octofold_players.rollouts.random_player import RandomPlayer
@@ -47,8 +47,8 @@ def tensors(boards: Boards) -> list[Any]:
         HeuristicExpectimaxPlayer(depth=1).next_moves,
         HeuristicExpectimaxPlayer(depth=1).action_values,
         NETWORK.next_moves,
-        lambda boards: Moves(boards, MOVES, MOVES).boards,
-        lambda boards: CheckedMoves.of(Moves(boards, MOVES, MOVES)).broken(),
+        lambda boards: LoggedMoves(boards, MOVES, MOVES).boards,
+        lambda boards: CheckedMoves.of(LoggedMoves(boards, MOVES, MOVES)).broken(),
         tensors,
     ],
 )

@@ -23,7 +23,7 @@ from octofold_client.loadtest.boards import played_boards
 from octofold_export.checks.recording import positions
 from octofold_export.checks.runner import FoldedGraph
 from octofold_export.graph.folding import fold
-from octofold_export.graph.heads import Evaluator, head
+from octofold_export.graph.heads import GraphEvaluator, head
 from octofold_export.sources.octofold_checkpoint import from_checkpoint
 from octofold_game.contract.model import Precision
 from octofold_game.system.processors import cpu_name
@@ -94,14 +94,14 @@ def exported(checkpoint: Path) -> Iterator[tuple[Precision, bytes]]:
     """The graphs of a checkpoint, with eight views, in float32 and in the 8-bit form that errs least."""
     source = from_checkpoint(checkpoint)
 
-    def graph(evaluator: Evaluator) -> onnx.ModelProto:
+    def graph(evaluator: GraphEvaluator) -> onnx.ModelProto:
         return fold(head(source.description, evaluator), source.rule, 8)
 
     exact = graph(source.fp32)
     boards = played_boards(source.description.largest_exponent, CALIBRATION_BOARDS)
     expected = FoldedGraph(exact).answer(boards).probabilities
 
-    def error(evaluator: Evaluator) -> float:
+    def error(evaluator: GraphEvaluator) -> float:
         answers = FoldedGraph(graph(evaluator)).answer(boards)
         return float(np.abs(answers.probabilities - expected).mean())
 

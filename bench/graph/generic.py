@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from octofold_export.description.hints import hints_from_flags
 from octofold_export.graph.folding import fold
-from octofold_export.graph.heads import Evaluator, head
+from octofold_export.graph.heads import GraphEvaluator, head
 from octofold_export.sources.described import described_source
 from octofold_export.sources.octofold_checkpoint import from_checkpoint
 from octofold_export.sources.source import Source
@@ -106,7 +106,7 @@ def main() -> None:
     report(title, ["graph", "boards/s", "goal"], rows, speeds=speeds, shares=shares)
 
 
-def forms(source: Source) -> dict[str, Evaluator]:
+def forms(source: Source) -> dict[str, GraphEvaluator]:
     """The network in float32 and in 8 bits; the first form if it has several 8-bit forms."""
     boards = np.random.default_rng(1).integers(0, 12, (256, 16)).astype(np.uint8)
     assert source.int8 is not None

@@ -19,7 +19,7 @@ import numpy as np
 import psutil
 from numpy.typing import NDArray
 from octofold_client import AsyncClient, Client
-from octofold_client.contenders.local_players import LocalPlayer
+from octofold_client.contenders.local_players import LocalContender
 from octofold_client.contenders.served_model import ServedModel, ServedSource, select
 from octofold_client.evaluation.evaluate import MoveSource, evaluate
 from octofold_client.evaluation.lockstep import PlayedBatch
@@ -172,7 +172,7 @@ def evaluation(target: str, server_pid: int, games: int, seconds: float) -> Pace
 
 def evaluated(
     sources: Sequence[MoveSource],
-    contender: ServedModel | LocalPlayer,
+    contender: ServedModel | LocalContender,
     games: int,
     seconds: float,
     folder: Path,

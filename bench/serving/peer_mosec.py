@@ -17,7 +17,7 @@ BATCH_CALLS = 32
 SHORTEST_WAIT_MS = 1
 
 
-class Moves(Worker):
+class MovesWorker(Worker):
     """Runs the graph in one single-threaded session."""
 
     def __init__(self) -> None:
@@ -44,5 +44,5 @@ class Moves(Worker):
 if __name__ == "__main__":
     server = Server()
     lanes = len(os.sched_getaffinity(0))
-    server.append_worker(Moves, num=lanes, max_batch_size=BATCH_CALLS, max_wait_time=SHORTEST_WAIT_MS)
+    server.append_worker(MovesWorker, num=lanes, max_batch_size=BATCH_CALLS, max_wait_time=SHORTEST_WAIT_MS)
     server.run()

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-from octofold_game.play_logs.moves import Moves
+from octofold_game.play_logs.moves import LoggedMoves
 from octofold_game.play_logs.reading import SUFFIXES, read_log
 from octofold_game.play_logs.shards import ShuffledMoves, convert
 from octofold_game.play_logs.writing import log_writer
@@ -27,7 +27,7 @@ from harness import interleave, medians, report
 MOVES = 300_000
 
 
-def late_moves(count: int) -> Moves:
+def late_moves(count: int) -> LoggedMoves:
     """Legal moves on random boards whose numbers are as long as those of late games."""
     generator = np.random.default_rng(0)
     boards = generator.integers(1, 14, (2 * count, 16)).astype(np.uint8)
@@ -36,7 +36,7 @@ def late_moves(count: int) -> Moves:
     moves = np.full(len(boards), 3, np.uint8)
     slid, _ = slide(boards, moves)
     grown = spawn(slid, generator.integers(0, 2**63, len(boards)).astype(np.uint64))
-    return Moves(boards, moves, (grown != slid).argmax(axis=1).astype(np.uint8))
+    return LoggedMoves(boards, moves, (grown != slid).argmax(axis=1).astype(np.uint8))
 
 
 def rate(work: Callable[[], int]) -> float:
@@ -56,7 +56,7 @@ def main() -> None:
             with log_writer(folder / f"moves{suffix}") as append:
                 for start in range(0, len(moves), 1 << 16):
                     rows = slice(start, start + (1 << 16))
-                    append(Moves(moves.boards[rows], moves.moves[rows], moves.cells[rows]))
+                    append(LoggedMoves(moves.boards[rows], moves.moves[rows], moves.cells[rows]))
             return len(moves)
 
         def read(suffix: str) -> int:

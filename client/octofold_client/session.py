@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 from octofold_game.player import Player
 from octofold_game.trajectories import GAMES_AT_ONCE, Climb, batched
 
-from octofold_client.contenders.local_players import Contender, LocalPlayer
+from octofold_client.contenders.local_players import Contender, LocalContender
 from octofold_client.errors import EvaluationError
 from octofold_client.evaluation.evaluate import ProgressObserver
 from octofold_client.evaluation.evaluate import evaluate as run
@@ -92,7 +92,7 @@ class Players:
     models: Sequence[tuple[str, str]] = ()
     """Names and versions, which may be empty."""
     credentials: Credentials = PLAINTEXT
-    local: Sequence[LocalPlayer] = ()
+    local: Sequence[LocalContender] = ()
     """Load them before `with`: it may take seconds, and Ctrl-C must end it at once."""
     cluster: "RayCluster | None" = None
     """Plays the games instead of this process."""
@@ -221,7 +221,7 @@ def evaluate(
     if isinstance(player, str | Sequence):
         players = Players([player] if isinstance(player, str) else player, [(model, version)], credentials)
     else:
-        players = Players(local=[LocalPlayer(player)])
+        players = Players(local=[LocalContender(player)])
     with players, recorded(kept.path, command=False):
         (contender,) = players.contenders
         progress = progress_of(contender, wanted, seed)

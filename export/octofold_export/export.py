@@ -40,7 +40,7 @@ from octofold_export.checks.reference import Reference, plain_head, reference_an
 from octofold_export.checks.runner import FoldedGraph
 from octofold_export.checks.stages import stages
 from octofold_export.errors import ExportError
-from octofold_export.graph.heads import Evaluator
+from octofold_export.graph.heads import GraphEvaluator
 from octofold_export.planning import ExportOptions, ExportPlan, plan_of
 from octofold_export.publishing.contest import play_contest
 from octofold_export.publishing.files import Agreement, config, version_files, with_contest
@@ -63,7 +63,7 @@ _SEED = 1
 
 
 @dataclass(frozen=True, eq=False)
-class Boards:
+class SplitBoards:
     """Boards from games, `[M, 16]`, split into those for calibration and those for measurement."""
 
     calibration: NDArray[np.uint8]
@@ -168,7 +168,12 @@ def _card(plan: ExportPlan) -> Card:
 
 
 def with_checks(
-    card: Card, equal: float, reference: Reference, boards: Boards, options: ExportOptions, calibration: int
+    card: Card,
+    equal: float,
+    reference: Reference,
+    boards: SplitBoards,
+    options: ExportOptions,
+    calibration: int,
 ) -> Card:
     """Add the checks to the card: the share of `equal` moves, and the number of boards for int8."""
     checked = CheckedBoards(
@@ -209,7 +214,7 @@ def not_by_default(source: Source, options: ExportOptions) -> dict[Precision, st
     return {"int8": takes}
 
 
-def boards_for(plan: ExportPlan, player: FoldedGraph, report: Report) -> Boards:
+def boards_for(plan: ExportPlan, player: FoldedGraph, report: Report) -> SplitBoards:
     """Read the recorded boards of the options, or play games with `player`."""
     largest = plan.source.description.largest_exponent
     if plan.options.boards is not None:
@@ -219,11 +224,11 @@ def boards_for(plan: ExportPlan, player: FoldedGraph, report: Report) -> Boards:
         count = (_CALIBRATION_BOARDS + _MEASURED_BOARDS) // (_LARGE_SHARE if large else 1)
         report(f"playing until {count:,} different boards are seen")
         boards = play_boards(player, count, largest, _SEED, report)
-    return Boards(*np.split(boards, [min(_CALIBRATION_BOARDS, len(boards) // 3)]))
+    return SplitBoards(*np.split(boards, [min(_CALIBRATION_BOARDS, len(boards) // 3)]))
 
 
 def check_exact(
-    plan: ExportPlan, player: FoldedGraph, boards: Boards, report: Report
+    plan: ExportPlan, player: FoldedGraph, boards: SplitBoards, report: Report
 ) -> tuple[Reference, float]:
     """Check the float32 graph on some boards.
 
@@ -250,7 +255,7 @@ def reduce(
     plan: ExportPlan,
     precision: Precision,
     player: FoldedGraph,
-    boards: Boards,
+    boards: SplitBoards,
     reference: Reference,
     made: Made,
     report: Report,
@@ -271,7 +276,7 @@ def reduce(
 
 
 def agreement_with(
-    player: FoldedGraph, precision: Precision, reduced: FoldedGraph, plan: ExportPlan, boards: Boards
+    player: FoldedGraph, precision: Precision, reduced: FoldedGraph, plan: ExportPlan, boards: SplitBoards
 ) -> Agreement:
     """Measure how often a reduced precision plays the same move as float32.
 
@@ -285,7 +290,7 @@ def agreement_with(
 
 def _reduced(
     plan: ExportPlan, precision: Precision, player: FoldedGraph, boards: NDArray[np.uint8]
-) -> Evaluator:
+) -> GraphEvaluator:
     """Make the network in another precision.
 
     Of several 8-bit forms, this is the one whose probabilities are closest to float32 on the calibration
@@ -298,7 +303,7 @@ def _reduced(
     assert source.int8 is not None
     expected = player.answer(boards).probabilities
 
-    def error(evaluator: Evaluator) -> float:
+    def error(evaluator: GraphEvaluator) -> float:
         answers = FoldedGraph(plan.graph(evaluator)).answer(boards)
         return float(np.abs(answers.probabilities - expected).mean())
 

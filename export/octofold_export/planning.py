@@ -26,7 +26,7 @@ from octofold_export.checks.sense import compare_readings, find_judge, read_judg
 from octofold_export.checks.views_choice import Way, choose_way
 from octofold_export.errors import GateError
 from octofold_export.graph.folding import fold
-from octofold_export.graph.heads import Evaluator, Spread, head
+from octofold_export.graph.heads import GraphEvaluator, Spread, head
 from octofold_export.publishing.contest import ContestRule
 from octofold_export.sources.source import Source
 
@@ -81,7 +81,7 @@ class ExportPlan:
     alternatives: Alternatives | None = None
     "what other views scored in the match that chose these"
 
-    def graph(self, evaluator: Evaluator) -> onnx.ModelProto:
+    def graph(self, evaluator: GraphEvaluator) -> onnx.ModelProto:
         """Fold a form of the network into a graph."""
         answers = self.source.description.answers
         return fold(

@@ -3,11 +3,11 @@
 import numpy as np
 from numpy.typing import NDArray
 from octofold_game.episodes import Episode
-from octofold_game.play_logs.moves import Moves
+from octofold_game.play_logs.moves import LoggedMoves
 from octofold_game.rules import slide
 
 
-def moves_of(episode: Episode) -> Moves:
+def moves_of(episode: Episode) -> LoggedMoves:
     """The moves of one game, worked out move by move."""
     board, boards = episode.start, []
     log = np.frombuffer(episode.moves, np.uint8)
@@ -16,9 +16,9 @@ def moves_of(episode: Episode) -> Moves:
         (board,), _ = slide(board[None], np.array([byte & 3]))
         board[byte >> 2 & 15] = 1 + (byte >> 6)
     made, cells = (log & 3).astype(np.uint8), (log >> 2 & 15).astype(np.uint8)
-    return Moves(np.stack(boards), made, cells)
+    return LoggedMoves(np.stack(boards), made, cells)
 
 
-def rows(moves: Moves) -> NDArray[np.uint8]:
+def rows(moves: LoggedMoves) -> NDArray[np.uint8]:
     """`[N, 18]`: board, move and cell of each move."""
     return np.concatenate([moves.boards, moves.moves[:, None], moves.cells[:, None]], axis=1)

@@ -140,7 +140,7 @@ def load(folder: Path) -> Checkpoint:
 
 
 @dataclass(frozen=True)
-class Description:
+class CheckpointDescription:
     """What stands beside the weights."""
 
     architecture: Architecture
@@ -151,7 +151,7 @@ class Description:
     training: dict[str, Any]
 
 
-def describe(folder: Path) -> Description:
+def describe(folder: Path) -> CheckpointDescription:
     """Read the description of a checkpoint alone.
 
     Raises:
@@ -167,7 +167,7 @@ def describe(folder: Path) -> Description:
         training = content["training"]
         if not isinstance(training, dict):
             raise TypeError("training is not an object")
-        return Description(
+        return CheckpointDescription(
             content["architecture"],
             content["weights"],
             Path(content["file"]).name,

@@ -9,7 +9,7 @@ from rich.console import Console
 
 from octofold_client.cli.arguments import GAMES, LOCAL_PARALLEL, PARALLEL, RESULTS, GameFlags, name_in_folder
 from octofold_client.cli.json_output import JsonFlag, print_json
-from octofold_client.contenders.local_players import Contender, LocalPlayer
+from octofold_client.contenders.local_players import Contender, LocalContender
 from octofold_client.errors import OctofoldError
 from octofold_client.evaluation.lockstep import PATIENCE_SECONDS
 from octofold_client.evaluation.result import Evaluation
@@ -74,7 +74,7 @@ def play(
         KeyboardInterrupt: as for any other error.
     """
     wanted = number or games.wanted
-    parallel = LOCAL_PARALLEL if isinstance(contender, LocalPlayer) else PARALLEL
+    parallel = LOCAL_PARALLEL if isinstance(contender, LocalContender) else PARALLEL
     progress = progress_of(contender, wanted, games.seed)
     try:
         with recorded(folder.path):
@@ -134,7 +134,7 @@ def folder_name(command: str, contender: Contender, seed: int, part: Slice | Non
     """A folder name such as "evaluate-cnn5-v3-seed1"."""
     model = name_in_folder(contender.model)
     version = f"v{contender.version.version}"
-    if isinstance(contender, LocalPlayer) and not contender.names_itself and contender.sha256:
+    if isinstance(contender, LocalContender) and not contender.names_itself and contender.sha256:
         version += f"-{contender.sha256[:8]}"  # a changed player gets a folder of its own
     suffix = f"-slice{part.number}of{part.of}" if part else ""
     return f"{command}-{model}-{version}-seed{seed}{suffix}"

@@ -14,7 +14,7 @@ from octofold_client.cli.json_output import JsonFlag, print_json
 from octofold_client.cli.judging import JudgeFlags
 from octofold_client.cli.playing import Games, as_json, folder_name, play, show
 from octofold_client.contenders.judges import served_judge
-from octofold_client.contenders.local_players import LocalPlayer, local_player
+from octofold_client.contenders.local_players import LocalContender, local_player
 from octofold_client.errors import UsageError
 from octofold_client.evaluation.result_folder import ResultFolder
 from octofold_client.session import Players
@@ -67,7 +67,7 @@ def record(options: Options) -> None:
         (contender,) = players.contenders
         player = None
         if options.probabilities:
-            assert not isinstance(contender, LocalPlayer)
+            assert not isinstance(contender, LocalContender)
             player = served_judge(players.client, contender)
         folder = ResultFolder(games.out or RESULTS / folder_name("record", contender, games.seed))
         evaluation = play(players, contender, folder, games)

@@ -8,7 +8,7 @@ from typing import Any
 
 from octofold_game.commands.options import argument
 from octofold_game.commands.subcommands import Command
-from octofold_game.play_logs.moves import CellReadings, CheckedMoves, LogError, Moves
+from octofold_game.play_logs.moves import CellReadings, CheckedMoves, LogError, LoggedMoves
 from octofold_game.play_logs.reading import BadLine, is_log, read_log
 from octofold_game.play_logs.streams import begins_as_log
 from octofold_game.referee import ReplayError
@@ -87,7 +87,7 @@ def _check(path: Path) -> Iterator[_Checked]:
 def _check_log(log: Path) -> _Checked:
     found, readings = _Checked(log), CellReadings()
 
-    def broken(moves: Moves) -> list[tuple[int, str]]:
+    def broken(moves: LoggedMoves) -> list[tuple[int, str]]:
         checked = CheckedMoves.of(moves)
         readings.add(checked)
         return checked.broken()

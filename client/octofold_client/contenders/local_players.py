@@ -16,7 +16,7 @@ from octofold_client.errors import EvaluationError, UsageError
 from octofold_client.rpc.answers import ModelVersion
 
 
-class LocalPlayer:
+class LocalContender:
     """A player in this process.
 
     Args:
@@ -58,7 +58,7 @@ class LocalPlayer:
         return getattr(self.player, "largest_exponent", LARGEST_EXPONENT)
 
 
-Contender = ServedModel | LocalPlayer
+Contender = ServedModel | LocalContender
 """Who plays the games of an evaluation."""
 
 
@@ -98,7 +98,7 @@ def _check(player: object) -> None:
         raise EvaluationError(f'{kind} has no name: give it an attribute such as name = "{kind.lower()}"')
 
 
-def local_player(spec: str) -> LocalPlayer:
+def local_player(spec: str) -> LocalContender:
     """The player that a spec means, see `octofold_game.player_specs`.
 
     Raises:
@@ -111,7 +111,7 @@ def local_player(spec: str) -> LocalPlayer:
         raise UsageError(str(error)) from None
     except PlayerMissing as error:
         raise EvaluationError(str(error)) from None
-    return LocalPlayer(made.player, made.package_version, spec)
+    return LocalContender(made.player, made.package_version, spec)
 
 
 def is_spec(text: str) -> bool:

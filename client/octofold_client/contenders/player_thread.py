@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from octofold_game.system.processors import usable_cores
 
-from octofold_client.contenders.local_players import LocalPlayer
+from octofold_client.contenders.local_players import LocalContender
 from octofold_client.errors import BrokenAnswer
 from octofold_client.rpc.answers import NextMoves
 from octofold_client.wording import counted
@@ -27,7 +27,7 @@ class PlayerThread:
     Leaving the block stops the player after the current slice. `clock` measures slices, in seconds.
     """
 
-    def __init__(self, contender: LocalPlayer, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, contender: LocalContender, clock: Callable[[], float] = time.monotonic) -> None:
         self.target = contender.title
         self._contender = contender
         self._clock = clock

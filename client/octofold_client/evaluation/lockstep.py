@@ -48,7 +48,7 @@ Ask = Callable[[NDArray[np.uint8]], PendingMoves]
 
 
 @dataclass(frozen=True)
-class Standing:
+class RunningGames:
     """The games that have begun and not finished, in no particular order."""
 
     lengths: NDArray[np.int64]
@@ -68,7 +68,7 @@ class PlayedBatch:
     """Games now running, in all groups."""
     best_tile: int
     """The largest tile on this group's boards."""
-    standing: Callable[[], Standing]
+    running_games: Callable[[], RunningGames]
     """Computes the state of the unfinished games; valid until the next step."""
     queue_us: int
     inference_us: int
@@ -298,7 +298,7 @@ class _Table:
             finished=finished,
             running=sum(len(group.episodes.running) for group in self._groups),
             best_tile=1 << int(boards.max()) if len(boards) else 0,
-            standing=self._standing,
+            running_games=self._running_games,
             queue_us=answered.queue_us,
             inference_us=answered.inference_us,
             unfinished=self.unfinished,
@@ -317,8 +317,8 @@ class _Table:
         left = [episode for group in self._groups for episode in group.episodes.unfinished()]
         return left + list(self._unfinished)
 
-    def _standing(self) -> Standing:
+    def _running_games(self) -> RunningGames:
         begun = self._unfinished
         lengths = [group.episodes.lengths for group in self._groups] + [list(map(len, begun))]
         scores = [group.episodes.scores for group in self._groups] + [[game.score for game in begun]]
-        return Standing(np.concatenate(lengths).astype(np.int64), np.concatenate(scores).astype(np.int64))
+        return RunningGames(np.concatenate(lengths).astype(np.int64), np.concatenate(scores).astype(np.int64))

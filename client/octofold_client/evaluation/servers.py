@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from typing import Self
 
-from octofold_client.contenders.local_players import Contender, LocalPlayer
+from octofold_client.contenders.local_players import Contender, LocalContender
 from octofold_client.contenders.player_thread import PlayerThread
 from octofold_client.contenders.served_model import ServedModel, ServedSource, load_player, select
 from octofold_client.errors import DeadlinePassed, EvaluationError, OctofoldError, Unavailable
@@ -165,7 +165,7 @@ def sources_of(contender: Contender, servers: Servers | None, stack: ExitStack) 
 
     Only a local player needs no servers.
     """
-    if isinstance(contender, LocalPlayer):
+    if isinstance(contender, LocalContender):
         return [stack.enter_context(PlayerThread(contender))]
     assert servers is not None
     return servers.sources(contender)

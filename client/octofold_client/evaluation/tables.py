@@ -20,7 +20,7 @@ INTERVALS = (
 
 
 @dataclass(frozen=True)
-class Row:
+class SummaryRow:
     """One row of the table; `share` is None if the row is not a share."""
 
     label: str
@@ -29,17 +29,19 @@ class Row:
     share: float | None = None
 
 
-def rows_of(summary: Summary) -> tuple[list[Row], list[Row]]:
+def rows_of(summary: Summary) -> tuple[list[SummaryRow], list[SummaryRow]]:
     """The rows about scores and lengths, and the rows about tiles."""
     figures = [
-        Row("average score", f"{summary.average:,.0f}", _counts(summary.average_interval)),
-        Row("standard error", _count(summary.average_standard_error), ""),
-        Row("median score", f"{summary.median:,.0f}", _counts(summary.median_interval)),
-        Row("best score", f"{summary.best:,}", ""),
-        Row("moves per game", f"{summary.moves_per_game:,.0f}", _counts(summary.moves_per_game_interval)),
+        SummaryRow("average score", f"{summary.average:,.0f}", _counts(summary.average_interval)),
+        SummaryRow("standard error", _count(summary.average_standard_error), ""),
+        SummaryRow("median score", f"{summary.median:,.0f}", _counts(summary.median_interval)),
+        SummaryRow("best score", f"{summary.best:,}", ""),
+        SummaryRow(
+            "moves per game", f"{summary.moves_per_game:,.0f}", _counts(summary.moves_per_game_interval)
+        ),
     ]
     tiles = [
-        Row(f"reached {row.tile}", f"{row.share:.1%}", _percents(row.interval), row.share)
+        SummaryRow(f"reached {row.tile}", f"{row.share:.1%}", _percents(row.interval), row.share)
         for row in summary.reached
     ]
     return figures, tiles

@@ -29,7 +29,6 @@ from octofold_client.errors import InvalidRequest
 from octofold_client.rpc.retry import LOAD_TEST_RETRY, NO_RETRY, RetryPolicy
 
 Boards = NDArray[np.uint8]
-Moves = NDArray[np.int8]
 
 BROKEN_ANSWER = "BROKEN_ANSWER"
 """Counted like a status code: the status was OK, but the answer does not fit the question."""
@@ -107,7 +106,7 @@ class Asker(Protocol):
     def retry(self) -> RetryPolicy:
         """When to make a call again whose server or connection ended before the answer."""
 
-    async def ask(self, boards: Boards) -> Moves:
+    async def ask(self, boards: Boards) -> NDArray[np.int8]:
         """The moves `[N]` for boards `[N, 16]`.
 
         Raises:
@@ -129,14 +128,14 @@ class OneCall:
     method: Any
     to: Destination
     question: Callable[[Destination, Boards], Message]
-    moves: Callable[[Any, int], Moves]
+    moves: Callable[[Any, int], NDArray[np.int8]]
 
     @property
     def retry(self) -> RetryPolicy:
         """A single server is measured as it is; with several, the others must answer."""
         return LOAD_TEST_RETRY if self.to.has_others else NO_RETRY
 
-    async def ask(self, boards: Boards) -> Moves:
+    async def ask(self, boards: Boards) -> NDArray[np.int8]:
         """The moves `[N]` for boards `[N, 16]`, by one call."""
         question, to = self.question(self.to, boards), self.to
         try:
@@ -181,7 +180,7 @@ class Streamed:
         self._turns = cycle(range(len(self._streams)))
         self._replaced: set[_Stream] = set()
 
-    async def ask(self, boards: Boards) -> Moves:
+    async def ask(self, boards: Boards) -> NDArray[np.int8]:
         """The moves `[N]` for boards `[N, 16]`, by one message of a stream."""
         turn = next(self._turns)
         stream = self._streams[turn]
@@ -214,7 +213,7 @@ class _Stream:
     def age_seconds(self) -> float:
         return 0.0 if self.ended else time.monotonic() - self._since
 
-    async def ask(self, boards: Boards) -> Moves:
+    async def ask(self, boards: Boards) -> NDArray[np.int8]:
         if self.ended:
             self._since = time.monotonic()
             self._questions = asyncio.Queue()
@@ -292,7 +291,7 @@ def _one_board(to: Destination, boards: Boards) -> pb.NextMoveRequest:
     return pb.NextMoveRequest(model=to.model, version=to.version, board=boards[0].tolist())
 
 
-def _one_move(answer: pb.NextMoveResponse, _n: int) -> Moves:
+def _one_move(answer: pb.NextMoveResponse, _n: int) -> NDArray[np.int8]:
     return np.array([messages.move_of_direction(answer.direction)], np.int8)
 
 
@@ -300,7 +299,7 @@ def _many_boards(to: Destination, boards: Boards) -> pb.NextMovesRequest:
     return pb.NextMovesRequest(model=to.model, version=to.version, boards=messages.BOARDS.write(boards))
 
 
-def _many_moves(answer: pb.NextMovesResponse, n: int) -> Moves:
+def _many_moves(answer: pb.NextMovesResponse, n: int) -> NDArray[np.int8]:
     return messages.MOVES.read(answer.moves, n)
 
 
@@ -312,12 +311,12 @@ def _boards_tensor(to: Destination, boards: Boards) -> oip.ModelInferRequest:
     return question
 
 
-def _move_tensor(answer: oip.ModelInferResponse, n: int) -> Moves:
+def _move_tensor(answer: oip.ModelInferResponse, n: int) -> NDArray[np.int8]:
     (raw,) = answer.raw_output_contents
     return messages.MOVES.read(raw, n)
 
 
-def _fitting(moves: Callable[[Any, int], Moves], answer: Any, n: int) -> Moves:
+def _fitting(moves: Callable[[Any, int], NDArray[np.int8]], answer: Any, n: int) -> NDArray[np.int8]:
     try:
         return moves(answer, n)
     except ValueError as error:

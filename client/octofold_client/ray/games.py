@@ -17,12 +17,12 @@ import ray
 from octofold_game.episodes import Episode
 from ray.exceptions import RayError
 
-from octofold_client.contenders.local_players import Contender, LocalPlayer
+from octofold_client.contenders.local_players import Contender, LocalContender
 from octofold_client.errors import ClusterError, EvaluationError
-from octofold_client.evaluation.lockstep import PlayedBatch, Standing
+from octofold_client.evaluation.lockstep import PlayedBatch, RunningGames
 from octofold_client.evaluation.result_folder import Conditions
 from octofold_client.ray import cluster
-from octofold_client.ray.tasks import NOBODY, News, TaskPlayer, Work, play_games
+from octofold_client.ray.tasks import NOBODY, News, TaskGames, TaskPlayer, play_games
 from octofold_client.rpc.credentials import CredentialFiles
 
 SLICE_SECONDS = 0.2
@@ -50,11 +50,11 @@ class _Slice:
     """The news of the task that plays them."""
     place: str = ""
     """Address of the server that is asked there; empty for a local player."""
-    standing: Standing = NOBODY
+    running_games: RunningGames = NOBODY
 
 
 @dataclass
-class Spread:
+class ClusterGames:
     """Plays games on the cluster, as `evaluation.evaluate` wants it; inside `cluster.connected`.
 
     Args:
@@ -147,7 +147,7 @@ class Spread:
             if (each := self._next_slice()) is None:
                 return
             games = tuple(each.games.values())
-            work = Work(self.player, place, self.conditions, largest_exponent, games)
+            work = TaskGames(self.player, place, self.conditions, largest_exponent, games)
             # A task of a served model waits most of the time, for a server that has its own CPUs.
             task = ray.remote(play_games).options(
                 num_cpus=1 if self.player.spec else 0,
@@ -206,7 +206,7 @@ class Spread:
             each.games.pop(episode.game)
         if news.unfinished is not None:
             each.games.update((episode.game, episode) for episode in news.unfinished)
-        each.standing = news.standing
+        each.running_games = news.running_games
         if news.moves:
             self._failures, self._moved, self._reported = 0, time.monotonic(), False
         if news.failure:
@@ -232,7 +232,7 @@ class Spread:
         if each.place:
             self._shunned[each.place] = time.monotonic() + SHUN_SECONDS
             self._looked = -math.inf
-        self._waiting.append(replace(each, answers=None, place="", standing=NOBODY))
+        self._waiting.append(replace(each, answers=None, place="", running_games=NOBODY))
 
     def _step(self, news: News) -> PlayedBatch:
         return PlayedBatch(
@@ -240,16 +240,16 @@ class Spread:
             finished=news.finished,
             running=sum(len(each.games) for each in self._running),
             best_tile=news.best_tile,
-            standing=self._standing,
+            running_games=self._running_games,
             queue_us=news.queue_us,
             inference_us=news.inference_us,
             unfinished=self._unfinished,
             requests=news.requests,
         )
 
-    def _standing(self) -> Standing:
-        each = [one.standing for one in self._running]
-        return Standing(
+    def _running_games(self) -> RunningGames:
+        each = [one.running_games for one in self._running]
+        return RunningGames(
             np.concatenate([NOBODY.lengths, *(one.lengths for one in each)]),
             np.concatenate([NOBODY.scores, *(one.scores for one in each)]),
         )
@@ -266,7 +266,7 @@ class RayCluster:
 
     credentials: CredentialFiles
     targets: Callable[[], Sequence[str]]
-    """As in `Spread`."""
+    """As in `ClusterGames`."""
 
     def play(
         self,
@@ -275,10 +275,10 @@ class RayCluster:
         parallel: int,
         remark: Callable[[str], None],
         check: Callable[[], None],
-    ) -> Spread:
+    ) -> ClusterGames:
         """Play games of this contender in tasks."""
-        if isinstance(contender, LocalPlayer):
+        if isinstance(contender, LocalContender):
             player = TaskPlayer(spec=contender.spec)
         else:
             player = TaskPlayer("", contender.model, contender.version.version, self.credentials)
-        return Spread(player, Conditions.of(contender, seed), parallel, self.targets, remark, check)
+        return ClusterGames(player, Conditions.of(contender, seed), parallel, self.targets, remark, check)

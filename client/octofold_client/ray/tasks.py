@@ -11,7 +11,7 @@ from octofold_game.episodes import Episode
 from octofold_client.contenders.local_players import Contender, local_player
 from octofold_client.errors import BrokenAnswer, EvaluationError, OctofoldError
 from octofold_client.evaluation.evaluate import MoveSource
-from octofold_client.evaluation.lockstep import PlayedBatch, Standing, play
+from octofold_client.evaluation.lockstep import PlayedBatch, RunningGames, play
 from octofold_client.evaluation.result_folder import Conditions, differences
 from octofold_client.evaluation.servers import Servers, sources_of
 from octofold_client.rpc.credentials import PLAINTEXT_FILES, CredentialFiles
@@ -20,7 +20,7 @@ from octofold_client.wording import describe
 NEWS_SECONDS = 0.5
 COPY_SECONDS = 5.0
 """How often a task copies its unfinished games. If its node dies, others continue them from there."""
-NOBODY = Standing(np.zeros(0, np.int64), np.zeros(0, np.int64))
+NOBODY = RunningGames(np.zeros(0, np.int64), np.zeros(0, np.int64))
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class TaskPlayer:
 
 
 @dataclass(frozen=True)
-class Work:
+class TaskGames:
     """The games of one task."""
 
     player: TaskPlayer
@@ -57,7 +57,7 @@ class News:
     inference_us: int = 0
     best_tile: int = 0
     finished: list[Episode] = field(default_factory=list)
-    standing: Standing = NOBODY
+    running_games: RunningGames = NOBODY
     unfinished: list[Episode] | None = None
     """The games that are not finished; None if they were not copied."""
     failure: str = ""
@@ -75,7 +75,7 @@ class News:
         self.finished += step.finished
 
 
-def play_games(work: Work) -> Iterator[News]:
+def play_games(work: TaskGames) -> Iterator[News]:
     """Play the games of a task. The last news names a failure if they are not all finished."""
     left: list[Episode] = []
     failure, is_final = "", False
@@ -100,7 +100,7 @@ def play_games(work: Work) -> Iterator[News]:
                     continue
                 if now - copied >= COPY_SECONDS:
                     news.unfinished, copied = step.unfinished(), now
-                news.standing, told = step.standing(), now
+                news.running_games, told = step.running_games(), now
                 yield news
                 news = News()
     except (BrokenAnswer, EvaluationError) as error:
@@ -111,7 +111,7 @@ def play_games(work: Work) -> Iterator[News]:
     yield news
 
 
-def _sources(work: Work, stack: ExitStack) -> Sequence[MoveSource]:
+def _sources(work: TaskGames, stack: ExitStack) -> Sequence[MoveSource]:
     """Who chooses the moves.
 
     Raises:

@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 from octofold_game.episodes import Episode
-from octofold_game.play_logs.moves import Moves
+from octofold_game.play_logs.moves import LoggedMoves
 from octofold_game.play_logs.parquet import PROBABILITIES, VALUES
 from octofold_game.play_logs.writing import log_writer
 from octofold_game.rules import legal_moves
@@ -139,7 +139,7 @@ def _present(folder: Path, files: list[LogFile]) -> int:
     return next((number for number, size in enumerate(sizes) if not size), len(files))
 
 
-def _moves(positions: Positions, content: Content, before_each: Callable[[], None]) -> Iterator[Moves]:
+def _moves(positions: Positions, content: Content, before_each: Callable[[], None]) -> Iterator[LoggedMoves]:
     """All moves, in parts that are asked about at once."""
     judges = [judge for judge in (content.player, content.judge) if judge is not None]
     size = min((judge.boards_at_once for judge in judges), default=1 << 16)
@@ -149,7 +149,7 @@ def _moves(positions: Positions, content: Content, before_each: Callable[[], Non
         boards = positions.boards[rows]
         likely = _opinion(content.player, boards) if content.player else None
         worth = _opinion(content.judge, boards) if content.judge else None
-        yield Moves(
+        yield LoggedMoves(
             boards,
             positions.made[rows],
             positions.cells[rows],

@@ -10,7 +10,7 @@ import numpy as np
 from rich.console import Console
 
 from octofold_client.evaluation.forecast import seconds_left
-from octofold_client.evaluation.lockstep import PlayedBatch, Standing
+from octofold_client.evaluation.lockstep import PlayedBatch, RunningGames
 from octofold_client.evaluation.summary import GameSummary
 from octofold_client.terminal.display import Clock, Display, Status, display_on
 from octofold_client.wording import counted, duration_range
@@ -36,7 +36,7 @@ class EvaluationProgress:
         self._lengths: Counter[int] = Counter()
         self._done = 0
         self._score_sum = 0
-        self._standing = Standing(np.zeros(0, np.int64), np.zeros(0, np.int64))
+        self._running_games = RunningGames(np.zeros(0, np.int64), np.zeros(0, np.int64))
         self._moves = 0
         self._marks: deque[tuple[float, int]] = deque([(clock(), 0)])
 
@@ -73,7 +73,7 @@ class EvaluationProgress:
         """
         if not self._lengths:
             return None
-        scores = self._standing.scores if self.done < self.games else self._standing.scores[:0]
+        scores = self._running_games.scores if self.done < self.games else self._running_games.scores[:0]
         return (self._score_sum + int(scores.sum())) / (self.done + len(scores))
 
     @property
@@ -85,7 +85,7 @@ class EvaluationProgress:
     @property
     def seconds_left(self) -> tuple[float, float] | None:
         """The shortest and the longest likely remaining time; None while it is unknown."""
-        ages = self._standing.lengths
+        ages = self._running_games.lengths
         waiting = max(0, self.games - self.done - len(ages))
         if not waiting and not len(ages):
             return None
@@ -130,7 +130,7 @@ class EvaluationProgress:
         while len(self._marks) > 1 and now - self._marks[0][0] > SPEED_SECONDS:
             self._marks.popleft()
         self._marks.append((now, self._moves))
-        self._standing = step.standing()
+        self._running_games = step.running_games()
         return self.status
 
     def _finish(self, finished: Sequence[GameSummary]) -> None:

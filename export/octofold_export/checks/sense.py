@@ -101,8 +101,6 @@ _KEPT = 23  # other readings in the card
 
 Hits = NDArray[np.float64]
 """`[N]`: 1 where a move equals the sensible player's, else 0; for chance, the probability of this."""
-Scores = Callable[[NDArray[np.uint8]], NDArray[np.float64]]
-"""Takes boards `[N, 16]` and returns the scores of their moves `[N, 4]`."""
 
 
 @dataclass(frozen=True)
@@ -113,7 +111,8 @@ class Reading:
     "the flags that differ from the described ones"
     flags: str
     "all flags; empty if no flags say it"
-    scores: Scores
+    scores: Callable[[NDArray[np.uint8]], NDArray[np.float64]]
+    "from boards `[N, 16]` to the scores of their moves `[N, 4]`"
     hits: Hits
     same_cells: bool
     "whether it differs by the meaning of the numbers alone, such as their order"

@@ -56,13 +56,13 @@ def element_type(reads: Reads) -> int:
 
 @dataclass(frozen=True, eq=False)
 class DescribedBody:
-    """Implements `heads.Evaluator`."""
+    """Implements `heads.GraphEvaluator`."""
 
     body: onnx.ModelProto
     description: Description
 
     def evaluate(self, graph: GraphBuilder, cells: str, views: NDArray[np.intp]) -> str:
-        """Evaluate `[N, P] int32` exponents; returns `[N * V, 1, numbers] float32`, as `heads.Evaluator`."""
+        """Evaluate exponents `[N, P] int32`; returns `[N * V, 1, numbers]`, as `heads.GraphEvaluator`."""
         reads, answers = self.description.reads, self.description.answers
         seen = views[:, COLUMNS_FIRST] if reads.cells == "columns" else views
         rows = cells

@@ -45,7 +45,7 @@ POINTS = Spread(temperature=TEMPERATURE, tie=2.0**-6)
 """Of values in points, if it was not measured."""
 
 
-class Evaluator(Protocol):
+class GraphEvaluator(Protocol):
     """A function from positions to numbers, such as a network."""
 
     def evaluate(self, graph: GraphBuilder, cells: str, views: NDArray[np.intp]) -> str:
@@ -85,7 +85,7 @@ class Head(Protocol):
         ...
 
 
-def head(description: Description, evaluator: Evaluator, spread: Spread | None = None) -> Head:
+def head(description: Description, evaluator: GraphEvaluator, spread: Spread | None = None) -> Head:
     """Make the head for an `evaluator` with the output of `description`; `spread` None: not measured."""
     answers = description.answers
     if answers.kind == "afterstate_value":
@@ -100,7 +100,7 @@ def head(description: Description, evaluator: Evaluator, spread: Spread | None =
 class PolicyHead:
     """Logits or probabilities of four actions; the mean over the views' softmax is probability and worth."""
 
-    evaluator: Evaluator
+    evaluator: GraphEvaluator
     columns: tuple[int, ...] = _CANONICAL
     "where the numbers of up, right, down and left lie"
     probabilities: bool = False
@@ -144,7 +144,7 @@ class _OfValues:
 class ActionValueHead(_OfValues):
     """The values of four actions in the network's own unit, from an evaluator with four outputs."""
 
-    evaluator: Evaluator
+    evaluator: GraphEvaluator
     columns: tuple[int, ...] = _CANONICAL
     "where the numbers of up, right, down and left lie"
     spread: Spread = POINTS
@@ -161,7 +161,7 @@ class ValueHead(_OfValues):
     A move that makes a tile above `largest_exponent` ends the game, so it is worth its reward alone.
     """
 
-    evaluator: Evaluator
+    evaluator: GraphEvaluator
     largest_exponent: int
     scale: float = 1.0
     spread: Spread = POINTS
@@ -184,7 +184,7 @@ class ValueHead(_OfValues):
 
 
 def _by_move(
-    graph: GraphBuilder, evaluator: Evaluator, cells: str, views: Sequence[int], columns: Sequence[int]
+    graph: GraphBuilder, evaluator: GraphEvaluator, cells: str, views: Sequence[int], columns: Sequence[int]
 ) -> str:
     """Arrange the evaluator's four numbers for each view by the board's own moves: `[N, V, 4]`."""
     answers = evaluator.evaluate(graph, cells, CELLS[list(views)])

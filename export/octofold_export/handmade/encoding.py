@@ -30,7 +30,7 @@ class Encoder(Protocol):
 
 
 @dataclass(frozen=True)
-class OneHot:
+class OneHotCells:
     """Single cells: one row of codes for each exponent."""
 
     exponents: int
@@ -90,7 +90,7 @@ class PatternSums:
         return _join(graph, self.patterns, views, features)
 
 
-Encoding = OneHot | PatternSums
+Encoding = OneHotCells | PatternSums
 """The first layer of a trained network; `exponents` is one more than the largest exponent of a cell."""
 
 

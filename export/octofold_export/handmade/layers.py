@@ -65,15 +65,15 @@ def network(graph: GraphBuilder, encoded: str, layers: Sequence[FoldedLayer], vi
 
 
 @dataclass(frozen=True)
-class Form:
-    """A network in one number format; implements `heads.Evaluator`."""
+class FoldedNetwork:
+    """A network in one number format; implements `heads.GraphEvaluator`."""
 
     encoder: Encoder
     layers: tuple[FoldedLayer, ...]
     "the last one gives float32"
 
     def evaluate(self, graph: GraphBuilder, cells: str, views: NDArray[np.intp]) -> str:
-        """Add the whole network, as `Evaluator.evaluate`."""
+        """Add the whole network, as `GraphEvaluator.evaluate`."""
         encoded, places = self.encoder.encode(graph, cells, views)
         return network(graph, encoded, self.layers, places)
 
@@ -108,9 +108,9 @@ class FloatLayer:
         return graph.add("Relu", [graph.add("Gemm", [rows, weights, bias], f"{name}_sum")], name)
 
 
-def float_form(network: FoldableNetwork) -> Form:
+def float_form(network: FoldableNetwork) -> FoldedNetwork:
     """Make `network` in float32, unchanged."""
-    return Form(
+    return FoldedNetwork(
         encoder=network.encoding,
         layers=(
             *(FloatLayer(layer, relu=True) for layer in network.hidden),
@@ -131,9 +131,9 @@ class _CastEncoder:
         return graph.add("Cast", [encoded], "encoded_cast", to=self.type), places
 
 
-def half_form(network: FoldableNetwork) -> Form:
+def half_form(network: FoldableNetwork) -> FoldedNetwork:
     """Make `network` in float16 up to the last hidden layer."""
-    return Form(
+    return FoldedNetwork(
         encoder=_CastEncoder(network.encoding, TensorProto.FLOAT16),
         layers=(
             *(FloatLayer(layer, relu=True, half=True) for layer in network.hidden),

@@ -33,7 +33,7 @@ class TupleTables:
     stages: Sequence[int] = ()
 
     def evaluate(self, graph: GraphBuilder, cells: str, views: NDArray[np.intp]) -> str:
-        """Evaluate exponents `[N, P] int32` of 0 to 15; returns `[N * V, 1, 1]`, as `heads.Evaluator`.
+        """Evaluate exponents `[N, P] int32` of 0 to 15; returns `[N * V, 1, 1]`, as `heads.GraphEvaluator`.
 
         The index of an entry is the number whose digits are its cells, lowest first. One integer product
         gives the indices of all tuples on all views.
@@ -81,7 +81,7 @@ class TupleTables:
 
 @dataclass(frozen=True)
 class CompactEvaluator:
-    """Tables of `octofold_players.ntuple.compact_tables` as part of the graph; implements `heads.Evaluator`.
+    """Implements `heads.GraphEvaluator` with tables of `octofold_players.ntuple.compact_tables`.
 
     The graph contains the packed arrays and the nodes that unpack them. These nodes depend on no input, so
     onnxruntime runs them once when it loads the graph. Each entry then costs one lookup in a plain table. A

@@ -16,7 +16,7 @@ from octofold_training.networks.pair_network import PAIRS, PATTERNS, PairNetwork
 from torch import Tensor, nn
 
 from octofold_export.errors import ExportError
-from octofold_export.handmade.encoding import Encoding, OneHot, Pattern, PatternSums
+from octofold_export.handmade.encoding import Encoding, OneHotCells, Pattern, PatternSums
 from octofold_export.handmade.geometry import (
     TAPS,
     LayerShape,
@@ -72,7 +72,7 @@ def foldable(network: nn.Module) -> FoldableNetwork:
     elif isinstance(network, CNN | ValidCNN):
         padded = isinstance(network, CNN)
         layers, places = _convolutions(network.convolutions, padded=padded)
-        encoding = OneHot(layers[0].shape.inputs)
+        encoding = OneHotCells(layers[0].shape.inputs)
         # The padded network flattens channel by channel, the other one cell by cell.
         linears = [network.dense] if isinstance(network, CNN) else network.dense
         layers += _dense_layers(linears, places, channels_first=padded)

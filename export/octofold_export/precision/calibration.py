@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from octofold_export.handmade.encoding import PatternSums
 from octofold_export.handmade.geometry import Region
-from octofold_export.handmade.layers import Form
+from octofold_export.handmade.layers import FoldedNetwork
 from octofold_export.handmade.weights import Floats, FoldableNetwork, Layer
 from octofold_export.precision.lookups import first_layer
 from octofold_export.precision.quantized import IntegerProduct, QuantizedHidden, QuantizedOutput
@@ -46,7 +46,9 @@ _SMALLEST_RANGE = 1e-3  # of a channel, relative to the widest; keeps dead chann
 _LARGEST_BIAS = 2.0**30  # as an integer; leaves the other half of int32 to the sum
 
 
-def quantise(network: FoldableNetwork, views: NDArray[np.uint8], error: Callable[[Form], float]) -> Form:
+def quantise(
+    network: FoldableNetwork, views: NDArray[np.uint8], error: Callable[[FoldedNetwork], float]
+) -> FoldedNetwork:
     """Make the 8-bit form of `network` with the smallest `error` over the clip quantiles.
 
     The calibration uses `views` `[N, 16]`: boards as the network reads them.
@@ -63,7 +65,7 @@ def enough(network: FoldableNetwork, views: NDArray[np.uint8]) -> NDArray[np.uin
     return views[:: min([_FEWER, *cells])]
 
 
-def calibrate(network: FoldableNetwork, views: NDArray[np.uint8], clip_quantile: float) -> Form:
+def calibrate(network: FoldableNetwork, views: NDArray[np.uint8], clip_quantile: float) -> FoldedNetwork:
     """Make the 8-bit form of `network`, calibrated on `views` `[N, 16]`."""
     network = widened(network, _WIDTH)
     first, layers = first_layer(network)
@@ -96,7 +98,7 @@ def calibrate(network: FoldableNetwork, views: NDArray[np.uint8], clip_quantile:
         rounded = _round(sums_rounded, output_scale)
         spread, scale = next_spread, output_scale
     output = _calibrate_output(network.output, exact, rounded, spread, scale)
-    return Form(encoder, (*hidden, output))
+    return FoldedNetwork(encoder, (*hidden, output))
 
 
 def _calibrate_output(

@@ -26,7 +26,7 @@ from octofold_game.contract.results import (
     COMPARISON_SCHEMA,
     NOT_SHOWN,
     ComparedPair,
-    ComparisonResult,
+    ComparisonFile,
     read_result,
 )
 from octofold_game.contract.structures import StructureError
@@ -121,7 +121,7 @@ def _compare(
             f"octofold compare ended with exit code {code}, so the strength is unknown; nothing was published"
         )
     try:
-        result = read_result(output, ComparisonResult, (COMPARISON_SCHEMA,))
+        result = read_result(output, ComparisonFile, (COMPARISON_SCHEMA,))
     except StructureError as error:
         raise ExportError(f"octofold compare printed something else than its result: {error}") from error
     (pair,) = result.pairs
@@ -176,7 +176,7 @@ def _exit(number: int, _frame: FrameType | None) -> NoReturn:
     raise SystemExit(128 + number)
 
 
-def _figures(result: ComparisonResult, pair: ComparedPair, published: int) -> NoWorse:
+def _figures(result: ComparisonFile, pair: ComparedPair, published: int) -> NoWorse:
     """What the card says of an answer, which no comparison gives without bets."""
     bets, question, interval = pair.bets, result.question, pair.ratio_interval
     assert bets is not None

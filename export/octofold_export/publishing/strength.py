@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 from octofold_game.contract.model import Alternative, Alternatives, Card, Interval, PlayedPrecision, Strength
-from octofold_game.contract.results import RESULT_SCHEMAS, EvaluationResult, read_result
+from octofold_game.contract.results import RESULT_SCHEMAS, EvaluationFile, read_result
 from octofold_game.contract.structures import StructureError
 
 from octofold_export.errors import ExportError
@@ -76,7 +76,7 @@ def _digest(card: Card, precision: PlayedPrecision) -> str | None:
     return card.precisions[precision].sha256 if precision and precision in card.precisions else None
 
 
-def _strength(result: EvaluationResult, card: Card) -> Strength:
+def _strength(result: EvaluationFile, card: Card) -> Strength:
     """The card's entry for a result, without unreached tiles and machine-dependent speeds."""
     statistics = result.statistics
     reached = (
@@ -106,9 +106,9 @@ def _bounded(interval: Interval) -> Interval:
     return low if low > _ROUNDING else 0.0, high if high < 1 - _ROUNDING else 1.0
 
 
-def _read_result(file: Path) -> EvaluationResult:
+def _read_result(file: Path) -> EvaluationFile:
     try:
-        result = read_result(file.read_bytes(), EvaluationResult, _SCHEMAS)
+        result = read_result(file.read_bytes(), EvaluationFile, _SCHEMAS)
     except OSError as error:
         raise ExportError(f"{file}: {error.strerror}") from error
     except StructureError as error:

@@ -20,7 +20,7 @@ from octofold_export.description.hints import AnswersHints, Hints, ReadsHints, m
 from octofold_export.description.inference import Network, NoBatchError, complete
 from octofold_export.errors import ExportError
 from octofold_export.graph.bodies import DescribedBody
-from octofold_export.graph.heads import Evaluator
+from octofold_export.graph.heads import GraphEvaluator
 from octofold_export.graph.weight_files import WeightFiles, in_files
 from octofold_export.precision.bodies import check_range, half_body, named, quantized_bodies
 from octofold_export.sources.channels import widened
@@ -133,12 +133,12 @@ def described_source(
 
     boards = np.random.default_rng(3).integers(0, description.largest_exponent + 1, (_WIDE_BOARDS, 16))
 
-    def half() -> Evaluator:
+    def half() -> GraphEvaluator:
         whole = body if files is None else files.whole(body)
         check_range(whole, encode(description.reads, boards.astype(np.uint8)))
         return evaluator(half_body(whole))
 
-    def evaluator(form: onnx.ModelProto) -> Evaluator:
+    def evaluator(form: onnx.ModelProto) -> GraphEvaluator:
         return DescribedBody(form, description)
 
     return Source(
@@ -168,9 +168,9 @@ def _quantize(
     body: onnx.ModelProto,
     files: WeightFiles | None,
     description: Description,
-    evaluator: Callable[[onnx.ModelProto], Evaluator],
+    evaluator: Callable[[onnx.ModelProto], GraphEvaluator],
 ) -> Quantize:
-    def quantize(views: Boards, error: Callable[[Evaluator], float]) -> Evaluator:
+    def quantize(views: Boards, error: Callable[[GraphEvaluator], float]) -> GraphEvaluator:
         inputs = encode(description.reads, views[::_FEWER])
         try:
             forms = [evaluator(form) for form in quantized_bodies(body, inputs, files)]

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from octofold_export.errors import ExportError
 from octofold_export.sources.states import take
 from octofold_export.sources.torch_files import is_lazy, read_weights
-from octofold_export.sources.torch_network import Encoder, TorchNetwork, error_line
+from octofold_export.sources.torch_network import TorchNetwork, UserEncoder, error_line
 
 _BOARDS = 3
 
@@ -56,7 +56,7 @@ def load_state(module: nn.Module, tensors: Mapping[str, Tensor], file: Path) -> 
         raise ExportError(f"{file}: the weights do not fit: {error_line(error)}") from error
 
 
-def read_encoder(place: str) -> Encoder:
+def read_encoder(place: str) -> UserEncoder:
     """The function `package.module:function` of the user.
 
     Raises:

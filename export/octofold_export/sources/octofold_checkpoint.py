@@ -14,7 +14,7 @@ from octofold_export.checks.reference import network_evaluation
 from octofold_export.description.description import Answers, Description, Reads
 from octofold_export.description.hints import Hints
 from octofold_export.errors import ExportError
-from octofold_export.graph.heads import Evaluator
+from octofold_export.graph.heads import GraphEvaluator
 from octofold_export.handmade.layers import float_form, half_form
 from octofold_export.handmade.weights import foldable, has_form
 from octofold_export.precision.calibration import enough, quantise
@@ -40,7 +40,7 @@ def from_checkpoint(folder: Path) -> Source:
     form = foldable(checkpoint.network)
     description = one_hot_description(form.encoding.exponents, architecture.get("value_scale"))
 
-    def quantized(views: Boards, error: Callable[[Evaluator], float]) -> Evaluator:
+    def quantized(views: Boards, error: Callable[[GraphEvaluator], float]) -> GraphEvaluator:
         return quantise(form, enough(form, views), error)
 
     return Source(

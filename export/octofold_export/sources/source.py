@@ -12,11 +12,11 @@ from octofold_game.contract.model import CompactTablesPlaces, Rule
 
 from octofold_export.checks.reference import Evaluate
 from octofold_export.description.description import Description
-from octofold_export.graph.heads import Evaluator
+from octofold_export.graph.heads import GraphEvaluator
 from octofold_export.graph.weight_files import WeightFiles
 
 Boards = NDArray[np.uint8]
-Quantize = Callable[[Boards, Callable[[Evaluator], float]], Evaluator]
+Quantize = Callable[[Boards, Callable[[GraphEvaluator], float]], GraphEvaluator]
 """Makes the 8-bit evaluator from positions `[N, 16]`, as the network reads them, and an error to minimize."""
 
 
@@ -32,9 +32,9 @@ class Source:
     "the network's value of a board `[N, 1]`, in the unit of the output `value`; None: it has no value head"
     notes: tuple[str, ...] = ()
     "what was taken where there was a choice, a line each"
-    fp32: Evaluator
+    fp32: GraphEvaluator
     "the network in a graph, in float32"
-    fp16: Callable[[], Evaluator] | None = None
+    fp16: Callable[[], GraphEvaluator] | None = None
     "in float16; None: it has no such form"
     int8: Quantize | None = None
     "in 8 bits; None: it has no such form"

@@ -2,7 +2,7 @@
 
 Training scripts save a network alone, with a copy of it (a target network, an average of the weights), as a
 part of a larger module, or in wrappers that change the names. Each place whose tensors fit the module is a
-`State`. If several fit, the name decides, or the user.
+`StateDict`. If several fit, the name decides, or the user.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Tensors = Mapping[str, Tensor]
 
 
 @dataclass(frozen=True)
-class State:
+class StateDict:
     """Tensors of a file that fit a module."""
 
     name: str
@@ -47,7 +47,7 @@ class State:
         return frozenset([*parts, *self.name.lower().split(".")])
 
 
-def take(module: nn.Module, content: Any, wanted: str | None, file: str) -> tuple[State, str]:
+def take(module: nn.Module, content: Any, wanted: str | None, file: str) -> tuple[StateDict, str]:
     """The state in the `content` of `file` that fits `module`, and a line that says what was taken.
 
     Raises:
@@ -77,7 +77,7 @@ def take(module: nn.Module, content: Any, wanted: str | None, file: str) -> tupl
     return chosen, f"weights: the {len(chosen.tensors)} tensors{place} in {file}{beside}"
 
 
-def _likely(states: Sequence[State]) -> Sequence[State]:
+def _likely(states: Sequence[StateDict]) -> Sequence[StateDict]:
     """The states that people usually play with: no copies, the average of the weights, the policy."""
     left = [state for state in states if state.words.isdisjoint(_COPIES)] or list(states)
     for names in (_AVERAGES, _POLICIES):
@@ -102,7 +102,7 @@ def _mappings(content: Any, where: str = "", depth: int = 0) -> Iterator[tuple[s
         yield from _mappings(value, f"{where}.{key}" if where else key, depth + 1)
 
 
-def _fitting(module: nn.Module, where: str, tensors: Tensors) -> Iterator[State]:
+def _fitting(module: nn.Module, where: str, tensors: Tensors) -> Iterator[StateDict]:
     """The states of `module` among `tensors`, each with a prefix of its own."""
     groups = _tied(module)
     expected = module.state_dict()
@@ -120,7 +120,7 @@ def _fitting(module: nn.Module, where: str, tensors: Tensors) -> Iterator[State]
         found = _filled(module, groups, own, keep)
         if found is not None and not _foreign(own, expected, keep):
             path = ".".join(part for part in (where, prefix.rstrip(".")) if part)
-            yield State(path, found)
+            yield StateDict(path, found)
 
 
 def _filled(
@@ -157,9 +157,9 @@ def _tied(module: nn.Module) -> list[list[str]]:
     return list(groups.values())
 
 
-def _distinct(states: Sequence[State]) -> list[State]:
+def _distinct(states: Sequence[StateDict]) -> list[StateDict]:
     """Without states whose tensors are all equal to those of an earlier one."""
-    kept: list[State] = []
+    kept: list[StateDict] = []
     for state in states:
         if not any(_equal(state.tensors, other.tensors) for other in kept):
             kept.append(state)

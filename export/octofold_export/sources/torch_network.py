@@ -28,7 +28,7 @@ from octofold_export.sources.file_kinds import advice
 from octofold_export.sources.onnx_file import OnnxNetwork
 from octofold_export.sources.torch_files import is_lazy, read_file
 
-Encoder = Callable[[Tensor], Tensor]
+UserEncoder = Callable[[Tensor], Tensor]
 """Takes exponents `[N, 16] int64` and returns the network's input."""
 
 _WITHOUT_KERNELS = (torch.bfloat16, torch.float16)
@@ -42,7 +42,7 @@ class TorchNetwork:
     type: ElementType | None = None
     files: WeightFiles | None = None
 
-    def __init__(self, module: nn.Module, name: str, encoder: Encoder | None = None) -> None:
+    def __init__(self, module: nn.Module, name: str, encoder: UserEncoder | None = None) -> None:
         """Check the weights, and bring modules of 16 bits to float32.
 
         Args:
@@ -142,7 +142,7 @@ class _OneByOne(nn.Module):
 class _Encoded(nn.Module):
     """A module behind the user's own encoder."""
 
-    def __init__(self, encoder: Encoder, module: nn.Module) -> None:
+    def __init__(self, encoder: UserEncoder, module: nn.Module) -> None:
         super().__init__()
         self.encoder = encoder
         self.module = module

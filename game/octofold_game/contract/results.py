@@ -44,7 +44,7 @@ class GamesSlice(msgspec.Struct, frozen=True):
     of: int
 
 
-class EvaluationResult(msgspec.Struct, frozen=True):
+class EvaluationFile(msgspec.Struct, frozen=True):
     """`result.json` of games that a served model played."""
 
     model: str
@@ -58,7 +58,7 @@ class EvaluationResult(msgspec.Struct, frozen=True):
     statistics: Statistics
 
 
-class Bets(msgspec.Struct, frozen=True):
+class ScoreCap(msgspec.Struct, frozen=True):
     """What the sequential test of a pair counted."""
 
     cap: Count | None
@@ -77,7 +77,7 @@ class ComparedPair(msgspec.Struct, frozen=True):
     """The average of the second over that of the first; None without bets."""
     ratio_interval: Interval | None = None
     limit_error_rate: float | None = None
-    bets: Bets | None = None
+    bets: ScoreCap | None = None
 
 
 class AskedQuestion(msgspec.Struct, frozen=True):
@@ -87,7 +87,7 @@ class AskedQuestion(msgspec.Struct, frozen=True):
     margin: float
 
 
-class ComparisonResult(msgspec.Struct, frozen=True):
+class ComparisonFile(msgspec.Struct, frozen=True):
     """`comparison.json`."""
 
     question: AskedQuestion | None
@@ -95,7 +95,7 @@ class ComparisonResult(msgspec.Struct, frozen=True):
     pairs: tuple[ComparedPair, ...]
 
 
-Result = TypeVar("Result", EvaluationResult, ComparisonResult)
+Result = TypeVar("Result", EvaluationFile, ComparisonFile)
 
 
 def read_result(content: bytes, kind: type[Result], schemas: tuple[int, ...]) -> Result:

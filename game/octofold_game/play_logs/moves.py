@@ -18,7 +18,7 @@ class LogError(OctofoldError, ValueError):
 
 
 @dataclass(frozen=True, eq=False)
-class Moves:
+class LoggedMoves:
     """N logged moves. Row `i` of every array belongs to the same move."""
 
     boards: NDArray[np.uint8]
@@ -44,12 +44,13 @@ class Moves:
         """All arrays, in the order of the fields."""
         return self.boards, self.moves, self.cells, self.probabilities, self.values
 
-    def without(self, rows: Sequence[int]) -> Moves:
+    def without(self, rows: Sequence[int]) -> LoggedMoves:
         """The other moves."""
-        return Moves(*(None if each is None else np.delete(each, rows, axis=0) for each in self.columns))  # type: ignore[arg-type]  # none of the first three is None
+        kept = (None if each is None else np.delete(each, rows, axis=0) for each in self.columns)
+        return LoggedMoves(*kept)  # type: ignore[arg-type]  # none of the first three is None
 
     @classmethod
-    def joined(cls, parts: Sequence[Moves]) -> Moves:
+    def joined(cls, parts: Sequence[LoggedMoves]) -> LoggedMoves:
         """One after the other; at least one, all with the same columns."""
         columns = zip(*(part.columns for part in parts), strict=True)
         return cls(*(None if each[0] is None else np.concatenate(each) for each in columns))  # type: ignore[arg-type]
@@ -63,7 +64,7 @@ class CheckedMoves:
     move, or that of the tile that was placed last before it. An example often fits both.
     """
 
-    moves: Moves
+    moves: LoggedMoves
     legal: NDArray[np.bool_]
     """`[N]`: the move changes the board."""
     new: NDArray[np.bool_]
@@ -72,7 +73,7 @@ class CheckedMoves:
     """`[N]`: the cell can be that of the last placed tile, since it holds a 2 or a 4 before the move."""
 
     @classmethod
-    def of(cls, moves: Moves) -> CheckedMoves:
+    def of(cls, moves: LoggedMoves) -> CheckedMoves:
         """Check moves."""
         every, _, legal = afterstates(moves.boards)
         rows = np.arange(len(moves))

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from octofold_game.play_logs.moves import LogError, Moves
+from octofold_game.play_logs.moves import LogError, LoggedMoves
 from octofold_game.play_logs.streams import needing_logs
 from octofold_game.rules import LARGEST_EXPONENT
 from octofold_game.system.files import whole_file
@@ -23,7 +23,7 @@ BOARD, MOVE, CELL, PROBABILITIES, VALUES = "board", "move", "new_tile_cell", "pr
 _ROWS = 1 << 16  # read at a time
 
 
-def read_parquet(path: Path) -> Iterator[tuple[Moves, NDArray[np.int64], list[tuple[int, str]]]]:
+def read_parquet(path: Path) -> Iterator[tuple[LoggedMoves, NDArray[np.int64], list[tuple[int, str]]]]:
     """Yield the moves of a file, some at a time, with their row numbers from 0 and the rows that are bad.
 
     Raises:
@@ -52,7 +52,7 @@ def read_parquet(path: Path) -> Iterator[tuple[Moves, NDArray[np.int64], list[tu
 
 
 @contextmanager
-def parquet_writer(path: Path, columns: tuple[str, ...] = ()) -> Iterator[Callable[[Moves], None]]:
+def parquet_writer(path: Path, columns: tuple[str, ...] = ()) -> Iterator[Callable[[LoggedMoves], None]]:
     """A function that appends moves to the file, which appears when the block ends without an error.
 
     Args:
@@ -70,7 +70,7 @@ def parquet_writer(path: Path, columns: tuple[str, ...] = ()) -> Iterator[Callab
     schema = arrow.schema([arrow.field(name, kind, nullable=False) for name, kind in types.items()])
     with whole_file(path) as partial, parquet.ParquetWriter(partial, schema, compression="zstd") as writer:
 
-        def append(moves: Moves) -> None:
+        def append(moves: LoggedMoves) -> None:
             arrays = dict(zip(_types(arrow), moves.columns, strict=True))
             rows = [_column(arrow, kind, arrays[name]) for name, kind in types.items()]
             writer.write_batch(arrow.record_batch(rows, schema=schema))
@@ -115,7 +115,7 @@ def _array(arrow: ModuleType, batch: Any, name: str) -> NDArray[Any]:
 
 def _checked(
     arrays: dict[str, NDArray[Any]], first: int
-) -> tuple[Moves, NDArray[np.int64], list[tuple[int, str]]]:
+) -> tuple[LoggedMoves, NDArray[np.int64], list[tuple[int, str]]]:
     """The moves of some rows, their numbers, and the rows with numbers that are too large."""
     reasons = {
         f"an exponent is above {LARGEST_EXPONENT}": (arrays[BOARD] > LARGEST_EXPONENT).any(axis=1),
@@ -126,5 +126,5 @@ def _checked(
     rows = np.arange(len(arrays[MOVE]))
     good = np.delete(rows, list(wrong))
     columns = (arrays.get(name) for name in (BOARD, MOVE, CELL, PROBABILITIES, VALUES))
-    moves = Moves(*(None if column is None else column[good] for column in columns))  # type: ignore[arg-type]
+    moves = LoggedMoves(*(None if column is None else column[good] for column in columns))  # type: ignore[arg-type]
     return moves, good + first, [(row + first, reason) for row, reason in sorted(wrong.items())]

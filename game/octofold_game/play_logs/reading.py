@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from octofold_game.play_logs.moves import LogError, Moves
+from octofold_game.play_logs.moves import LogError, LoggedMoves
 from octofold_game.play_logs.parquet import read_parquet
 from octofold_game.play_logs.streams import is_parquet, line_blocks
 from octofold_game.play_logs.text import parse
@@ -38,8 +38,8 @@ class BadLine:
 def read_log(
     path: Path,
     on_bad: Callable[[BadLine], None],
-    faults: Callable[[Moves], list[tuple[int, str]]] = lambda _: [],
-) -> Iterator[Moves]:
+    faults: Callable[[LoggedMoves], list[tuple[int, str]]] = lambda _: [],
+) -> Iterator[LoggedMoves]:
     """Yield the moves of a log file in their order, some thousands at a time.
 
     Args:
@@ -82,7 +82,7 @@ def is_log(path: Path) -> bool:
     return path.name.endswith(SUFFIXES) and path.name != SCORES
 
 
-def _read_text(path: Path) -> Iterator[tuple[Moves, NDArray[np.int64], list[tuple[int, str]]]]:
+def _read_text(path: Path) -> Iterator[tuple[LoggedMoves, NDArray[np.int64], list[tuple[int, str]]]]:
     first = 0
     for block in line_blocks(path):
         moves, lines, bad = parse(block)

@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from octofold_game.play_logs.moves import CellReadings, CheckedMoves, LogError, Moves
+from octofold_game.play_logs.moves import CellReadings, CheckedMoves, LogError, LoggedMoves
 from octofold_game.play_logs.reading import BadLine, read_log
 from octofold_game.rules import LARGEST_EXPONENT
 from octofold_game.system.files import naming, write_text
@@ -148,7 +148,7 @@ def _scatter(
 
             readings = CellReadings()
 
-            def illegal(moves: Moves, readings: CellReadings = readings) -> list[tuple[int, str]]:
+            def illegal(moves: LoggedMoves, readings: CellReadings = readings) -> list[tuple[int, str]]:
                 # Training never reads the cell, so that a doubtful one costs no move.
                 checked = CheckedMoves.of(moves)
                 readings.add(checked)
@@ -168,19 +168,19 @@ def _scatter(
     return sources
 
 
-def _gathered(blocks: Iterator[Moves]) -> Iterator[Moves]:
+def _gathered(blocks: Iterator[LoggedMoves]) -> Iterator[LoggedMoves]:
     """The same moves in larger pieces."""
-    waiting: list[Moves] = []
+    waiting: list[LoggedMoves] = []
     for block in blocks:
         waiting.append(block)
         if sum(map(len, waiting)) >= _SCATTER_ROWS:
-            yield Moves.joined(waiting)
+            yield LoggedMoves.joined(waiting)
             waiting = []
     if waiting:
-        yield Moves.joined(waiting)
+        yield LoggedMoves.joined(waiting)
 
 
-def _rows(moves: Moves) -> NDArray[np.uint8]:
+def _rows(moves: LoggedMoves) -> NDArray[np.uint8]:
     rows = np.empty((len(moves), _ROW), dtype=np.uint8)
     rows[:, :16], rows[:, 16], rows[:, 17] = moves.boards, moves.moves, moves.cells
     return rows
@@ -244,7 +244,7 @@ class ShuffledMoves:
                 hashlib.file_digest(file, lambda: digest)
         return digest.hexdigest()
 
-    def batches(self, epoch: int, size: int, start: int = 0) -> Iterator[Moves]:
+    def batches(self, epoch: int, size: int, start: int = 0) -> Iterator[LoggedMoves]:
         """Yield the moves of an epoch in its order, `size` at a time; the last batch may be smaller.
 
         Args:
@@ -286,6 +286,6 @@ class ShuffledMoves:
                 yield rows
 
 
-def _moves(parts: Sequence[NDArray[np.uint8]]) -> Moves:
+def _moves(parts: Sequence[NDArray[np.uint8]]) -> LoggedMoves:
     rows = np.concatenate(parts)
-    return Moves(np.ascontiguousarray(rows[:, :16]), rows[:, 16].copy(), rows[:, 17].copy())
+    return LoggedMoves(np.ascontiguousarray(rows[:, :16]), rows[:, 16].copy(), rows[:, 17].copy())

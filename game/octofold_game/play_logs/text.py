@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from octofold_game.play_logs.moves import Moves
+from octofold_game.play_logs.moves import LoggedMoves
 from octofold_game.rules import LARGEST_EXPONENT
 
 LONGEST_LINE = 1000
@@ -21,7 +21,7 @@ _LARGEST[[_MOVE, _CELL]] = 3, 15
 _SPACE, _ZERO, _NEWLINE = np.frombuffer(b" 0\n", dtype=np.uint8)  # bytes up to the space separate tokens
 
 
-def parse(block: bytes) -> tuple[Moves, NDArray[np.int64], list[tuple[int, str]]]:
+def parse(block: bytes) -> tuple[LoggedMoves, NDArray[np.int64], list[tuple[int, str]]]:
     """Read whole lines.
 
     Args:
@@ -52,7 +52,7 @@ def parse(block: bytes) -> tuple[Moves, NDArray[np.int64], list[tuple[int, str]]
         (line, fault_of(block[line_ends[line - 1] + 1 if line else 0 : line_ends[line]]))
         for line in bad.tolist()
     ]
-    return Moves(*moves), lines, reasons
+    return LoggedMoves(*moves), lines, reasons
 
 
 def _tokens(content: NDArray[np.uint8]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -100,7 +100,7 @@ def fault_of(line: bytes) -> str:
     return ""
 
 
-def written(moves: Moves) -> bytes:
+def written(moves: LoggedMoves) -> bytes:
     """The lines of moves. The format has no place for probabilities and values: they are left out."""
     lines = np.zeros((len(moves), 57), dtype=np.uint8)  # zeros are cut out below
     lines[:, 0] = ord("r")

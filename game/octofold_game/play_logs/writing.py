@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from octofold_game.play_logs.moves import LogError, Moves
+from octofold_game.play_logs.moves import LogError, LoggedMoves
 from octofold_game.play_logs.parquet import parquet_writer
 from octofold_game.play_logs.reading import SUFFIXES
 from octofold_game.play_logs.streams import whole_text_file
@@ -14,7 +14,7 @@ from octofold_game.play_logs.text import written
 
 
 @contextmanager
-def log_writer(path: Path, columns: tuple[str, ...] = ()) -> Iterator[Callable[[Moves], None]]:
+def log_writer(path: Path, columns: tuple[str, ...] = ()) -> Iterator[Callable[[LoggedMoves], None]]:
     """A function that appends moves to a log file, which appears when the block ends without an error.
 
     Args:
@@ -36,7 +36,7 @@ def log_writer(path: Path, columns: tuple[str, ...] = ()) -> Iterator[Callable[[
         raise LogError(f"{path}: a text log contains only moves; {' and '.join(columns)} need Parquet")
     with whole_text_file(path) as file:
 
-        def append_lines(moves: Moves) -> None:
+        def append_lines(moves: LoggedMoves) -> None:
             file.write(written(moves))
 
         yield append_lines

@@ -38,7 +38,7 @@ class Exemplar(NamedTuple):
 NO_EXEMPLARS: Mapping[int, Exemplar] = MappingProxyType({})
 
 
-class Histogram(NamedTuple):
+class BucketHistogram(NamedTuple):
     """Observations by bucket; the additional last count is for values above all bounds."""
 
     bounds: tuple[float, ...]
@@ -89,9 +89,9 @@ class Snapshot:
     overhead: Total  # time of calls outside of the queue and the backend
     batches: dict[int, Total]  # by the number of boards in the batch
     last_inference_ms: int  # Unix time of the newest batch; 0 if there was none
-    batch_boards: Histogram
-    queue_seconds: Histogram
-    call_seconds: Histogram
+    batch_boards: BucketHistogram
+    queue_seconds: BucketHistogram
+    call_seconds: BucketHistogram
 
     @property
     def executions(self) -> int:
@@ -186,12 +186,12 @@ class ModelStatistics:
                 call_seconds=self._calls.histogram(),
             )
 
-    def _batch_boards(self) -> Histogram:
+    def _batch_boards(self) -> BucketHistogram:
         counts = [0] * (len(BATCH_BOUNDS) + 1)
         for boards, (count, _) in self._batches.items():
             counts[bisect_left(BATCH_BOUNDS, boards)] += count
         boards_of_all = sum(boards * count for boards, (count, _) in self._batches.items())
-        return Histogram(BATCH_BOUNDS, tuple(counts), float(boards_of_all))
+        return BucketHistogram(BATCH_BOUNDS, tuple(counts), float(boards_of_all))
 
 
 class _Times:
@@ -213,6 +213,6 @@ class _Times:
         """Keep an observation as the example of its bucket."""
         self.exemplars[bisect_left(SECONDS_BOUNDS, exemplar.value)] = exemplar
 
-    def histogram(self) -> Histogram:
+    def histogram(self) -> BucketHistogram:
         """A copy of the observations so far."""
-        return Histogram(SECONDS_BOUNDS, tuple(self.counts), self.sum, dict(self.exemplars))
+        return BucketHistogram(SECONDS_BOUNDS, tuple(self.counts), self.sum, dict(self.exemplars))

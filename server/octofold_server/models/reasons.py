@@ -10,7 +10,7 @@ from octofold_game.contract.model import CARD_FILE
 from octofold_proto.errors import ModelError, Unavailable, UnknownModel
 
 from octofold_server.models.on_demand import WHEN_ASKED
-from octofold_server.models.version_index import State, VersionStatus
+from octofold_server.models.version_index import VersionState, VersionStatus
 from octofold_server.system.quoting import quoted
 
 BY_REQUEST = "unloaded by request"
@@ -55,9 +55,9 @@ def why_not_found(
     asked = f"{name}/{version}" if version else name
     for status in known:
         if version in ("", str(status.version)):
-            if status.state is State.READY:  # it has just left the table; the index follows
+            if status.state is VersionState.READY:  # it has just left the table; the index follows
                 return Unavailable(f"{asked} is being unloaded")
-            if status.state in (State.LOADING, State.UNLOADING):
+            if status.state in (VersionState.LOADING, VersionState.UNLOADING):
                 return Unavailable(f"{asked} is {status.state.name.lower()}")
             if status.reason == BY_REQUEST:
                 return Unavailable(f"{asked} was {status.reason}")

@@ -32,7 +32,7 @@ from octofold_server.models.reasons import (
 )
 from octofold_server.models.repository import VersionFolder, find_versions, read_card, versions_by_name
 from octofold_server.models.unloaded import Unloaded
-from octofold_server.models.version_index import State, VersionIndex, VersionStatus
+from octofold_server.models.version_index import VersionIndex, VersionState, VersionStatus
 from octofold_server.system.quoting import quoted
 
 if TYPE_CHECKING:  # an optional extra
@@ -247,7 +247,7 @@ class Models:
             self._swap(name, {})
             for version, served in serving.items():
                 self._retire(version, served, still_serves=False)
-                self._index.set(VersionStatus(name, version, State.UNLOADED, BY_REQUEST))
+                self._index.set(VersionStatus(name, version, VersionState.UNLOADED, BY_REQUEST))
             self._mark_unloaded(name)
             _log.info("%s is unloaded", name)
 
@@ -308,7 +308,7 @@ class Models:
             elif reasons[version] != WHEN_ASKED:
                 failed.add(version)
                 status = self._index.get(name, version) or VersionStatus(name, version)
-                self._index.set(replace(status, state=State.FAILED, reason=reasons[version]))
+                self._index.set(replace(status, state=VersionState.FAILED, reason=reasons[version]))
         if not ready:  # an old answer is better than none
             ready = serving
         waiting = [version for version, reason in reasons.items() if reason == WHEN_ASKED]
@@ -324,7 +324,9 @@ class Models:
         for version in present - ready.keys() - failed:
             known = self._index.get(name, version) or VersionStatus(name, version)
             text = known.card_text if reasons[version] == WHEN_ASKED else ""
-            self._index.set(VersionStatus(name, version, State.UNLOADED, reasons[version], card_text=text))
+            self._index.set(
+                VersionStatus(name, version, VersionState.UNLOADED, reasons[version], card_text=text)
+            )
         self._index.forget(name, but=present | ready.keys())
 
     def _try(self, folder: VersionFolder, current: ServedVersion | None) -> tuple[ServedVersion | None, str]:
@@ -379,14 +381,16 @@ class Models:
 
     def _mark_unloaded(self, name: str) -> None:
         for status in self._index.of(name):
-            if status.state is not State.FAILED:
-                self._index.set(replace(status, state=State.UNLOADED, reason=BY_REQUEST))
+            if status.state is not VersionState.FAILED:
+                self._index.set(replace(status, state=VersionState.UNLOADED, reason=BY_REQUEST))
 
     def _retire(self, version: int, served: ServedVersion, *, still_serves: bool) -> None:
         """Drain files that calls no longer find; newer files of the version may serve already."""
         if not still_serves:
             self._index.set(
-                VersionStatus(served.name, version, State.UNLOADING, "it finishes what it has accepted")
+                VersionStatus(
+                    served.name, version, VersionState.UNLOADING, "it finishes what it has accepted"
+                )
             )
         served.batcher.close()
         _log.info("%s/%d is drained", served.name, version)
@@ -394,5 +398,5 @@ class Models:
 
 def _ready(served: ServedVersion, reason: str = "") -> VersionStatus:
     return VersionStatus(
-        served.name, int(served.version), State.READY, reason, served.precision, served.card_text
+        served.name, int(served.version), VersionState.READY, reason, served.precision, served.card_text
     )

@@ -10,7 +10,7 @@ from enum import Enum
 from octofold_server.batching.statistics import ModelStatistics
 
 
-class State(Enum):
+class VersionState(Enum):
     """The state of a version."""
 
     LOADING = 1
@@ -29,7 +29,7 @@ class VersionStatus:
 
     name: str
     version: int
-    state: State = State.LOADING
+    state: VersionState = VersionState.LOADING
     reason: str = ""
     precision: str = ""
     card_text: str = ""

@@ -19,7 +19,7 @@ from pathlib import Path
 from octofold_proto.status import CODES
 
 from octofold_server.admission.refusals import Refusals
-from octofold_server.batching.statistics import Exemplar, Histogram, Snapshot, Total
+from octofold_server.batching.statistics import BucketHistogram, Exemplar, Snapshot, Total
 from octofold_server.models.registry import Models
 
 _REASONS = {
@@ -34,7 +34,7 @@ _NO_FAILURES = dict.fromkeys(["CANCELLED", "UNIMPLEMENTED", *(code.name for code
 """Initial counters: Prometheus would miss the step from 0 of a counter that first appears as 1."""
 
 Labels = Mapping[str, str]
-Sample = tuple[str, Labels, float] | tuple[str, Labels, float, str]
+SampleLine = tuple[str, Labels, float] | tuple[str, Labels, float, str]
 """Suffix of the name, labels, value, and the exemplar, if any."""
 _Row = tuple[Labels, Snapshot]
 
@@ -97,7 +97,7 @@ def _triton(rows: list[_Row]) -> Iterator[str]:
 
 
 def _histograms(rows: list[_Row]) -> Iterator[str]:
-    reads: tuple[tuple[str, str, Callable[[Snapshot], Histogram]], ...] = (
+    reads: tuple[tuple[str, str, Callable[[Snapshot], BucketHistogram]], ...] = (
         ("octofold_batch_boards", "Boards in a batch", lambda now: now.batch_boards),
         ("octofold_queue_seconds", "Time of answered calls in the queue", lambda now: now.queue_seconds),
         ("octofold_call_seconds", "Time of answered calls, arrival to answer", lambda now: now.call_seconds),
@@ -184,7 +184,7 @@ def _by_reason(failures: Mapping[str, int]) -> dict[str, int]:
     return counts
 
 
-def _histogram_samples(labels: Labels, histogram: Histogram) -> Iterator[Sample]:
+def _histogram_samples(labels: Labels, histogram: BucketHistogram) -> Iterator[SampleLine]:
     bounds = [*(f"{bound:g}" for bound in histogram.bounds), "+Inf"]
     for number, (bound, count) in enumerate(zip(bounds, accumulate(histogram.counts), strict=True)):
         exemplar = histogram.exemplars.get(number)
@@ -201,7 +201,7 @@ def _gauge(name: str, text: str, value: float) -> str:
     return _family(name, "gauge", text, [("", {}, value)])
 
 
-def _family(name: str, kind: str, text: str, samples: Iterable[Sample]) -> str:
+def _family(name: str, kind: str, text: str, samples: Iterable[SampleLine]) -> str:
     lines = [f"# HELP {name} {text}", f"# TYPE {name} {kind}"]
     for suffix, labels, value, *exemplar in samples:
         written = ",".join(f'{key}="{_escaped(label)}"' for key, label in labels.items())

@@ -11,7 +11,7 @@ from octofold_client.evaluation.result_folder import ResultFolder
 from octofold_client.rpc.client import Client
 from octofold_client.studies import recording
 from octofold_client.studies.recording import Content, write_logs
-from octofold_game.play_logs.moves import CheckedMoves, Moves
+from octofold_game.play_logs.moves import CheckedMoves, LoggedMoves
 from octofold_game.play_logs.reading import log_files, read_log
 from octofold_game.replays import ReplayWriter, read_replays
 from octofold_game.rules import legal_moves
@@ -23,26 +23,26 @@ from support.replays import replays_of
 SECONDS = 100
 
 
-def new_tiles_appear(moves: Moves) -> list[tuple[int, str]]:
+def new_tiles_appear(moves: LoggedMoves) -> list[tuple[int, str]]:
     checked = CheckedMoves.of(moves)
     assert checked.new.all()
     return checked.broken()
 
 
-def logged(folder: Path) -> Moves:
+def logged(folder: Path) -> LoggedMoves:
     """All moves in the logs of a folder, which must be true."""
 
     def fail(line: object) -> None:
         raise AssertionError(str(line))
 
-    return Moves.joined(
+    return LoggedMoves.joined(
         [moves for file in log_files(folder) for moves in read_log(file, fail, new_tiles_appear)]
     )
 
 
 def played(folder: Path) -> list[list[int]]:
     games = read_replays(folder / "games.replay")
-    return sorted(rows(Moves.joined([moves_of(game) for game in games])).tolist())
+    return sorted(rows(LoggedMoves.joined([moves_of(game) for game in games])).tolist())
 
 
 @pytest.mark.parametrize("form", ["txt", "txt.gz", "txt.zst", "parquet"])

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from octofold_client.contenders.local_players import LocalPlayer, local_player
+from octofold_client.contenders.local_players import LocalContender, local_player
 from octofold_client.contenders.player_thread import BOARDS_AT_ONCE, PlayerThread
 from octofold_client.errors import EvaluationError
 from octofold_game.replays import read_replays
@@ -255,7 +255,7 @@ def test_leaving_gives_up_a_search_between_two_slices() -> None:
             time.sleep(0.05)  # so that all slices would take a minute
             return super().next_moves(boards)
 
-    with PlayerThread(LocalPlayer(Slow(), "1")) as source:
+    with PlayerThread(LocalContender(Slow(), "1")) as source:
         pending = source.ask(MANY_BOARDS)
         begun.wait()
     assert sum(sizes) < len(MANY_BOARDS)
@@ -275,7 +275,7 @@ def test_a_player_that_becomes_slow_is_asked_for_fewer_boards_at_a_time() -> Non
                 now += 4.0
             return super().next_moves(boards)
 
-    with PlayerThread(LocalPlayer(Slower(), "1"), clock=lambda: now) as source:
+    with PlayerThread(LocalContender(Slower(), "1"), clock=lambda: now) as source:
         answer = source.ask(MANY_BOARDS[:200]).result()
     assert len(answer.moves) == sum(sizes) == 200
     assert max(sizes) == BOARDS_AT_ONCE

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from octofold_client.contenders.local_players import LocalPlayer
+from octofold_client.contenders.local_players import LocalContender
 from octofold_client.contenders.player_thread import PlayerThread
 from octofold_client.evaluation.evaluate import evaluate
 from octofold_client.evaluation.game_table import GameSet, GameSummary, GameTable
@@ -52,7 +52,7 @@ class Brief:
 
 def peak_of(games: int, folder: Path) -> int:
     """Most bytes that an evaluation held at once."""
-    contender = LocalPlayer(Brief())
+    contender = LocalContender(Brief())
     with (folder / "progress").open("w") as file, PlayerThread(contender) as source:
         progress = progress_on(Console(file=file), games, "brief")
         tracemalloc.start()

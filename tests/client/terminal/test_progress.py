@@ -5,7 +5,7 @@ import itertools
 
 import numpy as np
 import pytest
-from octofold_client.evaluation.lockstep import PlayedBatch, Standing
+from octofold_client.evaluation.lockstep import PlayedBatch, RunningGames
 from octofold_client.evaluation.summary import GameSummary
 from octofold_client.terminal.display import LiveDisplay, PlainDisplay, count_on, display_on
 from octofold_client.terminal.progress import EvaluationProgress, progress_on
@@ -17,8 +17,8 @@ def finished(game: int, score: int, tile: int, moves: int = 100) -> GameSummary:
 
 
 def step(moves: int = 1, best_tile: int = 8, scores: tuple[int, ...] = (), length: int = 50) -> PlayedBatch:
-    standing = Standing(np.full(len(scores), length, np.int64), np.array(scores, np.int64))
-    return PlayedBatch(moves, [], len(scores), best_tile, lambda: standing, 0, 0)
+    running_games = RunningGames(np.full(len(scores), length, np.int64), np.array(scores, np.int64))
+    return PlayedBatch(moves, [], len(scores), best_tile, lambda: running_games, 0, 0)
 
 
 def plain(games: int = 10) -> EvaluationProgress:

@@ -22,7 +22,7 @@ from octofold_export.errors import GateError
 from octofold_export.graph.bodies import DescribedBody
 from octofold_export.graph.builder import GraphBuilder
 from octofold_export.graph.folding import fold
-from octofold_export.graph.heads import Evaluator, PolicyHead, head
+from octofold_export.graph.heads import GraphEvaluator, PolicyHead, head
 from octofold_export.handmade.layers import float_form
 from octofold_export.handmade.weights import FoldableNetwork, foldable
 from octofold_export.sources.octofold_checkpoint import one_hot_description
@@ -74,7 +74,7 @@ def test_a_faithful_graph_passes(
 class InSteps:
     """The numbers of another evaluator, in steps as large as those of 8 bits."""
 
-    evaluator: Evaluator
+    evaluator: GraphEvaluator
 
     def evaluate(self, graph: GraphBuilder, cells: str, views: NDArray[np.intp]) -> str:
         step = graph.constant("step_of_8_bits", np.array(0.1, np.float32))

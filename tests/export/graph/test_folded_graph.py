@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from octofold_export.checks.runner import FoldedGraph, Outputs
 from octofold_export.graph.folding import fold
 from octofold_export.graph.heads import PolicyHead
-from octofold_export.handmade.layers import Form, float_form, half_form
+from octofold_export.handmade.layers import FoldedNetwork, float_form, half_form
 from octofold_export.handmade.weights import FoldableNetwork
 from octofold_game.contract.model import Rule
 from octofold_game.rules import legal_moves, slide
@@ -173,7 +173,7 @@ CUDA_KERNELS = {
 
 @pytest.mark.parametrize("form", [float_form, half_form])
 def test_every_operator_of_the_graphs_for_gpus_has_a_cuda_kernel(
-    network: FoldableNetwork, form: Callable[[FoldableNetwork], Form]
+    network: FoldableNetwork, form: Callable[[FoldableNetwork], FoldedNetwork]
 ) -> None:
     """Without that, onnxruntime cannot record what the GPU does for a shape and play it back."""
     graph = fold(PolicyHead(form(network)), "vote", 8).graph

@@ -13,19 +13,19 @@ from octofold_export.checks.runner import FoldedGraph
 from octofold_export.graph.builder import GraphBuilder
 from octofold_export.graph.folding import fold
 from octofold_export.graph.heads import PolicyHead
-from octofold_export.handmade.layers import Form, float_form
+from octofold_export.handmade.layers import FoldedNetwork, float_form
 from octofold_export.handmade.weights import FoldableNetwork
 from octofold_export.precision.calibration import CLIP_QUANTILES, calibrate, enough, quantise, widened
 from octofold_export.precision.lookups import first_layer
 
 
 @pytest.fixture(scope="module")
-def form(network: FoldableNetwork, boards: NDArray[np.uint8]) -> Form:
+def form(network: FoldableNetwork, boards: NDArray[np.uint8]) -> FoldedNetwork:
     return calibrate(network, boards[:512], 1.0)
 
 
 def test_moves_stay_as_they_are_in_float32(
-    network: FoldableNetwork, form: Form, boards: NDArray[np.uint8]
+    network: FoldableNetwork, form: FoldedNetwork, boards: NDArray[np.uint8]
 ) -> None:
     others = boards[512:]
     exact = FoldedGraph(fold(PolicyHead(float_form(network)), "vote", 8)).answer(others)
@@ -36,7 +36,7 @@ def test_moves_stay_as_they_are_in_float32(
 
 
 def test_onnxruntime_runs_the_network_in_integers_from_the_board_to_the_logits(
-    network: FoldableNetwork, form: Form, tmp_path: Path
+    network: FoldableNetwork, form: FoldedNetwork, tmp_path: Path
 ) -> None:
     options = onnxruntime.SessionOptions()
     options.optimized_model_filepath = str(tmp_path / "optimised.onnx")
@@ -86,7 +86,9 @@ def test_the_table_of_the_first_layer_answers_as_the_layer_does(
     np.testing.assert_allclose(steps[:, places[0]] * scale, exact, atol=0.51 * float(scale))
 
 
-def test_an_8_bit_graph_gives_the_same_answer_in_every_batch(form: Form, boards: NDArray[np.uint8]) -> None:
+def test_an_8_bit_graph_gives_the_same_answer_in_every_batch(
+    form: FoldedNetwork, boards: NDArray[np.uint8]
+) -> None:
     graph = FoldedGraph(fold(PolicyHead(form), "vote", 8))
     alone, together = graph.answer(boards[:64], batch=1), graph.answer(boards[:64], batch=64)
     assert (alone.votes == together.votes).all()

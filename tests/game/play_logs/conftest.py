@@ -2,11 +2,11 @@
 
 import pytest
 from octofold_game.episodes import Episode
-from octofold_game.play_logs.moves import Moves
+from octofold_game.play_logs.moves import LoggedMoves
 from support.logged_moves import moves_of
 
 
 @pytest.fixture(scope="session")
-def played(episodes: list[Episode]) -> Moves:
+def played(episodes: list[Episode]) -> LoggedMoves:
     """The moves of forty games."""
-    return Moves.joined([moves_of(episode) for episode in episodes])
+    return LoggedMoves.joined([moves_of(episode) for episode in episodes])

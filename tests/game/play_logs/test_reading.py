@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import zstandard
-from octofold_game.play_logs.moves import CheckedMoves, LogError, Moves
+from octofold_game.play_logs.moves import CheckedMoves, LogError, LoggedMoves
 from octofold_game.play_logs.parquet import PROBABILITIES, VALUES
 from octofold_game.play_logs.reading import BadLine, log_files, read_log
 from octofold_game.play_logs.streams import BLOCK_BYTES, line_blocks
@@ -20,13 +20,13 @@ from support.logged_moves import rows
 SUFFIXES = [".txt", ".txt.gz", ".txt.zst", ".parquet"]
 
 
-def read(path: Path, *, check_rules: bool = False) -> tuple[Moves, list[BadLine]]:
+def read(path: Path, *, check_rules: bool = False) -> tuple[LoggedMoves, list[BadLine]]:
     bad: list[BadLine] = []
     faults = [lambda moves: CheckedMoves.of(moves).broken()] if check_rules else []
-    return Moves.joined(list(read_log(path, bad.append, *faults))), bad
+    return LoggedMoves.joined(list(read_log(path, bad.append, *faults))), bad
 
 
-def write(path: Path, parts: Iterable[Moves]) -> Path:
+def write(path: Path, parts: Iterable[LoggedMoves]) -> Path:
     with log_writer(path) as append:
         for part in parts:
             append(part)
@@ -34,7 +34,7 @@ def write(path: Path, parts: Iterable[Moves]) -> Path:
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
-def test_a_log_comes_back_as_it_was_written(tmp_path: Path, played: Moves, suffix: str) -> None:
+def test_a_log_comes_back_as_it_was_written(tmp_path: Path, played: LoggedMoves, suffix: str) -> None:
     path = write(tmp_path / f"moves{suffix}", [played, played])
     moves, bad = read(path, check_rules=True)
     assert not bad
@@ -42,8 +42,8 @@ def test_a_log_comes_back_as_it_was_written(tmp_path: Path, played: Moves, suffi
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
-def test_a_log_that_fails_on_the_way_leaves_nothing(tmp_path: Path, played: Moves, suffix: str) -> None:
-    def fail() -> Iterator[Moves]:
+def test_a_log_that_fails_on_the_way_leaves_nothing(tmp_path: Path, played: LoggedMoves, suffix: str) -> None:
+    def fail() -> Iterator[LoggedMoves]:
         yield played
         raise RuntimeError
 
@@ -54,7 +54,7 @@ def test_a_log_that_fails_on_the_way_leaves_nothing(tmp_path: Path, played: Move
 
 @pytest.mark.parametrize("compress", [bytes, gzip.compress])
 def test_bad_lines_are_reported_with_file_line_and_reason(
-    tmp_path: Path, played: Moves, compress: Callable[[bytes], bytes]
+    tmp_path: Path, played: LoggedMoves, compress: Callable[[bytes], bytes]
 ) -> None:
     path = write(tmp_path / "moves.txt", [played] * 3)
     lines = path.read_bytes().splitlines(keepends=True)
@@ -90,7 +90,7 @@ def test_a_small_file_of_zstd_does_not_fill_the_memory(tmp_path: Path) -> None:
     assert peak < 1 << 26
 
 
-def test_frames_of_zstd_follow_each_other(tmp_path: Path, played: Moves) -> None:
+def test_frames_of_zstd_follow_each_other(tmp_path: Path, played: LoggedMoves) -> None:
     path = write(tmp_path / "moves.txt.zst", [played])
     path.write_bytes(path.read_bytes() * 2)
     assert len(read(path)[0]) == 2 * len(played)
@@ -99,7 +99,7 @@ def test_frames_of_zstd_follow_each_other(tmp_path: Path, played: Moves) -> None
 @pytest.mark.parametrize("suffix", SUFFIXES[1:])
 @pytest.mark.parametrize("keep", [0.5, 0.999])
 def test_a_file_that_is_cut_short_is_an_error(
-    tmp_path: Path, played: Moves, suffix: str, keep: float
+    tmp_path: Path, played: LoggedMoves, suffix: str, keep: float
 ) -> None:
     path = write(tmp_path / f"moves{suffix}", [played])
     content = path.read_bytes()
@@ -109,7 +109,7 @@ def test_a_file_that_is_cut_short_is_an_error(
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES[1:])
-def test_a_damaged_file_is_an_error(tmp_path: Path, played: Moves, suffix: str) -> None:
+def test_a_damaged_file_is_an_error(tmp_path: Path, played: LoggedMoves, suffix: str) -> None:
     path = write(tmp_path / f"moves{suffix}", [played])
     content = bytearray(path.read_bytes())
     content[8:200] = bytes(192)
@@ -125,9 +125,9 @@ def test_a_file_without_lines_takes_no_more_memory_than_a_block(tmp_path: Path) 
     assert [str(line) for line in read(path)[1]] == [f"{path}:1: it is longer than 1,000 bytes"]
 
 
-def test_probabilities_and_values_travel_in_parquet(tmp_path: Path, played: Moves) -> None:
+def test_probabilities_and_values_travel_in_parquet(tmp_path: Path, played: LoggedMoves) -> None:
     random = np.random.default_rng(0)
-    full = Moves(
+    full = LoggedMoves(
         played.boards,
         played.moves,
         played.cells,
@@ -147,14 +147,14 @@ def test_probabilities_and_values_travel_in_parquet(tmp_path: Path, played: Move
         log_writer(tmp_path / "moves.txt", (VALUES,)).__enter__()
 
 
-def test_bad_rows_and_foreign_columns_of_parquet_are_named(tmp_path: Path, played: Moves) -> None:
+def test_bad_rows_and_foreign_columns_of_parquet_are_named(tmp_path: Path, played: LoggedMoves) -> None:
     import pyarrow
     from pyarrow import parquet
 
     boards = played.boards.copy()
     made, cells = played.moves.copy(), played.cells.copy()
     boards[3, 5], made[4], cells[5] = 18, 4, 16
-    path = write(tmp_path / "moves.parquet", [Moves(boards, made, cells)])
+    path = write(tmp_path / "moves.parquet", [LoggedMoves(boards, made, cells)])
     moves, bad = read(path)
     assert len(moves) == len(played) - 3
     assert [str(line) for line in bad] == [
@@ -179,7 +179,7 @@ def test_bad_rows_and_foreign_columns_of_parquet_are_named(tmp_path: Path, playe
         read(path)
 
 
-def test_the_logs_of_a_folder_are_read_by_name(tmp_path: Path, played: Moves) -> None:
+def test_the_logs_of_a_folder_are_read_by_name(tmp_path: Path, played: LoggedMoves) -> None:
     for name in ("b.txt", "a.txt.gz", "result.json"):
         (tmp_path / name).touch()
     assert [file.name for file in log_files(tmp_path)] == ["a.txt.gz", "b.txt"]
@@ -195,7 +195,7 @@ def test_the_logs_of_a_folder_are_read_by_name(tmp_path: Path, played: Moves) ->
 
 @pytest.mark.parametrize(("name", "package"), [("moves.txt.zst", "zstandard"), ("moves.parquet", "pyarrow")])
 def test_a_missing_package_is_named_with_the_command_that_installs_it(
-    tmp_path: Path, played: Moves, name: str, package: str
+    tmp_path: Path, played: LoggedMoves, name: str, package: str
 ) -> None:
     path = write(tmp_path / name, [played])
     program = (

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from octofold_game.play_logs.moves import LogError, Moves
+from octofold_game.play_logs.moves import LogError, LoggedMoves
 from octofold_game.play_logs.reading import BadLine
 from octofold_game.play_logs.shards import ShuffledMoves, convert
 from octofold_game.play_logs.writing import log_writer
@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture
-def log(tmp_path: Path, played: Moves) -> Path:
+def log(tmp_path: Path, played: LoggedMoves) -> Path:
     path = tmp_path / "moves.txt"
     with log_writer(path) as append:
         append(played)
@@ -38,7 +38,7 @@ def in_order(found: np.ndarray) -> list[list[int]]:
     return sorted(found.tolist())
 
 
-def test_an_epoch_has_every_move_once(shuffled: ShuffledMoves, played: Moves) -> None:
+def test_an_epoch_has_every_move_once(shuffled: ShuffledMoves, played: LoggedMoves) -> None:
     assert len(shuffled) == len(played)
     sizes = [len(batch) for batch in shuffled.batches(0, 100)]
     assert sizes == [100] * (len(played) // 100) + [len(played) % 100]
@@ -58,7 +58,9 @@ def test_an_epoch_goes_on_where_it_stopped(shuffled: ShuffledMoves, start: int) 
     assert np.array_equal(epoch(shuffled, 3, start=start), epoch(shuffled, 3)[start:])
 
 
-def test_neighbors_in_training_come_from_different_games(shuffled: ShuffledMoves, played: Moves) -> None:
+def test_neighbors_in_training_come_from_different_games(
+    shuffled: ShuffledMoves, played: LoggedMoves
+) -> None:
     sums = np.where(played.boards > 0, 1 << played.boards.astype(np.int64), 0).sum(axis=1)
     assert np.mean(np.abs(np.diff(sums)) <= 4) > 0.9
     found = np.where((boards := epoch(shuffled, 0)[:, :16]) > 0, 1 << boards.astype(np.int64), 0).sum(axis=1)
@@ -183,7 +185,7 @@ print(sum(len(batch) for batch in moves.batches(0, 1000)))
 
 
 @pytest.mark.long  # nearly two million moves
-def test_memory_holds_a_shard_and_not_the_moves(tmp_path: Path, log: Path, played: Moves) -> None:
+def test_memory_holds_a_shard_and_not_the_moves(tmp_path: Path, log: Path, played: LoggedMoves) -> None:
     """Address space, and so resident memory, is limited to less than the moves take, or their text."""
     content = log.read_bytes()
     repeats = 1_850_000 // len(played)

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from octofold_game.episodes import Episode
-from octofold_game.play_logs.moves import CellReadings, CheckedMoves, Moves
+from octofold_game.play_logs.moves import CellReadings, CheckedMoves, LoggedMoves
 from octofold_game.play_logs.text import LONGEST_LINE, fault_of, parse, written
 from support.logged_moves import moves_of
 
@@ -21,9 +21,9 @@ def test_the_published_line_is_read_as_its_authors_say() -> None:
 
 
 def test_what_is_written_is_the_published_line() -> None:
-    assert written(Moves(np.array([BOARD], np.uint8), np.array([3], np.uint8), np.array([15], np.uint8))) == (
-        PUBLISHED + b"\n"
-    )
+    assert written(
+        LoggedMoves(np.array([BOARD], np.uint8), np.array([3], np.uint8), np.array([15], np.uint8))
+    ) == (PUBLISHED + b"\n")
 
 
 MOVES = st.tuples(
@@ -34,7 +34,9 @@ MOVES = st.tuples(
 @given(st.lists(MOVES, min_size=1, max_size=20))
 def test_moves_come_back_as_they_were_written(logged: list[tuple[list[int], int, int]]) -> None:
     boards, made, cells = zip(*logged, strict=True)
-    text = written(Moves(np.array(boards, np.uint8), np.array(made, np.uint8), np.array(cells, np.uint8)))
+    text = written(
+        LoggedMoves(np.array(boards, np.uint8), np.array(made, np.uint8), np.array(cells, np.uint8))
+    )
     moves, lines, bad = parse(text)
     assert (moves.boards.tolist(), moves.moves.tolist(), moves.cells.tolist()) == (
         list(map(list, boards)),
@@ -82,10 +84,12 @@ def test_a_line_is_a_move_exactly_if_it_has_no_fault(drawn: list[list[str]]) -> 
     assert len(moves) == len(good)
 
 
-def test_moves_that_break_the_rules_are_named(played: Moves) -> None:
+def test_moves_that_break_the_rules_are_named(played: LoggedMoves) -> None:
     assert CheckedMoves.of(played).broken() == []
     boards = np.array([BOARD, BOARD, [1, 2, 3, 4] * 4], np.uint8)
-    checked = CheckedMoves.of(Moves(boards, np.array([3, 3, 1], np.uint8), np.array([15, 0, 0], np.uint8)))
+    checked = CheckedMoves.of(
+        LoggedMoves(boards, np.array([3, 3, 1], np.uint8), np.array([15, 0, 0], np.uint8))
+    )
     assert checked.broken() == [
         (1, "cell 0 is neither the new tile's nor the last placed tile's"),
         (2, "right does not change the board"),
@@ -100,7 +104,7 @@ def test_the_last_field_is_read_as_the_new_or_the_last_placed_tile(episodes: lis
     assert readings == CellReadings(both=1), "the published example fits both descriptions"
 
     one_game = moves_of(episodes[0])
-    last_placed = Moves(one_game.boards[1:], one_game.moves[1:], one_game.cells[:-1])
+    last_placed = LoggedMoves(one_game.boards[1:], one_game.moves[1:], one_game.cells[:-1])
     checked = CheckedMoves.of(last_placed)
     assert checked.last.all()
     assert checked.broken() == []

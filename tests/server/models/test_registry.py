@@ -12,7 +12,7 @@ import pytest
 from octofold_proto.errors import ModelError, Unavailable, UnknownModel
 from octofold_server.config.options import Config
 from octofold_server.models.registry import Models
-from octofold_server.models.version_index import State
+from octofold_server.models.version_index import VersionState
 from support.registries import Backends, NewModels, reason, states, submit
 from support.servers import WriteVersion
 
@@ -207,6 +207,6 @@ def test_the_index_tells_what_is_being_loaded(
 ) -> None:
     write_version()
     models = Models(Config(models=tmp_path / "models", lanes=1, device="cpu"), backends)
-    assert [status.state for status in models.index()] == [State.LOADING]
+    assert [status.state for status in models.index()] == [VersionState.LOADING]
     with pytest.raises(Unavailable, match="tiny is loading"):
         models.resolve("tiny", "")

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 from octofold_proto.errors import Unavailable, UnknownModel
-from octofold_server.models.version_index import State
+from octofold_server.models.version_index import VersionState
 from support.registries import Backends, NewModels, reason, states, submit
 from support.servers import WriteVersion
 
@@ -120,7 +120,7 @@ def test_a_version_that_the_policy_excludes_is_published_later_and_every_other_m
     assert models.resolve("b", "").version == "2"
     (status,) = (s for s in models.index() if (s.name, s.version) == ("a", excluded))
     assert (status.state, status.reason) == (
-        State.UNLOADED,
+        VersionState.UNLOADED,
         f"not served: the policy is {policies.partition(';')[0]}",
     )
 

@@ -13,7 +13,7 @@ from octofold_server.config.options import Config
 from octofold_server.models.registry import Models
 from octofold_server.models.reloading import Reloading
 from octofold_server.models.repository import fingerprint
-from octofold_server.models.version_index import State
+from octofold_server.models.version_index import VersionState
 from support.fakes import FakeBackend
 from support.servers import WriteVersion
 from support.waiting import wait_for
@@ -41,7 +41,7 @@ def test_a_version_for_which_memory_was_short_is_tried_again(
     watching = Reloading(models, tmp_path / "models", 0.05, again_seconds=0)
     watching.start()
     try:
-        wait_for(lambda: {one.state for one in models.index()} == {State.READY})
+        wait_for(lambda: {one.state for one in models.index()} == {VersionState.READY})
         wait_for(lambda: not models.may_do_better)
     finally:
         watching.close(10)

@@ -16,7 +16,7 @@ from octofold_game.spawns import SpawnStream
 from octofold_training import checkpoints
 from octofold_training.games.environment import Environment, MoveTable
 from octofold_training.games.lazyzero_player import LazyZeroPlayer
-from octofold_training.games.policy_rollouts import PolicyRollouts
+from octofold_training.games.policy_rollouts import TensorRollouts
 from octofold_training.networks.build import build
 from octofold_training.networks.matrix_form import MatrixForm
 from octofold_training.networks.residual_network import ResidualNetwork
@@ -62,7 +62,7 @@ def test_the_player_makes_the_rollouts_that_training_makes(tmp_path: Path, board
     player = LazyZeroPlayer(written(tmp_path / "net"), rollouts=40)
     values = player.action_values(boards)[1:]
     legal = legal_moves(boards[1:])
-    search = PolicyRollouts(40, 3, 1.0, MoveTable(torch.device("cpu")))
+    search = TensorRollouts(40, 3, 1.0, MoveTable(torch.device("cpu")))
     form = MatrixForm(build_from(tmp_path / "net"), torch.float32)
     shares = search.shares(form, torch.from_numpy(boards[1:]), torch.from_numpy(legal), Uniform(boards[1:]))
     assert np.array_equal(np.where(legal, np.rint(shares.numpy() * 40), -np.inf), values)

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 from octofold_game.episodes import Episodes
-from octofold_game.play_logs.moves import Moves
+from octofold_game.play_logs.moves import LoggedMoves
 from octofold_game.play_logs.shards import ShuffledMoves, convert
 from octofold_game.play_logs.writing import log_writer
 from octofold_game.rules import afterstates
@@ -44,7 +44,7 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
     after = afterstates(all_boards)[0][np.arange(len(all_made)), all_made]
     path = tmp_path_factory.mktemp("logs") / "moves.txt.gz"
     with log_writer(path) as append:
-        append(Moves(all_boards, all_made, (after == 0).argmax(axis=1).astype(np.uint8)))
+        append(LoggedMoves(all_boards, all_made, (after == 0).argmax(axis=1).astype(np.uint8)))
     return path
 
 

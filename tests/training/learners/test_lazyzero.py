@@ -13,7 +13,7 @@ from octofold_game.symmetries import CELLS, MOVES
 from octofold_training import checkpoints
 from octofold_training.errors import TrainingError
 from octofold_training.games.environment import Environment, MoveTable
-from octofold_training.games.policy_rollouts import PolicyRollouts
+from octofold_training.games.policy_rollouts import TensorRollouts
 from octofold_training.learners import lazyzero
 from octofold_training.learners.lazyzero import GameReplay, LazyZero, LazyZeroOptions, Unfinished
 from octofold_training.networks.build import build
@@ -81,7 +81,7 @@ def uniform_for(boards: torch.Tensor) -> Callable[[int], torch.Tensor]:
 
 def shares_of(form: Any, boards: torch.Tensor, **options: Any) -> torch.Tensor:
     table = MoveTable(CPU)
-    search = PolicyRollouts(**{"depth": 3, "puct": 1.0} | options, table=table)
+    search = TensorRollouts(**{"depth": 3, "puct": 1.0} | options, table=table)
     return search.shares(form, boards, table.legal(boards), uniform_for(boards))
 
 
@@ -113,7 +113,7 @@ def test_rollouts_begin_as_puct_says() -> None:
 def test_a_rollout_that_ends_in_a_lost_game_counts_nothing() -> None:
     """One move is left, after which the only spawn ends nearly all games."""
     board = torch.tensor([[1, 2, 3, 4, 5, 6, 7, 8, 1, 2, 3, 4, 5, 6, 8, 8]], dtype=torch.uint8)
-    search = PolicyRollouts(rollouts=1, depth=3, puct=1.0, table=MoveTable(CPU))
+    search = TensorRollouts(rollouts=1, depth=3, puct=1.0, table=MoveTable(CPU))
     moves = torch.full((200,), 1)
 
     class One(Told):
@@ -259,7 +259,7 @@ def test_the_learning_rate_falls_with_each_epoch() -> None:
         assert run.learning_rate() == pytest.approx(rate)
 
 
-class Same(PolicyRollouts):
+class Same(TensorRollouts):
     """Finds the same shares for every board."""
 
     def shares(self, _form: Any, boards: torch.Tensor, *_: Any) -> torch.Tensor:

@@ -16,7 +16,7 @@ import pytest
 import torch
 from octofold_export.checks.reference import PlainPolicy, reference_answers
 from octofold_game.episodes import Episodes
-from octofold_game.play_logs.moves import Moves
+from octofold_game.play_logs.moves import LoggedMoves
 from octofold_game.play_logs.shards import ShuffledMoves, convert
 from octofold_game.play_logs.writing import log_writer
 from octofold_game.rules import afterstates
@@ -26,13 +26,13 @@ from octofold_training.games.playing import NetworkPlayer, play
 from octofold_training.networks.build import build, count_weights
 from octofold_training.published.comparison import extrapolate, write_report
 from octofold_training.published.results import Result
-from octofold_training.published.rows import ROWS, TILES, Row
+from octofold_training.published.rows import ROWS, TILES, PublishedRow
 from octofold_training.published.table import OutOfTime, Table, TableOptions, board_cost, stages
 from octofold_training.run.folders import alone_in
 
 SMALL = {"kind": "mlp", "dense": [8], "exponents": 16}
 SYMMETRIC = {"kind": "symmetric_cnn", "layers": 2, "channels": 4, "exponents": 16}
-TINY = (Row("MLP4", "report", SMALL, ROWS["MLP4"].published), Row("cnn-5", "Kondo", SMALL))
+TINY = (PublishedRow("MLP4", "report", SMALL, ROWS["MLP4"].published), PublishedRow("cnn-5", "Kondo", SMALL))
 WEIGHTS = {
     **{"CNN4": 820_228, "CNN5": 818_074, "CNN5_sym": 875_794, "MLP4": 823_388, "MLP5": 3_807_236},
     **{"symmetric-100": 218_104, "symmetric-200": 756_204},
@@ -58,14 +58,14 @@ def _convert(folder: Path, seed: int) -> None:
     all_boards, all_made = np.concatenate(boards), np.concatenate(made)
     after = afterstates(all_boards)[0][np.arange(len(all_made)), all_made]
     with log_writer(folder / "log.txt") as append:
-        append(Moves(all_boards, all_made, (after == 0).argmax(axis=1).astype(np.uint8)))
+        append(LoggedMoves(all_boards, all_made, (after == 0).argmax(axis=1).astype(np.uint8)))
     convert([folder / "log.txt"], folder / "converted", shards=2)
 
 
 def table_of(
     moves: ShuffledMoves,
     folder: Path,
-    rows: tuple[Row, ...] = TINY,
+    rows: tuple[PublishedRow, ...] = TINY,
     tell: Callable[[str, float], None] = lambda *_: None,
     **changes: Any,
 ) -> Table:
@@ -214,7 +214,7 @@ def test_a_network_that_costs_more_takes_more_of_the_progress(moves: ShuffledMov
         if "MLP4, 8,000 positions" in begun:
             raise KeyboardInterrupt  # the rest tells no more
 
-    rows = (Row("MLP4", "report", SMALL), Row("MLP5", "report", large))
+    rows = (PublishedRow("MLP4", "report", SMALL), PublishedRow("MLP5", "report", large))
     with pytest.raises(KeyboardInterrupt):
         table_of(moves, tmp_path, rows, show).run()
     assert begun["MLP5, 1,000 positions"] < begun["MLP4, 2,000 positions"] / 2
@@ -266,7 +266,7 @@ def test_a_report_has_the_networks_of_earlier_calls_too(moves: ShuffledMoves, tm
 
 
 def test_a_network_that_cannot_learn_leaves_the_others_alone(moves: ShuffledMoves, tmp_path: Path) -> None:
-    broken = Row("cnn-9", "Kondo", {"kind": "q_network", "form": "simple", "value_scale": 1.0})
+    broken = PublishedRow("cnn-9", "Kondo", {"kind": "q_network", "form": "simple", "value_scale": 1.0})
     table = table_of(moves, tmp_path, (broken, TINY[0]), games=1, positions=1)
     table.run()
     assert "answers with values" in table.failed["cnn-9"]

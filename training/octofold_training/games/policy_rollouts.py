@@ -29,7 +29,7 @@ Uniform: TypeAlias = Callable[[int], Tensor]
 
 
 @dataclass(frozen=True)
-class PolicyRollouts:
+class TensorRollouts:
     """Rollouts from many boards at once."""
 
     rollouts: int

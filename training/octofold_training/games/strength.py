@@ -20,7 +20,7 @@ _SEED = 2048
 
 
 @dataclass(frozen=True)
-class Strength:
+class StrengthEstimate:
     """The average score of some games, and how far it may be off."""
 
     games: int
@@ -46,9 +46,9 @@ class StrengthEstimates:
     def __init__(self, games: int = 20) -> None:
         self._games = games
         self._due: float | None = None
-        self.latest: Strength | None = None
+        self.latest: StrengthEstimate | None = None
 
-    def of(self, run: Trained, reports: Sequence[Mapping[str, Any]] = ()) -> Strength | None:
+    def of(self, run: Trained, reports: Sequence[Mapping[str, Any]] = ()) -> StrengthEstimate | None:
         """A new estimate if one is due, otherwise None; a run that goes on has `reports` of before."""
         if self._due is None:
             self._due = _next_due(reports)
@@ -68,7 +68,9 @@ def _next_due(reports: Sequence[Mapping[str, Any]]) -> float:
     return seconds[-1] + max(_FIRST_SECONDS, seconds[-1] - seconds[-2])
 
 
-def strength(network: nn.Module, architecture: Architecture, games: int, seed: int = _SEED) -> Strength:
+def strength(
+    network: nn.Module, architecture: Architecture, games: int, seed: int = _SEED
+) -> StrengthEstimate:
     """Let a network play whole games, each move the one that it likes best on the board as it lies."""
     training = network.training
     network.eval()
@@ -78,4 +80,4 @@ def strength(network: nn.Module, architecture: Architecture, games: int, seed: i
     finally:
         network.train(training)
     error = 1.96 * float(np.std(scores, ddof=1)) / math.sqrt(games) if games > 1 else math.inf
-    return Strength(games, float(np.mean(scores)), error)
+    return StrengthEstimate(games, float(np.mean(scores)), error)

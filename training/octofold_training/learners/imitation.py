@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 from octofold_game.commands.options import option
-from octofold_game.play_logs.moves import Moves
+from octofold_game.play_logs.moves import LoggedMoves
 from octofold_game.play_logs.shards import ShuffledMoves
 from torch import nn
 from torch.nn.functional import cross_entropy
@@ -172,7 +172,7 @@ class Imitation(TrainingRun[ImitationProgress]):
             epoch=self.positions / len(self._moves),  # not rounded: its whole part tells epochs apart
         )
 
-    def _update(self, moves: Moves) -> tuple[float, float]:
+    def _update(self, moves: LoggedMoves) -> tuple[float, float]:
         """Learn from this process's part of a batch; returns the sums of loss and of right moves over all."""
         part = self._processes.part(len(moves))
         boards = torch.from_numpy(moves.boards[part]).to(self._device)
@@ -193,7 +193,7 @@ class Imitation(TrainingRun[ImitationProgress]):
         logits: torch.Tensor = answer if self._interface.output is None else answer[0]
         return logits
 
-    def _shuffled(self) -> Iterator[Moves]:
+    def _shuffled(self) -> Iterator[LoggedMoves]:
         """Batches from where the run stands, epoch after epoch, without end."""
         epoch, start = divmod(self.positions, len(self._moves))
         while True:

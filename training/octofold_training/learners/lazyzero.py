@@ -25,7 +25,7 @@ from torch.nn.functional import cross_entropy, mse_loss
 
 from octofold_training.errors import TrainingError
 from octofold_training.games.environment import Environment, draw_moves
-from octofold_training.games.policy_rollouts import PolicyRollouts
+from octofold_training.games.policy_rollouts import TensorRollouts
 from octofold_training.networks.architectures import Architecture
 from octofold_training.networks.build import build
 from octofold_training.networks.encoding import fastest_type
@@ -123,7 +123,7 @@ class LazyZero(GamesRun[LazyZeroProgress]):
         self._generator = torch.Generator(device).manual_seed(options.seed)
         self._random = np.random.default_rng(options.seed)
         self.environment = Environment(options.games, _EXPONENTS + 1, "count", 0.0, self._generator)
-        self._search = PolicyRollouts(options.rollouts, options.depth, options.puct, self.environment.table)
+        self._search = TensorRollouts(options.rollouts, options.depth, options.puct, self.environment.table)
         self._unfinished = Unfinished(options.games, device)
         self.replay = GameReplay(options.replay)
         self._form: MatrixForm | None = None

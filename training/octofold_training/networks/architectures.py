@@ -16,7 +16,7 @@ Architecture = dict[str, Any]
 
 Pattern = Literal["lines", "squares"]
 Padding = Literal["left_above", "around"]
-Form = Literal["simple", "dropout", "conv"]
+QNetworkForm = Literal["simple", "dropout", "conv"]
 Size = Annotated[int, msgspec.Meta(ge=1, le=4096)]
 Layers = Annotated[int, msgspec.Meta(ge=1, le=64, description="number of convolutions")]
 Channels = Annotated[int, msgspec.Meta(ge=1, le=4096, description="channels of every convolution")]
@@ -118,7 +118,7 @@ class _Numbers(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 class QNetworkArchitecture(_Numbers, frozen=True, tag="q_network"):
     """A `published_networks.QNetwork`."""
 
-    form: Annotated[Form, msgspec.Meta(description="which of the three networks")]
+    form: Annotated[QNetworkForm, msgspec.Meta(description="which of the three networks")]
     value_scale: Annotated[
         float, msgspec.Meta(gt=0, le=1e9, description="points that an output of 1 stands for")
     ]

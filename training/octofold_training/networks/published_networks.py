@@ -20,7 +20,7 @@ from octofold_game.symmetries import CELLS
 from torch import Tensor, nn
 from torch.nn.functional import conv2d, dropout, pad
 
-from octofold_training.networks.architectures import Form, Padding
+from octofold_training.networks.architectures import Padding, QNetworkForm
 from octofold_training.networks.convolution import convolutions, through_tower
 from octofold_training.networks.dense import dense_layers, initialize, parameters, through_dense
 from octofold_training.networks.interfaces import PLANES_TO_LOGITS, Interface
@@ -132,7 +132,7 @@ class QNetwork(nn.Module):
         reads="log2", layout="flat", answers="action_values", actions=("up", "down", "left", "right")
     )
 
-    def __init__(self, form: Form) -> None:
+    def __init__(self, form: QNetworkForm) -> None:
         super().__init__()
         self._dropped = _DROPPED if form == "dropout" else 0.0
         widths = {"simple": [16, 128, 64], "dropout": [16, 64, 128, 64], "conv": [512, 128]}[form]

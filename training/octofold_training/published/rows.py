@@ -28,7 +28,7 @@ class Figures:
 
 
 @dataclass(frozen=True)
-class Row:
+class PublishedRow:
     """One network of a paper."""
 
     name: str
@@ -90,17 +90,17 @@ _REPORT: dict[str, tuple[Architecture, Figures]] = {
 """The report's tables 2 and 3, 8-board play."""
 
 
-def _rows() -> Iterator[Row]:
+def _rows() -> Iterator[PublishedRow]:
     for name, (architecture, figures) in _REPORT.items():
-        yield Row(name, "report", {**architecture, "exponents": 16}, {8: figures})
+        yield PublishedRow(name, "report", {**architecture, "exponents": 16}, {8: figures})
     for layers, (channels, figures) in _DEPTHS.items():
         published = {8: figures} | ({1: _ONE_BOARD} if layers == 5 else {})
         architecture = {"kind": "cnn", "layers": layers, "channels": channels, "exponents": 16}
-        yield Row(f"cnn-{layers}", "Kondo", architecture, published)
+        yield PublishedRow(f"cnn-{layers}", "Kondo", architecture, published)
     for channels, (one, eight) in _SYMMETRIC.items():
         architecture = {"kind": "symmetric_cnn", "layers": 5, "channels": channels, "exponents": 16}
-        yield Row(f"symmetric-{channels}", "Kondo", architecture, {1: one, 8: eight})
+        yield PublishedRow(f"symmetric-{channels}", "Kondo", architecture, {1: one, 8: eight})
 
 
-ROWS: dict[str, Row] = {row.name: row for row in _rows()}
+ROWS: dict[str, PublishedRow] = {row.name: row for row in _rows()}
 """Every network, by its name."""

@@ -37,7 +37,7 @@ from octofold_training.networks.build import build, interface_of
 from octofold_training.networks.encoding import fastest_type
 from octofold_training.networks.interfaces import BoardEncoder
 from octofold_training.published.results import Result, read_games, result_of
-from octofold_training.published.rows import ROWS, Row
+from octofold_training.published.rows import ROWS, PublishedRow
 from octofold_training.run import loop
 
 FIRST_STAGE = 1_000_000  # positions; each further stage has twice as many
@@ -57,7 +57,7 @@ class TableOptions:
     """that each network learns from at last"""
     games: int
     """that it plays, each way"""
-    rows: tuple[Row, ...]
+    rows: tuple[PublishedRow, ...]
     seed: int = 1
     """of the weights; the order of the moves is that of `ShuffledMoves`"""
 
@@ -131,7 +131,7 @@ class Table:
                 self._step(row, positions, shares)
             before += training + playing
 
-    def _steps(self) -> Iterator[tuple[int, Row, float, float]]:
+    def _steps(self) -> Iterator[tuple[int, PublishedRow, float, float]]:
         """The steps, each with a network's work in training and in games; in no unit, for the time left."""
         costs = {row.name: board_cost(row.architecture) for row in self.options.rows}
         boards = self.options.games * _GAME_MOVES * sum(VIEWS)
@@ -142,7 +142,7 @@ class Table:
                 yield positions, row, _TRAINING_COST * cost * (positions - earlier), cost * boards
             earlier = positions
 
-    def _step(self, row: Row, positions: int, shares: tuple[float, float, float]) -> None:
+    def _step(self, row: PublishedRow, positions: int, shares: tuple[float, float, float]) -> None:
         """Train one network up to `positions`, and let it play.
 
         Args:
@@ -173,7 +173,9 @@ class Table:
         except TrainingError as error:
             self.failed[row.name] = str(error)
 
-    def _train(self, row: Row, positions: int, place: Path, show: Callable[[str, float], None]) -> None:
+    def _train(
+        self, row: PublishedRow, positions: int, place: Path, show: Callable[[str, float], None]
+    ) -> None:
         run = self._new_run(row.architecture, positions)
 
         def report(progress: PolicyProgress) -> None:

@@ -34,7 +34,7 @@ from octofold_training.run.training_run import RunProgress, TrainingRun
 if TYPE_CHECKING:
     from torch import nn
 
-    from octofold_training.games.strength import Strength
+    from octofold_training.games.strength import StrengthEstimate
 
 STATE = "state.pt"
 SAVE_SECONDS = 60.0
@@ -118,7 +118,7 @@ def _stages_of(saved: dict[str, Any]) -> list[Stage]:
     return require_stages([{"method": UNRECORDED, **whole}])
 
 
-Estimate = Callable[[TrainingRun[Any], Sequence[Mapping[str, Any]]], "Strength | None"]
+Estimate = Callable[[TrainingRun[Any], Sequence[Mapping[str, Any]]], "StrengthEstimate | None"]
 """What a run's strength is, if it is time to measure it, after the reports so far."""
 
 

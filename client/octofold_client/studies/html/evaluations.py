@@ -11,7 +11,7 @@ from octofold_game.drawing.figures import COMPACT, svg_of
 from octofold_client.contenders.judges import PROBABILITY
 from octofold_client.evaluation.contest import Contest
 from octofold_client.evaluation.sides import Side
-from octofold_client.evaluation.tables import INTERVALS, Row, missing_note, outgrown_note, rows_of
+from octofold_client.evaluation.tables import INTERVALS, SummaryRow, missing_note, outgrown_note, rows_of
 from octofold_client.provenance import Provenance
 from octofold_client.studies.ending_pictures import panels_of
 from octofold_client.studies.html.elements import Child, facts, make, named_with_chip, table
@@ -92,13 +92,13 @@ def _figures(parts: list[EvaluationPart], remarks: Sequence[str]) -> ET.Element:
     )
 
 
-def _up_to_reached(tiles: list[Row]) -> list[Row]:
+def _up_to_reached(tiles: list[SummaryRow]) -> list[SummaryRow]:
     """The rows up to the first tile that no game reached."""
     reached = sum(1 for row in tiles if row.share)
     return tiles[: reached + 1]
 
 
-def _with_interval(row: Row) -> Child:
+def _with_interval(row: SummaryRow) -> Child:
     if not row.interval:
         return row.measured
     return make("span", row.measured, " ", make("span.interval", row.interval))

@@ -19,7 +19,7 @@ from octofold_client.errors import EvaluationError
 from octofold_client.provenance import Provenance
 from octofold_client.studies.html import evaluations, loads
 from octofold_client.studies.html.elements import facts, html, make, raw
-from octofold_client.studies.html.results import MOST_RESULTS, Parts, read_parts
+from octofold_client.studies.html.results import MOST_RESULTS, ReportParts, read_parts
 from octofold_client.wording import counted
 
 STYLES = ("base.css", "tiles.css", "board.css", "viewer.css")
@@ -45,7 +45,7 @@ def write_report(file: Path, folders: Sequence[Path], remarks: Sequence[str] = (
     write_text(file, page(read_parts(folders), remarks))
 
 
-def page(parts: Parts, remarks: Sequence[str] = ()) -> str:
+def page(parts: ReportParts, remarks: Sequence[str] = ()) -> str:
     """The text of the report."""
     content = []
     if parts.evaluations:
@@ -66,14 +66,14 @@ def page(parts: Parts, remarks: Sequence[str] = ()) -> str:
     return html(_head(title, style, script), body)
 
 
-def _title(parts: Parts) -> str:
+def _title(parts: ReportParts) -> str:
     first, *others = parts.names
     if not others:
         return first
     return f"{', '.join([first, *others[:-1]])} and {others[-1]}"
 
 
-def _subtitle(parts: Parts) -> str:
+def _subtitle(parts: ReportParts) -> str:
     games = sum(len(part.evaluation.games) for part in parts.evaluations)
     said = [f"{counted(games, 'game')} played to their end"] if games else []
     if parts.tests:

@@ -103,7 +103,7 @@ class LoadPart:
 
 
 @dataclass(frozen=True)
-class Parts:
+class ReportParts:
     """Everything that a report shows."""
 
     evaluations: list[EvaluationPart]
@@ -115,7 +115,7 @@ class Parts:
         return [part.name for part in self.evaluations] + [part.name for part in self.tests]
 
 
-def read_parts(folders: Iterable[Path]) -> Parts:
+def read_parts(folders: Iterable[Path]) -> ReportParts:
     """The results in these folders.
 
     Raises:
@@ -131,7 +131,7 @@ def read_parts(folders: Iterable[Path]) -> Parts:
             tests.append(_load_part(folder, {part.name for part in tests}))
         else:
             evaluations.append(_evaluation_part(folder, {part.name for part in evaluations}))
-    return Parts(evaluations, tests)
+    return ReportParts(evaluations, tests)
 
 
 def _evaluation_part(path: Path, taken: Collection[str]) -> EvaluationPart:

@@ -11,7 +11,7 @@ from typing import Any
 
 from octofold_server.batching.statistics import ModelStatistics, Snapshot, Total
 from octofold_server.models.loading import ServedVersion
-from octofold_server.models.version_index import State, VersionStatus
+from octofold_server.models.version_index import VersionState, VersionStatus
 from octofold_server.protocols.open_inference.tensors import BOARDS, OUTPUTS, TensorSpec
 
 PLATFORM = "onnxruntime_onnx"
@@ -25,17 +25,17 @@ EXTENSIONS = (
 )
 """Supported extensions of Triton; `schedule_policy` means the parameters priority and timeout."""
 
-_UNAVAILABLE = (State.FAILED, State.UNLOADED)
+_UNAVAILABLE = (VersionState.FAILED, VersionState.UNLOADED)
 
-Description = dict[str, Any]
+JsonObject = dict[str, Any]
 
 
-def server_metadata() -> Description:
+def server_metadata() -> JsonObject:
     """The name, version and extensions of the server."""
     return {"name": "octofold", "version": installed_version("octofold"), "extensions": list(EXTENSIONS)}
 
 
-def model_metadata(served: ServedVersion, versions: Iterable[str]) -> Description:
+def model_metadata(served: ServedVersion, versions: Iterable[str]) -> JsonObject:
     """The tensors of a model.
 
     Args:
@@ -51,7 +51,7 @@ def model_metadata(served: ServedVersion, versions: Iterable[str]) -> Descriptio
     }
 
 
-def model_config(served: ServedVersion, max_boards: int) -> Description:
+def model_config(served: ServedVersion, max_boards: int) -> JsonObject:
     """The configuration of a model.
 
     Args:
@@ -87,7 +87,7 @@ def model_config(served: ServedVersion, max_boards: int) -> Description:
     }
 
 
-def model_statistics(statistics: Mapping[tuple[str, str], ModelStatistics]) -> Description:
+def model_statistics(statistics: Mapping[tuple[str, str], ModelStatistics]) -> JsonObject:
     """The statistics of model versions, by name and version."""
     return {
         "model_stats": [
@@ -96,7 +96,7 @@ def model_statistics(statistics: Mapping[tuple[str, str], ModelStatistics]) -> D
     }
 
 
-def index(versions: Iterable[VersionStatus], *, only_ready: bool) -> list[Description]:
+def index(versions: Iterable[VersionStatus], *, only_ready: bool) -> list[JsonObject]:
     """The state of every version, or of the ready ones."""
     return [
         {
@@ -106,7 +106,7 @@ def index(versions: Iterable[VersionStatus], *, only_ready: bool) -> list[Descri
             "reason": version.reason,
         }
         for version in versions
-        if version.state is State.READY or not only_ready
+        if version.state is VersionState.READY or not only_ready
     ]
 
 
@@ -114,17 +114,17 @@ def _platform(served: ServedVersion) -> str:
     return PLATFORM if served.card.player is None else PLAYER_PLATFORM
 
 
-def _tensor(spec: TensorSpec) -> Description:
+def _tensor(spec: TensorSpec) -> JsonObject:
     return {"name": spec.name, "datatype": spec.datatype, "shape": [-1, *spec.shape]}
 
 
-def _output_config(spec: TensorSpec) -> Description:
+def _output_config(spec: TensorSpec) -> JsonObject:
     # Triton writes an output with only the batch dimension as a reshaped one.
     shape = {"dims": list(spec.shape)} if spec.shape else {"dims": [1], "reshape": {"shape": []}}
     return {"name": spec.name, "data_type": f"TYPE_{spec.datatype}", **shape}
 
 
-def _statistics(name: str, version: str, now: Snapshot) -> Description:
+def _statistics(name: str, version: str, now: Snapshot) -> JsonObject:
     # Boards are read in place, so there is no time for input.
     no_input = Total(now.success.count, 0.0)
     return {
@@ -155,5 +155,5 @@ def _statistics(name: str, version: str, now: Snapshot) -> Description:
     }
 
 
-def _duration(total: Total) -> Description:
+def _duration(total: Total) -> JsonObject:
     return {"count": total.count, "ns": round(total.seconds * 1e9)}

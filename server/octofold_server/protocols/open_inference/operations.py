@@ -12,7 +12,7 @@ from octofold_proto.errors import InvalidRequest, Unavailable, UnknownModel
 
 from octofold_server.admission.admission import Admission
 from octofold_server.protocols.open_inference import descriptions as describe
-from octofold_server.protocols.open_inference.descriptions import Description
+from octofold_server.protocols.open_inference.descriptions import JsonObject
 from octofold_server.system.quoting import quoted
 from octofold_server.telemetry.metrics import exposition
 
@@ -59,11 +59,11 @@ class OpenInference:
             return False
         return self.ready
 
-    def server_metadata(self) -> Description:
+    def server_metadata(self) -> JsonObject:
         """Describe the server."""
         return describe.server_metadata()
 
-    def model_metadata(self, name: str, version: str) -> Description:
+    def model_metadata(self, name: str, version: str) -> JsonObject:
         """Describe the tensors of a model.
 
         Raises:
@@ -73,7 +73,7 @@ class OpenInference:
         versions = [ready.version for ready in self._models.served() if ready.name == served.name]
         return describe.model_metadata(served, versions)
 
-    def model_config(self, name: str, version: str) -> Description:
+    def model_config(self, name: str, version: str) -> JsonObject:
         """Describe the configuration of a model.
 
         Raises:
@@ -81,7 +81,7 @@ class OpenInference:
         """
         return describe.model_config(self._models.resolve(name, version), self._admission.limits.boards)
 
-    def model_statistics(self, name: str, version: str) -> Description:
+    def model_statistics(self, name: str, version: str) -> JsonObject:
         """Report the statistics of matching versions.
 
         Args:
@@ -98,7 +98,7 @@ class OpenInference:
             raise UnknownModel(f"no statistics for model {quoted(name)} version {quoted(version)}")
         return describe.model_statistics(kept)
 
-    def index(self, repository: str, *, only_ready: bool) -> list[Description]:
+    def index(self, repository: str, *, only_ready: bool) -> list[JsonObject]:
         """List the versions.
 
         Args:
