@@ -221,6 +221,7 @@ class Client:
         calls = self._calls.override(model=model, version=version, retry=retry)
 
         def ask(boards: NDArray[np.uint8]) -> PendingAnswer[NextMoves]:
+            # As in `_begin`, but without its call: the boards of an evaluation pass here.
             conversation = calls.next_moves(boards, with_probabilities=False)
             return PendingAnswer(self._start, conversation, next(conversation), self._while_waiting)
 
