@@ -16,7 +16,7 @@ from octofold_game.play_logs.moves import CheckedMoves, LoggedMoves
 from octofold_players.expectimax.player import HeuristicExpectimaxPlayer
 from octofold_players.ntuple.network import NTupleNetwork
 from octofold_players.rollouts.random_player import RandomPlayer
-from octofold_training.games.tensor_rules import TensorRules
+from octofold_training.games.environment import MoveTable
 from support.commands import octofold
 
 Boards = NDArray[np.uint8]
@@ -29,8 +29,9 @@ NETWORK = NTupleNetwork(((0, 1, 2, 3),), np.arange(16**4, dtype=np.float32))
 
 def tensors(boards: Boards) -> list[Any]:
     """What the rules in torch answer."""
-    found = TensorRules().slide(torch.from_numpy(boards), torch.zeros(len(boards), dtype=torch.int64))
-    return [TensorRules().legal(torch.from_numpy(boards)).numpy(), *(each.numpy() for each in found)]
+    table = MoveTable(torch.device("cpu"))
+    found = table.slide(torch.from_numpy(boards), torch.zeros(len(boards), dtype=torch.int64))
+    return [table.legal(torch.from_numpy(boards)).numpy(), *(each.numpy() for each in found)]
 
 
 @pytest.mark.parametrize(

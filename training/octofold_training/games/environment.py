@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal
 
 import numpy as np
 import torch
@@ -19,25 +19,6 @@ from torch import Tensor
 
 _BASE = rules.LARGEST_EXPONENT + 1
 _HISTORY = 64  # snapshots of all games that restarts choose from
-
-
-class Rules(Protocol):
-    """Moves of many boards by the rules of the game: `MoveTable`, or `tensor_rules.TensorRules`."""
-
-    def slide(self, boards: Tensor, moves: Tensor) -> tuple[Tensor, Tensor]:
-        """Play one move `[N]` in each of `[N, 16] uint8` boards.
-
-        Returns the afterstates `[N, 16] uint8`, unchanged where the move is illegal, and the numbers of the
-        lines that slid `[N, 4]`, by which rewards are looked up.
-        """
-
-    def legal(self, boards: Tensor) -> Tensor:
-        """Which moves change each of `[N, 16] uint8` boards: `[N, 4] bool`."""
-
-
-def line_weights(device: torch.device | None) -> Tensor:
-    """What the four cells of a line count in its number, `[4] int64`."""
-    return torch.from_numpy(_BASE ** np.arange(4)).to(device)
 
 
 class MoveTable:
@@ -58,10 +39,14 @@ class MoveTable:
         self.points = torch.from_numpy(points[:, front].copy()).to(device)
         """What a slide of every line scores, in either direction, `[L] int32`."""
         self._changes = torch.from_numpy(legal[:, (front, back)]).to(device)
-        self._weights = line_weights(device)
+        self._weights = torch.from_numpy(_BASE ** np.arange(4)).to(device)
 
     def slide(self, boards: Tensor, moves: Tensor) -> tuple[Tensor, Tensor]:
-        """As `Rules.slide`."""
+        """Play one move `[N]` in each of `[N, 16] uint8` boards.
+
+        Returns the afterstates `[N, 16] uint8`, unchanged where the move is illegal, and the numbers of the
+        lines that slid `[N, 4]`, by which rewards are looked up.
+        """
         cells = boards.view(-1, 4, 4)
         vertical = (moves % 2 == 0)[:, None, None]
         to_last_cell = (moves == 1) | (moves == 2)
@@ -70,7 +55,7 @@ class MoveTable:
         return torch.where(vertical, slid.mT, slid).reshape(-1, 16), lines
 
     def legal(self, boards: Tensor) -> Tensor:
-        """As `Rules.legal`."""
+        """Which moves change each of `[N, 16] uint8` boards: `[N, 4] bool`."""
         cells = boards.view(-1, 4, 4)
         left, right = self._changes[self._numbers(cells)].any(dim=1).unbind(1)
         up, down = self._changes[self._numbers(cells.mT)].any(dim=1).unbind(1)
@@ -184,12 +169,10 @@ class Environment:
         restart_share: float,
         generator: torch.Generator,
         table: MoveTable | None = None,
-        rules: Rules | None = None,
     ) -> None:
         """Begin the games on the device of `generator`.
 
-        Several environments may share a `table`. It gives the rewards, and moves the tiles as well if there
-        are no other `rules`.
+        Several environments may share a `table`.
 
         Raises:
             ValueError: `restart_share` is no share.
@@ -198,7 +181,6 @@ class Environment:
             raise ValueError(f"restart_share is {restart_share}, a share is from 0 to 1")
         device = generator.device
         self.table = table or MoveTable(device)
-        self._rules = rules or self.table
         self._rewards = REWARDS[rewards](self.table)
         self._exponents = exponents
         self._restart_share = restart_share
@@ -208,17 +190,17 @@ class Environment:
         self._score = torch.zeros(games, dtype=torch.int64, device=device)
         self._ended_games = torch.zeros(3, dtype=torch.int64, device=device)  # number, sum of scores, best
         self.boards, self._whole = self._starts(games)
-        self.legal = self._rules.legal(self.boards)
+        self.legal = self.table.legal(self.boards)
 
     def step(self, moves: Tensor) -> tuple[Tensor, Tensor]:
         """Play one legal move `[N]` in each game.
 
         Returns the rewards `[N] float32` and which games ended `[N] bool`; those have started again.
         """
-        afterstates, lines = self._rules.slide(self.boards, moves)
+        afterstates, lines = self.table.slide(self.boards, moves)
         outgrown = (afterstates >= self._exponents).any(dim=1)
         boards = spawn(afterstates, self._random(len(moves)))
-        lost = ~self._rules.legal(boards * ~outgrown[:, None]).any(dim=1) & ~outgrown
+        lost = ~self.table.legal(boards * ~outgrown[:, None]).any(dim=1) & ~outgrown
         ended = lost | outgrown
         score = self._score + self.table.points[lines].sum(dim=1)
         finished = torch.where(ended & self._whole, score, 0)
@@ -230,7 +212,7 @@ class Environment:
         self.boards = torch.where(ended[:, None], starts, boards)
         self._whole = torch.where(ended, whole, self._whole)
         self._score = torch.where(ended, 0, score)
-        self.legal = self._rules.legal(self.boards)
+        self.legal = self.table.legal(self.boards)
         return self._rewards(lines, lost), ended
 
     def remember(self, boards: Tensor | None = None) -> None:
@@ -249,7 +231,7 @@ class Environment:
         self.boards, self._whole = self._starts(len(self.boards))
         self._score.zero_()
         self._ended_games.zero_()
-        self.legal = self._rules.legal(self.boards)
+        self.legal = self.table.legal(self.boards)
 
     def scores(self) -> Scores:
         """The scores of the games that ended since the last call; waits for the device."""
@@ -280,7 +262,7 @@ class Environment:
         self._score.copy_(state["score"])
         self._history.copy_(state["history"])
         self._remembered.copy_(state["remembered"])
-        self.legal = self._rules.legal(self.boards)
+        self.legal = self.table.legal(self.boards)
 
     def _starts(self, games: int) -> tuple[Tensor, Tensor]:
         """Boards to start from `[N, 16]`, and which of them are first positions `[N] bool`."""
