@@ -25,7 +25,6 @@ from octofold_training.learners.student_run import StudentProgress
 from octofold_training.learners.value_td import ValueLearning, ValueOptions
 from octofold_training.run.curves import Curves, draw_curves
 from octofold_training.run.loop import resume, save_state, train
-from octofold_training.run.provenance import UNRECORDED
 from octofold_training.run.training_run import RunProgress, TrainingRun
 
 SUPERVISED = {"batch_size": 16, "slices": 2, "warm_up": 64.0}
@@ -173,23 +172,11 @@ def test_a_run_that_goes_on_leaves_the_checkpoint_of_another_run_alone(
     student.train(tmp_path / "mine", positions=640.0)  # its own is replaced
 
 
-def _make_older(folder: Path, *than: str) -> None:
-    """Take these from the state and from the checkpoint of a run."""
-    state = checkpoints.load_tensors(folder / "run" / "state.pt")
-    checkpoints.save_tensors(
-        folder / "run" / "state.pt", {name: each for name, each in state.items() if name not in than}
-    )
-    _change_checkpoint(folder, lambda training: [training.pop(name, None) for name in than])
-
-
 def _change_checkpoint(folder: Path, change: Callable[[dict[str, Any]], object]) -> None:
     description = folder / "net" / "checkpoint.json"
     content = json.loads(description.read_text())
     change(content["training"])
     description.write_text(json.dumps(content))
-
-
-NAMES = ("identity", "is_older", "run")
 
 
 def _begin_anew(_: Trainer, folder: Path) -> None:
@@ -201,20 +188,10 @@ def _take_the_name(_: Trainer, folder: Path) -> None:
 
 
 def _forget_the_training(_: Trainer, folder: Path) -> None:
-    _make_older(folder, *NAMES)
     _change_checkpoint(folder, lambda training: training.clear())
 
 
-def _save_twice_and_take_the_name(student: Trainer, folder: Path) -> None:
-    _make_older(folder, *NAMES)
-    for positions in (640.0, 960.0):
-        student.train(folder, positions=positions)
-    _take_the_name(student, folder)
-
-
-@pytest.mark.parametrize(
-    "part", [_begin_anew, _take_the_name, _forget_the_training, _save_twice_and_take_the_name]
-)
+@pytest.mark.parametrize("part", [_begin_anew, _take_the_name, _forget_the_training])
 def test_a_checkpoint_that_is_not_the_runs_own_stays(
     student: Trainer, trained: Path, part: Callable[[Trainer, Path], None]
 ) -> None:
@@ -225,46 +202,6 @@ def test_a_checkpoint_that_is_not_the_runs_own_stays(
     ):
         student.train(trained, positions=1280.0)
     assert checkpoints.load(trained / "net").sha256 == before
-
-
-@pytest.mark.parametrize("than", [NAMES, (*NAMES, "stages")], ids=["names", "stages"])
-def test_a_run_that_is_older_than_names_of_runs_goes_on(
-    student: Trainer, trained: Path, monkeypatch: pytest.MonkeyPatch, than: tuple[str, ...]
-) -> None:
-    _make_older(trained, *than)
-
-    def no_save(*_: Any, **__: Any) -> None:
-        raise OSError("the disk is full")
-
-    with monkeypatch.context() as patched:
-        patched.setattr(checkpoints, "save", no_save)
-        with pytest.raises(OSError, match="full"):
-            student.train(trained, positions=640.0)  # then the state has a name, and the checkpoint has none
-    for positions in (640.0, 960.0):
-        student.train(trained, positions=positions)
-    assert checkpoints.load(trained / "net").training["positions"] == 960
-
-
-def test_an_older_run_leaves_a_checkpoint_without_a_name_alone_if_its_stages_differ(
-    student: Trainer, tmp_path: Path
-) -> None:
-    student.train(tmp_path / "mine", positions=320.0)
-    student.train(tmp_path / "other", positions=320.0, learning_rate=1e-4)
-    for name in ("mine", "other"):
-        _make_older(tmp_path / name, *NAMES)
-    folders = (tmp_path / "mine" / "run", tmp_path / "other" / "net")
-    with pytest.raises(TrainingError, match="net holds the network of another run"):
-        train(student.make(positions=640.0), *folders, student.curves, lambda _: None)
-
-
-@pytest.mark.parametrize("stages", [None, [{}], "x"])
-def test_damaged_stages_of_an_older_checkpoint_are_told(
-    student: Trainer, trained: Path, stages: object
-) -> None:
-    _make_older(trained, *NAMES)
-    _change_checkpoint(trained, lambda training: training.update(stages=stages))
-    with pytest.raises(TrainingError, match=r"net is damaged \(not stages: .* name another --checkpoint"):
-        student.train(trained, positions=640.0)
 
 
 @pytest.mark.parametrize("content", ["no JSON", "null", '{"format": 1, "training": []}', "[" * 100_000])
@@ -396,13 +333,18 @@ def test_a_checkpoint_tells_every_stage_of_its_run_and_the_teachers_digest(
     assert {stage["teacher_sha256"] for stage in (first, second)} == {digest}
 
 
-def test_a_state_that_is_older_than_stages_counts_as_one(student: Trainer, trained: Path) -> None:
-    state = checkpoints.load_tensors(trained / "run" / "state.pt")
-    del state["stages"]
-    checkpoints.save_tensors(trained / "run" / "state.pt", state)
-    student.train(trained, positions=640.0)
-    first, second = checkpoints.load(trained / "net").training["stages"]
-    assert (first["method"], first["positions"], second["positions"]) == (UNRECORDED, 320, 320)
+@pytest.mark.parametrize("name", ["options", "stages", "identity", "network", "games"])
+def test_a_state_of_another_form_is_refused_in_one_line_and_stays(
+    student: Trainer, trained: Path, name: str
+) -> None:
+    file = trained / "run" / "state.pt"
+    state = checkpoints.load_tensors(file)
+    del state[name]
+    checkpoints.save_tensors(file, state)
+    before = file.read_bytes()
+    with pytest.raises(TrainingError, match=rf"state\.pt has no '{name}': another version .* --state"):
+        student.train(trained, positions=640.0)
+    assert file.read_bytes() == before
 
 
 def _assert_same(left: Any, right: Any) -> None:

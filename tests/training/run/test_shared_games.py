@@ -13,14 +13,12 @@ import pytest
 import torch
 from octofold_game.bitboards import unpack
 from octofold_players.ntuple.network import NTupleNetwork
-from octofold_training.checkpoints import load_tensors, save_tensors
 from octofold_training.errors import EndedElsewhere, TrainingError
-from octofold_training.games.positions import joined
 from octofold_training.learners.distil import Distillation, DistilOptions
 from octofold_training.learners.pooled_run import PooledRun
 from octofold_training.learners.value_td import ValueLearning, ValueOptions
 from octofold_training.run.folders import alone_in
-from octofold_training.run.loop import STATE, resume, save_state
+from octofold_training.run.loop import resume, save_state
 from octofold_training.run.processes import ONE_PROCESS, Processes
 from support.training import Exchange, ThreadOfMany, finished, octofold_train
 from torch import nn
@@ -130,28 +128,6 @@ def test_as_many_processes_go_on_as_if_they_had_not_stopped(
     for mine, theirs in zip(resumed, never_stopped, strict=True):
         _assert_same_weights(mine.network, theirs.network)
         assert np.array_equal(mine.pool.boards, theirs.pool.boards)
-
-
-def test_a_state_that_is_older_than_the_games_of_each_process_goes_on(student: Make, tmp_path: Path) -> None:
-    first, second = _two_runs(student, PooledRun.warm_up, 3)
-    save_state(first, tmp_path)
-    state = load_tensors(tmp_path / STATE)
-    games, *_ = state.pop("games")
-    boards = joined([each.pool.boards for each in (first, second)])
-    state["random"] = bytes(games.pop("generator").tolist()).decode()
-    leads = games.pop("leads")
-    state["leads"] = {"logarithms": leads[0].tolist(), "counts": leads[1].tolist()}
-    state["pool"] = {**games, "boards": torch.from_numpy(boards.view(np.int64))}
-    save_tensors(tmp_path / STATE, state)
-    alone = student(ONE_PROCESS)
-    resume(alone, tmp_path)
-    assert np.array_equal(alone.pool.boards, boards)
-    assert isinstance(alone, Distillation)
-    assert np.array_equal(alone._leads.state(), leads)
-    del state["random"]  # as in a state that is older still
-    save_tensors(tmp_path / STATE, state)
-    again = _two_runs(student, lambda run: resume(run, tmp_path), 1)
-    assert again[0].positions == 4 * OPTIONS.batch_size
 
 
 @pytest.mark.parametrize("failing", [{0}, {1}, {0, 1}], ids=str)

@@ -110,11 +110,8 @@ class PositionPool:
         self.boards[:] = state["boards"]
         self.random[:] = state["random"]
         self._next_slice = int(state["next_slice"][0]) % (len(self.boards) // self.batch_size)
-        if "archive" in state:
-            self._archive[:] = state["archive"]
-            self._archived[:] = state["archived"]
-        else:  # saved before there were archives
-            _keep_all(self.boards, self._archive, self._archived)
+        self._archive[:] = state["archive"]
+        self._archived[:] = state["archived"]
 
 
 def joined(parts: Sequence[NDArray[np.uint64]]) -> NDArray[np.uint64]:

@@ -145,8 +145,7 @@ class Distillation(PooledRun[DistilOptions, StudentProgress]):
 
     def _continue_games(self, games: Mapping[str, Tensor]) -> None:
         super()._continue_games(games)
-        if "leads" in games:  # older states may have none
-            self._leads.restore(games["leads"].numpy())
+        self._leads.restore(games["leads"].numpy())
 
 
 def require_policy(architecture: Architecture) -> None:

@@ -30,7 +30,6 @@ from octofold_training.run.curves import Curves
 from octofold_training.run.random_state import (
     global_generator,
     random_state,
-    reseed,
     restore_generator,
     restore_random,
 )
@@ -290,13 +289,7 @@ class DQN(GamesRun[DQNProgress]):
         self._target.load_state_dict(state["target" if copied else "network"])
         self.environment.restore(state["environment"])
         restore_generator(self._generator, state["generator"], self.options.seed, self.positions)
-        if "masks" in state:
-            restore_generator(self._masks, state["masks"], self.options.seed, self.positions)
-        else:  # an older state has none; at least the masks of the beginning do not come again
-            reseed(self._masks, self.options.seed, self.positions)
+        restore_generator(self._masks, state["masks"], self.options.seed, self.positions)
         self._replay.restore(state["replay"])
         self.episodes, self._updates = state["episodes"], state["updates"]
-        if "random" in state:
-            restore_random(self._random, state["random"])
-        else:  # an older state has none; at least the batches of the beginning do not come again
-            self._random = np.random.default_rng([self.options.seed, self.positions])
+        restore_random(self._random, state["random"])

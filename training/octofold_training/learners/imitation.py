@@ -212,7 +212,7 @@ class Imitation(TrainingRun[ImitationProgress]):
         """Continue from `state`; see `TrainingRun.restore`."""
         if state["moves"] != len(self._moves):
             raise TrainingError(f"was learning from {state['moves']:,} moves, these are {len(self._moves):,}")
-        if state.get("moves_sha256", self._moves.sha256) != self._moves.sha256:  # older states have none
+        if state["moves_sha256"] != self._moves.sha256:
             raise TrainingError("was learning from other moves, though as many")
         left = len(self._moves) - self.positions % len(self._moves)
         _require_batches(self.network, left, self.options.batch_size, self._processes.count)

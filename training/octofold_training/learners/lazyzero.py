@@ -242,7 +242,7 @@ class LazyZero(GamesRun[LazyZeroProgress]):
         self._unfinished.restore(state["unfinished"])
         self.replay.restore(state["replay"])
         self.episodes = state["episodes"]
-        self._learns = state.get("learns", False)  # older states have none; it shows with the next game
+        self._learns = state["learns"]
         self._form = None
 
 

@@ -150,8 +150,7 @@ class _Counts(msgspec.Struct):
     episodes: Annotated[int, msgspec.Meta(ge=0)]
     moves: Annotated[int, msgspec.Meta(ge=0)]
     seconds: Annotated[float, msgspec.Meta(ge=0)]
-    seed: int | None = None
-    """None in a state that is older than this."""
+    seed: int
 
 
 class NTupleLearner:
@@ -190,9 +189,11 @@ class NTupleLearner:
         except OSError as error:
             raise TrainingError(f"{folder / 'learner.json'}: {error.strerror}") from error
         except (ValueError, RecursionError) as error:
-            raise TrainingError(f"{folder / 'learner.json'}: not a learner's counts ({error})") from error
+            raise TrainingError(
+                f"{folder / 'learner.json'}: not a learner's counts ({error}); name another --state"
+            ) from error
         learner.episodes, learner.moves, learner.seconds = state.episodes, state.moves, state.seconds
-        if state.seed not in (None, options.seed):
+        if state.seed != options.seed:
             raise TrainingError(
                 f"{folder}: was begun with seed {state.seed}, the recipe has seed {options.seed}; "
                 "another run needs another --state"

@@ -161,11 +161,8 @@ class PooledRun(StudentRun, ABC, Generic[Options, Progress]):
 
     def _continue_games(self, games: Mapping[str, Tensor]) -> None:
         """Go on from `_games`."""
-        if "generator" in games:
-            restore_random(self._random, bytes(games["generator"].tolist()).decode())
-        else:  # a state that is older has none; at least what the beginning drew does not come again
-            self._random = np.random.default_rng([self.options.seed, self.positions, self._processes.rank])
-        self.pool.restore({name: _unsigned(games[name]) for name in self.pool.state() if name in games})
+        restore_random(self._random, bytes(games["generator"].tolist()).decode())
+        self.pool.restore({name: _unsigned(games[name]) for name in self.pool.state()})
 
     @abstractmethod
     def _update(self) -> dict[str, float]:
@@ -192,7 +189,7 @@ class PooledRun(StudentRun, ABC, Generic[Options, Progress]):
         and draws new random numbers. Batches may have another size if there are as many games in all.
         """
         super().restore(state)
-        games = _games_of_all(state)
+        games: list[dict[str, Tensor]] = state["games"]
         boards = [_unsigned(part["boards"]) for part in games]
         if sum(map(len, boards)) != self.options.batch_size * self.options.slices:
             require_same(("batch_size", "slices"), state["options"], self.options)
@@ -211,17 +208,3 @@ class PooledRun(StudentRun, ABC, Generic[Options, Progress]):
 def _unsigned(part: Tensor) -> NDArray[np.uint64]:
     numbers: NDArray[np.uint64] = part.numpy().view(np.uint64)
     return numbers
-
-
-def _games_of_all(state: dict[str, Any]) -> list[dict[str, Tensor]]:
-    """What each process had of its own; in an older state, the first one has the games of all."""
-    if "games" in state:
-        games: list[dict[str, Tensor]] = state["games"]
-        return games
-    older = dict(state["pool"])
-    if "random" in state:
-        older["generator"] = torch.tensor(list(state["random"].encode()), dtype=torch.uint8)
-    if "leads" in state:
-        leads = [state["leads"][name] for name in ("logarithms", "counts")]
-        older["leads"] = torch.tensor(leads, dtype=torch.float64)
-    return [older]

@@ -169,7 +169,7 @@ class StudentRun(TrainingRun[StudentProgress]):
 
     def restore(self, state: dict[str, Any]) -> None:
         """Continue from `state`; see `TrainingRun.restore`."""
-        super().restore({"network": state.get("student"), **state})  # older states have it as the student
-        self._start = state.get("start")  # older states have none
+        super().restore(state)
+        self._start = state["start"]
         if self._muon and "muon" in state:  # a run may switch to Muon later
             self._muon.restore(state["muon"])

@@ -193,11 +193,11 @@ class ValueLearning(PooledRun[ValueOptions, ValueProgress]):
         """Go on from `_games`.
 
         Without the last afterstates, the first update of each slice learns nothing from the move before.
-        Those of older states have another form; those of batches of another size are of other games.
+        Those of batches of another size are of other games.
         """
         super()._continue_games(games)
-        left = games.get("left")
-        if left is not None and left.shape[:2] == (len(self._left), len(self._left[0].ended)):
+        left = games["left"]
+        if left.shape[:2] == (len(self._left), len(self._left[0].ended)):
             self._left.extend(map(_Left.unpacked, left))
 
     def _values(self, choices: _Choices, left: _Left, views: NDArray[np.intp]) -> tuple[Tensor, Tensor]:

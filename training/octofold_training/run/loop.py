@@ -28,7 +28,7 @@ from octofold_training.run.history import History
 from octofold_training.run.options import fixed, require_same
 from octofold_training.run.processes import ONE_PROCESS, Processes
 from octofold_training.run.progress import notice
-from octofold_training.run.provenance import UNRECORDED, Stage, goes_on, require_stages, stages_so_far
+from octofold_training.run.provenance import Stage, require_stages, stages_so_far
 from octofold_training.run.training_run import RunProgress, TrainingRun
 
 if TYPE_CHECKING:
@@ -55,9 +55,7 @@ class Begun(NamedTuple):
 
     stages: Sequence[Stage] = ()
     identity: str = ""
-    """Which run it is, as its checkpoint says, too; empty for a state that is older than this."""
-    is_older: bool = False
-    """Whether its checkpoint may be older than that, too: it was when the state was saved."""
+    """Which run it is, as its checkpoint says, too."""
 
 
 _NEW = Begun()
@@ -68,7 +66,7 @@ def save_state(run: TrainingRun[Any], folder: Path, begun: Begun = _NEW) -> None
     folder.mkdir(parents=True, exist_ok=True)
     state = run.state()
     state |= {"options": asdict(run.options), "seconds": run.seconds, "positions": run.positions}
-    state |= {"stages": list(begun.stages), "identity": begun.identity, "is_older": begun.is_older}
+    state |= {"stages": list(begun.stages), "identity": begun.identity}
     checkpoints.save_tensors(folder / STATE, state)
 
 
@@ -76,7 +74,7 @@ def resume(run: TrainingRun[Any], folder: Path) -> Begun:
     """Continue in a new run from `save_state`; returns what it was.
 
     Raises:
-        TrainingError: the state belongs to another run or is damaged.
+        TrainingError: the state belongs to another run, has another form or is damaged.
     """
     file = folder / STATE
     try:
@@ -88,12 +86,16 @@ def resume(run: TrainingRun[Any], folder: Path) -> Begun:
         run.seconds, run.positions = counts.seconds, counts.positions
         require_same(fixed(run.options), state["options"], run.options)
         run.restore(state)
-        identity = state.get("identity", "")
-        return Begun(_stages_of(state), identity, state.get("is_older", not identity))
+        return Begun(require_stages(state["stages"]), state["identity"])
     except TrainingError as error:
         raise TrainingError(f"{file}: {error}") from error
     except (FileNotFoundError, PermissionError) as error:
         raise TrainingError(f"{file}: {error.strerror}") from error
+    except KeyError as error:
+        raise TrainingError(
+            f"{file} has no {error}: another version or another kind of run saved it; continue it as it was "
+            "begun, or name another --state and another --checkpoint"
+        ) from error
     except Exception as error:  # torch documents no class of its own for a damaged file
         if lacks_memory(error):  # the file may be whole
             raise
@@ -101,21 +103,6 @@ def resume(run: TrainingRun[Any], folder: Path) -> Begun:
         raise TrainingError(
             f"{file} is damaged or belongs to another run ({reason}); remove it, or name another --state"
         ) from error
-
-
-def _stages_of(saved: dict[str, Any]) -> list[Stage]:
-    """The stages of a state, or of what a checkpoint tells of its training.
-
-    One that is older than stages has one, by what it does tell.
-
-    Raises:
-        ValueError: there is something else in their place.
-    """
-    if "stages" in saved:
-        return require_stages(saved["stages"])
-    hours = saved["hours"] if "hours" in saved else round(saved["seconds"] / 3600, 2)
-    whole = {"positions": saved["positions"], "hours": hours, "options": saved["options"]}
-    return require_stages([{"method": UNRECORDED, **whole}])
 
 
 Estimate = Callable[[TrainingRun[Any], Sequence[Mapping[str, Any]]], "StrengthEstimate | None"]
@@ -217,8 +204,7 @@ class _Files:
         self.folder, self.history = folder, history
         self._run, self._checkpoint, self._curves = run, checkpoint, curves
         self._before = begun.stages if begun else ()
-        self._identity = (begun.identity if begun else "") or uuid4().hex
-        self._is_older = begun is not None and begun.is_older
+        self._identity = begun.identity if begun else uuid4().hex
         self._require_own_checkpoint()
         # At the first save, it would cost what was learned until then.
         if reason := why_not_writable(checkpoint):
@@ -244,7 +230,7 @@ class _Files:
             _require_float16(run.averaged.module, self._checkpoint)
         self._require_own_checkpoint()  # another run may have written there while this one learned
         stages = stages_so_far(self._before, run.origin, asdict(run.options), run.positions, run.seconds)
-        save_state(run, self.folder, Begun(stages, self._identity, self._is_older))
+        save_state(run, self.folder, Begun(stages, self._identity))
         self._save_checkpoint(stages, float16)
         reports = self.history.reports
         draw_curves(reports, self.folder / "curves.png", self._curves)
@@ -271,18 +257,9 @@ class _Files:
         otherwise = "remove it, or name another --checkpoint"
         try:
             training = checkpoints.describe(self._checkpoint).training
-            own = training.get("run") == self._identity
-            if own:
-                self._is_older = False
-            elif self._is_older and "run" not in training:
-                own = goes_on(_stages_of(training), self._before)
         except CheckpointError as error:
             raise TrainingError(f"{error}; {otherwise}") from error
-        except KeyError:  # it tells less of its training than every run does
-            own = False
-        except (ValueError, TypeError) as error:
-            raise TrainingError(f"{self._checkpoint} is damaged ({error}); {otherwise}") from error
-        if not own:
+        if training.get("run") != self._identity:
             raise TrainingError(f"{self._checkpoint} holds the network of another run; {otherwise}")
 
 

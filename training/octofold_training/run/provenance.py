@@ -6,7 +6,6 @@ would attribute all positions to it.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, TypedDict
 
@@ -26,8 +25,6 @@ class _Required(TypedDict):
 
 
 _LENGTHS = ("positions", "episodes", "hours")
-
-UNRECORDED = "not recorded: the run began before stages were"
 
 
 def require_stages(found: Any) -> list[Stage]:
@@ -71,21 +68,6 @@ def stages_so_far(
     if not positions:
         return list(before)
     return [*earlier, {**origin, "positions": positions, "hours": hours, "options": dict(options)}]
-
-
-def goes_on(before: Sequence[Stage], now: Sequence[Stage]) -> bool:
-    """Whether a run whose stages are `now` once had those `before`: its last stage may have grown since.
-
-    Either may have been read from JSON, which has lists in place of tuples.
-    """
-    before, now = json.loads(json.dumps([list(before), list(now)]))
-    if not before or len(before) > len(now):
-        return False
-    *earlier, last = before
-    reached = now[len(earlier)]
-    return (
-        earlier == now[: len(earlier)] and _same(last, reached) and last["positions"] <= reached["positions"]
-    )
 
 
 def _same(before: Stage, now: Stage) -> bool:
