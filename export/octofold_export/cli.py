@@ -6,6 +6,7 @@ missing, as does what needs neither.
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import redirect_stdout
@@ -17,6 +18,7 @@ from octofold_game.commands.command_line import Parser
 from octofold_game.commands.completion import add_completion
 from octofold_game.commands.extras import install_command
 from octofold_game.commands.options import flag_of, read
+from octofold_game.commands.signals import exit_by_signal, handled
 
 from octofold_export.description.hints import Hints, hints_from_flags, merged, read_hints
 from octofold_export.errors import ExportError, NotShown, WrongUsage
@@ -64,12 +66,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code.
 
     It is 0, 1 for a failure, 3 if games did not show that the version is strong enough, and 130 after Ctrl-C.
-    Wrong usage raises `SystemExit` with code 2. Standard output has the folder alone: what the user's code
-    and libraries print goes to standard error.
+    Wrong usage raises `SystemExit` with code 2, SIGHUP with 129 and SIGTERM with 143. Standard output has the
+    folder alone: what the user's code and libraries print goes to standard error.
     """
     flags, hints = parse(arguments)
     code, folder = 0, None
-    with redirect_stdout(sys.stderr):
+    with redirect_stdout(sys.stderr), handled(exit_by_signal, signal.SIGTERM, signal.SIGHUP):
         try:
             task = _task(flags, hints)
         except ModuleNotFoundError as error:

@@ -1,6 +1,5 @@
 """`octofold-train`: its help needs no extra, and wrong usage ends in one line that says what to do."""
 
-import signal
 import subprocess
 import sys
 from importlib.metadata import version
@@ -14,8 +13,14 @@ from octofold_training import cli
 from octofold_training.errors import EndedElsewhere, TrainingError
 from support.terminals import OCTOFOLD, Screen
 
+OCTOFOLD_TRAIN = OCTOFOLD.with_name("octofold-train")
 COMMANDS = ["teacher", "student", "value", "ppo", "imitation", "dqn", "lazyzero"]
 COMMANDS += ["moves", "endgame", "trim", "table"]
+ENDLESS = {
+    "teacher": "[ntuple]\ntuples = [[0, 1, 2, 3]]\nfirst_tuples = 1\nmoves = 1e9\nthreads = 1\n",
+    "dqn": '[network]\nkind = "q_network"\nform = "simple"\nvalue_scale = 1.0\n[dqn]\nepisodes = 1000000\n',
+}
+"""Recipes by the command that they are for."""
 WITHOUT_EXTRAS = """
 import sys
 for name in ("torch", "numba", "matplotlib"):
@@ -121,19 +126,14 @@ def _command_that_raises(raised: BaseException, monkeypatch: pytest.MonkeyPatch)
         raise raised
 
     monkeypatch.setattr(cli, "run", command)
-    before = [(each, signal.getsignal(each)) for each in (signal.SIGINT, signal.SIGTERM)]
-    try:
-        return cli.main(["teacher", "recipe.toml"])
-    finally:
-        for each, handler in before:
-            signal.signal(each, handler)
+    return cli.main(["teacher", "recipe.toml"])
 
 
 def test_a_run_draws_a_bar_on_a_terminal_and_ctrl_c_keeps_it(tmp_path: Path) -> None:
     recipe = tmp_path / "small.toml"
-    recipe.write_text("[ntuple]\ntuples = [[0, 1, 2, 3]]\nfirst_tuples = 1\nmoves = 1e9\nthreads = 1\n")
-    state, program = tmp_path / "state", OCTOFOLD.with_name("octofold-train")
-    screen = Screen("teacher", recipe, "--state", state, program=program)
+    recipe.write_text(ENDLESS["teacher"])
+    state = tmp_path / "state"
+    screen = Screen("teacher", recipe, "--state", state, program=OCTOFOLD_TRAIN)
     try:
         screen.shows(r"━ \d+% [\d.]+ \w+ left\s+[\d.]+ min .*of 1,000.00M moves .*/s .*average [\d,]+")
         screen.interrupt()
@@ -143,3 +143,19 @@ def test_a_run_draws_a_bar_on_a_terminal_and_ctrl_c_keeps_it(tmp_path: Path) -> 
     finally:
         screen.close()
     assert state.is_dir()
+
+
+@pytest.mark.parametrize(("command", "saved"), [("teacher", "learner.json"), ("dqn", "state.pt")])
+def test_a_run_whose_terminal_closes_is_saved(command: str, saved: str, tmp_path: Path) -> None:
+    recipe = tmp_path / "small.toml"
+    recipe.write_text(ENDLESS[command])
+    words = ["--state", str(tmp_path / "state")]
+    if command != "teacher":
+        words += ["--checkpoint", str(tmp_path / "net"), "--device", "cpu"]
+    screen = Screen(command, recipe, *words, program=OCTOFOLD_TRAIN)
+    try:
+        screen.shows(r"━ \d+% ")
+        screen.hang_up()
+    finally:
+        screen.close()
+    assert (tmp_path / "state" / saved).exists()

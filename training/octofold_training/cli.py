@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from octofold_game.commands.extras import install_command
+from octofold_game.commands.signals import handled
 from octofold_game.commands.subcommands import Command, parse, parser_of
 
 from octofold_training.errors import EndedElsewhere, TrainingError, lacks_memory
@@ -77,16 +78,16 @@ COMMANDS = (
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command and return its exit code: 0, 1 for a failure, 130 after Ctrl-C or SIGTERM.
+    """Run the command and return its exit code: 0, 1 for a failure, 130 after Ctrl-C, SIGTERM or SIGHUP.
 
     Raises `SystemExit`: with code 0 after `--help`, with code 2 after one line on stderr for wrong usage.
     """
     parser = parser_of("octofold-train", "Train networks that play 2048.", COMMANDS, arguments)
     command, flags, _ = parse(parser, arguments)
-    for stop in (signal.SIGINT, signal.SIGTERM):  # also SIGINT, which background jobs of a shell ignore
-        signal.signal(stop, signal.default_int_handler)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # background jobs of a shell ignore it
     try:
-        run(command.name, flags)
+        with handled(signal.default_int_handler, signal.SIGTERM, signal.SIGHUP):
+            run(command.name, flags)
     except ModuleNotFoundError as error:
         return _fail(f"{error.name} is not installed; run {install_command('training')}")
     except KeyboardInterrupt:

@@ -8,9 +8,8 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
-from types import FrameType
-from typing import NoReturn
 
+from octofold_game.commands.signals import exit_by_signal, handled
 from octofold_game.commands.subcommands import parse, parser_of
 
 from octofold_client.cli import (
@@ -65,14 +64,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.print_help()
         return 0
     asked = parse(parser, arguments)
-    # SIGTERM and SIGHUP must stop a server that this program started. An ignored signal stays ignored,
-    # because nohup uses it to keep the program running without its terminal.
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, _exit)
     try:
-        code: int | None = asked.command.run(asked.options)
-        sys.stdout.flush()
+        with handled(exit_by_signal, signal.SIGTERM, signal.SIGHUP):  # a server that we started ends, too
+            code: int | None = asked.command.run(asked.options)
+            sys.stdout.flush()
     except KeyboardInterrupt:
         print("octofold: interrupted", file=sys.stderr)
         return INTERRUPTED
@@ -86,7 +81,3 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"octofold: {describe(error)}", file=sys.stderr)
         return FAILURE
     return code or 0
-
-
-def _exit(number: int, _frame: FrameType | None) -> NoReturn:
-    raise SystemExit(128 + number)

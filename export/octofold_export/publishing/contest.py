@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import signal
 import subprocess
 import sys
 import tempfile
@@ -17,8 +16,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from types import FrameType
-from typing import NoReturn
 
 from octofold_game.commands.extras import install_command
 from octofold_game.contract.model import CARD_FILE, NoWorse
@@ -132,30 +129,21 @@ def _compare(
 
 def _run(command: list[str], environment: Mapping[str, str]) -> tuple[int, bytes]:
     """Run the command, and return its exit code and what it prints; it ends with this program, too."""
-    previous = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
-    # An ignored signal stays ignored, because nohup uses it to keep the program running without its terminal.
-    handled = [number for number, handler in previous.items() if handler is not signal.SIG_IGN]
+    # In a new session, Ctrl-C reaches only this program, which then lets the other one keep its games.
+    # The pipe ends with this program, even if it is killed.
+    process = subprocess.Popen(
+        [sys.executable, "-P", "-c", _RUN_UNTIL_INPUT_ENDS, *command],
+        env=environment,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        start_new_session=True,
+    )
+    assert process.stdout is not None
     try:
-        for number in handled:
-            signal.signal(number, _exit)
-        # In a new session, Ctrl-C reaches only this program, which then lets the other one keep its games.
-        # The pipe ends with this program, even if it is killed.
-        process = subprocess.Popen(
-            [sys.executable, "-P", "-c", _RUN_UNTIL_INPUT_ENDS, *command],
-            env=environment,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            start_new_session=True,
-        )
-        assert process.stdout is not None
-        try:
-            output = process.stdout.read()
-        finally:
-            process.communicate()  # closes the pipe first, which ends the games if they still run
-        return process.returncode, output
+        output = process.stdout.read()
     finally:
-        for number in handled:
-            signal.signal(number, previous[number])
+        process.communicate()  # closes the pipe first, which ends the games if they still run
+    return process.returncode, output
 
 
 def run_until_input_ends(command: Sequence[str]) -> int:
@@ -170,10 +158,6 @@ def run_until_input_ends(command: Sequence[str]) -> int:
     threading.Thread(target=end_with_input, daemon=True).start()
     code = process.wait()
     return code if code >= 0 else 128 - code  # as a shell does after a signal
-
-
-def _exit(number: int, _frame: FrameType | None) -> NoReturn:
-    raise SystemExit(128 + number)
 
 
 def _figures(result: ComparisonFile, pair: ComparedPair, published: int) -> NoWorse:

@@ -282,10 +282,13 @@ def test_ctrl_c_keeps_the_run(
 
 
 @pytest.mark.long  # torchrun and its processes each import torch
-def test_ctrl_c_keeps_the_run_of_two_processes(folder: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
+def test_a_signal_keeps_the_run_of_two_processes(
+    folder: Path, tmp_path: Path, number: signal.Signals
+) -> None:
     process = octofold_train(*endless(folder, tmp_path), folder=tmp_path, processes=2)
     wait_for(lambda: has_begun(tmp_path), process=process)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     require_kept(folder, tmp_path, process.communicate()[1])
 
 

@@ -21,6 +21,7 @@ from types import FrameType
 import numba
 import torch
 import torch.distributed.nn  # before there is a process group, see `joined_processes`
+from octofold_game.commands.signals import handled
 from octofold_game.system.processors import usable_cores
 from torch import Tensor, distributed, nn
 
@@ -31,8 +32,8 @@ from octofold_training.run.progress import notice
 class Processes:
     """The place of this process among those that train together.
 
-    With several processes, Ctrl-C and SIGTERM take effect in `check`, in all processes at once. If one
-    process ended alone, the others would wait for its part forever.
+    With several processes, Ctrl-C, SIGTERM and SIGHUP take effect in `check`, in all processes at once. If
+    one process ended alone, the others would wait for its part forever.
     """
 
     def __init__(
@@ -155,14 +156,10 @@ def joined_processes(device: torch.device) -> Iterator[Processes]:
     together = Processes(
         distributed.get_rank(), count, device.type == "cpu" and on_this_machine == count, device
     )
-    before = [(number, signal.getsignal(number)) for number in (signal.SIGINT, signal.SIGTERM)]
     try:
-        for number, _ in before:
-            signal.signal(number, together.note_interrupt)
-        yield together
+        with handled(together.note_interrupt, signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            yield together
     finally:
-        for number, handler in before:
-            signal.signal(number, handler)
         distributed.destroy_process_group()
 
 

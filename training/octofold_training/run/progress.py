@@ -6,6 +6,7 @@ import math
 import sys
 import time
 from collections import deque
+from contextlib import suppress
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -17,8 +18,9 @@ _REMEMBERED = 60  # reports that the time left is forecast from
 
 
 def notice(text: str) -> None:
-    """Print a line beside the progress, above its bar if there is one."""
-    print(f"octofold-train: {text}", file=sys.stderr, flush=True)
+    """Print a line beside the progress, above its bar if there is one, unless the terminal has closed."""
+    with suppress(OSError):
+        print(f"octofold-train: {text}", file=sys.stderr, flush=True)
 
 
 class Forecast:

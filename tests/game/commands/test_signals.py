@@ -1,0 +1,32 @@
+"""Signals end a command in its own way, but not one that nohup keeps running."""
+
+import signal
+from types import FrameType
+
+import pytest
+from octofold_game.commands.signals import exit_by_signal, handled
+
+
+def _note(_number: int, _frame: FrameType | None) -> None:
+    """Another handler."""
+
+
+def test_a_signal_ends_the_block_with_its_exit_code_and_has_its_handler_again() -> None:
+    before = signal.signal(signal.SIGHUP, _note)
+    try:
+        with pytest.raises(SystemExit) as ended, handled(exit_by_signal, signal.SIGTERM, signal.SIGHUP):
+            signal.raise_signal(signal.SIGHUP)
+        assert ended.value.code == 129
+        assert signal.getsignal(signal.SIGHUP) is _note
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+def test_an_ignored_signal_stays_ignored() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with handled(exit_by_signal, signal.SIGHUP):
+            signal.raise_signal(signal.SIGHUP)
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
