@@ -8,4 +8,19 @@ The terms for one move of a game, as used everywhere:
     a    move           0 up, 1 right, 2 down, 3 left; legal if it changes the board
     r    merge reward   the sum of the tiles that the slide merged; the score is the sum of the rewards
     s'   afterstate     the board after the slide and before the spawn; board and move determine it
+
+`__all__` has the modules that are for other programs, too. None is imported before it is asked for.
 """
+
+__all__ = [
+    "contract",
+    "environments",
+    "episodes",
+    "play_logs",
+    "player",
+    "referee",
+    "replays",
+    "rules",
+    "spawns",
+    "symmetries",
+]

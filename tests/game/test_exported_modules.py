@@ -1,0 +1,28 @@
+"""What the game promises to programs: modules that are there, and all that the documentation imports."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import octofold_game
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+def test_all_names_modules_that_a_program_gets_when_it_asks_for_them() -> None:
+    code = (
+        "import sys as _sys; _sys.modules |= dict.fromkeys(('gymnasium', 'numba'))\n"  # no extra
+        "from octofold_game import *; print(*(name for name in globals() if name[0] != '_'))"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert found.split() == octofold_game.__all__ == sorted(set(octofold_game.__all__))
+
+
+def test_the_documentation_imports_nothing_else() -> None:
+    imported = {
+        name
+        for page in DOCS.glob("*.md")
+        for name in re.findall(r"(?:from|import) octofold_game\.(\w+)", page.read_text(encoding="utf-8"))
+    }
+    assert {"episodes", "rules"} <= imported <= set(octofold_game.__all__)
