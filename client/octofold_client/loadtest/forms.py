@@ -26,9 +26,8 @@ from octofold_proto.octofold.v1 import inference_pb2_grpc
 from octofold_proto.status import grpc_code
 
 from octofold_client.errors import InvalidRequest
+from octofold_client.loadtest.boards import Boards
 from octofold_client.rpc.retry import LOAD_TEST_RETRY, NO_RETRY, RetryPolicy
-
-Boards = NDArray[np.uint8]
 
 BROKEN_ANSWER = "BROKEN_ANSWER"
 """Counted like a status code: the status was OK, but the answer does not fit the question."""

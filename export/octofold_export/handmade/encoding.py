@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from octofold_export.graph.bodies import EXPONENT_CODES
 from octofold_export.graph.builder import GraphBuilder
+from octofold_export.handmade.geometry import Places
 
 Floats = NDArray[np.float32]
-Places = NDArray[np.intp]
 
 
 class Encoder(Protocol):

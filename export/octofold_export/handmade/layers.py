@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from onnx import TensorProto
 
 from octofold_export.graph.builder import GraphBuilder
-from octofold_export.handmade.encoding import Encoder, Places
-from octofold_export.handmade.geometry import LayerShape
+from octofold_export.handmade.encoding import Encoder
+from octofold_export.handmade.geometry import LayerShape, Places
 from octofold_export.handmade.weights import FoldableNetwork, Layer
 
 

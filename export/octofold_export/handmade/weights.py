@@ -10,13 +10,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from octofold_training.networks.cnn import CNN, ValidCNN
 from octofold_training.networks.pair_network import PAIRS, PATTERNS, PairNetwork
 from torch import Tensor, nn
 
 from octofold_export.errors import ExportError
-from octofold_export.handmade.encoding import Encoding, OneHotCells, Pattern, PatternSums
+from octofold_export.handmade.encoding import Encoding, Floats, OneHotCells, Pattern, PatternSums
 from octofold_export.handmade.geometry import (
     TAPS,
     LayerShape,
@@ -26,8 +25,6 @@ from octofold_export.handmade.geometry import (
     convolution,
     dense,
 )
-
-Floats = NDArray[np.float32]
 
 
 @dataclass(frozen=True, eq=False)

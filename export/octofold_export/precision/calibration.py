@@ -25,10 +25,10 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from octofold_export.handmade.encoding import PatternSums
+from octofold_export.handmade.encoding import Floats, PatternSums
 from octofold_export.handmade.geometry import Region
 from octofold_export.handmade.layers import FoldedNetwork
-from octofold_export.handmade.weights import Floats, FoldableNetwork, Layer
+from octofold_export.handmade.weights import FoldableNetwork, Layer
 from octofold_export.precision.lookups import first_layer
 from octofold_export.precision.quantized import IntegerProduct, QuantizedHidden, QuantizedOutput
 

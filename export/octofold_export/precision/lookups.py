@@ -15,8 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from octofold_export.graph.builder import GraphBuilder
-from octofold_export.handmade.encoding import Pattern, PatternSums, Places, readable
-from octofold_export.handmade.weights import Floats, FoldableNetwork, Layer
+from octofold_export.handmade.encoding import Floats, Pattern, PatternSums, readable
+from octofold_export.handmade.geometry import Places
+from octofold_export.handmade.weights import FoldableNetwork, Layer
 from octofold_export.precision.quantized import zero_point
 
 
