@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from octofold_game.episodes import Episode, Episodes
-from octofold_game.rules import LARGEST_EXPONENT, afterstates
+from octofold_game.rules import afterstates
 from octofold_game.symmetries import CELLS, MOVES
 from torch import nn
 
@@ -44,8 +44,7 @@ class NetworkPlayer:
         self._views = views
         self._interface = interface_of(network)
         self._device = next(network.parameters()).device
-        exponents = architecture.get("exponents", LARGEST_EXPONENT + 1)
-        self._encode = BoardEncoder(self._interface, exponents, dtype, self._device)
+        self._encode = BoardEncoder(self._interface, architecture.get("exponents"), dtype, self._device)
         self._scale = float(architecture.get("value_scale") or 1)
         self._values_afterstates = values_afterstates(architecture)
 

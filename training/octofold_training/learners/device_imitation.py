@@ -77,11 +77,10 @@ class DeviceImitation(TrainingRun[PolicyProgress]):
         self._teacher = teacher
         self._generator = torch.Generator(device).manual_seed(options.seed)
         self._games = Environment(options.games, EXPONENTS, "points", 0.0, self._generator, MoveTable(device))
-        interface = interface_of(self.network)
+        self._interface = interface_of(self.network)
         self._encode = BoardEncoder(
-            interface, architecture.get("exponents", 18), fastest_type(device), device
+            self._interface, architecture.get("exponents"), fastest_type(device), device
         )
-        self._interface = interface
         self._optimizer = torch.optim.Adam(
             self.network.parameters(), options.learning_rate, fused=True, capturable=device.type == "cuda"
         )

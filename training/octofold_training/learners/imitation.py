@@ -125,7 +125,7 @@ class Imitation(TrainingRun[ImitationProgress]):
         self._processes = processes
         self._encode = BoardEncoder(
             interface,
-            architecture.get("exponents", 18),
+            architecture.get("exponents"),
             torch.bfloat16 if options.bfloat16 else torch.float32,
             device,
         )

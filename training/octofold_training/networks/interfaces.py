@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import torch
-from octofold_game.rules import MOVE_NAMES
+from octofold_game.rules import LARGEST_EXPONENT, MOVE_NAMES
 from torch import Tensor
 
 from octofold_training.networks.encoding import OneHot
@@ -43,11 +43,16 @@ PLANES_TO_LOGITS = Interface()
 
 
 class BoardEncoder:
-    """Turns boards into what networks of an interface read."""
+    """Turns boards into what networks of an interface read; `exponents` is None for all of the game."""
 
     def __init__(
-        self, interface: Interface, exponents: int, dtype: torch.dtype, device: torch.device | None = None
+        self,
+        interface: Interface,
+        exponents: int | None,
+        dtype: torch.dtype,
+        device: torch.device | None = None,
     ) -> None:
+        exponents = exponents or LARGEST_EXPONENT + 1
         self._shape = {"flat": (-1, 16), "plane": (-1, 1, 4, 4)}.get(interface.layout)
         self._one_hot = OneHot(exponents, dtype, device) if interface.reads == "one_hot" else None
         self._largest = exponents - 1

@@ -21,7 +21,6 @@ from pathlib import Path
 import numpy as np
 import torch
 from octofold_game.play_logs.shards import ShuffledMoves
-from octofold_game.rules import LARGEST_EXPONENT
 from octofold_game.system.files import appending, write_text
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -301,8 +300,7 @@ def board_cost(architecture: Architecture) -> float:
     """What one board costs a network: multiplications and additions."""
     network = build(architecture).eval()
     board = torch.zeros(1, 16, dtype=torch.uint8)
-    exponents = architecture.get("exponents", LARGEST_EXPONENT + 1)
-    encode = BoardEncoder(interface_of(network), exponents, torch.float32, torch.device("cpu"))
+    encode = BoardEncoder(interface_of(network), architecture.get("exponents"), torch.float32)
     with FlopCounterMode(display=False) as counter, torch.no_grad():
         network(encode(board))
     return float(counter.get_total_flops())
