@@ -95,7 +95,7 @@ def test_weights_are_averaged_over_the_positions_that_updates_really_have(
     )
     run = PPO(options, start, CPU)
     weights: list[Tensor] = []
-    after_each_update = register_optimizer_step_post_hook(lambda *_: weights.append(_weights(run.policy)))
+    after_each_update = register_optimizer_step_post_hook(lambda *_: weights.append(_weights(run.network)))
     for _ in range(turns):
         run.learn()
     after_each_update.remove()
@@ -177,14 +177,14 @@ def test_the_penalty_keeps_the_policy_near_its_start(start: Checkpoint) -> None:
 
 def test_the_value_network_learns_before_the_policy(start: Checkpoint) -> None:
     run = PPO(_options(value_head_start=512.0, positions=5_120.0), start, CPU)
-    before = {name: value.clone() for name, value in run.policy.state_dict().items()}
+    before = {name: value.clone() for name, value in run.network.state_dict().items()}
     value_before = run.value_network.last.weight.clone()
     run.learn()
     run.learn()
-    assert all(torch.equal(value, before[name]) for name, value in run.policy.state_dict().items())
+    assert all(torch.equal(value, before[name]) for name, value in run.network.state_dict().items())
     assert not torch.equal(run.value_network.last.weight, value_before)
     run.learn()
-    assert not any(torch.equal(value, before[name]) for name, value in run.policy.state_dict().items())
+    assert not any(torch.equal(value, before[name]) for name, value in run.network.state_dict().items())
 
 
 def test_after_the_warm_up_games_are_of_all_ages(start: Checkpoint) -> None:

@@ -50,9 +50,9 @@ def test_the_learning_rate_of_a_short_run_reaches_its_peak(
 
 def test_the_policy_of_a_short_reinforcement_run_learns(start: Checkpoint) -> None:
     run = PPO(replace(REINFORCED, positions=5_120.0), start, torch.device("cpu"))
-    first = _weights(run.policy)
-    assert _left_of_the_start(run, run.policy) < 0.5
-    assert not torch.equal(_weights(run.policy), first)
+    first = _weights(run.network)
+    assert _left_of_the_start(run, run.network) < 0.5
+    assert not torch.equal(_weights(run.network), first)
 
 
 def test_a_long_run_keeps_what_its_recipe_says(teacher: NTupleNetwork, architecture: dict[str, Any]) -> None:

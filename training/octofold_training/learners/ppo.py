@@ -120,7 +120,7 @@ class PPO(TrainingRun[PPOProgress]):
         super().__init__(options, start.architecture)
         self.warnings = warnings
         self._start = start.provenance
-        self.policy = deepcopy(start.network).to(device).train()
+        self.network = deepcopy(start.network).to(device).train()
         self._reference = deepcopy(start.network).to(device).eval().requires_grad_(False)
         exponents = start.architecture["exponents"]
         self.value_network = ValueNetwork(exponents, options.value_units).to(device)
@@ -128,10 +128,10 @@ class PPO(TrainingRun[PPOProgress]):
         if turn < 2:
             raise TrainingError("games and horizon are both 1: a turn needs two positions at least")
         an_update = turn / math.ceil(turn / options.minibatch_size)  # the last one of a turn may have fewer
-        self.averaged = averaged_over(self.policy, an_update / (options.epochs * options.averaged))
+        self.averaged = averaged_over(self.network, an_update / (options.epochs * options.averaged))
         self._optimizer = torch.optim.AdamW(
             [
-                {"params": list(self.policy.parameters())},
+                {"params": list(self.network.parameters())},
                 {"params": list(self.value_network.parameters())},
             ],
             weight_decay=0.0,
@@ -177,7 +177,7 @@ class PPO(TrainingRun[PPOProgress]):
         """
         start = time.perf_counter()
         turn = self._turn
-        last_values = self._rollouts.collect(self.policy, self.value_network, turn)
+        last_values = self._rollouts.collect(self.network, self.value_network, turn)
         advantages = generalized_advantages(
             turn, last_values, self.options.discount, self.options.trace_decay
         )
@@ -224,7 +224,7 @@ class PPO(TrainingRun[PPOProgress]):
                 for group in self._optimizer.param_groups:
                     nn.utils.clip_grad_norm_(group["params"], options.max_gradient_norm)
                 self._optimizer.step()
-                self.averaged.update_parameters(self.policy)
+                self.averaged.update_parameters(self.network)
                 totals += torch.stack([loss, *others]).detach()
                 updates += 1
         return totals / updates
@@ -249,7 +249,7 @@ class PPO(TrainingRun[PPOProgress]):
         values = self.value_network(self._rollouts.encode(lessons.views))
         value_loss = (values - self.value_network.normalized(lessons.targets)).square().mean() / 2
         with torch.set_grad_enabled(learns_policy):
-            log_policy = self._rollouts.log_policy(self.policy, lessons.views, lessons.legal)
+            log_policy = self._rollouts.log_policy(self.network, lessons.views, lessons.legal)
             log_probabilities = log_policy.gather(1, lessons.moves[:, None])[:, 0]
             ratio = (log_probabilities - lessons.log_probabilities).exp()
             clipped = ratio.clamp(1 - options.clip, 1 + options.clip)
@@ -262,34 +262,25 @@ class PPO(TrainingRun[PPOProgress]):
 
     def is_sound(self) -> bool:
         """Whether all weights are finite numbers."""
-        return all_finite(self.policy, self.value_network)
+        return all_finite(self.network, self.value_network)
 
     def state(self) -> dict[str, Any]:
         """Everything that `restore` needs."""
         return {
+            **super().state(),
             "start": self._start["sha256"],
-            "policy": self.policy.state_dict(),
             "value_network": self.value_network.state_dict(),
-            "averaged": self.averaged.state_dict(),
-            "optimiser": self._optimizer.state_dict(),
             "environment": self.environment.state(),
         }
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Continue from `state`, which may come from another device. `positions` must be set before.
-
-        Raises:
-            TrainingError: that run has another initial network.
-            Exception: the state does not fit.
-        """
+        """Continue from `state`, which may come from another device; see `TrainingRun.restore`."""
         start = self._start["sha256"]
         if state["start"] != start:
             raise TrainingError(f"the run has the initial weights {state['start'][:12]}, not {start[:12]}")
+        super().restore(state)
         self.environment.restore(state["environment"])
-        self.policy.load_state_dict(state["policy"])
         self.value_network.load_state_dict(state["value_network"])
-        self.averaged.load_state_dict(state["averaged"])
-        self._optimizer.load_state_dict(state["optimiser"])
         # Do not repeat the moves and spawns of the beginning.
         reseed(self._generator, self.options.seed, self.positions)
 
