@@ -15,7 +15,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from octofold_client.errors import LoadTestError
 from octofold_client.loadtest.boards import Playing, Recorded, played_boards, replayed_boards
-from octofold_client.loadtest.highest_rate import PRECISION, highest_rate
 from octofold_client.loadtest.histogram import Histogram, merged
 from octofold_client.loadtest.loads import (
     Closed,
@@ -28,6 +27,7 @@ from octofold_client.loadtest.loads import (
     in_seconds,
     poisson,
 )
+from octofold_client.loadtest.running import PRECISION, highest_rate
 from octofold_client.loadtest.statistics import ServerCounters
 from octofold_client.loadtest.steps import Limit, Plan, Step, agree, measure_step
 from octofold_game.rules import legal_moves
