@@ -57,6 +57,9 @@ class RunningGames:
     """`[R]`: scores so far."""
 
 
+NO_GAMES = RunningGames(np.zeros(0, np.int64), np.zeros(0, np.int64))
+
+
 @dataclass(frozen=True)
 class PlayedBatch:
     """The result of one answered batch, or of several."""

@@ -19,10 +19,10 @@ from ray.exceptions import RayError
 
 from octofold_client.contenders.local_players import Contender, LocalContender
 from octofold_client.errors import ClusterError, EvaluationError
-from octofold_client.evaluation.lockstep import PlayedBatch, RunningGames
+from octofold_client.evaluation.lockstep import NO_GAMES, PlayedBatch, RunningGames
 from octofold_client.evaluation.result_folder import Conditions
 from octofold_client.ray import cluster
-from octofold_client.ray.tasks import NOBODY, News, TaskGames, TaskPlayer, play_games
+from octofold_client.ray.tasks import News, TaskGames, TaskPlayer, play_games
 from octofold_client.rpc.credentials import CredentialFiles
 
 SLICE_SECONDS = 0.2
@@ -50,7 +50,7 @@ class _Slice:
     """The news of the task that plays them."""
     place: str = ""
     """Address of the server that is asked there; empty for a local player."""
-    running_games: RunningGames = NOBODY
+    running_games: RunningGames = NO_GAMES
 
 
 @dataclass
@@ -232,7 +232,7 @@ class ClusterGames:
         if each.place:
             self._shunned[each.place] = time.monotonic() + SHUN_SECONDS
             self._looked = -math.inf
-        self._waiting.append(replace(each, answers=None, place="", running_games=NOBODY))
+        self._waiting.append(replace(each, answers=None, place="", running_games=NO_GAMES))
 
     def _step(self, news: News) -> PlayedBatch:
         return PlayedBatch(
@@ -250,8 +250,8 @@ class ClusterGames:
     def _running_games(self) -> RunningGames:
         each = [one.running_games for one in self._running]
         return RunningGames(
-            np.concatenate([NOBODY.lengths, *(one.lengths for one in each)]),
-            np.concatenate([NOBODY.scores, *(one.scores for one in each)]),
+            np.concatenate([NO_GAMES.lengths, *(one.lengths for one in each)]),
+            np.concatenate([NO_GAMES.scores, *(one.scores for one in each)]),
         )
 
     def _unfinished(self) -> list[Episode]:

@@ -5,13 +5,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 
-import numpy as np
 from octofold_game.episodes import Episode
 
 from octofold_client.contenders.local_players import Contender, local_player
 from octofold_client.errors import BrokenAnswer, EvaluationError, OctofoldError
 from octofold_client.evaluation.evaluate import MoveSource
-from octofold_client.evaluation.lockstep import PlayedBatch, RunningGames, play
+from octofold_client.evaluation.lockstep import NO_GAMES, PlayedBatch, RunningGames, play
 from octofold_client.evaluation.result_folder import Conditions, differences
 from octofold_client.evaluation.servers import Servers, sources_of
 from octofold_client.rpc.credentials import PLAINTEXT_FILES, CredentialFiles
@@ -20,7 +19,6 @@ from octofold_client.wording import describe
 NEWS_SECONDS = 0.5
 COPY_SECONDS = 5.0
 """How often a task copies its unfinished games. If its node dies, others continue them from there."""
-NOBODY = RunningGames(np.zeros(0, np.int64), np.zeros(0, np.int64))
 
 
 @dataclass(frozen=True)
@@ -57,7 +55,7 @@ class News:
     inference_us: int = 0
     best_tile: int = 0
     finished: list[Episode] = field(default_factory=list)
-    running_games: RunningGames = NOBODY
+    running_games: RunningGames = NO_GAMES
     unfinished: list[Episode] | None = None
     """The games that are not finished; None if they were not copied."""
     failure: str = ""

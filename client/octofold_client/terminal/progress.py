@@ -6,11 +6,10 @@ from collections.abc import Callable, Sequence
 from html import escape
 from typing import Any, Self
 
-import numpy as np
 from rich.console import Console
 
 from octofold_client.evaluation.forecast import seconds_left
-from octofold_client.evaluation.lockstep import PlayedBatch, RunningGames
+from octofold_client.evaluation.lockstep import NO_GAMES, PlayedBatch
 from octofold_client.evaluation.summary import GameSummary
 from octofold_client.terminal.display import Clock, Display, Status, display_on
 from octofold_client.wording import counted, duration_range
@@ -36,7 +35,7 @@ class EvaluationProgress:
         self._lengths: Counter[int] = Counter()
         self._done = 0
         self._score_sum = 0
-        self._running_games = RunningGames(np.zeros(0, np.int64), np.zeros(0, np.int64))
+        self._running_games = NO_GAMES
         self._moves = 0
         self._marks: deque[tuple[float, int]] = deque([(clock(), 0)])
 
