@@ -208,7 +208,7 @@ class ResultFolder:
         Raises:
             OSError: the file cannot be written.
         """
-        _write_json(self._conditions, conditions.to_json())
+        write_text(self._conditions, json.dumps(conditions.to_json(), indent=2) + "\n", durable=True)
 
     def write_result(self, result: dict[str, Any], scores: Iterable[dict[str, Any]], report: str) -> None:
         """Replace the result and the report, each in one step.
@@ -362,7 +362,3 @@ def differences(before: Conditions, now: Conditions) -> str:
         )
         if old != new
     )
-
-
-def _write_json(path: Path, content: dict[str, Any]) -> None:
-    write_text(path, json.dumps(content, indent=2) + "\n", durable=True)

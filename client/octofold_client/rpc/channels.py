@@ -5,6 +5,7 @@ their own host.
 """
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import grpc
@@ -47,25 +48,20 @@ def blocking_channel(target: str, credentials: Credentials) -> Any:
     Raises:
         InvalidRequest: the target is malformed, or a token would be sent there in plaintext.
     """
-    addresses, channels = _channels(grpc, target, credentials)
-    if len(channels) == 1:
-        return channels[0]
-    return BlockingSeveral(addresses, channels)
+    return _channel(grpc, BlockingSeveral, target, credentials)
 
 
 def asyncio_channel(target: str, credentials: Credentials) -> Any:
     """The same for asyncio; call this inside a running event loop."""
-    addresses, channels = _channels(grpc.aio, target, credentials)
-    if len(channels) == 1:
-        return channels[0]
-    return AsyncSeveral(addresses, channels)
+    return _channel(grpc.aio, AsyncSeveral, target, credentials)
 
 
-def _channels(api: Any, target: str, credentials: Credentials) -> tuple[tuple[str, ...], list[Any]]:
+def _channel(api: Any, several: Callable[..., Any], target: str, credentials: Credentials) -> Any:
     addresses = addresses_of(target)
     is_balanced = len(addresses) > 1 or is_name(addresses[0])
     options = BALANCED_OPTIONS if is_balanced else OPTIONS
-    return addresses, [credentials.channel(api, address, options) for address in addresses]
+    channels = [credentials.channel(api, address, options) for address in addresses]
+    return channels[0] if len(channels) == 1 else several(addresses, channels)
 
 
 def methods_of(channel: Any) -> dict[str, Any]:
