@@ -230,7 +230,7 @@ def test_a_timeout_is_honoured(ask: Ask, serve_all: ServeAll) -> None:
 
 def test_a_call_that_failed_is_no_longer_in_memory(ask: Ask, serve_all: ServeAll) -> None:
     def in_memory() -> int:
-        return sum(isinstance(one, AcceptedCall) for one in gc.get_objects())
+        return sum(type(one) is AcceptedCall for one in gc.get_objects())
 
     backend = RecordingBackend()
     with serve_all(backend) as served:
