@@ -59,9 +59,10 @@ def _pool_whose_games_end(stage_restarts: tuple[float, float]) -> PositionPool:
     """One late board is known; all 512 games are one move from their end, if the spawn is unlucky."""
     pool = PositionPool(batch_size=512, slices=1, seed=3, stage_restarts=stage_restarts)
     state = pool.state()
-    pool.restore(
-        {name: state[name] for name in ("random", "next_slice")} | {"boards": pack(np.repeat(LATE, 512, 0))}
-    )
+    late = stages(pack(LATE))[0]
+    state["archive"][late, 0] = pack(LATE)[0]
+    state["archived"][late] = 1
+    pool.restore(state)
     pool.boards[:] = pack(NEARLY_OVER)[0]
     return pool
 
