@@ -28,7 +28,6 @@ from octofold_game.contract.model import (
 
 from octofold_export.checks.gates import (
     SINGLE_BOARDS,
-    agreement_by_stage,
     check_agreement,
     check_equivariance,
     check_moves,
@@ -283,9 +282,8 @@ def agreement_with(
     Raises:
         GateError: the share is too low.
     """
-    share = check_agreement(precision, reduced, boards.measured, player.next_moves(boards.measured))
     kinds = stages(boards.measured, plan.source.description.largest_exponent, _SEED)
-    return Agreement(share, agreement_by_stage(reduced, player, kinds))
+    return Agreement(*check_agreement(precision, reduced, player, boards.measured, kinds))
 
 
 def _reduced(

@@ -13,6 +13,7 @@ from octofold_game.contract.model import StageAgreement
 from octofold_game.rules import MOVE_NAMES
 from octofold_game.symmetries import CELLS, MOVES, VIEWS
 
+from octofold_export.checks.games import Mover
 from octofold_export.checks.reference import Reference
 from octofold_export.checks.runner import FoldedGraph, Outputs
 from octofold_export.checks.stages import random_boards
@@ -75,42 +76,42 @@ def check_equivariance(graph: FoldedGraph, reference: Reference, symmetries: int
 
 
 def check_agreement(
-    precision: str, graph: FoldedGraph, boards: NDArray[np.uint8], expected: NDArray[np.int8]
-) -> float:
-    """The share of boards on which the graph plays the float32 move.
+    precision: str,
+    graph: FoldedGraph,
+    exact: Mover,
+    boards: NDArray[np.uint8],
+    stages: Mapping[str, NDArray[np.uint8]],
+) -> tuple[float, dict[str, StageAgreement]]:
+    """The share of `boards` on which `graph` plays the move of `exact`, and that of each stage.
+
+    Most boards are of a stage, too, and each is asked about once.
 
     Raises:
-        GateError: the share is below `LOWEST_AGREEMENT`.
+        GateError: the share of `boards` is below `LOWEST_AGREEMENT`, or an answer is not a number; large
+            tiles may exceed the range of a reduced precision.
     """
-    agreement = float(np.mean(graph.next_moves(boards) == expected))
+    each = [boards, *stages.values()]
+    asked, rows = np.unique(np.concatenate(each), axis=0, return_inverse=True)
+    answers = graph.answer(asked)
+    same: NDArray[np.bool_] = np.equal(answers.move, exact.next_moves(asked))
+    endless: NDArray[np.bool_] = np.logical_not(np.isfinite(answers.probabilities).all(axis=1))
+    places = np.split(rows.reshape(-1), np.cumsum([len(part) for part in each])[:-1])
+    agreement = float(np.mean(same[places[0]]))
     if agreement < LOWEST_AGREEMENT:
         raise GateError(
             f"{precision} keeps {agreement:.2%} of the {len(boards):,} moves of fp32; "
             f"at least {LOWEST_AGREEMENT:.0%} are needed"
         )
-    return agreement
-
-
-def agreement_by_stage(
-    graph: FoldedGraph, exact: FoldedGraph, boards: Mapping[str, NDArray[np.uint8]]
-) -> dict[str, StageAgreement]:
-    """For each stage: the number of boards, and the share on which both graphs play the same move.
-
-    Raises:
-        GateError: an answer is not a number; large tiles may exceed the range of a reduced precision.
-    """
     found = {}
-    for stage, asked in boards.items():
-        answers = graph.answer(asked)
-        wrong = ~np.isfinite(answers.probabilities).all(axis=1)
+    for (stage, part), at in zip(stages.items(), places[1:], strict=True):
+        wrong = endless[at]
         if wrong.any():
             raise GateError(
-                f"{wrong.sum()} of {len(asked)} boards ({stage}) get answers that are not finite, first "
-                f"{asked[wrong.argmax()].tolist()}"
+                f"{wrong.sum()} of {len(part)} boards ({stage}) get answers that are not finite, first "
+                f"{part[wrong.argmax()].tolist()}"
             )
-        share = float(np.mean(answers.move == exact.next_moves(asked)))
-        found[stage] = StageAgreement(boards=len(asked), agreement=round(share, 5))
-    return found
+        found[stage] = StageAgreement(boards=len(part), agreement=round(float(np.mean(same[at])), 5))
+    return agreement, found
 
 
 def check_moves(graph: FoldedGraph, boards: NDArray[np.uint8], action_values: NDArray[np.float32]) -> None:

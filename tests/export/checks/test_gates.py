@@ -8,15 +8,10 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
-from octofold_export.checks.gates import (
-    agreement_by_stage,
-    check_agreement,
-    check_equivariance,
-    check_parity,
-    sample,
-)
+from octofold_export.checks.gates import check_agreement, check_equivariance, check_parity, sample
 from octofold_export.checks.reference import Reference, network_evaluation, plain_head, reference_answers
 from octofold_export.checks.runner import FoldedGraph
+from octofold_export.checks.stages import random_boards
 from octofold_export.description.description import Answers, Description, Reads
 from octofold_export.errors import GateError
 from octofold_export.graph.bodies import DescribedBody
@@ -110,10 +105,11 @@ def test_answers_that_are_no_numbers_are_caught_at_every_stage() -> None:
     body = TorchNetwork(UpTo16(16, 4), "exponents").body(["output"], np.zeros((3, 16), np.float32))
     graph = FoldedGraph(fold(head(description, DescribedBody(body, description)), "mean", 8))
     late = np.array([[17, 16, 1, 2] + [0] * 12], np.uint8)
+    early = np.minimum(late, 3)
     with pytest.raises(
         GateError, match=r"1 of 1 boards \(late\) get answers that are not finite, first \[17"
     ):
-        agreement_by_stage(graph, graph, {"late": late})
+        check_agreement("int8", graph, graph, early, {"early": early, "late": late})
 
 
 @of_one_kind
@@ -144,17 +140,33 @@ def test_equivariance_catches_a_player_that_sees_only_one_view(
         check_equivariance(graph, reference)
 
 
+class Changed:
+    """Plays as a graph does, but makes no move on some boards."""
+
+    def __init__(self, graph: FoldedGraph, boards: NDArray[np.uint8]) -> None:
+        self._graph, self._changed = graph, boards
+
+    def next_moves(self, boards: NDArray[np.uint8]) -> NDArray[np.int8]:
+        changed = (boards[:, None] == self._changed).all(axis=2).any(axis=1)
+        return np.where(changed, np.int8(-1), self._graph.next_moves(boards))
+
+
 @of_one_kind
 def test_agreement_is_the_share_of_equal_moves_and_99_percent_are_needed(
     network: FoldableNetwork, boards: NDArray[np.uint8]
 ) -> None:
     graph = FoldedGraph(fold(PolicyHead(float_form(network)), "vote", 8))
     boards = boards[:200]
-    expected = graph.next_moves(boards)
-    assert check_agreement("int8", graph, boards, expected) == 1.0
-    expected[:2] = -1
-    assert check_agreement("int8", graph, boards, expected) == 0.99
-    expected[:3] = -1
+    stages = {"first": boards[:20], "random": random_boards(15, seed=1)}
+
+    def agreement(changed: int) -> tuple[float, list[float]]:
+        exact = Changed(graph, boards[:changed])
+        share, by_stage = check_agreement("int8", graph, exact, boards, stages)
+        assert [stage.boards for stage in by_stage.values()] == [20, len(stages["random"])]
+        return share, [stage.agreement for stage in by_stage.values()]
+
+    assert agreement(0) == (1.0, [1.0, 1.0])
+    assert agreement(2) == (0.99, [0.9, 1.0])
     message = "int8 keeps 98.50% of the 200 moves of fp32; at least 99% are needed"
     with pytest.raises(GateError, match=re.escape(message)):
-        check_agreement("int8", graph, boards, expected)
+        agreement(3)
