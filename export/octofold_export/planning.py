@@ -17,6 +17,7 @@ import onnx
 from numpy.typing import NDArray
 from octofold_game.contract.model import Alternatives, Evidence, Precision, Rule
 from octofold_game.symmetries import VIEWS
+from octofold_game.system.processors import usable_cores
 from octofold_players.expectimax.player import HeuristicExpectimaxPlayer
 
 from octofold_export.checks.recording import Report, play_boards, read_boards
@@ -128,13 +129,17 @@ def _strangers_plan(source: Source, options: ExportOptions, report: Report) -> t
         return FoldedGraph(asked.graph(source.fp32), source.tensors, source.weight_files)
 
     # Each has a copy of the weights, so of a large network there is one at a time.
-    player = cache(new_player) if source.weight_files is None else new_player
+    is_small = source.weight_files is None
+    player = cache(new_player) if is_small else new_player
     report(
         "playing games with 1, 2, 4 and 8 views of each board, by vote and by mean; --symmetries sets them"
     )
     ways.sort(key=lambda way: (way.symmetries != 1, -way.symmetries))  # the most telling ones first
     way, alternatives = choose_way(
-        ((way, partial(player, way)) for way in ways), description.largest_exponent, report
+        ((way, partial(player, way)) for way in ways),
+        description.largest_exponent,
+        report,
+        at_once=usable_cores() if is_small else 1,
     )
     return (
         dataclasses.replace(plan, symmetries=way.symmetries, rule=way.rule, alternatives=alternatives),

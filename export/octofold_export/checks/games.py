@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from threading import Event
 from typing import Generic, Protocol, TypeVar
 
 import numpy as np
@@ -44,10 +46,12 @@ def play_match(
     games: range,
     largest_exponent: int,
     is_late: Callable[[], bool],
+    at_once: int = 1,
 ) -> Match[Key]:
     """Play the same games with several players, in turns of equally many moves, until they end or it is late.
 
     If it gets late, the scores are those after equally many moves of everybody: who loses early scores less.
+    `at_once` players have their turns together, each in a thread.
 
     Raises:
         ExportError: a player answers a board with numbers that are not finite.
@@ -55,14 +59,22 @@ def play_match(
     playing = {key: _Games(games, largest_exponent) for key in players}
     scores: dict[Key, Scores] = {}
     moves = 0
-    while not moves or any(each.are_running for each in playing.values()):
-        turn = moves or _FIRST_TURN
-        reached: dict[Key, Scores] = {}
-        for key, make in players.items():
-            if not playing[key].play(make, turn, is_late):
-                return Match(scores, moves) if scores else Match(reached, turn)
-            reached[key] = playing[key].scores
-        scores, moves = reached, moves + turn
+    stopped = Event()
+    with ThreadPoolExecutor(at_once) as pool:
+        try:
+            while not moves or any(each.are_running for each in playing.values()):
+                turn = moves or _FIRST_TURN
+                turns = [
+                    pool.submit(playing[key].play, make, turn, lambda: stopped.is_set() or is_late())
+                    for key, make in players.items()
+                ]
+                made = [each.result() for each in turns]
+                reached = {key: playing[key].scores for key, done in zip(players, made, strict=True) if done}
+                if not all(made):
+                    return Match(scores, moves) if scores else Match(reached, turn)
+                scores, moves = reached, moves + turn
+        finally:
+            stopped.set()  # the other turns, after an error or Ctrl-C
     return Match(scores, None)
 
 
@@ -87,12 +99,13 @@ class _Games:
 
     def play(self, make: Callable[[], Mover], moves: int, is_late: Callable[[], bool]) -> bool:
         """Make some moves in every running game, or return False when it is late."""
-        player = make() if self.are_running else None
+        player: Mover | None = None
         for _ in range(moves):
-            if player is None or not self.are_running:
+            if not self.are_running:
                 break
             if is_late():
                 return False
+            player = make() if player is None else player
             try:
                 ended = self._episodes.step(player.next_moves(self._episodes.boards))
             except IllegalMoveError as error:  # no other numbers than NaN make an illegal move

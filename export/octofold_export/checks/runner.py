@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 import onnx
@@ -13,12 +15,14 @@ import onnxruntime
 from numpy.typing import NDArray
 from octofold_game.contract.graph import BOARDS, VALUE, VIEWS
 from octofold_game.errors import first_line
+from octofold_game.system.processors import usable_cores
 
 from octofold_export.errors import ExportError
 from octofold_export.graph.weight_files import WeightFiles, new_session
 
 _NONE: Mapping[str, NDArray[np.float32]] = MappingProxyType({})
 _BATCH = 64  # boards a run; larger batches leave the processor's caches
+_cores = cache(usable_cores)
 
 
 @dataclass(frozen=True)
@@ -87,16 +91,23 @@ class FoldedGraph:
         try:
             if self._session is None and self._open is not None:
                 self._session = self._open()
-            session = self._session
-            assert session is not None
-            runs = [
-                session.run(None, {BOARDS.name: boards[first : first + batch]})
-                for first in range(0, max(len(boards), 1), batch)
-            ]
+            parts = [boards[first : first + batch] for first in range(0, max(len(boards), 1), batch)]
+            # A run of a small graph is over before other threads could help; they take other parts.
+            threads = min(_cores(), len(parts)) if self._open is None else 1
+            if threads > 1:
+                with ThreadPoolExecutor(threads) as pool:
+                    runs = list(pool.map(self._run, parts))
+            else:
+                runs = list(map(self._run, parts))
         except Exception as error:  # onnxruntime's exceptions have no other base class
             raise ExportError(f"onnxruntime cannot run the folded graph: {first_line(error)}") from error
         outputs = (np.concatenate(output) for output in zip(*runs, strict=True))
         return Outputs(**dict(zip(self._names, outputs, strict=True)))
+
+    def _run(self, boards: NDArray[np.uint8]) -> Sequence[NDArray[Any]]:
+        assert self._session is not None
+        outputs: Sequence[NDArray[Any]] = self._session.run(None, {BOARDS.name: boards})
+        return outputs
 
     def next_moves(self, boards: NDArray[np.uint8]) -> NDArray[np.int8]:
         """Choose moves `[N]` for boards `[N, 16]`; -1 where no move is legal."""
@@ -110,6 +121,8 @@ def _open(
     if any(tensor.data_type == onnx.TensorProto.FLOAT16 for tensor in model.graph.initializer):
         # onnxruntime 1.31 crashes when it optimizes the layout of some float16 graphs for the CPU.
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
+    if files is None:
+        options.intra_op_num_threads = 1
     values = [onnxruntime.OrtValue.ortvalue_from_numpy(tensor) for tensor in tensors.values()]
     options.add_external_initializers(list(tensors), values)
     return new_session(model, options, files)

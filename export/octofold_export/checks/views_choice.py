@@ -42,13 +42,14 @@ def choose_way(
     report: Report,
     most_seconds: float = MOST_SECONDS,
     clock: Callable[[], float] = time.monotonic,
+    at_once: int = 1,
 ) -> tuple[Way, Alternatives | None]:
     """Play the same games in every way, and choose the fewest views that lose nothing.
 
     These are the fewest whose paired 95% interval against the best way includes zero, and which lose less
     than 2% of its average. Ways that are clearly worse stop playing early, and all stop after `most_seconds`.
     If not even the first games are over then, the intervals of what they have scored after equally many moves
-    decide.
+    decide. `at_once` ways play together.
     Returns the choice, and what the other ways scored.
 
     Raises:
@@ -59,7 +60,8 @@ def choose_way(
     makers = dict(players)
     for number, size in enumerate(_ROUNDS):
         first = sum(_ROUNDS[:number])
-        match = play_match(makers, range(first, first + size), largest_exponent, lambda: clock() > end)
+        games = range(first, first + size)
+        match = play_match(makers, games, largest_exponent, lambda: clock() > end, at_once)
         if match.moves is not None:
             if number:
                 break  # with the rounds that are over

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from octofold_export.checks.games import Mover
+from octofold_export.checks.games import Mover, play_match
 from octofold_export.checks.views_choice import Way, choose_way
 from octofold_game.contract.model import Alternatives
 from octofold_game.rules import legal_moves
@@ -59,6 +59,16 @@ def test_a_network_that_gains_by_eight_views_is_asked_about_all() -> None:
 def test_without_time_for_a_game_the_board_itself_is_the_only_view(seconds: float) -> None:
     way, alternatives = choose_way([(ONE, Good), (EIGHT_VOTE, Good)], 11, lambda _: None, seconds)
     assert (way, alternatives) == (ONE, None)
+
+
+def test_players_that_have_their_turns_together_score_as_one_after_the_other() -> None:
+    players: dict[str, Callable[[], Mover]] = {"good": Good, "other": Other, "poor": Poor}
+    alone, together = (play_match(players, range(8), 8, lambda: False, at_once) for at_once in (1, 3))
+    assert alone.moves is None
+    assert together.moves is None
+    for name, scores in alone.scores.items():
+        np.testing.assert_array_equal(together.scores[name], scores)
+    assert list(together.scores) == list(players)
 
 
 class Slow:
