@@ -8,8 +8,9 @@ To understand how a network becomes a graph, read in this order:
    `graph.bodies` (the network's input and its own nodes), `graph.heads` (the value of each move) and
    `graph.decision` (legality and the rule). `graph.builder` builds the nodes.
 3. `sources.source`: a network in the form that the export needs. `sources.described` makes it from any
-   PyTorch or ONNX network, `sources.octofold_checkpoint` and `sources.ntuple` from our own kinds. The
-   bodies of our own kinds can also be written node by node (`handmade`).
+   network, which is an ONNX file or comes from PyTorch (`sources.torch_sources`),
+   `sources.octofold_checkpoint` and `sources.ntuple` from our own kinds. The bodies of our own kinds can also
+   be written node by node (`handmade`).
 4. `precision`: `bodies` converts any body to 8 bits and to float16. The other files make the 8-bit form of
    our own kinds.
 5. `checks`: `reference` computes the expected answers of a graph, `gates` compares, and `sense` detects wrong

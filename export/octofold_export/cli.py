@@ -73,14 +73,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     code, folder = 0, None
     with redirect_stdout(sys.stderr), handled(exit_by_signal, signal.SIGTERM, signal.SIGHUP):
         try:
-            task = _task(flags, hints)
+            folder = _task(flags, hints)()
         except ModuleNotFoundError as error:
             extra = "export" if flags.player is None else "players"
-            return _fail(f"{error.name} is not installed; run {install_command(extra)}")
-        except KeyboardInterrupt:  # the imports take seconds
-            return _fail("interrupted; nothing was published", 130)
-        try:
-            folder = task()
+            code = _fail(f"{error.name} is not installed; run {install_command(extra)}")
         except KeyboardInterrupt:
             code = _fail("interrupted; nothing was published", 130)
         except ExportError as error:
@@ -172,33 +168,40 @@ def _task(flags: Flags, hints: Hints) -> Callable[[], Path]:
         return lambda: record_strength(models, name, version, result, key_of())
     if not any(getattr(flags, source) is not None for source in _SOURCES):
         return lambda: sign_published(models / name / str(version), cast("SigningKey", key_of()))
-    # These import torch and onnx, which may be missing.
     from octofold_export.export import export
     from octofold_export.extension import extend
-    from octofold_export.sources import described, ntuple  # noqa: F401  # used in `_source`
 
-    publish = extend if flags.extend else export
-    return lambda: publish(_source(flags, hints), _options(flags, key_of()), _report)
+    publish, load = extend if flags.extend else export, _source(flags, hints)
+    return lambda: publish(load, _options(flags, key_of()), _report)
 
 
 def _source(flags: Flags, hints: Hints) -> Callable[[], Source]:
     """Loads what the flags name. Reads the description at once: a wrong one is found before any work."""
-    from octofold_export.sources import described, ntuple, octofold_checkpoint
-
-    if flags.ntuple is not None and flags.max_megabytes is not None:
-        return partial(ntuple.from_ntuple_compactly, flags.ntuple, int(flags.max_megabytes * 1e6))
     if flags.ntuple is not None:
+        from octofold_export.sources import ntuple
+
+        if flags.max_megabytes is not None:
+            return partial(ntuple.from_ntuple_compactly, flags.ntuple, int(flags.max_megabytes * 1e6))
         return partial(ntuple.from_ntuple, flags.ntuple)
+    if (file := flags.onnx) is not None:
+        from octofold_export.sources import described
+
+        return partial(described.from_onnx, file, _with_file(flags, hints, file))
     if flags.checkpoint is not None:
+        from octofold_export.sources import octofold_checkpoint
+
         return partial(octofold_checkpoint.from_checkpoint, flags.checkpoint)
+    from octofold_export.sources import torch_sources
+
     if flags.module is not None:
         hints = _with_file(flags, hints, flags.weights)
-        return partial(described.from_module, flags.module, flags.weights, hints, flags.state, flags.encoder)
+        return partial(
+            torch_sources.from_module, flags.module, flags.weights, hints, flags.state, flags.encoder
+        )
     for file, load in (
-        (flags.torchscript, described.from_torchscript),
-        (flags.exported_program, described.from_exported_program),
-        (flags.sb3, described.from_sb3),
-        (flags.onnx, described.from_onnx),
+        (flags.torchscript, torch_sources.from_torchscript),
+        (flags.exported_program, torch_sources.from_exported_program),
+        (flags.sb3, torch_sources.from_sb3),
     ):
         if file is not None:
             return partial(load, file, _with_file(flags, hints, file))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
@@ -16,26 +15,19 @@ from octofold_game.errors import first_line
 from octofold_export.checks.reference import Evaluate, network_evaluation
 from octofold_export.description.description import Description
 from octofold_export.description.encoding import encode
-from octofold_export.description.hints import AnswersHints, Hints, ReadsHints, merged
-from octofold_export.description.inference import Network, NoBatchError, complete
+from octofold_export.description.hints import Hints
+from octofold_export.description.inference import Network, complete
 from octofold_export.errors import ExportError
 from octofold_export.graph.bodies import DescribedBody
 from octofold_export.graph.heads import GraphEvaluator
 from octofold_export.graph.weight_files import WeightFiles, in_files
 from octofold_export.precision.bodies import check_range, half_body, named, quantized_bodies
 from octofold_export.sources.channels import widened
-from octofold_export.sources.module_file import read_module
 from octofold_export.sources.onnx_file import read_onnx
-from octofold_export.sources.sb3 import read_sb3
 from octofold_export.sources.source import Boards, Quantize, Source
-from octofold_export.sources.torch_network import TorchNetwork, read_exported_program, read_torchscript
 
 _FEWER = 2  # onnxruntime keeps all that it records while it calibrates
 _EXAMPLES = np.random.default_rng(2).integers(0, 8, (3, 16)).astype(np.uint8)
-
-
-_EXPONENTS = ReadsHints(kind="exponents", layout="flat", type="int64")
-"""What an encoder is given."""
 _WIDE_BOARDS = 256  # with tiles of all sizes
 
 
@@ -63,43 +55,7 @@ class TrainedNetwork(Network, Protocol):
         """
 
 
-def from_module(
-    place: str, weights: Path | None, hints: Hints, state: str | None = None, encoder: str | None = None
-) -> Source:
-    """Load the module that `package.module:callable` makes, and a `state` of its weights.
-
-    With an `encoder`, the network reads exponents, of which the user's function makes the module's input.
-
-    Raises:
-        ExportError: it cannot be used.
-    """
-    network, digest, notes = read_module(place, weights, state, encoder)
-    architecture = {"kind": "torch module", "module": place}
-    if encoder is not None:
-        architecture["encoder"] = encoder
-        hints = merged(Hints(reads=_EXPONENTS), hints)
-    try:
-        source = described_source(network, hints, architecture, digest)
-    except NoBatchError:
-        source = described_source(network.one_by_one(), hints, architecture, digest)
-    return replace(source, notes=notes)
-
-
-def from_sb3(file: Path, hints: Hints) -> Source:
-    """Load a standard policy of Stable-Baselines3.
-
-    Raises:
-        ExportError: it cannot be used.
-    """
-    module, kind, digest, note = read_sb3(file)
-    known = AnswersHints(kind="action_values" if kind == "action_values" else "policy_logits")
-    network = TorchNetwork(module, str(file))
-    architecture = {"kind": "Stable-Baselines3", "file": file.name}
-    source = described_source(network, merged(hints, Hints(answers=known)), architecture, digest)
-    return replace(source, notes=(note,))
-
-
-def _from_file(
+def from_file(
     read: Callable[[Path], tuple[TrainedNetwork, str]], kind: str, file: Path, hints: Hints
 ) -> Source:
     """Load a file that holds a whole network.
@@ -111,9 +67,7 @@ def _from_file(
     return described_source(network, hints, {"kind": kind, "file": file.name}, digest)
 
 
-from_torchscript = partial(_from_file, read_torchscript, "TorchScript")
-from_exported_program = partial(_from_file, read_exported_program, "exported program")
-from_onnx = partial(_from_file, read_onnx, "ONNX")
+from_onnx = partial(from_file, read_onnx, "ONNX")
 
 
 def described_source(

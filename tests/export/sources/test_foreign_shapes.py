@@ -17,9 +17,10 @@ from octofold_export.errors import ExportError
 from octofold_export.graph.folding import fold
 from octofold_export.graph.heads import head
 from octofold_export.sources import module_file
-from octofold_export.sources.described import described_source, from_module
+from octofold_export.sources.described import described_source
 from octofold_export.sources.source import Source
 from octofold_export.sources.torch_network import TorchNetwork
+from octofold_export.sources.torch_sources import from_module
 from octofold_game.rules import legal_moves
 from support import foreign_networks as networks
 from torch import Tensor, nn
