@@ -133,7 +133,7 @@ def test_the_tables_of_a_player_are_published_with_their_digests(folder: Path, t
     card = read_card(version)
     assert card.player is not None
     assert card.player.options == {}
-    assert len(card.player.files) == 4
+    assert len(card.player.files) == 3
     for name, listed in card.player.files.items():
         assert name == listed.file
         assert hashlib.sha256((version / listed.file).read_bytes()).hexdigest() == listed.sha256
