@@ -72,8 +72,15 @@ def trim_endgame_tables(flags: TrimFlags) -> None:
             done += len(episodes.step(player.next_moves(episodes.boards)))
             line.show(f"{done} of {flags.games} games played", done / flags.games)
         line.show("writing")
-        for table, listed in zip(tables, visits.listed(), strict=True):
-            print(f"{save_listed(flags.out, table, listed)}: {len(listed):,} positions")
+        kept, partial = visits.listed(), flags.out.with_name(f"{flags.out.name}.partial")
+        shutil.rmtree(partial, ignore_errors=True)
+        try:
+            folders = [save_listed(partial, table, some) for table, some in zip(tables, kept, strict=True)]
+            partial.rename(flags.out)
+        finally:
+            shutil.rmtree(partial, ignore_errors=True)
+        for folder, some in zip(folders, kept, strict=True):
+            print(f"{flags.out / folder.name}: {len(some):,} positions")
 
 
 def _make(folder: Path, formation: Formation, largest: int, line: ProgressLine) -> int:

@@ -243,9 +243,10 @@ def read_tables(
     }
     if not found:
         raise TableFileError(f"no endgame tables: no file is named TABLE.{_DESCRIPTION}")
+    ordered = sorted(found, key=lambda name: _order(found[name]))
+    largest = {found[name].formation.name: name for name in ordered}  # one of each formation
     return tuple(
-        _table(name.removesuffix(f".{_DESCRIPTION}"), found[name], files, paths)
-        for name in sorted(found, key=lambda name: _order(found[name]))
+        _table(name.removesuffix(f".{_DESCRIPTION}"), found[name], files, paths) for name in largest.values()
     )
 
 

@@ -68,6 +68,8 @@ def _play_on(boards, states, tables, seen):
             if move < 0:
                 break
             afterstate, _ = slide(board, move)
+            if afterstate == board:  # the table is damaged
+                break
             board = spawn(afterstate, states[n : n + 1])
 
 
