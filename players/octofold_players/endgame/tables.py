@@ -22,7 +22,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.lib.format import dtype_to_descr, write_array, write_array_header_1_0
@@ -64,6 +64,7 @@ _BLOCK = 8
 DISK_BYTES_A_POSITION = 0.25
 """With some to spare: of the largest tables, one position in seven has a move, and they take 0.16."""
 _U = np.uint64
+_Key = TypeVar("_Key")
 _SYMMETRIES = [0, 4, 5, 1, 3, 7, 6, 2]
 """Those that `symmetric_boards` gives, in its order, by their numbers in `octofold_game.symmetries`."""
 _MOVE_BACK = np.argsort(MOVES[_SYMMETRIES], axis=1)
@@ -209,11 +210,8 @@ def table_files(folder: Path) -> dict[str, Path]:
     found = {file: _described(mapped(file), file) for file in descriptions}
     if not found:
         raise TableFileError(f"{folder}: no endgame tables; make them with octofold-train endgame")
-    largest = {each.formation.name: each.largest for each in sorted(found.values(), key=_order)}
     files: dict[str, Path] = {}
-    for file, each in found.items():
-        if each.largest < largest[each.formation.name]:
-            continue
+    for file in _asked(found):
         start = str(file).removesuffix(_DESCRIPTION)
         table = Path(start[:-1]).name
         files[f"{table}.{_DESCRIPTION}"] = Path(start + _DESCRIPTION)
@@ -243,10 +241,8 @@ def read_tables(
     }
     if not found:
         raise TableFileError(f"no endgame tables: no file is named TABLE.{_DESCRIPTION}")
-    ordered = sorted(found, key=lambda name: _order(found[name]))
-    largest = {found[name].formation.name: name for name in ordered}  # one of each formation
     return tuple(
-        _table(name.removesuffix(f".{_DESCRIPTION}"), found[name], files, paths) for name in largest.values()
+        _table(name.removesuffix(f".{_DESCRIPTION}"), found[name], files, paths) for name in _asked(found)
     )
 
 
@@ -258,9 +254,10 @@ class _Described(NamedTuple):
     moves: int
 
 
-def _order(described: _Described) -> tuple[int, int]:
-    """The order in which tables are asked; of one formation, the largest comes last."""
-    return FORMATIONS.index(described.formation), described.largest
+def _asked(found: Mapping[_Key, _Described]) -> list[_Key]:
+    """The table of each formation that is made for the largest next tile, in the order of asking."""
+    largest = {found[key].formation.name: key for key in sorted(found, key=lambda key: found[key].largest)}
+    return [largest[each.name] for each in FORMATIONS if each.name in largest]
 
 
 def _described(content: NDArray[np.uint8], file: object) -> _Described:
