@@ -86,12 +86,13 @@ class Screen:
         """Send what Ctrl-C sends."""
         self.process.send_signal(signal.SIGINT)
 
-    def hang_up(self) -> None:
-        """Close the terminal under the program, and wait until it has ended."""
+    def hang_up(self) -> int:
+        """Close the terminal under the program, wait until it has ended, and return its exit code."""
         os.close(self.terminal)
         self.terminal = os.open(os.devnull, os.O_RDWR)
         self.process.send_signal(signal.SIGHUP)
-        self.process.wait(SECONDS)
+        self.process.send_signal(signal.SIGHUP)  # a shell sends one beside its terminal's
+        return self.process.wait(SECONDS)
 
     def close(self) -> None:
         """End the program and close the terminal."""

@@ -155,7 +155,7 @@ def test_a_run_whose_terminal_closes_is_saved(command: str, saved: str, tmp_path
     screen = Screen(command, recipe, *words, program=OCTOFOLD_TRAIN)
     try:
         screen.shows(r"━ \d+% ")
-        screen.hang_up()
+        assert screen.hang_up() == 130
     finally:
         screen.close()
     assert (tmp_path / "state" / saved).exists()

@@ -1,6 +1,7 @@
 """Signals end a command in its own way, but not one that nohup keeps running."""
 
 import signal
+from concurrent.futures import ThreadPoolExecutor
 from types import FrameType
 
 import pytest
@@ -30,3 +31,20 @@ def test_an_ignored_signal_stays_ignored() -> None:
         assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
     finally:
         signal.signal(signal.SIGHUP, before)
+
+
+def test_a_second_signal_does_not_cut_off_what_the_first_one_cleans_up() -> None:
+    with handled(signal.default_int_handler, signal.SIGTERM, signal.SIGHUP):
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGHUP)
+        signal.raise_signal(signal.SIGHUP)
+        signal.raise_signal(signal.SIGTERM)
+
+
+def test_a_thread_leaves_signals_to_the_main_thread() -> None:
+    def own() -> object:
+        with handled(exit_by_signal, signal.SIGTERM):
+            return signal.getsignal(signal.SIGTERM)
+
+    with ThreadPoolExecutor(1) as thread:
+        assert thread.submit(own).result(100) is signal.getsignal(signal.SIGTERM)
