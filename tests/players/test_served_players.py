@@ -195,7 +195,8 @@ def test_an_option_that_is_wrong_is_one_line(
         ),
         (
             lambda files: files.update({"six-64.table.json": np.frombuffer(b'{"format": 2}', np.uint8)}),
-            "six-64.table.json: not an endgame table (format 2, this version reads 4)",
+            "six-64.table.json: not an endgame table (format 2, this version reads 4: remove the table "
+            "and make it again)",
         ),
     ],
 )

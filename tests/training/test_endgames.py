@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
@@ -22,7 +23,10 @@ def test_endgame_tables_are_made_once(tmp_path: Path, capsys: pytest.CaptureFixt
         f"{out}/five-32: {five:,} positions\n{out}/six-32: {six:,} positions\n"
     )
     assert main(flags) == 0
-    assert capsys.readouterr().out == f"{out}/five-32: exists already\n{out}/six-32: exists already\n"
+    assert capsys.readouterr().out == (
+        f"{out}/five-32: exists already, {five:,} positions\n"
+        f"{out}/six-32: exists already, {six:,} positions\n"
+    )
     assert (out / "six-32" / "table.json").stat().st_mtime_ns == made
 
 
@@ -49,7 +53,7 @@ def test_a_table_that_is_too_large_for_the_machine_is_refused_before_anything_is
 
 
 def test_what_was_made_goes_where_the_output_goes_though_the_bar_is_on_a_terminal(tmp_path: Path) -> None:
-    (tmp_path / "tables" / "five-32").mkdir(parents=True)  # takes long, and one table is enough
+    described(tmp_path / "tables" / "five-32")  # takes long, and one table is enough
     program = OCTOFOLD.with_name("octofold-train")
     command = f"{program} endgame --five 32 --six 32 --out {tmp_path}/tables > {tmp_path}/made"
     screen = Screen("-c", command, program=Path("/bin/sh"))
@@ -58,9 +62,29 @@ def test_what_was_made_goes_where_the_output_goes_though_the_bar_is_on_a_termina
     assert len((tmp_path / "made").read_text().splitlines()) == 2
 
 
+def test_a_table_of_another_format_is_no_table_that_is_there(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    described(tmp_path / "six-32", table_format=3)
+    assert main(["endgame", "--five", "32", "--six", "32", "--out", str(tmp_path)]) == 1
+    assert capsys.readouterr().err == (
+        f"octofold-train: {tmp_path}/six-32/table.json: not an endgame table (format 3, this version reads "
+        "4: remove the table and make it again)\n"
+    )
+    assert not (tmp_path / "five-32").exists()
+
+
+def described(table: Path, table_format: int = 4) -> None:
+    """Put the description of a table into its folder, and nothing else."""
+    formation, tile = table.name.split("-")
+    description = {"format": table_format, "formation": formation, "largest": int(tile).bit_length() - 1}
+    table.mkdir(parents=True)
+    (table / "table.json").write_text(json.dumps({**description, "moves": 0}))
+
+
 def test_tables_that_are_there_need_no_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("five-32", "six-2048"):
-        (tmp_path / name).mkdir()
+        described(tmp_path / name)
     monkeypatch.setattr("os.sysconf", {"SC_PHYS_PAGES": 1, "SC_PAGE_SIZE": 4096}.__getitem__)
     assert main(["endgame", "--five", "32", "--six", "2048", "--out", str(tmp_path)]) == 0
 

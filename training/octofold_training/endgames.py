@@ -13,7 +13,13 @@ from octofold_game.system.files import nearest_existing
 from octofold_players.downgrading import pack_downgraded
 from octofold_players.endgame.formation import FORMATIONS, Formation, shape
 from octofold_players.endgame.solver import BYTES_A_POSITION, solve
-from octofold_players.endgame.tables import DISK_BYTES_A_POSITION, save_listed, save_table, table_folder
+from octofold_players.endgame.tables import (
+    DISK_BYTES_A_POSITION,
+    known_positions,
+    save_listed,
+    save_table,
+    table_folder,
+)
 from octofold_players.endgame.trimming import Visits
 from octofold_players.perimeter.player import PerimeterPlayer
 
@@ -32,24 +38,25 @@ def make_endgame_tables(flags: EndgameFlags) -> None:
 
     Raises:
         OSError: the folder cannot be made.
+        TableFileError: what is there is no table; nothing was begun.
         TrainingError: a table needs more memory than the machine has, or more than its disk has left; nothing
             was begun.
     """
     wanted = [(each, getattr(flags, each.name).bit_length() - 1) for each in FORMATIONS]
-    missing = [each for each in wanted if not table_folder(flags.state, *each).exists()]
+    folders = [table_folder(flags.state, *each) for each in wanted]
+    there = {folder: known_positions(folder) for folder in folders if folder.exists()}
+    missing = [each for each, folder in zip(wanted, folders, strict=True) if folder not in there]
     for formation, largest in missing:
         needed = _TOUCHED * shape(formation, largest).positions * BYTES_A_POSITION
         _check_memory(f"--{formation.name} {1 << largest}", needed)
     _check_disk(flags.state, missing)
     flags.state.mkdir(parents=True, exist_ok=True)
     with ProgressLine() as line:
-        for formation, largest in wanted:
-            folder = table_folder(flags.state, formation, largest)
-            if (formation, largest) in missing:
-                written = _make(flags.state, formation, largest, line)
-                print(f"{folder}: {written:,} positions")
+        for each, folder in zip(wanted, folders, strict=True):
+            if folder in there:
+                print(f"{folder}: exists already, {there[folder]:,} positions")
             else:
-                print(f"{folder}: exists already")
+                print(f"{folder}: {_make(flags.state, *each, line):,} positions")
 
 
 def trim_endgame_tables(flags: TrimFlags) -> None:

@@ -117,7 +117,14 @@ def save_listed(folder: Path, table: EndgameTable, listed: NDArray[np.uint64]) -
 
     Returns:
         the folder of the new table
+
+    Raises:
+        TableFileError: they are more than can be read again.
     """
+    if len(listed) > _MOST_LISTED:
+        raise TableFileError(
+            f"{folder}: at most {_MOST_LISTED:,} positions can be listed, not {len(listed):,}"
+        )
     formation = next(each for each in FORMATIONS if shape(each, LEAST_NEXT).kept == table.shape.kept)
     largest = int(table.shape.largest)
     with _new_folder(folder, formation, largest) as partial:
@@ -151,6 +158,16 @@ def _write_description(folder: Path, described: _Described) -> None:
 def table_folder(folder: Path, formation: Formation, largest: int) -> Path:
     """Where in a folder of tables that of a formation is."""
     return folder / f"{formation.name}-{1 << largest}"
+
+
+def known_positions(table: Path) -> int:
+    """For how many positions the table in this folder has a move.
+
+    Raises:
+        TableFileError: it is not described as a table.
+    """
+    file = table / _DESCRIPTION
+    return _described(mapped(file), file).moves
 
 
 def _write(folder: Path, formation: Formation, solved: NDArray[np.uint16]) -> int:
@@ -264,7 +281,8 @@ def _described(content: NDArray[np.uint8], file: object) -> _Described:
     try:
         description = json.loads(content[:_LARGEST_DESCRIPTION].tobytes())
         if description["format"] != _FORMAT:
-            raise ValueError(f"format {description['format']}, this version reads {_FORMAT}")
+            reads = f"this version reads {_FORMAT}: remove the table and make it again"
+            raise ValueError(f"format {description['format']}, {reads}")
         formation = {each.name: each for each in FORMATIONS}[description["formation"]]
         largest, moves = int(description["largest"]), int(description["moves"])
         if not LEAST_NEXT <= largest <= MOST_NEXT:

@@ -190,7 +190,8 @@ class NTupleLearner:
             raise TrainingError(f"{folder / 'learner.json'}: {error.strerror}") from error
         except (ValueError, RecursionError) as error:
             raise TrainingError(
-                f"{folder / 'learner.json'}: not a learner's counts ({error}); name another --state"
+                f"{folder / 'learner.json'}: not a learner's counts ({error}): another version may have "
+                "saved it; name another --state"
             ) from error
         learner.episodes, learner.moves, learner.seconds = state.episodes, state.moves, state.seconds
         if state.seed != options.seed:
