@@ -74,9 +74,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with redirect_stdout(sys.stderr), handled(exit_by_signal, signal.SIGTERM, signal.SIGHUP):
         try:
             folder = _task(flags, hints)()
-        except ModuleNotFoundError as error:
-            extra = "export" if flags.player is None else "players"
-            code = _fail(f"{error.name} is not installed; run {install_command(extra)}")
         except KeyboardInterrupt:
             code = _fail("interrupted; nothing was published", 130)
         except ExportError as error:
@@ -151,7 +148,19 @@ def _only_signs(flags: Flags) -> bool:
 
 
 def _task(flags: Flags, hints: Hints) -> Callable[[], Path]:
-    """What the flags ask for, with all that it needs imported; it returns the folder of the version."""
+    """What the flags ask for, with all that it needs imported; it returns the folder of the version.
+
+    Raises:
+        ExportError: an extra is not installed, or the description is wrong.
+    """
+    try:
+        return _imported(flags, hints)
+    except ModuleNotFoundError as error:
+        extra = "export" if flags.player is None else "players"
+        raise ExportError(f"{error.name} is not installed; run {install_command(extra)}") from error
+
+
+def _imported(flags: Flags, hints: Hints) -> Callable[[], Path]:
     from octofold_export.publishing.signing import sign_published, signing_key
 
     key_of = partial(signing_key, flags.sign, flags.sign_password_file)

@@ -121,8 +121,6 @@ def test_a_network_in_an_onnx_file_needs_no_torch(tmp_path: Path) -> None:
         "linear",
         "--models",
         str(models),
-        "--symmetries",
-        "1",
         "--accept",
     ]
     flags += ["--input", "exponents", "--layout", "flat", "--answer", "policy_logits"]

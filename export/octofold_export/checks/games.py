@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from threading import Event
 from typing import Generic, Protocol, TypeVar
@@ -68,6 +68,8 @@ def play_match(
                     pool.submit(playing[key].play, make, turn, lambda: stopped.is_set() or is_late())
                     for key, make in players.items()
                 ]
+                if wait(turns, return_when=FIRST_EXCEPTION).not_done:
+                    stopped.set()
                 made = [each.result() for each in turns]
                 reached = {key: playing[key].scores for key, done in zip(players, made, strict=True) if done}
                 if not all(made):

@@ -71,6 +71,14 @@ def test_players_that_have_their_turns_together_score_as_one_after_the_other() -
     assert list(together.scores) == list(players)
 
 
+def test_an_error_of_any_player_ends_the_match() -> None:
+    def broken() -> Mover:
+        raise RuntimeError("broken")
+
+    with pytest.raises(RuntimeError, match="broken"):
+        play_match({"good": Good, "broken": broken}, range(8), 8, lambda: False, at_once=2)
+
+
 class Slow:
     """A player that takes a second of a simulated clock for each move."""
 
