@@ -27,6 +27,11 @@ export class Models extends EventTarget {
     return this.all.find((model) => model.default) ?? this.all[0];
   }
 
+  /** Whom it plays against: the strongest other network, as a server may lack what a search needs; or itself. */
+  get rival() {
+    return this.all.find((model) => model !== this.first && !model.player) ?? this.first;
+  }
+
   /** Ask the source again. */
   async refresh() {
     const { models } = await this._source.about();

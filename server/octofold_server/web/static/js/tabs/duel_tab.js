@@ -132,13 +132,10 @@ class DuelTab {
   }
 }
 
-/** The strongest model but the first one; that one if there is no other. */
-const rivalOf = (models) => models.all.find((model) => model !== models.first) ?? models.first;
-
 function newSide(number, models, on) {
   const board = make("div");
   const side = {
-    model: modelSelect(number ? "Right" : "Left", models, { on, first: number ? rivalOf(models) : models.first }),
+    model: modelSelect(number ? "Right" : "Left", models, { on, first: number ? models.rival : models.first }),
     score: make("span.big"),
     state: make("span.note"),
     study: make("button", { type: "button" }, "Study this game"),
