@@ -86,7 +86,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     command, flags, _ = parse(parser, arguments)
     signal.signal(signal.SIGINT, signal.default_int_handler)  # background jobs of a shell ignore it
     try:
-        with handled(signal.default_int_handler, signal.SIGTERM, signal.SIGHUP):
+        with handled(signal.default_int_handler, signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             run(command.name, flags)
     except ModuleNotFoundError as error:
         return _fail(f"{error.name} is not installed; run {install_command('training')}")

@@ -2,32 +2,41 @@
 
 from __future__ import annotations
 
+import math
 import os
+import select
 import signal
+import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any, NoReturn
+
+_SAME_SECONDS = 5.0
+"""For so long, further signals say nothing new: a shell and its terminal each send a SIGHUP."""
 
 
 @contextmanager
 def handled(handler: Callable[[int, FrameType | None], Any], *numbers: signal.Signals) -> Iterator[None]:
-    """Let `handler` handle the first of these signals while the block runs, but only in the main thread.
+    """Let `handler` handle these signals while the block runs, but only in the main thread.
 
-    Later ones do not disturb what cleans up: a shell and its terminal each send a SIGHUP. An ignored signal
-    stays ignored, because nohup uses it to keep a program running without its terminal.
+    For some seconds, later ones do not disturb what cleans up. An ignored signal stays ignored, because nohup
+    uses it to keep a program running without its terminal.
     """
     before = {number: signal.getsignal(number) for number in numbers}
     changed = [number for number in numbers if before[number] not in (signal.SIG_IGN, None)]
     if threading.current_thread() is not threading.main_thread():
         changed = []
+    handled_at = -math.inf
 
     def handle_first(number: int, frame: FrameType | None) -> None:
-        for each in changed:
-            signal.signal(each, signal.SIG_IGN)
+        nonlocal handled_at
         _leave_closed_terminal()
-        handler(number, frame)
+        if time.monotonic() - handled_at > _SAME_SECONDS:
+            handled_at = time.monotonic()
+            handler(number, frame)
 
     try:
         for number in changed:
@@ -39,14 +48,17 @@ def handled(handler: Callable[[int, FrameType | None], Any], *numbers: signal.Si
 
 
 def _leave_closed_terminal() -> None:
-    """Let words for a terminal that has closed go nowhere: an error would take the place of the clean-up."""
-    for stream in (1, 2):
-        try:
-            os.write(stream, b"")
-        except OSError:
-            nowhere = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(nowhere, stream)
-            os.close(nowhere)
+    """Let words that nobody reads any more go nowhere: an error would take the place of the clean-up."""
+    for descriptor, stream in ((1, sys.__stdout__), (2, sys.__stderr__)):
+        if stream is None:  # was closed from the start, and may be another file now
+            continue
+        with suppress(OSError):
+            readers = select.poll()
+            readers.register(descriptor, 0)
+            if any(state & (select.POLLHUP | select.POLLERR) for _, state in readers.poll(0)):
+                nowhere = os.open(os.devnull, os.O_WRONLY)
+                os.dup2(nowhere, descriptor)
+                os.close(nowhere)
 
 
 def exit_by_signal(number: int, _frame: FrameType | None) -> NoReturn:

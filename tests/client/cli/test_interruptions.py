@@ -10,6 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 from octofold_client.terminal.interrupts import DeferredInterrupts
+from octofold_game.commands.signals import exit_by_signal, handled
 from octofold_game.replays import read_replays, recover
 from support.commands import Command
 from support.evaluations import ENDLESS, GAMES, OPTIONS, first_games, go_on, wait_for_games
@@ -206,6 +207,17 @@ def test_signals_wait_for_the_next_check_however_many_come() -> None:
     with pytest.raises(KeyboardInterrupt):
         interrupts.__exit__(None, None, None)
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_nothing_ends_a_clean_up_after_a_signal_that_was_deferred() -> None:
+    with handled(exit_by_signal, signal.SIGTERM, signal.SIGHUP):
+        interrupts = DeferredInterrupts()
+        interrupts.__enter__()
+        signal.raise_signal(signal.SIGHUP)
+        with pytest.raises(SystemExit):
+            interrupts.check()
+        interrupts.__exit__(SystemExit)
+        signal.raise_signal(signal.SIGHUP)
 
 
 def test_signals_that_nobody_wants_to_know_of_are_left_as_they_are() -> None:

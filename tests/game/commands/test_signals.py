@@ -1,6 +1,9 @@
 """Signals end a command in its own way, but not one that nohup keeps running."""
 
 import signal
+import subprocess
+import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from types import FrameType
 
@@ -39,6 +42,38 @@ def test_a_second_signal_does_not_cut_off_what_the_first_one_cleans_up() -> None
             signal.raise_signal(signal.SIGHUP)
         signal.raise_signal(signal.SIGHUP)
         signal.raise_signal(signal.SIGTERM)
+
+
+def test_after_a_while_a_signal_counts_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    with handled(signal.default_int_handler, signal.SIGTERM):
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGTERM)
+        now = time.monotonic()
+        monkeypatch.setattr("time.monotonic", lambda: now + 10)
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGTERM)
+
+
+def test_what_is_said_after_the_reader_has_gone_goes_nowhere() -> None:
+    code = (
+        "import signal, sys\n"
+        "from octofold_game.commands.signals import handled\n"
+        "with handled(lambda *_: None, signal.SIGTERM):\n"
+        "    input()\n"
+        "    signal.raise_signal(signal.SIGTERM)\n"
+        "    print('to nobody', flush=True)\n"
+        "print('to somebody', file=sys.stderr)\n"
+    )
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen([sys.executable, "-c", code], text=True, **pipes) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        process.stdin.write("\n")
+        process.stdin.close()
+        assert process.stderr.read() == "to somebody\n"
+        assert process.wait(100) == 0
 
 
 def test_a_thread_leaves_signals_to_the_main_thread() -> None:
