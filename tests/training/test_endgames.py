@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import lzma
 import shutil
 from pathlib import Path
 
@@ -75,11 +76,23 @@ def test_a_table_of_another_format_is_no_table_that_is_there(
 
 
 def described(table: Path, table_format: int = 4) -> None:
-    """Put the description of a table into its folder, and nothing else."""
+    """Write a table that knows no position."""
     formation, tile = table.name.split("-")
     description = {"format": table_format, "formation": formation, "largest": int(tile).bit_length() - 1}
     table.mkdir(parents=True)
     (table / "table.json").write_text(json.dumps({**description, "moves": 0}))
+    with lzma.open(table / "listed.npy.xz", "wb") as file:
+        np.save(file, np.zeros(0, np.uint64))
+
+
+def test_a_damaged_table_is_no_table_that_is_there(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("five-32", "six-32"):
+        described(tmp_path / name)
+    (tmp_path / "six-32" / "listed.npy.xz").unlink()
+    assert main(["endgame", "--five", "32", "--six", "32", "--out", str(tmp_path)]) == 1
+    assert "six-32/kept.npy: No such file or directory" in capsys.readouterr().err
 
 
 def test_tables_that_are_there_need_no_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

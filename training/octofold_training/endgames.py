@@ -38,25 +38,25 @@ def make_endgame_tables(flags: EndgameFlags) -> None:
 
     Raises:
         OSError: the folder cannot be made.
-        TableFileError: what is there is no table; nothing was begun.
+        TableFileError: a table that is there is damaged; nothing was begun.
         TrainingError: a table needs more memory than the machine has, or more than its disk has left; nothing
             was begun.
     """
     wanted = [(each, getattr(flags, each.name).bit_length() - 1) for each in FORMATIONS]
-    folders = [table_folder(flags.state, *each) for each in wanted]
-    there = {folder: known_positions(folder) for folder in folders if folder.exists()}
-    missing = [each for each, folder in zip(wanted, folders, strict=True) if folder not in there]
+    there = [known_positions(flags.state, *each) for each in wanted]
+    missing = [each for each, positions in zip(wanted, there, strict=True) if positions is None]
     for formation, largest in missing:
         needed = _TOUCHED * shape(formation, largest).positions * BYTES_A_POSITION
         _check_memory(f"--{formation.name} {1 << largest}", needed)
     _check_disk(flags.state, missing)
     flags.state.mkdir(parents=True, exist_ok=True)
     with ProgressLine() as line:
-        for each, folder in zip(wanted, folders, strict=True):
-            if folder in there:
-                print(f"{folder}: exists already, {there[folder]:,} positions")
-            else:
+        for each, positions in zip(wanted, there, strict=True):
+            folder = table_folder(flags.state, *each)
+            if positions is None:
                 print(f"{folder}: {_make(flags.state, *each, line):,} positions")
+            else:
+                print(f"{folder}: exists already, {positions:,} positions")
 
 
 def trim_endgame_tables(flags: TrimFlags) -> None:

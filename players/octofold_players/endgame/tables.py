@@ -160,14 +160,23 @@ def table_folder(folder: Path, formation: Formation, largest: int) -> Path:
     return folder / f"{formation.name}-{1 << largest}"
 
 
-def known_positions(table: Path) -> int:
-    """For how many positions the table in this folder has a move.
+def known_positions(folder: Path, formation: Formation, largest: int) -> int | None:
+    """For how many positions a table in a folder of tables has a move; None if there is no such table.
 
     Raises:
-        TableFileError: it is not described as a table.
+        TableFileError: it is damaged, or another table; the error names the file.
     """
+    table = table_folder(folder, formation, largest)
+    if not table.exists():
+        return None
     file = table / _DESCRIPTION
-    return _described(mapped(file), file).moves
+    paths = _files_of(file)
+    files = {name: mapped(path) for name, path in paths.items()}
+    described = _described(files[f"{table.name}.{_DESCRIPTION}"], file)
+    if (described.formation, described.largest) != (formation, largest):
+        raise TableFileError(f"{file}: another table ({described.formation.name}-{1 << described.largest})")
+    _table(table.name, described, files, paths)
+    return described.moves
 
 
 def _write(folder: Path, formation: Formation, solved: NDArray[np.uint16]) -> int:
@@ -227,14 +236,15 @@ def table_files(folder: Path) -> dict[str, Path]:
     found = {file: _described(mapped(file), file) for file in descriptions}
     if not found:
         raise TableFileError(f"{folder}: no endgame tables; make them with octofold-train endgame")
-    files: dict[str, Path] = {}
-    for file in _asked(found):
-        start = str(file).removesuffix(_DESCRIPTION)
-        table = Path(start[:-1]).name
-        files[f"{table}.{_DESCRIPTION}"] = Path(start + _DESCRIPTION)
-        arrays = [_LISTED] if Path(start + _LISTED).exists() else [f"{array}.npy" for array in _ARRAYS]
-        files |= {f"{table}.{array}": Path(start + array) for array in arrays}
-    return files
+    return {name: path for file in _asked(found) for name, path in _files_of(file).items()}
+
+
+def _files_of(description: Path) -> dict[str, Path]:
+    """The files of the table with this description, by the names that `read_tables` expects."""
+    start = str(description).removesuffix(_DESCRIPTION)
+    table = Path(start[:-1]).name
+    arrays = [_LISTED] if Path(start + _LISTED).exists() else [f"{array}.npy" for array in _ARRAYS]
+    return {f"{table}.{name}": Path(start + name) for name in (_DESCRIPTION, *arrays)}
 
 
 def read_tables(
