@@ -89,12 +89,21 @@ def test_models_are_offered_by_strength_and_their_names_are_not_cut(go: Visitor)
 def test_a_duel_begins_with_the_strongest_other_network(shared_visit: Visit) -> None:
     rivals = """async () => {
         const { Models } = await import("/page/js/ask/models.js");
-        const [search, swift] = [{ name: "perimeter", average: 3, player: "search" }, { name: "swift", average: 1 }];
-        const flagship = { name: "flagship", average: 2, default: true };
-        const rival = (...models) => new Models({}, models).rival.name;
-        return [rival(search, flagship, swift), rival(search, flagship), rival(search)];
+        const of = (name, average, more) => ({ name, average, ...more });
+        const [search, swift] = [of("perimeter", 3, { player: "search" }), of("swift", 1)];
+        const flagship = of("flagship", 2, { default: true });
+        const pair = (...given) => {
+            const models = new Models({}, given);
+            return `${models.first.name} ${models.rival.name}`;
+        };
+        return [pair(search, flagship, swift), pair(search, flagship), pair(search, swift), pair(search)];
     }"""
-    assert shared_visit.run(rivals) == ["swift", "flagship", "perimeter"]
+    assert shared_visit.run(rivals) == [
+        "flagship swift",
+        "flagship perimeter",
+        "swift perimeter",
+        "perimeter perimeter",
+    ]
 
 
 def rated(visit: Visit, results: list[dict[str, Any]]) -> list[str]:

@@ -24,12 +24,12 @@ export class Models extends EventTarget {
 
   /** The model to begin with: the default of the server, or the strongest one. */
   get first() {
-    return this.all.find((model) => model.default) ?? this.all[0];
+    return this.all.find((model) => model.default) ?? strongest(this.all);
   }
 
-  /** Whom it plays against: the strongest other network, as a server may lack what a search needs; or itself. */
+  /** Whom it plays against: the strongest other one, or itself. */
   get rival() {
-    return this.all.find((model) => model !== this.first && !model.player) ?? this.first;
+    return strongest(this.all.filter((model) => model !== this.first)) ?? this.first;
   }
 
   /** Ask the source again. */
@@ -76,6 +76,9 @@ export class Models extends EventTarget {
     return same.find((each) => keyOf(each) === keyOf(model)) ?? newest;
   }
 }
+
+/** Of models in their order, the first network: a server may lack what a search needs. */
+const strongest = (models) => models.find((model) => !model.player) ?? models[0];
 
 /** The strongest first; those that nobody has measured last, by name. */
 function sorted(models) {
