@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from octofold_game.commands.extras import install_command
 from octofold_game.commands.suggestions import similar
 from octofold_game.errors import first_line
 from torch import nn
@@ -73,8 +74,10 @@ def read_weights(file: Path) -> tuple[Any, str]:
     digest = hashlib.sha256(content).hexdigest()
     kind = kind_of(content)
     if kind == "safetensors":
-        import safetensors.torch
-
+        try:
+            import safetensors.torch
+        except ModuleNotFoundError as error:
+            raise ExportError(f"{error.name} is not installed; run {install_command('export')}") from error
         try:
             return safetensors.torch.load(content), digest
         except Exception as error:  # a damaged file's errors have no class in common
