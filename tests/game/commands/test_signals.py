@@ -64,8 +64,10 @@ def test_what_is_said_after_the_reader_has_gone_goes_nowhere() -> None:
         "    print('to nobody', flush=True)\n"
         "print('to somebody', file=sys.stderr)\n"
     )
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    with subprocess.Popen([sys.executable, "-c", code], text=True, **pipes) as process:
+    pipe = subprocess.PIPE
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdin=pipe, stdout=pipe, stderr=pipe, text=True
+    ) as process:
         assert process.stdin is not None
         assert process.stdout is not None
         assert process.stderr is not None
