@@ -51,14 +51,6 @@ teacher: $(VENV)/dev ## models/teacher: a large n-tuple network, trained in hour
 	$(BIN)/octofold-train teacher training/recipes/teacher.toml
 	$(BIN)/octofold-export --ntuple runs/teacher --name teacher
 
-tables: $(VENV)/players ## models/perimeter: the strongest player, whose endgame tables take minutes and 0.5 GB; goes on where it stopped
-	$(BIN)/octofold-train endgame
-	@test -e models/perimeter/1 || $(BIN)/octofold-export --player perimeter:runs/endgame --name perimeter --version 1
-	@! grep --quiet '"strength": null' models/perimeter/1/card.json || \
-		$(BIN)/octofold-export --record-strength bench/strength/perimeter.json --name perimeter --version 1 || \
-		echo "The card of models/perimeter/1 has no strength, see above"
-	@echo "make play MODEL=perimeter plays with them"
-
 bench: $(VENV)/dev ## measure the rules, the graph and the service on this machine
 	$(BIN)/python bench/strength/rules.py
 	$(BIN)/python bench/strength/training.py
@@ -173,4 +165,4 @@ $(VENV)/dev: $(VENV)/light
 	$(PIP) --no-compile --editable '.[server,plots,gymnasium-window,logs,ray,signing,tracing,training,export]' --group dev
 	@touch $@
 
-.PHONY: help setup play serve train first export teacher tables bench table cards keys lint test test-long busy format clean proto docker page browser sbom unfit
+.PHONY: help setup play serve train first export teacher bench table cards keys lint test test-long busy format clean proto docker page browser sbom unfit

@@ -22,15 +22,7 @@ SOURCES = (".ipynb", ".proto", ".py", ".sh", ".toml", ".txt", ".yaml", ".yml")
 
 MADE_BY_COMMANDS = (
     *("checkpoints/first", "checkpoints/mine"),
-    *(
-        "models/deep",
-        "models/first",
-        "models/lazyzero",
-        "models/mine",
-        "models/net",
-        "models/perimeter",
-        "models/teacher",
-    ),
+    *("models/deep", "models/first", "models/lazyzero", "models/mine", "models/net", "models/teacher"),
     "examples/bring-your-own/network.onnx",
     "deploy/kubernetes/mine",  # by hand
 )

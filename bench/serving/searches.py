@@ -4,7 +4,7 @@
 
 It measures, in turns: packed calls of many boards, with two in flight; one board at a time; how soon a
 stopped search ends; and evaluations by `octofold evaluate`, with --model and with --player. It takes two
-minutes. Without models/perimeter, which `make tables` makes, small tables are made for it.
+minutes.
 """
 
 from __future__ import annotations
@@ -32,14 +32,10 @@ from octofold_client.contenders.local_players import local_player
 from octofold_client.contenders.player_thread import PlayerThread
 from octofold_client.contenders.served_model import ServedSource, select
 from octofold_client.rpc.local_server import LocalServer
-from octofold_export.player_export import export_player
 from octofold_game.contract.model import ServedPlayer, read_card
 from octofold_game.contract.searches import Limits, Search
 from octofold_game.episodes import Episodes
 from octofold_game.system.processors import usable_cores
-from octofold_players.endgame.formation import SIX
-from octofold_players.endgame.solver import solve
-from octofold_players.endgame.tables import save_table
 from octofold_players.rollouts.network_version import NetworkVersion
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
@@ -50,8 +46,6 @@ Boards = NDArray[np.uint8]
 
 GAMES = 32
 WARM_UP_MOVES = 150
-SMALL = 6
-"""The exponent of the next tile of small tables."""
 LONE = 40
 """Boards that are asked one by one in a round."""
 
@@ -83,14 +77,6 @@ def spec_of(folder: Path) -> str:
     asked = [folder.parents[1] / each.name / str(each.version) for each in player.versions.values()]
     places = asked or [folder] * bool(player.files)
     return f"{player.kind}:{','.join([*map(str, places), *options])}"
-
-
-def with_small_tables(folder: Path) -> Path:
-    """A repository with a `perimeter` of tables that take seconds to make."""
-    save_table(folder / "tables", SIX, SMALL, solve(SIX, SMALL))
-    models = folder / "models"
-    export_player(f"perimeter:{folder / 'tables'}", "perimeter", models, None, None, print)
-    return models
 
 
 def played(search: Search, count: int) -> Boards:
@@ -187,13 +173,13 @@ def served(models: Path, model: str) -> Iterator[tuple[OctofoldServiceStub, str]
         yield OctofoldServiceStub(channel), server.target
 
 
-def measured(arguments: argparse.Namespace, models: Path) -> dict[str, float]:
+def measured(arguments: argparse.Namespace) -> dict[str, float]:
     """The medians of all figures."""
-    folder = newest_version(models, arguments.model)
+    folder = newest_version(arguments.models, arguments.model)
     search = new_search(folder)
     boards = played(search, arguments.boards)
     lone = boards[:: max(1, len(boards) // LONE)][:LONE]
-    with served(models, arguments.model) as (stub, target):
+    with served(arguments.models, arguments.model) as (stub, target):
         served_packed(stub, arguments.model, boards)
         figures = medians(
             interleave(
@@ -229,10 +215,7 @@ def main() -> None:
     )
     parser.add_argument("--seconds", type=float, default=8, help="of each evaluation (default: 8)")
     arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        is_small = arguments.model == "perimeter" and not (arguments.models / "perimeter").exists()
-        models = with_small_tables(Path(folder)) if is_small else arguments.models
-        figures = measured(arguments, models)
+    figures = measured(arguments)
     print(f"a search ends {figures['stopping_ms']:.2f} ms after it is stopped")
     rows = [
         ("packed, boards/s", "direct_boards_per_second", "served_boards_per_second", ",.0f"),
@@ -253,7 +236,6 @@ def main() -> None:
             if one in figures
         ],
         model=arguments.model,
-        has_small_tables=is_small,
         cores=usable_cores(),
         **{name: round(value, 4) for name, value in figures.items()},
     )

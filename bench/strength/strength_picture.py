@@ -99,10 +99,10 @@ def picture(
         move = int(MOVES[view, choices[view]])
         _view(axes, board[CELLS[view]], move, agrees=bool(choices[view] == winner))
     _title(figure, 0.53, "How many games reach each tile")
-    games = {strength.games for _, strength in cards}
-    said = f"{' or '.join(f'{number:,}' for number in sorted(games))} full games per model; 95% intervals"
+    *fewer, most = (f"{games:,}" for games in sorted({strength.games for _, strength in cards}))
+    said = f"{', '.join(fewer)}{' or ' if fewer else ''}{most} full games per model; 95% intervals"
     figure.text(0.53, 0.875, said, va="top", fontsize=9.5, alpha=0.8)
-    _reached(figure.add_axes((0.575, 0.13, 0.41, 0.68)), cards)
+    _reached(figure.add_axes((0.575, 0.13, 0.41, 0.71)), cards)
     return figure
 
 
@@ -160,10 +160,10 @@ def _reached(axes: Axes, cards: list[tuple[Card, Strength]]) -> None:
     )
     for number, (card, strength) in enumerate(cards):
         reached = {row.tile: row for row in strength.reached}
-        rows = [reached[tile] for tile in tiles]
+        rows = [reached[tile] for tile in tiles if tile in reached]
         shares = np.array([row.share for row in rows])
         low, high = np.array([row.interval for row in rows]).T
-        places = np.arange(len(tiles)) + 0.06 * (number - (len(cards) - 1) / 2)
+        places = np.arange(len(rows)) + 0.06 * (number - (len(cards) - 1) / 2)
         axes.errorbar(
             places,
             shares,
@@ -194,7 +194,7 @@ def _reached(axes: Axes, cards: list[tuple[Card, Strength]]) -> None:
     axes.tick_params(axis="x", length=0, pad=10)
     axes.spines["left"].set_bounds(0, 1)
     axes.grid(axis="y")
-    axes.legend(loc="upper right", borderaxespad=0)
+    axes.legend(loc="upper right", borderaxespad=0, fontsize=8, labelspacing=0.3)
 
 
 def _size(weights: int) -> str:

@@ -19,12 +19,12 @@ from octofold_export.publishing.readme import describe
 from octofold_export.sources.octofold_checkpoint import from_checkpoint
 from octofold_game.contract.model import read_card
 from octofold_game.episodes import Episodes
+from octofold_game.player_specs import make_player
 from octofold_game.rules import legal_moves
-from octofold_players.expectimax.player import HeuristicExpectimaxPlayer
-from support.shipped import CARDS
+from support.shipped import CARDS, newest
 
 ROOT = Path(__file__).parents[2]
-OURS = [card for card in CARDS if not {"ntuple", "expectimax"} & set(card.parts)]
+OURS = [card for card in CARDS if not {"ntuple", "expectimax", "perimeter"} & set(card.parts)]
 """Those whose checkpoints ship, too."""
 
 CHECKPOINTS = sorted(file.parent for file in ROOT.glob("checkpoints/**/checkpoint.json"))
@@ -86,7 +86,8 @@ def test_every_file_of_a_model_is_the_one_in_its_card(card: Path) -> None:
     assert (told["name"], str(told["version"])) == card.parts[-3:-1]
     graphs = told.get("precisions", {}).values()  # a player has none
     tensors = [file for graph in graphs for file in graph.get("tensors", {}).values()]
-    files = {file["file"]: file["sha256"] for file in (*graphs, *tensors)}
+    of_player = (told.get("player") or {}).get("files", {}).values()
+    files = {file["file"]: file["sha256"] for file in (*graphs, *tensors, *of_player)}
     assert {file: sha256(card.parent / file) for file in files} == files
     assert {file.name for file in card.parent.glob("*.onnx")} == {graph["file"] for graph in graphs}
     assert all(file.stat().st_size < LARGEST_FILE_BYTES for file in card.parent.iterdir())
@@ -167,11 +168,13 @@ def test_every_precision_answers_as_the_checkpoint_legally_and_turns_its_answer_
         assert np.mean(moves == exact_moves) > 0.95
 
 
-def test_expectimax_is_the_player_that_was_measured() -> None:
-    (card,) = (read_card(card.parent) for card in CARDS if "expectimax" in card.parts)
+@pytest.mark.parametrize("kind", ["expectimax", "perimeter"])
+def test_a_search_is_the_player_that_was_measured(kind: str) -> None:
+    card = read_card(newest(kind))
     assert card.player is not None
-    assert card.player.options == {"depth": 4}
-    assert card.checkpoint_sha256 == HeuristicExpectimaxPlayer(depth=4).sha256
+    depth = card.player.options["depth"]
+    spec = {"expectimax": f"expectimax:depth={depth}", "perimeter": f"perimeter:{newest(kind)},depth={depth}"}
+    assert card.checkpoint_sha256 == make_player(spec[kind]).player.sha256
 
 
 @pytest.mark.long  # 200,000 moves

@@ -7,7 +7,7 @@ ROOT = Path(__file__).parents[2]
 MODELS = ROOT / "models"
 MADE_HERE = re.findall(r"^models/(\w+)/$", (ROOT / ".gitignore").read_text(), re.MULTILINE)
 CARDS = sorted(card for card in MODELS.glob("*/*/card.json") if card.parts[-3] not in MADE_HERE)
-"""The cards of the models that ship, and not of those that `make tables` and others make."""
+"""The cards of the models that ship, and not of those that `make teacher` and others make."""
 
 
 def newest(name: str) -> Path:
