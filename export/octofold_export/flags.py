@@ -161,7 +161,7 @@ class Flags:
     )
     judge: Folder | None = option(
         None,
-        "published version to check the description against (default: the strongest of --models, otherwise a "
+        "published network to check the description against (default: the strongest of --models, otherwise a "
         "search)",
     )
     accept: bool = option(False, "publish even if the description seems wrong")

@@ -49,11 +49,17 @@ def test_the_version_is_that_of_the_package() -> None:
     assert _without_extras("--version").stdout == f"octofold-train {version('octofold')}\n"
 
 
-def test_training_without_torch_names_the_command_that_installs_it() -> None:
-    trained = _without_extras("teacher", "nowhere.toml")
-    assert trained.returncode == 1
-    (line,) = trained.stderr.splitlines()
-    assert line.partition(" is not installed; run ")[2].endswith("[training]'")
+@pytest.mark.parametrize(
+    ("command", "extra"), [(["teacher", "nowhere.toml"], "training"), (["endgame"], "players")]
+)
+def test_without_an_extra_the_command_that_installs_it_is_named(
+    command: list[str], extra: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = _without_extras(*command)
+    assert done.returncode == 1
+    (line,) = done.stderr.splitlines()
+    assert line.partition(" is not installed; run ")[2].endswith(f"[{extra}]'")
 
 
 @pytest.mark.parametrize("command", ["teacher", "ppo", "dqn", "lazyzero", "table"])

@@ -116,4 +116,7 @@ def test_trimmed_tables_are_those_of_the_positions_in_games(
     assert main(trim) == 1
     assert capsys.readouterr().err == f"octofold-train: {out} exists already\n"
     assert main([*trim[:-4], "--out", str(tmp_path / "other"), "--tables", str(tmp_path / "none")]) == 1
-    assert "no endgame tables; make them with octofold-train endgame" in capsys.readouterr().err
+    assert (
+        "no endgame tables; models/perimeter has some, and octofold-train endgame makes them"
+        in capsys.readouterr().err
+    )

@@ -89,7 +89,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with handled(signal.default_int_handler, signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             run(command.name, flags)
     except ModuleNotFoundError as error:
-        return _fail(f"{error.name} is not installed; run {install_command('training')}")
+        extra = "players" if command.name in ("endgame", "trim") else "training"
+        return _fail(f"{error.name} is not installed; run {install_command(extra)}")
     except KeyboardInterrupt:
         state = getattr(flags, "state", None)  # a trainer's default is known once its recipe is read
         kept = f"the same command continues in {state}" if state else "nothing was written"

@@ -3,7 +3,7 @@
 All readings of the cells and of the numbers are compared at once, by how often they agree with a sensible
 player. If one agrees clearly more often than the description, both play the same games. Only if that one
 scores more is the description called wrong: a network that has learned little is weak, but not misread. The
-sensible player, the judge, is the strongest published model at hand, or a search. A network that
+sensible player, the judge, is the strongest published network at hand, or a search. A network that
 agrees with it no more than chance is not weak either if it plays well: it may know another orientation.
 """
 

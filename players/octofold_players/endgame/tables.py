@@ -235,7 +235,9 @@ def table_files(folder: Path) -> dict[str, Path]:
     descriptions = [*folder.glob(f"*/{_DESCRIPTION}"), *folder.glob(f"*.{_DESCRIPTION}")]
     found = {file: _described(mapped(file), file) for file in descriptions}
     if not found:
-        raise TableFileError(f"{folder}: no endgame tables; make them with octofold-train endgame")
+        raise TableFileError(
+            f"{folder}: no endgame tables; models/perimeter has some, and octofold-train endgame makes them"
+        )
     return {name: path for file in _asked(found) for name, path in _files_of(file).items()}
 
 

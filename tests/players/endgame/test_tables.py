@@ -299,7 +299,10 @@ def test_a_file_that_changes_after_it_was_read_makes_nothing_read_outside_of_it(
 
 
 def test_a_folder_without_tables_says_how_to_make_them(tmp_path: Path) -> None:
-    with pytest.raises(TableFileError, match="no endgame tables; make them with octofold-train endgame"):
+    with pytest.raises(
+        TableFileError,
+        match="no endgame tables; models/perimeter has some, and octofold-train endgame makes them",
+    ):
         load_tables(tmp_path)
 
 
