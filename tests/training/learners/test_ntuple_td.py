@@ -131,7 +131,7 @@ def test_ctrl_c_while_the_threads_play_counts_and_keeps_all_that_they_learned() 
         learner.learn(10**12)
     interrupting.join()
     assert learner.moves > before
-    assert threading.active_count() == others
+    wait_for(lambda: threading.active_count() == others)
 
 
 def test_the_tables_of_an_ntuple_run_with_other_tuples_are_refused(tmp_path: Path) -> None:

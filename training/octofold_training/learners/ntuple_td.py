@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import json
 import math
+import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -285,9 +286,7 @@ class NTupleLearner:
         return progress
 
     def _count(self, seconds: float) -> NTupleProgress:
-        counts = np.array([thread.buffers.counts for thread in self._threads])
-        for thread in self._threads:
-            thread.buffers.counts[:] = 0
+        counts = np.array([thread.take_counts() for thread in self._threads])
         episodes, played, learned, total = counts[:, :4].sum(axis=0).tolist()
         self.episodes += episodes
         self.moves += learned
@@ -304,7 +303,8 @@ class NTupleLearner:
             options.late_share,
             options.guided_share,
         )
-        learn(self._entries, self.network.layout, how, moves, self._stop, thread.buffers)
+        with thread.learning:
+            learn(self._entries, self.network.layout, how, moves, self._stop, thread.buffers)
 
 
 class _Thread:
@@ -312,8 +312,19 @@ class _Thread:
 
     def __init__(self, seed: int, number: int) -> None:
         self.buffers = Buffers.empty()
+        self.learning = threading.Lock()
         self._seed = [seed, number]
         self.reseed(0)
+
+    def take_counts(self) -> NDArray[np.int64]:
+        """What it has counted since, once it has stopped.
+
+        A pool waits for no thread that Ctrl-C met at its start.
+        """
+        with self.learning:
+            counts = self.buffers.counts.copy()
+            self.buffers.counts[:] = 0
+            return counts
 
     def reseed(self, moves: int) -> None:
         seed = np.random.SeedSequence([*self._seed, moves])
