@@ -47,7 +47,7 @@ class Envoy:
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
-        """Start it and wait until it listens."""
+        """Start it and wait until it is ready."""
         envoy = program()
         assert envoy is not None
         command = [str(envoy), "--config-path", str(self._configuration)]
@@ -55,7 +55,7 @@ class Envoy:
         with (self._folder / "envoy.log").open("wb") as log:
             self._process = subprocess.Popen(command, stderr=log)
         try:
-            wait_for(self._listens)
+            wait_for(self._is_ready)
         except BaseException:
             self._stop()
             raise
@@ -79,12 +79,13 @@ class Envoy:
         self._process.kill()
         self._process.wait()
 
-    def _listens(self) -> bool:
+    def _is_ready(self) -> bool:
         assert self._process is not None
         assert self._process.poll() is None, (self._folder / "envoy.log").read_text()
         try:
+            self._ask("/ready")
             return len(self._listeners()) == 2
-        except OSError:  # not yet
+        except OSError:  # not yet; its listeners are there before it has heard of its servers
             return False
 
     def _listeners(self) -> dict[str, str]:
