@@ -61,16 +61,18 @@ def draw_curves(history: Sequence[dict[str, Any]], file: Path, curves: Curves) -
 def _draw(
     panel: Axes, positions: NDArray[np.float64], values: NDArray[np.float64], *, is_share: bool
 ) -> None:
+    from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
+
     known = ~np.isnan(values)
     positions, values = positions[known], values[known]
     divisor, unit = (1e6, "millions") if positions.max(initial=0) >= 1e6 else (1e3, "thousands")
     panel.set_xlabel(f"positions learned from ({unit})")
     panel.grid()
-    if panel.get_yscale() == "linear":
-        from matplotlib.ticker import FuncFormatter, MaxNLocator
-
-        panel.yaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 2.5, 5, 10]))
-        panel.yaxis.set_major_formatter(FuncFormatter(lambda value, _: _format_value(value, is_share)))
+    wide = panel.get_yscale() == "log" and values.max(initial=0) > 10 * values.min(initial=np.inf)
+    locator = LogLocator(subs=(1, 2, 5)) if wide else MaxNLocator(6, steps=[1, 2, 2.5, 5, 10])
+    panel.yaxis.set_major_locator(locator)
+    panel.yaxis.set_major_formatter(FuncFormatter(lambda value, _: _format_value(value, is_share)))
+    panel.yaxis.set_minor_formatter(NullFormatter())
     if not len(values):
         return
     groups = np.array_split(np.arange(len(values)), min(_POINTS, len(values)))
