@@ -283,7 +283,8 @@ def agreement_with(
         GateError: the share is too low.
     """
     kinds = stages(boards.measured, plan.source.description.largest_exponent, _SEED)
-    return Agreement(*check_agreement(precision, reduced, player, boards.measured, kinds))
+    by_vote = plan.rule == "vote" and plan.symmetries > 1
+    return Agreement(*check_agreement(precision, reduced, player, boards.measured, kinds, by_vote=by_vote))
 
 
 def _reduced(

@@ -81,10 +81,13 @@ def check_agreement(
     exact: Mover,
     boards: NDArray[np.uint8],
     stages: Mapping[str, NDArray[np.uint8]],
+    *,
+    by_vote: bool,
 ) -> tuple[float, dict[str, StageAgreement]]:
     """The share of `boards` on which `graph` plays the move of `exact`, and that of each stage.
 
-    Most boards are of a stage, too, and each is asked about once.
+    Most boards are of a stage, too, and each is asked about once. `by_vote`: several views vote, of which one
+    may decide.
 
     Raises:
         GateError: the share of `boards` is below `LOWEST_AGREEMENT`, or an answer is not a number; large
@@ -101,6 +104,7 @@ def check_agreement(
         raise GateError(
             f"{precision} keeps {agreement:.2%} of the {len(boards):,} moves of fp32; "
             f"at least {LOWEST_AGREEMENT:.0%} are needed"
+            + ("; --rule mean usually keeps more than a vote" if by_vote else "")
         )
     found = {}
     for (stage, part), at in zip(stages.items(), places[1:], strict=True):

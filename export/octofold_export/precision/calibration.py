@@ -37,7 +37,7 @@ CLIP_QUANTILES = (1.0, 0.999999)
 
 LARGEST_WEIGHT = 127
 _FEWER = 2
-_DAMPING = 0.01  # share of the mean square of an input: keeps rarely active inputs from taking all error
+_DAMPING = 0.1  # share of the mean square of an input: keeps rarely active inputs from taking all error
 _BLOCK = 64  # number of inputs whose errors move to later inputs together
 _WIDTH = 32  # channels are padded to a multiple: 224 are faster than 222, in products and in copies
 _LARGEST_ACTIVATION = 255

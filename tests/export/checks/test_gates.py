@@ -109,7 +109,7 @@ def test_answers_that_are_no_numbers_are_caught_at_every_stage() -> None:
     with pytest.raises(
         GateError, match=r"1 of 1 boards \(late\) get answers that are not finite, first \[17"
     ):
-        check_agreement("int8", graph, graph, early, {"early": early, "late": late})
+        check_agreement("int8", graph, graph, early, {"early": early, "late": late}, by_vote=False)
 
 
 @of_one_kind
@@ -159,14 +159,16 @@ def test_agreement_is_the_share_of_equal_moves_and_99_percent_are_needed(
     boards = boards[:200]
     stages = {"first": boards[:20], "random": random_boards(15, seed=1)}
 
-    def agreement(changed: int) -> tuple[float, list[float]]:
+    def agreement(changed: int, by_vote: bool = False) -> tuple[float, list[float]]:
         exact = Changed(graph, boards[:changed])
-        share, by_stage = check_agreement("int8", graph, exact, boards, stages)
+        share, by_stage = check_agreement("int8", graph, exact, boards, stages, by_vote=by_vote)
         assert [stage.boards for stage in by_stage.values()] == [20, len(stages["random"])]
         return share, [stage.agreement for stage in by_stage.values()]
 
     assert agreement(0) == (1.0, [1.0, 1.0])
     assert agreement(2) == (0.99, [0.9, 1.0])
-    message = "int8 keeps 98.50% of the 200 moves of fp32; at least 99% are needed"
-    with pytest.raises(GateError, match=re.escape(message)):
+    message = re.escape("int8 keeps 98.50% of the 200 moves of fp32; at least 99% are needed")
+    with pytest.raises(GateError, match=f"{message}$"):
         agreement(3)
+    with pytest.raises(GateError, match=f"{message}; --rule mean usually keeps more than a vote$"):
+        agreement(3, by_vote=True)
