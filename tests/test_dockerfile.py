@@ -108,7 +108,7 @@ def test_the_image_holds_what_serving_needs_and_no_large_models() -> None:
     assert sum(sizes.values()) < 80e6
     assert ignores("models/teacher", "models/teacher/1/model.onnx")
     assert ignores("**/__pycache__", "game/octofold_game/__pycache__/rules.pyc")
-    assert not ignores("models/teacher", "models/swift/3/model.onnx")
+    assert not ignores("models/teacher", "models/swift/4/model.onnx")
 
 
 def test_every_command_is_one_for_the_shell() -> None:

@@ -1,7 +1,7 @@
 """Measures in points what the choices of an export are worth: views, decision rule and precision.
 
-    python bench/strength/strength.py models/cnn5/4 --checkpoint checkpoints/cnn5 --games 1000 --record
-    python bench/strength/strength.py models/cnn5/4 --checkpoint checkpoints/cnn5 --row "1 view, int8"
+    python bench/strength/strength.py models/cnn5/5 --checkpoint checkpoints/cnn5 --games 1000 --record
+    python bench/strength/strength.py models/cnn5/5 --checkpoint checkpoints/cnn5 --row "1 view, int8"
 
 Each row is an evaluation with its own server. The published version plays first, and all rows play the same
 seed, so the differences to the published version are paired game by game. Graphs, replays and results stay in

@@ -1,7 +1,7 @@
 """Measures how much faster a student learns in two processes than in one.
 
-    python bench/strength/workers.py --teacher models/ntuple/2 --recipes cnn5 flagship swift
-    python bench/strength/workers.py --recipes flagship --batch-size 4096
+    python bench/strength/workers.py --teacher models/ntuple/2
+    python bench/strength/workers.py --recipes mine --batch-size 4096
 
 For each recipe, three things run in turns: the trainer in one process, the trainer in two processes that
 share every batch, and two trainers in one process each that share nothing. The last is what two cores can do
@@ -108,7 +108,7 @@ def _options() -> argparse.Namespace:
     )
     parser.add_argument("--teacher", type=Path, default=Path("models/ntuple/2"), help="an n-tuple network")
     parser.add_argument(
-        "--recipes", nargs="+", default=["cnn5", "flagship", "swift"], help="of training/recipes"
+        "--recipes", nargs="+", default=["mine"], help="of training/recipes, with [distil]"
     )
     parser.add_argument("--batch-size", type=int, help="in place of the recipe's")
     parser.add_argument("--seconds", type=float, default=30.0, help="that a run learns for")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import onnx
 import onnxruntime
@@ -14,8 +12,9 @@ from octofold_server.backends.backend import Asked, Layout
 from octofold_server.backends.onnx_backend import onnx_lanes
 from octofold_server.backends.onnx_moves import move_graph
 from onnx.reference import ReferenceEvaluator
+from support.shipped import newest
 
-MODELS = Path(__file__).parents[3] / "models"
+FLAGSHIP = newest("flagship") / "model.int8.onnx"  # it votes
 OVER = np.array([1, 2, 1, 2, 2, 1, 2, 1] * 2, np.uint8)
 FORCED = np.array([1, 2, 1, 2, 2, 1, 2, 1, 1, 2, 1, 2, 0, 0, 0, 0], np.uint8)  # down
 
@@ -30,9 +29,8 @@ def boards(count: int) -> NDArray[np.uint8]:
     return found
 
 
-@pytest.mark.parametrize("name", ["swift/3/model.int8.onnx", "flagship/4/model.int8.onnx"])
-def test_moves_alone_are_those_of_the_whole_graph_ties_included(name: str) -> None:
-    model = (MODELS / name).read_bytes()
+def test_moves_alone_are_those_of_the_whole_graph_ties_included() -> None:
+    model = FLAGSHIP.read_bytes()
     assert move_graph(model) is not None
     (lane,) = onnx_lanes(model, Layout("cpu", 64, lanes=1))
     asked = boards(1_000)
@@ -47,9 +45,9 @@ def test_moves_alone_are_those_of_the_whole_graph_ties_included(name: str) -> No
         start += len(part)
 
 
-@pytest.mark.parametrize("name", ["swift/3", "flagship/4", "cnn5/4"])
+@pytest.mark.parametrize("name", ["swift", "flagship", "cnn5"])
 def test_int8_of_this_cpu_makes_the_moves_of_exact_arithmetic(name: str) -> None:
-    model = (MODELS / name / "model.int8.onnx").read_bytes()
+    model = (newest(name) / "model.int8.onnx").read_bytes()
     (lane,) = onnx_lanes(model, Layout("cpu", 64, lanes=1))
     plain = onnxruntime.SessionOptions()
     plain.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL  # float32 multiplies
@@ -89,7 +87,7 @@ def test_a_graph_of_another_form_answers_with_all_its_nodes(graph: bytes) -> Non
 
 
 def test_a_vote_that_decides_in_another_way_runs_all_its_views(caplog: pytest.LogCaptureFixture) -> None:
-    model = onnx.load_model(MODELS / "swift/3/model.int8.onnx")
+    model = onnx.load_model(FLAGSHIP)
     (best,) = (node for node in model.graph.node if node.output[0] == "best")
     best.op_type = "ArgMin"
     (lane,) = onnx_lanes(model.SerializeToString(), Layout("cpu", 64, lanes=1))
