@@ -107,9 +107,7 @@ def _options() -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--teacher", type=Path, default=Path("models/ntuple/2"), help="an n-tuple network")
-    parser.add_argument(
-        "--recipes", nargs="+", default=["mine"], help="of training/recipes, with [distil]"
-    )
+    parser.add_argument("--recipes", nargs="+", default=["mine"], help="of training/recipes, with [distil]")
     parser.add_argument("--batch-size", type=int, help="in place of the recipe's")
     parser.add_argument("--seconds", type=float, default=30.0, help="that a run learns for")
     parser.add_argument("--rounds", type=int, default=3)
