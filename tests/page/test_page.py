@@ -119,14 +119,14 @@ def test_a_board_by_address_gets_the_servers_hint_and_a_judge(go: Visitor, serve
         assert visit.page.locator(".has-judge").count() == 1
         offered = judge.locator("option").all_inner_texts()
         assert not any(text.startswith("small") for text in offered)  # nobody judges himself
-        model.select_option(f"swift/{newest('swift').name}")
         visit.page.locator(".view").nth(7).wait_for()
-        visit.page.keyboard.press("h")
-        visit.page.locator(f"#play-stage .arrow-on-board.toward-{move}").wait_for()
-        assert f"swift plays {move}" in visit.text("live-region")
         votes = visit.page.locator(".move-row.is-best .mark").inner_text()
         agreeing = visit.page.locator(".view.agrees").count()
         assert votes.startswith(f"{agreeing} of 8")
+        model.select_option(f"swift/{newest('swift').name}")
+        visit.page.keyboard.press("h")
+        visit.page.locator(f"#play-stage .arrow-on-board.toward-{move}").wait_for()
+        assert f"swift plays {move}" in visit.text("live-region")
         for symmetry, cells in enumerate(CELLS):
             texts = visit.page.locator(f".view:nth-child({symmetry + 1}) .small-cell").all_inner_texts()
             seen = [int(text).bit_length() - 1 if text else 0 for text in texts]
