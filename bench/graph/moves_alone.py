@@ -1,7 +1,7 @@
 """Compares moves alone with the whole graph of a model on a CPU: the moves, and the CPU time of one lane.
 
-    python bench/graph/moves_alone.py --model cnn5
-    python bench/graph/moves_alone.py --model swift --precision fp16 --rounds 0    # the moves only
+    python bench/graph/moves_alone.py --model flagship
+    python bench/graph/moves_alone.py --model flagship --precision fp16 --rounds 0    # the moves only
 
 Plays games to their ends, asks both about every board, and counts the moves that differ: all, and those that
 the whole graph does not itself change with the size of the batch. Then it measures both in turns on boards
@@ -69,7 +69,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--models", type=Path, default=Path("models"), help="repository (default: %(default)s)"
     )
-    parser.add_argument("--model", default="cnn5", help="model (default: %(default)s)")
+    parser.add_argument("--model", default="flagship", help="model (default: %(default)s)")
     parser.add_argument(
         "--precision", default="int8", choices=PRECISIONS, help="precision (default: %(default)s)"
     )
