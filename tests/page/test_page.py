@@ -127,6 +127,7 @@ def test_a_board_by_address_gets_the_servers_hint_and_a_judge(go: Visitor, serve
         visit.page.keyboard.press("h")
         visit.page.locator(f"#play-stage .arrow-on-board.toward-{move}").wait_for()
         assert f"swift plays {move}" in visit.text("live-region")
+        visit.page.locator(".view").nth(7).wait_for()
         for symmetry, cells in enumerate(CELLS):
             texts = visit.page.locator(f".view:nth-child({symmetry + 1}) .small-cell").all_inner_texts()
             seen = [int(text).bit_length() - 1 if text else 0 for text in texts]
