@@ -171,7 +171,12 @@ def test_costs_are_never_negative_accuracy_has_its_formula_and_a_study_begins_at
             onProgress: (share, found) => known.push({ share, first: found.findIndex(Boolean) }),
             isWanted: () => known.length < 2,
         });
-        return { costs: verdicts.map(({ cost }) => cost), known, ...tally(verdicts, { model: judge }) };
+        let late = 0;
+        let isWanted = true;
+        const overtaken = { infer: async (_, boards) => ((isWanted = false), boards.map(() => answer)) };
+        const newer = { onProgress: () => (late += 1), isWanted: () => isWanted };
+        await study(overtaken, { model: judge }, [[]], [2], newer);
+        return { costs: verdicts.map(({ cost }) => cost), known, late, ...tally(verdicts, { model: judge }) };
     }"""
     found = shared_visit.run(compute)
     assert found["costs"] == [0, 4000, 2000, 7000]
@@ -179,6 +184,7 @@ def test_costs_are_never_negative_accuracy_has_its_formula_and_a_study_begins_at
     assert (found["mistakes"], found["isRatio"]) == (3, True)
     assert found["known"][0] == {"share": pytest.approx(0.16), "first": 84}  # the end of the game comes first
     assert found["known"][1]["first"] < 84
+    assert found["late"] == 0  # an answer that comes when nobody wants the study any more
 
 
 def test_only_a_judge_with_values_leads_from_mistake_to_mistake(go: Visitor, games: list[Episode]) -> None:

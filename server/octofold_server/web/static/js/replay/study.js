@@ -39,6 +39,7 @@ export async function study(source, { model, judge }, boards, moves, { onProgres
       source.infer(model, batch),
       judge ? source.infer(judge, batch) : null,
     ]);
+    if (!isWanted()) break; // a newer study may be done already: nothing of this one may replace it
     answers.forEach((answer, i) => {
       const worth = judged ? worthOf(judge, judged[i]) : worthOf(model, answer);
       verdicts[start + i] = {
