@@ -35,6 +35,8 @@ def main() -> None:
     options = _options()
     folder = newest_version(options.models, options.model)
     card = read_card(folder)
+    if card.decision_rule != "vote":
+        sys.exit(f"{options.model} decides by {card.decision_rule}: it needs all views for a move, too")
     model = (folder / card.precisions[options.precision].file).read_bytes()
     (lane,) = onnx_lanes(model, Layout("cpu", max(BATCHES), lanes=1))
     lane.warm_up()

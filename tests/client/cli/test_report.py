@@ -158,7 +158,7 @@ def test_card_and_run_of_an_earlier_schema_are_kept(folder: Path) -> None:
     (folder / "result.json").write_text(json.dumps(before))
     assert report(folder).returncode == 0
     result = result_of(folder)
-    assert (result["schema"], result["run"], result["decision_rule"]) == (3, run, "mean")
+    assert (result["schema"], result["run"], result["decision_rule"]) == (3, run, card["decision_rule"])
     assert result["card"] == card
     assert "| moves/s       |" in (folder / "report.md").read_text()
 

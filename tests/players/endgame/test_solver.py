@@ -1,13 +1,10 @@
-"""The solver finds the chances of a slow, plain one, and each is that of its best move."""
+"""The solver finds the chances of a plain one, and the moves that have them."""
 
 from __future__ import annotations
-
-from functools import cache
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from octofold_game import rules
 from octofold_game.bitboards import pack
 from octofold_players.endgame.formation import (
     FIVE,
@@ -20,8 +17,8 @@ from octofold_players.endgame.formation import (
     shape,
 )
 from octofold_players.endgame.solver import entry_chance, entry_move, solve
+from support.plain_endgames import exact_chances
 
-Board = tuple[int, ...]
 ROUNDING = 1 / 16_382
 CORNER = Formation(
     name="corner",
@@ -37,46 +34,6 @@ CORNER = Formation(
 """Six free cells, so that a slow solver comes to an end."""
 
 
-class SlowSolver:
-    """The definition, by recursion over whole boards and the rules of the game."""
-
-    def __init__(self, solved: Formation, largest: int) -> None:
-        self.formation, self.largest = solved, largest
-        self.chance = cache(self._chance)
-
-    def _chance(self, board: Board) -> float:
-        return max(self.chances_of_moves(board))
-
-    def chances_of_moves(self, board: Board) -> list[float]:
-        afterstates, _, legal = rules.afterstates(np.array([board], np.uint8))
-        return [
-            self.chance_after(board, tuple(map(int, afterstates[0, move]))) if legal[0, move] else 0.0
-            for move in range(4)
-        ]
-
-    def chance_after(self, board: Board, after: Board) -> float:
-        limits = self.formation.below_next
-        if any(after[cell] != board[cell] for cell in self.formation.kept):
-            return 0.0
-        if any(after[cell] > self.largest - limits[cell] for cell in limits):
-            return 0.0
-        if self.is_goal(after):
-            return 1.0
-        empty = [cell for cell in range(16) if after[cell] == 0]
-        spawned = [
-            share * self.chance((*after[:cell], exponent, *after[cell + 1 :]))
-            for cell in empty
-            for exponent, share in ((1, 0.9), (2, 0.1))
-        ]
-        return sum(spawned) / len(empty)
-
-    def is_goal(self, board: Board) -> bool:
-        return any(
-            all(board[cell] == self.largest - below for cell, below in goal.items())
-            for goal in self.formation.goals
-        )
-
-
 def boards_of(solved: Formation, largest: int, entries: NDArray[np.uint16]) -> NDArray[np.uint8]:
     """A board for each number of a position that was solved, with large tiles where none merge."""
     of_shape = shape(solved, largest)
@@ -87,32 +44,18 @@ def boards_of(solved: Formation, largest: int, entries: NDArray[np.uint16]) -> N
     return boards
 
 
-def test_chances_are_those_of_a_plain_recursion_over_the_rules() -> None:
-    entries = solve(CORNER, 5)
-    slow = SlowSolver(CORNER, 5)
-    boards = boards_of(CORNER, 5, entries)
-    assert len(boards) > 500
-    for board, packed in zip(boards, pack(boards), strict=True):
-        chances = slow.chances_of_moves(tuple(map(int, board)))
-        entry = entries[index(packed, shape(CORNER, 5))]
-        assert entry_chance(entry) == pytest.approx(max(chances), abs=20 * ROUNDING)
-        assert chances[entry_move(entry)] == pytest.approx(max(chances), abs=20 * ROUNDING)
-
-
-def test_every_chance_of_a_block_of_six_follows_from_the_next_ones() -> None:
-    entries = solve(SIX, 5)
-    boards = boards_of(SIX, 5, entries)
-    assert len(boards) > 50_000
-    following = SlowSolver(SIX, 5)
-    of_shape = shape(SIX, 5)
-    following.chance = cache(  # one step by the rules, the rest by the table
-        lambda board: entry_chance(entries[index(pack(np.array([board], np.uint8))[0], of_shape)])
-    )
-    some = np.random.default_rng(0).choice(len(boards), 300, replace=False)
-    for board, packed in zip(boards[some], pack(boards[some]), strict=True):
-        chances = following.chances_of_moves(tuple(map(int, board)))
-        chance = max(chances)
-        assert entry_chance(entries[index(packed, of_shape)]) == pytest.approx(chance, abs=ROUNDING)
+@pytest.mark.parametrize(("solved", "positions"), [(CORNER, 500), (SIX, 100_000)], ids=["corner", "six"])
+def test_chances_and_moves_are_those_of_a_plain_solver(solved: Formation, positions: int) -> None:
+    entries = solve(solved, 5)
+    boards = boards_of(solved, 5, entries)
+    assert len(boards) > positions
+    exact = exact_chances(solved, 5, boards)
+    best = exact.max(axis=1)
+    assert np.unique(best).size > 0.1 * len(boards)
+    entry = entries[entries > 0]
+    np.testing.assert_allclose([entry_chance(each) for each in entry], best, rtol=0, atol=20 * ROUNDING)
+    chosen = exact[np.arange(len(boards)), [entry_move(each) for each in entry]]
+    np.testing.assert_allclose(chosen, best, rtol=0, atol=20 * ROUNDING)
 
 
 def test_positions_are_numbered_one_by_one() -> None:

@@ -1,4 +1,4 @@
-"""A trimmed table has the positions that the tables' moves lead to, with their moves, and no other."""
+"""Tables make the best moves, and a trimmed one has the positions that its moves lead to, and no other."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from octofold_game.bitboards import pack, slide
-from octofold_players.endgame.formation import FIVE, SIX
+from octofold_players.endgame.formation import FIVE, FORMATIONS, SIX
 from octofold_players.endgame.solver import solve
 from octofold_players.endgame.tables import (
     EndgameTable,
@@ -18,7 +18,10 @@ from octofold_players.endgame.tables import (
     save_table,
 )
 from octofold_players.endgame.trimming import Visits
+from support.plain_endgames import exact_chances
 
+KEPT = ([14, 13, 12, 0, 11, 10] + [0] * 10, [12, 11, 9, 0, 7, 8, 6] + [0] * 9)
+"""The kept tiles of `five` and of `six`, of which none merge."""
 BLOCK = np.array([[12, 11, 9, 3, 7, 8, 6, 2, 2, 0, 1, 0, 1, 0, 0, 0]], np.uint8)
 DISORDER = np.array([[3, 4, 2, 5, 1, 0, 2, 7, 4, 4, 0, 1, 2, 6, 1, 3]], np.uint8)
 
@@ -51,6 +54,27 @@ def test_every_way_from_a_board_is_known_but_no_other_board(
     other = pack(np.where(np.arange(16) == 7, 0, BLOCK).astype(np.uint8))  # the sum of the tiles never falls
     assert endgame_moves(other, tables)[0] >= 0
     assert endgame_moves(other, trimmed)[0] == -1
+
+
+@pytest.mark.parametrize("of", [0, 1], ids=["five", "six"])
+def test_no_move_is_better_by_exact_chances(
+    tables: tuple[EndgameTable, ...], of: int, tmp_path: Path
+) -> None:
+    table = tables[of]
+    formation, largest = FORMATIONS[of], int(table.shape.largest)
+    boards = np.tile(KEPT[of], (200_000, 1)).astype(np.uint8)
+    for cell in formation.below_next:
+        boards[:, cell] = np.random.default_rng(cell).integers(table.shape.sizes[cell], size=len(boards))
+    boards = boards[endgame_moves(pack(boards), (table,)) >= 0]
+    late = boards[np.argsort(np.where(boards > 0, 1 << boards.astype(int), 0).sum(axis=1))[-300:]]
+    visits = Visits((table,), 1)
+    visits.play_on(pack(late))
+    save_listed(tmp_path, table, visits.listed()[0])
+    exact = exact_chances(formation, largest, late)
+    assert (exact.max(axis=1) < 0.99).sum() > 20
+    for asked in ((table,), load_tables(tmp_path)):
+        chosen = exact[np.arange(len(late)), endgame_moves(pack(late), asked)]
+        np.testing.assert_allclose(chosen, exact.max(axis=1), rtol=0, atol=20 / 16_382)
 
 
 def test_the_same_seed_gives_the_same_positions(tables: tuple[EndgameTable, ...]) -> None:
