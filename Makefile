@@ -65,7 +65,7 @@ browser: ## install what the tests of the page need: Debian's Chromium, and npm 
 	@missing=$$(for tool in chromium-headless-shell npm; do command -v $$tool >/dev/null || echo $$tool; done); test -z "$$missing" || \
 		{ apt-get update && apt-get install --option Acquire::Retries=3 --yes --no-install-recommends $$missing; }
 
-table: $(VENV)/light ## rebuild the README's table of results from the model cards
+table: $(VENV)/light ## rebuild the README's table of results from the model cards and docs/speed.md
 	$(BIN)/python bench/strength/table.py
 
 cards: $(VENV)/dev ## rebuild the pages of the models, models/*/*/README.md, from their cards

@@ -3,19 +3,23 @@
     python bench/strength/table.py           # writes README.md
     python bench/strength/table.py --check   # exits with 1 if the table in README.md is out of date
 
-`octofold evaluate` measures the figures, and `octofold-export --record-strength` writes them into the cards.
+`octofold evaluate` measures the strength, and `octofold-export --record-strength` writes it into the cards.
+The speed is that of the table "All models" in docs/speed.md.
 """
 
 import argparse
 import re
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 from octofold_game.contract.model import CARD_FILE, Card, CardError, Interval, Reached, Strength, read_card
 
 START, END = "<!-- results:", "<!-- end of results -->"
-TILES = (2048, 16384)
-"""Whose shares of games the table shows; the pages of the models have all."""
+TILE = 16384
+"""Whose share of games the table shows; the pages of the models have all."""
+_SPEED = re.compile(r"^\| `(?P<model>[\w-]+)` \| [\d,]+ \| (?P<speed>[\d,]+) \|", re.MULTILINE)
+"""A row of docs/speed.md: model, average score, boards/s."""
 
 
 def main() -> int:
@@ -35,11 +39,19 @@ def main() -> int:
         metavar="DIR",
         help="model repository (default: %(default)s)",
     )
+    parser.add_argument(
+        "--speeds",
+        type=Path,
+        default=Path("docs/speed.md"),
+        metavar="FILE",
+        help="page with boards/s of each model (default: %(default)s)",
+    )
     parser.add_argument("--check", action="store_true", help="write nothing, and exit 1 if out of date")
     options = parser.parse_args()
     before = options.readme.read_text(encoding="utf-8")
     try:
-        after = rebuilt(before, options.models)
+        speeds = dict(_SPEED.findall(options.speeds.read_text(encoding="utf-8")))
+        after = rebuilt(before, options.models, speeds)
     except CardError as error:
         print(f"{options.models}: {error}", file=sys.stderr)
         return 1
@@ -57,8 +69,13 @@ def main() -> int:
     return 0
 
 
-def rebuilt(readme: str, models: Path) -> str:
+def rebuilt(readme: str, models: Path, speeds: Mapping[str, str]) -> str:
     """The text of README.md with a new table between its markers.
+
+    Args:
+        readme: the text.
+        models: repository with the cards.
+        speeds: boards/s by model, as they are written.
 
     Raises:
         ValueError: a marker is missing.
@@ -67,7 +84,7 @@ def rebuilt(readme: str, models: Path) -> str:
     if not 0 <= start < end:
         raise ValueError(f"the markers {START} ... --> and {END} are missing")
     first_line = readme[start : readme.index("\n", start) + 1]
-    return readme[:start] + first_line + table(measured(models)) + readme[end:]
+    return readme[:start] + first_line + table(measured(models), speeds) + readme[end:]
 
 
 def measured(models: Path) -> list[tuple[Card, Strength]]:
@@ -92,10 +109,11 @@ def measured(models: Path) -> list[tuple[Card, Strength]]:
     return sorted(newest.values(), key=lambda found: -found[1].average)
 
 
-def table(cards: list[tuple[Card, Strength]]) -> str:
+def table(cards: list[tuple[Card, Strength]], speeds: Mapping[str, str]) -> str:
     """The table and a line with the commands that measured it."""
-    heading = ["model", "weights", "average score", *(f"reaches {tile}" for tile in TILES)]
-    rows = [heading, ["---", *["---:"] * (len(heading) - 1)], *(_row(*found) for found in cards)]
+    heading = ["model", "weights", "average score", f"reaches {TILE}", "boards/s"]
+    found = [_row(card, strength, speeds.get(card.name, "")) for card, strength in cards]
+    rows = [heading, ["---", *["---:"] * (len(heading) - 1)], *found]
     lines = ["| " + " | ".join(row) + " |" for row in rows]
     commands = {
         card.name: made.command.replace(_named(card), "--model NAME --version N") for card, made in cards
@@ -104,21 +122,23 @@ def table(cards: list[tuple[Card, Strength]]) -> str:
     others = "".join(
         f"; `{card.name}`: {made.games:,} games" for card, made in cards if commands[card.name] != usual
     )
-    return "\n".join([*lines, "", f"In brackets: 95% intervals. Measured by `{usual}`{others}.", ""])
+    speed = " Boards/s: on [two cores](docs/speed.md#all-models)."
+    return "\n".join([*lines, "", f"In brackets: 95% intervals. Measured by `{usual}`{others}.{speed}", ""])
 
 
 def _named(card: Card) -> str:
     return f"--model {card.name} --version {card.version}"
 
 
-def _row(card: Card, strength: Strength) -> list[str]:
+def _row(card: Card, strength: Strength, speed: str) -> list[str]:
     page = f"models/{card.name}/{card.version}/README.md"
     reached = {row.tile: row for row in strength.reached}
     return [
         f"[`{card.name}`]({page}), {_kind(card, strength)}",
         f"{card.weights:,}" if card.weights else "",
         f"{strength.average:,.0f}{_interval(strength.average_interval)}",
-        *(_share(reached.get(tile)) for tile in TILES),
+        _share(reached.get(TILE)),
+        speed,
     ]
 
 

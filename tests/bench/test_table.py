@@ -28,8 +28,8 @@ def publish(models: Path, name: str, version: int, average: float | None) -> Non
         "best": 90_000,
         "reached": [
             {"tile": 512, "share": 1.0, "interval": [0.9, 1.0]},
-            {"tile": 2048, "share": 0.5, "interval": [0.4, 0.6]},
-            {"tile": 4096, "share": 0.0, "interval": [0.0, 0.1]},
+            {"tile": 4096, "share": 0.6, "interval": [0.5, 0.7]},
+            {"tile": 16384, "share": 0.5, "interval": [0.4, 0.6]},
         ],
         "command": f"octofold evaluate --model {name} --version {version} --games 100 --seed 0",
     }
@@ -68,20 +68,22 @@ def test_the_newest_measured_version_of_each_model_is_shown_the_strongest_first(
     publish(models, "small", 10, 30_000)
     publish(models, "small", 11, None)
     publish(models, "large", 1, 50_000)
-    assert table("--readme", readme, "--models", models).returncode == 0
+    (tmp_path / "speed.md").write_text("| `small` | 30,000 | 9,876 | 0.99 / 2.15 | 181 |\n")
+    assert table("--readme", readme, "--models", models, "--speeds", tmp_path / "speed.md").returncode == 0
     text = readme.read_text()
     assert text.startswith(
         "# Title\n\n<!-- results: made by hand -->\n"
-        "| model | weights | average score | reaches 2048 | reaches 16384 |\n"
+        "| model | weights | average score | reaches 16384 | boards/s |\n"
     )
     assert text.endswith("<!-- end of results -->\n\nrest\n")
     large, small = [line for line in text.splitlines() if line.startswith("| [")]
     assert large.startswith("| [`large`](models/large/1/README.md), vote of 8 views, int8 | 1,234 | 50,000 (")
     assert "models/small/10/" in small
-    assert "50.0% (40.0 to 60.0)" in small
+    assert small.endswith("| 50.0% (40.0 to 60.0) | 9,876 |")
+    assert large.endswith("| 50.0% (40.0 to 60.0) |  |")
     assert "4096" not in text
     assert "\nold\n" not in text
-    assert "Measured by `octofold evaluate --model NAME --version N --games 100 --seed 0`.\n" in text
+    assert "Measured by `octofold evaluate --model NAME --version N --games 100 --seed 0`. Boards/s" in text
 
 
 def test_check_reports_an_outdated_table_and_changes_nothing(readme: Path, tmp_path: Path) -> None:
