@@ -40,6 +40,11 @@ if TYPE_CHECKING:  # extras, and rich
     from octofold_client.terminal.progress import EvaluationProgress
 
 
+PARALLEL, LOCAL_PARALLEL = 1024, 64
+"""Games at a time. A server needs large batches. A slow local player plays fewer games at a time, so that the
+first ones finish soon."""
+
+
 @dataclass(frozen=True, repr=False)
 class EvaluationResult:
     """The result of `evaluate`; its representation is a table."""
@@ -137,11 +142,13 @@ class Players:
         *,
         seed: int,
         games: int | Slice,
-        parallel: int,
+        parallel: int | None = None,
         watch: bool = False,
         patience_seconds: float = PATIENCE_SECONDS,
     ) -> Evaluation:
         """Play games into `folder` as `evaluation.evaluate` does; `watch` also writes them for the page."""
+        if parallel is None:
+            parallel = LOCAL_PARALLEL if isinstance(contender, LocalContender) else PARALLEL
         with ExitStack() as stack, progress:
             observer: ProgressObserver = progress
             if watch:
@@ -184,7 +191,7 @@ def evaluate(
     *,
     games: int = 100,
     seed: int = 0,
-    parallel: int = 512,
+    parallel: int | None = None,
     model: str = "",
     version: str = "",
     credentials: Credentials = PLAINTEXT,
@@ -200,7 +207,7 @@ def evaluate(
         folder: folder for the replays, `result.json` and `report.md`; created if it is missing.
         games: number of games; games 0 to `games` - 1 of the seed are played.
         seed: seed of all new tiles, 0 to 2**64 - 1. Use the same seed for players that you compare.
-        parallel: games played at a time; it does not change the games.
+        parallel: games played at a time (default: 1,024; 64 for a local player); the games stay the same.
         model: model of the server; empty for the server's default.
         version: version of the model; empty for the newest ready version.
         credentials: credentials for the servers.
@@ -214,7 +221,7 @@ def evaluate(
         OSError: the folder cannot be written.
     """
     for name, value in (("games", games), ("parallel", parallel)):
-        if value < 1:
+        if value is not None and value < 1:
             raise EvaluationError(f"{name} must be at least 1, got {value}")
     kept = ResultFolder(Path(folder))
     wanted = games if slice is None else Slice(*slice, games)

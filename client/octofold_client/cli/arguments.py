@@ -15,6 +15,7 @@ from octofold_client.evaluation.servers import Servers, report_loading, report_m
 from octofold_client.evaluation.slices import slice_numbers
 from octofold_client.rpc.credentials import CredentialFiles, Credentials
 from octofold_client.rpc.targets import addresses_of
+from octofold_client.session import LOCAL_PARALLEL, PARALLEL
 
 DEFAULT_TARGET = "127.0.0.1:50051"
 RESULTS = Path("results")
@@ -22,9 +23,6 @@ RESULTS = Path("results")
 _NOT_IN_NAMES = re.compile(r"[^\w.,=-]+")
 GAMES = 100
 """Number of games if --games is not given."""
-PARALLEL, LOCAL_PARALLEL = 1024, 64
-"""Games at a time. A server needs large batches. A slow local player plays fewer games at a time, so that the
-first ones finish soon."""
 MOST_GAMES = 10**9
 MOST_PARALLEL = 2 * 65_536
 """Two groups, each with as many boards as a server accepts in one call."""

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 from rich.console import Console
 
-from octofold_client.cli.arguments import GAMES, LOCAL_PARALLEL, PARALLEL, RESULTS, GameFlags, name_in_folder
+from octofold_client.cli.arguments import GAMES, RESULTS, GameFlags, name_in_folder
 from octofold_client.cli.json_output import JsonFlag, print_json
 from octofold_client.contenders.local_players import Contender, LocalContender
 from octofold_client.errors import OctofoldError
@@ -74,7 +74,6 @@ def play(
         KeyboardInterrupt: as for any other error.
     """
     wanted = number or games.wanted
-    parallel = LOCAL_PARALLEL if isinstance(contender, LocalContender) else PARALLEL
     progress = progress_of(contender, wanted, games.seed)
     try:
         with recorded(folder.path):
@@ -84,7 +83,7 @@ def play(
                 progress,
                 seed=games.seed,
                 games=wanted,
-                parallel=games.parallel or parallel,
+                parallel=games.parallel,
                 watch=games.watch,
                 patience_seconds=games.patience_seconds,
             )
