@@ -177,11 +177,14 @@ def evaluated(
     seconds: float,
     folder: Path,
 ) -> tuple[int, float]:
-    """Evaluate with this many games in flight for some time; return the moves and the seconds."""
-    progress, begin = _Count(), time.perf_counter()
+    """Evaluate with this many games in flight for some time; return the moves and the seconds of play.
+
+    The first step and the folder, which is opened before it and closed after the last one, do not count.
+    """
+    progress = _Count()
 
     def stop() -> None:
-        if time.perf_counter() > begin + seconds:
+        if progress.moves and time.perf_counter() > progress.begin + seconds:
             raise _TimeIsUp
 
     with suppress(_TimeIsUp):
@@ -189,7 +192,7 @@ def evaluated(
             sources, contender, ResultFolder(folder), seed=0, games=games, parallel=games,
             progress=progress, while_waiting=stop,
         )  # fmt: skip
-    return progress.moves, time.perf_counter() - begin
+    return progress.moves, progress.end - progress.begin
 
 
 class _TimeIsUp(Exception):
@@ -197,15 +200,19 @@ class _TimeIsUp(Exception):
 
 
 class _Count:
-    """Counts the moves and shows nothing."""
+    """Counts the moves after the first step, and shows nothing."""
 
-    moves = 0
+    moves, begin, end = 0, 0.0, 0.0
 
     def resume(self, _finished: Sequence[GameSummary]) -> None:
         pass
 
     def update(self, step: PlayedBatch, _finished: list[GameSummary]) -> None:
-        self.moves += step.moves
+        self.end = time.perf_counter()
+        if self.begin:
+            self.moves += step.moves
+        else:
+            self.begin = self.end
 
     def remark(self, _text: str) -> None:
         pass
