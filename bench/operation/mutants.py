@@ -99,19 +99,22 @@ def run(mutant: Mutant, tree: Path, seconds: float, passed: dict[tuple[Path, ...
     with changed(file, mutant) as is_changed:
         if not is_changed:
             return "the lines are gone"
-        forget_compiled(tree, mutant)
+        outcome = outcome_of(tests, tree, seconds)
+        if outcome != "survived" or not mutant["file"].startswith(COMPILED):
+            return outcome
+        # Code that was compiled before may hold lines of the file as they were, inlined.
+        forget_compiled(tree)
         try:
             return outcome_of(tests, tree, seconds)
         finally:
-            forget_compiled(tree, mutant)
+            forget_compiled(tree)
 
 
-def forget_compiled(tree: Path, mutant: Mutant) -> None:
-    """Remove what numba has compiled, if it may hold code of the mutant's file, inlined."""
-    if mutant["file"].startswith(COMPILED):
-        for package in COMPILED:
-            for cached in (tree / package).rglob("*.nb[ci]"):
-                cached.unlink()
+def forget_compiled(tree: Path) -> None:
+    """Remove what numba has compiled."""
+    for package in COMPILED:
+        for cached in (tree / package).rglob("*.nb[ci]"):
+            cached.unlink()
 
 
 def outcome_of(tests: tuple[Path, ...], tree: Path, seconds: float) -> str:
