@@ -43,7 +43,6 @@ class Playing:
 
     def __init__(self, seed: int, n: int, caller: int, callers: int, largest_exponent: int) -> None:
         self._games: Iterator[int] = count(caller, callers)
-        self._n = n
         self._episodes = Episodes(seed, islice(self._games, n), largest_exponent)
 
     def boards(self) -> Boards:

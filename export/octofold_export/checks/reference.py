@@ -139,11 +139,6 @@ class Reference:
     """[N]: a choice with a smaller lead is left to rounding errors, which grow with the largest number of the
     board. Both are relative to the spread of the answers."""
 
-    @property
-    def decided(self) -> NDArray[np.bool_]:
-        """`[N]`: rounding errors cannot change the votes and the move."""
-        return self.margins > self.undecided
-
     def first(self, count: int) -> Reference:
         """The answers for the first boards."""
         answers = self.answers.first(count)

@@ -13,7 +13,7 @@ import numpy as np
 import onnx
 import onnxruntime
 from numpy.typing import NDArray
-from octofold_game.contract.graph import BOARDS, VALUE, VIEWS
+from octofold_game.contract.graph import BOARDS, VIEWS
 from octofold_game.errors import first_line
 from octofold_game.system.processors import usable_cores
 
@@ -76,11 +76,6 @@ class FoldedGraph:
     def with_views(self) -> bool:
         """Whether the graph has the output `views`."""
         return VIEWS.name in self._names
-
-    @property
-    def with_value(self) -> bool:
-        """Whether the graph has the output `value`."""
-        return VALUE.name in self._names
 
     def answer(self, boards: NDArray[np.uint8], batch: int = _BATCH) -> Outputs:
         """Outputs for boards `[N, 16]`, computed `batch` at a time.

@@ -15,9 +15,10 @@ from octofold_players.ntuple.compact_tables import CODES, PAGE, CompactTables
 from octofold_players.ntuple.network import NTupleNetwork, fetch_afterstates, move_value
 
 _COUNTED_MOVES = 33_000_000  # of the largest networks; as many as a quarter of the entries of others
+_SEED = 1  # of the games that are played
 
 
-def compact(network: NTupleNetwork, largest_bytes: int, seed: int = 1) -> CompactTables:
+def compact(network: NTupleNetwork, largest_bytes: int) -> CompactTables:
     """The tables of a network of one stage in arrays of `largest_bytes` at most.
 
     Plays up to 33 million moves to see which entries matter. Raises `ValueError` for a network of several
@@ -27,7 +28,7 @@ def compact(network: NTupleNetwork, largest_bytes: int, seed: int = 1) -> Compac
         raise ValueError("a network of several stages cannot be compacted")
     if not 2 <= len(network.tuples[0]) <= 6:
         raise ValueError("only tuples of 2 to 6 cells can be compacted")
-    visits = count_visits(network, min(_COUNTED_MOVES, len(network.values) // 4), seed)
+    visits = count_visits(network, min(_COUNTED_MOVES, len(network.values) // 4), _SEED)
     weights = np.abs(network.values)
     weights *= visits
     entries = heaviest(weights)

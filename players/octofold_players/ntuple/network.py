@@ -21,7 +21,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numba import prange
 from numpy.typing import NDArray
-from octofold_game.bitboards import OUTGROWN, POINTS, has_tile, pack, slide, symmetric_boards
+from octofold_game.bitboards import OUTGROWN, POINTS, has_tile, slide, symmetric_boards
 from octofold_game.commands.suggestions import missing
 from octofold_game.compiling import njit
 from octofold_game.contract.searches import FileSource
@@ -30,7 +30,6 @@ from octofold_game.system.files import whole_file
 from octofold_players.compiled.prefetch import prefetch
 from octofold_players.compiled.spread import part_count
 from octofold_players.compiled.table_files import BAD_JSON, TableFileError, array_in, read_array, save_array
-from octofold_players.local_player import best_moves
 from octofold_players.ntuple.compact_tables import NETWORK_FILE, CompactTables, is_compact
 from octofold_players.ntuple.tuples import check_tuples
 
@@ -106,13 +105,6 @@ class NTupleNetwork:
         values = np.empty((len(boards), 4), np.float32)
         action_values(boards, self.values, self.layout, values, part_count())
         return values
-
-    def next_moves(self, boards: NDArray[np.uint8]) -> NDArray[np.int8]:
-        """The best move of each board, `[N, 16]` or `[N, 4, 4]`: `[N] int8`; -1 when the game is over.
-
-        Raises `BoardError` for an exponent above 15.
-        """
-        return best_moves(self.action_values(pack(boards)))
 
     def save(self, folder: Path) -> None:
         """Write the tables and their description into `folder`.

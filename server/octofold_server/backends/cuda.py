@@ -232,7 +232,7 @@ def _entries(segment: bytes) -> Iterator[tuple[int, int]]:
 _FOR_A_GPU = ("tensorrt", "tf32")
 
 
-def check_device(config: Config, machine: Machine = THIS_MACHINE) -> None:
+def check_device(config: Config) -> None:
     """Check the flags that need a GPU.
 
     Raises:
@@ -244,5 +244,5 @@ def check_device(config: Config, machine: Machine = THIS_MACHINE) -> None:
     flags = f"{' and '.join(wanted)} {'needs' if len(wanted) == 1 else 'need'} a GPU"
     if config.device == "cpu":
         raise StartupError(f"{flags}, and --device is cpu")
-    if why := why_no_cuda(machine):
+    if why := why_no_cuda():
         raise StartupError(f"{flags}; no CUDA: {why}")

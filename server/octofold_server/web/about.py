@@ -29,7 +29,6 @@ def described(
         "rule": card.decision_rule,
         "weights": card.weights,
         "player": None if card.player is None else card.player.kind,
-        "value_unit": card.value_unit,
         "average": None if card.strength is None else card.strength.average,
         **_values(card),
     }

@@ -8,6 +8,7 @@ from octofold_game import rules
 from octofold_game.bitboards import pack
 from octofold_game.symmetries import CELLS, MOVES
 from octofold_players.compiled.table_files import TableFileError
+from octofold_players.local_player import best_moves
 from octofold_players.ntuple.network import FOUR_SIX_TUPLES, NTupleNetwork
 
 TUPLES = ((0, 1, 2, 3), (0, 1, 4, 5), (1, 2, 6, 9))
@@ -66,7 +67,7 @@ def test_turning_the_board_turns_the_values(network: NTupleNetwork) -> None:
 def test_the_player_makes_legal_moves_and_reports_the_end(network: NTupleNetwork) -> None:
     over = np.array([[1, 2, 1, 2, 2, 1, 2, 1] * 2], np.uint8)
     boards = np.concatenate([_boards(), over])
-    moves = network.next_moves(boards)
+    moves = best_moves(network.action_values(pack(boards)))
     legal = rules.legal_moves(boards)
     running = np.asarray(legal.any(axis=1))
     assert legal[running, moves[running]].all()

@@ -379,4 +379,4 @@ def test_values_that_are_no_numbers_stop_the_run_and_keep_the_last_state(tmp_pat
 
 def test_an_ntuple_network_that_was_loaded_plays(tmp_path: Path) -> None:
     NTupleLearner(_options()).save(tmp_path)
-    assert NTupleNetwork.load(tmp_path).next_moves(np.ones((3, 16), np.uint8)).shape == (3,)
+    assert NTupleNetwork.load(tmp_path).action_values(pack(np.ones((3, 16), np.uint8))).shape == (3, 4)

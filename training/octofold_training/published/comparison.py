@@ -160,8 +160,8 @@ class Extrapolation(NamedTuple):
     high: float
 
 
-def extrapolate(curve: Sequence[Result], positions: float = PUBLISHED_POSITIONS) -> Extrapolation | None:
-    """The average after so many positions, on a straight line through the logarithms of both.
+def extrapolate(curve: Sequence[Result]) -> Extrapolation | None:
+    """The average after the published number of positions, on a straight line through the logarithms of both.
 
     A stage counts by the inverse square of its interval. Where the stages lie further from the line than
     their intervals say, the interval of the result grows by as much. No interval knows whether the
@@ -179,7 +179,7 @@ def extrapolate(curve: Sequence[Result], positions: float = PUBLISHED_POSITIONS)
     slopes, covariance = np.polyfit(x, y, 1, w=1 / errors, cov="unscaled")
     freedom = len(points) - 2
     scatter = (((y - np.polyval(slopes, x)) / errors) ** 2).sum() / freedom
-    there = np.array([np.log(positions), 1.0])
+    there = np.array([np.log(PUBLISHED_POSITIONS), 1.0])
     quantile = _QUANTILES[min(freedom - 2, len(_QUANTILES) - 1)]
     width = quantile * np.sqrt(there @ covariance @ there * max(1.0, scatter))
     return Extrapolation(*(float(np.exp(there @ slopes + side)) for side in (0.0, -width, width)))
