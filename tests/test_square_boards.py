@@ -14,7 +14,6 @@ from octofold_export.checks.recording import read_boards
 from octofold_game import bitboards, rules, spawns
 from octofold_game.play_logs.moves import CheckedMoves, LoggedMoves
 from octofold_players.expectimax.player import HeuristicExpectimaxPlayer
-from octofold_players.ntuple.network import NTupleNetwork
 from octofold_players.rollouts.random_player import RandomPlayer
 from octofold_training.games.environment import MoveTable
 from support.commands import octofold
@@ -24,7 +23,6 @@ BOARDS: Boards = np.random.default_rng(1).integers(0, 8, (300, 16)).astype(np.ui
 BOARDS[:, 0] = 0
 MOVES = np.zeros(len(BOARDS), np.uint8)
 BITS = np.random.default_rng(2).integers(0, 2**63, len(BOARDS)).astype(np.uint64)
-NETWORK = NTupleNetwork(((0, 1, 2, 3),), np.arange(16**4, dtype=np.float32))
 
 
 def tensors(boards: Boards) -> list[Any]:
@@ -47,7 +45,6 @@ def tensors(boards: Boards) -> list[Any]:
         RandomPlayer().next_moves,
         HeuristicExpectimaxPlayer(depth=1).next_moves,
         HeuristicExpectimaxPlayer(depth=1).action_values,
-        NETWORK.next_moves,
         lambda boards: LoggedMoves(boards, MOVES, MOVES).boards,
         lambda boards: CheckedMoves.of(LoggedMoves(boards, MOVES, MOVES)).broken(),
         tensors,

@@ -15,6 +15,7 @@ from octofold_export.checks.gates import TIE
 from octofold_export.cli import main
 from octofold_game.bitboards import pack
 from octofold_players.compiled.table_files import TableFileError
+from octofold_players.local_player import best_moves
 from octofold_players.ntuple.compact_tables import CompactTables
 from octofold_players.ntuple.network import NTupleNetwork
 from octofold_players.ntuple.player import NTuplePlayer
@@ -56,8 +57,7 @@ def export(trained: Path, models: Path, *more: str) -> int:
 def behind(network: NTupleNetwork, boards: NDArray[np.uint8], moves: NDArray[np.int8]) -> NDArray[Any]:
     """`[N]`: how many points the move of each board is worth less than the native player's."""
     values = network.action_values(pack(boards))
-    everyone = np.arange(len(boards))
-    difference: NDArray[Any] = values[everyone, network.next_moves(boards)] - values[everyone, moves]
+    difference: NDArray[Any] = values.max(axis=1) - values[np.arange(len(boards)), moves]
     return difference
 
 
@@ -81,7 +81,7 @@ def test_a_bare_onnxruntime_plays_the_moves_of_the_unpacked_network(
     random = np.random.default_rng(1).integers(0, 16, (4_000, 16)).astype(np.uint8)
     for asked in (boards, random):
         (moves,) = session.run(["move"], {"boards": asked})
-        decided = unpacked.next_moves(asked) >= 0
+        decided = best_moves(unpacked.action_values(pack(asked))) >= 0
         np.testing.assert_array_equal(moves >= 0, decided)
         assert (behind(unpacked, asked[decided], moves[decided]) <= TIE).all()
 
@@ -140,7 +140,7 @@ def test_the_published_model_is_a_player_and_a_judge(
     models: Path, unpacked: NTupleNetwork, boards: NDArray[np.uint8]
 ) -> None:
     player = NTuplePlayer(models / "small/1")
-    np.testing.assert_array_equal(player.next_moves(boards), unpacked.next_moves(boards))
+    np.testing.assert_array_equal(player.next_moves(boards), best_moves(unpacked.action_values(pack(boards))))
     np.testing.assert_allclose(player.action_values(boards), unpacked.action_values(pack(boards)))
 
 
