@@ -23,15 +23,17 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from msgspec.structs import replace
 from octofold_client.evaluation.comparison import Comparison
 from octofold_client.evaluation.contest import Contest
 from octofold_client.evaluation.result_folder import Conditions
 from octofold_client.evaluation.sides import Side
 from octofold_export.export import export
 from octofold_export.planning import ExportOptions
-from octofold_export.publishing.strength import record_alternatives, record_strength
+from octofold_export.publishing.card_files import change_card
+from octofold_export.publishing.strength import record_strength
 from octofold_export.sources.octofold_checkpoint import from_checkpoint
-from octofold_game.contract.model import Alternative, Precision, Rule, read_card
+from octofold_game.contract.model import Alternative, Alternatives, Card, Precision, Rule, read_card
 from octofold_training import checkpoints
 
 sys.path.append(str(Path(__file__).parents[1]))  # where the harness is
@@ -151,7 +153,7 @@ def _record(
     compared: dict[str, Comparison],
     out: Path,
 ) -> None:
-    alternatives = [
+    rows = tuple(
         Alternative(
             symmetries=row.symmetries,
             decision_rule=row.rule,
@@ -164,10 +166,17 @@ def _record(
         )
         for title, row in ROWS.items()
         if title in results
-    ]
-    record_strength(folder.parent.parent, folder.parent.name, int(folder.name), out / "own" / "result.json")
+    )
+    alternatives = Alternatives(rows=rows, command=f"python {shlex.join(sys.argv)}")
     digest = checkpoints.load(checkpoint).sha256
-    record_alternatives(folder, digest, alternatives, f"python {shlex.join(sys.argv)}")
+
+    def with_alternatives(card: Card) -> Card:
+        if card.checkpoint_sha256 != digest:
+            raise SystemExit(f"{folder}: made from another checkpoint than {checkpoint}")
+        return replace(card, alternatives=alternatives)
+
+    record_strength(folder.parent.parent, folder.parent.name, int(folder.name), out / "own" / "result.json")
+    change_card(folder, with_alternatives)
 
 
 def _play(

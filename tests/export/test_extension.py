@@ -12,13 +12,14 @@ import numpy as np
 import onnx
 import pytest
 import torch
+from msgspec.structs import replace
 from octofold_export.cli import main
 from octofold_export.errors import ExportError
 from octofold_export.extension import extend
 from octofold_export.planning import ExportOptions
-from octofold_export.publishing.strength import record_alternatives
+from octofold_export.publishing.card_files import change_card
 from octofold_export.sources.octofold_checkpoint import from_checkpoint
-from octofold_game.contract.model import Alternative, Precision
+from octofold_game.contract.model import Alternative, Alternatives, Precision
 from octofold_training import checkpoints
 from octofold_training.networks.build import build
 from support.one_kind import of_one_kind
@@ -134,10 +135,10 @@ def extend_while(checkpoint: Path, models: Path, boards: Path, change: Callable[
 def test_what_others_write_into_the_card_meanwhile_stays(
     models: Path, checkpoint: Path, boards_file: Path, alternative: Alternative
 ) -> None:
-    card = read_card(models)
+    alternatives = Alternatives(rows=(alternative,), command="measure")
 
     def record() -> None:
-        record_alternatives(models / "small/1", card["checkpoint_sha256"], [alternative], "measure")
+        change_card(models / "small/1", lambda card: replace(card, alternatives=alternatives))
 
     extend_while(checkpoint, models, boards_file, record)
     extended = read_card(models)

@@ -5,12 +5,11 @@ The graphs of a version never change, but its card may gain measurements.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
-from octofold_game.contract.model import Alternative, Alternatives, Card, Interval, PlayedPrecision, Strength
+from octofold_game.contract.model import Card, Interval, PlayedPrecision, Strength
 from octofold_game.contract.results import RESULT_SCHEMAS, EvaluationFile, read_result
 from octofold_game.contract.structures import StructureError
 
@@ -50,23 +49,6 @@ def record_strength(
 
     change_card(folder, with_strength, key)
     return folder
-
-
-def record_alternatives(folder: Path, checkpoint: str, rows: Sequence[Alternative], command: str) -> None:
-    """Write the scores of other export options into the card and README.md of the version in `folder`.
-
-    `checkpoint` is the SHA-256 of the weights that played; `command` repeats the measurement.
-
-    Raises:
-        ExportError: the version was made from other weights, or its card is missing or damaged.
-    """
-
-    def with_alternatives(card: Card) -> Card:
-        if card.checkpoint_sha256 != checkpoint:
-            raise ExportError(f"{folder}: made from another checkpoint than {checkpoint}")
-        return replace(card, alternatives=Alternatives(rows=tuple(rows), command=command))
-
-    change_card(folder, with_alternatives)
 
 
 def _digest(card: Card, precision: PlayedPrecision) -> str | None:

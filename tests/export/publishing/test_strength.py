@@ -10,10 +10,8 @@ import pytest
 from msgspec.structs import replace
 from octofold_client.evaluation.summary import GameSummary, Summary
 from octofold_export.cli import main
-from octofold_export.errors import ExportError
 from octofold_export.publishing.card_files import change_card
-from octofold_export.publishing.strength import record_alternatives
-from octofold_game.contract.model import Alternative
+from octofold_game.contract.model import Alternative, Alternatives
 from support.one_kind import of_one_kind
 
 """What a card says does not depend on the kind of network."""
@@ -92,8 +90,8 @@ def test_what_other_exports_of_the_checkpoint_score_stands_in_the_card(
     models: Path, tmp_path: Path, alternative: Alternative
 ) -> None:
     copy = Path(shutil.copytree(models, tmp_path / "models"))
-    card = read_card(copy)
-    record_alternatives(copy / "small/1", card["checkpoint_sha256"], [alternative], "python measure.py")
+    alternatives = Alternatives(rows=(alternative,), command="python measure.py")
+    change_card(copy / "small/1", lambda card: replace(card, alternatives=alternatives))
     assert read_card(copy)["alternatives"]["rows"][0]["average"] == 45_000
     text = (copy / "small/1/README.md").read_text()
     assert "| 1 |  | int8 | 4 | 45,000 (40,000 to 50,000) | -5,000 |" in text
@@ -110,13 +108,6 @@ def test_programs_that_change_a_card_at_once_lose_no_change(models: Path, tmp_pa
     with ThreadPoolExecutor(8) as threads:
         assert len(list(threads.map(add_one, range(80)))) == 80
     assert read_card(tmp_path / "models")["weights"] == before + 80
-
-
-def test_games_of_another_checkpoint_do_not_enter_the_card(models: Path, alternative: Alternative) -> None:
-    card = read_card(models)
-    with pytest.raises(ExportError, match="another checkpoint"):
-        record_alternatives(models / "small/1", "0" * 64, [alternative], "python measure.py")
-    assert read_card(models) == card
 
 
 @pytest.mark.parametrize(
