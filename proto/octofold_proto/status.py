@@ -47,7 +47,9 @@ CODES: dict[type[Exception], grpc.StatusCode] = {
     BackendFailed: grpc.StatusCode.INTERNAL,
 }
 
-_GRPC_CODES: dict[int, grpc.StatusCode] = {code.value[0]: code for code in grpc.StatusCode}
+GRPC_CODES: dict[int, grpc.StatusCode] = {code.value[0]: code for code in grpc.StatusCode}
+"""The status codes of the gRPC library by their numbers."""
+
 _PLAIN_ERRORS: dict[int, type[OctofoldError]] = {
     CODES[kind].value[0]: kind
     for kind in (
@@ -60,7 +62,7 @@ _PLAIN_ERRORS[grpc.StatusCode.CANCELLED.value[0]] = Unavailable
 
 def grpc_code(status: Status) -> grpc.StatusCode:
     """The status code of the gRPC library for the number in a google.rpc.Status."""
-    return _GRPC_CODES.get(status.code, grpc.StatusCode.UNKNOWN)
+    return GRPC_CODES.get(status.code, grpc.StatusCode.UNKNOWN)
 
 
 def status_of(error: Exception, request_id: str = "") -> Status:

@@ -14,6 +14,9 @@ import grpc
 YEAR_SECONDS = 3.2e7
 """Limit for a real deadline: for a call without one, gRPC's C core reports the largest time that it has."""
 
+TICK_SECONDS = 0.25
+"""Time between two beats of a server."""
+
 CALL_BYTES = 16_384
 """Memory that gRPC uses for a call, apart from its messages."""
 

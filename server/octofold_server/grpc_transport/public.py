@@ -20,14 +20,11 @@ from typing import Any, TypeVar
 import grpc
 import grpc.aio
 from google.rpc.code_pb2 import CANCELLED
+from octofold_proto.status import GRPC_CODES
 
-from octofold_server.grpc_transport.interface import CALL_BYTES, YEAR_SECONDS, Metadata, nothing
+from octofold_server.grpc_transport.interface import CALL_BYTES, TICK_SECONDS, YEAR_SECONDS, Metadata, nothing
 from octofold_server.grpc_transport.methods import Begin, Methods
-from octofold_server.grpc_transport.unary import fail
-
-TICK_SECONDS = 0.25
-
-_CODES = {code.value[0]: code for code in grpc.StatusCode}
+from octofold_server.grpc_transport.unary import run_guarded
 
 _log = logging.getLogger(__name__)
 
@@ -83,25 +80,18 @@ class PublicRpc:
         """End the call without a message."""
         self._on_loop(self._set_end, code, details, trailing, None)
 
-    def run_guarded(self, callback: Callable[..., None], *arguments: object) -> None:
-        """Run a callback; an unexpected exception ends this call and no other."""
-        try:
-            callback(*arguments)
-        except Exception as error:
-            fail(self, error, "gRPC")  # logs it
-
     async def serve(self, begin: Begin) -> None:
         """Run the method until it ends the call or the client leaves."""
         self._serving = asyncio.current_task()
         try:
-            self.run_guarded(begin, self)
+            run_guarded(self, begin, self)
             code, details, trailing = await self._end
             if self._last is not None:
                 await self._context.write(self._last)
         except asyncio.CancelledError:
             self._is_done = True
             self._stop_tasks()
-            self.run_guarded(self.on_left if self.on_left is not nothing else partial(self.end, CANCELLED))
+            run_guarded(self, self.on_left if self.on_left is not nothing else partial(self.end, CANCELLED))
             raise
         finally:
             self._is_done = True
@@ -111,7 +101,7 @@ class PublicRpc:
         if code == 0:
             self._context.set_trailing_metadata(tuple(trailing))
             return
-        await self._context.abort(_CODES[code], details, tuple(trailing))
+        await self._context.abort(GRPC_CODES[code], details, tuple(trailing))
 
     def _on_loop(self, work: Callable[..., None], *arguments: object) -> None:
         if threading.get_ident() == self._loop_thread:
@@ -122,7 +112,7 @@ class PublicRpc:
 
     def _start_reading(self) -> None:
         if self._is_done:
-            self.run_guarded(self.on_message, None)
+            run_guarded(self, self.on_message, None)
         else:
             self._reading = self._loop.create_task(self._read())
             self._reading.add_done_callback(self._was_read)
@@ -139,11 +129,11 @@ class PublicRpc:
     def _was_read(self, reading: asyncio.Task[bytes | None]) -> None:
         self._reading = None
         is_message = not (self._is_done or reading.cancelled())
-        self.run_guarded(self.on_message, reading.result() if is_message else None)
+        run_guarded(self, self.on_message, reading.result() if is_message else None)
 
     def _start_sending(self, message: bytes) -> None:
         if self._is_done:
-            self.run_guarded(self.on_sent)
+            run_guarded(self, self.on_sent)
         else:
             self._sending = self._loop.create_task(self._send(message))
             self._sending.add_done_callback(self._was_sent)
@@ -154,7 +144,7 @@ class PublicRpc:
 
     def _was_sent(self, _: asyncio.Task[None]) -> None:
         self._sending = None
-        self.run_guarded(self.on_sent)
+        run_guarded(self, self.on_sent)
 
     def _set_end(self, code: int, details: str, trailing: Metadata, last: bytes | None) -> None:
         if self._end.done():
@@ -177,7 +167,7 @@ class PublicRpc:
     def _be_over(self) -> None:
         on_over, self.on_over = self.on_over, None
         if on_over is not None:
-            self.run_guarded(on_over)
+            run_guarded(self, on_over)
 
 
 class _Handlers(grpc.GenericRpcHandler):
