@@ -6,7 +6,7 @@ Moves are 0 up, 1 right, 2 down, 3 left.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,7 +16,7 @@ from octofold_game.errors import OctofoldError
 LARGEST_EXPONENT = 17
 """Tile 131072, the largest that a game can reach: the last merges need a 4 in the last empty cell."""
 
-MOVE_NAMES = ("up", "right", "down", "left")
+MOVE_NAMES: Final = ("up", "right", "down", "left")
 
 
 class BoardError(OctofoldError, ValueError):

@@ -23,13 +23,13 @@ from numpy.typing import NDArray
 from octofold_game.contract.model import CARD_FILE, Card, CardError, Evidence, read_card
 from octofold_game.errors import first_line
 from octofold_game.player import Player
-from octofold_game.rules import legal_moves
+from octofold_game.rules import MOVE_NAMES, legal_moves
 from octofold_players.expectimax.player import HeuristicExpectimaxPlayer
 
 from octofold_export.checks.games import Mover, play_match
 from octofold_export.checks.reference import Evaluate, PlainHead, PlainValue, plain_head
 from octofold_export.checks.runner import FoldedGraph
-from octofold_export.description.description import ACTIONS, Description
+from octofold_export.description.description import Description
 from octofold_export.description.readings import flags_of, readings
 from octofold_export.errors import ExportError
 
@@ -247,11 +247,11 @@ def _meanings(cells: Description, described: Description) -> Iterator[tuple[str,
             yield "no value at all", "", partial(_weighted, rewards, 0)
             yield "small values as good ones", "", partial(_weighted, rewards, -1)
         return
-    own = [ACTIONS.index(action) for action in cells.answers.actions]
-    for order in permutations(ACTIONS):
+    own = [MOVE_NAMES.index(action) for action in cells.answers.actions]
+    for order in permutations(MOVE_NAMES):
         if order != cells.answers.actions:
             meant = replace(cells, answers=replace(cells.answers, actions=order))
-            columns = [own[order.index(action)] for action in ACTIONS]
+            columns = [own[order.index(action)] for action in MOVE_NAMES]
             yield flags_of(meant, described), flags_of(meant), partial(_reordered, columns)
 
 

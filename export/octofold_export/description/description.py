@@ -10,7 +10,7 @@ import math
 from typing import Literal
 
 import msgspec
-from octofold_game.rules import LARGEST_EXPONENT
+from octofold_game.rules import LARGEST_EXPONENT, MOVE_NAMES
 
 InputKind = Literal["one_hot", "exponents", "tiles", "log2", "log2_plus_1"]
 Layout = Literal[
@@ -24,7 +24,6 @@ Action = Literal["up", "right", "down", "left"]
 
 ONE_HOT_LAYOUTS: tuple[Layout, ...] = ("channels_first", "channels_last", "tokens", "flat", "flat_planes")
 NUMBER_LAYOUTS: tuple[Layout, ...] = ("flat", "square", "plane", "plane_last")
-ACTIONS: tuple[Action, Action, Action, Action] = ("up", "right", "down", "left")
 
 
 class Reads(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -110,7 +109,7 @@ class Answers(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     reward."""
     output: str | None = None
     """name of the output; None if there is only one"""
-    actions: tuple[Action, Action, Action, Action] = ACTIONS
+    actions: tuple[Action, Action, Action, Action] = MOVE_NAMES
     """the order of the four numbers"""
     scale: float | None = None
     """the number of points in the game for a value of 1. An afterstate's value needs it, because the move's
@@ -124,9 +123,9 @@ class Answers(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
         Raises:
             ValueError: fields contradict each other.
         """
-        if sorted(self.actions) != sorted(ACTIONS):
+        if sorted(self.actions) != sorted(MOVE_NAMES):
             raise ValueError(
-                f"actions are {', '.join(self.actions)}; each of {', '.join(ACTIONS)} is needed once"
+                f"actions are {', '.join(self.actions)}; each of {', '.join(MOVE_NAMES)} is needed once"
             )
         if self.scale is not None and not (math.isfinite(self.scale) and self.scale > 0):
             raise ValueError(f"scale is {self.scale}, it must be a number above 0")
@@ -144,7 +143,7 @@ class Answers(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     @property
     def columns(self) -> tuple[int, ...]:
         """The positions of the numbers for up, right, down and left."""
-        return tuple(self.actions.index(action) for action in ACTIONS)
+        return tuple(self.actions.index(action) for action in MOVE_NAMES)
 
 
 class Description(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

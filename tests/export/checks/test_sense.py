@@ -10,10 +10,10 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 from octofold_export.checks.reference import Evaluate
 from octofold_export.checks.sense import Reread, compare_readings, find_judge, read_judge
-from octofold_export.description.description import ACTIONS, Action, AnswerKind, Answers, Description, Reads
+from octofold_export.description.description import Action, AnswerKind, Answers, Description, Reads
 from octofold_export.description.encoding import encode
 from octofold_export.errors import ExportError
-from octofold_game.rules import legal_moves
+from octofold_game.rules import MOVE_NAMES, legal_moves
 from octofold_players.expectimax.player import HeuristicExpectimaxPlayer
 from support.lessons import Lessons, afterstate_lessons
 from support.shipped import newest
@@ -71,12 +71,12 @@ def only(evaluate: Evaluate) -> Reread:
     return lambda description: evaluate if description.reads == described("policy_logits").reads else refuse
 
 
-@pytest.mark.parametrize("actions", [ACTIONS, ("left", "down", "up", "right")], ids=",".join)
+@pytest.mark.parametrize("actions", [MOVE_NAMES, ("left", "down", "up", "right")], ids=",".join)
 def test_a_wrong_order_of_the_actions_is_told_by_the_games_that_it_loses(
     actions: tuple[Action, Action, Action, Action], lessons: Lessons
 ) -> None:
     judge = ByTheBook(lessons)
-    columns = [ACTIONS.index(action) for action in actions]
+    columns = [MOVE_NAMES.index(action) for action in actions]
     boards = early(lessons)
 
     def evaluate(asked: NDArray[np.uint8]) -> NDArray[np.float64]:

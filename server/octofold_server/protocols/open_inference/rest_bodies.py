@@ -12,6 +12,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 from octofold_proto.errors import InvalidRequest
+from octofold_proto.wire import MAX_TEXT_BYTES
 
 from octofold_server.admission.admission import AcceptedCall
 from octofold_server.admission.request import Request
@@ -42,9 +43,6 @@ parameters."""
 
 MAX_PART_BYTES = 4096
 """Maximum size of the JSON of a shape or of an object of parameters."""
-
-MAX_TEXT_BYTES = 65_536
-"""Maximum size of a name or an id."""
 
 GZIP = b"\x1f\x8b"
 """The first bytes of every gzip file."""
