@@ -25,8 +25,10 @@ from octofold_game.rules import LARGEST_EXPONENT
 _HEADER = struct.Struct("<8sI")
 _MAGIC = b"OctoGame"
 _VERSION = 1
-_HEAD = struct.Struct("<IQQQB16s16s")  # moves, game, seed, score, largest exponent, start, final board
-_CHECKSUM = struct.Struct("<I")
+HEAD = struct.Struct("<IQQQB16s16s")
+"""Number of moves, game, seed, score, largest exponent, start and final board."""
+CHECKSUM = struct.Struct("<I")
+"""Follows the head and the moves."""
 _READ_AT_ONCE = 1 << 20
 _MOST = 2**63 - 1  # of a game's index and score, as in `Episodes`
 
@@ -111,7 +113,7 @@ class ReplayWriter:
 
 def record_of(episode: Episode) -> bytes:
     """The record of a game; behind `FILE_HEADER`, records make a replay file."""
-    head = _HEAD.pack(
+    head = HEAD.pack(
         len(episode),
         episode.game,
         episode.seed,
@@ -120,12 +122,12 @@ def record_of(episode: Episode) -> bytes:
         episode.start.tobytes(),
         episode.final_board.tobytes(),
     )
-    return b"".join([head, _CHECKSUM.pack(crc32(head)), episode.moves, _CHECKSUM.pack(crc32(episode.moves))])
+    return b"".join([head, CHECKSUM.pack(crc32(head)), episode.moves, CHECKSUM.pack(crc32(episode.moves))])
 
 
 def record_bytes(episode: Episode) -> int:
     """The size of the record of a game."""
-    return _HEAD.size + len(episode) + 2 * _CHECKSUM.size
+    return HEAD.size + len(episode) + 2 * CHECKSUM.size
 
 
 def read_replays(path: Path) -> Iterator[Episode]:
@@ -214,21 +216,21 @@ def _read_header(file: BinaryIO, path: Path) -> None:
 def _read_record(file: BinaryIO, path: Path, last_game: int | None) -> Episode | None:
     """The next game, or None at the end of the file. Error messages name `last_game`, the one before."""
     offset = file.tell()
-    head = file.read(_HEAD.size + _CHECKSUM.size)
+    head = file.read(HEAD.size + CHECKSUM.size)
     if not head:
         return None
     follows = "the first game" if last_game is None else f"the game after game {last_game}"
-    if len(head) < _HEAD.size + _CHECKSUM.size:
+    if len(head) < HEAD.size + CHECKSUM.size:
         raise _TornReplayError(f"{path}: byte {offset}: the file ends within {follows}", offset)
     if not _intact(head):
         if _only_zeros_from(file, offset, offset + len(head)):
             raise _TornReplayError(f"{path}: byte {offset}: zeros follow, as after a power cut", offset)
         raise ReplayError(f"{path}: byte {offset}: the record of {follows} is damaged", offset=offset)
-    length, game, seed, score, largest, start, final = _HEAD.unpack(head[: _HEAD.size])
+    length, game, seed, score, largest, start, final = HEAD.unpack(head[: HEAD.size])
     if max(game, score) > _MOST or max(*start, *final) > LARGEST_EXPONENT + 1:
         raise ReplayError(f"{path}: byte {offset}: {follows} has numbers that no game has", offset=offset)
-    moves = file.read(length + _CHECKSUM.size)
-    if len(moves) < length + _CHECKSUM.size:
+    moves = file.read(length + CHECKSUM.size)
+    if len(moves) < length + CHECKSUM.size:
         raise _TornReplayError(f"{path}: byte {offset}: the file ends within game {game}", offset, game)
     if not _intact(moves):
         if _only_zeros_from(file, offset, file.tell()):
@@ -259,8 +261,8 @@ def _only_zeros_from(file: BinaryIO, start: int, end: int) -> bool:
 
 
 def _intact(record: bytes) -> bool:
-    content, checksum = record[: -_CHECKSUM.size], record[-_CHECKSUM.size :]
-    return _CHECKSUM.pack(crc32(content)) == checksum
+    content, checksum = record[: -CHECKSUM.size], record[-CHECKSUM.size :]
+    return CHECKSUM.pack(crc32(content)) == checksum
 
 
 _COPIED_AT_ONCE = 1 << 20

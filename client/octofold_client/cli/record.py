@@ -18,7 +18,7 @@ from octofold_client.contenders.local_players import LocalContender, local_playe
 from octofold_client.errors import UsageError
 from octofold_client.evaluation.result_folder import ResultFolder
 from octofold_client.session import Players
-from octofold_client.studies.recording import Content, LogFile, moves_in, write_logs
+from octofold_client.studies.recording import Content, LogFile, write_logs
 from octofold_client.terminal.display import count_on, display_on
 from octofold_client.wording import counted
 
@@ -74,7 +74,7 @@ def record(options: Options) -> None:
         if not options.json:
             show(folder, evaluation)
         content = Content(f".{options.format}", player, judge)
-        total = moves_in(folder.finished())
+        total = sum(map(len, folder.finished()))
         with count_on(display_on(Console(stderr=True)), total, "written to logs", "moves") as count:
             files = write_logs(folder, content, count, players.check)
     if options.json:

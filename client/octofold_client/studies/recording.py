@@ -14,7 +14,6 @@ from typing import Any
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
-from octofold_game.episodes import Episode
 from octofold_game.play_logs.moves import LoggedMoves
 from octofold_game.play_logs.parquet import PROBABILITIES, VALUES
 from octofold_game.play_logs.writing import log_writer
@@ -108,11 +107,6 @@ def write_logs(
         described = {"schema": _SCHEMA, **content.to_json(), "files": list(map(asdict, files))}
         write_text(index, json.dumps(described, indent=2) + "\n")
     return files
-
-
-def moves_in(episodes: Iterator[Episode]) -> int:
-    """Return how many moves the games have."""
-    return sum(map(len, episodes))
 
 
 def _written_before(index: Path, content: Content) -> list[LogFile]:

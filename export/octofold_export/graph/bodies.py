@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import onnx
 from numpy.typing import NDArray
-from onnx import TensorProto, helper
+from onnx import TensorProto
 
 from octofold_export.description.description import Description, Reads
 from octofold_export.description.encoding import COLUMNS_FIRST, numbers
@@ -40,18 +40,13 @@ def encode(graph: GraphBuilder, cells: str, reads: Reads, largest_exponent: int)
             exponents = np.minimum(exponents, reads.largest_plane)
         first = 0 if reads.empty_plane else 1
         codes = (exponents[:, None] == np.arange(first, first + reads.planes)).astype(np.float64)
-    table = graph.constant("codes", codes.astype(helper.tensor_dtype_to_np_dtype(element_type(reads))))
+    table = graph.constant("codes", codes.astype(reads.type))
     encoded = graph.add("Gather", [table, cells], "encoded", axis=0)  # [M, 16] or [M, 16, P]
     if reads.by_plane:
         encoded = graph.add("Transpose", [encoded], "encoded_planes", perm=[0, 2, 1])
     if reads.layout in ("tokens", "flat") and len(reads.shape) == codes.ndim:
         return encoded
     return graph.add("Reshape", [encoded, graph.integers(-1, *reads.shape)], "network_input")
-
-
-def element_type(reads: Reads) -> int:
-    """The ONNX type of the input."""
-    return helper.np_dtype_to_tensor_dtype(np.dtype(reads.type))
 
 
 @dataclass(frozen=True, eq=False)

@@ -78,7 +78,7 @@ def serve(
         ports.take()
     reloading = Reloading(models, config.models, config.watch)
     signals = Signals(reloading.request)
-    announce_configuration(config)
+    _log.debug("the configuration", extra={"fields": config.effective()})
 
     with ExitStack() as ending:  # ends in reverse order
         ending.enter_context(NativeLog(admission.refusals.add_handshake))
@@ -178,11 +178,6 @@ def _report_failure(admission: Admission, health: Health, signals: Signals) -> N
 def _raise_if_failed(watchdog: Watchdog) -> None:
     if watchdog.failure:
         raise ServingError(watchdog.failure)
-
-
-def announce_configuration(config: Config) -> None:
-    """Log all options, as --print-config prints them."""
-    _log.debug("the configuration", extra={"fields": config.effective()})
 
 
 def announce_service(config: Config, models: Models, port: int, rest_port: int | None) -> None:

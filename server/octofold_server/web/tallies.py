@@ -1,18 +1,14 @@
 """Counts the games of replay files that grow, and adds up their scores, without reading the moves.
 
-`octofold_game/replays.py` describes the format: a head, which says how many bytes of moves follow it.
+`octofold_game/replays.py` describes the format.
 """
 
 from __future__ import annotations
 
 import os
-import struct
 from dataclasses import dataclass
 
-MAGIC_BYTES = 12
-HEAD = struct.Struct("<IQQQ")
-"""Moves, game, seed and score: the beginning of a head."""
-HEAD_BYTES, CHECKSUM_BYTES = 61, 4
+from octofold_game.replays import CHECKSUM, FILE_HEADER, HEAD
 
 MAX_GAMES = 20_000
 """Most heads that one look reads. The next look goes on."""
@@ -24,7 +20,7 @@ class Tally:
 
     file: tuple[int, int] = (0, 0)
     """Device and number of the file: an evaluation that ends puts another in its place."""
-    at: int = MAGIC_BYTES
+    at: int = len(FILE_HEADER)
     games: int = 0
     mean: float = 0.0
     squares: float = 0.0
@@ -56,8 +52,8 @@ def counted(descriptor: int, tally: Tally) -> Tally:
         head = os.pread(descriptor, HEAD.size, tally.at)
         if len(head) < HEAD.size:
             break
-        moves, _, _, score = HEAD.unpack(head)
-        end = tally.at + HEAD_BYTES + CHECKSUM_BYTES + moves + CHECKSUM_BYTES
+        moves, _, _, score, *_ = HEAD.unpack(head)
+        end = tally.at + HEAD.size + CHECKSUM.size + moves + CHECKSUM.size
         if end > status.st_size:
             break
         tally.add(score)

@@ -16,7 +16,7 @@ from octofold_export.description.description import (
     Reads,
 )
 from octofold_export.description.encoding import encode as encode_plainly
-from octofold_export.graph.bodies import element_type, encode
+from octofold_export.graph.bodies import encode
 from octofold_export.graph.builder import GraphBuilder
 
 ONE_HOT_TYPES: tuple[ElementType, ...] = ("float32", "uint8", "bool")
@@ -40,7 +40,11 @@ def by_graph(reads: Reads, boards: NDArray[np.uint8], largest: int) -> NDArray[n
     encoded = encode(graph, cells, reads, largest)
     model = graph.model(
         [onnx.helper.make_tensor_value_info("boards", onnx.TensorProto.UINT8, ["N", 16])],
-        [onnx.helper.make_tensor_value_info(encoded, element_type(reads), ["N", *reads.shape])],
+        [
+            onnx.helper.make_tensor_value_info(
+                encoded, onnx.helper.np_dtype_to_tensor_dtype(np.dtype(reads.type)), ["N", *reads.shape]
+            )
+        ],
         "encoding",
     )
     session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
