@@ -16,7 +16,6 @@ one in commit a3f15f3.
 from __future__ import annotations
 
 import math
-import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -29,8 +28,9 @@ from octofold_game.contract.searches import Evaluator, Option
 
 from octofold_players.compiled.endings import RUNNING, TABLE_FULL, new_state
 from octofold_players.compiled.line_tables import Lines, line_table, without_gaps
+from octofold_players.compiled.transpositions import Transpositions
 from octofold_players.deepening import DeepeningPlayer, DeepeningSearch, Means, Rows
-from octofold_players.expectimax.search import MOST_SEARCHES, Entry, search_boards
+from octofold_players.expectimax.search import Entry, search_boards
 from octofold_players.local_player import OptionError, card_options, check_option
 
 _U = np.uint64
@@ -116,36 +116,18 @@ class ExpectimaxSearch(DeepeningSearch):
         means: Means,
     ) -> bool:
         """As in `DeepeningSearch`."""
-        needed = 4 * len(boards)
         while True:
-            if _memory.searches + needed > MOST_SEARCHES:
-                _memory.renew(len(_memory.table))
+            first = _known.number(4 * len(boards))
             state = new_state(means.deadline, means.stop)
-            state["grows"] = len(_memory.table) < _MOST_ENTRIES
-            first = _memory.searches + 1
-            _memory.searches += needed
-            search_boards(
-                boards, depths, moves, self._cutoff, self._lines, _memory.table, first, *rows, state
-            )
+            state["grows"] = len(_known.table) < _MOST_ENTRIES
+            search_boards(boards, depths, moves, self._cutoff, self._lines, _known.table, first, *rows, state)
             if state["ended"] != TABLE_FULL:
                 return bool(state["ended"] == RUNNING)
-            _memory.renew(2 * len(_memory.table))
+            _known.renew(2 * len(_known.table))
 
 
-class _Memory(threading.local):
-    """A thread's transposition table, which grows to the size that its searches need."""
-
-    def __init__(self) -> None:
-        self.renew(_LEAST_ENTRIES)
-
-    def renew(self, entries: int) -> None:
-        """Take an empty table of this size."""
-        self.table = np.zeros(entries, Entry)
-        self.searches = 0
-        """The number of the last search that used the table."""
-
-
-_memory = _Memory()
+_known = Transpositions(_LEAST_ENTRIES, Entry)
+"""Grows to the size that the thread's searches need."""
 
 
 @njit(cache=True, nogil=True)

@@ -26,8 +26,6 @@ _OVER = np.float32(0.0)
 
 Entry = np.dtype([("afterstate", np.uint64), ("worth", np.float32), ("tag", np.uint32)])
 """An afterstate that was searched. Tag: number of the search << 4 | depth."""
-MOST_SEARCHES = (1 << 28) - 1
-"""The largest number of a search."""
 
 
 @njit(cache=True, nogil=True)
@@ -86,7 +84,7 @@ def search_move(afterstate, depth, cutoff, lines, table, search, state):
         cutoff: `float32`; less likely afterstates are not searched.
         lines: `[65536] float32`, the worth of each line of four cells.
         table: `[2**n] Entry`. Entries of other searches are ignored, so it need not be cleared.
-        search: the number of this search, 1 to `MOST_SEARCHES`; no entry in the table may have it.
+        search: the number of this search, 1 to 2**28 - 1; no entry in the table may have it.
         state: `[1] State`. If it `grows`, a search ends if its table is full, so that the caller tries a
             larger one. Otherwise a full table takes no more entries, and the search is slower.
     """

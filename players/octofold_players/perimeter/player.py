@@ -8,7 +8,6 @@ formations and the cut-offs are. His depth counts one move less.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -21,10 +20,11 @@ from octofold_game.contract.searches import Evaluator, Option
 
 from octofold_players.compiled.endings import RUNNING, new_state
 from octofold_players.compiled.line_tables import Lines, line_table
+from octofold_players.compiled.transpositions import Transpositions
 from octofold_players.deepening import EVERY_MOVE, DeepeningPlayer, DeepeningSearch, Means, Rows
 from octofold_players.endgame.tables import EndgameTable, load_tables, read_tables, table_files
 from octofold_players.local_player import card_options
-from octofold_players.perimeter.search import MOST_SEARCHES, Entry, search_boards
+from octofold_players.perimeter.search import Entry, search_boards
 
 _RISE = 12
 """How much more a tile costs that is larger than the one before it, than a tile in order gains."""
@@ -97,24 +97,13 @@ class PerimeterSearch(DeepeningSearch):
     ) -> bool:
         """As in `DeepeningSearch`, for all moves."""
         assert len(moves) == len(EVERY_MOVE)
-        if _memory.searches + 2 * len(boards) > MOST_SEARCHES:
-            _memory.__init__()  # type: ignore[misc]
-        state, first = new_state(means.deadline, means.stop), _memory.searches + 1
-        _memory.searches += 2 * len(boards)
-        search_boards(boards, depths, _DOUBT, _worth_of_lines(), _memory.table, first, *rows, state)
+        first = _known.number(2 * len(boards))
+        state = new_state(means.deadline, means.stop)
+        search_boards(boards, depths, _DOUBT, _worth_of_lines(), _known.table, first, *rows, state)
         return bool(state["ended"] == RUNNING)
 
 
-class _Memory(threading.local):
-    """A thread's transposition table."""
-
-    def __init__(self) -> None:
-        self.table = np.zeros(_ENTRIES, Entry)
-        self.searches = 0
-        """The number of the last search that used the table."""
-
-
-_memory = _Memory()
+_known = Transpositions(_ENTRIES, Entry)
 
 
 @cache

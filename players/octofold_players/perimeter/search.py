@@ -31,8 +31,6 @@ Entry = np.dtype(
     [("afterstate", np.uint64), ("worth", np.float64), ("likely", np.float32), ("tag", np.uint32)]
 )
 """An afterstate that was searched. Tag: number of the search << 4 | depth."""
-MOST_SEARCHES = (1 << 28) - 1
-"""The largest number of a search."""
 
 
 @njit(cache=True, nogil=True)
