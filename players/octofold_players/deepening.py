@@ -21,7 +21,7 @@ from octofold_game.rules import LARGEST_EXPONENT, check_boards
 from octofold_players.compiled.endings import NEVER, clock, deadline_in
 from octofold_players.compiled.spread import numba_threads, spread_parts, spread_singly
 from octofold_players.downgrading import pack_downgraded
-from octofold_players.endgame.tables import EndgameTable, endgame_moves
+from octofold_players.endgame.lookup import EndgameTable, endgame_moves
 from octofold_players.local_player import ValuePlayer, best_moves, check_option
 
 EVERY_MOVE = np.arange(4)

@@ -1,4 +1,4 @@
-"""Endgame tables on disk, and the moves that they know.
+"""Endgame tables on disk.
 
 A folder holds a table for each formation, such as `five-128` with the next tile that it is made for.
 Positions whose chance is 0, or too small to decide, are left out:
@@ -27,9 +27,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.lib.format import dtype_to_descr, write_array, write_array_header_1_0
 from numpy.typing import NDArray
-from octofold_game.bitboards import symmetric_boards
 from octofold_game.compiling import njit
-from octofold_game.symmetries import MOVES
 from octofold_game.system.files import write_text
 
 from octofold_players.compiled.table_files import BAD_JSON, TableFileError, array_in, mapped
@@ -38,11 +36,9 @@ from octofold_players.endgame.formation import (
     LEAST_NEXT,
     MOST_NEXT,
     Formation,
-    Shape,
-    holds,
-    index,
     shape,
 )
+from octofold_players.endgame.lookup import EndgameTable, counts_before
 from octofold_players.endgame.solver import entry_chance, entry_move
 
 _FORMAT = 4
@@ -59,32 +55,10 @@ _HEADER_BYTES = 128
 _AT_ONCE = 1 << 24
 """Positions that are looked at together when a table is written: a multiple of 64."""
 _SHIFTS = np.array([0, 2, 4, 6], np.uint8)
-_BLOCK = 8
-"""Words of `kept` whose positions are counted together."""
 DISK_BYTES_A_POSITION = 0.25
 """With some to spare: of the largest tables, one position in seven has a move, and they take 0.16."""
 _U = np.uint64
 _Key = TypeVar("_Key")
-_SYMMETRIES = [0, 4, 5, 1, 3, 7, 6, 2]
-"""Those that `symmetric_boards` gives, in its order, by their numbers in `octofold_game.symmetries`."""
-_MOVE_BACK = np.argsort(MOVES[_SYMMETRIES], axis=1)
-"""[8, 4]: the move on the board that is a move on each of its `symmetric_boards`."""
-
-
-class EndgameTable(NamedTuple):
-    """The table of one formation, see the module."""
-
-    shape: Shape
-    kept: NDArray[np.uint64]
-    before: NDArray[np.uint32]
-    "for each block of words of `kept`, how many positions come before it"
-    moves: NDArray[np.uint8]
-    listed: NDArray[np.uint64]
-    "instead of the others, if there are any: 4 * position + move, ascending"
-
-    def numbers(self) -> Iterator[NDArray[np.generic]]:
-        """The arrays on which its moves depend."""
-        yield from (np.array([self.shape.kept, self.shape.largest], _U), self.kept, self.moves, self.listed)
 
 
 def save_table(folder: Path, formation: Formation, largest: int, solved: NDArray[np.uint16]) -> int:
@@ -323,7 +297,7 @@ def _table(
         arrays[name] = array_in(files[file], paths.get(file, file))
         if arrays[name].dtype != kind or arrays[name].ndim != 1:
             raise TableFileError(f"{paths.get(file, file)}: not a list of {np.dtype(kind).name}")
-    before = _before(arrays["kept"])
+    before = counts_before(arrays["kept"])
     if {name: len(array) for name, array in arrays.items()} != lengths or before[-1] != count:
         raise TableFileError(f"{paths.get(file, table)}: damaged (its files do not fit together)")
     return EndgameTable(solved, before=before[:-1], listed=np.zeros(0, _U), **arrays)
@@ -347,20 +321,6 @@ def _listed(content: NDArray[np.uint8], count: int, positions: int, name: object
     return listed
 
 
-def _before(kept: NDArray[np.uint64]) -> NDArray[np.uint32]:
-    """How many positions come before each block of words, and at last, how many there are."""
-    counts = np.add.reduceat(np.bitwise_count(kept), np.arange(0, len(kept), _BLOCK), dtype=np.uint32)
-    return np.append(np.zeros(1, np.uint32), np.cumsum(counts, dtype=np.uint32))
-
-
-def endgame_moves(boards: NDArray[np.uint64], tables: tuple[EndgameTable, ...]) -> NDArray[np.int8]:
-    """For 64-bit boards `[N]`, the move of the first table that decides, or -1: `[N]`."""
-    moves = np.full(len(boards), -1, np.int8)
-    for table in tables:
-        _find_moves(boards, table, moves)
-    return moves
-
-
 @njit(cache=True, nogil=True)
 def _decided(entries, sure):
     """Which of `entries` `[N]` decide, with their chance: `[N] bool`; and their moves."""
@@ -374,57 +334,3 @@ def _decided(entries, sure):
             moves[count] = entry_move(entries[n])
             count += 1
     return decides, moves[:count]
-
-
-@njit(cache=True, nogil=True)
-def _find_moves(boards, table, moves):
-    """Fill in what the table knows where no other one has decided."""
-    for n in range(len(boards)):
-        if moves[n] < 0:
-            moves[n] = find_entry(boards[n], table)[1]
-
-
-@njit(cache=True, nogil=True)
-def find_entry(board, table):
-    """The position that a table knows a board by, and the move on the board; -1 and -1 if it knows none."""
-    symmetric = np.empty(8, np.uint64)
-    symmetric_boards(board, symmetric)
-    for view in range(8):
-        if holds(symmetric[view], table.shape):
-            position = index(symmetric[view], table.shape)
-            move = move_at(position, table)
-            if move >= 0:
-                return position, _MOVE_BACK[view, move]
-            break  # no board has a formation in two views
-    return np.int64(-1), np.int64(-1)
-
-
-@njit(cache=True, nogil=True)
-def move_at(position, table):
-    """The move of a position, -1 if the table has none; -1 is no position."""
-    if position < 0:
-        return np.int64(-1)
-    if not len(table.kept):
-        place = np.searchsorted(table.listed, _U(4 * position))
-        is_known = place < len(table.listed) and table.listed[place] >> _U(2) == _U(position)
-        return np.int64(table.listed[place] & _U(3)) if is_known else np.int64(-1)
-    word = position >> 6
-    bit = _U(1) << _U(position & 63)
-    if not table.kept[word] & bit:
-        return np.int64(-1)
-    place = np.int64(table.before[word // _BLOCK]) + _count_bits(table.kept[word] & bit - _U(1))
-    for earlier in range(word // _BLOCK * _BLOCK, word):
-        place += _count_bits(table.kept[earlier])
-    # A file that is changed after it was read must not make this read elsewhere.
-    if place >= 4 * len(table.moves):
-        return np.int64(-1)
-    return np.int64(table.moves[place >> 2]) >> 2 * (place & 3) & 3
-
-
-@njit(cache=True, nogil=True)
-def _count_bits(word):
-    """The number of bits that are 1."""
-    pairs = word - (word >> _U(1) & _U(0x5555555555555555))
-    fours = (pairs & _U(0x3333333333333333)) + (pairs >> _U(2) & _U(0x3333333333333333))
-    bytes_ = fours + (fours >> _U(4)) & _U(0x0F0F0F0F0F0F0F0F)
-    return np.int64(bytes_ * _U(0x0101010101010101) >> _U(56))

@@ -14,7 +14,8 @@ from octofold_game.contract.searches import Evaluator, FileSource, Option
 
 from octofold_players.compiled.endings import RUNNING, new_state
 from octofold_players.deepening import DeepeningPlayer, DeepeningSearch, Means, Rows
-from octofold_players.endgame.tables import EndgameTable, load_tables, read_tables, table_files
+from octofold_players.endgame.lookup import EndgameTable
+from octofold_players.endgame.tables import load_tables, read_tables, table_files
 from octofold_players.local_player import card_options
 from octofold_players.ntuple.compact_tables import is_compact
 from octofold_players.ntuple.network import NTupleNetwork

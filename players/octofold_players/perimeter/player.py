@@ -22,7 +22,8 @@ from octofold_players.compiled.endings import RUNNING, new_state
 from octofold_players.compiled.line_tables import Lines, line_table
 from octofold_players.compiled.transpositions import Transpositions
 from octofold_players.deepening import EVERY_MOVE, DeepeningPlayer, DeepeningSearch, Means, Rows
-from octofold_players.endgame.tables import EndgameTable, load_tables, read_tables, table_files
+from octofold_players.endgame.lookup import EndgameTable
+from octofold_players.endgame.tables import load_tables, read_tables, table_files
 from octofold_players.local_player import card_options
 from octofold_players.perimeter.search import Entry, search_boards
 

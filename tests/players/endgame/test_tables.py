@@ -16,8 +16,9 @@ from octofold_game.bitboards import pack
 from octofold_game.symmetries import CELLS, MOVES
 from octofold_players.compiled.table_files import TableFileError
 from octofold_players.endgame.formation import FIVE, SIX, holds, index, shape
+from octofold_players.endgame.lookup import EndgameTable, endgame_moves
 from octofold_players.endgame.solver import entry_chance, entry_move, solve
-from octofold_players.endgame.tables import EndgameTable, endgame_moves, load_tables, save_listed, save_table
+from octofold_players.endgame.tables import load_tables, save_listed, save_table
 from octofold_players.ntuple.network import NTupleNetwork
 from octofold_players.ntuple.player import NTuplePlayer
 

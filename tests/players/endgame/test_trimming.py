@@ -8,15 +8,9 @@ import numpy as np
 import pytest
 from octofold_game.bitboards import pack, slide
 from octofold_players.endgame.formation import FIVE, FORMATIONS, SIX
+from octofold_players.endgame.lookup import EndgameTable, endgame_moves, find_entry
 from octofold_players.endgame.solver import solve
-from octofold_players.endgame.tables import (
-    EndgameTable,
-    endgame_moves,
-    find_entry,
-    load_tables,
-    save_listed,
-    save_table,
-)
+from octofold_players.endgame.tables import load_tables, save_listed, save_table
 from octofold_players.endgame.trimming import Visits
 from support.plain_endgames import exact_chances
 

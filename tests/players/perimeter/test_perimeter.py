@@ -13,8 +13,9 @@ from octofold_game import rules
 from octofold_game.bitboards import pack
 from octofold_players.compiled.table_files import TableFileError
 from octofold_players.endgame.formation import SIX
+from octofold_players.endgame.lookup import endgame_moves
 from octofold_players.endgame.solver import solve
-from octofold_players.endgame.tables import endgame_moves, save_table
+from octofold_players.endgame.tables import save_table
 from octofold_players.perimeter.player import PerimeterPlayer
 
 DISORDER = [3, 4, 2, 5, 1, 0, 2, 7, 4, 4, 0, 1, 2, 6, 1, 3]
