@@ -359,8 +359,7 @@ class Models:
         Without `newest`, a newer player waits: `resolve` has to see the calls that name no version.
         """
         table = {key: served for key, served in self.ready.items() if key[0] != name}
-        for version in ready:
-            table[name, str(version)] = ready[version]
+        table |= {(name, str(version)): served for version, served in ready.items()}
         if ready and newest:
             table[name, ""] = ready[max(ready)]
         self.ready = table
@@ -387,11 +386,8 @@ class Models:
     def _retire(self, version: int, served: ServedVersion, *, still_serves: bool) -> None:
         """Drain files that calls no longer find; newer files of the version may serve already."""
         if not still_serves:
-            self._index.set(
-                VersionStatus(
-                    served.name, version, VersionState.UNLOADING, "it finishes what it has accepted"
-                )
-            )
+            why = "it finishes what it has accepted"
+            self._index.set(VersionStatus(served.name, version, VersionState.UNLOADING, why))
         served.batcher.close()
         _log.info("%s/%d is drained", served.name, version)
 
