@@ -11,7 +11,7 @@ export const SPEEDS = [
 ];
 
 /** From this delay on there is time to animate a move. */
-export const ANIMATED_MS = 120;
+const ANIMATED_MS = 120;
 
 export class Autoplay {
   /**
@@ -51,7 +51,7 @@ export class Autoplay {
         const begun = performance.now();
         const goesOn = await this._step();
         if (run !== this._run || !goesOn || this.delay === Infinity) break;
-        await paused(this.delay - (performance.now() - begun));
+        await pause(this.delay - (performance.now() - begun));
         if (run !== this._run) break;
       }
     } finally {
@@ -74,7 +74,7 @@ export class Autoplay {
 let last = 0;
 
 /** Wait for some milliseconds. Without any, let the browser draw about once a frame. */
-function paused(ms) {
+function pause(ms) {
   if (ms > 1) return new Promise((resolve) => setTimeout(resolve, ms));
   const now = performance.now();
   if (now - last < 14) return Promise.resolve();

@@ -52,20 +52,20 @@ export function worthOf(model, answer) {
 export const costOf = ({ values }, move) => Math.max(0, Math.max(...values) - values[move]);
 
 /** A cost for people: "310 points", "2.1% of success". */
-export function toldCost(unit, cost) {
-  if (unit === "points") return `${told(unit, cost)} ${Math.round(cost) === 1 ? "point" : "points"}`;
-  return `${told(unit, cost)} chance of success`;
+export function costText(unit, cost) {
+  if (unit === "points") return `${worthText(unit, cost)} ${Math.round(cost) === 1 ? "point" : "points"}`;
+  return `${worthText(unit, cost)} chance of success`;
 }
 
 /** A value for people: "12,310", "97.2%". */
-export function told(unit, value) {
+export function worthText(unit, value) {
   if (unit === "points") return Math.round(value).toLocaleString("en-US");
   const share = value * 100;
   return `${share > 0 && share < 99.95 ? share.toFixed(share < 1 ? 2 : 1) : Math.round(share)}%`;
 }
 
 /** The threshold in words, as it stands beside figures. */
-export const toldThreshold = (unit) =>
+export const thresholdText = (unit) =>
   unit === "points" ? `${costlyFrom(unit).toLocaleString("en-US")} points` : `${costlyFrom(unit) * 100} percentage point of the chance of success`;
 
 /** Whether somebody would have made another move; of a `Verdict` of `study.js`, like the next two. */

@@ -85,8 +85,8 @@ function addressParts() {
   }
 }
 
-/** A part of the page; if the server is gone, once it is back. */
-async function loaded(load, source) {
+/** Load a part of the page; if the server is gone, once it is back. */
+async function loadPart(load, source) {
   try {
     return await load();
   } catch {
@@ -103,7 +103,7 @@ async function showTab(page) {
   if (name === "main" && current) return; // the link that skips the header
   const tab = Object.hasOwn(LATER, name) ? name : "play";
   if (!tabs[tab]) {
-    const { open } = await loaded(LATER[tab], page.source);
+    const { open } = await loadPart(LATER[tab], page.source);
     if (addressParts()[0] !== name) return; // the user has gone on meanwhile
     tabs[tab] ??= open(byId(`tab-${tab}`), page);
   }

@@ -24,15 +24,15 @@ export function watchTheme(button) {
 
 /** Call `onFile` with every file that is dropped onto the page. */
 export function onDrop(onFile) {
-  const shown = (isOver) => document.body.classList.toggle("is-drop", isOver);
+  const mark = (isOver) => document.body.classList.toggle("is-drop", isOver);
   addEventListener("dragover", (event) => {
     event.preventDefault();
-    shown(true);
+    mark(true);
   });
-  addEventListener("dragleave", (event) => event.relatedTarget ?? shown(false));
+  addEventListener("dragleave", (event) => event.relatedTarget ?? mark(false));
   addEventListener("drop", (event) => {
     event.preventDefault();
-    shown(false);
+    mark(false);
     const [file] = event.dataTransfer.files;
     if (file) onFile(file);
   });
@@ -85,7 +85,7 @@ export function askToken(wrong) {
  * @param {{title: string, note: string, yes: string, no: string}} words
  * @returns {Promise<boolean>}
  */
-export function confirmed({ title, note, yes, no }) {
+export function askToConfirm({ title, note, yes, no }) {
   const dialog = byId("question-dialog");
   const words = { title, note, yes, no };
   for (const [name, text] of Object.entries(words)) byId(`question-${name}`).textContent = text;

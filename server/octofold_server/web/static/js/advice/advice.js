@@ -8,7 +8,7 @@ import { decision } from "./verdict.js";
 import { modelSelect } from "./model_select.js";
 import { MovesPanel } from "./moves_panel.js";
 import { ViewsPanel } from "./views_panel.js";
-import { costOf, toldCost, worthOf } from "../../viewer/worth.js";
+import { costOf, costText, worthOf } from "../../viewer/worth.js";
 
 const DELAY_MS = 60; // so that a run of key presses asks only for its last board
 
@@ -74,7 +74,7 @@ export class Advice {
       .map(([model, answer]) => {
         const worth = worthOf(model, answer);
         const cost = worth && costOf(worth, move);
-        return `${model.name} prefers ${MOVE_NAMES[answer.move]}${cost ? `, worth ${toldCost(worth.unit, cost)} more` : ""}.`;
+        return `${model.name} prefers ${MOVE_NAMES[answer.move]}${cost ? `, worth ${costText(worth.unit, cost)} more` : ""}.`;
       })
       .join(" ");
   }
@@ -165,6 +165,6 @@ function judgment({ model, answer: judged }, answer) {
   if (judged.move === answer.move) return make("span.agrees", {}, `${model.name} agrees.`);
   const worth = worthOf(model, judged);
   const cost = worth && costOf(worth, answer.move);
-  const more = cost ? `, worth ${toldCost(worth.unit, cost)} more` : "";
+  const more = cost ? `, worth ${costText(worth.unit, cost)} more` : "";
   return make("span.differs", {}, `${model.name} would play ${MOVE_NAMES[judged.move]}${more}.`);
 }

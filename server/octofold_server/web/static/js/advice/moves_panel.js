@@ -2,7 +2,7 @@
 
 import { grouped, make, percent } from "../../viewer/dom.js";
 import { MOVE_NAMES } from "../../viewer/rules.js";
-import { costOf, told, worthOf } from "../../viewer/worth.js";
+import { costOf, worthOf, worthText } from "../../viewer/worth.js";
 
 export const ARROWS = ["↑", "→", "↓", "←"];
 
@@ -72,7 +72,7 @@ const relative = (values, move) => Math.max(0, values[move] / Math.max(...values
 function number({ probabilities, values }, worth, move) {
   if (!worth && probabilities) return percent(probabilities[move]);
   if (!worth) return Number.isFinite(values?.[move]) ? lessThanBest(values, move) : "";
-  if (worth.isWhole) return told(worth.unit, worth.values[move]);
+  if (worth.isWhole) return worthText(worth.unit, worth.values[move]);
   return costOf(worth, move) ? `−${loss(worth, move)}` : "best";
 }
 
@@ -82,7 +82,7 @@ function lessThanBest(values, move) {
   return less ? `−${grouped(less)}` : "best";
 }
 
-const loss = (worth, move) => told(worth.unit, costOf(worth, move));
+const loss = (worth, move) => worthText(worth.unit, costOf(worth, move));
 
 /** What bars and numbers mean, beside them. */
 function legend(asked, judge, worth, judged) {

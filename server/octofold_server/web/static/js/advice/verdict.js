@@ -2,7 +2,7 @@
 
 import { percent } from "../../viewer/dom.js";
 import { MOVE_NAMES } from "../../viewer/rules.js";
-import { costOf, told, toldCost, worthOf } from "../../viewer/worth.js";
+import { costOf, costText, worthOf, worthText } from "../../viewer/worth.js";
 
 const EQUAL = 1e-4; // values or probabilities that differ by less are one
 
@@ -40,8 +40,8 @@ function reason(model, answer, legal) {
     const cost = costOf(worth, next) - costOf(worth, answer.move);
     const depth = answer.depth ? `, searched ${answer.depth} moves deep` : "";
     const merged = !answer.depth && views > 1 ? `, in the average of its ${views} views` : "";
-    const own = worth.isWhole ? `: ${told(worth.unit, worth.values[answer.move])}${worth.unit === "points" ? " points to come" : " chance of success"}` : "";
-    const more = own ? told(worth.unit, Math.max(0, cost)) : toldCost(worth.unit, Math.max(0, cost));
+    const own = worth.isWhole ? `: ${worthText(worth.unit, worth.values[answer.move])}${worth.unit === "points" ? " points to come" : " chance of success"}` : "";
+    const more = own ? worthText(worth.unit, Math.max(0, cost)) : costText(worth.unit, Math.max(0, cost));
     return `${own}${own ? "," : ":"} ${more} more than ${MOVE_NAMES[next]}${merged}${depth}.`;
   }
   if (views > 1 && model.rule === "vote") {

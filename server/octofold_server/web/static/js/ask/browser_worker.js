@@ -27,7 +27,7 @@ async function reply({ id, url, temperature, boards, wantsViews }) {
   try {
     if (!loaded.has(url)) loaded.set(url, load(url, temperature));
     const { session, hasViews } = await loaded.get(url);
-    postMessage({ id, answers: await answered(session, boards, wantsViews && hasViews) });
+    postMessage({ id, answers: await answersOf(session, boards, wantsViews && hasViews) });
   } catch (error) {
     if (loaded.delete(url)) postMessage({ loaded: 2 }); // the next call tries again
     postMessage({ id, error: error.message });
@@ -58,7 +58,7 @@ async function bytesOf(url) {
   return new Uint8Array(await new Blob(pieces).arrayBuffer());
 }
 
-async function answered(session, boards, wantsViews) {
+async function answersOf(session, boards, wantsViews) {
   const count = boards.length;
   const input = new ort.Tensor("uint8", Uint8Array.from(boards.flat()), [count, 16]);
   const found = await session.run({ boards: input }, wantsViews ? [...OUTPUTS, VIEWS] : OUTPUTS);

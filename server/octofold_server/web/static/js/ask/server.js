@@ -111,7 +111,7 @@ export class Server {
     try {
       const path = `page/results/${name.split("/").map(encodeURIComponent).join("/")}/${file}?start=${start}`;
       const reply = await this._fetch(path);
-      const bytes = await this._received(reply.arrayBuffer());
+      const bytes = await this._receive(reply.arrayBuffer());
       return { bytes: new Uint8Array(bytes), age: Number(reply.headers.get("X-File-Age")) };
     } catch (error) {
       if (error instanceof Refused && error.status === 404) return null;
@@ -143,11 +143,11 @@ export class Server {
 
   async _json(path, options) {
     const reply = await this._fetch(path, options);
-    return this._received(reply.json());
+    return this._receive(reply.json());
   }
 
-  /** What comes over the connection. If it breaks, the server is gone. */
-  async _received(coming) {
+  /** Await what comes over the connection. If it breaks, the server is gone. */
+  async _receive(coming) {
     try {
       return await coming;
     } catch (error) {
@@ -161,7 +161,7 @@ export class Server {
     for (let tries = 0; ; tries += 1) {
       const token = stored(TOKEN_KEY, { forSession: true });
       const headers = token ? { Authorization: `Bearer ${token}` } : {};
-      const reply = await this._received(fetch(path, { ...options, headers, cache: "no-store" }));
+      const reply = await this._receive(fetch(path, { ...options, headers, cache: "no-store" }));
       if (reply.ok) return reply;
       if (reply.status === 401) {
         await this._newToken(token);

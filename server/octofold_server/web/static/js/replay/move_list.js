@@ -1,6 +1,6 @@
 /** The moves around the current one, and the worst mistakes of the game; each is one click away. */
 
-import { better, isMistake, toldCost } from "../../viewer/worth.js";
+import { better, costText, isMistake } from "../../viewer/worth.js";
 import { ARROWS } from "../advice/moves_panel.js";
 import { grouped, make } from "../../viewer/dom.js";
 import { MOVE_NAMES } from "../../viewer/rules.js";
@@ -49,7 +49,7 @@ export class MoveList {
     this._title.hidden = !found.length;
     this._worst.replaceChildren(
       ...found.map(({ verdict, number }) =>
-        make("li", {}, this._button(number, `Move ${grouped(number)}: ${toldCost(unit, verdict.cost)}`)),
+        make("li", {}, this._button(number, `Move ${grouped(number)}: ${costText(unit, verdict.cost)}`)),
       ),
     );
   }
@@ -57,7 +57,7 @@ export class MoveList {
   _row(number, move, verdict, isCurrent, unit) {
     const wrong = verdict && better(verdict) !== move;
     const kind = wrong && isMistake(verdict, unit) ? "costly" : "note";
-    const cost = wrong && verdict.cost ? `, costs ${toldCost(unit, verdict.cost)}` : "";
+    const cost = wrong && verdict.cost ? `, costs ${costText(unit, verdict.cost)}` : "";
     return make(
       "li",
       { class: isCurrent ? "is-current" : "" },

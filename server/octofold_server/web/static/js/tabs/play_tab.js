@@ -12,7 +12,7 @@ import { Game, randomSeed } from "../game/game.js";
 import { MOVE_NAMES, largestOf, slide, tileOf } from "../../viewer/rules.js";
 import { exerciseOf } from "../practice/exercise_of.js";
 import { FULL, Notebook, UNKEPT } from "../practice/notebook.js";
-import { confirmed } from "../shell.js";
+import { askToConfirm } from "../shell.js";
 import { store, stored } from "../storage.js";
 import { Editor } from "./editor.js";
 import { SpeedControl } from "../../viewer/speed_control.js";
@@ -156,7 +156,7 @@ export class PlayTab {
     if (game.moves.length && !game.isOver) {
       const note = `It has ${grouped(game.score)} points after ${grouped(game.moves.length)} moves, and cannot be brought back.`;
       const words = { title: "Throw this game away?", note, yes: "New game", no: "Keep playing" };
-      if (!(await confirmed(words)) || game !== this.game) return;
+      if (!(await askToConfirm(words)) || game !== this.game) return;
     }
     this.begin(new Game(randomSeed()));
     announce("A new game.");

@@ -1,6 +1,6 @@
 /** Practice: positions come back as exercises until their best move is learned. */
 
-import { costlyFrom, toldCost } from "../../viewer/worth.js";
+import { costText, costlyFrom } from "../../viewer/worth.js";
 import { Arrow } from "../../viewer/arrow.js";
 import { BoardView, smallBoard } from "../../viewer/board_view.js";
 import { hasKeys, isForPage, moveOf, onSwipe } from "../../viewer/input.js";
@@ -119,9 +119,9 @@ class PracticeTab {
     this._isDone = true;
     this._notebook.count(exercise, isSolved);
     this._arrow.point(better, isSolved ? "" : "is-wrong");
-    const costly = cost ? `, which costs ${toldCost(unit, cost)}` : "";
+    const costly = cost ? `, which costs ${costText(unit, cost)}` : "";
     const best = `${judge} plays ${MOVE_NAMES[better]}.`;
-    if (isSolved) this._said.textContent = move === better ? `Right. ${best}` : `Good enough: ${MOVE_NAMES[move]} costs only ${toldCost(unit, cost)}. ${best}`;
+    if (isSolved) this._said.textContent = move === better ? `Right. ${best}` : `Good enough: ${MOVE_NAMES[move]} costs only ${costText(unit, cost)}. ${best}`;
     else this._said.textContent = move < 0 ? best : `Not ${MOVE_NAMES[move]}${costly}. ${best}`;
     announce(this._said.textContent);
     this._update();

@@ -16,7 +16,7 @@ import { GameViewer } from "../../viewer/game_viewer.js";
 import { isForPage } from "../../viewer/input.js";
 import { ReplayReader, isReplay } from "../../viewer/replays.js";
 import { MOVE_NAMES } from "../../viewer/rules.js";
-import { better, isDisputed, isMistake, toldCost, toldThreshold, unitOf } from "../../viewer/worth.js";
+import { better, costText, isDisputed, isMistake, thresholdText, unitOf } from "../../viewer/worth.js";
 
 const MAX_FILE_BYTES = 512 << 20;
 const MOST_TEXT_BYTES = 4 << 20; // of a file that is not ours
@@ -195,7 +195,7 @@ class ReplayTab {
     viewer.point(-1);
     if (verdict && made) {
       const wrong = better(verdict) !== made.move;
-      const cost = wrong && verdict.cost ? `, ${MOVE_NAMES[made.move]} costs ${toldCost(this._unit, verdict.cost)}` : "";
+      const cost = wrong && verdict.cost ? `, ${MOVE_NAMES[made.move]} costs ${costText(this._unit, verdict.cost)}` : "";
       const isBad = wrong && isMistake(verdict, this._unit);
       const prefers = `${this._judging.name} prefers ${MOVE_NAMES[better(verdict)]}${cost}.`;
       viewer.said.append(wrong ? make("span", { class: isBad ? "costly" : "" }, prefers) : "");
@@ -212,7 +212,7 @@ class ReplayTab {
 
   /** What a game may have been lost by. */
   _linkTo(mistake) {
-    const text = `The last mistake is move ${grouped(mistake)}: it costs ${toldCost(this._unit, this._verdicts[mistake].cost)}.`;
+    const text = `The last mistake is move ${grouped(mistake)}: it costs ${costText(this._unit, this._verdicts[mistake].cost)}.`;
     return make("button.link.costly", { type: "button", on: { click: () => this._viewer.seek(mistake) } }, text);
   }
 
@@ -308,7 +308,7 @@ class ReplayTab {
     const added = notebook.add(found);
     const isFull = notebook.isFull ? ` ${FULL}` : "";
     const most = mistakes.length > found.length ? `, the ${MOST_EXERCISES} costliest` : "";
-    this._page.added = `${grouped(added)} new ${added === 1 ? "exercise" : "exercises"} from ${toldMistakes(mistakes.length)}${most}.${isFull}`;
+    this._page.added = `${grouped(added)} new ${added === 1 ? "exercise" : "exercises"} from ${mistakesText(mistakes.length)}${most}.${isFull}`;
     location.hash = "#practice";
   }
 
@@ -348,7 +348,7 @@ class ReplayTab {
       ? `100 × the mean, over ${grouped(found.count)} moves, of (value of the move) / (value of the best move)`
       : `${grouped(found.equal)} of ${grouped(found.count)} moves are those of ${name}`;
     const mistakes = found.unit
-      ? ` · ${toldMistakes(found.mistakes)} (a move that costs ${toldThreshold(found.unit)} or more)`
+      ? ` · ${mistakesText(found.mistakes)} (a move that costs ${thresholdText(found.unit)} or more)`
       : ` · ${name} tells no points or chances, so no move has a cost`;
     accuracy.replaceChildren(
       make("strong", {}, `${found.accuracy.toFixed(1)}% accuracy`),
@@ -384,7 +384,7 @@ function verseOf(text) {
   }
 }
 
-const toldMistakes = (count) => `${grouped(count)} ${count === 1 ? "mistake" : "mistakes"}`;
+const mistakesText = (count) => `${grouped(count)} ${count === 1 ? "mistake" : "mistakes"}`;
 
 const tooLarge = (name) => `${name} is larger than 512 MiB.`;
 
