@@ -72,7 +72,7 @@ class Provenance:
 
 
 @contextmanager
-def recorded(folder: Path, *, command: bool = True) -> Iterator[None]:
+def record_run(folder: Path, *, command: bool = True) -> Iterator[None]:
     """Add the run in the block to the result folder if it changed the folder's games, whatever ends it.
 
     Raises:

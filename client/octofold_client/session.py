@@ -27,7 +27,7 @@ from octofold_client.evaluation.slices import Slice
 from octofold_client.evaluation.summary import GameSummary, Summary
 from octofold_client.evaluation.tables import markdown
 from octofold_client.extras import needing
-from octofold_client.provenance import recorded
+from octofold_client.provenance import record_run
 from octofold_client.rpc.client import Client
 from octofold_client.rpc.credentials import PLAINTEXT, Credentials
 from octofold_client.terminal.interrupts import DeferredInterrupts
@@ -229,7 +229,7 @@ def evaluate(
         players = Players([player] if isinstance(player, str) else player, [(model, version)], credentials)
     else:
         players = Players(local=[LocalContender(player)])
-    with players, recorded(kept.path, command=False):
+    with players, record_run(kept.path, command=False):
         (contender,) = players.contenders
         progress = progress_of(contender, wanted, seed)
         evaluation = players.play(contender, kept, progress, seed=seed, games=wanted, parallel=parallel)

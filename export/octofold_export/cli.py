@@ -18,7 +18,7 @@ from octofold_game.commands.command_line import Parser
 from octofold_game.commands.completion import add_completion
 from octofold_game.commands.extras import install_command
 from octofold_game.commands.options import flag_of, read
-from octofold_game.commands.signals import exit_by_signal, handled
+from octofold_game.commands.signals import exit_by_signal, handling
 
 from octofold_export.description.hints import Hints, hints_from_flags, merged, read_hints
 from octofold_export.errors import ExportError, NotShown, WrongUsage
@@ -71,7 +71,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     flags, hints = parse(arguments)
     code, folder = 0, None
-    with redirect_stdout(sys.stderr), handled(exit_by_signal, signal.SIGTERM, signal.SIGHUP):
+    with redirect_stdout(sys.stderr), handling(exit_by_signal, signal.SIGTERM, signal.SIGHUP):
         try:
             folder = _task(flags, hints)()
         except KeyboardInterrupt:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from octofold_game.commands.extras import install_command
-from octofold_game.commands.signals import handled
+from octofold_game.commands.signals import handling
 from octofold_game.commands.subcommands import Command, parse, parser_of
 
 from octofold_training.errors import EndedElsewhere, TrainingError, lacks_memory
@@ -86,7 +86,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     command, flags, _ = parse(parser, arguments)
     signal.signal(signal.SIGINT, signal.default_int_handler)  # background jobs of a shell ignore it
     try:
-        with handled(signal.default_int_handler, signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        with handling(signal.default_int_handler, signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             run(command.name, flags)
     except ModuleNotFoundError as error:
         extra = "players" if command.name in ("endgame", "trim") else "training"

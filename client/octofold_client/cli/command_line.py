@@ -9,7 +9,7 @@ import signal
 import sys
 from collections.abc import Sequence
 
-from octofold_game.commands.signals import exit_by_signal, handled
+from octofold_game.commands.signals import exit_by_signal, handling
 from octofold_game.commands.subcommands import parse, parser_of
 
 from octofold_client.cli import (
@@ -65,7 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     asked = parse(parser, arguments)
     try:
-        with handled(exit_by_signal, signal.SIGTERM, signal.SIGHUP):  # a server that we started ends, too
+        with handling(exit_by_signal, signal.SIGTERM, signal.SIGHUP):  # a server that we started ends, too
             code: int | None = asked.command.run(asked.options)
             sys.stdout.flush()
     except KeyboardInterrupt:

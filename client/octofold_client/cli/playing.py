@@ -15,7 +15,7 @@ from octofold_client.evaluation.lockstep import PATIENCE_SECONDS
 from octofold_client.evaluation.result import Evaluation
 from octofold_client.evaluation.result_folder import ResultFolder, check_writable
 from octofold_client.evaluation.slices import Slice
-from octofold_client.provenance import recorded
+from octofold_client.provenance import record_run
 from octofold_client.session import Players, progress_of
 from octofold_client.terminal.tables import print_report
 from octofold_client.wording import counted
@@ -76,7 +76,7 @@ def play(
     wanted = number or games.wanted
     progress = progress_of(contender, wanted, games.seed)
     try:
-        with recorded(folder.path):
+        with record_run(folder.path):
             return players.play(
                 contender,
                 folder,

@@ -244,12 +244,12 @@ class _Stream:
             await asyncio.wait([self._reading])
 
     async def _read_answers(self, questions: asyncio.Queue[pb.StreamNextMovesRequest | None]) -> None:
-        async def asked() -> AsyncIterator[pb.StreamNextMovesRequest]:
+        async def asking() -> AsyncIterator[pb.StreamNextMovesRequest]:
             while (question := await questions.get()) is not None:
                 yield question
 
         try:
-            async for said in self._method(asked(), metadata=self._to.metadata):
+            async for said in self._method(asking(), metadata=self._to.metadata):
                 answer = self._open.get(said.id)
                 if answer is None or answer.done():  # nobody waits for it any more
                     continue

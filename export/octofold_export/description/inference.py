@@ -129,7 +129,7 @@ def _reads(all_hints: Hints, network: Network) -> Reads:
     nothing = f"the network takes no input that fits {described or 'a board'}{declared}"
     if single := _takes_one(hints, network):
         raise NoBatchError(nothing + single)
-    raise ExportError(nothing + _tried(refused))
+    raise ExportError(nothing + _reasons(refused))
 
 
 def _also(hints: AnswersHints, network: Network, reads: Reads) -> str:
@@ -155,7 +155,7 @@ def _takes_one(hints: ReadsHints, network: Network) -> str:
     return ""
 
 
-def _tried(refused: Mapping[str, str]) -> str:
+def _reasons(refused: Mapping[str, str]) -> str:
     """Some of the readings that were tried, with different reasons why the network refused them."""
     reasons: dict[str, str] = {}
     for name, reason in refused.items():

@@ -32,7 +32,7 @@ def read_module(
     Raises:
         ExportError: the callable cannot be imported or does not return a module, or the weights do not fit.
     """
-    module = _called(place)
+    module = _module_of(place)
     encode = None if encoder is None else read_encoder(encoder)
     if weights is None:
         network = TorchNetwork(module, place, encode)
@@ -112,7 +112,7 @@ def _found(place: str, flag: str) -> Any:
         raise ExportError(f"{package} has no {name!r}{meant}") from error
 
 
-def _called(place: str) -> nn.Module:
+def _module_of(place: str) -> nn.Module:
     made = _found(place, "--module")
     try:
         module = made if isinstance(made, nn.Module) else made()

@@ -210,12 +210,12 @@ class Option:
         if "(default" in text:
             return text
         notes = [] if self.kind.is_plain or self.marks["metavar"] else [self.kind.allowed]
-        if self.default is not False and (default := shown(self.default)):
+        if self.default is not False and (default := text_of(self.default)):
             notes.append(f"default: {default}")
         return f"{text} ({'; '.join(notes)})" if notes else text
 
 
-def shown(value: Any) -> str:
+def text_of(value: Any) -> str:
     """A value as text that its kind can parse; empty for none."""
     if isinstance(value, bool):
         return str(value).lower()

@@ -19,7 +19,7 @@ _SAME_SECONDS = 5.0
 
 
 @contextmanager
-def handled(handler: Callable[[int, FrameType | None], Any], *numbers: signal.Signals) -> Iterator[None]:
+def handling(handler: Callable[[int, FrameType | None], Any], *numbers: signal.Signals) -> Iterator[None]:
     """Let `handler` handle these signals while the block runs, but only in the main thread.
 
     For some seconds, later ones do not disturb what cleans up. An ignored signal stays ignored, because nohup

@@ -212,7 +212,7 @@ def table_files(folder: Path) -> dict[str, Path]:
         raise TableFileError(
             f"{folder}: no endgame tables; models/perimeter has some, and octofold-train endgame makes them"
         )
-    return {name: path for file in _asked(found) for name, path in _files_of(file).items()}
+    return {name: path for file in _in_order(found) for name, path in _files_of(file).items()}
 
 
 def _files_of(description: Path) -> dict[str, Path]:
@@ -245,7 +245,7 @@ def read_tables(
     if not found:
         raise TableFileError(f"no endgame tables: no file is named TABLE.{_DESCRIPTION}")
     return tuple(
-        _table(name.removesuffix(f".{_DESCRIPTION}"), found[name], files, paths) for name in _asked(found)
+        _table(name.removesuffix(f".{_DESCRIPTION}"), found[name], files, paths) for name in _in_order(found)
     )
 
 
@@ -257,7 +257,7 @@ class _Described(NamedTuple):
     moves: int
 
 
-def _asked(found: Mapping[_Key, _Described]) -> list[_Key]:
+def _in_order(found: Mapping[_Key, _Described]) -> list[_Key]:
     """The table of each formation that is made for the largest next tile, in the order of asking."""
     largest = {found[key].formation.name: key for key in sorted(found, key=lambda key: found[key].largest)}
     return [largest[each.name] for each in FORMATIONS if each.name in largest]

@@ -300,10 +300,10 @@ class Admission:
                 self.give_slot()
             raise
 
-    def counted(self, error: Error) -> Error:
+    def count(self, error: Error) -> Error:
         """Count an error of a call that belongs to no model, and return it, so that the caller can raise it.
 
-        Write `raise admission.counted(Error(...))` and do not keep the error in a variable. The traceback of
+        Write `raise admission.count(Error(...))` and do not keep the error in a variable. The traceback of
         an error refers to the variables of the function that raised it. If the error is one of them, this is
         a reference cycle, and the message stays in memory until the garbage collector runs.
         """
@@ -321,7 +321,7 @@ class Admission:
             if self.refusal:
                 self._check_open()
             if self._calls >= self.limits.calls:
-                raise self.counted(
+                raise self.count(
                     QueueFull(f"{self._calls} calls are in progress, the maximum", RETRY_SECONDS)
                 )
             self._calls += 1
@@ -336,7 +336,7 @@ class Admission:
     def _check_open(self) -> None:
         if self.refusal:
             self._refused += 1
-            raise self.counted(Unavailable(self.refusal))
+            raise self.count(Unavailable(self.refusal))
 
     def _check_room(self, connection: str) -> None:
         if len(self._streams) >= self.limits.streams:

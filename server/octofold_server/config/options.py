@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Annotated, Literal
 
-from octofold_game.commands.options import File, Folder, Kind, Name, flag_of, number, option, shown
+from octofold_game.commands.options import File, Folder, Kind, Name, flag_of, number, option, text_of
 from octofold_game.errors import OctofoldError
 
 from octofold_server.config.policies import Canary, VersionPolicies, parse_canary, parse_kinds, parse_policies
@@ -298,7 +298,7 @@ class Config:
 
     def effective(self) -> dict[str, str]:
         """The value of every option as text, by its name in a file."""
-        return {key_of(option.name): shown(getattr(self, option.name)) for option in fields(self)}
+        return {key_of(option.name): text_of(getattr(self, option.name)) for option in fields(self)}
 
 
 def check_together(config: Config) -> None:

@@ -28,7 +28,7 @@ from octofold_game.commands.options import (
     flag_of,
     given,
     options_in,
-    shown,
+    text_of,
 )
 from octofold_game.commands.suggestions import did_you_mean
 from octofold_game.system.files import read_regular
@@ -94,7 +94,7 @@ def as_toml(config: Config) -> str:
             lines += [f"# ==== {group} ====", ""]
         lines += [f"# {line}" for line in wrap(option.meaning, FILE_WIDTH, break_on_hyphens=False)]
         value = getattr(config, option.name)
-        text = shown(value)
+        text = text_of(value)
         if not isinstance(value, bool | int | float):
             text = text and json.dumps(text, ensure_ascii=False)
         lines += [f"{key_of(option.name)} = {text}" if text else f"# {key_of(option.name)} =", ""]
@@ -173,7 +173,7 @@ def _read_file(path: Path) -> dict[str, str]:
             )
         if not isinstance(value, str | int | float):
             raise ConfigError(f"{path}: {key} must be a single value, got {cut(value)}")
-        values[names[key]] = shown(value)
+        values[names[key]] = text_of(value)
     return values
 
 

@@ -118,7 +118,7 @@ def decoded(kind: type[AnyMessage], received: bytes, name: str, admission: Admis
     try:
         return kind.FromString(received) if len(received) <= SHORT_BYTES else parsed(kind, received)
     except DecodeError:
-        raise admission.counted(InvalidRequest(f"cannot decode the request message of {name}")) from None
+        raise admission.count(InvalidRequest(f"cannot decode the request message of {name}")) from None
     except InvalidRequest as error:
         admission.refusals.add(code_name(error))
         raise

@@ -58,7 +58,7 @@ class Failure(NamedTuple):
     headers: dict[str, str]
 
 
-def answered(admission: Admission, http: web.Request, request: Request) -> PendingCall:
+def submit(admission: Admission, http: web.Request, request: Request) -> PendingCall:
     """Submit a call, and return it as a future to await at once.
 
     Keep no other reference to it. The error of a call holds the frame that awaits it. If that frame held the

@@ -197,7 +197,7 @@ def add_health(methods: Methods, health: Health, admission: Admission) -> None:
         try:
             name = decoded(health_pb2.HealthCheckRequest, message, f"{SERVICE}/Watch", admission).service
             if len(name) > MAX_NAME:
-                raise admission.counted(
+                raise admission.count(
                     InvalidRequest(f"the name has {len(name)} characters; {MAX_NAME} are allowed")
                 )
             health.watch(call, name)

@@ -76,7 +76,7 @@ class Reflection:
             InvalidRequest: the message is too long or cannot be decoded.
         """
         if len(message) > MOST_BYTES:
-            raise self._admission.counted(
+            raise self._admission.count(
                 InvalidRequest(f"the message has {len(message)} bytes; {METHOD} takes {MOST_BYTES}")
             )
         request = decoded(ServerReflectionRequest, message, METHOD, self._admission)

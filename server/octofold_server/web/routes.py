@@ -28,7 +28,7 @@ from octofold_server.admission.admission import AcceptedCall, Admission, code_na
 from octofold_server.admission.request import Request, search_seconds
 from octofold_server.backends.backend import MOVE_ALONE
 from octofold_server.config.options import Config
-from octofold_server.http_transport.calls import Route, answered, failure_of
+from octofold_server.http_transport.calls import Route, failure_of, submit
 from octofold_server.system.quoting import quoted
 from octofold_server.web.about import described
 from octofold_server.web.files import INDEX, SECURITY_HEADERS, PageFiles
@@ -112,7 +112,7 @@ class _Answers:
         with_value = request.query.get("with_value") == "true"
         try:
             with self._admission.call_slot:
-                call = await self._answered(request, frozenset({VALUE.name}) if with_value else MOVE_ALONE)
+                call = await self._ask(request, frozenset({VALUE.name}) if with_value else MOVE_ALONE)
             answer = call.answer.moves
         except Exception as error:
             return _plain_failure(request, error)
@@ -125,7 +125,7 @@ class _Answers:
     async def views(self, request: web.Request) -> web.Response:
         loop = asyncio.get_running_loop()
         with self._admission.call_slot:
-            call = await self._answered(request)
+            call = await self._ask(request)
             look = partial(self._views.of, call.served, call.boards)
             views = await loop.run_in_executor(self._looking, look)
         answer = call.answer.moves
@@ -155,31 +155,31 @@ class _Answers:
         names = request.match_info
         start = request.query.get("start", "0")
         if not (start.isascii() and start.isdigit() and len(start) < 16):
-            raise self._admission.counted(InvalidRequest("start is not a number of bytes"))
+            raise self._admission.count(InvalidRequest("start is not a number of bytes"))
         piece = await self._read(partial(self._results.piece, names["result"], names["file"], int(start)))
         if piece is None:
             raise web.HTTPNotFound(reason="there is no such result")
         headers = {**_no_store(SECURITY_HEADERS), "X-File-Age": f"{piece.age_seconds:.1f}"}
         return web.Response(body=piece.content, content_type="application/octet-stream", headers=headers)
 
-    async def _answered(self, request: web.Request, outputs: frozenset[str] | None = None) -> AcceptedCall:
-        """The answered call for the board in the address of a request; by default with all outputs.
+    async def _ask(self, request: web.Request, outputs: frozenset[str] | None = None) -> AcceptedCall:
+        """Submit the board in the address of a request, by default with all outputs; return its call.
 
         Raises:
             OctofoldError: the call failed.
         """
         try:
-            asked = _asked(request)._replace(outputs=outputs)
+            question = _question(request)._replace(outputs=outputs)
         except InvalidRequest as error:
             self._admission.refusals.add(code_name(error))
             raise
-        return await answered(self._admission, request, asked)
+        return await submit(self._admission, request, question)
 
     async def _read(self, work: Callable[[], Any]) -> Any:
         return await asyncio.get_running_loop().run_in_executor(self._reading, work)
 
 
-def _asked(request: web.Request) -> Request:
+def _question(request: web.Request) -> Request:
     """The question in the address of a request.
 
     Raises:

@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 from octofold_client.terminal.interrupts import DeferredInterrupts
-from octofold_game.commands.signals import exit_by_signal, handled
+from octofold_game.commands.signals import exit_by_signal, handling
 from octofold_game.replays import read_replays, recover
 from support.commands import Command
 from support.evaluations import ENDLESS, GAMES, OPTIONS, first_games, go_on, wait_for_games
@@ -210,7 +210,7 @@ def test_signals_wait_for_the_next_check_however_many_come() -> None:
 
 
 def test_nothing_ends_a_clean_up_after_a_signal_that_was_deferred() -> None:
-    with handled(exit_by_signal, signal.SIGTERM, signal.SIGHUP):
+    with handling(exit_by_signal, signal.SIGTERM, signal.SIGHUP):
         interrupts = DeferredInterrupts()
         interrupts.__enter__()
         signal.raise_signal(signal.SIGHUP)

@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from octofold_export.cli import main
 from octofold_export.publishing import contest
-from octofold_game.commands.signals import exit_by_signal, handled
+from octofold_game.commands.signals import exit_by_signal, handling
 from octofold_game.contract.model import read_card
 from octofold_training import checkpoints
 from octofold_training.networks.build import build
@@ -136,7 +136,7 @@ def test_an_export_whose_terminal_closes_ends_with_its_games_and_publishes_nothi
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_each_signal_ends_what_plays_and_then_the_export(number: signal.Signals) -> None:
     games = f"echo $$ > games.pid; kill -{number:d} {os.getpid()}; exec tail -f /dev/null"
-    with pytest.raises(SystemExit) as ended, handled(exit_by_signal, number):
+    with pytest.raises(SystemExit) as ended, handling(exit_by_signal, number):
         contest._run(["sh", "-c", games], os.environ)
     assert ended.value.code == 128 + number
     assert not psutil.pid_exists(int(Path("games.pid").read_text()))

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from types import FrameType
 
 import pytest
-from octofold_game.commands.signals import exit_by_signal, handled
+from octofold_game.commands.signals import exit_by_signal, handling
 
 
 def _note(_number: int, _frame: FrameType | None) -> None:
@@ -18,7 +18,7 @@ def _note(_number: int, _frame: FrameType | None) -> None:
 def test_a_signal_ends_the_block_with_its_exit_code_and_has_its_handler_again() -> None:
     before = signal.signal(signal.SIGHUP, _note)
     try:
-        with pytest.raises(SystemExit) as ended, handled(exit_by_signal, signal.SIGTERM, signal.SIGHUP):
+        with pytest.raises(SystemExit) as ended, handling(exit_by_signal, signal.SIGTERM, signal.SIGHUP):
             signal.raise_signal(signal.SIGHUP)
         assert ended.value.code == 129
         assert signal.getsignal(signal.SIGHUP) is _note
@@ -29,7 +29,7 @@ def test_a_signal_ends_the_block_with_its_exit_code_and_has_its_handler_again() 
 def test_an_ignored_signal_stays_ignored() -> None:
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
-        with handled(exit_by_signal, signal.SIGHUP):
+        with handling(exit_by_signal, signal.SIGHUP):
             signal.raise_signal(signal.SIGHUP)
         assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
     finally:
@@ -37,7 +37,7 @@ def test_an_ignored_signal_stays_ignored() -> None:
 
 
 def test_a_second_signal_does_not_cut_off_what_the_first_one_cleans_up() -> None:
-    with handled(signal.default_int_handler, signal.SIGTERM, signal.SIGHUP):
+    with handling(signal.default_int_handler, signal.SIGTERM, signal.SIGHUP):
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGHUP)
         signal.raise_signal(signal.SIGHUP)
@@ -45,7 +45,7 @@ def test_a_second_signal_does_not_cut_off_what_the_first_one_cleans_up() -> None
 
 
 def test_after_a_while_a_signal_counts_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    with handled(signal.default_int_handler, signal.SIGTERM):
+    with handling(signal.default_int_handler, signal.SIGTERM):
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGTERM)
         now = time.monotonic()
@@ -57,8 +57,8 @@ def test_after_a_while_a_signal_counts_again(monkeypatch: pytest.MonkeyPatch) ->
 def test_what_is_said_after_the_reader_has_gone_goes_nowhere() -> None:
     code = (
         "import signal, sys\n"
-        "from octofold_game.commands.signals import handled\n"
-        "with handled(lambda *_: None, signal.SIGTERM):\n"
+        "from octofold_game.commands.signals import handling\n"
+        "with handling(lambda *_: None, signal.SIGTERM):\n"
         "    input()\n"
         "    signal.raise_signal(signal.SIGTERM)\n"
         "    print('to nobody', flush=True)\n"
@@ -80,7 +80,7 @@ def test_what_is_said_after_the_reader_has_gone_goes_nowhere() -> None:
 
 def test_a_thread_leaves_signals_to_the_main_thread() -> None:
     def own() -> object:
-        with handled(exit_by_signal, signal.SIGTERM):
+        with handling(exit_by_signal, signal.SIGTERM):
             return signal.getsignal(signal.SIGTERM)
 
     with ThreadPoolExecutor(1) as thread:

@@ -21,7 +21,7 @@ from types import FrameType
 import numba
 import torch
 import torch.distributed.nn  # before there is a process group, see `joined_processes`
-from octofold_game.commands.signals import handled
+from octofold_game.commands.signals import handling
 from octofold_game.system.processors import usable_cores
 from torch import Tensor, distributed, nn
 
@@ -157,7 +157,7 @@ def joined_processes(device: torch.device) -> Iterator[Processes]:
         distributed.get_rank(), count, device.type == "cpu" and on_this_machine == count, device
     )
     try:
-        with handled(together.note_interrupt, signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        with handling(together.note_interrupt, signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             yield together
     finally:
         distributed.destroy_process_group()

@@ -17,7 +17,7 @@ from octofold_proto.errors import InvalidRequest
 from octofold_server.admission.access import Right
 from octofold_server.admission.admission import Admission, code_name
 from octofold_server.admission.refusals import Refusals, log_change, usable_request_id
-from octofold_server.http_transport.calls import REQUEST_ID, Route, answered, failure_of
+from octofold_server.http_transport.calls import REQUEST_ID, Route, failure_of, submit
 from octofold_server.http_transport.exchange import Bodies, send
 from octofold_server.http_transport.probes import yes_or_no
 from octofold_server.protocols.open_inference.operations import OpenInference
@@ -115,7 +115,7 @@ class _Routes:
             try:
                 # An unread reply uses memory, so the call is in progress until the client has read it.
                 with self._admission.call_slot:
-                    call = await answered(self._admission, request, asked.request)
+                    call = await submit(self._admission, request, asked.request)
                     write = partial(write_inference, asked, call)
                     reply = await asyncio.to_thread(write) if is_large else write()
                     if reply.json_length == len(reply.body):
@@ -150,7 +150,7 @@ class _Routes:
             try:
                 return msgspec.json.decode(body or b"{}", type=kind)
             except (ValueError, RecursionError) as error:
-                raise self._admission.counted(
+                raise self._admission.count(
                     InvalidRequest(f"the JSON of the request is wrong: {error}")
                 ) from error
 

@@ -12,7 +12,7 @@ from octofold_client.loadtest.result import LoadTest, Setup, read_load_test
 from octofold_client.loadtest.statistics import ServerCounters
 from octofold_client.loadtest.steps import Limit, Plan, Step
 from octofold_client.loadtest.tables import markdown
-from octofold_client.provenance import Provenance, recorded, runs_of
+from octofold_client.provenance import Provenance, record_run, runs_of
 from octofold_client.studies.endings import read_analysis
 from octofold_client.studies.html.elements import html, make, raw
 from octofold_client.studies.html.results import ChosenGames
@@ -37,13 +37,13 @@ def test_a_report_chooses_the_worst_and_the_best_games_whatever_their_order(game
 
 
 def test_a_run_that_plays_no_game_leaves_no_record(tmp_path: Path) -> None:
-    with recorded(tmp_path):
+    with record_run(tmp_path):
         pass
     assert runs_of(tmp_path) == []
-    with suppress(KeyboardInterrupt), recorded(tmp_path):
+    with suppress(KeyboardInterrupt), record_run(tmp_path):
         (tmp_path / "unfinished.replay").write_bytes(b"a game")
         raise KeyboardInterrupt
-    with recorded(tmp_path, command=False):
+    with record_run(tmp_path, command=False):
         (tmp_path / "games.replay").write_bytes(b"a game")
     first, second = runs_of(tmp_path)
     assert first.command
@@ -53,7 +53,7 @@ def test_a_run_that_plays_no_game_leaves_no_record(tmp_path: Path) -> None:
 
 def test_a_run_that_a_full_disk_does_not_record_is_an_error_that_names_the_file(tmp_path: Path) -> None:
     (tmp_path / "runs.jsonl").symlink_to("/dev/full")
-    with pytest.raises(OSError, match="No space left") as failure, recorded(tmp_path):
+    with pytest.raises(OSError, match="No space left") as failure, record_run(tmp_path):
         (tmp_path / "games.replay").write_bytes(b"a game")
     assert failure.value.filename == str(tmp_path / "runs.jsonl")
 
@@ -64,7 +64,7 @@ def test_a_run_that_a_full_disk_does_not_record_does_not_hide_what_ended_it(
 ) -> None:
     (tmp_path / "runs.jsonl").symlink_to("/dev/full")
 
-    @recorded(tmp_path)
+    @record_run(tmp_path)
     def play() -> None:
         (tmp_path / "games.replay").write_bytes(b"a game")
         raise end
