@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from octofold_game.contract.graph import TEMPERATURE
-from octofold_game.contract.model import Card, CardError, Precision, read_card
+from octofold_game.contract.model import DEFAULT_MODEL, Card, CardError, Precision, read_card
 from octofold_game.drawing.viewer import viewer_files
 from octofold_game.drawing.viewer.script import in_one, with_all_it_needs
 from octofold_server.web.about import described
@@ -38,7 +38,6 @@ POLICY = (
 )
 """As the server's, but for compiling WebAssembly."""
 
-DEFAULT_NETWORK = "flagship"
 SEARCH, CUTOFF = "expectimax", 0.0001
 """The player whose moves `SEARCH_WORKER` makes, and an option that its card leaves out."""
 LIST = "models.json"
@@ -107,7 +106,7 @@ def build(out: Path, repository: Path, names: list[str] | None, max_megabytes: f
         shutil.copy(PACKAGE / name, out / "page" / "ort" / name)
     names_of = [card.name for _, card, _ in models]
     # A network needs megabytes, the search does not.
-    default = next((name for name in (SEARCH, DEFAULT_NETWORK) if name in names_of), names_of[0])
+    default = next((name for name in (SEARCH, DEFAULT_MODEL) if name in names_of), names_of[0])
     about = {
         "version": installed_version("octofold"),
         "models": [_add(out, *each, is_default=each[1].name == default) for each in models],

@@ -9,8 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from build_page import DEFAULT_NETWORK
-from octofold_game.contract.model import read_card
+from octofold_game.contract.model import DEFAULT_MODEL, read_card
 from support.shipped import CARDS
 
 ROOT = Path(__file__).parents[1]
@@ -85,7 +84,7 @@ def test_the_default_model_is_the_strongest_network_and_the_same_everywhere() ->
     of_image = re.search(r"OCTOFOLD_DEFAULT_MODEL=(\w+)", (ROOT / "Dockerfile").read_text())
     assert of_make is not None
     assert of_image is not None
-    assert (of_make[1], of_image[1], DEFAULT_NETWORK) == (card.name,) * 3
+    assert (of_make[1], of_image[1], DEFAULT_MODEL) == (card.name,) * 3
 
 
 def test_the_page_can_be_read_in_a_few_minutes() -> None:
