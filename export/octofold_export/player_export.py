@@ -165,7 +165,7 @@ def _npy(array: NDArray[Any]) -> memoryview:
 
 
 def _contents(sources: Mapping[str, Source]) -> dict[str, NDArray[np.uint8]]:
-    """The bytes of files, of which those on disk are mapped."""
+    """The bytes of files; those on disk are mapped."""
     return {
         name: np.memmap(source, np.uint8, mode="r")
         if isinstance(source, Path) and source.stat().st_size

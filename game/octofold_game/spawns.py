@@ -1,7 +1,7 @@
 """Spawns new tiles from an explicit, counter-based random generator.
 
 The random bits of a spawn depend only on the seed, the index of the game and the number of the spawn in that
-game. The same seed therefore gives the same games, however many games run at once and in whichever order.
+game. The same seed therefore gives the same games, however many games run at once, in any order.
 """
 
 from __future__ import annotations

@@ -61,7 +61,7 @@ class Options(JsonFlag, HtmlFlag, PlotsFlag, JudgeFlags):
     folder: Path = argument("FOLDER", "result folder")
     last: int = option(50, "number of last moves of each game to examine", 1, MOST_GAMES, metavar="K")
     costliest: int = option(
-        5, "number of stumbles of which the costliest move is printed as a board", 0, 1000
+        5, "number of stumbles to print, each with the board of its costliest move", 0, 1000
     )
 
 

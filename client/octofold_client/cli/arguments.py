@@ -149,7 +149,7 @@ class GameFlags:
     out: Folder | None = option(None, "folder for replays and result (default: a new folder in results)")
     patience: int = option(
         int(PATIENCE_SECONDS),
-        "how long to wait for servers of which none answers, such as one that restarts",
+        "how long to wait while no server answers, for example because it restarts",
         0,
         MOST_PATIENCE,
         metavar="SECONDS",

@@ -293,7 +293,7 @@ COMMAND = Command(
     "Compares two or more result folders, models or local players on the same games. Prints the average "
     "differences in score and their 95% intervals, for more than two players with a league table, and writes "
     "comparison.json and comparison.md. The exit code of --no-worse-than and --equal-within is 0 only "
-    "if the answer is yes, and that of --until-decided is 0 if it is decided, for whichever side; "
+    "if the answer is yes, and that of --until-decided is 0 if it is decided, for either side; "
     f"{NOT_SHOWN} means no, or not decided.",
     Options,
     compare,

@@ -35,7 +35,7 @@ class Games:
     slice: Slice | None = None
     """The only games to play, of `number`."""
     patience_seconds: float = PATIENCE_SECONDS
-    """How long to wait for servers of which none answers."""
+    """How long to wait while no server answers."""
 
     @classmethod
     def of(cls, options: GameFlags) -> Self:

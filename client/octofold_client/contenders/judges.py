@@ -26,7 +26,7 @@ _SERVED_BOARDS_AT_ONCE = 1024
 
 @dataclass(frozen=True)
 class Opinion:
-    """A judge's opinion of N boards, on each of which a move is legal."""
+    """A judge's opinion of N boards. On each, a move is legal."""
 
     choices: NDArray[np.int8]
     """`[N]`: the judge's own moves."""

@@ -93,7 +93,7 @@ def evaluate(
 ) -> Evaluation:
     """Play the games 0 to `games` - 1, or those of a slice, that are not yet in `folder`; write the result.
 
-    A result of more games, all of which the folder still keeps, stays as it is.
+    A result of more games stays as it is if the folder still keeps them all.
     Games that an earlier run left unfinished continue. The `sources` share the games; each must answer with
     the moves of `contender`. If a source fails, its games continue at the others. At most `parallel` games
     run at a time. `while_waiting` is called at least every 0.2 s; an exception from it ends the evaluation.

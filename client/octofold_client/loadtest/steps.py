@@ -58,7 +58,7 @@ class Step:
 
     @property
     def counts(self) -> Counts:
-        """The counts of the last windows, of which there must be one."""
+        """The counts of the last windows; there must be at least one."""
         return Counts.of_windows(self.windows[-AGREEING:])
 
     @property

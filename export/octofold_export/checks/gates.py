@@ -86,8 +86,8 @@ def check_agreement(
 ) -> tuple[float, dict[str, StageAgreement]]:
     """The share of `boards` on which `graph` plays the move of `exact`, and that of each stage.
 
-    Most boards are of a stage, too, and each is asked about once. `by_vote`: several views vote, of which one
-    may decide.
+    Most boards are of a stage, too, and each is asked about once. `by_vote`: several views vote, and one
+    of them may decide.
 
     Raises:
         GateError: the share of `boards` is below `LOWEST_AGREEMENT`, or an answer is not a number; large

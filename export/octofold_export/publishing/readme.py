@@ -1,7 +1,7 @@
 """Writes README.md of a published version from its card. The same card gives the same text.
 
 The metadata at its top is for model hubs, which find and compare models by it. The keys are those of Hugging
-Face. No license is among them: whoever publishes a model adds its license.
+Face. No license is among them: the publisher of a model adds it.
 """
 
 from __future__ import annotations

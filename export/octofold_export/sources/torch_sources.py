@@ -23,7 +23,7 @@ def from_module(
 ) -> Source:
     """Load the module that `package.module:callable` makes, and a `state` of its weights.
 
-    With an `encoder`, the network reads exponents, of which the user's function makes the module's input.
+    With an `encoder`, the network reads exponents, and the user's function makes the module's input of them.
 
     Raises:
         ExportError: it cannot be used.

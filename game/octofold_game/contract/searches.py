@@ -1,4 +1,4 @@
-"""What a player offers to whoever serves it: a search with limits, and what it found.
+"""What a player offers to its server: a search with limits, and what it found.
 
 A kind of player is a class that an entry point of the group `octofold.players` names. It can be served if it
 has the class method `served` of `ServedKind`. The server reads the options and the files from a card and

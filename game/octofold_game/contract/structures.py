@@ -155,7 +155,7 @@ def _type_for(part: _Part) -> Any:
 
 
 def _tags(kind: Any) -> dict[str, type[msgspec.Struct]]:
-    """By their tags, the structures of which a type is the union; empty for other types."""
+    """The structures of a union by their tags; empty for other types."""
     kinds = get_args(kind) if get_origin(kind) in (Union, UnionType) else ()
     structures = [each for each in kinds if isinstance(each, type) and issubclass(each, msgspec.Struct)]
     return {str(each.__struct_config__.tag): each for each in structures}

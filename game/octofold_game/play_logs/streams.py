@@ -50,7 +50,7 @@ def begins_as_log(path: Path) -> bool:
         with path.open("rb") as file:
             return file.read(4).startswith((_TEXT, _GZIP, _ZSTD, _PARQUET))
     except OSError:
-        return False  # whoever reads it will say why it cannot be read
+        return False  # the reader says why it cannot be read
 
 
 def line_blocks(path: Path) -> Iterator[bytes]:

@@ -168,7 +168,7 @@ class DirectRpc:
 def own_cpu_clock() -> int | None:
     """The clock of the CPU time of the calling thread; None where the system has none.
 
-    Only a thread that lives may be asked for its clock. Whoever reads it later gets an OSError at worst.
+    Only a thread that lives may be asked for its clock. A later read gets an OSError at worst.
     """
     if hasattr(time, "pthread_getcpuclockid"):
         return time.pthread_getcpuclockid(threading.get_ident())

@@ -36,7 +36,7 @@ class Guard:
         routes: all routes; it checks no request without a route.
         access: checks tokens.
         refusals: counts what is refused.
-        single_headers: more headers of which a request may have only one value.
+        single_headers: more headers that may have only one value in a request.
         only_loopback: whether clients may reach the server only by a name or address of loopback. Otherwise a
             site whose name leads to 127.0.0.1 would count as the server's own (DNS rebinding).
     """

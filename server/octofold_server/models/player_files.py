@@ -74,7 +74,7 @@ class PlayerFiles:
         if self._digests is None:
             return _sha256(file)
         status = os.fstat(file.fileno())
-        # Whoever writes to the file changes the last of these times.
+        # A write to the file changes the last of these times.
         state = status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
         known = self._digests / "-".join(map(str, state))
         with locked(known.with_suffix(".lock"), lambda: None):

@@ -37,10 +37,10 @@ class Connections:
         self._read = {name: read for name, read, _ in self._all()}
 
     def end_greediest(self, least_bytes: int, still: Callable[[], bool] = lambda: True) -> list[str]:
-        """End the connections of which most has been read since the last look.
+        """End the connections that sent most since the last look.
 
         Args:
-            least_bytes: connections of which less has been read go on.
+            least_bytes: connections that sent less go on.
             still: whether there is still a reason to, which is asked after they were measured.
 
         Returns:

@@ -128,7 +128,7 @@ def wrong_date(server: ssl.SSLContext, certificate: Path) -> str:
     """A client's error about the dates of a certificate in the context; empty if there is none."""
     client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     client.check_hostname = False
-    client.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # trust the certificate itself, whoever signed it
+    client.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # trust the certificate itself, not its signer
     try:
         client.load_verify_locations(certificate)
     except OSError:  # it is being replaced; the new one will also be checked

@@ -42,7 +42,7 @@ class Tally:
 def counted(descriptor: int, tally: Tally) -> Tally:
     """The tally with the games that the file has got since.
 
-    A file that is no replay counts as one without games: whoever opens it is told.
+    A file that is no replay counts as one without games. The page reports it when it is opened.
     """
     status = os.fstat(descriptor)
     file = (status.st_dev, status.st_ino)
