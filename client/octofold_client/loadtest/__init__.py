@@ -5,22 +5,17 @@
 
 from octofold_client.loadtest.boards import played_boards, replayed_boards
 from octofold_client.loadtest.forms import Form
-from octofold_client.loadtest.histogram import Histogram
-from octofold_client.loadtest.loads import Closed, Counts, Open
+from octofold_client.loadtest.loads import Closed, Open
 from octofold_client.loadtest.result import latencies_ms
-from octofold_client.loadtest.statistics import ServerStatistics
 from octofold_client.loadtest.steps import Limit, Plan, Step, measure_step
 from octofold_client.loadtest.workers import Task, Workers
 
 __all__ = [
     "Closed",
-    "Counts",
     "Form",
-    "Histogram",
     "Limit",
     "Open",
     "Plan",
-    "ServerStatistics",
     "Step",
     "Task",
     "Workers",
