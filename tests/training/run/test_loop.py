@@ -2,118 +2,26 @@
 
 import hashlib
 import json
-import shutil
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
-from zipfile import ZipFile
 
 import numpy as np
 import pytest
 import torch
 from octofold_players.ntuple.network import NTupleNetwork
 from octofold_training import checkpoints
-from octofold_training.checkpoints import Checkpoint
 from octofold_training.errors import TrainingError
 from octofold_training.learners import distil, dqn, imitation, lazyzero, ppo, value_td
-from octofold_training.learners.device_distil import DeviceDistillation, DeviceDistilOptions
-from octofold_training.learners.distil import Distillation, DistilOptions
-from octofold_training.learners.ppo import PPO, PPOOptions
 from octofold_training.learners.student_run import StudentProgress
-from octofold_training.learners.value_td import ValueLearning, ValueOptions
 from octofold_training.run.curves import Curves, draw_curves
-from octofold_training.run.loop import resume, save_state, train
-from octofold_training.run.training_run import RunProgress, TrainingRun
-
-SUPERVISED = {"batch_size": 16, "slices": 2, "warm_up": 64.0}
-ON_DEVICE = {**SUPERVISED, "warm_up_moves": 2}
-REINFORCED = {
-    "games": 32,
-    "horizon": 8,
-    "minibatch_size": 64,
-    "warm_up_moves": 2,
-    "value_units": 8,
-    "value_head_start": 0.0,
-}
-VALUE = {"head": "value", "value_scale": 1000.0}
-
+from octofold_training.run.loop import resume, train
+from octofold_training.run.training_run import RunProgress
+from support.trainers import Trainer
 
 FullDisk = Callable[[int], AbstractContextManager[None]]
-
-
-class Trainer:
-    """Makes runs of one kind, and knows what makes another run of it."""
-
-    def __init__(
-        self, make: Callable[..., TrainingRun[Any]], curves: Any, other_size: dict[str, int], other_run: str
-    ) -> None:
-        self.make, self.curves, self.other_size, self.other_run = make, curves, other_size, other_run
-
-    def train(
-        self, folder: Path, report: Callable[[Any], None] = lambda _: None, **changes: Any
-    ) -> TrainingRun[Any]:
-        """Of a new or resumed run in `folder`."""
-        minutes = changes.pop("minutes", float("inf"))
-        run = self.make(**changes)
-        train(run, folder / "run", folder / "net", self.curves, report, minutes)
-        return run
-
-
-@pytest.fixture(scope="module")
-def trainers(teacher: NTupleNetwork, start: Checkpoint, architecture: dict[str, Any]) -> dict[str, Trainer]:
-    def student(other: bool = False, **changes: Any) -> TrainingRun[Any]:
-        sizes = architecture | {"channels": 17 if other else 16}
-        return Distillation(DistilOptions(**(SUPERVISED | changes)), sizes, teacher)
-
-    def student_with_muon(**changes: Any) -> TrainingRun[Any]:
-        return student(muon=True, micro_batch_size=6, **changes)
-
-    def value(other: bool = False, **changes: Any) -> TrainingRun[Any]:
-        sizes = architecture | VALUE | {"channels": 17 if other else 16}
-        return ValueLearning(ValueOptions(**(SUPERVISED | changes)), sizes, teacher)
-
-    def reinforced(other: bool = False, **changes: Any) -> TrainingRun[Any]:
-        begin = Checkpoint(start.network, architecture, {}, "f" * 64) if other else start
-        return PPO(PPOOptions(**(REINFORCED | changes)), begin, torch.device("cpu"))
-
-    def on_device(other: bool = False, **changes: Any) -> TrainingRun[Any]:
-        sizes = architecture | {"channels": 17 if other else 16}
-        return DeviceDistillation(DeviceDistilOptions(**(ON_DEVICE | changes)), sizes, teacher)
-
-    return {
-        "device": Trainer(on_device, distil.CURVES, {"slices": 3}, "but the recipe has"),
-        "student": Trainer(student, distil.CURVES, {"slices": 3}, "but the recipe has"),
-        "muon": Trainer(student_with_muon, distil.CURVES, {"slices": 3}, "but the recipe has"),
-        "value": Trainer(value, value_td.CURVES, {"slices": 3}, "but the recipe has"),
-        "ppo": Trainer(reinforced, ppo.CURVES, {"games": 48, "value_units": 9}, "has the initial weights"),
-    }
-
-
-@pytest.fixture(params=["device", "student", "muon", "value", "ppo"])
-def trainer(request: pytest.FixtureRequest, trainers: dict[str, Trainer]) -> Trainer:
-    """Each of them, where what is claimed depends on it."""
-    return trainers[request.param]
-
-
-@pytest.fixture
-def student(trainers: dict[str, Trainer]) -> Trainer:
-    """One of them, where it does not."""
-    return trainers["student"]
-
-
-@pytest.fixture(scope="module")
-def trained_once(trainers: dict[str, Trainer], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("trained")
-    trainers["student"].train(folder, positions=320.0)
-    return folder
-
-
-@pytest.fixture
-def trained(trained_once: Path, tmp_path: Path) -> Path:
-    """The folder of a student that has learned from 320 positions; the test may do what it likes with it."""
-    return Path(shutil.copytree(trained_once, tmp_path / "trained"))
 
 
 def test_a_run_goes_on_where_it_stopped(trainer: Trainer, tmp_path: Path) -> None:
@@ -156,86 +64,6 @@ def test_the_reports_of_every_kind_have_what_its_curves_show(
     reports = [asdict(kind(**report)) for report in (first, second)]
     draw_curves(reports, tmp_path / "curves.png", shown)
     assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")
-
-
-def test_a_run_that_goes_on_leaves_the_checkpoint_of_another_run_alone(
-    student: Trainer, tmp_path: Path
-) -> None:
-    student.train(tmp_path / "mine", positions=320.0)
-    student.train(tmp_path / "other", positions=320.0)
-    before = checkpoints.load(tmp_path / "other" / "net").sha256
-    run = student.make(positions=640.0)
-    folders = (tmp_path / "mine" / "run", tmp_path / "other" / "net")
-    with pytest.raises(TrainingError, match="net holds the network of another run"):
-        train(run, *folders, student.curves, lambda _: None)
-    assert checkpoints.load(tmp_path / "other" / "net").sha256 == before
-    student.train(tmp_path / "mine", positions=640.0)  # its own is replaced
-
-
-def _change_checkpoint(folder: Path, change: Callable[[dict[str, Any]], object]) -> None:
-    description = folder / "net" / "checkpoint.json"
-    content = json.loads(description.read_text())
-    change(content["training"])
-    description.write_text(json.dumps(content))
-
-
-def _begin_anew(_: Trainer, folder: Path) -> None:
-    shutil.rmtree(folder / "run")
-
-
-def _take_the_name(_: Trainer, folder: Path) -> None:
-    _change_checkpoint(folder, lambda training: training.pop("run"))
-
-
-def _forget_the_training(_: Trainer, folder: Path) -> None:
-    _change_checkpoint(folder, lambda training: training.clear())
-
-
-@pytest.mark.parametrize("part", [_begin_anew, _take_the_name, _forget_the_training])
-def test_a_checkpoint_that_is_not_the_runs_own_stays(
-    student: Trainer, trained: Path, part: Callable[[Trainer, Path], None]
-) -> None:
-    part(student, trained)
-    before = checkpoints.load(trained / "net").sha256
-    with pytest.raises(
-        TrainingError, match="net holds the network of another run; remove it, or name another"
-    ):
-        student.train(trained, positions=1280.0)
-    assert checkpoints.load(trained / "net").sha256 == before
-
-
-@pytest.mark.parametrize("content", ["no JSON", "null", '{"format": 1, "training": []}', "[" * 100_000])
-def test_a_checkpoint_that_cannot_be_read_is_not_replaced_and_said_to_be_so(
-    student: Trainer, trained: Path, content: str
-) -> None:
-    (trained / "net" / "checkpoint.json").write_text(content)
-    with pytest.raises(TrainingError, match=r"not a checkpoint description .* name another --checkpoint"):
-        student.train(trained, positions=640.0)
-    assert (trained / "net" / "checkpoint.json").read_text() == content
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [("positions", -5), ("positions", "x"), ("seconds", None), ("seconds", float("nan")), ("stages", [{}])],
-)
-def test_a_state_with_impossible_counts_is_damaged(
-    student: Trainer, trained: Path, name: str, value: object
-) -> None:
-    state = checkpoints.load_tensors(trained / "run" / "state.pt")
-    checkpoints.save_tensors(trained / "run" / "state.pt", state | {name: value})
-    with pytest.raises(TrainingError, match=rf"state\.pt is damaged .*{name}"):
-        student.train(trained, positions=640.0)
-
-
-def test_a_state_of_which_one_bit_has_changed_is_damaged(student: Trainer, trained: Path) -> None:
-    file = trained / "run" / "state.pt"
-    with ZipFile(file) as archive:
-        tensor = archive.getinfo("archive/data/1")
-    content = bytearray(file.read_bytes())
-    content[tensor.header_offset + 200] ^= 1  # in it, or in one that follows
-    file.write_bytes(content)
-    with pytest.raises(TrainingError, match=r"state\.pt is damaged .*archive/data/\d+ is not"):
-        student.train(trained, positions=640.0)
 
 
 @pytest.mark.parametrize("place", ["file", "file/net"])
@@ -284,36 +112,12 @@ def test_a_run_leaves_files_of_others_in_its_folders(student: Trainer, tmp_path:
     assert len(list((tmp_path / "run" / "tensorboard").iterdir())) == 2
 
 
-def test_a_state_that_does_not_fit_into_memory_is_not_called_damaged(
-    student: Trainer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    student.train(tmp_path, positions=64.0)
-
-    def full(_: Path) -> Any:
-        raise torch.OutOfMemoryError("no more is free")
-
-    monkeypatch.setattr(checkpoints, "load_tensors", full)
-    with pytest.raises(torch.OutOfMemoryError):
-        resume(student.make(positions=64.0), tmp_path / "run")
-
-
 def test_a_pool_goes_on_in_batches_of_another_size(trainers: dict[str, Trainer], tmp_path: Path) -> None:
     for name in ("student", "value"):
         folder = tmp_path / name
         trainers[name].train(folder, positions=320.0, slices=6, batch_size=8)
         run = trainers[name].train(folder, positions=640.0, slices=2, batch_size=24)
         assert run.finished
-
-
-def test_a_run_of_another_kind_needs_another_folder(student: Trainer, tmp_path: Path) -> None:
-    history = tmp_path / "run" / "history.jsonl"
-    history.parent.mkdir()
-    history.write_text('{"positions": 5, "average": 3.0}\n')
-    with pytest.raises(
-        TrainingError, match=r"history\.jsonl:1: has no loss; a run of another kind needs another"
-    ):
-        student.train(tmp_path, positions=320.0)
-    assert history.read_text() == '{"positions": 5, "average": 3.0}\n'
 
 
 def test_a_checkpoint_tells_every_stage_of_its_run_and_the_teachers_digest(
@@ -333,20 +137,6 @@ def test_a_checkpoint_tells_every_stage_of_its_run_and_the_teachers_digest(
     assert {stage["teacher_sha256"] for stage in (first, second)} == {digest}
 
 
-@pytest.mark.parametrize("name", ["options", "stages", "identity", "network", "games"])
-def test_a_state_of_another_form_is_refused_in_one_line_and_stays(
-    student: Trainer, trained: Path, name: str
-) -> None:
-    file = trained / "run" / "state.pt"
-    state = checkpoints.load_tensors(file)
-    del state[name]
-    checkpoints.save_tensors(file, state)
-    before = file.read_bytes()
-    with pytest.raises(TrainingError, match=rf"state\.pt has no '{name}': another version .* --state"):
-        student.train(trained, positions=640.0)
-    assert file.read_bytes() == before
-
-
 def _assert_same(left: Any, right: Any) -> None:
     assert type(left) is type(right)
     if isinstance(left, dict):
@@ -362,40 +152,6 @@ def _assert_same(left: Any, right: Any) -> None:
         np.testing.assert_array_equal(left, right)
     else:
         assert left == right
-
-
-def _empty(state: Path) -> None:
-    state.write_bytes(b"")
-
-
-def _overwrite(state: Path) -> None:
-    state.write_bytes(b"garbage")
-
-
-def _truncate(state: Path) -> None:
-    state.write_bytes(state.read_bytes()[:5000])
-
-
-def _replace_by_weights(state: Path) -> None:
-    torch.save({"weights": torch.zeros(3)}, state)
-
-
-@pytest.mark.parametrize("damage", [_empty, _overwrite, _truncate, _replace_by_weights])
-def test_a_damaged_state_is_named(student: Trainer, tmp_path: Path, damage: Callable[[Path], None]) -> None:
-    run = student.make()
-    save_state(run, tmp_path)
-    damage(tmp_path / "state.pt")
-    with pytest.raises(TrainingError, match=r"state\.pt is damaged .*; remove it, or name another --state"):
-        resume(run, tmp_path)
-
-
-def test_another_runs_state_is_refused(trainer: Trainer, tmp_path: Path) -> None:
-    save_state(trainer.make(), tmp_path)
-    with pytest.raises(TrainingError, match=rf"state\.pt: .*{trainer.other_run}"):
-        resume(trainer.make(other=True), tmp_path)
-    sizes = ", ".join(f"{name} = {size}" for name, size in trainer.other_size.items())
-    with pytest.raises(TrainingError, match=rf"state\.pt: the run has .* but the recipe has {sizes}; change"):
-        resume(trainer.make(**trainer.other_size), tmp_path)
 
 
 def test_neither_a_loss_that_is_no_number_nor_broken_weights_replace_the_last_good_state(
@@ -452,12 +208,6 @@ def test_an_option_that_is_newer_than_a_run_makes_no_new_stage(student: Trainer,
     assert stage["positions"] == 128
 
 
-def test_a_run_does_not_go_on_with_another_seed(student: Trainer, trained: Path) -> None:
-    refused = "the run has seed = 1, but the recipe has seed = 2; change it back, or name another --state"
-    with pytest.raises(TrainingError, match=refused):
-        student.train(trained, positions=320.0, seed=2)
-
-
 def test_a_full_disk_stops_and_keeps_the_last_good_state(
     student: Trainer, tmp_path: Path, full_disk: FullDisk
 ) -> None:
@@ -490,22 +240,3 @@ def test_ctrl_c_says_so_and_saves_the_state_and_the_checkpoint(
     assert capsys.readouterr().err == f"octofold-train: stopping; saving the run in {tmp_path / 'run'}\n"
     assert (tmp_path / "run" / "state.pt").exists()
     assert (tmp_path / "net" / "checkpoint.json").exists()
-
-
-def test_a_history_cut_off_in_a_line_does_not_stop_a_run(student: Trainer, trained: Path) -> None:
-    history = trained / "run" / "history.jsonl"
-    whole = history.read_text()
-    history.write_text(whole + '{"seconds": 12')
-    student.train(trained, positions=320.0)
-    assert history.read_text() == whole
-
-
-@pytest.mark.parametrize(
-    "line", ['{"positions": 1', '{"loss": 1.0}', "[3]", '{"positions": "12"}', '{"positions": Infinity}']
-)
-def test_a_damaged_history_is_named_with_its_line(student: Trainer, trained: Path, line: str) -> None:
-    history = trained / "run" / "history.jsonl"
-    history.write_text(f"{history.read_text()}{line}\n")
-    count = len(history.read_text().splitlines())
-    with pytest.raises(TrainingError, match=rf"history\.jsonl:{count}: not a report of a run"):
-        student.train(trained, positions=320.0)
