@@ -1,19 +1,27 @@
-"""A linear player as an ONNX file in many dialects: channels-last one-hot cells in, logits out."""
+"""A linear player as an ONNX file in many dialects: one-hot cells in, logits out; and its publication."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import cache
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
 from numpy.typing import NDArray
+from octofold_export.cli import main
 from onnx import TensorProto, helper, numpy_helper
 
 from support.lessons import Lessons
 
+FAST = ["--precisions", "fp32", "--symmetries", "2", "--answer", "policy_logits"]
+READS = ["--input", "one_hot", "--layout", "flat", "--planes", "16"]
+Weights = NDArray[np.float32]
+
 
 @cache
-def linear_weights(lessons: Lessons) -> NDArray[np.float32]:
+def linear_weights(lessons: Lessons) -> Weights:
     """`[256, 4]`, cell after cell: the least squares fit to the moves' leads."""
     features = np.eye(16)[lessons.boards].reshape(len(lessons.boards), -1)
     gram = features.T @ features + 10 * np.eye(256)
@@ -24,7 +32,7 @@ def linear_weights(lessons: Lessons) -> NDArray[np.float32]:
 
 
 def linear_model(
-    weights: NDArray[np.float32],
+    weights: Weights,
     *,
     opset: int = 18,
     batch: int | None = None,
@@ -48,3 +56,34 @@ def linear_model(
         [shape, numpy_helper.from_array(weights, "weights")],
     )
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
+
+
+def publish(file: Path, boards: Path, *more: str) -> int:
+    place = ["--onnx", str(file), "--name", "linear", "--models", str(file.parent / "models")]
+    return main([*place, "--boards", str(boards), *FAST, *more])
+
+
+def save(
+    file: Path,
+    nodes: Sequence[onnx.NodeProto],
+    constants: Sequence[onnx.TensorProto] = (),
+    *,
+    shape: Sequence[int | str] | None = ("N", 256),
+    element: int = TensorProto.FLOAT,
+    inputs: Sequence[onnx.ValueInfoProto] = (),
+    opset: tuple[str, int] = ("", 18),
+    ir_version: int = 8,
+) -> None:
+    cells = helper.make_tensor_value_info("cells", element, shape)
+    policy = helper.make_tensor_value_info("policy", TensorProto.FLOAT, None)
+    graph = helper.make_graph(nodes, "odd", [cells, *inputs], [policy], constants)
+    imports = [helper.make_opsetid(*opset)]
+    onnx.save(helper.make_model(graph, opset_imports=imports, ir_version=ir_version), file)
+
+
+def product(output: str = "policy", operator: str = "MatMul", domain: str = "") -> onnx.NodeProto:
+    return helper.make_node(operator, ["cells", "weights"], [output], domain=domain)
+
+
+def linear(**dialect: Any) -> Callable[[Path, Weights], None]:
+    return lambda file, weights: onnx.save(linear_model(weights, **dialect), file)

@@ -1,0 +1,158 @@
+"""ONNX files that cannot play are refused by name, and nothing is published."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from octofold_export.cli import main
+from onnx import TensorProto, helper, numpy_helper
+from support.lessons import Lessons
+from support.linear_onnx import (
+    READS,
+    Weights,
+    linear,
+    linear_model,
+    linear_weights,
+    product,
+    publish,
+    save,
+)
+
+
+@pytest.fixture(scope="module")
+def weights(lessons: Lessons) -> Weights:
+    return linear_weights(lessons)
+
+
+def absent(_: Path, __: Weights) -> None:
+    """Write nothing."""
+
+
+def huge(file: Path, _: Weights) -> None:
+    with file.open("wb") as opened:
+        opened.truncate(3 << 30)  # takes no room on the disk
+
+
+def no_model(file: Path, _: Weights) -> None:
+    file.write_bytes(b"this is no model")
+
+
+def a_folder(file: Path, _: Weights) -> None:
+    file.mkdir()
+
+
+def not_a_number(file: Path, weights: Weights) -> None:
+    onnx.save(linear_model(np.where(weights > 0, np.nan, weights)), file)
+
+
+def elsewhere(file: Path, weights: Weights) -> None:
+    beside(file, weights)
+    file.write_bytes(file.read_bytes().replace(b"w.bin", b"../ab"))
+
+
+def lost(file: Path, weights: Weights) -> None:
+    beside(file, weights)
+    (file.parent / "w.bin").unlink()
+
+
+def beside(file: Path, weights: Weights) -> None:
+    """Save the weights in the file `w.bin`."""
+    model = linear_model(weights)
+    onnx.save(model, file, save_as_external_data=True, location="w.bin", size_threshold=0)
+
+
+def beside_a_pipe(file: Path, weights: Weights) -> None:
+    lost(file, weights)
+    os.mkfifo(file.parent / "w.bin")
+
+
+def beside_too_much(file: Path, weights: Weights) -> None:
+    beside(file, weights)
+    os.truncate(file.parent / "w.bin", 3 << 30)
+
+
+def random(file: Path, weights: Weights) -> None:
+    noise = helper.make_node("RandomNormalLike", ["sums"], ["noise"])
+    nodes = [product("sums"), noise, helper.make_node("Add", ["sums", "noise"], ["policy"])]
+    save(file, nodes, [numpy_helper.from_array(weights, "weights")])
+
+
+def infinite(file: Path, weights: Weights) -> None:
+    grown = [helper.make_node("Exp", ["sums"], ["odds"]), helper.make_node("Exp", ["odds"], ["policy"])]
+    save(file, [product("sums"), *grown], [numpy_helper.from_array(weights * 1e3 + 9, "weights")])
+
+
+def small_integers(file: Path, weights: Weights) -> None:
+    cast = helper.make_node("Cast", ["cells"], ["floats"], to=TensorProto.FLOAT)
+    nodes = [cast, helper.make_node("MatMul", ["floats", "weights"], ["policy"])]
+    save(file, nodes, [numpy_helper.from_array(weights, "weights")], element=TensorProto.INT8)
+
+
+def not_a_number_in_a_node(file: Path, weights: Weights) -> None:
+    constant = numpy_helper.from_array(np.where(weights > 0, np.nan, weights), "weights")
+    save(file, [helper.make_node("Constant", [], ["weights"], value=constant), product()])
+
+
+def elsewhere_in_a_node(file: Path, weights: Weights) -> None:
+    constant = numpy_helper.from_array(weights, "weights")
+    constant.ClearField("raw_data")
+    constant.data_location = TensorProto.EXTERNAL
+    constant.external_data.add(key="location", value="../../etc/passwd")
+    save(file, [helper.make_node("Constant", [], ["weights"], value=constant), product()])
+
+
+@pytest.mark.parametrize(
+    ("write", "flags", "message"),
+    [
+        (absent, [], "No such file"),
+        (huge, [], "3.2 GB of weights; a model file holds less than 2 GiB"),
+        (no_model, [], "not an ONNX file"),
+        (a_folder, [], "a folder; docs/export.md has the command that converts a SavedModel"),
+        (not_a_number, [], "'weights' holds weights that are not finite numbers"),
+        (elsewhere, [], "lies outside the model's folder, in '../ab'"),
+        (lost, [], "w.bin: No such file"),
+        (beside_a_pipe, [], "w.bin: it is not a regular file"),
+        (beside_too_much, [], "w.bin: it has more than 2130706432 bytes"),
+        (random, READS, "answers the same boards differently each time"),
+        (infinite, READS, "answers boards with numbers that are not finite"),
+        (small_integers, READS, "its input 'cells' is of type int8, which is none of float32, "),
+        (not_a_number_in_a_node, READS, "'weights' holds weights that are not finite numbers"),
+        (elsewhere_in_a_node, READS, "'weights' lies outside the model's folder, in '../../etc/passwd'"),
+        (linear(operator="MatMulOfTheFuture"), [], "onnxruntime cannot load it"),
+        (linear(extra_input=True), [], "2 inputs ('cells', 'temperature')"),
+        (linear(), ["--layout", "channels_first", "--input", "one_hot"], "[N, 4, 4, 16] float32"),
+        (linear(), ["--planes", "12"], "the network takes no input that fits planes 12"),
+        (linear(), ["--output", "value"], "has no output 'value'; it has 'policy' [N, 4]"),
+        (linear(), ["--answer", "afterstate_value", "--scale", "1"], "afterstate_value is 1 numbers a board"),
+        (linear(), ["--answer", "policy_probabilities"], "holds no probabilities"),
+        (linear(), ["--largest-exponent", "16"], "largest_exponent is 16, allowed are 2 to 15"),
+        (linear(), ["--divide-by", "2", "--input", "one_hot"], "divide_by is for numbers"),
+        (linear(), ["--actions", "up,up,down,left"], "each of up, right, down, left is needed once"),
+        (linear(), ["--description", "absent.toml"], "absent.toml: No such file"),
+    ],
+)
+def test_a_file_that_cannot_play_is_one_line_and_nothing_is_published(
+    write: Callable[[Path, Weights], None],
+    flags: list[str],
+    message: str,
+    weights: Weights,
+    lessons_file: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    write(tmp_path / "linear.onnx", weights)
+    assert publish(tmp_path / "linear.onnx", lessons_file, *flags) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("octofold-export: ")
+    assert message in line
+    assert not (tmp_path / "models").exists()
+
+
+@pytest.mark.parametrize("source", ["--onnx", "--torchscript", "--exported-program"])
+def test_an_empty_name_of_a_file_is_one_line(source: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main([source, "", "--name", "odd"])
+    assert f"{source} must be a path, got ''" in capsys.readouterr().err
