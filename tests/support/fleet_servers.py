@@ -17,6 +17,7 @@ from octofold_client.rpc.credentials import PLAINTEXT
 from octofold_client.rpc.local_server import LocalServer
 
 from support.name_server import Names
+from support.waiting import wait_for
 
 NAME = "fleet.test"
 
@@ -97,6 +98,13 @@ class Fleet:
 
     def calls_of(self, server: LocalServer) -> int:
         """The number of calls that a server has answered."""
+        answered: list[int] = []
+
+        def is_told() -> bool:  # a busy server does not tell in time
+            if counters := statistics.read():
+                answered.append(counters.calls)
+            return bool(answered)
+
         with ServerStatistics(server.target, self._model, self._version, PLAINTEXT) as statistics:
-            counters = statistics.read()
-        return 0 if counters is None else counters.calls
+            wait_for(is_told)
+        return answered[0]

@@ -8,6 +8,7 @@ import pytest
 from octofold_client import evaluate
 from support.fleet_loads import LOADS, under
 from support.fleet_servers import Fleet
+from support.waiting import wait_for
 
 PAUSE_SECONDS = 0.01
 """Of each caller between two calls, so that servers beside a load can start."""
@@ -26,7 +27,7 @@ def fleet(repository: Path) -> Iterator[Fleet]:
 async def more(fleet: Fleet, calls: int) -> list[int]:
     """Wait until the servers have answered so many more calls; return those of each server."""
     before = fleet.calls()
-    while sum(now := fleet.calls()) - sum(before) < calls:
+    while sum(now := await asyncio.to_thread(fleet.calls)) - sum(before) < calls:
         await asyncio.sleep(0.1)
     return [after - earlier for after, earlier in zip(now, before, strict=True)]
 
@@ -60,8 +61,7 @@ async def test_a_server_that_joins_is_found_by_old_clients_and_one_that_is_kille
 ) -> None:
     async with under(LOADS["AsyncClient, one board"], fleet.name, PAUSE_SECONDS) as by_name:
         third = await asyncio.to_thread(fleet.add)
-        while not fleet.calls_of(third):
-            await asyncio.sleep(0.1)
+        await asyncio.to_thread(wait_for, lambda: fleet.calls_of(third) > 0)
         await spread_over_all(fleet, 300, 0.2)
         async with (
             under(LOADS["Client, one board"], fleet.listed, PAUSE_SECONDS) as by_threads,
