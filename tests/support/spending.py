@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from statistics import median
 
 import psutil
 
@@ -12,32 +13,44 @@ MIB = 2**20
 
 
 @contextmanager
-def at_most(
-    pid: int, cpu_seconds: float | Callable[[], float], memory_bytes: int, what: str
-) -> Iterator[None]:
-    """Fail when a process spends more in the block: CPU time, or memory beyond what it has at the start.
+def at_most(pid: int, cpu_seconds: float, memory_bytes: int, what: str) -> Iterator[None]:
+    """Fail when a process spends more in the block: CPU time, or memory beyond what it has at the start."""
+    process = psutil.Process(pid)
+    with memory_at_most(pid, memory_bytes, what):
+        before = _cpu_seconds(process)
+        yield
+        spent = _cpu_seconds(process) - before
+    assert spent < cpu_seconds, f"{what} takes {spent:.2f} s of CPU time, and {cpu_seconds:g} s are allowed"
 
-    Args:
-        pid: the process.
-        cpu_seconds: how much, or what says so after the block.
-        memory_bytes: how much.
-        what: spends it.
-    """
-    process, proc = psutil.Process(pid), Path(f"/proc/{pid}")
-    peak_is_known = (proc / "clear_refs").exists()
-    if peak_is_known:
-        (proc / "clear_refs").write_text("5")  # the peak is what is taken now
-        memory = _peak_bytes(proc)
-    before = _cpu_seconds(process)
+
+@contextmanager
+def memory_at_most(pid: int, memory_bytes: int, what: str) -> Iterator[None]:
+    """Fail when a process takes more memory in the block beyond what it has at the start."""
+    proc = Path(f"/proc/{pid}")
+    if not (proc / "clear_refs").exists():  # the peak is unknown
+        yield
+        return
+    (proc / "clear_refs").write_text("5")  # the peak is what is taken now
+    memory = _peak_bytes(proc)
     yield
-    spent = _cpu_seconds(process) - before
-    most = cpu_seconds() if callable(cpu_seconds) else cpu_seconds
-    assert spent < most, f"{what} takes {spent:.2f} s of CPU time, and {most:g} s are allowed"
-    if peak_is_known:
-        taken, allowed = (_peak_bytes(proc) - memory) / MIB, memory_bytes / MIB
-        assert taken < allowed, (
-            f"{what} takes {taken:.1f} MiB beyond {memory / MIB:.1f}, and {allowed:g} are allowed"
-        )
+    taken, allowed = (_peak_bytes(proc) - memory) / MIB, memory_bytes / MIB
+    assert taken < allowed, (
+        f"{what} takes {taken:.1f} MiB beyond {memory / MIB:.1f}, and {allowed:g} are allowed"
+    )
+
+
+def typical_cpu_seconds(pid: int, wait: Callable[[], object], times: int) -> float:
+    """The median CPU time that a process under attack spends while the test waits for something.
+
+    The attack goes on for as long as a busy machine lets the test sleep. This makes some of the waits dear,
+    and not most of them.
+    """
+    process, spent = psutil.Process(pid), []
+    for _ in range(times):
+        before = _cpu_seconds(process)
+        wait()
+        spent.append(_cpu_seconds(process) - before)
+    return median(spent)
 
 
 def _cpu_seconds(process: psutil.Process) -> float:

@@ -21,7 +21,7 @@ from octofold_server.process.watchdog import Watchdog
 from octofold_server.system.connections import Connections
 from support.attacks import Attack, Churn, Flood, priorities, small_pieces
 from support.servers import Served, Start, WriteVersion
-from support.spending import at_most
+from support.spending import memory_at_most, typical_cpu_seconds
 from support.waiting import wait_for
 
 PROGRAM = str(Path(__file__).parents[1] / "failing_server.py")
@@ -110,12 +110,16 @@ def test_frames_that_cost_much_end_their_connections_and_not_the_server(
     with (
         grpc.insecure_channel(server.target) as channel,
         Flood(server.target, attack) as flood,
-        at_most(server.process.pid, 4.0, 100 * MIB, "frames that cost much"),
+        memory_at_most(server.process.pid, 100 * MIB, "frames that cost much"),
     ):
         stub = OctofoldServiceStub(channel)
-        for _ in range(4):
+
+        def ask() -> None:
             wait_for(partial(goes_on, flood, flood.calls))
             stub.NextMove(BOARD, timeout=60)
+
+        assert typical_cpu_seconds(server.process.pid, ask, 4) < 1.0
+        wait_for(lambda: "ended a connection that kept gRPC from all others" in server.log)
     assert "CRITICAL" not in server.log
 
 
@@ -126,10 +130,13 @@ def test_connections_that_come_and_go_keep_nobody_from_the_server(
     server = start_server()
     with grpc.insecure_channel(server.target) as channel, Churn(server.target) as churn:
         stub = OctofoldServiceStub(channel)
-        with at_most(server.process.pid, 4.0, 100 * MIB, "connections that come and go"):
-            for _ in range(4):
-                wait_for(partial(begins, churn, churn.begun + 20))
-                stub.NextMove(BOARD, timeout=60)
+
+        def ask() -> None:
+            wait_for(partial(begins, churn, churn.begun + 20))
+            stub.NextMove(BOARD, timeout=60)
+
+        with memory_at_most(server.process.pid, 100 * MIB, "connections that come and go"):
+            assert typical_cpu_seconds(server.process.pid, ask, 4) < 1.0
     assert "CRITICAL" not in server.log
 
 
