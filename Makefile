@@ -85,7 +85,7 @@ test: $(if $(TESTS),$(VENV)/dev,$(VENV)/compiled-tests) ## all tests but the lon
 	$(PYTEST) $(TESTS)
 
 test-long: $(VENV)/dev ## what takes longer: whole trainings, examples, benches, Ray, the soak, other Pythons and grpcios
-	$(PYTEST) --dist loadfile --no-loadscope-reorder -m long --timeout 900 $(TESTS)
+	$(PYTEST) --dist loadfile --no-loadscope-reorder -m long $(TESTS)
 
 busy: $(VENV)/dev ## RUNS times `make test` beside each kind of other work, and how often which test failed
 	$(BIN)/python bench/operation/busy_tests.py --beside loops --beside bursts --runs $(RUNS)
