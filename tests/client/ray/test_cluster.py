@@ -167,14 +167,14 @@ def test_what_cannot_be_placed_is_one_line(cluster: RealCluster, repository: Pat
 def test_an_address_that_is_no_cluster_is_refused_at_once(
     tmp_path: Path, address: str, expected: str
 ) -> None:
-    done = octofold("evaluate", "--ray", address, "--out", tmp_path / "out", timeout=20)
+    done = octofold("evaluate", "--ray", address, "--out", tmp_path / "out")
     assert done.returncode == 1
     assert expected in done.stderr
     assert len(done.stderr.splitlines()) == 1
 
 
 def test_another_grpc_server_is_no_cluster(target: str) -> None:
-    done = octofold("ray", "addresses", "--cluster", target, timeout=20)
+    done = octofold("ray", "addresses", "--cluster", target)
     assert done.stderr == f"octofold: {target} is a gRPC server, but no Ray cluster\n"
 
 
