@@ -43,6 +43,7 @@ class Reread(Generic[Content]):
         read: reads all files, or raises FileError.
         settle: whether to wait until the files have not changed for `SETTLED_SECONDS`, or for `EMPTY_SECONDS`
             if one of them is empty or missing. Use it if a part of the content looks like the whole.
+        unix_time: tells how long ago the files changed.
 
     Raises:
         FileError: the files cannot be used at the start.
@@ -54,10 +55,12 @@ class Reread(Generic[Content]):
         read: Callable[[], Content],
         *,
         settle: bool = False,
+        unix_time: Callable[[], float] = time.time,
     ) -> None:
         self._paths = paths
         self._read = read
         self._settle = settle
+        self._unix_time = unix_time
         self._unsettled: tuple[_Stamp, float] | None = (
             None  # the state of the files, and when it was first seen
         )
@@ -109,7 +112,7 @@ class Reread(Generic[Content]):
         which they have looked the same.
         """
         wanted = SETTLED_SECONDS if all(file is not None and file[1] for file in stamp) else EMPTY_SECONDS
-        if time.time() - max(map(_changed_at, self._paths)) >= wanted:
+        if self._unix_time() - max(map(_changed_at, self._paths)) >= wanted:
             return True
         now = time.monotonic()
         if self._unsettled is None or self._unsettled[0] != stamp:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -103,13 +102,18 @@ def test_what_cannot_be_used_at_the_start_is_an_error(read: Number) -> None:
         Reread([read.path], read)
 
 
+def unix_time() -> float:
+    """A clock that stands still."""
+    return 1_800_000_000.0
+
+
 def write_at(path: Path, text: str, seconds_ago: float) -> None:
     path.write_text(text, encoding="utf-8")
-    os.utime(path, (time.time() - seconds_ago,) * 2)
+    os.utime(path, (unix_time() - seconds_ago,) * 2)
 
 
 def test_a_file_that_is_being_written_is_not_read_before_it_is_whole(read: Number) -> None:
-    number = Reread([read.path], read, settle=True)
+    number = Reread([read.path], read, settle=True, unix_time=unix_time)
     write_at(read.path, "", 2.0)  # as a shell leaves it until a command has something to say
     assert number.look() == 1
     write_at(read.path, "2", -3600.0)  # and who knows whether this is all
@@ -120,16 +124,18 @@ def test_a_file_that_is_being_written_is_not_read_before_it_is_whole(read: Numbe
 
 
 def test_a_file_that_stays_empty_or_missing_is_read_in_the_end(read: Number) -> None:
-    number = Reread([read.path], lambda: read.path.exists() and read.path.stat().st_size, settle=True)
+    number = Reread(
+        [read.path], lambda: read.path.exists() and read.path.stat().st_size, settle=True, unix_time=unix_time
+    )
     write_at(read.path, "", 6.0)
     assert number.look() == 0
     read.path.unlink()
     assert number.look() == 0
-    os.utime(read.path.parent, (time.time() - 6.0,) * 2)
+    os.utime(read.path.parent, (unix_time() - 6.0,) * 2)
     assert number.look() is False
 
 
 def test_a_file_with_a_time_to_come_is_read_once_it_has_looked_the_same_for_a_while(read: Number) -> None:
-    number = Reread([read.path], read, settle=True)
+    number = Reread([read.path], read, settle=True, unix_time=unix_time)
     write_at(read.path, "22", -3600.0)
     wait_for(lambda: number.look() == 22)
