@@ -1,6 +1,7 @@
 """The processes of a server with --processes, and what they say together."""
 
 import re
+import urllib.request
 from collections.abc import Callable
 from typing import Any
 
@@ -31,3 +32,9 @@ def metric(page: str, name: str, **labels: str) -> float:
     samples = re.findall(rf"^{name}(?:{{(.*)}})? (\S+)$", page, re.MULTILINE)
     wanted = [f'{label}="{value}"' for label, value in labels.items()]
     return sum(float(value) for found, value in samples if all(label in found for label in wanted))
+
+
+def open_calls(server: Any) -> int:
+    """How many calls a server with a REST port has accepted and not yet answered."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{server.rest_port}/metrics") as reply:
+        return int(metric(reply.read().decode(), "octofold_open_calls"))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import http.client
 import json
 import signal
-import urllib.request
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -23,6 +22,7 @@ from octofold_proto.inference.grpc_service_pb2_grpc import GRPCInferenceServiceS
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
 from support.commands import octofold
+from support.processes import open_calls
 from support.servers import Ask, ServerProcess, Start, server_starter
 from support.storms import storm
 from support.three_models import FLAGS, MODELS, ThreeModels, write_again, write_three_models
@@ -77,12 +77,6 @@ def asked(model: str, count: int = 64) -> pb.NextMovesRequest:
         seen.append(episodes.boards.copy())
         episodes.step(legal_moves(episodes.boards).argmax(axis=1).astype(np.int8))
     return pb.NextMovesRequest(model=model, boards=np.resize(np.concatenate(seen), (count, 16)).tobytes())
-
-
-def open_calls(server: ServerProcess) -> int:
-    with urllib.request.urlopen(f"http://127.0.0.1:{server.rest_port}/metrics") as reply:
-        lines = reply.read().decode().splitlines()
-    return int(next(line for line in lines if line.startswith("octofold_open_calls ")).split()[1])
 
 
 def moves(stub: OctofoldServiceStub, model: str) -> bytes:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from octofold_proto.messages import DIRECTIONS
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
 from support.player_versions import PROGRAM, TABLE, expected_moves, write_player
+from support.processes import open_calls
 from support.servers import Ask, ServerProcess, Start, server_starter, write_model
 from support.waiting import wait_for
 
@@ -174,12 +174,6 @@ def test_a_cancelled_search_makes_room_for_the_next(server: ServerProcess, chann
         wait_for(lambda: open_calls(server) == 0)
     again = pb.NextMoveRequest(model="slow", board=BOARDS[0].tolist(), search_time_us=10_000)
     assert stub.NextMove(again).depth == 7
-
-
-def open_calls(server: ServerProcess) -> int:
-    with urllib.request.urlopen(f"http://127.0.0.1:{server.rest_port}/metrics") as reply:
-        lines = reply.read().decode().splitlines()
-    return int(next(line for line in lines if line.startswith("octofold_open_calls ")).split()[1])
 
 
 def test_a_search_that_has_begun_is_answered_while_the_server_drains(
