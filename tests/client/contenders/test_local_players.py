@@ -5,7 +5,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from concurrent.futures import CancelledError
 from pathlib import Path
 from typing import Any
@@ -239,26 +238,26 @@ def test_ctrl_c_keeps_the_finished_games_of_a_slow_player(tmp_path: Path) -> Non
     assert remarks.splitlines()[-1] == "octofold: interrupted"
 
 
-SLICES = 1000
-MANY_BOARDS = np.zeros((BOARDS_AT_ONCE * SLICES, 16), np.uint8)
+MANY_BOARDS = np.zeros((10 * BOARDS_AT_ONCE, 16), np.uint8)
 MANY_BOARDS[:, :2] = 1
 
 
 def test_leaving_gives_up_a_search_between_two_slices() -> None:
-    begun = threading.Event()
-    sizes: list[int] = []
+    begun, left = threading.Event(), threading.Event()
+    slices: list[int] = []
 
     class Slow(FirstLegal):
         def next_moves(self, boards: NDArray[np.uint8]) -> NDArray[np.int8]:
+            slices.append(len(boards))
             begun.set()
-            sizes.append(len(boards))
-            time.sleep(0.05)  # so that all slices would take a minute
+            left.wait()
             return super().next_moves(boards)
 
     with PlayerThread(LocalContender(Slow(), "1")) as source:
-        pending = source.ask(MANY_BOARDS)
+        pending, next_one = source.ask(MANY_BOARDS), source.ask(MANY_BOARDS)
+        next_one.add_done_callback(left.set)  # it has not begun, and leaving cancels it
         begun.wait()
-    assert sum(sizes) < len(MANY_BOARDS)
+    assert len(slices) == 1
     with pytest.raises(CancelledError):
         pending.result()
 
