@@ -1,7 +1,6 @@
 """`octofold-export` as it is typed: what it publishes, and what it says when it cannot."""
 
 import hashlib
-import json
 import re
 import shutil
 from dataclasses import replace
@@ -28,6 +27,7 @@ from octofold_game.contract.model import Precision
 from octofold_game.rules import legal_moves
 from octofold_training import checkpoints
 from octofold_training.networks.cnn import CNN
+from support.cards import read_card
 from support.one_kind import ONE_KIND, of_one_kind
 
 
@@ -55,11 +55,6 @@ def arguments(checkpoint: Path, models: Path, *more: str) -> list[str]:
 
 def contents(folder: Path) -> list[str]:
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
-
-
-def read_card(models: Path, version: int = 1) -> dict[str, Any]:
-    card: dict[str, Any] = json.loads((models / "small" / str(version) / "card.json").read_text())
-    return card
 
 
 def test_a_published_version_is_complete_and_its_card_true(

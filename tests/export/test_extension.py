@@ -22,6 +22,7 @@ from octofold_export.sources.octofold_checkpoint import from_checkpoint
 from octofold_game.contract.model import Alternative, Alternatives, Precision
 from octofold_training import checkpoints
 from octofold_training.networks.build import build
+from support.cards import read_card
 from support.one_kind import of_one_kind
 
 pytestmark = of_one_kind
@@ -51,11 +52,6 @@ def run(checkpoint: Path, models: Path, boards: Path, *more: str) -> int:
 
 def digests(folder: Path) -> dict[str, str]:
     return {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in folder.iterdir()}
-
-
-def read_card(models: Path) -> dict[str, Any]:
-    card: dict[str, Any] = json.loads((models / "small/1/card.json").read_text())
-    return card
 
 
 EXTEND = ("--extend", "--version", "1", "--precisions", "fp32,fp16")

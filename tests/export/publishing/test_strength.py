@@ -12,6 +12,7 @@ from octofold_client.evaluation.summary import GameSummary, Summary
 from octofold_export.cli import main
 from octofold_export.publishing.card_files import change_card
 from octofold_game.contract.model import Alternative, Alternatives
+from support.cards import read_card
 from support.one_kind import of_one_kind
 
 """What a card says does not depend on the kind of network."""
@@ -30,11 +31,6 @@ def models(checkpoint: Path, boards_file: Path, tmp_path_factory: pytest.TempPat
 
 def contents(folder: Path) -> list[str]:
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
-
-
-def read_card(models: Path, version: int = 1) -> dict[str, Any]:
-    card: dict[str, Any] = json.loads((models / "small" / str(version) / "card.json").read_text())
-    return card
 
 
 def evaluation_result(card: dict[str, Any], precision: str = "int8") -> dict[str, Any]:

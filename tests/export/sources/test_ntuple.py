@@ -1,11 +1,9 @@
 """N-tuple networks as graphs with their tables beside them: moves, files, and a server's answers."""
 
 import hashlib
-import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import onnx
@@ -23,6 +21,7 @@ from octofold_export.sources.ntuple import ntuple_source
 from octofold_game.bitboards import pack
 from octofold_players.local_player import best_moves
 from octofold_players.ntuple.network import NTupleNetwork
+from support.cards import read_card
 from support.servers import served
 
 TUPLES = ((0, 1, 2), (1, 5, 6))
@@ -63,11 +62,6 @@ def export(saved: Path, models: Path, *more: str) -> int:
     return main(["--ntuple", str(saved), "--name", "tiny", "--models", str(models), *more])
 
 
-def read_card(models: Path) -> dict[str, Any]:
-    card: dict[str, Any] = json.loads((models / "tiny/1/card.json").read_text())
-    return card
-
-
 def behind(network: NTupleNetwork, boards: NDArray[np.uint8], moves: NDArray[np.int8]) -> NDArray[np.float32]:
     """`[N]`: how many points the move of each board is worth less than the native player's."""
     values = network.action_values(pack(boards))
@@ -104,7 +98,7 @@ def test_a_merge_that_outgrows_the_tables_is_worth_its_reward_alone() -> None:
 def test_the_published_tables_are_a_file_that_the_card_names_and_describes(
     models: Path, network: NTupleNetwork
 ) -> None:
-    folder, card = models / "tiny/1", read_card(models)
+    folder, card = models / "tiny/1", read_card(models, name="tiny")
     assert sorted(file.name for file in folder.iterdir()) == [
         "README.md",
         "card.json",
@@ -137,7 +131,7 @@ def test_a_version_with_tables_beside_its_graph_is_measured_again(
     monkeypatch.chdir(tmp_path)  # the tables are found wherever the command runs
     again = ("--boards", str(boards_file), "--extend", "--version", "1")
     assert export(saved, copied, *again) == 0, capsys.readouterr().err
-    assert read_card(copied) == read_card(models)
+    assert read_card(copied, name="tiny") == read_card(models, name="tiny")
     (copied / "tiny/1/tables.bin").write_bytes(b"others")
     assert export(saved, copied, *again) == 1
     assert "tables.bin: not the file that the card describes" in capsys.readouterr().err
@@ -224,8 +218,8 @@ def test_tables_with_values_that_are_no_numbers_are_refused(
 def test_an_extension_by_a_form_that_it_does_not_have_is_refused(
     saved: Path, models: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    before = read_card(models)
+    before = read_card(models, name="tiny")
     for precision, form in (("int8", "8-bit form"), ("fp16", "form in float16")):
         assert export(saved, models, "--extend", "--version", "1", "--precisions", f"fp32,{precision}") == 1
         assert f"the network has no {form}" in capsys.readouterr().err
-    assert read_card(models) == before
+    assert read_card(models, name="tiny") == before
