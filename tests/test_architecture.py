@@ -10,7 +10,7 @@ ROOT = Path(__file__).parents[1]
 TEXT = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
 
 
-def test_it_can_be_read_before_the_code() -> None:
+def test_the_architecture_is_short_enough_to_be_read_before_the_code() -> None:
     assert len(TEXT.encode()) < 12_000
 
 

@@ -98,7 +98,7 @@ def test_tables_answer_without_a_search(folder: Path) -> None:
 
 
 @every_player
-def test_without_time_nothing_is_finished(name: str, folder: Path) -> None:
+def test_a_served_player_without_time_finishes_no_search(name: str, folder: Path) -> None:
     _, search = both(name, folder)
     stop = np.ones(1, np.uint8)
     for limits in (Limits(0.0), Limits(0.0, deeper=True), Limits(HOURS, stop), Limits(HOURS, stop, True)):

@@ -45,7 +45,7 @@ def test_help_works_without_torch_and_numba(command: list[str]) -> None:
     assert "(default: inf)" not in helped.stdout
 
 
-def test_the_version_is_that_of_the_package() -> None:
+def test_octofold_train_tells_the_version_of_the_package() -> None:
     assert _without_extras("--version").stdout == f"octofold-train {version('octofold')}\n"
 
 

@@ -80,7 +80,7 @@ def test_a_closed_loop_prints_a_line_a_step_and_leaves_result_report_and_picture
         assert f"({name})" in (folder / "loadtest.md").read_text()
 
 
-def test_a_search_for_a_limit_that_no_rate_keeps_says_so(target: str, tmp_path: Path) -> None:
+def test_the_command_prints_and_writes_that_no_rate_keeps_the_limit(target: str, tmp_path: Path) -> None:
     arguments = ("--slo", "p50=1us", "--window", "50ms", "--windows", "1", "--out", "out")
     done = loadtest("--target", target, *arguments, folder=tmp_path)
     assert done.returncode == 0, done

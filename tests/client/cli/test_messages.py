@@ -19,7 +19,7 @@ def test_octofold_alone_prints_the_help_and_lists_every_subcommand(tmp_path: Pat
         assert re.search(rf"^    {subcommand} ", done.stdout, re.MULTILINE), subcommand
 
 
-def test_the_version_is_that_of_the_package(tmp_path: Path) -> None:
+def test_octofold_tells_its_version(tmp_path: Path) -> None:
     assert re.fullmatch(r"octofold \d+\.\d+\.\d+\n", octofold("--version", folder=tmp_path).stdout)
 
 

@@ -41,7 +41,9 @@ def test_what_was_left_out_reads_as_nothing(network: NTupleNetwork, tables: Comp
     assert np.abs(values[kept] - network.values[kept]).max() < 50
 
 
-def test_they_fit_the_size_that_was_asked_for(network: NTupleNetwork, tables: CompactTables) -> None:
+def test_compact_tables_fit_the_size_that_was_asked_for(
+    network: NTupleNetwork, tables: CompactTables
+) -> None:
     assert SIZE - 8 < tables.nbytes <= SIZE
     larger = compact(network, 2 * SIZE)
     assert tables.kept < larger.kept

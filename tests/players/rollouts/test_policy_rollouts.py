@@ -198,7 +198,7 @@ def test_values_below_0_are_refused_before_the_first_search() -> None:
         search_of(Costs(1, 1, 1, 1)).prepare()
 
 
-def test_without_time_nothing_is_finished() -> None:
+def test_rollouts_without_time_finish_no_search() -> None:
     boards, stop = np.array([OPEN] * 5, np.uint8), np.ones(1, np.uint8)
     for limits in (Limits(0.0), Limits(0.0, deeper=True), Limits(HOURS, stop), Limits(HOURS, stop, True)):
         found = search_of().find(boards, limits)

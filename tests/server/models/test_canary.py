@@ -54,6 +54,6 @@ def test_a_canary_is_a_version_and_a_share() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "3", "3=", "3=2", "3=-1", "3=nan", "0=1", "a=1", "1,2=0.5"])
-def test_everything_else_is_none(text: str) -> None:
+def test_a_canary_without_a_version_and_a_share_of_the_calls_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"not a canary|convert string to float"):
         parse_canary(text)

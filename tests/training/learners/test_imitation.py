@@ -112,7 +112,9 @@ def test_boards_are_learned_as_they_were_played(moves: ShuffledMoves) -> None:
         torch.testing.assert_close(mine, theirs)
 
 
-def test_a_stopped_run_goes_on_as_if_it_had_not_stopped(moves: ShuffledMoves, tmp_path: Path) -> None:
+def test_imitation_that_was_stopped_goes_on_as_if_it_had_not_stopped(
+    moves: ShuffledMoves, tmp_path: Path
+) -> None:
     whole = run_of(moves, averaged=500.0)
     for _ in range(6):
         whole.learn(updates=7)

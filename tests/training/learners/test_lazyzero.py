@@ -185,7 +185,7 @@ def test_positions_are_learned_under_the_four_rotations(boards: torch.Tensor) ->
     assert math.isfinite(theirs.item())
 
 
-def test_a_stopped_run_goes_on_as_if_it_had_not_stopped(tmp_path: Path) -> None:
+def test_lazyzero_that_was_stopped_goes_on_as_if_it_had_not_stopped(tmp_path: Path) -> None:
     options: dict[str, Any] = {"games": 16, "rollouts": 2, "depth": 1, "first_games": 2, "batch_size": 16}
     whole, first, second = (run_of(**options) for _ in range(3))
     whole.learn(150)

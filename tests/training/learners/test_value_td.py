@@ -88,7 +88,9 @@ def test_an_afterstate_learns_from_the_best_move_after_it_or_from_the_end(teache
     assert ended > 0
 
 
-def test_a_stopped_run_goes_on_as_if_it_had_not_stopped(teacher: NTupleNetwork, tmp_path: Path) -> None:
+def test_value_learning_that_was_stopped_goes_on_as_if_it_had_not_stopped(
+    teacher: NTupleNetwork, tmp_path: Path
+) -> None:
     options = _options(td_weight=10.0)
     run = ValueLearning(options, ARCHITECTURE, teacher)
     run.warm_up()

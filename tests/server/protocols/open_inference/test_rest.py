@@ -147,7 +147,7 @@ def test_bytes_that_belong_to_no_input_are_refused(ask: Ask, server: Served) -> 
         ("POST", "/v2/models/nobody/infer", 400),  # whose body is no request
     ],
 )
-def test_what_is_not_there_is_told_in_the_protocols_error_object(
+def test_a_wrong_path_method_or_model_over_rest_is_an_error_object_of_the_protocol(
     ask: Ask, server: Served, method: str, path: str, status: int
 ) -> None:
     reply = ask(server, method, path)
@@ -218,7 +218,9 @@ def test_a_full_queue_says_when_to_come_back(ask: Ask, serve_all: ServeAll) -> N
         assert {reply.status for reply in replies[1:]} <= {200, 429}
 
 
-def test_a_timeout_is_honoured(ask: Ask, serve_all: ServeAll) -> None:
+def test_a_rest_request_is_given_up_after_its_timeout_while_the_backend_is_busy(
+    ask: Ask, serve_all: ServeAll
+) -> None:
     backend = RecordingBackend()
     with serve_all(backend) as served:
         backend.gate.clear()

@@ -13,7 +13,9 @@ def fields_of(log: pytest.LogCaptureFixture) -> list[dict[str, str]]:
     return [vars(record)["fields"] for record in log.records if record.getMessage() == "done as asked"]
 
 
-def test_over_grpc(server: Served, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_unload_over_grpc_leaves_a_line_that_says_who_asked(
+    server: Served, caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level(logging.INFO)
     request = oip.RepositoryModelUnloadRequest(model_name="fake")
     server.infer_stub().RepositoryModelUnload(request, metadata=(("x-request-id", "mine"),), timeout=30)
@@ -22,7 +24,9 @@ def test_over_grpc(server: Served, caplog: pytest.LogCaptureFixture) -> None:
     assert fields["client"].startswith("ipv4:127.0.0.1:")
 
 
-def test_over_rest(ask: Ask, server: Served, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_unload_over_rest_leaves_a_line_that_says_who_asked(
+    ask: Ask, server: Served, caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level(logging.INFO)
     path = "/v2/repository/models/fake/unload"
     assert ask(server, "POST", path, {}, X_Request_Id="mine").status == 200
