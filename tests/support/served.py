@@ -19,8 +19,12 @@ def boards_of(count: int, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).integers(0, 12, (count, 16), dtype=np.uint8)
 
 
+def packed(boards: np.ndarray, **fields: Any) -> pb.NextMovesRequest:
+    return pb.NextMovesRequest(boards=BOARDS.write(boards), **fields)
+
+
 def ask(stub: OctofoldServiceStub, boards: np.ndarray, **fields: Any) -> np.ndarray:
-    reply = stub.NextMoves(pb.NextMovesRequest(boards=BOARDS.write(boards), **fields))
+    reply = stub.NextMoves(packed(boards, **fields))
     return MOVES.read(reply.moves, len(boards))
 
 

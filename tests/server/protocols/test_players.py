@@ -18,6 +18,7 @@ from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
 from support.player_versions import PROGRAM, TABLE, expected_moves, write_player
 from support.processes import open_calls
+from support.served import packed
 from support.servers import Ask, ServerProcess, Start, server_starter, write_model
 from support.waiting import wait_for
 
@@ -49,10 +50,6 @@ def channel(server: ServerProcess) -> Iterator[grpc.Channel]:
         yield channel
 
 
-def packed(model: str = "", boards: np.ndarray = BOARDS, **fields: Any) -> pb.NextMovesRequest:
-    return pb.NextMovesRequest(model=model, boards=boards.tobytes(), **fields)
-
-
 def infer(model: str, *outputs: str, boards: np.ndarray = BOARDS, **parameters: int) -> Any:
     return oip.ModelInferRequest(
         model_name=model,
@@ -70,15 +67,15 @@ def test_every_rpc_of_octofold_v1_answers(channel: grpc.Channel) -> None:
         assert (one.direction, one.game_over) == (DIRECTIONS[move], move < 0)
         assert list(one.values) == values.tolist()
         assert (one.depth, one.positions, list(one.probabilities)) == (2 if move >= 0 else 0, 8, [])
-    many = stub.NextMoves(packed(with_search=True, with_probabilities=True))
+    many = stub.NextMoves(packed(BOARDS, with_search=True, with_probabilities=True))
     assert np.frombuffer(many.moves, np.int8).tolist() == MOVES.tolist()
     assert np.frombuffer(many.values, "<f4").tolist() == VALUES.ravel().tolist()
     assert list(many.depth) == [2, 2, 2, 2, 0]
     assert np.frombuffer(many.positions, "<i8").tolist() == [8] * 5
     assert many.probabilities == b""
-    alone = stub.NextMoves(packed())
+    alone = stub.NextMoves(packed(BOARDS))
     assert (alone.moves, alone.values, alone.depth, alone.positions) == (many.moves, b"", b"", b"")
-    (streamed,) = stub.StreamNextMoves(iter([pb.StreamNextMovesRequest(id=7, request=packed())]))
+    (streamed,) = stub.StreamNextMoves(iter([pb.StreamNextMovesRequest(id=7, request=packed(BOARDS))]))
     assert streamed.response.moves == many.moves
 
 
@@ -124,7 +121,7 @@ def test_search_time_makes_a_search_deeper(server: ServerProcess, channel: grpc.
     stub = OctofoldServiceStub(channel)
     one = stub.NextMove(pb.NextMoveRequest(board=BOARDS[0].tolist(), search_time_us=10_000))
     assert one.depth == 7
-    many = stub.NextMoves(packed(boards=BOARDS[:2], search_time_us=10_000, with_search=True))
+    many = stub.NextMoves(packed(BOARDS[:2], search_time_us=10_000, with_search=True))
     assert list(many.depth) == [7, 7]
     answer = GRPCInferenceServiceStub(channel).ModelInfer(
         infer("player", "depth", boards=BOARDS[:1], search_time_us=10_000)
@@ -144,7 +141,7 @@ def test_a_search_that_would_keep_others_waiting_for_too_long_is_refused(
     channel: grpc.Channel, time_us: int
 ) -> None:
     with pytest.raises(grpc.RpcError, match=f"search_time_us is {time_us}; .* at most 60000000"):
-        OctofoldServiceStub(channel).NextMoves(packed(search_time_us=time_us))
+        OctofoldServiceStub(channel).NextMoves(packed(BOARDS, search_time_us=time_us))
 
 
 def test_a_deadline_ends_a_search_with_the_deepest_finished_move(channel: grpc.Channel) -> None:
@@ -161,7 +158,7 @@ def test_a_deadline_ends_a_search_with_the_deepest_finished_move(channel: grpc.C
 
 def test_a_deadline_too_short_for_any_move_is_exceeded(channel: grpc.Channel) -> None:
     with pytest.raises(grpc.RpcError) as caught:
-        OctofoldServiceStub(channel).NextMoves(packed("slow", np.tile(BOARDS, (9000, 1))), timeout=0.2)
+        OctofoldServiceStub(channel).NextMoves(packed(np.tile(BOARDS, (9000, 1)), model="slow"), timeout=0.2)
     assert caught.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED
 
 

@@ -20,6 +20,7 @@ from octofold_server.backends.backend import Layout
 from octofold_server.backends.onnx_session import GraphError
 from octofold_server.backends.onnx_value import network_lanes
 from support.commands import octofold
+from support.served import packed
 from support.servers import Ask, ServerProcess, server_starter, write_model
 from support.valued_graphs import valued
 
@@ -45,10 +46,6 @@ def channel(server: ServerProcess) -> Iterator[grpc.Channel]:
         yield channel
 
 
-def packed(boards: np.ndarray = BOARDS, *, model: str = "", with_value: bool = True) -> pb.NextMovesRequest:
-    return pb.NextMovesRequest(model=model, boards=boards.tobytes(), with_value=with_value)
-
-
 def infer(boards: np.ndarray, *outputs: str, model: str = "valued") -> oip.ModelInferRequest:
     return oip.ModelInferRequest(
         model_name=model,
@@ -63,11 +60,13 @@ def test_octofold_v1_answers_the_value_to_who_asks(channel: grpc.Channel) -> Non
     one = stub.NextMove(pb.NextMoveRequest(board=BOARDS[0].tolist()))
     assert one.HasField("value")
     assert one.value == VALUES[0]
-    many = stub.NextMoves(packed())
+    many = stub.NextMoves(packed(BOARDS, with_value=True))
     assert np.frombuffer(many.value, "<f4").tolist() == VALUES
-    (streamed,) = stub.StreamNextMoves(iter([pb.StreamNextMovesRequest(id=1, request=packed())]))
+    (streamed,) = stub.StreamNextMoves(
+        iter([pb.StreamNextMovesRequest(id=1, request=packed(BOARDS, with_value=True))])
+    )
     assert (streamed.response.value, streamed.response.moves) == (many.value, many.moves)
-    assert stub.NextMoves(packed(with_value=False)).value == b""
+    assert stub.NextMoves(packed(BOARDS)).value == b""
 
 
 async def test_both_clients_have_the_value_if_they_ask_for_it(server: ServerProcess) -> None:
@@ -150,10 +149,10 @@ def test_open_inference_announces_the_value_and_answers_it(
 
 def test_a_call_that_does_not_ask_for_the_value_does_not_compute_it(channel: grpc.Channel) -> None:
     octofold, inference = OctofoldServiceStub(channel), GRPCInferenceServiceStub(channel)
-    assert len(octofold.NextMoves(packed(TOO_LARGE, with_value=False)).moves) == 1
+    assert len(octofold.NextMoves(packed(TOO_LARGE)).moves) == 1
     inference.ModelInfer(infer(TOO_LARGE, "move", "votes"))
     with pytest.raises(grpc.RpcError) as caught:
-        octofold.NextMoves(packed(TOO_LARGE))
+        octofold.NextMoves(packed(TOO_LARGE, with_value=True))
     assert caught.value.code() is grpc.StatusCode.INTERNAL
     with pytest.raises(grpc.RpcError) as caught:
         inference.ModelInfer(infer(TOO_LARGE, "value"))
@@ -162,7 +161,7 @@ def test_a_call_that_does_not_ask_for_the_value_does_not_compute_it(channel: grp
 
 def test_a_model_without_a_value_head_has_no_value(channel: grpc.Channel) -> None:
     octofold, inference = OctofoldServiceStub(channel), GRPCInferenceServiceStub(channel)
-    assert octofold.NextMoves(packed(model="plain")).value == b""
+    assert octofold.NextMoves(packed(BOARDS, model="plain", with_value=True)).value == b""
     one = octofold.NextMove(pb.NextMoveRequest(model="plain", board=BOARDS[0].tolist()))
     assert not one.HasField("value")
     with pytest.raises(grpc.RpcError, match="unknown output 'value'"):

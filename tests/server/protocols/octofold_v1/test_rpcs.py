@@ -14,15 +14,12 @@ from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.status import error_of, status_of_call
 from octofold_server.backends.backend import MOVE_ALONE
 from support.fakes import FakeBackend, RecordingBackend, fake_moves
+from support.served import packed
 from support.servers import ServeBackend
 
 EACH_TRANSPORT = True
 
 BOARDS = np.random.default_rng(7).integers(1, 12, (40, 16), dtype=np.uint8)
-
-
-def packed(boards: np.ndarray, **fields: Any) -> pb.NextMovesRequest:
-    return pb.NextMovesRequest(boards=boards.tobytes(), **fields)
 
 
 def domain_error(error: grpc.aio.AioRpcError) -> Exception:
