@@ -23,8 +23,8 @@ PROGRAMS = (
 )
 """The first, which draws no window, takes two thirds of the CPU time of the others."""
 FLAGS = ("--no-sandbox", "--in-process-gpu", "--use-gl=disabled", "--num-raster-threads=1")
-"""Without a process that only draws, a visit takes a tenth less CPU time and two thirds of the time. The thread
-in its place must not load Vulkan: that sets a variable of the environment, while other threads read theirs."""
+"""Without a process that only draws, a visit takes a tenth less CPU time and two thirds of the time. The
+thread in its place must not load Vulkan: that changes the environment while other threads read it."""
 DESKTOP: ViewportSize = {"width": 1600, "height": 1000}
 PHONE: ViewportSize = {"width": 360, "height": 740}
 TOKEN_KEY = "octofold.token"
