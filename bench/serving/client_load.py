@@ -42,6 +42,7 @@ class Pace(NamedTuple):
     boards_per_second: float
     batches_running: float
     """Average number of running batches: inference time over wall time, at most the number of lanes."""
+    boards_per_batch: float
     client_share: float
     """The client's share of the CPU time of client and server."""
 
@@ -154,18 +155,24 @@ def evaluation(target: str, server_pid: int, games: int, seconds: float) -> Pace
         selected = select(client.list_models())
         statistics = GRPCInferenceServiceStub(channel).ModelStatistics
 
-        def inference_seconds() -> float:
+        def ran() -> NDArray[np.float64]:
+            """Seconds, batches and boards of inference until now."""
             (model,) = statistics(oip.ModelStatisticsRequest(name=selected.model)).model_stats
-            return float(sum(batch.compute_infer.ns for batch in model.batch_stats)) / 1e9
+            runs = [(each.compute_infer, each.batch_size) for each in model.batch_stats]
+            found = [(run.ns / 1e9, run.count, run.count * size) for run, size in runs]
+            total: NDArray[np.float64] = np.array(found).reshape(-1, 3).sum(axis=0)
+            return total
 
-        ran, cpu = inference_seconds(), [sum(process.cpu_times()[:2]) for process in processes]
+        before, cpu = ran(), [sum(process.cpu_times()[:2]) for process in processes]
         moves, wall = evaluated([ServedSource(client, selected)], selected, games, seconds, Path(folder))
         client_cpu, server_cpu = (
             sum(process.cpu_times()[:2]) - before for process, before in zip(processes, cpu, strict=True)
         )
+        seconds_of_inference, batches, boards = ran() - before
         return Pace(
             moves / wall,
-            (inference_seconds() - ran) / wall,
+            seconds_of_inference / wall,
+            boards / batches,
             client_cpu / (client_cpu + server_cpu),
         )
 

@@ -238,10 +238,11 @@ def _report(
         )
     beside = percentiles["served, 1 caller of 1 board beside one of 60,000"]
     in_batches = beside["p99"] / 1e3 / float(np.median(batch_seconds))
-    running, share = (float(np.median(column)) for column in list(zip(*paces, strict=True))[1:])
+    running, batch, share = (float(np.median(column)) for column in list(zip(*paces, strict=True))[1:])
     rows += [
         ("p99 beside 60,000 boards, in batch times", f"{in_batches:.1f}", "", ""),
         ("evaluate: running batches, on average", f"{running:.2f}", "", ""),
+        ("evaluate: boards in a batch, on average", f"{batch:.0f}", "", ""),
         ("evaluate: the client's share of the CPU time", f"{share:.1%}", "", ""),
         ("resident size of the server, MB", f"{megabytes:.0f}", "", ""),
     ]
@@ -256,7 +257,7 @@ def _report(
         of_ceiling=of_ceiling,
         batch_times_beside_bulk=in_batches,
         latency_ms=percentiles,
-        evaluate={"batches_running": running, "client_share": share},
+        evaluate={"batches_running": running, "boards_per_batch": batch, "client_share": share},
         resident_mb=round(megabytes),
     )
 

@@ -37,7 +37,10 @@ BULK_PATIENCE = 7
 """Consecutive batches that interactive calls may fill while bulk calls wait. Bulk gets one batch in eight."""
 
 WHOLE_SECONDS = 0.0015
-"""A call that takes at most this long is not divided among the lanes."""
+"""What is left of a call is not divided among the lanes if it takes at most this long."""
+
+FADING = 0.9
+"""How much each batch counts less than the next one for the time that boards take."""
 
 SHORTEST_RETRY_SECONDS = 0.05
 LONGEST_SLEEP_SECONDS = 3600.0  # a deadline may be further away than a lock can wait
@@ -117,7 +120,7 @@ class Batcher:
         self._long_batches = 0  # that run
         self._bulk_passed_over = 0  # batches since bulk boards last ran, while some waited
         self._deadlines = Deadlines()
-        self._seconds_per_board = 0.001  # moving average, for the retry hint of a full queue
+        self._boards_lately, self._seconds_lately = 1.0, 0.001  # of batches, those before each faded
         self._closed = False
         self._idle = False  # closed, and all accepted calls are done
         self._lock = threading.Lock()  # guards everything above, and the calls
@@ -140,6 +143,11 @@ class Batcher:
     def waiting(self) -> int:
         """Number of boards that no batch has taken yet."""
         return self._interactive.boards + self._bulk.boards + self._long.boards
+
+    @property
+    def _seconds_per_board(self) -> float:
+        """How long a lane took for a board lately. Small batches, which take longer, count little."""
+        return self._seconds_lately / self._boards_lately
 
     def submit(self, call: Call) -> None:
         """Queue the boards of a call.
@@ -261,7 +269,7 @@ class Batcher:
                 if not room:
                     break
             left = len(call.boards) - call.taken
-            whole = self._budgets is None and self._fits_whole(call, left, batch)
+            whole = self._budgets is None and self._fits_whole(left, batch)
             count = left if whole else min(room, left, call.turn)
             start = call.taken
             if batch and batch[-1].call is call:
@@ -281,11 +289,10 @@ class Batcher:
                 level.calls.move_to_end(call)
         return room
 
-    def _fits_whole(self, call: Call, left: int, batch: list[_Slice]) -> bool:
-        """Whether a batch takes all that is left of a call: dividing a short one costs more than it saves."""
-        if len(call.boards) > WHOLE_BOARDS or left * self._seconds_per_board > WHOLE_SECONDS:
-            return False
-        return left <= self.max_batch_size - sum(stop - start for _, start, stop in batch)
+    def _fits_whole(self, left: int, batch: list[_Slice]) -> bool:
+        """Whether a batch takes all that is left of a call: dividing little costs more than it saves."""
+        room = self.max_batch_size - sum(stop - start for _, start, stop in batch)
+        return left <= room and left * self._seconds_per_board <= WHOLE_SECONDS
 
     def _run_batch(self, backend: Backend, batch: list[_Slice], buffer: NDArray[np.uint8]) -> list[Call]:
         """Run a batch; return the calls that it has ended."""
@@ -311,7 +318,8 @@ class Batcher:
         first = 0
         answered = []
         with self._lock:
-            self._seconds_per_board += 0.1 * (seconds / len(boards) - self._seconds_per_board)
+            self._boards_lately = FADING * self._boards_lately + len(boards)
+            self._seconds_lately = FADING * self._seconds_lately + seconds
             for call, start, stop in batch:
                 last = first + stop - start
                 rows = moves if len(batch) == 1 else moves.rows(first, last)

@@ -18,7 +18,8 @@ WHOLE_BOARDS = 64
 
 TURN_BOARDS = 32
 """A larger call goes behind later calls after each turn of this many boards, or of one batch if that is
-smaller. A single board waits for at most one turn of a call with 60,000 boards."""
+smaller. What is left of it is its last turn if it takes little time. A single board waits for at most one
+turn of a call with 60,000 boards."""
 
 
 class Priority(IntEnum):

@@ -13,6 +13,7 @@ import pytest
 from numpy.typing import NDArray
 from octofold_proto.errors import BackendFailed, DeadlinePassed, QueueFull
 from octofold_server.backends.backend import EVERYTHING, Asked, Moves
+from octofold_server.batching import batcher as batcher_module
 from octofold_server.batching.call import TURN_BOARDS, Call, Priority
 from support.batches import (
     Awaited,
@@ -183,6 +184,21 @@ def test_waiting_boards_are_shared_by_idle_lanes(new_batcher: NewBatcher) -> Non
     assert sorted(len(batch) for batch in backend.batches) == [5, 10]
     backend.gate.set()
     assert_answers(future.result().moves.moves, boards_of(20))
+
+
+def test_what_is_left_of_a_call_is_not_divided_if_it_takes_little_time(
+    new_batcher: NewBatcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(batcher_module, "WHOLE_SECONDS", 0.1)  # before any batch, boards count a millisecond
+    backend = RecordingBackend()
+    batcher = new_batcher(backend, lanes=2, max_batch_size=128)
+    backend.gate.clear()
+    future = submit(batcher, boards_of(160))
+    for _ in range(2):
+        backend.started.acquire()
+    backend.gate.set()
+    assert_answers(future.result().moves.moves, boards_of(160))
+    assert sorted(len(batch) for batch in backend.batches) == [80, 80]
 
 
 def test_lanes_run_batches_at_the_same_time(new_batcher: NewBatcher) -> None:
