@@ -142,7 +142,7 @@ class RestServer:
             add(route.path, route.handler)
         self._runner = web.AppRunner(
             application,
-            handling=False,
+            handle_signals=False,
             handler_cancellation=True,  # a client that leaves withdraws its boards
             shutdown_timeout=last_seconds,
         )
