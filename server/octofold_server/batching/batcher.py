@@ -31,6 +31,7 @@ from octofold_server.batching.call import (
     Part,
 )
 from octofold_server.batching.deadlines import Deadlines
+from octofold_server.batching.pace import Pace
 from octofold_server.batching.statistics import ModelStatistics
 
 BULK_PATIENCE = 7
@@ -38,9 +39,6 @@ BULK_PATIENCE = 7
 
 WHOLE_SECONDS = 0.0015
 """What is left of a call is not divided among the lanes if it takes at most this long."""
-
-FADING = 0.9
-"""How much each batch counts less than the next one for the time that boards take."""
 
 SHORTEST_RETRY_SECONDS = 0.05
 LONGEST_SLEEP_SECONDS = 3600.0  # a deadline may be further away than a lock can wait
@@ -120,7 +118,7 @@ class Batcher:
         self._long_batches = 0  # that run
         self._bulk_passed_over = 0  # batches since bulk boards last ran, while some waited
         self._deadlines = Deadlines()
-        self._boards_lately, self._seconds_lately = 1.0, 0.001  # of batches, those before each faded
+        self._pace = Pace()
         self._closed = False
         self._idle = False  # closed, and all accepted calls are done
         self._lock = threading.Lock()  # guards everything above, and the calls
@@ -144,11 +142,6 @@ class Batcher:
         """Number of boards that no batch has taken yet."""
         return self._interactive.boards + self._bulk.boards + self._long.boards
 
-    @property
-    def _seconds_per_board(self) -> float:
-        """How long a lane took for a board lately. Small batches, which take longer, count little."""
-        return self._seconds_lately / self._boards_lately
-
     def submit(self, call: Call) -> None:
         """Queue the boards of a call.
 
@@ -167,7 +160,7 @@ class Batcher:
                 raise QueueFull(
                     f"{level.boards} boards are waiting, and the queue has room for {self._queue_capacity}: "
                     f"no room for {size} more",
-                    max(SHORTEST_RETRY_SECONDS, self.waiting * self._seconds_per_board / self.lanes),
+                    max(SHORTEST_RETRY_SECONDS, self.waiting * self._pace.seconds_per_board / self.lanes),
                 )
             level.add(call)
             if call.deadline != math.inf and self._deadlines.add(call):
@@ -265,11 +258,11 @@ class Batcher:
                 continue
             if self._budgets is not None:
                 others = [each.call for each in batch[:1]]
-                room = self._budgets.room(call, others, now, room, self._seconds_per_board)
+                room = self._budgets.room(call, others, now, room, self._pace.seconds_per_board)
                 if not room:
                     break
             left = len(call.boards) - call.taken
-            whole = self._budgets is None and self._fits_whole(left, batch)
+            whole = self._budgets is None and self._fits_whole(left, batch, alone=len(level.calls) == 1)
             count = left if whole else min(room, left, call.turn)
             start = call.taken
             if batch and batch[-1].call is call:
@@ -289,10 +282,12 @@ class Batcher:
                 level.calls.move_to_end(call)
         return room
 
-    def _fits_whole(self, left: int, batch: list[_Slice]) -> bool:
+    def _fits_whole(self, left: int, batch: list[_Slice], *, alone: bool) -> bool:
         """Whether a batch takes all that is left of a call: dividing little costs more than it saves."""
+        if left > WHOLE_BOARDS and not alone:  # others have their turn first
+            return False
         room = self.max_batch_size - sum(stop - start for _, start, stop in batch)
-        return left <= room and left * self._seconds_per_board <= WHOLE_SECONDS
+        return left <= room and left * self._pace.seconds_per_board <= WHOLE_SECONDS
 
     def _run_batch(self, backend: Backend, batch: list[_Slice], buffer: NDArray[np.uint8]) -> list[Call]:
         """Run a batch; return the calls that it has ended."""
@@ -318,8 +313,7 @@ class Batcher:
         first = 0
         answered = []
         with self._lock:
-            self._boards_lately = FADING * self._boards_lately + len(boards)
-            self._seconds_lately = FADING * self._seconds_lately + seconds
+            self._pace.add(len(boards), seconds)
             for call, start, stop in batch:
                 last = first + stop - start
                 rows = moves if len(batch) == 1 else moves.rows(first, last)

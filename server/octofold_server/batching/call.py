@@ -18,8 +18,8 @@ WHOLE_BOARDS = 64
 
 TURN_BOARDS = 32
 """A larger call goes behind later calls after each turn of this many boards, or of one batch if that is
-smaller. What is left of it is its last turn if it takes little time. A single board waits for at most one
-turn of a call with 60,000 boards."""
+smaller. What is left of it runs whole if it takes little time and no other call waits. A single board waits
+for at most one turn of a call with 60,000 boards, or for so little."""
 
 
 class Priority(IntEnum):
