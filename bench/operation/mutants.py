@@ -99,22 +99,37 @@ def run(mutant: Mutant, tree: Path, seconds: float, passed: dict[tuple[Path, ...
     with changed(file, mutant) as is_changed:
         if not is_changed:
             return "the lines are gone"
-        outcome = outcome_of(tests, tree, seconds)
-        if outcome != "survived" or not mutant["file"].startswith(COMPILED):
-            return outcome
-        # Code that was compiled before may hold lines of the file as they were, inlined.
-        forget_compiled(tree)
-        try:
+        if not mutant["file"].startswith(COMPILED):
             return outcome_of(tests, tree, seconds)
-        finally:
-            forget_compiled(tree)
+        with compiled_code_of_before(tree):
+            outcome = outcome_of(tests, tree, seconds)
+            if outcome == "survived":  # what was compiled before may hold lines of the file, inlined
+                forget_compiled(tree)
+                outcome = outcome_of(tests, tree, seconds)
+            return outcome
+
+
+@contextmanager
+def compiled_code_of_before(tree: Path) -> Iterator[None]:
+    """Put back what numba had compiled before: other files may hold the mutant now, inlined."""
+    kept = {file: file.read_bytes() for file in compiled_code(tree)}
+    try:
+        yield
+    finally:
+        forget_compiled(tree)
+        for file, content in kept.items():
+            file.write_bytes(content)
+
+
+def compiled_code(tree: Path) -> list[Path]:
+    """The files that numba keeps."""
+    return [file for package in COMPILED for file in (tree / package).rglob("*.nb[ci]")]
 
 
 def forget_compiled(tree: Path) -> None:
     """Remove what numba has compiled."""
-    for package in COMPILED:
-        for cached in (tree / package).rglob("*.nb[ci]"):
-            cached.unlink()
+    for file in compiled_code(tree):
+        file.unlink()
 
 
 def outcome_of(tests: tuple[Path, ...], tree: Path, seconds: float) -> str:
