@@ -33,7 +33,7 @@ from octofold_export.planning import ExportOptions
 from octofold_export.publishing.card_files import change_card
 from octofold_export.publishing.strength import record_strength
 from octofold_export.sources.octofold_checkpoint import from_checkpoint
-from octofold_game.contract.model import Alternative, Alternatives, Card, Precision, Rule, read_card
+from octofold_game.contract.model import Alternative, Alternatives, Precision, Rule, read_card
 from octofold_training import checkpoints
 
 sys.path.append(str(Path(__file__).parents[1]))  # where the harness is
@@ -67,11 +67,13 @@ def main() -> None:
     folder: Path = options.version.resolve()
     name, version = folder.parent.name, int(folder.name)
     out = options.out / f"{name}-{version}"
+    if read_card(folder).checkpoint_sha256 != checkpoints.load(options.checkpoint).sha256:
+        raise SystemExit(f"{folder}: made from another checkpoint than {options.checkpoint}")
     results = _evaluate(folder, out, options)
     own = _side("own", results["as published"])
     compared = {title: Contest.of([own, _side(title, played)]).pairs[0] for title, played in results.items()}
     if options.record:
-        _record(folder, options.checkpoint, results, compared, out)
+        _record(folder, results, compared, out)
     report(
         f"{name} {version}, seed {options.seed}",
         ["row", "games", "average", "95% interval", "difference", "paired", *map(str, TILES), "moves/s"],
@@ -148,7 +150,6 @@ def _table_row(title: str, played: dict[str, Any], compared: Comparison) -> tupl
 
 def _record(
     folder: Path,
-    checkpoint: Path,
     results: dict[str, dict[str, Any]],
     compared: dict[str, Comparison],
     out: Path,
@@ -168,15 +169,8 @@ def _record(
         if title in results
     )
     alternatives = Alternatives(rows=rows, command=f"python {shlex.join(sys.argv)}")
-    digest = checkpoints.load(checkpoint).sha256
-
-    def with_alternatives(card: Card) -> Card:
-        if card.checkpoint_sha256 != digest:
-            raise SystemExit(f"{folder}: made from another checkpoint than {checkpoint}")
-        return replace(card, alternatives=alternatives)
-
     record_strength(folder.parent.parent, folder.parent.name, int(folder.name), out / "own" / "result.json")
-    change_card(folder, with_alternatives)
+    change_card(folder, lambda card: replace(card, alternatives=alternatives))
 
 
 def _play(

@@ -78,7 +78,7 @@ def rebuilt(readme: str, models: Path, speeds: Mapping[str, str]) -> str:
         speeds: boards/s by model, as they are written.
 
     Raises:
-        ValueError: a marker is missing.
+        ValueError: a marker is missing, or the speed of a model.
     """
     start, end = readme.find(START), readme.find(END)
     if not 0 <= start < end:
@@ -112,7 +112,9 @@ def measured(models: Path) -> list[tuple[Card, Strength]]:
 def table(cards: list[tuple[Card, Strength]], speeds: Mapping[str, str]) -> str:
     """The table and a line with the commands that measured it."""
     heading = ["model", "weights", "average score", f"reaches {TILE}", "boards/s"]
-    found = [_row(card, strength, speeds.get(card.name, "")) for card, strength in cards]
+    if missing := [card.name for card, _ in cards if card.name not in speeds]:
+        raise ValueError(f"the page with the speeds has no boards/s of {', '.join(missing)}")
+    found = [_row(card, strength, speeds[card.name]) for card, strength in cards]
     rows = [heading, ["---", *["---:"] * (len(heading) - 1)], *found]
     lines = ["| " + " | ".join(row) + " |" for row in rows]
     commands = {

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
+SPEEDS = {"small": "9,876", "large": "543"}
 MARKED = "# Title\n\n<!-- results: made by hand -->\nold\n<!-- end of results -->\n\nrest\n"
 
 
@@ -45,6 +46,13 @@ def readme(tmp_path: Path) -> Path:
     return tmp_path / "README.md"
 
 
+@pytest.fixture
+def speeds(tmp_path: Path) -> Path:
+    rows = [f"| `{model}` | 30,000 | {speed} | 0.99 / 2.15 | 181 |" for model, speed in SPEEDS.items()]
+    (tmp_path / "speed.md").write_text("\n".join(rows))
+    return tmp_path / "speed.md"
+
+
 def test_the_readme_of_this_tree_is_what_the_cards_say() -> None:
     done = table("--check", "--readme", ROOT / "README.md", "--models", ROOT / "models")
     assert (done.returncode, done.stderr) == (0, "")
@@ -61,15 +69,14 @@ def test_the_speeds_in_the_documents_are_those_of_the_notes() -> None:
 
 
 def test_the_newest_measured_version_of_each_model_is_shown_the_strongest_first(
-    readme: Path, tmp_path: Path
+    readme: Path, speeds: Path, tmp_path: Path
 ) -> None:
     models = tmp_path / "models"
     publish(models, "small", 2, 20_000)
     publish(models, "small", 10, 30_000)
     publish(models, "small", 11, None)
     publish(models, "large", 1, 50_000)
-    (tmp_path / "speed.md").write_text("| `small` | 30,000 | 9,876 | 0.99 / 2.15 | 181 |\n")
-    assert table("--readme", readme, "--models", models, "--speeds", tmp_path / "speed.md").returncode == 0
+    assert table("--readme", readme, "--models", models, "--speeds", speeds).returncode == 0
     text = readme.read_text()
     assert text.startswith(
         "# Title\n\n<!-- results: made by hand -->\n"
@@ -80,15 +87,17 @@ def test_the_newest_measured_version_of_each_model_is_shown_the_strongest_first(
     assert large.startswith("| [`large`](models/large/1/README.md), vote of 8 views, int8 | 1,234 | 50,000 (")
     assert "models/small/10/" in small
     assert small.endswith("| 50.0% (40.0 to 60.0) | 9,876 |")
-    assert large.endswith("| 50.0% (40.0 to 60.0) |  |")
+    assert large.endswith("| 50.0% (40.0 to 60.0) | 543 |")
     assert "4096" not in text
     assert "\nold\n" not in text
     assert "Measured by `octofold evaluate --model NAME --version N --games 100 --seed 0`. Boards/s" in text
 
 
-def test_check_reports_an_outdated_table_and_changes_nothing(readme: Path, tmp_path: Path) -> None:
+def test_check_reports_an_outdated_table_and_changes_nothing(
+    readme: Path, speeds: Path, tmp_path: Path
+) -> None:
     publish(tmp_path / "models", "small", 1, 20_000)
-    options = ("--readme", readme, "--models", tmp_path / "models")
+    options = ("--readme", readme, "--models", tmp_path / "models", "--speeds", speeds)
     done = table("--check", *options)
     assert done.returncode == 1
     assert "run `make table`" in done.stderr
@@ -104,6 +113,13 @@ def test_a_card_that_cannot_be_read_is_named(readme: Path, tmp_path: Path) -> No
     assert done.returncode == 1
     assert "small/1: card.json: format is missing" in done.stderr
     assert readme.read_text() == MARKED
+
+
+def test_a_model_without_a_speed_is_named(readme: Path, speeds: Path, tmp_path: Path) -> None:
+    publish(tmp_path / "models", "other", 1, 20_000)
+    done = table("--readme", readme, "--models", tmp_path / "models", "--speeds", speeds)
+    assert (done.returncode, readme.read_text()) == (1, MARKED)
+    assert done.stderr.endswith("the page with the speeds has no boards/s of other\n")
 
 
 def test_a_readme_without_markers_is_refused(readme: Path, tmp_path: Path) -> None:
