@@ -169,9 +169,10 @@ def evaluation(target: str, server_pid: int, games: int, seconds: float) -> Pace
             sum(process.cpu_times()[:2]) - before for process, before in zip(processes, cpu, strict=True)
         )
         seconds_of_inference, batches, boards = ran() - before
+        pace = moves / wall
         return Pace(
-            moves / wall,
-            seconds_of_inference / wall,
+            pace,
+            pace * seconds_of_inference / boards,  # of whole steps: what is at work at the end does not count
             boards / batches,
             client_cpu / (client_cpu + server_cpu),
         )

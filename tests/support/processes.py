@@ -37,4 +37,6 @@ def metric(page: str, name: str, **labels: str) -> float:
 def open_calls(server: Any) -> int:
     """How many calls a server with a REST port has accepted and not yet answered."""
     with urllib.request.urlopen(f"http://127.0.0.1:{server.rest_port}/metrics") as reply:
-        return int(metric(reply.read().decode(), "octofold_open_calls"))
+        page = reply.read().decode()
+    assert "\noctofold_open_calls" in page
+    return int(metric(page, "octofold_open_calls"))

@@ -43,7 +43,7 @@ class Reread(Generic[Content]):
         read: reads all files, or raises FileError.
         settle: whether to wait until the files have not changed for `SETTLED_SECONDS`, or for `EMPTY_SECONDS`
             if one of them is empty or missing. Use it if a part of the content looks like the whole.
-        unix_time: tells how long ago the files changed.
+        unix_time: the time now, in seconds since 1970.
 
     Raises:
         FileError: the files cannot be used at the start.

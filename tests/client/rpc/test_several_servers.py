@@ -26,7 +26,7 @@ def fleet(repository: Path) -> Iterator[Fleet]:
 
 async def more(fleet: Fleet, calls: int) -> list[int]:
     """Wait until the servers have answered so many more calls; return those of each server."""
-    before = fleet.calls()
+    before = await asyncio.to_thread(fleet.calls)
     while sum(now := await asyncio.to_thread(fleet.calls)) - sum(before) < calls:
         await asyncio.sleep(0.1)
     return [after - earlier for after, earlier in zip(now, before, strict=True)]

@@ -53,9 +53,9 @@ def test_chances_and_moves_are_those_of_a_plain_solver(solved: Formation, positi
     best = exact.max(axis=1)
     assert np.unique(best).size > 0.1 * len(boards)
     entry = entries[entries > 0]
-    np.testing.assert_allclose([entry_chance(each) for each in entry], best, rtol=0, atol=20 * ROUNDING)
+    np.testing.assert_allclose([entry_chance(each) for each in entry], best, rtol=0, atol=10 * ROUNDING)
     chosen = exact[np.arange(len(boards)), [entry_move(each) for each in entry]]
-    np.testing.assert_allclose(chosen, best, rtol=0, atol=20 * ROUNDING)
+    np.testing.assert_allclose(chosen, best, rtol=0, atol=10 * ROUNDING)
 
 
 def test_positions_are_numbered_one_by_one() -> None:

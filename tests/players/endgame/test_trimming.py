@@ -15,7 +15,7 @@ from octofold_players.endgame.trimming import Visits
 from support.plain_endgames import exact_chances
 
 KEPT = ([14, 13, 12, 0, 11, 10] + [0] * 10, [12, 11, 9, 0, 7, 8, 6] + [0] * 9)
-"""The kept tiles of `five` and of `six`, of which none merge."""
+"""The kept tiles of `five` and of `six`; no two of them merge."""
 BLOCK = np.array([[12, 11, 9, 3, 7, 8, 6, 2, 2, 0, 1, 0, 1, 0, 0, 0]], np.uint8)
 DISORDER = np.array([[3, 4, 2, 5, 1, 0, 2, 7, 4, 4, 0, 1, 2, 6, 1, 3]], np.uint8)
 

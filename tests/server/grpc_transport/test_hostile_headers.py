@@ -29,7 +29,7 @@ ROUNDS = 8
 
 
 def cpu_of_honest_call(server: ServerProcess, stub: OctofoldServiceStub) -> float:
-    """CPU seconds that the server typically spends, on whatever it is, until it has answered a call."""
+    """CPU seconds that the server typically spends, on all its work, until it has answered a call."""
     return typical_cpu_seconds(server.process.pid, lambda: stub.NextMove(BOARD, timeout=60), HONEST_CALLS)
 
 

@@ -1,0 +1,20 @@
+"""Searches that share a transposition table have numbers of their own."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from octofold_players.compiled import transpositions
+from octofold_players.compiled.transpositions import Transpositions
+
+
+def test_numbers_begin_again_with_an_empty_table_when_they_run_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(transpositions, "MOST_SEARCHES", 10)
+    memory = Transpositions(4, np.dtype([("tag", np.uint32)]))
+    assert [memory.number(4), memory.number(6)] == [1, 5]
+    memory.table["tag"] = 9
+    assert memory.number(1) == 1
+    assert len(memory.table) == 4
+    assert not memory.table["tag"].any()
