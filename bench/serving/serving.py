@@ -35,6 +35,7 @@ from octofold_client.loadtest.histogram import Histogram, merged
 from octofold_client.loadtest.loads import Closed
 from octofold_client.loadtest.workers import Task, Workers
 from octofold_client.rpc.local_server import LocalServer
+from octofold_client.session import PARALLEL
 
 sys.path.append(str(Path(__file__).parents[1]))  # where the harness is
 
@@ -127,21 +128,22 @@ def main() -> None:
         client = stack.enter_context(Client(server.target))
         batch_seconds: list[float] = []
         _add_clients(measures, client, server.target, table, boards, options.seconds, batch_seconds)
-        paces: list[client_load.Pace] = []
+        paces: dict[int, list[client_load.Pace]] = {512: [], PARALLEL: []}
 
-        def evaluation() -> float:
-            paces.append(client_load.evaluation(server.target, process.pid, 512, 2 * options.seconds))
-            return paces[-1].boards_per_second
+        def evaluation(games: int) -> float:
+            pace = client_load.evaluation(server.target, process.pid, games, 2 * options.seconds)
+            paces[games].append(pace)
+            return pace.boards_per_second
 
         version = newest_version(options.models, options.model)
-        rates = {
+        rates: dict[str, Callable[[], float]] = {
             **direct_measures(version, boards, options.seconds),
             **measures.rates,
-            "evaluate, 512 games": evaluation,
+            **{f"evaluate, {games:,} games": partial(evaluation, games) for games in paces},
         }
         found = medians(interleave(rates, options.rounds))
         megabytes = process.memory_info().rss / 2**20
-    _report(options, found, measures.percentiles(), batch_seconds, paces, megabytes)
+    _report(options, found, measures.percentiles(), batch_seconds, paces[PARALLEL], megabytes)
 
 
 def _options() -> argparse.Namespace:
@@ -241,9 +243,9 @@ def _report(
     running, batch, share = (float(np.median(column)) for column in list(zip(*paces, strict=True))[1:])
     rows += [
         ("p99 beside 60,000 boards, in batch times", f"{in_batches:.1f}", "", ""),
-        ("evaluate: running batches, on average", f"{running:.2f}", "", ""),
-        ("evaluate: boards in a batch, on average", f"{batch:.0f}", "", ""),
-        ("evaluate: the client's share of the CPU time", f"{share:.1%}", "", ""),
+        (f"evaluate, {PARALLEL:,} games: running batches, on average", f"{running:.2f}", "", ""),
+        (f"evaluate, {PARALLEL:,} games: boards in a batch, on average", f"{batch:.0f}", "", ""),
+        (f"evaluate, {PARALLEL:,} games: the client's share of the CPU time", f"{share:.1%}", "", ""),
         ("resident size of the server, MB", f"{megabytes:.0f}", "", ""),
     ]
     report(
