@@ -276,14 +276,14 @@ def test_the_page_waits_for_a_server_that_is_gone(go: Visitor, server: Server) -
         set_speed(visit, "play", 2)
         visit.page.keyboard.press("Space")
         visit.page.wait_for_function("() => Number(document.getElementById('play-moves').textContent) > 1")
-        server.stop()
-        visit.page.get_by_text("does not answer").wait_for()
-        moves = number(visit, "play-moves")
-        server.start()
+        banner = visit.page.locator("#banner")
+        with server.gone():
+            expect(banner).to_contain_text("does not answer")
+            moves = number(visit, "play-moves")
         visit.page.wait_for_function(
             "moves => Number(document.getElementById('play-moves').textContent) > moves", arg=moves
         )
-        expect(visit.page.locator("#banner")).to_be_hidden()  # a last answer of before may have come late
+        expect(banner).to_be_hidden()  # a last answer of before may have come late
         visit.page.keyboard.press("Space")
 
 

@@ -6,7 +6,8 @@ import json
 import shutil
 import signal
 import time
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -88,6 +89,15 @@ class Server:
         """Have the server read its repository again."""
         assert self._process is not None
         self._process.send_signal(signal.SIGHUP)
+
+    @contextmanager
+    def gone(self) -> Iterator[None]:
+        """Without the server, which comes back for the tests that follow, whatever happens."""
+        self.stop()
+        try:
+            yield
+        finally:
+            self.start()
 
     def stop(self) -> None:
         """Stop, and wait for the end."""
