@@ -16,6 +16,7 @@ from octofold_game.rules import legal_moves
 from octofold_training import checkpoints
 from octofold_training.networks.build import build
 from support.lessons import Lessons, record_lessons
+from support.linear_onnx import Weights, linear_weights
 from torch import nn
 from torch.nn.functional import linear
 from torch.overrides import TorchFunctionMode
@@ -174,3 +175,9 @@ def alternative() -> Alternative:
         difference=-5_000.0,
         difference_interval=None,
     )
+
+
+@pytest.fixture(scope="session")
+def weights(lessons: Lessons) -> Weights:
+    """Those of a linear player, for ONNX files."""
+    return linear_weights(lessons)

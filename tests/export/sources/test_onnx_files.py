@@ -24,16 +24,10 @@ from support.linear_onnx import (
     Weights,
     linear,
     linear_model,
-    linear_weights,
     product,
     publish,
     save,
 )
-
-
-@pytest.fixture(scope="module")
-def weights(lessons: Lessons) -> Weights:
-    return linear_weights(lessons)
 
 
 def check_moves(model: Path, weights: Weights, boards: NDArray[np.uint8]) -> None:

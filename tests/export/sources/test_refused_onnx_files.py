@@ -9,22 +9,15 @@ import onnx
 import pytest
 from octofold_export.cli import main
 from onnx import TensorProto, helper, numpy_helper
-from support.lessons import Lessons
 from support.linear_onnx import (
     READS,
     Weights,
     linear,
     linear_model,
-    linear_weights,
     product,
     publish,
     save,
 )
-
-
-@pytest.fixture(scope="module")
-def weights(lessons: Lessons) -> Weights:
-    return linear_weights(lessons)
 
 
 def absent(_: Path, __: Weights) -> None:
