@@ -22,7 +22,7 @@ from octofold_client.errors import EvaluationError
 from octofold_client.evaluation.result_folder import ResultFolder, check_writable
 from octofold_client.extras import needing
 from octofold_client.loadtest.result import FILE, LoadTest, Setup
-from octofold_client.loadtest.running import LoadTestProgress, LoadTestRun
+from octofold_client.loadtest.search import LoadTestProgress, LoadTestRun
 from octofold_client.loadtest.statistics import ServerStatistics
 from octofold_client.loadtest.steps import Step
 from octofold_client.loadtest.tables import markdown, print_report

@@ -19,7 +19,7 @@ from octofold_game.errors import first_line
 from octofold_game.rules import legal_moves
 
 from octofold_server.backends.backend import EVERYTHING, Asked, Layout, Moves, Tensors
-from octofold_server.backends.onnx_moves import move_graph
+from octofold_server.backends.onnx_decided_votes import move_graph
 from octofold_server.backends.onnx_session import GraphError, new_session
 from octofold_server.backends.onnx_tables import Tables, without_tables
 

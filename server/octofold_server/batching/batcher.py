@@ -262,8 +262,9 @@ class Batcher:
                 if not room:
                     break
             left = len(call.boards) - call.taken
-            whole = self._budgets is None and self._fits_whole(left, batch, alone=len(level.calls) == 1)
-            count = left if whole else min(room, left, call.turn)
+            count = min(room, left, call.turn)
+            if count < left and self._fits_whole(left, batch, alone=len(level.calls) == 1):
+                count = left
             start = call.taken
             if batch and batch[-1].call is call:
                 start = batch.pop().start  # its next turn, in the same batch
@@ -284,7 +285,7 @@ class Batcher:
 
     def _fits_whole(self, left: int, batch: list[_Slice], *, alone: bool) -> bool:
         """Whether a batch takes all that is left of a call: dividing little costs more than it saves."""
-        if left > WHOLE_BOARDS and not alone:  # others have their turn first
+        if self._budgets is not None or (left > WHOLE_BOARDS and not alone):  # others have their turn first
             return False
         room = self.max_batch_size - sum(stop - start for _, start, stop in batch)
         return left <= room and left * self._pace.seconds_per_board <= WHOLE_SECONDS

@@ -27,7 +27,7 @@ from octofold_client.loadtest.loads import (
     in_seconds,
     poisson,
 )
-from octofold_client.loadtest.running import PRECISION, highest_rate
+from octofold_client.loadtest.search import PRECISION, highest_rate
 from octofold_client.loadtest.statistics import ServerCounters
 from octofold_client.loadtest.steps import Limit, Plan, Step, agree, measure_step
 from octofold_game.rules import legal_moves

@@ -16,7 +16,7 @@ from octofold_client.loadtest.boards import played_boards
 from octofold_client.loadtest.forms import Asker, CallFailed, Destination
 from octofold_client.loadtest.loads import Closed, Counts, Load, Open
 from octofold_client.loadtest.result import LoadTest, Setup
-from octofold_client.loadtest.running import LoadTestProgress, LoadTestRun
+from octofold_client.loadtest.search import LoadTestProgress, LoadTestRun
 from octofold_client.loadtest.steps import Limit, Plan, Step, measure_step
 from octofold_client.loadtest.tables import remarks
 from octofold_client.rpc.retry import LOAD_TEST_RETRY

@@ -1,4 +1,4 @@
-"""Runs a load test: one load after the other, or a search for the highest rate that keeps a limit."""
+"""Searches for the highest rate that keeps a limit, or measures one load after the other."""
 
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from octofold_game.rules import legal_moves
 from octofold_server.backends.backend import Asked, Layout
 from octofold_server.backends.onnx_backend import onnx_lanes
-from octofold_server.backends.onnx_moves import move_graph
+from octofold_server.backends.onnx_decided_votes import move_graph
 from onnx.reference import ReferenceEvaluator
 from support.shipped import newest
 
