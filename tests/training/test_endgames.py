@@ -46,9 +46,9 @@ def test_a_table_that_is_too_large_for_the_machine_is_refused_before_anything_is
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("os.sysconf", {"SC_PHYS_PAGES": 1 << 20, "SC_PAGE_SIZE": 4096}.__getitem__)
-    assert main(["endgame", "--five", "32", "--six", "2048", "--out", str(tmp_path / "tables")]) == 1
+    assert main(["endgame", "--five", "512", "--six", "32", "--out", str(tmp_path / "tables")]) == 1
     assert capsys.readouterr().err == (
-        "octofold-train: --six 2048 takes about 9.6 GB of memory; this machine has 4.3\n"
+        "octofold-train: --five 512 takes about 12.0 GB of memory; this machine has 4.3\n"
     )
     assert not (tmp_path / "tables").exists()
 

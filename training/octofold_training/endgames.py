@@ -27,11 +27,6 @@ from octofold_training.errors import TrainingError
 from octofold_training.flags import EndgameFlags, TrimFlags
 from octofold_training.run.progress import Forecast, ProgressLine
 
-_SOLVED = 0.25
-"""About the share of the positions that come up; of small tables, it is a third."""
-_TOUCHED = 0.75
-"""Share of the entries' memory that is ever touched, as measured with the tables of the default size."""
-
 
 def make_endgame_tables(flags: EndgameFlags) -> None:
     """Make the tables that the flags name and that their folder lacks, and print what they hold.
@@ -46,7 +41,7 @@ def make_endgame_tables(flags: EndgameFlags) -> None:
     there = [known_positions(flags.state, *each) for each in wanted]
     missing = [each for each, positions in zip(wanted, there, strict=True) if positions is None]
     for formation, largest in missing:
-        needed = _TOUCHED * shape(formation, largest).positions * BYTES_A_POSITION
+        needed = shape(formation, largest).positions * BYTES_A_POSITION
         _check_memory(f"--{formation.name} {1 << largest}", needed)
     _check_disk(flags.state, missing)
     flags.state.mkdir(parents=True, exist_ok=True)
@@ -93,15 +88,14 @@ def trim_endgame_tables(flags: TrimFlags) -> None:
 def _make(folder: Path, formation: Formation, largest: int, line: ProgressLine) -> int:
     """Solve a table and write it; returns its positions. Only then does the next one take memory."""
     name = table_folder(folder, formation, largest).name
-    forecast, expected = Forecast(), _SOLVED * shape(formation, largest).positions
+    forecast = Forecast()
 
-    def report(solved: int) -> None:
-        left = forecast.left(time.monotonic(), solved, expected)
-        line.show(f"{name}: {solved / 1e6:.0f}M positions solved", solved / expected, left)
+    def report(done: float) -> None:
+        line.show(f"{name}: solving", done, forecast.left(time.monotonic(), done, 1.0))
 
-    entries = solve(formation, largest, report)
+    solved = solve(formation, largest, report)
     line.show(f"{name}: writing")
-    return save_table(folder, formation, largest, entries)
+    return save_table(folder, formation, largest, solved)
 
 
 def _check_memory(what: str, needed: float) -> None:

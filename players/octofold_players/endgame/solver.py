@@ -5,17 +5,18 @@ within their limits:
 
     chance(b) = max over moves m of b: 1 if m(b) is a goal, else mean over spawns s of chance(s(m(b)))
 
-The sum of the free tiles grows with every spawn, so no position comes back, and each is solved once, depth
-first. The chances are kept in one array by the position's number, with 14 bits each: exact enough to tell
-good moves from bad ones, and small enough to solve hundreds of millions of positions in memory. This is what
-macroxue's player does, https://github.com/macroxue/2048-ai.
+The positions that can come up are found layer by layer, from the smallest sum of the free tiles on, and then
+solved from the largest sum on: that takes the chances of three layers at a time. Chances have 14 bits: exact
+enough to tell good moves from bad ones. The definition is that of macroxue's player,
+https://github.com/macroxue/2048-ai.
 """
 
 from __future__ import annotations
 
-import mmap
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Callable
+from functools import partial
+from math import gcd
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,118 +24,182 @@ from octofold_game.bitboards import slide
 from octofold_game.compiling import njit
 from octofold_game.spawns import CHANCE_OF_FOUR, CHANCE_OF_TWO
 
-from octofold_players.endgame.formation import Formation, Shape, index, is_goal, shape
+from octofold_players.compiled.spread import numba_threads, spread_parts
+from octofold_players.endgame.formation import Formation, Shape, is_goal, shape
+from octofold_players.endgame.layers import Layers, first_places, layers_of, numbers_of, place_of
 
+BYTES_A_POSITION = 0.55
+"""Memory that `solve` takes for each position of a large shape: what comes up, what decides, the moves."""
 _U = np.uint64
-BYTES_A_POSITION = 2
-"""Memory that `solve` takes for each position of a shape, at most."""
-_AT_ONCE = 2_000_000
-"""Positions between two reports: a second, so that Ctrl-C does not wait for longer."""
-_CHANCE = 0x3FFF
 _CERTAIN = 0x3FFE
-"""An entry is its best move << 14 | 1 + its chance in parts of this; 0 is a position not solved."""
-_CHECKERED = _U(0xEFEFFEFEEFEFFEFE)
-"""32768 and 16384 in turns."""
+"""Chances are in parts of this."""
+_UNKNOWN = np.float32(-1)
+_FINDING = 0.4
+"""Share of the time that it takes to find the positions."""
 
 
-def solve(
-    formation: Formation, largest: int, report: Callable[[int], None] = lambda _: None
-) -> NDArray[np.uint16]:
-    """The entries of all positions that can come up from empty free cells: `[positions of the shape]`.
+class Solved(NamedTuple):
+    """The moves of a solved endgame, by the numbers that `formation.index` gives to the positions."""
+
+    kept: NDArray[np.uint64]
+    "a bit for each position, 64 in a word, the first one lowest: whether its chance is enough to decide"
+    moves: NDArray[np.uint8]
+    "two bits for each position, four in a byte: its best move, if it is kept"
+
+
+def solve(formation: Formation, largest: int, report: Callable[[float], None] = lambda _: None) -> Solved:
+    """The moves of all positions that can come up from empty free cells.
 
     Args:
-        formation: what keeps still, and the goals.
+        formation: what keeps still, the goals, and the chance that is enough.
         largest: exponent of the next tile to make.
-        report: called about once a second with the number of positions solved.
-
-    Raises:
-        MemoryError: there is too little for the array; nothing was computed.
+        report: called after every layer with the share of the work that is done.
     """
     solved = shape(formation, largest)
-    entries = _no_entries(solved.positions)
-    counts = np.zeros(2, np.int64)
-    for board in _first_boards(solved):
-        number = index(board, solved)
-        while not entries[number]:
-            counts[1] = counts[0] + _AT_ONCE
-            _solve(board, number, solved, entries, counts)
-            report(int(counts[0]))
-    return entries
+    layers = layers_of(solved)
+    reached = _find(solved, layers, lambda done: report(_FINDING * done))
+    return _decide(
+        solved, formation.sure, layers, reached, lambda done: report(_FINDING + (1 - _FINDING) * done)
+    )
 
 
-def _no_entries(positions: int) -> NDArray[np.uint16]:
-    """Zeros in small pages. A quarter of the pages never hold an entry and take no memory.
+def _find(shape: Shape, layers: Layers, report: Callable[[float], None]) -> list[NDArray[np.uint8]]:
+    """Which positions of each layer can come up: a bit for each."""
+    sizes = layers.sizes()
+    done = np.cumsum(sizes) / sizes.sum()
+    starts = [layers.starts(layer) for layer in range(3)]
+    seen = [np.zeros(each[-1], np.bool_) for each in starts]
+    for layer, upper, lower in first_places(shape, layers):
+        seen[layer][place_of(upper, lower, starts[layer], layers)] = True
+    reached = []
+    for layer in range(len(sizes)):
+        if seen[0].any():
+            afterstates = np.zeros_like(seen[0])
+            work = partial(_find_next, layer, shape, layers, tuple(starts), tuple(seen), afterstates)
+            spread_parts(work, len(layers.upper_sums), numba_threads())
+        reached.append(np.packbits(seen[0], bitorder="little"))
+        starts = [*starts[1:], layers.starts(layer + 3)]
+        seen = [*seen[1:], np.zeros(starts[-1][-1], np.bool_)]
+        report(float(done[layer]))
+    return reached
 
-    In pages of 2 MB, which numpy would ask for, nearly all memory would be taken.
+
+def _decide(
+    shape: Shape,
+    sure: float,
+    layers: Layers,
+    reached: list[NDArray[np.uint8]],
+    report: Callable[[float], None],
+) -> Solved:
+    """Solve from the last layer to the first what can come up; `reached` is emptied on the way."""
+    words = -(-shape.positions // 64)
+    kept, moves = np.zeros(8 * words, np.uint8), np.zeros(16 * words, np.uint8)
+    uppers, lowers = len(layers.upper_sums), len(layers.lower_ranks)
+    whole = 8 // gcd(8, lowers)  # upper numbers whose positions share no byte with others
+    done, all_work = 0, sum(each.size for each in reached)
+    starts = [layers.starts(len(reached) + after) for after in range(2)]
+    chances = [np.zeros(each[-1], np.uint16) for each in starts]
+    while reached:
+        seen, layer = reached.pop(), len(reached)
+        starts = [layers.starts(layer), *starts[:2]]
+        chances = [np.zeros(starts[0][-1], np.uint16), *chances[:2]]
+        if seen.any():
+            of_afterstates = np.full(len(chances[0]), _UNKNOWN)
+            work = partial(
+                _solve, whole, layer, shape, sure, layers, tuple(starts), tuple(chances), of_afterstates,
+                seen, kept, moves,
+            )  # fmt: skip
+            spread_parts(work, -(-uppers // whole), numba_threads())
+        done += seen.size
+        report(done / all_work)
+    return Solved(kept.view(_U), moves)
+
+
+@njit(cache=True, nogil=True)
+def _lower_range(upper, layer, layers):
+    """Where in `lower_order` the lower numbers begin and end that, with an upper one, make a layer's sum."""
+    lower_sum = layer - layers.upper_sums[upper]
+    if lower_sum < 0 or lower_sum + 1 >= len(layers.lower_starts):
+        return 0, 0
+    return layers.lower_starts[lower_sum], layers.lower_starts[lower_sum + 1]
+
+
+@njit(cache=True, nogil=True)
+def _find_next(layer, shape, layers, starts, seen, afterstates, first, last):
+    """Mark what can follow from the positions of a layer with some upper numbers.
+
+    `starts` and `seen` are those of the layer and of the next two, `afterstates` those found in this layer.
     """
-    private = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS  # reading a page that is shared would give it memory
-    try:
-        memory = mmap.mmap(-1, positions * BYTES_A_POSITION, flags=private)
-    except OSError as error:
-        raise MemoryError(f"no memory for {positions * BYTES_A_POSITION / 1e9:.1f} GB of entries") from error
-    if hasattr(mmap, "MADV_NOHUGEPAGE"):  # Linux
-        with suppress(OSError):  # a kernel without large pages refuses the advice
-            memory.madvise(mmap.MADV_NOHUGEPAGE)
-    return np.frombuffer(memory, np.uint16)
-
-
-def _first_boards(solved: Shape) -> Iterator[np.uint64]:
-    """The boards of one spawn on empty free cells. The kept tiles are in a pattern in which none merge."""
-    kept = int(_CHECKERED & solved.kept)
-    for cell in np.flatnonzero(solved.sizes > 1).tolist():
-        for spawned in (1, 2):
-            yield _U(kept | spawned << 4 * cell)
-
-
-@njit(cache=True, nogil=True)
-def entry_move(entry):
-    """The best move of an entry."""
-    return np.int64(entry) >> 14
-
-
-@njit(cache=True, nogil=True)
-def entry_chance(entry):
-    """The chance of an entry, 0 if the position is not solved."""
-    return max(np.int64(0), np.int64(entry & _CHANCE) - 1) / _CERTAIN
-
-
-@njit(cache=True, nogil=True)
-def _solve(board, number, shape, entries, counts):
-    """Solve a position, and before it all that follows from it; returns whether it is done.
-
-    It gives up once `counts[0]`, the positions solved, has reached `counts[1]`. The next call continues.
-    """
-    if counts[0] >= counts[1]:
-        return False
-    best, best_move = 0.0, 0
-    for move in range(4):
-        afterstate, _ = slide(board, move)
-        # A kept tile that moves comes to a free cell, for which it is too large.
-        after = index(afterstate, shape)
-        if afterstate == board or after < 0:
-            continue
-        if is_goal(afterstate, shape.largest, shape):
-            chance = 1.0
-        else:
-            chance = 0.0
-            empty = 0
-            for cell in range(16):
-                if afterstate >> _U(4 * cell) & _U(0xF):
+    for upper in range(first, last):
+        begin, end = _lower_range(upper, layer, layers)
+        for at in range(begin, end):
+            if not seen[0][starts[0][upper] + at - begin]:
+                continue
+            board = layers.kept | layers.upper_boards[upper] | layers.lower_boards[at]
+            for move in range(4):
+                afterstate, _ = slide(board, move)
+                above, below = numbers_of(afterstate, layers)
+                if above < 0 or afterstates[place_of(above, below, starts[0], layers)]:
                     continue
-                empty += 1
-                for spawned in range(1, 3):
-                    following = after + spawned * shape.strides[cell]
-                    if not entries[following]:
-                        with_spawn = afterstate | _U(spawned) << _U(4 * cell)
-                        if not _solve(with_spawn, following, shape, entries, counts):
-                            return False
-                    chance += (CHANCE_OF_TWO if spawned == 1 else CHANCE_OF_FOUR) * entry_chance(
-                        entries[following]
-                    )
-            chance /= empty
-        if chance > best:
-            best, best_move = chance, move
-    # Rounded down, a chance falls a little with every move. Of two sure ways, the shorter one is then better.
-    entries[number] = best_move << 14 | 1 + np.int64(best * _CERTAIN)
-    counts[0] += 1
-    return True
+                if afterstate == board or is_goal(afterstate, shape.largest, shape):
+                    continue
+                afterstates[place_of(above, below, starts[0], layers)] = True
+                for cell in range(16):
+                    if not afterstate >> _U(4 * cell) & _U(0xF):
+                        up, low = layers.upper_strides[cell], layers.lower_strides[cell]
+                        seen[1][place_of(above + up, below + low, starts[1], layers)] = True
+                        seen[2][place_of(above + 2 * up, below + 2 * low, starts[2], layers)] = True
+
+
+@njit(cache=True, nogil=True)
+def _solve(
+    whole, layer, shape, sure, layers, starts, chances, of_afterstates, reached, kept, moves, first, last
+):
+    """Solve the positions of a layer with some upper numbers, `whole` of which count as one.
+
+    `starts` and `chances` are those of the layer and of the next two, `of_afterstates` the chances that were
+    computed in this layer.
+    """
+    lowers = len(layers.lower_ranks)
+    for upper in range(first * whole, min(last * whole, len(layers.upper_sums))):
+        begin, end = _lower_range(upper, layer, layers)
+        for at in range(begin, end):
+            place = starts[0][upper] + at - begin
+            if not reached[place >> 3] >> (place & 7) & 1:
+                continue
+            board = layers.kept | layers.upper_boards[upper] | layers.lower_boards[at]
+            best, best_move = np.float32(0), 0
+            for move in range(4):
+                afterstate, _ = slide(board, move)
+                above, below = numbers_of(afterstate, layers)
+                if afterstate == board or above < 0:
+                    continue
+                there = place_of(above, below, starts[0], layers)
+                chance = of_afterstates[there]
+                if chance == _UNKNOWN:
+                    chance = _chance(afterstate, above, below, shape, layers, starts, chances)
+                    of_afterstates[there] = chance
+                if chance > best:
+                    best, best_move = chance, move
+            # Rounded down, a chance falls a little with every move. Of two sure ways, the shorter is better.
+            rounded = np.int64(best)
+            chances[0][place] = rounded
+            if rounded and rounded >= sure * _CERTAIN:
+                number = upper * lowers + layers.lower_order[at]
+                kept[number >> 3] |= 1 << (number & 7)
+                moves[number >> 2] |= best_move << 2 * (number & 3)
+
+
+@njit(cache=True, nogil=True)
+def _chance(afterstate, upper, lower, shape, layers, starts, chances):
+    """The chance of an afterstate, in parts of `_CERTAIN`."""
+    if is_goal(afterstate, shape.largest, shape):
+        return np.float32(_CERTAIN)
+    of_twos, of_fours, empty = 0, 0, 0
+    for cell in range(16):
+        if not afterstate >> _U(4 * cell) & _U(0xF):
+            empty += 1
+            up, low = layers.upper_strides[cell], layers.lower_strides[cell]
+            of_twos += chances[1][place_of(upper + up, lower + low, starts[1], layers)]
+            of_fours += chances[2][place_of(upper + 2 * up, lower + 2 * low, starts[2], layers)]
+    return np.float32((CHANCE_OF_TWO * of_twos + CHANCE_OF_FOUR * of_fours) / empty)

@@ -19,13 +19,13 @@ import json
 import lzma
 import shutil
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
-from numpy.lib.format import dtype_to_descr, write_array, write_array_header_1_0
+from numpy.lib.format import write_array
 from numpy.typing import NDArray
 from octofold_game.compiling import njit
 from octofold_game.system.files import write_text
@@ -39,7 +39,7 @@ from octofold_players.endgame.formation import (
     shape,
 )
 from octofold_players.endgame.lookup import EndgameTable, counts_before
-from octofold_players.endgame.solver import entry_chance, entry_move
+from octofold_players.endgame.solver import Solved
 
 _FORMAT = 4
 _DESCRIPTION = "table.json"
@@ -52,17 +52,14 @@ _UNPACKING_BYTES = 1 << 27
 """Memory that unpacking may take beside what it unpacks."""
 _HEADER_BYTES = 128
 """Those of the `.npy` files here."""
-_AT_ONCE = 1 << 24
-"""Positions that are looked at together when a table is written: a multiple of 64."""
-_SHIFTS = np.array([0, 2, 4, 6], np.uint8)
 DISK_BYTES_A_POSITION = 0.25
 """With some to spare: of the largest tables, one position in seven has a move, and they take 0.16."""
 _U = np.uint64
 _Key = TypeVar("_Key")
 
 
-def save_table(folder: Path, formation: Formation, largest: int, solved: NDArray[np.uint16]) -> int:
-    """Write the table of one formation into `folder`, without the positions that it would not decide.
+def save_table(folder: Path, formation: Formation, largest: int, solved: Solved) -> int:
+    """Write the table of one formation into `folder`.
 
     An interrupted call leaves no table.
 
@@ -70,13 +67,17 @@ def save_table(folder: Path, formation: Formation, largest: int, solved: NDArray
         folder: the folder of all tables.
         formation: what was solved.
         largest: the exponent of the next tile that it was solved for.
-        solved: `[positions of the shape]`, what `solver.solve` returns.
+        solved: what `solver.solve` returns.
 
     Returns:
         the number of positions written
     """
+    count = int(np.bitwise_count(solved.kept).sum(dtype=np.int64))
+    moves = np.zeros(-(-count // 4), np.uint8)
+    _pack_moves(solved.kept, solved.moves, moves)
     with _new_folder(folder, formation, largest) as partial:
-        count = _write(partial, formation, solved)
+        np.save(partial / "kept.npy", solved.kept)
+        np.save(partial / "moves.npy", moves)
         _write_description(partial, _Described(formation, largest, count))
     return count
 
@@ -151,39 +152,6 @@ def known_positions(folder: Path, formation: Formation, largest: int) -> int | N
         raise TableFileError(f"{file}: another table ({described.formation.name}-{1 << described.largest})")
     _table(table.name, described, files, paths)
     return described.moves
-
-
-def _write(folder: Path, formation: Formation, solved: NDArray[np.uint16]) -> int:
-    """Write the arrays piece by piece: beside `solved`, there may be no memory for them."""
-    count = sum(len(moves) for _, moves in _pieces(solved, formation.sure))
-    lengths = {"kept": -(-len(solved) // 64), "moves": -(-count // 4)}
-    with ExitStack() as opened:
-        files = {name: opened.enter_context((folder / f"{name}.npy").open("wb")) for name in _ARRAYS}
-        for name, kind in _ARRAYS.items():
-            header = {"descr": dtype_to_descr(np.dtype(kind)), "fortran_order": False}
-            write_array_header_1_0(files[name], {**header, "shape": (lengths[name],)})
-        left = np.zeros(0, np.uint8)
-        for decides, moves in _pieces(solved, formation.sure):
-            bits = np.packbits(decides, bitorder="little")
-            files["kept"].write(np.pad(bits, (0, -len(bits) % 8)).data)
-            all_moves = np.append(left, moves)
-            whole = len(all_moves) // 4 * 4
-            files["moves"].write(_in_bytes(all_moves[:whole]).data)
-            left = all_moves[whole:]
-        files["moves"].write(_in_bytes(np.pad(left, (0, -len(left) % 4))).data)
-    return count
-
-
-def _in_bytes(moves: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Moves `[4 N]`, four in a byte: `[N]`."""
-    packed: NDArray[np.uint8] = np.bitwise_or.reduce(moves.reshape(-1, 4) << _SHIFTS, axis=1)
-    return packed
-
-
-def _pieces(solved: NDArray[np.uint16], sure: float) -> Iterator[tuple[NDArray[np.bool_], NDArray[np.uint8]]]:
-    """Of some positions at a time, which are decided, and the moves of those."""
-    for start in range(0, len(solved), _AT_ONCE):
-        yield _decided(solved[start : start + _AT_ONCE], sure)
 
 
 def load_tables(folder: Path) -> tuple[EndgameTable, ...]:
@@ -322,15 +290,15 @@ def _listed(content: NDArray[np.uint8], count: int, positions: int, name: object
 
 
 @njit(cache=True, nogil=True)
-def _decided(entries, sure):
-    """Which of `entries` `[N]` decide, with their chance: `[N] bool`; and their moves."""
-    decides = np.empty(len(entries), np.bool_)
-    moves = np.empty(len(entries), np.uint8)
+def _pack_moves(kept, solved, packed):
+    """Put the moves of the positions that are kept, four in a byte, into `packed`, which holds zeros."""
     count = 0
-    for n in range(len(entries)):
-        chance = entry_chance(entries[n])
-        decides[n] = chance > 0 and chance >= sure
-        if decides[n]:
-            moves[count] = entry_move(entries[n])
-            count += 1
-    return decides, moves[:count]
+    for word in range(len(kept)):
+        left = kept[word]
+        for place in range(64 * word, 64 * word + 64):
+            if not left:
+                break
+            if left & _U(1):
+                packed[count >> 2] |= (solved[place >> 2] >> 2 * (place & 3) & 3) << 2 * (count & 3)
+                count += 1
+            left >>= _U(1)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import numba
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -16,7 +19,7 @@ from octofold_players.endgame.formation import (
     is_goal,
     shape,
 )
-from octofold_players.endgame.solver import entry_chance, entry_move, solve
+from octofold_players.endgame.solver import Solved, solve
 from support.plain_endgames import exact_chances
 
 ROUNDING = 1 / 16_382
@@ -34,38 +37,58 @@ CORNER = Formation(
 """Six free cells, so that a slow solver comes to an end."""
 
 
-def boards_of(solved: Formation, largest: int, entries: NDArray[np.uint16]) -> NDArray[np.uint8]:
-    """A board for each number of a position that was solved, with large tiles where none merge."""
-    of_shape = shape(solved, largest)
-    numbers = np.flatnonzero(entries)
+def numbers_of(solved: Solved) -> NDArray[np.int64]:
+    """The positions that decide."""
+    return np.flatnonzero(np.unpackbits(solved.kept.view(np.uint8), bitorder="little"))
+
+
+def boards_of(formation: Formation, largest: int, numbers: NDArray[np.int64]) -> NDArray[np.uint8]:
+    """A board for each number of a position, with large tiles where none merge."""
+    of_shape = shape(formation, largest)
     boards = np.tile([15, 14, 15, 14, 14, 15, 14, 15] * 2, (len(numbers), 1)).astype(np.uint8)
-    for cell in solved.below_next:
+    for cell in formation.below_next:
         boards[:, cell] = numbers // of_shape.strides[cell] % of_shape.sizes[cell]
     return boards
 
 
-@pytest.mark.parametrize(("solved", "positions"), [(CORNER, 500), (SIX, 100_000)], ids=["corner", "six"])
-def test_chances_and_moves_are_those_of_a_plain_solver(solved: Formation, positions: int) -> None:
-    entries = solve(solved, 5)
-    boards = boards_of(solved, 5, entries)
-    assert len(boards) > positions
-    exact = exact_chances(solved, 5, boards)
+@pytest.mark.parametrize(("formation", "positions"), [(CORNER, 500), (SIX, 90_000)], ids=["corner", "six"])
+def test_chances_and_moves_are_those_of_a_plain_solver(formation: Formation, positions: int) -> None:
+    solved = solve(formation, 5)
+    numbers = numbers_of(solved)
+    assert len(numbers) > positions
+    exact = exact_chances(formation, 5, boards_of(formation, 5, numbers))
     best = exact.max(axis=1)
-    assert np.unique(best).size > 0.1 * len(boards)
-    entry = entries[entries > 0]
-    np.testing.assert_allclose([entry_chance(each) for each in entry], best, rtol=0, atol=10 * ROUNDING)
-    chosen = exact[np.arange(len(boards)), [entry_move(each) for each in entry]]
-    np.testing.assert_allclose(chosen, best, rtol=0, atol=10 * ROUNDING)
+    assert np.unique(best).size > 0.1 * len(numbers)
+    moves = solved.moves[numbers >> 2] >> 2 * (numbers & 3) & 3
+    np.testing.assert_allclose(exact[np.arange(len(numbers)), moves], best, rtol=0, atol=10 * ROUNDING)
+
+    decided = numbers_of(solve(replace(formation, sure=0.5), 5))
+    np.testing.assert_array_equal(decided, numbers[np.isin(numbers, decided)])
+    of_decided = best[np.isin(numbers, decided)]
+    assert of_decided.min() >= 0.5
+    left_out = best[~np.isin(numbers, decided)]
+    assert 0 < left_out.max() < 0.5 + 10 * ROUNDING
+
+
+@pytest.mark.parametrize("formation", [CORNER, SIX, FIVE], ids=["corner", "six", "five"])
+def test_every_position_that_can_come_up_is_found_on_any_number_of_threads(formation: Formation) -> None:
+    before = numba.get_num_threads()
+    numba.set_num_threads(1)
+    try:
+        alone = solve(formation, 5)
+    finally:
+        numba.set_num_threads(before)
+    together = solve(formation, 5)
+    np.testing.assert_array_equal(together.kept, alone.kept)
+    np.testing.assert_array_equal(together.moves, alone.moves)
 
 
 def test_positions_are_numbered_one_by_one() -> None:
-    for solved in FORMATIONS:
-        of_shape = shape(solved, 5)
+    for formation in FORMATIONS:
+        of_shape = shape(formation, 5)
         numbers = np.random.default_rng(0).choice(of_shape.positions, 500)
-        entries = np.zeros(of_shape.positions, np.uint16)
-        entries[numbers] = 1
-        boards = pack(boards_of(solved, 5, entries))
-        assert [index(board, of_shape) for board in boards] == sorted(set(numbers.tolist()))
+        boards = pack(boards_of(formation, 5, numbers))
+        assert [index(board, of_shape) for board in boards] == numbers.tolist()
 
 
 def test_a_tile_above_its_limit_has_no_number() -> None:
@@ -139,7 +162,8 @@ def test_the_goal_of_six_is_a_chain_that_is_about_to_merge(free: dict[int, int],
     assert is_goal(pack(board)[0], 10, shape(SIX, 10)) == reached
 
 
-def test_the_solver_reports_how_many_positions_it_has_solved() -> None:
-    reports: list[int] = []
-    entries = solve(CORNER, 5, reports.append)
-    assert reports[-1] == np.count_nonzero(entries)
+def test_the_solver_reports_how_much_is_done() -> None:
+    reports: list[float] = []
+    solve(CORNER, 5, reports.append)
+    assert reports == sorted(reports)
+    assert 0 < reports[0] < reports[-1] == 1

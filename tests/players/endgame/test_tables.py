@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from octofold_game.bitboards import pack
 from octofold_game.symmetries import CELLS, MOVES
 from octofold_players.compiled.table_files import TableFileError
-from octofold_players.endgame.formation import FIVE, SIX, holds, index, shape
+from octofold_players.endgame.formation import FIVE, SIX, Formation, holds, index, shape
 from octofold_players.endgame.lookup import EndgameTable, endgame_moves
-from octofold_players.endgame.solver import entry_chance, entry_move, solve
+from octofold_players.endgame.solver import Solved, solve
 from octofold_players.endgame.tables import load_tables, save_listed, save_table
 from octofold_players.ntuple.network import NTupleNetwork
 from octofold_players.ntuple.player import NTuplePlayer
@@ -28,16 +28,22 @@ KEPT_CELLS = [0, 1, 2, 4, 5, 6]
 KEPT_TILES = [12, 11, 9, 7, 8, 6]
 
 
+def moves_everywhere(formation: Formation, largest: int, move: int) -> Solved:
+    """The same move for every number that a position could have."""
+    positions = shape(formation, largest).positions
+    kept = np.packbits(np.arange(positions + -positions % 64) < positions, bitorder="little").view(np.uint64)
+    return Solved(kept, np.full(16 * len(kept), 0b01010101 * move, np.uint8))
+
+
 @pytest.fixture(scope="module")
-def solved() -> NDArray[np.uint16]:
+def solved() -> Solved:
     return solve(SIX, LARGEST)
 
 
 @pytest.fixture(scope="module")
-def folder(solved: NDArray[np.uint16], tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(solved: Solved, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("tables")
-    likely = np.count_nonzero((solved & 0x3FFF) > 1)
-    assert save_table(folder, SIX, LARGEST, solved) == likely
+    assert save_table(folder, SIX, LARGEST, solved) == np.bitwise_count(solved.kept).sum()
     return folder
 
 
@@ -60,24 +66,25 @@ def listed(
 
 
 @pytest.fixture(scope="module")
-def boards(solved: NDArray[np.uint16]) -> NDArray[np.uint8]:
-    """Boards of the formation whose positions are solved, some of them without a chance."""
-    numbers = np.random.default_rng(0).choice(np.flatnonzero(solved), 200, replace=False)
-    boards = np.zeros((len(numbers), 16), np.uint8)
+def boards() -> NDArray[np.uint8]:
+    """Boards of the formation, some of them without a chance."""
+    generator = np.random.default_rng(0)
+    boards = np.zeros((2_000, 16), np.uint8)
     boards[:, KEPT_CELLS] = KEPT_TILES
     for cell in SIX.below_next:
-        boards[:, cell] = numbers // SHAPE.strides[cell] % SHAPE.sizes[cell]
-    return boards
+        boards[:, cell] = generator.integers(SHAPE.sizes[cell], size=len(boards))
+    return boards[[bool(holds(board, SHAPE)) for board in pack(boards)]][:200]
 
 
 def test_the_move_is_the_one_that_was_solved(
-    boards: NDArray[np.uint8], solved: NDArray[np.uint16], tables: tuple[EndgameTable, ...]
+    boards: NDArray[np.uint8], solved: Solved, tables: tuple[EndgameTable, ...]
 ) -> None:
     moves = endgame_moves(pack(boards), tables)
-    entries = [solved[index(board, SHAPE)] for board in pack(boards)]
-    assert moves.tolist() == [entry_move(e) if entry_chance(e) > 0 else -1 for e in entries]
-    assert (moves >= 0).mean() > 0.5
-    assert (moves < 0).any()
+    kept = np.unpackbits(solved.kept.view(np.uint8), bitorder="little")
+    numbers = [index(board, SHAPE) for board in pack(boards)]
+    expected = [solved.moves[n >> 2] >> 2 * (n & 3) & 3 if kept[n] else -1 for n in numbers]
+    assert moves.tolist() == expected
+    assert 0.2 < (moves >= 0).mean() < 0.9
 
 
 def test_turned_boards_get_turned_moves(boards: NDArray[np.uint8], tables: tuple[EndgameTable, ...]) -> None:
@@ -133,23 +140,23 @@ def test_a_list_of_positions_knows_their_moves_alone(
     assert endgame_moves(pack(boards), load_tables(empty_list(tables[0], listed / "none"))).max() == -1
 
 
-def test_positions_that_would_not_decide_are_left_out(tmp_path: Path) -> None:
-    solved = np.zeros(shape(FIVE, 5).positions, np.uint16)
-    moves, chances = [2, 1, 0, 3], [16_382, 14_000, 16_000, 15_000]
-    solved[[5, 64, 70, len(solved) - 1]] = [
-        m << 14 | 1 + chance for m, chance in zip(moves, chances, strict=True)
-    ]
-    assert save_table(tmp_path, FIVE, 5, solved) == 3
+def test_a_table_has_the_moves_of_the_positions_that_decide(tmp_path: Path) -> None:
+    solved = moves_everywhere(FIVE, 5, 3)
+    positions = [5, 64, 70, shape(FIVE, 5).positions - 1]
+    bits = np.zeros(64 * len(solved.kept), np.uint8)
+    bits[positions] = 1
+    for position, move in zip(positions, [2, 1, 0, 3], strict=True):
+        solved.moves[position >> 2] ^= (3 ^ move) << 2 * (position & 3)
+    kept = np.packbits(bits, bitorder="little").view(np.uint64)
+    assert save_table(tmp_path, FIVE, 5, Solved(kept, solved.moves)) == 4
     (table,) = load_tables(tmp_path)
-    kept = np.unpackbits(table.kept.view(np.uint8), bitorder="little")
-    assert np.flatnonzero(kept).tolist() == [5, 70, len(solved) - 1]
-    assert table.moves.tolist() == [2 | 0 << 2 | 3 << 4]
+    np.testing.assert_array_equal(table.kept, kept)
+    assert table.moves.tolist() == [2 | 1 << 2 | 0 << 4 | 3 << 6]
 
 
 def test_of_one_formation_the_larger_table_is_taken_and_five_comes_first(tmp_path: Path) -> None:
     for formation, largest in ((SIX, 6), (SIX, 5), (FIVE, 5)):
-        entries = np.full(shape(formation, largest).positions, 1 + 16_382, np.uint16)
-        save_table(tmp_path, formation, largest, entries)
+        save_table(tmp_path, formation, largest, moves_everywhere(formation, largest, 0))
     found = load_tables(tmp_path)
     assert [(len(table.shape.anchors), int(table.shape.largest)) for table in found] == [(2, 5), (3, 6)]
 
@@ -158,8 +165,7 @@ def test_of_two_tables_that_know_a_board_five_decides(tmp_path: Path) -> None:
     board = pack(np.array([[12, 11, 10, 0, 9, 8, 5, *[0] * 9]], np.uint8))
     for formation, move in ((FIVE, 1), (SIX, 2)):
         assert holds(board[0], shape(formation, 5))
-        of_all = np.full(shape(formation, 5).positions, (move << 14) + 16_000, np.uint16)
-        save_table(tmp_path, formation, 5, of_all)
+        save_table(tmp_path, formation, 5, moves_everywhere(formation, 5, move))
     five, six = load_tables(tmp_path)
     assert endgame_moves(board, (six,)) == [2]
     assert endgame_moves(board, (five, six)) == [1]
@@ -167,7 +173,7 @@ def test_of_two_tables_that_know_a_board_five_decides(tmp_path: Path) -> None:
 
 def test_a_board_with_a_tile_that_the_table_cannot_hold_gets_no_move(tmp_path: Path) -> None:
     # Every position has an entry, the last one too, to which an index of -1 would lead.
-    save_table(tmp_path, FIVE, 5, np.full(shape(FIVE, 5).positions, 16_000, np.uint16))
+    save_table(tmp_path, FIVE, 5, moves_everywhere(FIVE, 5, 0))
     board = pack(np.array([[14, 13, 15, 0, 15, 14, 13, *[0] * 9]], np.uint8))
     assert holds(board[0], shape(FIVE, 5))
     assert index(board[0], shape(FIVE, 5)) == -1

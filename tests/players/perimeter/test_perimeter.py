@@ -142,9 +142,10 @@ def test_its_digest_covers_tables_and_depth_but_not_their_path(folder: Path, tmp
     player = PerimeterPlayer(folder)
     assert PerimeterPlayer(tmp_path / "same").sha256 == player.sha256
     assert PerimeterPlayer(tmp_path / "other").sha256 != player.sha256
-    entries = solve(SIX, 6)
-    entries[np.flatnonzero(entries)[-1]] ^= 1 << 14  # another move
-    save_table(tmp_path / "changed", SIX, 6, entries)
+    solved = solve(SIX, 6)
+    number = np.flatnonzero(np.unpackbits(solved.kept.view(np.uint8), bitorder="little"))[-1]
+    solved.moves[number >> 2] ^= 1 << 2 * (number & 3)  # another move
+    save_table(tmp_path / "changed", SIX, 6, solved)
     assert PerimeterPlayer(tmp_path / "changed").sha256 != player.sha256
     assert PerimeterPlayer(folder, 5).sha256 != player.sha256
     assert PerimeterPlayer(folder, 4).sha256 == player.sha256  # the default
