@@ -29,8 +29,8 @@ from octofold_players.perimeter.search import Entry, search_boards
 
 _RISE = 12
 """How much more a tile costs that is larger than the one before it, than a tile in order gains."""
-_ENTRIES = 1 << 18
-"""Size of a transposition table: 6 MB, a few searches of depth 6."""
+_ENTRIES = 1 << 16
+"""Size of a transposition table: 1.5 MB, which a core's own cache can hold."""
 _DOUBT = 3
 """At this depth, a spawn is searched if it has a chance of at least 1 / 2 ** (depth + this)."""
 
@@ -42,7 +42,7 @@ class PerimeterPlayer(DeepeningPlayer):
     kind: ClassVar[str] = "perimeter"
     value_unit: ClassVar[str] = "heuristic points"
     looks_ahead: ClassVar[bool] = True
-    revision: ClassVar[int] = 3
+    revision: ClassVar[int] = 4
 
     tables: Path
     """The folder of the endgame tables, such as `runs/endgame`."""

@@ -116,7 +116,7 @@ def _expected(afterstate, depth, likely, least_likely, enough, lost, lines, tabl
     worth = sum_of_lines(afterstate, lines)
     if depth == 0 or likely < least_likely or worth < enough or state[0].ended:
         return worth
-    slot = np.int64((afterstate * _U(0x9E3779B97F4A7C15) >> _U(32)) & _U(len(table) - 1))
+    slot = slot_of(afterstate, len(table))
     tag = np.uint32(search << 4 | depth)
     entry = table[slot]
     if entry.afterstate == afterstate and entry.tag == tag and entry.likely >= likely:
@@ -167,3 +167,9 @@ def _expected(afterstate, depth, likely, least_likely, enough, lost, lines, tabl
     table[slot].likely = likely
     table[slot].tag = tag
     return worth
+
+
+@njit(cache=True, nogil=True)
+def slot_of(afterstate, entries):
+    """Where the entry of an afterstate is. Only the highest bits of the product depend on every cell."""
+    return np.int64((afterstate * _U(0x9E3779B97F4A7C15) >> _U(32)) * _U(entries) >> _U(32))

@@ -17,6 +17,7 @@ from octofold_players.endgame.lookup import endgame_moves
 from octofold_players.endgame.solver import solve
 from octofold_players.endgame.tables import save_table
 from octofold_players.perimeter.player import PerimeterPlayer
+from octofold_players.perimeter.search import slot_of
 
 DISORDER = [3, 4, 2, 5, 1, 0, 2, 7, 4, 4, 0, 1, 2, 6, 1, 3]
 ORDER = [11, 9, 8, 3, 10, 7, 6, 0, 3, 5, 4, 0, 1, 2, 0, 0]
@@ -134,6 +135,13 @@ def test_moves_are_legal_and_depend_only_on_their_board(boards: NDArray[np.uint8
     assert legal[running, moves[running]].all()
     assert [player.next_moves(board[None])[0] for board in boards] == moves.tolist()
     assert player.next_moves(np.repeat(boards[::-1], 4, axis=0))[::-4].tolist() == moves.tolist()
+
+
+@pytest.mark.parametrize("cell", range(16))
+def test_boards_that_differ_in_one_cell_have_entries_of_their_own(cell: int) -> None:
+    boards = np.tile(np.array(ORDER, np.uint8), (16, 1))
+    boards[:, cell] = np.arange(16)
+    assert len({slot_of(board, 1 << 16) for board in pack(boards)}) >= 14
 
 
 def test_its_digest_covers_tables_and_depth_but_not_their_path(folder: Path, tmp_path: Path) -> None:
