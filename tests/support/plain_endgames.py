@@ -28,17 +28,9 @@ class _Layer:
 def exact_chances(formation: Formation, largest: int, boards: NDArray[np.uint8]) -> NDArray[np.float64]:
     """The chance of each move `[N, 4]` on `[N, 16]` boards, if the best moves follow; 0 for one that fails.
 
-    A spawn raises the sum of the tiles and a move keeps it, so all boards that can follow are found from the
-    smallest sum on, and their chances from the largest.
+    Those of all boards that can follow are computed from the largest sum of tiles on.
     """
-    layers: dict[int, _Layer] = {}
-    found: defaultdict[int, list[NDArray[np.uint64]]] = defaultdict(list)
-    _add(found, boards)
-    while found:
-        total = min(found)
-        layers[total] = layer = _layer(formation, largest, np.unique(np.concatenate(found.pop(total))))
-        for _, exponent, _, following in _following(formation, layer):
-            found[total + (1 << exponent)].append(np.unique(following))
+    layers = _layers(formation, largest, boards)
     moves: dict[int, NDArray[np.float64]] = {}
     for total, layer in sorted(layers.items(), reverse=True):
         moves[total] = layer.won.astype(float)
@@ -53,6 +45,25 @@ def exact_chances(formation: Formation, largest: int, boards: NDArray[np.uint8])
             for board, total in zip(packed, totals.tolist(), strict=True)
         ]
     )
+
+
+def reachable(formation: Formation, largest: int, boards: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """`[N, 16]` boards, and all that can follow from them."""
+    layers = _layers(formation, largest, boards)
+    return unpack(np.concatenate([layer.boards for layer in layers.values()]))
+
+
+def _layers(formation: Formation, largest: int, boards: NDArray[np.uint8]) -> dict[int, _Layer]:
+    """What can follow from some boards, by the sum of the tiles: a spawn raises it and a move keeps it."""
+    layers: dict[int, _Layer] = {}
+    found: defaultdict[int, list[NDArray[np.uint64]]] = defaultdict(list)
+    _add(found, boards)
+    while found:
+        total = min(found)
+        layers[total] = layer = _layer(formation, largest, np.unique(np.concatenate(found.pop(total))))
+        for _, exponent, _, following in _following(formation, layer):
+            found[total + (1 << exponent)].append(np.unique(following))
+    return layers
 
 
 def _totals(boards: NDArray[np.uint8]) -> NDArray[np.int64]:

@@ -79,8 +79,8 @@ class EndgameFlags:
     """Of `endgame`."""
 
     five: Tile = option(
-        128,
-        "the largest tile to make beside five large tiles; twice the tile takes five to nine times the time "
+        256,
+        "the largest tile to make beside five large tiles; twice the tile takes four to nine times the time "
         "and memory",
         metavar="TILE",
     )

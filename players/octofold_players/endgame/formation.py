@@ -148,7 +148,7 @@ def shape(formation: Formation, largest: int) -> Shape:
         kept=_U(sum(0xF << 4 * cell for cell in formation.kept)),
         below_next=np.array([below.get(cell, 0) for cell in range(16)]),
         sizes=sizes,
-        # In the order of the cells: of six-1024, an eighth fewer pages of 2 MB then hold an entry.
+        # They fall from cell to cell: see `layers`.
         strides=np.where(sizes > 1, np.append(np.cumprod(sizes[:0:-1])[::-1], 1), 0),
         goals=np.array(
             [

@@ -1,13 +1,14 @@
 """The positions of an endgame in layers: those whose free tiles have the same sum.
 
 A move keeps the sum and a spawn raises it, so a layer leads only to the next two. A position is two numbers:
-of its first free cells (the *upper* one) and of the others (the *lower* one). In its layer, the positions of
-each upper number lie together, in the order of their lower numbers.
+of its first free cells (the *upper* one) and of the others (the *lower* one). The number that
+`formation.index` gives to it is upper * L + lower, if there are L lower numbers: strides fall from cell to
+cell. In its layer, the positions of each upper number lie together, in the order of their lower numbers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -22,13 +23,14 @@ _LOWER = 0xFFFFFFFF
 _CHECKERED = 0xEFEFFEFEEFEFFEFE
 """32768 and 16384 in turns, which do not merge."""
 _NOT_ALLOWED = -1 << 58
+"""Outweighs any number. A board may have sixteen of them, which do not overflow."""
 
 
 class Layers(NamedTuple):
-    """What numbers the positions of a shape. Sums are in units of 2: a tile of 2 counts 1."""
+    """How the positions of a shape are numbered. Sums are in units of 2: a tile of 2 counts 1."""
 
-    kept: np.uint64
-    "the kept tiles of every board"
+    kept_tiles: np.uint64
+    "those of every board"
     rows: NDArray[np.int64]
     "[4, 65536]: for each row of a board, upper << 32 | lower; negative if it is not allowed"
     upper_strides: NDArray[np.int64]
@@ -75,7 +77,7 @@ def layers_of(shape: Shape) -> Layers:
     ranks = np.empty_like(order)
     ranks[order] = np.arange(len(order)) - starts[lower_sums[order]]
     return Layers(
-        kept=_U(_CHECKERED & int(shape.kept)),
+        kept_tiles=_U(_CHECKERED & int(shape.kept)),
         rows=_rows(shape, (upper_strides << 32) + lower_strides),
         upper_strides=upper_strides,
         lower_strides=lower_strides,
@@ -114,7 +116,7 @@ def _rows(shape: Shape, strides: NDArray[np.int64]) -> NDArray[np.int64]:
     return numbers
 
 
-def first_places(shape: Shape, layers: Layers) -> Iterable[tuple[int, int, int]]:
+def first_positions(shape: Shape, layers: Layers) -> Iterator[tuple[int, int, int]]:
     """The layer, the upper and the lower number of each board of one spawn on empty free cells."""
     for cell in np.flatnonzero(shape.sizes > 1).tolist():
         for spawned in (1, 2):
@@ -123,7 +125,11 @@ def first_places(shape: Shape, layers: Layers) -> Iterable[tuple[int, int, int]]
 
 @njit(cache=True, nogil=True)
 def numbers_of(board, layers):
-    """The upper and the lower number of a board; negative if a kept tile moved or a free one is too large."""
+    """The upper and the lower number of a board.
+
+    If a kept tile moved or a free one is too large, the upper number is negative, and the lower one means
+    nothing.
+    """
     both = (
         layers.rows[0, board & _ROW]
         + layers.rows[1, board >> _U(16) & _ROW]

@@ -6,16 +6,14 @@ within their limits:
     chance(b) = max over moves m of b: 1 if m(b) is a goal, else mean over spawns s of chance(s(m(b)))
 
 The positions that can come up are found layer by layer, from the smallest sum of the free tiles on, and then
-solved from the largest sum on: that takes the chances of three layers at a time. Chances have 14 bits: exact
-enough to tell good moves from bad ones. The definition is that of macroxue's player,
-https://github.com/macroxue/2048-ai.
+solved from the largest sum on: that takes the chances of three layers at a time. The definition is that of
+macroxue's player, https://github.com/macroxue/2048-ai.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from math import gcd
 from typing import NamedTuple
 
 import numpy as np
@@ -26,13 +24,16 @@ from octofold_game.spawns import CHANCE_OF_FOUR, CHANCE_OF_TWO
 
 from octofold_players.compiled.spread import numba_threads, spread_parts
 from octofold_players.endgame.formation import Formation, Shape, is_goal, shape
-from octofold_players.endgame.layers import Layers, first_places, layers_of, numbers_of, place_of
+from octofold_players.endgame.layers import Layers, first_positions, layers_of, numbers_of, place_of
 
 BYTES_A_POSITION = 0.55
 """Memory that `solve` takes for each position of a large shape: what comes up, what decides, the moves."""
 _U = np.uint64
 _CERTAIN = 0x3FFE
-"""Chances are in parts of this."""
+"""Chances are in parts of this, rounded down. So a chance below 1 falls a little at every move, and of two
+nearly sure ways, the shorter one is better. Tables without this are weaker (training/EXPERIMENTS.md)."""
+_TOGETHER = 8
+"""Upper numbers that one thread solves. Their positions fill whole bytes of what is returned."""
 _UNKNOWN = np.float32(-1)
 _FINDING = 0.4
 """Share of the time that it takes to find the positions."""
@@ -53,29 +54,41 @@ def solve(formation: Formation, largest: int, report: Callable[[float], None] = 
     Args:
         formation: what keeps still, the goals, and the chance that is enough.
         largest: exponent of the next tile to make.
-        report: called after every layer with the share of the work that is done.
+        report: called after every layer, which takes seconds, with the share of the work that is done.
+
+    Raises:
+        MemoryError: there is too little; nothing was computed.
     """
-    solved = shape(formation, largest)
-    layers = layers_of(solved)
-    reached = _find(solved, layers, lambda done: report(_FINDING * done))
-    return _decide(
-        solved, formation.sure, layers, reached, lambda done: report(_FINDING + (1 - _FINDING) * done)
+    of_shape = shape(formation, largest)
+    layers = layers_of(of_shape)
+    words = -(-of_shape.positions // 64)
+    # Made now: who has no memory for it learns so at once.
+    solved = Solved(np.zeros(words, _U), np.zeros(16 * words, np.uint8))
+    reached = _find_layers(of_shape, layers, lambda done: report(_FINDING * done))
+    _solve_layers(
+        of_shape,
+        formation.sure,
+        layers,
+        reached,
+        solved,
+        lambda done: report(_FINDING + (1 - _FINDING) * done),
     )
+    return solved
 
 
-def _find(shape: Shape, layers: Layers, report: Callable[[float], None]) -> list[NDArray[np.uint8]]:
+def _find_layers(shape: Shape, layers: Layers, report: Callable[[float], None]) -> list[NDArray[np.uint8]]:
     """Which positions of each layer can come up: a bit for each."""
     sizes = layers.sizes()
     done = np.cumsum(sizes) / sizes.sum()
     starts = [layers.starts(layer) for layer in range(3)]
     seen = [np.zeros(each[-1], np.bool_) for each in starts]
-    for layer, upper, lower in first_places(shape, layers):
+    for layer, upper, lower in first_positions(shape, layers):
         seen[layer][place_of(upper, lower, starts[layer], layers)] = True
     reached = []
     for layer in range(len(sizes)):
         if seen[0].any():
             afterstates = np.zeros_like(seen[0])
-            work = partial(_find_next, layer, shape, layers, tuple(starts), tuple(seen), afterstates)
+            work = partial(_find_following, layer, shape, layers, tuple(starts), tuple(seen), afterstates)
             spread_parts(work, len(layers.upper_sums), numba_threads())
         reached.append(np.packbits(seen[0], bitorder="little"))
         starts = [*starts[1:], layers.starts(layer + 3)]
@@ -84,35 +97,41 @@ def _find(shape: Shape, layers: Layers, report: Callable[[float], None]) -> list
     return reached
 
 
-def _decide(
+def _solve_layers(
     shape: Shape,
     sure: float,
     layers: Layers,
     reached: list[NDArray[np.uint8]],
+    solved: Solved,
     report: Callable[[float], None],
-) -> Solved:
+) -> None:
     """Solve from the last layer to the first what can come up; `reached` is emptied on the way."""
-    words = -(-shape.positions // 64)
-    kept, moves = np.zeros(8 * words, np.uint8), np.zeros(16 * words, np.uint8)
-    uppers, lowers = len(layers.upper_sums), len(layers.lower_ranks)
-    whole = 8 // gcd(8, lowers)  # upper numbers whose positions share no byte with others
     done, all_work = 0, sum(each.size for each in reached)
     starts = [layers.starts(len(reached) + after) for after in range(2)]
     chances = [np.zeros(each[-1], np.uint16) for each in starts]
+    kept = solved.kept.view(np.uint8)
     while reached:
-        seen, layer = reached.pop(), len(reached)
+        reached_here, layer = reached.pop(), len(reached)
         starts = [layers.starts(layer), *starts[:2]]
         chances = [np.zeros(starts[0][-1], np.uint16), *chances[:2]]
-        if seen.any():
+        if reached_here.any():
             of_afterstates = np.full(len(chances[0]), _UNKNOWN)
             work = partial(
-                _solve, whole, layer, shape, sure, layers, tuple(starts), tuple(chances), of_afterstates,
-                seen, kept, moves,
-            )  # fmt: skip
-            spread_parts(work, -(-uppers // whole), numba_threads())
-        done += seen.size
+                _solve_layer,
+                layer,
+                shape,
+                sure,
+                layers,
+                tuple(starts),
+                tuple(chances),
+                of_afterstates,
+                reached_here,
+                kept,
+                solved.moves,
+            )
+            spread_parts(work, -(-len(layers.upper_sums) // _TOGETHER), numba_threads())
+        done += reached_here.size
         report(done / all_work)
-    return Solved(kept.view(_U), moves)
 
 
 @njit(cache=True, nogil=True)
@@ -125,7 +144,7 @@ def _lower_range(upper, layer, layers):
 
 
 @njit(cache=True, nogil=True)
-def _find_next(layer, shape, layers, starts, seen, afterstates, first, last):
+def _find_following(layer, shape, layers, starts, seen, afterstates, first, last):
     """Mark what can follow from the positions of a layer with some upper numbers.
 
     `starts` and `seen` are those of the layer and of the next two, `afterstates` those found in this layer.
@@ -135,53 +154,54 @@ def _find_next(layer, shape, layers, starts, seen, afterstates, first, last):
         for at in range(begin, end):
             if not seen[0][starts[0][upper] + at - begin]:
                 continue
-            board = layers.kept | layers.upper_boards[upper] | layers.lower_boards[at]
+            board = layers.kept_tiles | layers.upper_boards[upper] | layers.lower_boards[at]
             for move in range(4):
                 afterstate, _ = slide(board, move)
-                above, below = numbers_of(afterstate, layers)
-                if above < 0 or afterstates[place_of(above, below, starts[0], layers)]:
+                after_upper, after_lower = numbers_of(afterstate, layers)
+                if after_upper < 0 or afterstates[place_of(after_upper, after_lower, starts[0], layers)]:
                     continue
                 if afterstate == board or is_goal(afterstate, shape.largest, shape):
                     continue
-                afterstates[place_of(above, below, starts[0], layers)] = True
+                afterstates[place_of(after_upper, after_lower, starts[0], layers)] = True
                 for cell in range(16):
                     if not afterstate >> _U(4 * cell) & _U(0xF):
                         up, low = layers.upper_strides[cell], layers.lower_strides[cell]
-                        seen[1][place_of(above + up, below + low, starts[1], layers)] = True
-                        seen[2][place_of(above + 2 * up, below + 2 * low, starts[2], layers)] = True
+                        seen[1][place_of(after_upper + up, after_lower + low, starts[1], layers)] = True
+                        seen[2][place_of(after_upper + 2 * up, after_lower + 2 * low, starts[2], layers)] = (
+                            True
+                        )
 
 
 @njit(cache=True, nogil=True)
-def _solve(
-    whole, layer, shape, sure, layers, starts, chances, of_afterstates, reached, kept, moves, first, last
+def _solve_layer(
+    layer, shape, sure, layers, starts, chances, of_afterstates, reached, kept, moves, first, last
 ):
-    """Solve the positions of a layer with some upper numbers, `whole` of which count as one.
+    """Solve the positions of a layer with some upper numbers, `_TOGETHER` of which count as one.
 
     `starts` and `chances` are those of the layer and of the next two, `of_afterstates` the chances that were
     computed in this layer.
     """
     lowers = len(layers.lower_ranks)
-    for upper in range(first * whole, min(last * whole, len(layers.upper_sums))):
+    for upper in range(first * _TOGETHER, min(last * _TOGETHER, len(layers.upper_sums))):
         begin, end = _lower_range(upper, layer, layers)
         for at in range(begin, end):
             place = starts[0][upper] + at - begin
             if not reached[place >> 3] >> (place & 7) & 1:
                 continue
-            board = layers.kept | layers.upper_boards[upper] | layers.lower_boards[at]
+            board = layers.kept_tiles | layers.upper_boards[upper] | layers.lower_boards[at]
             best, best_move = np.float32(0), 0
             for move in range(4):
                 afterstate, _ = slide(board, move)
-                above, below = numbers_of(afterstate, layers)
-                if afterstate == board or above < 0:
+                after_upper, after_lower = numbers_of(afterstate, layers)
+                if afterstate == board or after_upper < 0:
                     continue
-                there = place_of(above, below, starts[0], layers)
+                there = place_of(after_upper, after_lower, starts[0], layers)
                 chance = of_afterstates[there]
                 if chance == _UNKNOWN:
-                    chance = _chance(afterstate, above, below, shape, layers, starts, chances)
+                    chance = _chance(afterstate, after_upper, after_lower, shape, layers, starts, chances)
                     of_afterstates[there] = chance
                 if chance > best:
                     best, best_move = chance, move
-            # Rounded down, a chance falls a little with every move. Of two sure ways, the shorter is better.
             rounded = np.int64(best)
             chances[0][place] = rounded
             if rounded and rounded >= sure * _CERTAIN:

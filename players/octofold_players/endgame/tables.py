@@ -290,7 +290,7 @@ def _listed(content: NDArray[np.uint8], count: int, positions: int, name: object
 
 
 @njit(cache=True, nogil=True)
-def _pack_moves(kept, solved, packed):
+def _pack_moves(kept, moves, packed):
     """Put the moves of the positions that are kept, four in a byte, into `packed`, which holds zeros."""
     count = 0
     for word in range(len(kept)):
@@ -299,6 +299,6 @@ def _pack_moves(kept, solved, packed):
             if not left:
                 break
             if left & _U(1):
-                packed[count >> 2] |= (solved[place >> 2] >> 2 * (place & 3) & 3) << 2 * (count & 3)
+                packed[count >> 2] |= (moves[place >> 2] >> 2 * (place & 3) & 3) << 2 * (count & 3)
                 count += 1
             left >>= _U(1)

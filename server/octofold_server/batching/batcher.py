@@ -285,7 +285,9 @@ class Batcher:
 
     def _fits_whole(self, left: int, batch: list[_Slice], *, alone: bool) -> bool:
         """Whether a batch takes all that is left of a call: dividing little costs more than it saves."""
-        if self._budgets is not None or (left > WHOLE_BOARDS and not alone):  # others have their turn first
+        if self._budgets is not None:  # they divide a search
+            return False
+        if left > WHOLE_BOARDS and not alone:  # others have their turn first
             return False
         room = self.max_batch_size - sum(stop - start for _, start, stop in batch)
         return left <= room and left * self._pace.seconds_per_board <= WHOLE_SECONDS

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numba
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 from octofold_game.bitboards import pack
+from octofold_players.endgame import solver
 from octofold_players.endgame.formation import (
     FIVE,
     FORMATIONS,
@@ -19,8 +19,9 @@ from octofold_players.endgame.formation import (
     is_goal,
     shape,
 )
+from octofold_players.endgame.layers import layers_of, numbers_of
 from octofold_players.endgame.solver import Solved, solve
-from support.plain_endgames import exact_chances
+from support.plain_endgames import exact_chances, reachable
 
 ROUNDING = 1 / 16_382
 CORNER = Formation(
@@ -37,50 +38,49 @@ CORNER = Formation(
 """Six free cells, so that a slow solver comes to an end."""
 
 
-def numbers_of(solved: Solved) -> NDArray[np.int64]:
-    """The positions that decide."""
+def decided(solved: Solved) -> NDArray[np.int64]:
+    """The numbers of the positions that decide."""
     return np.flatnonzero(np.unpackbits(solved.kept.view(np.uint8), bitorder="little"))
 
 
 def boards_of(formation: Formation, largest: int, numbers: NDArray[np.int64]) -> NDArray[np.uint8]:
     """A board for each number of a position, with large tiles where none merge."""
     of_shape = shape(formation, largest)
-    boards = np.tile([15, 14, 15, 14, 14, 15, 14, 15] * 2, (len(numbers), 1)).astype(np.uint8)
+    boards = np.tile([14, 15, 14, 15, 15, 14, 15, 14] * 2, (len(numbers), 1)).astype(np.uint8)
     for cell in formation.below_next:
         boards[:, cell] = numbers // of_shape.strides[cell] % of_shape.sizes[cell]
     return boards
 
 
-@pytest.mark.parametrize(("formation", "positions"), [(CORNER, 500), (SIX, 90_000)], ids=["corner", "six"])
+@pytest.mark.parametrize(("formation", "positions"), [(CORNER, 500), (SIX, 100_000)], ids=["corner", "six"])
 def test_chances_and_moves_are_those_of_a_plain_solver(formation: Formation, positions: int) -> None:
-    solved = solve(formation, 5)
-    numbers = numbers_of(solved)
-    assert len(numbers) > positions
-    exact = exact_chances(formation, 5, boards_of(formation, 5, numbers))
+    strides = shape(formation, 5).strides
+    first = np.concatenate([strides[strides > 0], 2 * strides[strides > 0]])  # one spawn
+    boards = reachable(formation, 5, boards_of(formation, 5, first))
+    assert len(boards) > positions
+    numbers = boards.astype(np.int64) @ strides
+    exact = exact_chances(formation, 5, boards)
     best = exact.max(axis=1)
-    assert np.unique(best).size > 0.1 * len(numbers)
-    moves = solved.moves[numbers >> 2] >> 2 * (numbers & 3) & 3
-    np.testing.assert_allclose(exact[np.arange(len(numbers)), moves], best, rtol=0, atol=10 * ROUNDING)
-
-    decided = numbers_of(solve(replace(formation, sure=0.5), 5))
-    np.testing.assert_array_equal(decided, numbers[np.isin(numbers, decided)])
-    of_decided = best[np.isin(numbers, decided)]
-    assert of_decided.min() >= 0.5
-    left_out = best[~np.isin(numbers, decided)]
-    assert 0 < left_out.max() < 0.5 + 10 * ROUNDING
+    assert np.unique(best).size > 0.1 * len(boards)
+    for sure in (0.0, 0.1, 0.5, 0.9):
+        solved = solve(replace(formation, sure=sure), 5)
+        decides = np.isin(numbers, decided(solved))
+        assert decides.sum() == len(decided(solved))  # nothing else decides
+        assert decides[best > sure + 10 * ROUNDING].all()
+        assert (best[decides] >= max(sure, ROUNDING)).all()
+        moves = solved.moves[numbers >> 2] >> 2 * (numbers & 3) & 3
+        chosen = exact[np.arange(len(boards)), moves]
+        np.testing.assert_allclose(chosen[decides], best[decides], rtol=0, atol=10 * ROUNDING)
 
 
 @pytest.mark.parametrize("formation", [CORNER, SIX, FIVE], ids=["corner", "six", "five"])
-def test_every_position_that_can_come_up_is_found_on_any_number_of_threads(formation: Formation) -> None:
-    before = numba.get_num_threads()
-    numba.set_num_threads(1)
-    try:
-        alone = solve(formation, 5)
-    finally:
-        numba.set_num_threads(before)
-    together = solve(formation, 5)
-    np.testing.assert_array_equal(together.kept, alone.kept)
-    np.testing.assert_array_equal(together.moves, alone.moves)
+def test_threads_find_the_same_together(formation: Formation, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = []
+    for threads in (1, 3):
+        monkeypatch.setattr(solver, "numba_threads", lambda threads=threads: threads)
+        found.append(solve(formation, 5))
+    np.testing.assert_array_equal(found[0].kept, found[1].kept)
+    np.testing.assert_array_equal(found[0].moves, found[1].moves)
 
 
 def test_positions_are_numbered_one_by_one() -> None:
@@ -89,6 +89,9 @@ def test_positions_are_numbered_one_by_one() -> None:
         numbers = np.random.default_rng(0).choice(of_shape.positions, 500)
         boards = pack(boards_of(formation, 5, numbers))
         assert [index(board, of_shape) for board in boards] == numbers.tolist()
+        layers = layers_of(of_shape)
+        both = [numbers_of(board, layers) for board in boards]
+        assert [upper * len(layers.lower_ranks) + lower for upper, lower in both] == numbers.tolist()
 
 
 def test_a_tile_above_its_limit_has_no_number() -> None:

@@ -31,7 +31,9 @@ KEPT_TILES = [12, 11, 9, 7, 8, 6]
 def moves_everywhere(formation: Formation, largest: int, move: int) -> Solved:
     """The same move for every number that a position could have."""
     positions = shape(formation, largest).positions
-    kept = np.packbits(np.arange(positions + -positions % 64) < positions, bitorder="little").view(np.uint64)
+    bits = np.zeros(positions + -positions % 64, np.uint8)
+    bits[:positions] = 1
+    kept = np.packbits(bits, bitorder="little").view(np.uint64)
     return Solved(kept, np.full(16 * len(kept), 0b01010101 * move, np.uint8))
 
 
@@ -172,7 +174,7 @@ def test_of_two_tables_that_know_a_board_five_decides(tmp_path: Path) -> None:
 
 
 def test_a_board_with_a_tile_that_the_table_cannot_hold_gets_no_move(tmp_path: Path) -> None:
-    # Every position has an entry, the last one too, to which an index of -1 would lead.
+    # Every position has a move, the last one too, to which an index of -1 would lead.
     save_table(tmp_path, FIVE, 5, moves_everywhere(FIVE, 5, 0))
     board = pack(np.array([[14, 13, 15, 0, 15, 14, 13, *[0] * 9]], np.uint8))
     assert holds(board[0], shape(FIVE, 5))
