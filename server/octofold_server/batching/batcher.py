@@ -31,8 +31,7 @@ from octofold_server.batching.call import (
     Part,
 )
 from octofold_server.batching.deadlines import Deadlines
-from octofold_server.batching.pace import Pace
-from octofold_server.batching.statistics import ModelStatistics
+from octofold_server.batching.statistics import ModelStatistics, Pace
 
 BULK_PATIENCE = 7
 """Consecutive batches that interactive calls may fill while bulk calls wait. Bulk gets one batch in eight."""

@@ -1,4 +1,4 @@
-"""Statistics of a model version since it was first loaded: calls, boards, batches and times.
+"""Statistics of a model version since it was first loaded: calls, boards, batches and times; and its pace.
 
 Calls add to plain numbers, and readers take a snapshot. `octofold_server.admission.refusals` counts the calls
 that never reached a model.
@@ -24,6 +24,9 @@ SECONDS_BOUNDS = (
 
 BATCH_BOUNDS = tuple(float(1 << power) for power in range(13))
 """Upper bounds of the buckets for the number of boards in a batch."""
+
+KEPT = 0.9
+"""What a batch counts for the pace when the next one has come, in place of 1."""
 
 
 class Exemplar(NamedTuple):
@@ -216,3 +219,20 @@ class _Times:
     def histogram(self) -> BucketHistogram:
         """A copy of the observations so far."""
         return BucketHistogram(SECONDS_BOUNDS, tuple(self.counts), self.sum, dict(self.exemplars))
+
+
+class Pace:
+    """How long a lane took for a board lately. Small batches, whose boards take longer, count little."""
+
+    def __init__(self) -> None:
+        self._boards, self._seconds = 1.0, 0.001
+
+    @property
+    def seconds_per_board(self) -> float:
+        """Seconds of all boards that still count over their number; a millisecond before the first batch."""
+        return self._seconds / self._boards
+
+    def add(self, boards: int, seconds: float) -> None:
+        """Count a batch."""
+        self._boards = KEPT * self._boards + boards
+        self._seconds = KEPT * self._seconds + seconds

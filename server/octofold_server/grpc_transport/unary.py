@@ -6,7 +6,6 @@ stream take the same steps.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import Generic, Protocol, TypeVar
 
@@ -127,14 +126,6 @@ def decoded(kind: type[AnyMessage], received: bytes, name: str, admission: Admis
 def request_id_of(metadata: Metadata) -> str:
     """The request id in the metadata of a call, or a new one if it has no usable one."""
     return usable_request_id(next((str(value) for key, value in metadata if key == REQUEST_ID_KEY), None))
-
-
-def run_guarded(rpc: Rpc, callback: Callable[..., None], *arguments: object) -> None:
-    """Run a callback of a call; an unexpected exception ends this call, and not the serving thread."""
-    try:
-        callback(*arguments)
-    except Exception as error:
-        fail(rpc, error, "gRPC")  # logs it
 
 
 def fail(rpc: Rpc, error: Exception, name: str, request_id: str = "") -> None:

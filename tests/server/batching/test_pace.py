@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from octofold_server.batching.pace import Pace
+from octofold_server.batching.statistics import Pace
 
 
 def test_small_batches_count_little_beside_large_ones() -> None:
