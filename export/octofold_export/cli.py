@@ -19,6 +19,7 @@ from octofold_game.commands.completion import add_completion
 from octofold_game.commands.extras import install_command
 from octofold_game.commands.options import flag_of, read
 from octofold_game.commands.signals import exit_by_signal, handling
+from octofold_game.errors import OctofoldError
 
 from octofold_export.description.hints import Hints, hints_from_flags, merged, read_hints
 from octofold_export.errors import ExportError, NotShown, WrongUsage
@@ -76,7 +77,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             folder = _task(flags, hints)()
         except KeyboardInterrupt:
             code = _fail("interrupted; nothing was published", 130)
-        except ExportError as error:
+        except OctofoldError as error:
             code = _fail(
                 str(error), 3 if isinstance(error, NotShown) else 2 if isinstance(error, WrongUsage) else 1
             )

@@ -58,7 +58,7 @@ class _Field(NamedTuple):
     message: Descriptor | None
 
 
-def parsed(kind: type[AnyMessage], message: bytes) -> AnyMessage:
+def parse(kind: type[AnyMessage], message: bytes) -> AnyMessage:
     """Parse the bytes of a message of this kind, after checking them against the limits.
 
     Raises:

@@ -7,7 +7,7 @@ from google.protobuf.message import DecodeError, Message
 from octofold_proto.errors import InvalidRequest
 from octofold_proto.inference import grpc_service_pb2 as oip
 from octofold_proto.octofold.v1 import inference_pb2 as pb
-from octofold_proto.wire import MAX_FIELDS, MAX_PACKED_BYTES, MAX_TEXT_BYTES, MAX_UNKNOWN_BYTES, parsed
+from octofold_proto.wire import MAX_FIELDS, MAX_PACKED_BYTES, MAX_TEXT_BYTES, MAX_UNKNOWN_BYTES, parse
 
 
 def test_a_message_within_the_limits_is_parsed_however_large_its_tensors_are() -> None:
@@ -16,7 +16,7 @@ def test_a_message_within_the_limits_is_parsed_however_large_its_tensors_are() -
     request = oip.ModelInferRequest(
         model_name="x" * MAX_TEXT_BYTES, inputs=[tensor] * 4, raw_input_contents=[bytes(10**6)] * 4
     )
-    assert parsed(oip.ModelInferRequest, request.SerializeToString()) == request
+    assert parse(oip.ModelInferRequest, request.SerializeToString()) == request
 
 
 @pytest.mark.parametrize(
@@ -43,22 +43,22 @@ def test_a_message_within_the_limits_is_parsed_however_large_its_tensors_are() -
 )
 def test_a_message_that_exceeds_a_limit_is_refused_naming_the_field(message: Message, reason: str) -> None:
     with pytest.raises(InvalidRequest, match=reason):
-        parsed(type(message), message.SerializeToString())
+        parse(type(message), message.SerializeToString())
 
 
 def test_a_field_that_is_not_known_may_be_short_and_may_not_be_long() -> None:
     message = pb.NextMovesRequest(boards=bytes(1600)).SerializeToString()
     start = b"\x9a\x06"  # field 99, of bytes
     short = start + b"\x80\x08" + bytes(MAX_UNKNOWN_BYTES)
-    assert parsed(pb.NextMovesRequest, message + short).boards == bytes(1600)
+    assert parse(pb.NextMovesRequest, message + short).boards == bytes(1600)
     with pytest.raises(InvalidRequest, match="field 99 is unknown and holds 1025 bytes; 1024 are"):
-        parsed(pb.NextMovesRequest, message + start + b"\x81\x08" + bytes(MAX_UNKNOWN_BYTES + 1))
+        parse(pb.NextMovesRequest, message + start + b"\x81\x08" + bytes(MAX_UNKNOWN_BYTES + 1))
 
 
 def test_what_is_not_known_cannot_hide_in_a_group() -> None:
     hidden = pb.NextMovesRequest(boards=bytes(1600)).SerializeToString()
     with pytest.raises(InvalidRequest, match="field 99: groups are not allowed"):
-        parsed(pb.NextMovesRequest, b"\x9b\x06" + hidden + b"\x9c\x06")
+        parse(pb.NextMovesRequest, b"\x9b\x06" + hidden + b"\x9c\x06")
 
 
 @pytest.mark.parametrize(
@@ -76,4 +76,4 @@ def test_malformed_bytes_are_a_decode_error_and_not_a_broken_limit(end: bytes) -
     filling = pb.NextMovesRequest(boards=bytes(1000)).SerializeToString()
     for message in (end, filling + end):
         with pytest.raises(DecodeError):
-            parsed(pb.NextMovesRequest, message)
+            parse(pb.NextMovesRequest, message)

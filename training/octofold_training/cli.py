@@ -14,8 +14,9 @@ from typing import Any
 from octofold_game.commands.extras import install_command
 from octofold_game.commands.signals import handling
 from octofold_game.commands.subcommands import Command, parse, parser_of
+from octofold_game.errors import OctofoldError
 
-from octofold_training.errors import EndedElsewhere, TrainingError, lacks_memory
+from octofold_training.errors import EndedElsewhere, lacks_memory
 from octofold_training.flags import (
     EndgameFlags,
     ImitationFlags,
@@ -97,13 +98,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _fail(f"interrupted; {kept}", 130)
     except EndedElsewhere:
         return 1
+    except OctofoldError as error:
+        return _fail(str(error))
     except OSError as error:
         return _fail(f"{error.filename or 'a file'}: {error.strerror or error}")
     except Exception as error:
         if lacks_memory(error):
             return _fail(f"not enough memory ({str(error) or 'no more is free'})")
-        if _is_refusal(error):
-            return _fail(str(error))
         raise  # a mistake of ours, whose place should be seen
     return 0
 
@@ -126,14 +127,6 @@ def run(name: str, flags: Any) -> None:
         from octofold_training.trainers import train
 
         train(name, flags)
-
-
-def _is_refusal(error: Exception) -> bool:
-    """Whether the message tells the user what to change."""
-    from octofold_game.play_logs.moves import LogError
-    from octofold_players.compiled.table_files import TableFileError
-
-    return isinstance(error, (TrainingError, LogError, TableFileError))
 
 
 def _fail(message: str, code: int = 1) -> int:

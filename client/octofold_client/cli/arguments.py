@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated
 
 from octofold_game.commands.options import File, Folder, Kind, Name, Seed, WrongValue, option
+from octofold_game.contract.results import RESULTS
 
 from octofold_client.errors import InvalidRequest, UsageError
 from octofold_client.evaluation.lockstep import PATIENCE_SECONDS
@@ -18,8 +19,6 @@ from octofold_client.rpc.targets import addresses_of
 from octofold_client.session import LOCAL_PARALLEL, PARALLEL
 
 DEFAULT_TARGET = "127.0.0.1:50051"
-RESULTS = Path("results")
-"""Parent of the result folders if --out is not given."""
 _NOT_IN_NAMES = re.compile(r"[^\w.,=-]+")
 GAMES = 100
 """Number of games if --games is not given."""

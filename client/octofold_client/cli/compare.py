@@ -13,13 +13,12 @@ from pathlib import Path
 
 from octofold_game.commands.options import Folder, Percentage, argument, option
 from octofold_game.commands.subcommands import Command
-from octofold_game.contract.results import FIRST_GAMES, NOT_SHOWN
+from octofold_game.contract.results import FIRST_GAMES, NOT_SHOWN, RESULTS
 from octofold_game.rules import LARGEST_EXPONENT
 from rich.console import Console
 
 from octofold_client.cli.arguments import (
     MOST_GAMES,
-    RESULTS,
     GameFlags,
     PlayersFlag,
     PlotsFlag,

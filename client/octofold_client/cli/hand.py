@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 from octofold_game.commands.options import Folder, Seed, option
 from octofold_game.commands.subcommands import Command
+from octofold_game.contract.results import RESULTS
 from octofold_game.episodes import Episode
 from rich.console import Console
 from rich.live import Live
 
-from octofold_client.cli.arguments import RESULTS
 from octofold_client.cli.judging import JudgeFlags
 from octofold_client.contenders.advice import Thought
 from octofold_client.errors import UsageError

@@ -7,10 +7,11 @@ from pathlib import Path
 
 from octofold_game.commands.options import Folder, option
 from octofold_game.commands.subcommands import Command
+from octofold_game.contract.results import RESULTS
 from rich.console import Console
 from rich.text import Text
 
-from octofold_client.cli.arguments import RESULTS, GameFlags, ModelFlags, SliceFlag, asked_for, result_folders
+from octofold_client.cli.arguments import GameFlags, ModelFlags, SliceFlag, asked_for, result_folders
 from octofold_client.cli.json_output import JsonFlag
 from octofold_client.cli.playing import Games, folder_name, report
 from octofold_client.cli.playing import play as play_games

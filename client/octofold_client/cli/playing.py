@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
+from octofold_game.contract.results import RESULTS
 from rich.console import Console
 
-from octofold_client.cli.arguments import GAMES, RESULTS, GameFlags, name_in_folder
+from octofold_client.cli.arguments import GAMES, GameFlags, name_in_folder
 from octofold_client.cli.json_output import JsonFlag, print_json
 from octofold_client.contenders.local_players import Contender, LocalContender
 from octofold_client.errors import OctofoldError

@@ -6,10 +6,11 @@ from typing import Annotated
 
 from octofold_game.commands.options import Name, one_of, option
 from octofold_game.commands.subcommands import Command
+from octofold_game.contract.results import RESULTS
 from octofold_game.play_logs.reading import SUFFIXES
 from rich.console import Console
 
-from octofold_client.cli.arguments import RESULTS, GameFlags, asked_for
+from octofold_client.cli.arguments import GameFlags, asked_for
 from octofold_client.cli.json_output import JsonFlag, print_json
 from octofold_client.cli.judging import JudgeFlags
 from octofold_client.cli.playing import Games, as_json, folder_name, play, show

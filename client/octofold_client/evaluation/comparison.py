@@ -8,14 +8,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from octofold_game.contract.model import Interval
 from octofold_game.contract.results import FIRST_GAMES
 
-from octofold_client.evaluation.intervals import (
-    FEWEST,
-    Interval,
-    difference_interval,
-    independent_interval,
-)
+from octofold_client.evaluation.intervals import FEWEST, difference_interval, independent_interval
 from octofold_client.evaluation.question import Finding, Question
 from octofold_client.evaluation.sequential import CAP, ERROR_RATE, Bets
 from octofold_client.evaluation.sides import Side

@@ -11,10 +11,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from octofold_game.contract.model import Interval
 from octofold_game.contract.results import COMPARISON_SCHEMA
 
 from octofold_client.evaluation.comparison import Comparison
-from octofold_client.evaluation.intervals import Interval, average_interval
+from octofold_client.evaluation.intervals import average_interval
 from octofold_client.evaluation.question import Question
 from octofold_client.evaluation.sides import Side, in_common
 

@@ -5,12 +5,12 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
+from octofold_game.contract.model import Interval
 from octofold_game.contract.results import FIRST_GAMES
 from octofold_game.system.files import write_text
 
 from octofold_client.evaluation.comparison import Comparison
 from octofold_client.evaluation.contest import Contest
-from octofold_client.evaluation.intervals import Interval
 from octofold_client.evaluation.sequential import CAP
 from octofold_client.evaluation.tables import missing_note
 from octofold_client.wording import aligned, decimals_for, listed

@@ -7,8 +7,7 @@ from math import comb, exp, pi, sqrt
 
 import numpy as np
 from numpy.typing import ArrayLike
-
-Interval = tuple[float, float]
+from octofold_game.contract.model import Interval
 
 Z = 1.959963984540054
 """The 97.5% quantile of the normal distribution."""

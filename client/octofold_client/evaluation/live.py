@@ -11,14 +11,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Self
 
+from octofold_game.contract.results import LIVE_FILE
 from octofold_game.episodes import Episode
 from octofold_game.system.files import write_text
 
 from octofold_client.evaluation.evaluate import ProgressObserver
 from octofold_client.evaluation.lockstep import PlayedBatch
 from octofold_client.evaluation.summary import GameSummary
-
-LIVE_FILE = "live.json"
 
 WRITE_SECONDS = 0.5
 PACE_SECONDS = 5.0

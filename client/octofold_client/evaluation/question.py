@@ -4,7 +4,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import inf
 
-from octofold_client.evaluation.intervals import Interval
+from octofold_game.contract.model import Interval
+
 from octofold_client.evaluation.sequential import ERROR_RATE, Bets
 
 

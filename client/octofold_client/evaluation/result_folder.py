@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 from octofold_game.commands.suggestions import missing
+from octofold_game.contract.results import CONDITIONS_FILE, GAMES_FILE, RESULT_FILE
 from octofold_game.episodes import Episode
 from octofold_game.referee import ReplayError
 from octofold_game.replays import (
@@ -112,11 +113,11 @@ class ResultFolder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.replays = path / "games.replay"
+        self.replays = path / GAMES_FILE
         self.unfinished = path / "unfinished.replay"
-        self.result = path / "result.json"
+        self.result = path / RESULT_FILE
         self.report = path / "report.md"
-        self._conditions = path / "conditions.json"
+        self._conditions = path / CONDITIONS_FILE
 
     def conditions(self) -> Conditions | None:
         """The conditions of the games in the folder; None if it contains no evaluation.

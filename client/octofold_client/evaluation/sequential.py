@@ -15,10 +15,9 @@ from math import ceil, log
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from octofold_game.contract.model import Interval
 from octofold_game.contract.results import FIRST_GAMES
 from octofold_game.rules import LARGEST_EXPONENT
-
-from octofold_client.evaluation.intervals import Interval
 
 ERROR_RATE = 0.05
 """The maximum share of runs whose answer is wrong."""

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from octofold_game.contract.model import Interval
 
 from octofold_client.evaluation.game_table import GameSummary, GameTable
 from octofold_client.evaluation.intervals import (
-    Interval,
     average_interval,
     median_interval,
     share_interval,

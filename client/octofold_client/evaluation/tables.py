@@ -7,7 +7,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from octofold_client.evaluation.intervals import FEWEST, Interval
+from octofold_game.contract.model import Interval
+
+from octofold_client.evaluation.intervals import FEWEST
 from octofold_client.evaluation.result import Evaluation
 from octofold_client.evaluation.summary import Summary
 from octofold_client.wording import aligned

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 from octofold_game.drawing.board_picture import BOARD_PIXELS, draw_board, font_of
+from octofold_game.drawing.palette import INK
 from octofold_game.rules import LARGEST_EXPONENT
 from octofold_game.system.files import whole_file
 from PIL import Image, ImageDraw
@@ -16,7 +17,7 @@ from PIL import Image, ImageDraw
 _MARGIN, _LINE_PIXELS = 8, 19
 _TEXT_PIXELS, _SMALLEST_TEXT_PIXELS = 15, 9
 _WIDTH = BOARD_PIXELS + 2 * _MARGIN
-_INK, _PAPER = "#3c3a32", "#faf8ef"
+_PAPER = "#ffffff"
 _LAST_MS = 3_000
 """How long the last position is shown."""
 
@@ -59,7 +60,7 @@ def _picture(board: NDArray[np.uint8], lines: Sequence[str], most_lines: int) ->
         size = _TEXT_PIXELS
         while size > _SMALLEST_TEXT_PIXELS and drawing.textlength(line, font_of(size)) > BOARD_PIXELS:
             size -= 1
-        drawing.text(at, line, _INK, font_of(size))
+        drawing.text(at, line, INK, font_of(size))
     draw_board(picture, board, _MARGIN, top)
     return picture
 

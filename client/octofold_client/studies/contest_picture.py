@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from octofold_game.contract.model import Interval
 from octofold_game.drawing.figures import save, whole_numbers
 from octofold_game.drawing.palette import SERIES
 
 from octofold_client.evaluation.contest import Contest
-from octofold_client.evaluation.intervals import Interval
 
 FILE = "comparison.png"
 _INCHES_WIDE, _INCHES_EACH, _INCHES_AROUND = 11.0, 0.45, 1.6

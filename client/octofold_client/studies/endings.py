@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
+from octofold_game.contract.model import Interval
 from octofold_game.episodes import Episode
 from octofold_game.rules import LARGEST_EXPONENT, legal_moves
 from octofold_game.system.files import read_regular
@@ -19,11 +20,7 @@ from octofold_game.trajectories import Positions
 
 from octofold_client.contenders.judges import Judge, Opinion
 from octofold_client.errors import EvaluationError
-from octofold_client.evaluation.intervals import (
-    Interval,
-    average_interval,
-    clustered_share_interval,
-)
+from octofold_client.evaluation.intervals import average_interval, clustered_share_interval
 
 FILE = "analysis.json"
 SCHEMA = 1

@@ -15,7 +15,7 @@ from octofold_game.episodes import Episodes, IllegalMoveError
 from octofold_export.errors import ExportError
 
 Scores = NDArray[np.float64]
-"""`[G]`: of the same games in the same order, whoever played them."""
+"""`[G]`: of the same games in the same order, for any player."""
 
 _SEED = 4
 _FIRST_TURN = 128

@@ -67,7 +67,7 @@ def enough(network: FoldableNetwork, views: NDArray[np.uint8]) -> NDArray[np.uin
 
 def calibrate(network: FoldableNetwork, views: NDArray[np.uint8], clip_quantile: float) -> FoldedNetwork:
     """Make the 8-bit form of `network`, calibrated on `views` `[N, 16]`."""
-    network = widened(network, _WIDTH)
+    network = widen(network, _WIDTH)
     first, layers = first_layer(network)
     exact = first.activations(views)  # [N, places, inputs], layer by layer
     spread = _spread(exact)  # [inputs]: what the channels are divided by
@@ -219,7 +219,7 @@ def _damped(gram: NDArray[np.float64]) -> NDArray[np.float64]:
     return damped
 
 
-def widened(network: FoldableNetwork, multiple: int) -> FoldableNetwork:
+def widen(network: FoldableNetwork, multiple: int) -> FoldableNetwork:
     """Pad the outputs of all layers of `network` except the last with zeros to a `multiple` of channels.
 
     Processors multiply and copy such widths at full speed, and the results stay the same.

@@ -22,6 +22,7 @@ from octofold_game.contract.model import CARD_FILE, NoWorse
 from octofold_game.contract.results import (
     COMPARISON_SCHEMA,
     NOT_SHOWN,
+    RESULTS,
     ComparedPair,
     ComparisonFile,
     read_result,
@@ -31,8 +32,6 @@ from octofold_game.contract.structures import StructureError
 from octofold_export.errors import ExportError, NotShown
 from octofold_export.publishing.versions import Content
 
-RESULTS = Path("results")
-"""Parent of the folders with the games, as for `octofold`."""
 _RUN_UNTIL_INPUT_ENDS = (
     f"import sys; from {__name__} import run_until_input_ends; sys.exit(run_until_input_ends(sys.argv[1:]))"
 )

@@ -30,7 +30,7 @@ _BY_CHANNEL = frozenset(
 _BY_CHANNEL_OF_TWO = frozenset(("Add", "Mul", "Sub"))
 
 
-def widened(body: onnx.ModelProto) -> onnx.ModelProto:
+def widen_channels(body: onnx.ModelProto) -> onnx.ModelProto:
     """Pad the channels between the convolutions of `body`, a model with a free batch size."""
     rewriting = _Rewriting(body.graph)
     for node in body.graph.node:

@@ -22,7 +22,7 @@ from octofold_export.graph.bodies import DescribedBody
 from octofold_export.graph.heads import GraphEvaluator
 from octofold_export.graph.weight_files import WeightFiles, in_files
 from octofold_export.precision.bodies import check_range, half_body, named, quantized_bodies
-from octofold_export.sources.channels import widened
+from octofold_export.sources.channels import widen_channels
 from octofold_export.sources.onnx_file import read_onnx
 from octofold_export.sources.source import Boards, Quantize, Source
 
@@ -83,7 +83,7 @@ def described_source(
     answers = description.answers
     output = answers.output or next(iter(network.run(example)))
     heads = [output] if answers.value is None else [output, answers.value]
-    body, files = in_files(named(widened(network.body(heads, example))), network.files)
+    body, files = in_files(named(widen_channels(network.body(heads, example))), network.files)
 
     boards = np.random.default_rng(3).integers(0, description.largest_exponent + 1, (_WIDE_BOARDS, 16))
 

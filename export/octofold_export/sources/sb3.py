@@ -38,7 +38,7 @@ class ActorCritic(nn.Module):
         return {"policy": self.policy(self.policy_body(flat)), "value": self.value(self.value_body(flat))}
 
 
-class QNetwork(nn.Module):
+class Sb3QNetwork(nn.Module):
     """`MlpPolicy` of DQN: the values of the actions."""
 
     def __init__(self, tensors: Mapping[str, Tensor], activation: type[nn.Module]) -> None:
@@ -70,7 +70,7 @@ def read_sb3(file: Path) -> tuple[nn.Module, str, str, str]:
         )
     settings = sb3_data(file)
     if "q_net.q_net.0.weight" in tensors:
-        network: nn.Module = QNetwork(tensors, _activation(settings, nn.ReLU, file))
+        network: nn.Module = Sb3QNetwork(tensors, _activation(settings, nn.ReLU, file))
         return network.eval(), "action_values", digest, f"weights: the network q_net in {file}"
     if "action_net.weight" in tensors:
         network = ActorCritic(tensors, _activation(settings, nn.Tanh, file))

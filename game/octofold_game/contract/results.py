@@ -1,11 +1,12 @@
-"""The JSON of evaluations and comparisons, as far as other programs depend on it.
+"""The files of evaluations and comparisons, as far as other programs depend on them.
 
-The client writes `result.json` and `comparison.json`; the export reads them into cards. docs/results.md and
-docs/compare.md describe every field.
+The client writes them. The export reads `result.json` and `comparison.json`, and the server shows the games.
+docs/results.md and docs/compare.md describe every field.
 """
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
@@ -13,6 +14,12 @@ import msgspec
 from octofold_game.contract.model import Count, Interval, PlayedPrecision, Reached
 from octofold_game.contract.structures import StructureError, structured
 
+RESULTS = Path("results")
+"""The folder of all results if none is named."""
+CONDITIONS_FILE, GAMES_FILE, LIVE_FILE, RESULT_FILE = (
+    "conditions.json", "games.replay", "live.json", "result.json",
+)  # fmt: skip
+"""What is in the folder of an evaluation. The last one is written when it has ended."""
 RESULT_SCHEMA = 3
 """Version of `result.json`; it grows when a field is removed or changes its meaning."""
 RESULT_SCHEMAS = (1, 2, RESULT_SCHEMA)

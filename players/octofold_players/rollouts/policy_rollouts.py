@@ -53,7 +53,7 @@ _FEWEST = 4
 """Boards for which a thread of its own asks the network."""
 
 
-class Pace(NamedTuple):
+class AnswerTimes(NamedTuple):
     """How long a network takes to answer one board, and a large question of so many boards."""
 
     one: float
@@ -94,7 +94,7 @@ class PolicyRollouts:
         puct: float = 1.0,
         seed: int = 0,
         cores: int = 1,
-        pace: Pace | None = None,
+        pace: AnswerTimes | None = None,
     ) -> None:
         check_option("rollouts", rollouts, 1, MOST_ROLLOUTS)
         check_option("depth", depth, 1, 100)
@@ -169,7 +169,7 @@ class PolicyRollouts:
         each = (pace.large - pace.one) / max(1, pace.boards - 1)
         return rollouts if rollouts * (pace.one + each * boards) > pace.large else 0
 
-    def _measured(self) -> Pace:
+    def _measured(self) -> AnswerTimes:
         self._network(PROBABILITIES.name, np.zeros((1, 16), np.uint8))
         seconds = [self._seconds(1)]
         boards = 1
@@ -178,7 +178,7 @@ class PolicyRollouts:
             boards *= 2
             self._seconds(boards)  # the first time takes longer
             seconds.append(self._seconds(boards))
-        return Pace(seconds[0], seconds[-1], boards)
+        return AnswerTimes(seconds[0], seconds[-1], boards)
 
     def _seconds(self, boards: int) -> float:
         """How long a question takes."""

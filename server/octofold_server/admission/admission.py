@@ -98,7 +98,7 @@ class AcceptedCall(Call):
         if self.has_slot:
             admission.give_slot()
         if self.error is not None:
-            served.statistics.failure(code_name(self.error), time.monotonic() - self.submitted)
+            served.statistics.record_failure(code_name(self.error), time.monotonic() - self.submitted)
         if admission.tracing is not None:
             headers = {name: str(value) for name, value in self.headers if name in TRACE_HEADERS}
             admission.tracing.record(self, served.name, served.version, served.statistics, headers)
@@ -295,7 +295,7 @@ class Admission:
             if served is None:
                 self.refusals.add(code_name(error))
             else:
-                served.statistics.failure(code_name(error))
+                served.statistics.record_failure(code_name(error))
             if takes_slot:
                 self.give_slot()
             raise

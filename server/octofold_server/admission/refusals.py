@@ -100,7 +100,7 @@ def log_change(call: str, request_id: str, client: str) -> None:
         client: the caller's address.
     """
     fields = {"request_id": request_id, "call": call, "client": client}
-    _log.info("done as asked", extra={"fields": fields})
+    _log.info("an admin call took effect", extra={"fields": fields})
 
 
 def _cut(message: str) -> str:

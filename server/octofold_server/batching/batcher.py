@@ -198,7 +198,7 @@ class Batcher:
                 if self._idle:
                     return
                 now = time.monotonic()
-                expired = self._deadlines.expired(now)
+                expired = self._deadlines.take_expired(now)
                 late = [call for call in expired if self._finish(call, DeadlinePassed(TOO_LATE))]
                 del expired
                 if not late:
@@ -338,7 +338,7 @@ class Batcher:
                     succeeded.append(call)
             except Exception:  # for example, no memory to join the parts
                 call.error = _backend_failed(f"the answers for {call.answered} boards cannot be joined")
-        self.statistics.executed(what, succeeded)
+        self.statistics.record(what, succeeded)
         return answered
 
     def _search(
@@ -372,7 +372,7 @@ class Batcher:
         call.done = True
         call.error = error
         if self._budgets is not None:
-            self._budgets.finished(call)
+            self._budgets.forget(call)
         left = len(call.boards) - call.taken
         if left:
             level = self._level_of(call)

@@ -91,7 +91,7 @@ class Budgets:
         """Forget a batch that has run."""
         self._running.discard(running)
 
-    def finished(self, call: Call) -> None:
+    def forget(self, call: Call) -> None:
         """Stop the batches whose last open call this was."""
         for running in self._running:
             running.open.discard(call)

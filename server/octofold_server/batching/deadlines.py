@@ -41,7 +41,7 @@ class Deadlines:
         heapq.heappush(self._heap, entry)
         return self._heap[0] is entry
 
-    def expired(self, now: float) -> list[Call]:
+    def take_expired(self, now: float) -> list[Call]:
         """Remove and return the open calls whose deadline has passed.
 
         Args:

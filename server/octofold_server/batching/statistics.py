@@ -117,7 +117,7 @@ class ModelStatistics:
         self._queue = _Times()
         self._calls = _Times()
 
-    def executed(self, batch: Batch, answered: Sequence[Call]) -> None:
+    def record(self, batch: Batch, answered: Sequence[Call]) -> None:
         """Record a batch and the calls that it completed, with one lock for all of them."""
         now = time.time()
         with self._lock:
@@ -134,7 +134,7 @@ class ModelStatistics:
                 self._queue.add(queue_s)
                 self._calls.add(total_s)
 
-    def traced(self, trace_id: str, queue_s: float, total_s: float) -> None:
+    def keep_trace(self, trace_id: str, queue_s: float, total_s: float) -> None:
         """Keep the trace of an answered call as an example of its times.
 
         Args:
@@ -147,7 +147,7 @@ class ModelStatistics:
             self._queue.exemplify(Exemplar(trace_id, queue_s, now))
             self._calls.exemplify(Exemplar(trace_id, total_s, now))
 
-    def failure(self, code: str, total_s: float = 0.0) -> None:
+    def record_failure(self, code: str, total_s: float = 0.0) -> None:
         """Record a failed call.
 
         Args:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from octofold_game.commands.options import File, Folder, Kind, Name, flag_of, number, option, text_of
+from octofold_game.contract.results import RESULTS
 from octofold_game.errors import OctofoldError
 
 from octofold_server.config.policies import Canary, VersionPolicies, parse_canary, parse_kinds, parse_policies
@@ -70,7 +71,7 @@ class Config:
         True, "serve the page at / of the HTTP port: a game to play, models to ask, results to watch"
     )
     results: Folder = option(
-        Path("results"),
+        RESULTS,
         "folder of the results of `octofold evaluate`, which the page shows to everyone who may call",
     )
     transport: Literal["auto", "direct", "public"] = option(

@@ -18,7 +18,7 @@ from octofold_server.admission.admission import Admission, code_name
 from octofold_server.admission.refusals import RETRY_SECONDS, Refusals, log_change
 from octofold_server.grpc_transport.arrivals import Take
 from octofold_server.grpc_transport.interface import Rpc
-from octofold_server.grpc_transport.unary import decoded, fail, request_id_of
+from octofold_server.grpc_transport.unary import decode, fail, request_id_of
 
 Request = TypeVar("Request", bound=Message)
 
@@ -43,7 +43,7 @@ def answering(
 
     def method(call: Rpc, message: bytes) -> None:
         try:
-            reply = answer(decoded(kind, message, name, admission))
+            reply = answer(decode(kind, message, name, admission))
             if is_logged:
                 log_change(name.rpartition("/")[2], request_id_of(call.metadata), call.peer())
             call.reply(reply.SerializeToString())

@@ -21,7 +21,7 @@ from octofold_proto.errors import InvalidRequest, Unavailable
 from octofold_server.admission.admission import AcceptedCall, Admission, code_name
 from octofold_server.admission.byte_budget import ByteBudget
 from octofold_server.grpc_transport.interface import Rpc
-from octofold_server.grpc_transport.unary import Codec, decoded, fail, request_id_of
+from octofold_server.grpc_transport.unary import Codec, decode, fail, request_id_of
 
 MAX_OPEN_BOARDS = 65_536
 """Limit for the boards of one stream that are read but not answered yet. At the limit the server stops
@@ -196,7 +196,7 @@ class AnswerStream(Generic[AnyMessage]):
         opened: _Open | None = None
         if received is not None:
             try:
-                message = decoded(self._codec.kind, received, self._codec.name, self._admission)
+                message = decode(self._codec.kind, received, self._codec.name, self._admission)
                 opened = _Open(len(received))
             except OctofoldError as error:
                 why = error

@@ -12,7 +12,7 @@ from typing import Generic, Protocol, TypeVar
 from google.protobuf.message import DecodeError, Message
 from octofold_proto.errors import InvalidRequest
 from octofold_proto.status import DETAILS_KEY
-from octofold_proto.wire import SHORT_BYTES, parsed
+from octofold_proto.wire import SHORT_BYTES, parse
 
 from octofold_server.admission.admission import AcceptedCall, Admission, code_name
 from octofold_server.admission.refusals import failure_status, usable_request_id
@@ -75,7 +75,7 @@ class UnaryCalls(Generic[AnyMessage]):
         admission, codec = self._admission, self._codec
         message = None
         try:
-            message = decoded(codec.kind, received, codec.name, admission)
+            message = decode(codec.kind, received, codec.name, admission)
             try:
                 request = codec.request(message)
             except InvalidRequest as error:
@@ -102,7 +102,7 @@ class UnaryCalls(Generic[AnyMessage]):
         fail(rpc, error, self._codec.name, request_id)
 
 
-def decoded(kind: type[AnyMessage], received: bytes, name: str, admission: Admission) -> AnyMessage:
+def decode(kind: type[AnyMessage], received: bytes, name: str, admission: Admission) -> AnyMessage:
     """Decode a message.
 
     Args:
@@ -115,7 +115,7 @@ def decoded(kind: type[AnyMessage], received: bytes, name: str, admission: Admis
         InvalidRequest: the bytes are not a message of this type, or the message has too many parts.
     """
     try:
-        return kind.FromString(received) if len(received) <= SHORT_BYTES else parsed(kind, received)
+        return kind.FromString(received) if len(received) <= SHORT_BYTES else parse(kind, received)
     except DecodeError:
         raise admission.count(InvalidRequest(f"cannot decode the request message of {name}")) from None
     except InvalidRequest as error:

@@ -17,7 +17,7 @@ from octofold_server.admission.admission import Admission, code_name
 from octofold_server.grpc_transport.aside import answering
 from octofold_server.grpc_transport.interface import Rpc
 from octofold_server.grpc_transport.methods import Methods
-from octofold_server.grpc_transport.unary import decoded, fail
+from octofold_server.grpc_transport.unary import decode, fail
 from octofold_server.system.quoting import quoted
 
 SERVICE = health_pb2.DESCRIPTOR.services_by_name["Health"].full_name
@@ -195,7 +195,7 @@ def add_health(methods: Methods, health: Health, admission: Admission) -> None:
     def watch(call: Rpc, message: bytes) -> None:
         """Answer with the status and all its changes, until the caller leaves."""
         try:
-            name = decoded(health_pb2.HealthCheckRequest, message, f"{SERVICE}/Watch", admission).service
+            name = decode(health_pb2.HealthCheckRequest, message, f"{SERVICE}/Watch", admission).service
             if len(name) > MAX_NAME:
                 raise admission.count(
                     InvalidRequest(f"the name has {len(name)} characters; {MAX_NAME} are allowed")

@@ -23,7 +23,7 @@ from octofold_server.admission.admission import Admission, code_name
 from octofold_server.admission.refusals import RETRY_SECONDS
 from octofold_server.grpc_transport.interface import Rpc
 from octofold_server.grpc_transport.methods import Methods
-from octofold_server.grpc_transport.unary import decoded, fail
+from octofold_server.grpc_transport.unary import decode, fail
 
 V1 = "grpc.reflection.v1.ServerReflection"
 METHOD = "ServerReflectionInfo"
@@ -79,7 +79,7 @@ class Reflection:
             raise self._admission.count(
                 InvalidRequest(f"the message has {len(message)} bytes; {METHOD} takes {MOST_BYTES}")
             )
-        request = decoded(ServerReflectionRequest, message, METHOD, self._admission)
+        request = decode(ServerReflectionRequest, message, METHOD, self._admission)
         no_context: Any = None  # the servicer does not use it
         replies = self._servicer.ServerReflectionInfo(iter((request,)), no_context)
         return bytes(next(replies).SerializeToString())

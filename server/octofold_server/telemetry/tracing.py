@@ -170,7 +170,7 @@ class Tracing:
             root.set_status(Status(StatusCode.ERROR, done.error))
         elif (context := root.get_span_context()).trace_flags.sampled:
             total_s = done.answered - done.submitted
-            done.statistics.traced(format_trace_id(context.trace_id), done.queue_seconds, total_s)
+            done.statistics.keep_trace(format_trace_id(context.trace_id), done.queue_seconds, total_s)
         root.end(unix_ns(done.at))
 
 

@@ -18,16 +18,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
+from octofold_game.contract.results import CONDITIONS_FILE, GAMES_FILE, LIVE_FILE, RESULT_FILE
 from octofold_proto.errors import InvalidRequest
 
 from octofold_server.web.tallies import Tally, counted
 
-CONDITIONS = "conditions.json"
-GAMES = "games.replay"
-LIVE = "live.json"
-RESULT = "result.json"
-"""Written when an evaluation has ended."""
-FILES = (CONDITIONS, GAMES, LIVE)
+FILES = (CONDITIONS_FILE, GAMES_FILE, LIVE_FILE)
 """The files of a result that the page reads."""
 
 MAX_BYTES = 4 << 20
@@ -90,13 +86,13 @@ class Results:
         parts = result.split("/")
         if len(parts) > MAX_DEPTH or not all(map(_is_name, parts)) or file not in FILES:
             raise InvalidRequest(f"results have names and the files {', '.join(FILES)}")
-        if self._folder is None or _read(self._folder, f"{result}/{CONDITIONS}", 0, 1) is None:
+        if self._folder is None or _read(self._folder, f"{result}/{CONDITIONS_FILE}", 0, 1) is None:
             return None
         return _read(self._folder, f"{result}/{file}", start, MAX_BYTES) or Piece(b"", 0.0)
 
     def _described(self, name: str, age: float) -> dict[str, Any] | None:
         assert self._folder is not None
-        text = _read(self._folder, f"{name}/{CONDITIONS}", 0, MAX_CONDITIONS_BYTES)
+        text = _read(self._folder, f"{name}/{CONDITIONS_FILE}", 0, MAX_CONDITIONS_BYTES)
         try:
             conditions = msgspec.json.decode(text.content if text else b"", type=dict[str, Any])
         except ValueError:
@@ -108,7 +104,7 @@ class Results:
             "age_seconds": round(age, 1),
             "games": tally.games,
             "planned": self._planned(name),
-            "has_ended": _read(self._folder, f"{name}/{RESULT}", 0, 1) is not None,
+            "has_ended": _read(self._folder, f"{name}/{RESULT_FILE}", 0, 1) is not None,
             "average": tally.mean if tally.games else None,
             "deviation": tally.deviation,
         }
@@ -116,7 +112,7 @@ class Results:
     def _planned(self, name: str) -> int | None:
         """The games of an evaluation that writes how it goes; None for others."""
         assert self._folder is not None
-        live = _read(self._folder, f"{name}/{LIVE}", 0, MAX_LIVE_BYTES)
+        live = _read(self._folder, f"{name}/{LIVE_FILE}", 0, MAX_LIVE_BYTES)
         try:
             found = msgspec.json.decode(live.content if live else b"", type=dict[str, Any]).get("games")
         except ValueError:
@@ -127,7 +123,7 @@ class Results:
         assert self._folder is not None
         tally = self._tallies.get(name, Tally())
         try:
-            with _opened_file(self._folder, f"{name}/{GAMES}") as descriptor:
+            with _opened_file(self._folder, f"{name}/{GAMES_FILE}") as descriptor:
                 return counted(descriptor, tally)
         except OSError:  # it has gone meanwhile
             return Tally()
@@ -157,7 +153,7 @@ def _inside(folder: Path) -> tuple[float | None, list[str]]:
     try:
         with os.scandir(folder) as entries:
             for entry in islice(entries, MAX_ENTRIES):
-                if entry.name == GAMES and entry.is_file(follow_symlinks=False):
+                if entry.name == GAMES_FILE and entry.is_file(follow_symlinks=False):
                     changed = entry.stat(follow_symlinks=False).st_mtime
                 elif _is_name(entry.name) and entry.is_dir(follow_symlinks=False):
                     below.append(entry.name)

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from octofold_client.evaluation.live import LIVE_FILE, MAX_BOARDS, LiveFile
+from octofold_client.evaluation.live import MAX_BOARDS, LiveFile
 from octofold_client.evaluation.lockstep import PlayedBatch
 from octofold_client.evaluation.summary import GameSummary
+from octofold_game.contract.results import LIVE_FILE
 from octofold_game.episodes import Episodes
 
 

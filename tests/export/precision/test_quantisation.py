@@ -15,7 +15,7 @@ from octofold_export.graph.folding import fold
 from octofold_export.graph.heads import PolicyHead
 from octofold_export.handmade.layers import FoldedNetwork, float_form
 from octofold_export.handmade.weights import FoldableNetwork
-from octofold_export.precision.calibration import CLIP_QUANTILES, calibrate, enough, quantise, widened
+from octofold_export.precision.calibration import CLIP_QUANTILES, calibrate, enough, quantise, widen
 from octofold_export.precision.lookups import first_layer
 
 
@@ -56,7 +56,7 @@ def test_onnxruntime_runs_the_network_in_integers_from_the_board_to_the_logits(
 def test_channels_that_are_always_zero_change_no_answer(
     network: FoldableNetwork, boards: NDArray[np.uint8]
 ) -> None:
-    wide = widened(network, 20)
+    wide = widen(network, 20)
     assert {layer.shape.outputs % 20 for layer in wide.hidden} == {0}
     assert wide.output.shape.outputs == 4
     before = FoldedGraph(fold(PolicyHead(float_form(network)), "mean", 1)).answer(boards[:128])

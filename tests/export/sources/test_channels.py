@@ -7,7 +7,7 @@ import onnx
 import pytest
 from numpy.typing import NDArray
 from octofold_export.sources.body import new_session
-from octofold_export.sources.channels import widened
+from octofold_export.sources.channels import widen_channels
 from onnx import helper, numpy_helper
 
 _SIZE: list[str | int | None] = ["N", 18, 4, 4]
@@ -55,7 +55,7 @@ def _widths(body: onnx.ModelProto) -> list[tuple[int, int]]:
 
 
 def _check_answers(body: onnx.ModelProto) -> onnx.ModelProto:
-    result = widened(body)
+    result = widen_channels(body)
     onnx.checker.check_model(result, full_check=True)
     planes = np.random.default_rng(1).normal(size=(3, 18, 4, 4)).astype(np.float32)
     before, after = (new_session(model).run(None, {"planes": planes})[0] for model in (body, result))
@@ -99,7 +99,7 @@ def test_channels_stay_padded_from_one_convolution_to_the_next(nodes: list[onnx.
     ids=lambda nodes: "+".join(node.op_type for node in nodes),
 )
 def test_any_other_operator_gets_the_channels_of_the_network(nodes: list[onnx.NodeProto]) -> None:
-    rewritten = widened(_between(*nodes))
+    rewritten = widen_channels(_between(*nodes))
     read = {name for node in rewritten.graph.node if node.op_type == nodes[0].op_type for name in node.input}
     assert "wide" in read
     if nodes[0].op_type in ("Softmax", "Add"):

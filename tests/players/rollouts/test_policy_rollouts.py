@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from octofold_game.contract.searches import Limits
 from octofold_game.errors import OctofoldError
 from octofold_game.rules import BoardError, legal_moves
-from octofold_players.rollouts.policy_rollouts import Pace, PolicyRollouts
+from octofold_players.rollouts.policy_rollouts import AnswerTimes, PolicyRollouts
 
 OPEN = [7, 6, 5, 4, 1, 2, 3, 2, 0, 1, 2, 1, 0, 0, 1, 0]
-ALONE, TOGETHER = Pace(1.0, 100.0, 100), Pace(1.0, 1.0, 300)
+ALONE, TOGETHER = AnswerTimes(1.0, 100.0, 100), AnswerTimes(1.0, 1.0, 300)
 """Of a network that takes as long for each board of a question, and of one that takes no longer for many."""
 HOURS = 1e5
 
@@ -66,7 +66,7 @@ class Told(Network):
         return empty
 
 
-def search_of(network: Network | None = None, pace: Pace = ALONE, **options: float) -> PolicyRollouts:
+def search_of(network: Network | None = None, pace: AnswerTimes = ALONE, **options: float) -> PolicyRollouts:
     return PolicyRollouts(network or Network(), **{"rollouts": 40} | options, pace=pace)  # type: ignore[arg-type]
 
 
@@ -104,7 +104,7 @@ def test_options_and_the_seed_change_the_rollouts(boards: NDArray[np.uint8]) -> 
 
 
 @pytest.mark.parametrize("pace", [ALONE, TOGETHER])
-def test_rollouts_begin_as_puct_says(pace: Pace) -> None:
+def test_rollouts_begin_as_puct_says(pace: AnswerTimes) -> None:
     """Values depend on the first move alone: moving sideways leaves 13 empty cells, up and down 14."""
     board = np.array([[1] + [0] * 3 + [1] + [0] * 7 + [2] + [0] * 3], np.uint8)
     policy, c, rollouts = [0.1, 0.6, 0.1, 0.2], 2.0, 40
@@ -126,7 +126,9 @@ def test_rollouts_begin_as_puct_says(pace: Pace) -> None:
 
 @pytest.mark.parametrize("pace", [ALONE, TOGETHER])
 @pytest.mark.parametrize("worth", [1.0, 2e6, 1e30])
-def test_every_legal_move_begins_a_rollout_whatever_the_unit_of_the_values(pace: Pace, worth: float) -> None:
+def test_every_legal_move_begins_a_rollout_whatever_the_unit_of_the_values(
+    pace: AnswerTimes, worth: float
+) -> None:
     class Constant(Told):
         def value(self, boards: NDArray[np.uint8]) -> NDArray[np.float32]:
             return np.full(len(boards), worth, np.float32)
@@ -167,10 +169,14 @@ def test_boards_share_questions_and_a_lone_board_asks_ahead() -> None:
 
 def test_long_questions_are_divided() -> None:
     network = Network()
-    search_of(network, Pace(1.0, 8.0, 8), rollouts=1, depth=1).find(np.array([OPEN] * 20, np.uint8), Limits())
+    search_of(network, AnswerTimes(1.0, 8.0, 8), rollouts=1, depth=1).find(
+        np.array([OPEN] * 20, np.uint8), Limits()
+    )
     assert network.questions == [8, 8, 4] * 2
     network = Network(threads=2)
-    search_of(network, Pace(1.0, 8.0, 8), rollouts=1, depth=1).find(np.array([OPEN] * 8, np.uint8), Limits())
+    search_of(network, AnswerTimes(1.0, 8.0, 8), rollouts=1, depth=1).find(
+        np.array([OPEN] * 8, np.uint8), Limits()
+    )
     assert network.questions == [4, 4] * 2
 
 

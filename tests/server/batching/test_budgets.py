@@ -168,9 +168,9 @@ def test_a_search_goes_on_while_any_call_of_its_batch_is_open() -> None:
     calls = [call_of(1), call_of(1)]
     running, limits = budgets.begin(calls, 2, 0.0)
     assert limits.stop is not None
-    budgets.finished(calls[0])
+    budgets.forget(calls[0])
     assert not limits.stop[0]
-    budgets.finished(calls[1])
+    budgets.forget(calls[1])
     assert limits.stop[0]
     budgets.end(running)
 

@@ -28,8 +28,8 @@ def test_what_has_passed_is_told_once_and_not_if_it_is_done() -> None:
     calls = [call_until(1), call_until(2, done=True), call_until(3), call_until(9)]
     for call in calls:
         deadlines.add(call)
-    assert deadlines.expired(5) == [calls[0], calls[2]]
-    assert deadlines.expired(5) == []
+    assert deadlines.take_expired(5) == [calls[0], calls[2]]
+    assert deadlines.take_expired(5) == []
     assert deadlines.next == 9
 
 
@@ -48,7 +48,7 @@ def test_a_call_whose_caller_has_gone_on_is_gone_with_its_boards() -> None:
     boards = weakref.ref(call.boards)
     del call
     assert boards() is None
-    assert deadlines.expired(2e9) == []
+    assert deadlines.take_expired(2e9) == []
 
 
 def test_calls_that_are_not_done_survive_every_sweep() -> None:
@@ -57,4 +57,4 @@ def test_calls_that_are_not_done_survive_every_sweep() -> None:
     for call in open_calls:
         deadlines.add(call)
         deadlines.add(call_until(0.5, done=True))
-    assert deadlines.expired(1e9) == open_calls
+    assert deadlines.take_expired(1e9) == open_calls

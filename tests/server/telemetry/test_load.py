@@ -52,7 +52,7 @@ class Server:
     def answer(self, call: Any, batch_seconds: float, queue_seconds: float = 0.0) -> None:
         call.queue_seconds = queue_seconds
         ended = call.submitted + queue_seconds + batch_seconds
-        self.statistics.executed(Batch(1, ended - batch_seconds, ended - batch_seconds, ended), [call])
+        self.statistics.record(Batch(1, ended - batch_seconds, ended - batch_seconds, ended), [call])
 
 
 @pytest.fixture
@@ -81,7 +81,7 @@ def test_the_utilization_is_the_batches_at_work_or_waiting_for_each_lane(call: C
 def test_failures_count_as_calls_and_as_errors_and_old_work_is_forgotten(call: Call) -> None:
     server = Server()
     server.answer(call, batch_seconds=0.1)
-    server.statistics.failure("INTERNAL")
+    server.statistics.record_failure("INTERNAL")
     server.pass_time(1.0)
     assert np.allclose(read(server.report.metadata)[:2], (1.0, 0.5))
     for _ in range(10):

@@ -199,7 +199,7 @@ def test_parts_of_a_call_never_add_up_to_more_than_the_call() -> None:
     call = Call(np.zeros((100, 16), np.uint8))
     call.submitted, call.queue_seconds = 0.0, 0.25
     call.inference_seconds = 5.0  # its batches overlapped on many lanes
-    statistics.executed(Batch(32, taken=0.5, started=0.5, ended=1.0), [call])
+    statistics.record(Batch(32, taken=0.5, started=0.5, ended=1.0), [call])
     now = statistics.snapshot()
     assert (now.queue.seconds, now.inference.seconds, now.overhead.seconds) == (0.25, 0.75, 0.0)
 
@@ -207,7 +207,7 @@ def test_parts_of_a_call_never_add_up_to_more_than_the_call() -> None:
 def test_histograms_count_an_observation_in_the_first_bucket_that_holds_it() -> None:
     statistics = ModelStatistics()
     for boards in (1, 2, 3, 4096, 4097, 60_000):
-        statistics.executed(Batch(boards, taken=0.0, started=0.0, ended=0.001), [])
+        statistics.record(Batch(boards, taken=0.0, started=0.0, ended=0.001), [])
     batch_boards = statistics.snapshot().batch_boards
     by_bound = dict(zip((*batch_boards.bounds, np.inf), batch_boards.counts, strict=True))
     assert {bound: count for bound, count in by_bound.items() if count} == {

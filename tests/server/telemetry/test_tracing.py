@@ -114,7 +114,7 @@ def test_a_call_is_a_span_of_its_callers_trace_with_its_queue_batches_and_infere
 
 
 class BrokenStatistics(ModelStatistics):
-    def traced(self, trace_id: str, queue_s: float, total_s: float) -> None:  # noqa: ARG002 -- the method's
+    def keep_trace(self, trace_id: str, queue_s: float, total_s: float) -> None:  # noqa: ARG002 -- the method's
         raise MemoryError
 
 

@@ -16,7 +16,7 @@ from google.protobuf.message_factory import GetMessageClass
 from numpy.typing import NDArray
 from octofold_proto.errors import InvalidRequest
 from octofold_proto.inference import grpc_service_pb2 as pb
-from octofold_proto.wire import parsed, read_varint
+from octofold_proto.wire import parse, read_varint
 
 from octofold_server.protocols.open_inference.tensors import MAX_ELEMENT
 from octofold_server.system.quoting import quoted
@@ -64,7 +64,7 @@ def uint_elements(contents: bytes, name: str) -> NDArray[Any]:
         packed = _only_packed_elements(contents, name)
         if packed is not None:
             return _read_packed(packed)
-        message = parsed(pb.InferTensorContents, contents)
+        message = parse(pb.InferTensorContents, contents)
     except DecodeError:
         raise InvalidRequest(f"cannot decode the contents of input {quoted(name)}") from None
     for field, _ in message.ListFields():

@@ -10,7 +10,8 @@ from support.servers import Ask, Served
 
 
 def fields_of(log: pytest.LogCaptureFixture) -> list[dict[str, str]]:
-    return [vars(record)["fields"] for record in log.records if record.getMessage() == "done as asked"]
+    changes = [record for record in log.records if record.getMessage() == "an admin call took effect"]
+    return [vars(record)["fields"] for record in changes]
 
 
 def test_an_unload_over_grpc_leaves_a_line_that_says_who_asked(

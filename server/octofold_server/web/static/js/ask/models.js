@@ -41,7 +41,7 @@ export class Models extends EventTarget {
     this.dispatchEvent(new Event("change"));
   }
 
-  /** Players that the list lacks while they load; whoever chose one keeps it. After a minute, they are gone. */
+  /** Players that the list lacks while they load: a chosen one stays chosen. After a minute, they are gone. */
   _loading(models) {
     const known = new Set(models.map(keyOf));
     for (const key of known) this._missed.delete(key);
