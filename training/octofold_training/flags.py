@@ -81,7 +81,7 @@ class EndgameFlags:
     five: Tile = option(
         256,
         "the largest tile to make beside five large tiles; twice the tile takes four to nine times the time "
-        "and memory",
+        "and memory, and more than 256 plays no better",
         metavar="TILE",
     )
     six: Tile = option(1024, "the same beside six large tiles", metavar="TILE")

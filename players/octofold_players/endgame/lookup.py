@@ -27,7 +27,7 @@ class EndgameTable(NamedTuple):
 
     shape: Shape
     kept: NDArray[np.uint64]
-    before: NDArray[np.uint32]
+    before: NDArray[np.uint64]
     "for each block of words of `kept`, how many positions come before it"
     moves: NDArray[np.uint8]
     listed: NDArray[np.uint64]
@@ -38,10 +38,10 @@ class EndgameTable(NamedTuple):
         yield from (np.array([self.shape.kept, self.shape.largest], _U), self.kept, self.moves, self.listed)
 
 
-def counts_before(kept: NDArray[np.uint64]) -> NDArray[np.uint32]:
+def counts_before(kept: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """How many positions come before each block of words, and at last, how many there are."""
-    counts = np.add.reduceat(np.bitwise_count(kept), np.arange(0, len(kept), _BLOCK), dtype=np.uint32)
-    return np.append(np.zeros(1, np.uint32), np.cumsum(counts, dtype=np.uint32))
+    counts = np.add.reduceat(np.bitwise_count(kept), np.arange(0, len(kept), _BLOCK), dtype=_U)
+    return np.append(np.zeros(1, _U), np.cumsum(counts))
 
 
 def endgame_moves(boards: NDArray[np.uint64], tables: tuple[EndgameTable, ...]) -> NDArray[np.int8]:

@@ -255,7 +255,7 @@ def _table(
     solved = shape(formation, largest)
     if (file := f"{table}.{_LISTED}") in files:
         listed = _listed(files[file], count, solved.positions, paths.get(file, file))
-        return EndgameTable(solved, np.zeros(0, _U), np.zeros(0, np.uint32), np.zeros(0, np.uint8), listed)
+        return EndgameTable(solved, np.zeros(0, _U), np.zeros(0, _U), np.zeros(0, np.uint8), listed)
     lengths = {"kept": -(-solved.positions // 64), "moves": -(-count // 4)}
     arrays: dict[str, NDArray[Any]] = {}
     for name, kind in _ARRAYS.items():
