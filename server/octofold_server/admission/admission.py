@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from octofold_game.contract.graph import MOVE
 from octofold_game.rules import check_boards
 from octofold_proto.errors import InvalidRequest, QueueFull, Unavailable
 from octofold_proto.status import CODES
@@ -35,6 +36,9 @@ if TYPE_CHECKING:  # an optional extra
 
 QUIET_SECONDS = 0.2
 MAX_QUIET_WAITS = 5
+
+_MOVE = frozenset({MOVE.name})
+"""What every call gets, so that none has to ask for it."""
 
 _log = logging.getLogger(__name__)
 
@@ -274,7 +278,7 @@ class Admission:
                     boards,
                     deadline,
                     request.priority,
-                    outputs,
+                    outputs - _MOVE,
                     request.search_seconds,
                     admission=self,
                     request=request,

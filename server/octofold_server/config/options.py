@@ -120,7 +120,7 @@ class Config:
     )
     max_batch_size: int = option(
         0,
-        "maximum boards in a batch; 0 uses the result of --tune, or without one 1024 on a GPU and 8 to 32 "
+        "maximum boards in a batch; 0 uses the result of --tune, or without one 1024 on a GPU and 8 to 256 "
         "on a CPU, measured when a model is loaded",
         0,
         65_536,

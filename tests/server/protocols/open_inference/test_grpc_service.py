@@ -11,9 +11,11 @@ import grpc
 import numpy as np
 import pytest
 from octofold_proto.inference import grpc_service_pb2 as pb
+from octofold_server.backends.backend import MOVE_ALONE
 from support.fakes import FakeBackend, RecordingBackend, fake_moves
 from support.grpc_calls import raw_stream, raw_unary
-from support.servers import ServeAll, Served
+from support.rest_requests import INFER, described
+from support.servers import Ask, ServeAll, Served
 from support.waiting import wait_for
 
 BOARDS = np.random.default_rng(3).integers(0, 12, (40, 16), dtype=np.uint8)
@@ -63,6 +65,23 @@ def test_every_output_comes_back_unless_some_are_requested(server: Served) -> No
 
     wanted = [pb.ModelInferRequest.InferRequestedOutputTensor(name=name) for name in ("votes", "move")]
     assert list(outputs(server.infer_stub().ModelInfer(request(outputs=wanted)))) == ["votes", "move"]
+
+
+def test_the_backend_computes_the_outputs_that_are_asked_for_and_no_others(
+    serve_all: ServeAll, ask: Ask
+) -> None:
+    """Over every protocol; where votes decide the move, a question for the move alone costs less."""
+    backend = RecordingBackend()
+    named = pb.ModelInferRequest.InferRequestedOutputTensor
+    with serve_all(backend) as server:
+        infer = server.infer_stub().ModelInfer
+        infer(request(outputs=[named(name="move")]))
+        ask(server, "POST", INFER, {"inputs": [described(data=[0] * 640)], "outputs": [{"name": "move"}]})
+        ask(server, "GET", "/move?board=0112033400120001")
+        infer(request(outputs=[named(name="move"), named(name="votes")]))
+        infer(request())
+    asked = [each.outputs for each in backend.asked]
+    assert asked == [MOVE_ALONE, MOVE_ALONE, MOVE_ALONE, {"votes"}, {"probabilities", "votes", "legal"}]
 
 
 def test_typed_contents_are_as_good_as_raw_ones(server: Served) -> None:
