@@ -104,7 +104,9 @@ def default_layout(device: str) -> Layout:
     return Layout(device, CPU_BATCH_SIZE, lanes=usable_cores())
 
 
-def choose_batch_size(layout: Layout, batch_seconds: Callable[[int], float]) -> int:
+def choose_batch_size(
+    layout: Layout, batch_seconds: Callable[[int], float], *, in_stages: bool = False
+) -> int:
     """The default batch size for a layout on a CPU.
 
     A single lane needs at least 32: between two of its batches, all other threads run and find their caches
@@ -114,10 +116,11 @@ def choose_batch_size(layout: Layout, batch_seconds: Callable[[int], float]) -> 
     Args:
         layout: a layout with the largest allowed size.
         batch_seconds: `Backend.batch_seconds` of the model.
+        in_stages: whether a second run takes only the boards that the first left undecided, less than half.
 
     Returns:
         8 to 256, or the size of the layout if that is smaller: the smallest whose batch takes long enough for
-        its overhead.
+        its overhead, or twice that if there is a second run.
     """
     if layout.threads > 1:
         return min(ONE_LANE_BATCH_SIZE, layout.max_batch_size)
@@ -125,5 +128,5 @@ def choose_batch_size(layout: Layout, batch_seconds: Callable[[int], float]) -> 
         if size >= layout.max_batch_size:
             break
         if (layout.lanes > 1 or size >= ONE_LANE_BATCH_SIZE) and batch_seconds(size) >= seconds:
-            return size
+            return min(size << in_stages, layout.max_batch_size)
     return layout.max_batch_size

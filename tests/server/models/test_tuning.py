@@ -164,6 +164,20 @@ def test_without_flags_and_tuning_the_first_batch_size_that_is_worth_its_cost_is
     assert batch_size(0.4) == 32
 
 
+@pytest.mark.parametrize(("rule", "views", "size"), [("vote", 8, 64), ("vote", 4, 32), ("mean", 8, 32)])
+def test_a_model_whose_votes_may_decide_early_gets_batches_of_twice_the_size(
+    tmp_path: Path, write_version: WriteVersion, rule: str, views: int, size: int
+) -> None:
+    write_version("m", 1, decision_rule=rule, symmetries=views)
+    models = Models(
+        Config(models=tmp_path / "models", device="cpu", lanes=2),
+        lambda _, layout, __: [Taking(1e-4) for _ in range(layout.lanes)],
+    )
+    models.start()
+    models.close()
+    assert models.resolve("", "").batcher.max_batch_size == size
+
+
 def test_the_plainest_candidate_is_the_default_layout() -> None:
     assert any(layout == default_layout("cpu") for layout in candidates("cpu"))
     assert {layout.threads * layout.lanes for layout in candidates("cpu")} == {usable_cores()}
