@@ -46,6 +46,7 @@ RAMP_SECONDS = 0.2
 SAMPLE_SECONDS = 10.0
 LOADS = {
     "4 callers of 64 boards": (4, "packed:64"),
+    "2 callers of 512 boards": (2, "packed:512"),
     "64 callers of 1 board": (64, "unary"),
     "64 callers on one stream": (64, "stream:1"),
     "1 caller of 1 board": (1, "unary"),
