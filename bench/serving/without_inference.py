@@ -28,6 +28,8 @@ class Table:
     def warm_up(self) -> None:
         """Do nothing: a constant answer needs no warm-up."""
 
+    in_stages = False
+
     def batch_seconds(self, _boards: int) -> float:
         """Return 0: a constant answer takes no time worth measuring."""
         return 0.0

@@ -40,6 +40,8 @@ def fake_moves(boards: NDArray[np.uint8]) -> FakeAnswers:
 class FakeBackend:
     """Answers at once with `fake_moves`."""
 
+    in_stages = False
+
     def warm_up(self) -> None:
         """Do nothing: this backend needs no warm-up."""
 

@@ -108,6 +108,11 @@ class Backend(Protocol):
         """
         ...
 
+    @property
+    def in_stages(self) -> bool:
+        """Whether moves alone take two runs, the second for boards that the first left undecided."""
+        ...
+
     def run(self, boards: NDArray[np.uint8], asked: Asked = ..., /) -> Moves:
         """The answers for boards [N, 16] uint8, with N from 1 to the backend's batch size.
 

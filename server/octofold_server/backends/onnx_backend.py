@@ -121,6 +121,11 @@ class OnnxBackend:
                 raise GraphError(f"a batch of {len(boards)} boards failed: {first_line(error)}") from error
             _check_answers(boards, moves)
 
+    @property
+    def in_stages(self) -> bool:
+        """See `Backend.in_stages`."""
+        return isinstance(self._batches, HostBatches) and self._batches.in_stages
+
     def batch_seconds(self, boards: int) -> float:
         """See `Backend.batch_seconds`. Other work on the machine hardly changes CPU time."""
         if isinstance(self._batches, DeviceBatches):
@@ -281,6 +286,11 @@ class HostBatches:
         self._boards = np.zeros((max_batch_size, 16), np.uint8)
         self._outputs = [np.zeros((max_batch_size, *tensor.shape), tensor.dtype) for tensor in OUTPUTS]
         self._bindings: dict[tuple[int, int], onnxruntime.IOBinding] = {}
+
+    @property
+    def in_stages(self) -> bool:
+        """See `Backend.in_stages`. With tables as inputs, the shorter graph is not divided."""
+        return self._sessions.moves is not None and not self._sessions.tables
 
     def run(self, boards: NDArray[np.uint8], asked: Asked = EVERYTHING) -> Moves:
         """The answers for the boards."""

@@ -84,6 +84,11 @@ class ValueBackend:
         if answer.value.dtype != VALUE.dtype or not np.isfinite(answer.value).all():
             raise GraphError(f"the output {VALUE.name!r} holds {answer.value.dtype} {answer.value.tolist()}")
 
+    @property
+    def in_stages(self) -> bool:
+        """See `Backend.in_stages`."""
+        return self._lane.in_stages
+
     def batch_seconds(self, boards: int) -> float:
         """See `Backend.batch_seconds`."""
         return self._lane.batch_seconds(boards)

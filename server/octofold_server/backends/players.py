@@ -130,6 +130,8 @@ class PlayerBackend:
             if move != -1 and not (0 <= move < 4 and legal[move]):
                 raise BackendError(f"the player makes the illegal move {move} on the board {board.tolist()}")
 
+    in_stages = False
+
     def batch_seconds(self, _boards: int) -> float:
         """Return 0: the size of a batch follows from how long the batches before it took."""
         return 0.0

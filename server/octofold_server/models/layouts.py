@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from dataclasses import replace
 
 from octofold_game.system.processors import usable_cores
 from octofold_proto.errors import ModelError
 
-from octofold_server.backends.backend import Layout
+from octofold_server.backends.backend import Backend, Layout
 from octofold_server.backends.cuda import THIS_MACHINE, Machine, has_gpu_build, why_no_cuda
 from octofold_server.config.options import Config
 
@@ -29,7 +28,8 @@ SEARCH_LANES = 2
 
 WORTHWHILE_SECONDS = {8: 0.0025, 16: 0.0025, 32: 0.001, 64: 0.001, 128: 0.001}
 """Batch sizes, and the duration of a batch from which on the size suffices. The overhead of about 0.1 ms is
-small beside it, and longer batches make callers wait. Only fast models run batches above 32."""
+small beside it, and longer batches make callers wait. Only fast models, and models that vote, run batches
+above 32."""
 
 ONE_LANE_BATCH_SIZE = 32
 
@@ -104,9 +104,7 @@ def default_layout(device: str) -> Layout:
     return Layout(device, CPU_BATCH_SIZE, lanes=usable_cores())
 
 
-def choose_batch_size(
-    layout: Layout, batch_seconds: Callable[[int], float], *, in_stages: bool = False
-) -> int:
+def choose_batch_size(layout: Layout, backend: Backend) -> int:
     """The default batch size for a layout on a CPU.
 
     A single lane needs at least 32: between two of its batches, all other threads run and find their caches
@@ -115,18 +113,17 @@ def choose_batch_size(
 
     Args:
         layout: a layout with the largest allowed size.
-        batch_seconds: `Backend.batch_seconds` of the model.
-        in_stages: whether a second run takes only the boards that the first left undecided, less than half.
+        backend: one of its lanes.
 
     Returns:
         8 to 256, or the size of the layout if that is smaller: the smallest whose batch takes long enough for
-        its overhead, or twice that if there is a second run.
+        its overhead; twice that for one whose second run has less than half of the boards.
     """
     if layout.threads > 1:
         return min(ONE_LANE_BATCH_SIZE, layout.max_batch_size)
     for size, seconds in WORTHWHILE_SECONDS.items():
         if size >= layout.max_batch_size:
             break
-        if (layout.lanes > 1 or size >= ONE_LANE_BATCH_SIZE) and batch_seconds(size) >= seconds:
-            return min(size << in_stages, layout.max_batch_size)
+        if (layout.lanes > 1 or size >= ONE_LANE_BATCH_SIZE) and backend.batch_seconds(size) >= seconds:
+            return min(size << backend.in_stages, layout.max_batch_size)
     return layout.max_batch_size

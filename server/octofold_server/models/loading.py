@@ -15,7 +15,6 @@ from octofold_game.contract.model import CARD_FILE, Card, GraphFile, OtherVersio
 from octofold_proto.errors import ModelError
 
 from octofold_server.backends.backend import Backend, BackendError, BackendFactory, Layout
-from octofold_server.backends.onnx_decided_votes import VIEWS
 from octofold_server.backends.onnx_evaluator import DEVICE_ROWS, OnnxEvaluator
 from octofold_server.backends.onnx_value import ValueBackend
 from octofold_server.backends.players import Kinds, PlayerBackend
@@ -152,8 +151,7 @@ class Loader:
         backends = self._new_warm_backends(folder.path, file, layout)
         batch_size = layout.max_batch_size
         if self._device == "cpu" and not self._config.max_batch_size and tuned is None:
-            in_stages = (card.decision_rule, card.symmetries) == ("vote", VIEWS)
-            batch_size = choose_batch_size(layout, backends[0].batch_seconds, in_stages=in_stages)
+            batch_size = choose_batch_size(layout, backends[0])
         name, version = folder.name, str(folder.version)
         batcher = Batcher(
             backends,

@@ -33,6 +33,7 @@ def test_moves_alone_are_those_of_the_whole_graph_ties_included() -> None:
     model = FLAGSHIP.read_bytes()
     assert move_graph(model) is not None
     (lane,) = onnx_lanes(model, Layout("cpu", 64, lanes=1))
+    assert lane.in_stages
     asked = boards(1_000)
     assert {0, 1, 2, 3, 4} <= set(legal_moves(asked).sum(axis=1).tolist())
     start, sizes = 0, [1, 3, 4, 5, 17, 64]

@@ -50,6 +50,12 @@ class Taking(FakeBackend):
         return self._seconds * boards
 
 
+class InStages(Taking):
+    """One whose second run takes what the first left undecided."""
+
+    in_stages = True
+
+
 def best_at_sixteen(_model: bytes, layout: Layout, _tensors: object) -> Sequence[Backend]:
     return [BestAtSixteen() for _ in range(layout.lanes)]
 
@@ -145,9 +151,11 @@ def test_without_flags_and_tuning_the_first_batch_size_that_is_worth_its_cost_is
 ) -> None:
     folder = write_version("m", 1)
 
-    def batch_size(milliseconds_a_board: float, lanes: int = 2, largest: int = 0) -> int:
+    def batch_size(
+        milliseconds_a_board: float, lanes: int = 2, largest: int = 0, kind: type[Taking] = Taking
+    ) -> int:
         def backends(_model: bytes, layout: Layout, _tensors: object) -> Sequence[Backend]:
-            return [Taking(milliseconds_a_board / 1e3) for _ in range(layout.lanes)]
+            return [kind(milliseconds_a_board / 1e3) for _ in range(layout.lanes)]
 
         config = Config(models=tmp_path / "models", device="cpu", lanes=lanes, max_batch_size=largest)
         models = Models(config, backends)
@@ -157,25 +165,12 @@ def test_without_flags_and_tuning_the_first_batch_size_that_is_worth_its_cost_is
 
     assert [batch_size(milliseconds) for milliseconds in (9.0, 0.4, 0.2, 0.1)] == [8, 8, 16, 32]
     assert [batch_size(milliseconds) for milliseconds in (0.02, 0.01, 0.001)] == [64, 128, 256]
+    assert [batch_size(milliseconds, kind=InStages) for milliseconds in (9.0, 0.1, 0.001)] == [16, 64, 256]
     assert batch_size(0.4, lanes=1) == 32
     assert batch_size(0.4, largest=64) == 64
     digest = json.loads((folder / "card.json").read_text())["precisions"]["fp32"]["sha256"]
     write_tuning(folder, digest, Layout("cpu", 32, lanes=1), 1.0)
     assert batch_size(0.4) == 32
-
-
-@pytest.mark.parametrize(("rule", "views", "size"), [("vote", 8, 64), ("vote", 4, 32), ("mean", 8, 32)])
-def test_a_model_whose_votes_may_decide_early_gets_batches_of_twice_the_size(
-    tmp_path: Path, write_version: WriteVersion, rule: str, views: int, size: int
-) -> None:
-    write_version("m", 1, decision_rule=rule, symmetries=views)
-    models = Models(
-        Config(models=tmp_path / "models", device="cpu", lanes=2),
-        lambda _, layout, __: [Taking(1e-4) for _ in range(layout.lanes)],
-    )
-    models.start()
-    models.close()
-    assert models.resolve("", "").batcher.max_batch_size == size
 
 
 def test_the_plainest_candidate_is_the_default_layout() -> None:

@@ -70,7 +70,7 @@ def test_every_output_comes_back_unless_some_are_requested(server: Served) -> No
 def test_the_backend_computes_the_outputs_that_are_asked_for_and_no_others(
     serve_all: ServeAll, ask: Ask
 ) -> None:
-    """Over every protocol; where votes decide the move, a question for the move alone costs less."""
+    """Over gRPC, REST and `/move`; where votes decide the move, a model may then run fewer views."""
     backend = RecordingBackend()
     named = pb.ModelInferRequest.InferRequestedOutputTensor
     with serve_all(backend) as server:
