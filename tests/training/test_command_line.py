@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 import torch
+from octofold_game.episodes import IllegalMoveError
 from octofold_game.play_logs.moves import LogError
 from octofold_players.compiled.table_files import TableFileError
+from octofold_players.local_player import OptionError
 from octofold_training import cli
 from octofold_training.errors import EndedElsewhere, TrainingError
 from support.terminals import OCTOFOLD, Screen
@@ -97,6 +99,7 @@ def test_logs_are_shuffled_without_torch(tmp_path: Path) -> None:
         (TrainingError("a.toml: has no rate"), 1, "octofold-train: a.toml: has no rate"),
         (LogError("there is no a.txt"), 1, "octofold-train: there is no a.txt"),
         (TableFileError("a: not a network"), 1, "octofold-train: a: not a network"),
+        (OptionError("depth must be at least 1"), 1, "octofold-train: depth must be at least 1"),
     ],
 )
 def test_what_stops_a_command_before_its_recipe_is_read_is_one_line(
@@ -120,7 +123,10 @@ def test_memory_that_torch_does_not_get_is_one_line(
         assert capsys.readouterr().err.splitlines() == [f"octofold-train: not enough memory ({error})"]
 
 
-@pytest.mark.parametrize("bug", [ValueError("shapes differ"), RuntimeError("shapes differ"), KeyError("x")])
+@pytest.mark.parametrize(
+    "bug",
+    [ValueError("shapes differ"), RuntimeError("shapes differ"), KeyError("x"), IllegalMoveError("up", 0)],
+)
 def test_a_bug_shows_its_place(bug: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(type(bug)) as raised:
         _command_that_raises(bug, monkeypatch)

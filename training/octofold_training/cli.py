@@ -54,7 +54,7 @@ COMMANDS = (
         "tables that know how to play beside large tiles in a corner",
         "Solve the cells that are free beside large tiles in a corner: for every position, the move with the "
         "best chance to make the next large tile. The players `perimeter` and `ntuple` use these tables. The "
-        "default tables take nine minutes of a core, 3.1 GB of memory and 1.1 GB on disk. After Ctrl-C, the "
+        "default ones take nine minutes of CPU time, 3.1 GB of memory and 1.1 GB on disk. After Ctrl-C, the "
         "same command starts the unfinished table again.",
         EndgameFlags,
     ),
@@ -98,13 +98,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _fail(f"interrupted; {kept}", 130)
     except EndedElsewhere:
         return 1
-    except OctofoldError as error:
-        return _fail(str(error))
     except OSError as error:
         return _fail(f"{error.filename or 'a file'}: {error.strerror or error}")
     except Exception as error:
         if lacks_memory(error):
             return _fail(f"not enough memory ({str(error) or 'no more is free'})")
+        if _is_refusal(error):
+            return _fail(str(error))
         raise  # a mistake of ours, whose place should be seen
     return 0
 
@@ -127,6 +127,14 @@ def run(name: str, flags: Any) -> None:
         from octofold_training.trainers import train
 
         train(name, flags)
+
+
+def _is_refusal(error: Exception) -> bool:
+    """Whether the message tells the user what to change; a wrong board or move is ours."""
+    from octofold_game.episodes import IllegalMoveError
+    from octofold_game.rules import BoardError
+
+    return isinstance(error, OctofoldError) and not isinstance(error, (BoardError, IllegalMoveError))
 
 
 def _fail(message: str, code: int = 1) -> int:

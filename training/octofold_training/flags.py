@@ -80,11 +80,11 @@ class EndgameFlags:
 
     five: Tile = option(
         256,
-        "the largest tile to make beside five large tiles; twice the tile takes four to nine times the time "
-        "and memory, and more than 256 plays no better",
+        "the largest tile to make beside five large tiles; more than 256 takes four times the time and "
+        "memory, and plays no better",
         metavar="TILE",
     )
-    six: Tile = option(1024, "the same beside six large tiles", metavar="TILE")
+    six: Tile = option(1024, "the largest tile to make beside six large tiles", metavar="TILE")
     state: Folder = option(Path("runs/endgame"), "folder of the tables", flag="--out")
 
 
