@@ -31,7 +31,7 @@ from harness import newest_version, report, show
 
 BATCHES = (1, 2, 4, 8, 16, 32, 64)
 MOST_BOARDS = 32
-"""Boards of a batch: on a CPU, a server takes 8 to 32."""
+"""Boards of a batch: on a CPU, a server takes 8 to 32 of models that are not light."""
 CALL_SIZES = (1, 16, 64)
 DECODED = {1: 1 / 7_057, 64: 64 / 109_051}
 """Seconds of a process for a call, by its boards: 7,057 unary calls/s and 109,051 boards/s in calls of 64,

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 from octofold_game.drawing.board_picture import BOARD_PIXELS, draw_board, font_of
-from octofold_game.drawing.palette import INK
+from octofold_game.drawing.palette import INK, PAPER
 from octofold_game.rules import LARGEST_EXPONENT
 from octofold_game.system.files import whole_file
 from PIL import Image, ImageDraw
@@ -17,7 +17,6 @@ from PIL import Image, ImageDraw
 _MARGIN, _LINE_PIXELS = 8, 19
 _TEXT_PIXELS, _SMALLEST_TEXT_PIXELS = 15, 9
 _WIDTH = BOARD_PIXELS + 2 * _MARGIN
-_PAPER = "#ffffff"
 _LAST_MS = 3_000
 """How long the last position is shown."""
 
@@ -53,7 +52,7 @@ def save_gif(file: Path, scenes: Iterator[Scene], count: int, per_second: int) -
 
 def _picture(board: NDArray[np.uint8], lines: Sequence[str], most_lines: int) -> Image.Image:
     top = _MARGIN + _LINE_PIXELS * most_lines + _MARGIN // 2
-    picture = Image.new("RGB", (_WIDTH, top + BOARD_PIXELS + _MARGIN), _PAPER)
+    picture = Image.new("RGB", (_WIDTH, top + BOARD_PIXELS + _MARGIN), PAPER)
     drawing = ImageDraw.Draw(picture)
     for number, line in enumerate(lines):
         at = (_MARGIN, _MARGIN + number * _LINE_PIXELS)

@@ -19,7 +19,7 @@ RESULTS = Path("results")
 CONDITIONS_FILE, GAMES_FILE, LIVE_FILE, RESULT_FILE = (
     "conditions.json", "games.replay", "live.json", "result.json",
 )  # fmt: skip
-"""What is in the folder of an evaluation. The last one is written when it has ended."""
+"""Files of an evaluation that other programs read. The last one is written when it has ended."""
 RESULT_SCHEMA = 3
 """Version of `result.json`; it grows when a field is removed or changes its meaning."""
 RESULT_SCHEMAS = (1, 2, RESULT_SCHEMA)

@@ -16,7 +16,7 @@ from octofold_game.bitboards import pack
 from octofold_game.symmetries import CELLS, MOVES
 from octofold_players.compiled.table_files import TableFileError
 from octofold_players.endgame.formation import FIVE, SIX, Formation, holds, index, shape
-from octofold_players.endgame.lookup import EndgameTable, endgame_moves
+from octofold_players.endgame.lookup import EndgameTable, counts_before, endgame_moves
 from octofold_players.endgame.solver import Solved, solve
 from octofold_players.endgame.tables import load_tables, save_listed, save_table
 from octofold_players.ntuple.network import NTupleNetwork
@@ -305,6 +305,11 @@ def test_a_file_that_changes_after_it_was_read_makes_nothing_read_outside_of_it(
 ) -> None:
     changed = tables[0]._replace(before=np.full_like(tables[0].before, 2**32 - 1))
     assert (endgame_moves(pack(boards), (changed,)) == -1).mean() > 0.9
+
+
+def test_more_than_four_billion_positions_are_counted() -> None:
+    words = 2**26 + 8
+    assert counts_before(np.broadcast_to(np.uint64(2**64 - 1), words))[-1] == 64 * words
 
 
 def test_a_folder_without_tables_says_how_to_make_them(tmp_path: Path) -> None:
