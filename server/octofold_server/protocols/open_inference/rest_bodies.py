@@ -129,7 +129,7 @@ def read_inference(body: bytes, announced: str | None, model: str, version: str)
     if len(request_id) > MAX_TEXT_BYTES:
         raise InvalidRequest(f"id has {len(request_id)} characters; at most {MAX_TEXT_BYTES} are allowed")
     parameters = _parameters_of(read.parameters, "the request")
-    outputs, binary = _outputs(read.outputs or (), bool(parameters.get("binary_data_output")))
+    outputs, binary = _outputs(read.outputs or (), _is_true(parameters, "binary_data_output"))
     boards = boards_of(_inputs(read.inputs, view[json_length:]))
     request = Request(model, version, boards, outputs=outputs)
     if parameters:
@@ -202,9 +202,19 @@ def _outputs(
     for output in asked:
         parameters = _parameters_of(output.parameters, "output", output.name)
         refuse_parameters(parameters, OUTPUT_REFUSED, f"output {quoted(output.name)}")
-        if parameters.get("binary_data", binary_by_default):
+        if _is_true(parameters, "binary_data", otherwise=binary_by_default):
             binary.append(output.name)
     return names, frozenset(binary)
+
+
+def _is_true(parameters: Parameters, name: str, *, otherwise: bool = False) -> bool:
+    """A parameter of the binary extension: "false" as a text would be taken for true."""
+    value = parameters.get(name)
+    if value is None:
+        return otherwise
+    if type(value) is not bool:
+        raise InvalidRequest(f"parameter {name!r} is {quoted(str(value))}; it takes true or false")
+    return value
 
 
 def _check_objects(body: bytes, json_length: int) -> None:

@@ -103,6 +103,17 @@ def test_all_outputs_are_binary_when_the_request_says_so(ask: Ask, server: Serve
             "parameter 'timeout' is '1'",
         ),
         ({"inputs": [described(data=[1] * 640)], "outputs": [{"name": "moves"}]}, "unknown output 'moves'"),
+        (
+            {
+                "inputs": [described(data=[1] * 640)],
+                "outputs": [{"name": "move", "parameters": {"binary_data": "false"}}],
+            },
+            "parameter 'binary_data' is 'false'; it takes true or false",
+        ),
+        (
+            {"inputs": [described(data=[1] * 640)], "parameters": {"binary_data_output": 1}},
+            "parameter 'binary_data_output' is '1'; it takes true or false",
+        ),
     ],
 )
 def test_a_wrong_body_is_refused_saying_where_and_nothing_of_it_runs(
