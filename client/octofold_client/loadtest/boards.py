@@ -67,8 +67,8 @@ BoardSource = Recorded | Playing
 def played_boards(largest_exponent: int, number: int = BOARDS, seed: int = 0) -> Boards:
     """Positions of a greedy player's games in random order: `[number, 16]`.
 
-    They are from the first few hundred moves. A model takes equally long for every board; one
-    whose views vote takes less for boards on which they agree.
+    They are from the first few hundred moves. A model takes equally long for every board; one whose
+    views vote takes less for boards on which they agree.
     """
     episodes = Episodes(seed, range(_GAMES_AT_ONCE), largest_exponent)
     next_game = count(_GAMES_AT_ONCE)

@@ -100,8 +100,11 @@ class OnnxBackend:
             min(layout.max_batch_size, WARM_BOARDS) if on_host else layout.max_batch_size
         )
         self._batches: HostBatches | DeviceBatches
+        self.in_stages = False
         if isinstance(sessions, HostSessions):
             self._batches = HostBatches(sessions, layout.max_batch_size)
+            # With tables as inputs, the shorter graph is not divided.
+            self.in_stages = sessions.moves is not None and not sessions.tables
         else:
             self._batches = DeviceBatches(sessions, self._batch_sizes)
         self.run = self._batches.run
@@ -120,11 +123,6 @@ class OnnxBackend:
             except Exception as error:
                 raise GraphError(f"a batch of {len(boards)} boards failed: {first_line(error)}") from error
             _check_answers(boards, moves)
-
-    @property
-    def in_stages(self) -> bool:
-        """See `Backend.in_stages`."""
-        return isinstance(self._batches, HostBatches) and self._batches.in_stages
 
     def batch_seconds(self, boards: int) -> float:
         """See `Backend.batch_seconds`. Other work on the machine hardly changes CPU time."""
@@ -286,11 +284,6 @@ class HostBatches:
         self._boards = np.zeros((max_batch_size, 16), np.uint8)
         self._outputs = [np.zeros((max_batch_size, *tensor.shape), tensor.dtype) for tensor in OUTPUTS]
         self._bindings: dict[tuple[int, int], onnxruntime.IOBinding] = {}
-
-    @property
-    def in_stages(self) -> bool:
-        """See `Backend.in_stages`. With tables as inputs, the shorter graph is not divided."""
-        return self._sessions.moves is not None and not self._sessions.tables
 
     def run(self, boards: NDArray[np.uint8], asked: Asked = EVERYTHING) -> Moves:
         """The answers for the boards."""
