@@ -21,11 +21,18 @@ ARCHITECTURE = {"kind": "cnn", "layers": 2, "channels": 16, "exponents": 16}
 TUPLES = ((0, 1, 2, 3), (4, 5, 6, 7), (0, 1, 4, 5), (5, 6, 9, 10))
 
 
-@pytest.fixture(autouse=True, scope="session")
-def _one_thread() -> None:
-    """Networks of tests are tiny: threads cost them more than they bring, most of all on a busy machine."""
+@pytest.fixture(autouse=True, scope="module")
+def _one_thread() -> Iterator[None]:
+    """Networks of tests are tiny: threads cost them more than they bring, most of all on a busy machine.
+
+    Tests of other packages in the same process have the threads of before.
+    """
+    threads = numba.get_num_threads(), torch.get_num_threads()
     numba.set_num_threads(1)  # where both use OpenMP, numba's number of threads becomes torch's
     torch.set_num_threads(1)
+    yield
+    numba.set_num_threads(threads[0])
+    torch.set_num_threads(threads[1])
 
 
 @pytest.fixture(autouse=True, scope="module")
