@@ -225,7 +225,7 @@ def test_an_evaluation_is_watched_while_it_grows(go: Visitor, server: Server) ->
     folder = write_result(server.results / "evaluate-corner", games[:6:-1])
     running = [{"game": 5, "board": games[5].start.tolist(), "score": 0, "moves": 0}]
     live = {"player": "corner", "seed": 5, "games": 12, "moves_per_second": 900, "running_scores": [0]}
-    (folder / "live.json").write_text(json.dumps({**live, "updated": time.time(), "boards": running}))
+    (folder / "live.json").write_text(json.dumps({**live, "updated": time.time() + 3600, "boards": running}))
     with go("/#watch") as visit:
         visit.page.get_by_role("link", name="evaluate-corner").click()
         facts = visit.page.locator(".facts")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,21 @@ def ask(stub: OctofoldServiceStub, boards: np.ndarray, **fields: Any) -> np.ndar
 def ask_until_refused(stub: OctofoldServiceStub) -> None:
     while True:
         ask(stub, boards_of(1))
+
+
+def open_until_read(stub: OctofoldServiceStub) -> Iterator[pb.StreamNextMovesResponse]:
+    """A stream that a server which drains waits for: the only answer that is left is too large to be sent
+    before it is read."""
+    large = pb.NextMovesRequest(boards=bytes(16 * 60_000), with_probabilities=True)
+    asked = [
+        pb.StreamNextMovesRequest(id=1, request=large),
+        pb.StreamNextMovesRequest(id=2, request=pb.NextMovesRequest(boards=bytes(16))),
+    ]
+    stream = stub.StreamNextMoves(iter(asked))
+    while next(stream).id == 1:  # it was ready before the server had read what comes behind it
+        assert [answer.id for answer in stream] == [2]
+        stream = stub.StreamNextMoves(iter(asked))
+    return stream
 
 
 def versions(stub: OctofoldServiceStub) -> dict[tuple[str, str], Any]:

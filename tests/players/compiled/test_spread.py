@@ -8,13 +8,12 @@ import sys
 import threading
 import time
 
-import numba
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from octofold_players.compiled.spread import spread, spread_singly
+from octofold_players.compiled.spread import numba_threads, spread, spread_singly
 
-needs_two_threads = pytest.mark.skipif(numba.get_num_threads() < 2, reason="needs two threads")
+needs_two_threads = pytest.mark.skipif(numba_threads() < 2, reason="needs two threads")
 
 
 @needs_two_threads

@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import re
+import signal
 import socket
 import ssl
 import threading
@@ -25,6 +26,7 @@ from support.attacks import SmallChunks, answer_to
 from support.certificates import Authority
 from support.fakes import FakeBackend, RecordingBackend, fake_moves
 from support.rest_requests import BOARDS, INFER, JSON_LENGTH, binary, described
+from support.served import open_until_read
 from support.servers import Ask, Gate, HasRest, ServeAll, Served, Start, WriteVersion
 from support.spending import memory_at_most, typical_cpu_seconds
 from support.waiting import wait_for
@@ -290,9 +292,13 @@ def test_sigterm_answers_every_accepted_call_and_closes_idle_connections(
         calls = [callers.submit(call_until_refused) for _ in range(4)]
         for _ in range(12):
             answered.acquire()
-        assert server.terminate() == 0
-        for call in calls:
-            call.result()
+        with grpc.insecure_channel(server.target) as channel:
+            stream = open_until_read(OctofoldServiceStub(channel))
+            server.process.send_signal(signal.SIGTERM)
+            for call in calls:
+                call.result()
+            assert [answer.id for answer in stream] == [1]
+    assert server.wait() == 0
     assert set(outcomes) == {200, 503}
     assert idle.sock is not None
     assert idle.sock.recv(1) == b""

@@ -18,7 +18,7 @@ from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
 from support.fakes import fake_moves
 from support.grpc_calls import health_stub
-from support.served import NOT_SERVING, ask_until_refused, boards_of
+from support.served import NOT_SERVING, ask_until_refused, boards_of, open_until_read
 from support.servers import Start, WriteVersion
 from support.waiting import wait_for
 
@@ -104,8 +104,12 @@ def test_sigterm_under_load_tells_those_who_watch_then_refuses_and_answers_what_
         assert callers.told.wait(LIMIT_SECONDS)
         callers.wait_for_answers()
         assert set(callers.outcomes) == {True}
-        assert server.terminate() == 0  # the second signal ends the grace
-        callers.join()
+        with grpc.insecure_channel(server.target) as channel:
+            stream = open_until_read(OctofoldServiceStub(channel))
+            server.process.send_signal(signal.SIGTERM)  # the second one ends the grace
+            callers.join()
+            assert [answer.id for answer in stream] == [1]
+        assert server.wait() == 0
         assert set(callers.outcomes) == {True, grpc.StatusCode.UNAVAILABLE}
         assert not server.port_file.exists()
         assert "Traceback" not in server.log
@@ -159,15 +163,7 @@ def test_a_stream_that_was_read_to_its_end_before_sigterm_ends_well(
     server = start_server()
     with grpc.insecure_channel(server.target) as channel:
         stub = OctofoldServiceStub(channel)
-        large = pb.NextMovesRequest(boards=bytes(16 * 60_000), with_probabilities=True)
-        asked = [
-            pb.StreamNextMovesRequest(id=1, request=large),  # its answer waits for us to read it
-            pb.StreamNextMovesRequest(id=2, request=pb.NextMovesRequest(boards=bytes(16))),
-        ]
-        stream = stub.StreamNextMoves(iter(asked))
-        while next(stream).id == 1:  # it was ready before the server had read what comes behind it
-            assert [answer.id for answer in stream] == [2]
-            stream = stub.StreamNextMoves(iter(asked))
+        stream = open_until_read(stub)
         for _ in range(20):  # these calls come to the server after the end of the stream
             stub.NextMoves(pb.NextMovesRequest(boards=bytes(16)), timeout=30)
         server.process.send_signal(signal.SIGTERM)
