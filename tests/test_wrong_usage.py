@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import shlex
+import sys
 
 import octofold_client.cli
+import octofold_export.cli
+import octofold_server.cli
 import octofold_training.cli
 import pytest
 from octofold_training.published.rows import ROWS
@@ -17,7 +20,12 @@ ADDRESS = (
 )
 SEED = "must be an integer from 0 to 18446744073709551615"
 TILE = "must be 32, 64, 128, 256, 512, 1024 or 2048"
-COMMANDS = {"octofold": octofold_client.cli.main, "octofold-train": octofold_training.cli.main}
+COMMANDS = {
+    "octofold": octofold_client.cli.main,
+    "octofold-export": octofold_export.cli.main,
+    "octofold-serve": octofold_server.cli.main,
+    "octofold-train": octofold_training.cli.main,
+}
 
 
 @pytest.mark.parametrize(
@@ -72,6 +80,23 @@ COMMANDS = {"octofold": octofold_client.cli.main, "octofold-train": octofold_tra
             "compare",
             "--no-worse-than: 5 has no percent sign: write 5% for 5 in a hundred",
         ),
+        (
+            "octofold-export --chekpoint a --name b",
+            "",
+            "there is no option --chekpoint; did you mean --checkpoint?",
+        ),
+        ("octofold-export --checkpoint a --name b --zzz=1", "", "there is no option --zzz"),
+        (
+            "octofold-serve --max-bach-size 4",
+            "",
+            "there is no option --max-bach-size; did you mean --max-batch-size?",
+        ),
+        ("octofold-serve --prot=4", "", "there is no option --prot; did you mean --port?"),
+        ("octofold-serve --no-tls", "", "there is no option --no-tls"),
+        (f"octofold-serve --{'q' * 5000}", "", "there is no option --qqqqqqqq"),
+        ("octofold-serve models", "", "unexpected argument 'models'"),
+        ("octofold-serve --port", "", "--port needs a value"),
+        (f"octofold-serve --port {NINES}", "", "--port must be an integer from 0 to 65535, got '9999999"),
         (
             "octofold-train techer a.toml",
             "",
@@ -129,7 +154,7 @@ def test_a_mistyped_command_line_is_one_line_that_says_what_was_probably_meant(
 ) -> None:
     program, *arguments = shlex.split(typed)
     with pytest.raises(SystemExit) as stopped:
-        COMMANDS[program](arguments)
+        sys.exit(COMMANDS[program](arguments))
     assert stopped.value.code == 2
     output, errors = capsys.readouterr()
     assert output == ""
@@ -137,6 +162,7 @@ def test_a_mistyped_command_line_is_one_line_that_says_what_was_probably_meant(
     command = f"{program} {at}".strip()
     assert line.startswith(f"{command}: {message}")
     assert line.endswith(f"(see {command} --help)")
+    assert len(line) < 400
 
 
 @pytest.mark.parametrize("margin", ["0%", "100%", "-1%", "nan%", "two%", "1e-3%", f"{NINES}%"])

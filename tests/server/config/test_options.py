@@ -195,26 +195,6 @@ def test_a_variable_that_is_almost_one_of_ours_is_an_error_and_others_are_found(
     assert unknown_variables(environment) == ["OCTOFOLD_QQ", "OCTOFOLD_SERVICE_HOST", "OCTOFOLD_SERVICE_PORT"]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--max-bach-size", "4"], "there is no option --max-bach-size; did you mean --max-batch-size?"),
-        (["--prot=4"], "there is no option --prot; did you mean --port?"),
-        (["--no-tls"], "there is no option --no-tls"),
-        (["--qqqqqqqqqqqq"], "there is no option --qqqqqqqqqqqq (see octofold-serve --help)"),
-        ([f"--{'q' * 5000}"], "there is no option --qqqqqqqq"),
-        (["models"], "unexpected argument 'models' (see octofold-serve --help)"),
-        (["--port"], "--port needs a value (see octofold-serve --help)"),
-        (["--port", "9" * 5000], "--port must be an integer from 0 to 65535, got '9999999"),
-    ],
-)
-def test_a_wrong_flag_gets_one_line_that_names_the_right_one(arguments: list[str], message: str) -> None:
-    with pytest.raises(ConfigError) as failure:
-        read_config(arguments, {})
-    assert str(failure.value).startswith(message)
-    assert len(str(failure.value)) < 300
-
-
 def test_the_configuration_is_printed_as_a_file_that_gives_the_same_one(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

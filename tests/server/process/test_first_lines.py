@@ -84,7 +84,6 @@ def test_the_first_ctrl_c_says_what_a_second_does_and_the_second_does_it(
 @pytest.mark.parametrize(
     ("arguments", "environment", "code", "error"),
     [
-        (["--max-bach-size", "4"], {}, 2, "there is no option --max-bach-size; did you mean"),
         ([], {"OCTOFOLD_MAX_BACH_SIZE": "4"}, 2, "OCTOFOLD_MAX_BACH_SIZE is not a variable"),
         (["--device", "cpu", "--tensorrt", "engines"], {}, 1, "--tensorrt needs a GPU, and --device is cpu"),
         (["--device", "cpu", "--tf32"], {}, 1, "--tf32 needs a GPU, and --device is cpu"),
