@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from octofold_game.episodes import Episode, Episodes
-from octofold_game.referee import ReplayError, verify
-from octofold_game.rules import legal_moves
+from octofold_game.referee import ReplayError, _slide, verify
+from octofold_game.rules import afterstates, legal_moves
 
 UP, RIGHT, DOWN, LEFT = range(4)
 
@@ -41,6 +41,15 @@ BY_HAND = Episode(
     score=12,
     final_board=board(c12=3, c6=1),
 )
+
+
+@given(st.lists(st.sampled_from([0, 0, 1, 2, 14, 15, 16, 17]), min_size=16, max_size=16))
+def test_the_referee_slides_the_largest_tiles_as_the_rules_do(cells: list[int]) -> None:
+    after, rewards, legal = afterstates([cells])
+    for move in range(4):
+        slid, reward = _slide(cells, move)
+        assert slid == after[0, move].tolist()
+        assert reward == (rewards[0, move] if legal[0, move] else None)
 
 
 def test_a_game_worked_out_by_hand_is_accepted() -> None:

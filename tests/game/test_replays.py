@@ -44,6 +44,14 @@ def test_games_come_back_as_they_were(path: Path, episodes: list[Episode]) -> No
         verify(game)
 
 
+def test_a_game_with_the_largest_tiles_comes_back_as_it_was(tmp_path: Path, episodes: list[Episode]) -> None:
+    final = np.array([18, 17, 16, 15] + 12 * [0], np.uint8)
+    game = replace(episodes[0], largest_exponent=17, score=3_932_100, final_board=final)
+    with ReplayWriter(tmp_path / "games") as writer:
+        writer.append(game)
+    assert [told(found) for found in read_replays(tmp_path / "games")] == [told(game)]
+
+
 def test_a_move_takes_one_byte(ends: list[int], episodes: list[Episode]) -> None:
     sizes = [after - before for before, after in pairwise(ends)]
     assert len({size - len(episode) for size, episode in zip(sizes, episodes[:5], strict=True)}) == 1

@@ -213,7 +213,9 @@ def test_moves_on_a_thousand_boards_are_those_of_the_server(shared_visit: Visit,
 
 
 def test_the_rules_of_the_page_are_those_of_the_game(shared_visit: Visit) -> None:
-    boards = np.random.default_rng(3).choice(np.array([0, 0, 0, 1, 1, 2, 3, 5, 9, 16], np.uint8), (2000, 16))
+    boards = np.random.default_rng(3).choice(
+        np.array([0, 0, 0, 1, 1, 2, 5, 15, 16, 17], np.uint8), (2000, 16)
+    )
     slides = """async (boards) => {
         const { slide } = await import("/page/viewer/rules.js");
         const brief = ({ board, reward, legal }) => ({ board, reward, legal });
