@@ -36,7 +36,7 @@ def test_tiles_merge_only_as_far_as_they_follow_each_other() -> None:
 
 
 @pytest.mark.parametrize("tiles", ["2048,512", "2048,512,64,256,100", "2048,512,64,256,128,"])
-def test_other_tiles_are_refused(tiles: str) -> None:
+def test_tiles_that_make_no_stage_are_refused(tiles: str) -> None:
     with pytest.raises(subprocess.CalledProcessError) as refusal:
         printed("--tiles", tiles, "--player", "random")
     assert f"argument --tiles: must be five or six tiles such as 2048,512,64,256,128, not {tiles!r}" in str(

@@ -118,7 +118,7 @@ def is_flat(node: Manifest) -> bool:
     return all(isinstance(value, str | int) or key in ("namespace", "pod") for key, value in node.items())
 
 
-def test_the_package_finds_the_same() -> None:
+def test_a_misspelled_field_of_a_manifest_is_found() -> None:
     (deployment,) = of_kind(resolved("cpu"), "Deployment")
     assert kubernetes_validate.validate(deployment, KUBERNETES, strict=True)
     wrong = copy.deepcopy(deployment)

@@ -21,7 +21,7 @@ def test_ray_accepts_the_cluster() -> None:
     assert prepared["max_workers"] == 2
 
 
-def test_its_command_is_one_that_octofold_knows(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_for_ray_is_one_that_octofold_knows(capsys: pytest.CaptureFixture[str]) -> None:
     commands = yaml.safe_load(EXAMPLE.read_text())["head_start_ray_commands"]
     (command,) = (command for command in commands if "octofold ray serve" in command)
     words = shlex.split(command.partition(" < ")[0])

@@ -303,7 +303,7 @@ def test_a_checkpoint_that_cannot_be_used_is_one_line_and_no_file(
         (["--boards", "absent.npy"], "No such file"),
     ],
 )
-def test_other_wrong_inputs_are_one_line_too(
+def test_wrong_inputs_are_one_line(
     checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], flags: list[str], message: str
 ) -> None:
     file = tmp_path / "file"

@@ -239,7 +239,7 @@ def test_a_kind_without_files_refuses_files_and_other_versions() -> None:
 
 
 @every_player
-def test_no_boards_find_nothing(name: str, folder: Path) -> None:
+def test_a_search_of_no_boards_finds_nothing(name: str, folder: Path) -> None:
     _, search = both(name, folder)
     found = search.find(np.zeros((0, 16), np.uint8), Limits())
     assert found.values is not None

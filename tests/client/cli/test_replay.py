@@ -54,7 +54,7 @@ def test_a_game_is_stepped_through_forwards_backwards_and_by_jumps(
     assert termios.tcgetattr(screen.other) == screen.before
 
 
-def test_it_begins_at_the_move_asked_for(games: Path, open_screen: Callable[..., Screen]) -> None:
+def test_the_replay_begins_at_the_move_asked_for(games: Path, open_screen: Callable[..., Screen]) -> None:
     screen = open_screen(games, "--game", "3", "--move", "21")
     screen.shows(r"game 3 of seed 7[\s\S]*move 21 of ")
     screen.type(LEFT)
@@ -63,7 +63,7 @@ def test_it_begins_at_the_move_asked_for(games: Path, open_screen: Callable[...,
     assert screen.process.wait(SECONDS) == 0
 
 
-def test_it_plays_by_itself_at_the_speed_asked_for_until_stopped(
+def test_the_replay_plays_by_itself_at_the_speed_asked_for_until_stopped(
     games: Path, open_screen: Callable[..., Screen]
 ) -> None:
     screen = open_screen(games / "games.replay", "--game", "worst")
@@ -107,7 +107,7 @@ def test_replay_without_a_terminal_says_that_it_needs_one(games: Path) -> None:
     assert done.stderr == "octofold: replay needs a terminal; --out FILE.txt writes the game as text\n"
 
 
-def test_it_steps_to_the_moves_that_the_model_would_make_otherwise(
+def test_the_replay_steps_to_the_moves_that_the_model_would_make_otherwise(
     games: Path, target: str, open_screen: Callable[..., Screen]
 ) -> None:
     walk = Walk.of(chosen(games / "games.replay", 3))
@@ -126,7 +126,7 @@ def test_it_steps_to_the_moves_that_the_model_would_make_otherwise(
     screen.ends()
 
 
-def test_it_steps_to_the_next_game_and_the_one_before_also_without_colors(
+def test_the_replay_steps_to_the_next_game_and_the_one_before_also_without_colors(
     games: Path, open_screen: Callable[..., Screen]
 ) -> None:
     screen = open_screen(games, "--game", "37", columns=80, lines=24, NO_COLOR="1")

@@ -66,7 +66,6 @@ def servers_of(repository: Path) -> list[psutil.Process]:
 
 
 @pytest.mark.long
-@pytest.mark.timeout(600)  # a cluster starts a dozen processes
 def test_games_are_the_same_when_a_server_and_a_node_die(
     cluster: RealCluster, target: str, repository: Path, tmp_path: Path
 ) -> None:
@@ -115,7 +114,6 @@ def test_games_are_the_same_when_a_server_and_a_node_die(
 
 
 @pytest.mark.long
-@pytest.mark.timeout(600)  # a cluster starts a dozen processes
 def test_a_slice_of_a_local_player_on_the_cluster_merges_with_one_played_here(
     cluster: RealCluster, tmp_path: Path
 ) -> None:
@@ -134,7 +132,6 @@ def test_a_slice_of_a_local_player_on_the_cluster_merges_with_one_played_here(
 
 
 @pytest.mark.long
-@pytest.mark.timeout(600)  # a cluster starts a dozen processes
 def test_what_cannot_be_placed_is_one_line(cluster: RealCluster, repository: Path, tmp_path: Path) -> None:
     serve = ["ray", "serve", "--cluster", cluster.address]
     nowhere = tmp_path / "nowhere"

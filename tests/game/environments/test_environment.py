@@ -28,7 +28,7 @@ def test_gymnasium_finds_nothing_to_complain_about(one_hot: bool) -> None:
     check_env(gymnasium.make(ENVIRONMENT_ID, one_hot=one_hot, render_mode="rgb_array").unwrapped)
 
 
-def test_it_can_be_made_by_name_in_a_program_that_has_imported_nothing() -> None:
+def test_the_environment_can_be_made_by_name_in_a_program_that_has_imported_nothing() -> None:
     code = (
         "import gymnasium; name = 'octofold_game.environments.single:octofold/2048-v0';"
         "env = gymnasium.make(name);"
@@ -39,7 +39,7 @@ def test_it_can_be_made_by_name_in_a_program_that_has_imported_nothing() -> None
     assert done.stdout == "(4, 4) (3, 4, 4)\n"
 
 
-def test_the_name_of_version_0_1_means_the_same() -> None:
+def test_the_name_of_version_0_1_makes_the_same_environment() -> None:
     old, new = gymnasium.make(OLD_ID), gymnasium.make(ENVIRONMENT_ID)
     assert old.reset(seed=4)[0].tolist() == new.reset(seed=4)[0].tolist()
 
@@ -152,7 +152,7 @@ def test_an_illegal_action_changes_nothing_and_is_worth_nothing() -> None:
     assert env.action_masks().tolist() == info["action_mask"].astype(bool).tolist()
 
 
-def test_the_one_hot_observation_says_the_same() -> None:
+def test_the_one_hot_observation_shows_the_same_board() -> None:
     plain, one_hot = Game2048Env(), Game2048Env(one_hot=True)
     board, _ = plain.reset(seed=4)
     channels, _ = one_hot.reset(seed=4)
@@ -221,7 +221,7 @@ def test_what_is_missing_for_a_picture_is_named_with_its_command(
     assert "gymnasium" in last.partition("run ")[2]
 
 
-def test_wrong_calls_are_refused_with_a_reason() -> None:
+def test_wrong_calls_of_the_environment_are_refused_with_a_reason() -> None:
     env = Game2048Env()
     with pytest.raises(gymnasium.error.ResetNeeded):
         env.step(0)

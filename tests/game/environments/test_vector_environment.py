@@ -100,7 +100,7 @@ def test_every_board_is_rendered() -> None:
     assert [str(text).count(".") for text in texts.render() or ()] == [14] * GAMES
 
 
-def test_wrong_calls_are_refused_with_a_reason() -> None:
+def test_wrong_calls_of_the_vector_environment_are_refused_with_a_reason() -> None:
     envs = native(autoreset_mode="Disabled")
     with pytest.raises(gymnasium.error.ResetNeeded, match="call reset"):
         envs.step(np.zeros(GAMES, np.int64))

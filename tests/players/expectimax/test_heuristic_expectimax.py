@@ -137,7 +137,7 @@ def test_no_board_is_worse_than_one_that_is_lost() -> None:
     np.testing.assert_allclose(HeuristicExpectimaxPlayer(2, 0.0).action_values(board[None])[0], expected)
 
 
-def test_the_first_heuristic_is_searched_alike(boards: Square) -> None:
+def test_with_his_first_heuristic_the_values_are_those_of_his_program_too(boards: Square) -> None:
     found = HeuristicExpectimaxPlayer(2, heuristic="nneonneo").action_values(boards[3:9])
     expected = [by_his_program(board, 2, 0.0001, "nneonneo")[0] for board in boards[3:9]]
     np.testing.assert_allclose(found, expected, rtol=1e-6)

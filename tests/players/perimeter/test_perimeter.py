@@ -144,7 +144,9 @@ def test_boards_that_differ_in_one_cell_have_entries_of_their_own(cell: int) -> 
     assert len({slot_of(board, 1 << 16) for board in pack(boards)}) >= 14
 
 
-def test_its_digest_covers_tables_and_depth_but_not_their_path(folder: Path, tmp_path: Path) -> None:
+def test_the_digest_of_perimeter_covers_tables_and_depth_but_not_their_path(
+    folder: Path, tmp_path: Path
+) -> None:
     for name, largest in (("same", 6), ("other", 5)):
         save_table(tmp_path / name, SIX, largest, solve(SIX, largest))
     player = PerimeterPlayer(folder)

@@ -49,7 +49,7 @@ def version(folder: Path, model: bytes, **listed: Any) -> Path:
 WHOLE = graph("probabilities", "value")
 
 
-def test_it_answers_the_outputs_that_rollouts_ask_for_and_no_other(tmp_path: Path) -> None:
+def test_a_network_version_answers_the_outputs_that_rollouts_ask_for_and_no_other(tmp_path: Path) -> None:
     network = NetworkVersion(version(tmp_path, WHOLE))
     (tmp_path / "model.onnx").write_bytes(b"another")  # the bytes that were checked are those that answer
     boards = np.arange(6 * 16, dtype=np.uint8).reshape(6, 16) % 13

@@ -17,7 +17,7 @@ LAYOUT = Layout("cpu", 64, lanes=1)
 
 
 @pytest.mark.parametrize("output", ["probabilities", "value"])
-def test_it_answers_as_the_whole_graph_does(graph: bytes, output: str) -> None:
+def test_an_evaluator_answers_as_the_whole_graph_does(graph: bytes, output: str) -> None:
     model = valued(graph, WORTH)
     evaluator = OnnxEvaluator(model, LAYOUT, NO_TENSORS, 7, cores=3)
     assert (evaluator.threads, evaluator.largest_exponent) == (3, 7)

@@ -14,7 +14,7 @@ def addresses(*found: str) -> Any:
     return lambda _host, port, **_: [(0, 0, 0, "", (address, port)) for address in found]
 
 
-def test_it_listens_on_the_same_port_of_every_address() -> None:
+def test_a_server_listens_on_the_same_port_of_every_address() -> None:
     listeners = listeners_on("two", 0, resolve=addresses("127.0.0.1", "127.0.0.2", "127.0.0.2"))
     (first, port), (second, same_port) = (listener.getsockname() for listener in listeners)
     assert (first, second, same_port) == ("127.0.0.1", "127.0.0.2", port)

@@ -131,7 +131,7 @@ def test_the_digest_is_of_the_weights_and_the_options_and_not_of_the_path(tmp_pa
     assert LazyZeroPlayer(one, rollouts=50).name == f"lazyzero:{one},rollouts=50"
 
 
-def test_what_it_cannot_play_is_named(tmp_path: Path) -> None:
+def test_a_checkpoint_that_lazyzero_cannot_play_is_named(tmp_path: Path) -> None:
     net = written(tmp_path / "net")
     cnn = written(tmp_path / "cnn", network={"kind": "q_network", "form": "simple", "value_scale": 20})
     for version in ("2", "10"):

@@ -25,7 +25,7 @@ def test_leads_are_learned_from_the_positions_that_have_a_choice() -> None:
     assert relative[2] == 1.0  # nothing is known of it
 
 
-def test_leads_come_back_as_they_were() -> None:
+def test_saved_leads_are_restored_as_they_were() -> None:
     leads, again = TypicalLeads(), TypicalLeads()
     leads.follow(np.array([1]), np.array([[0, -50, -60, -70]], np.float32))
     again.restore(leads.state())

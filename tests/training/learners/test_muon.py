@@ -24,7 +24,7 @@ def _with_gradients() -> nn.Module:
     return network
 
 
-def test_it_steps_the_convolutions_between_hidden_layers_and_leaves_no_gradient_of_theirs() -> None:
+def test_muon_steps_the_convolutions_between_hidden_layers_and_leaves_no_gradient_of_theirs() -> None:
     network = _with_gradients()
     before = {name: weights.detach().clone() for name, weights in network.named_parameters()}
     HiddenMuon(network, weight_decay=0.0).step(1e-3)

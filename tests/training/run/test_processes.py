@@ -32,7 +32,7 @@ sys.stdout.write(f"process {processes.rank}: {joined}, then {communicating()}\n"
 
 @pytest.mark.long  # torchrun and its processes each import torch
 @pytest.mark.skipif(sys.platform != "linux", reason="threads are listed in /proc")
-def test_who_has_left_the_others_has_no_threads_of_theirs(tmp_path: Path) -> None:
+def test_a_process_that_has_left_the_group_has_no_threads_of_it(tmp_path: Path) -> None:
     (tmp_path / "join_and_leave.py").write_text(JOIN_AND_LEAVE)
     said = finished(started("join_and_leave.py", folder=tmp_path, processes=2))
     assert sorted(said.splitlines()) == ["process 0: True, then False", "process 1: True, then False"]

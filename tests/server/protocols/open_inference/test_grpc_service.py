@@ -151,7 +151,7 @@ ONE = bytes(16)
         ),
     ],
 )
-def test_what_is_wrong_is_refused_by_name_and_nothing_of_it_runs(
+def test_a_wrong_request_is_refused_by_the_name_of_what_is_wrong_and_nothing_of_it_runs(
     serve_all: ServeAll, fields: dict[str, Any], message: str
 ) -> None:
     backend = RecordingBackend()
