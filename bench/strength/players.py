@@ -45,7 +45,7 @@ PLAYERS = (
     "expectimax:depth=3",
 )
 SAVE_SECONDS = 60
-SHOWN_TILES = (2048, 4096, 8192, 16384, 32768)
+SHOWN_TILES = (2048, 4096, 8192, 16384, 32768, 65536)
 
 
 def main() -> None:
