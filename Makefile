@@ -138,7 +138,7 @@ $(VENV)/compiled: $(wildcard $(patsubst %,%/*.py,$(COMPILED) $(addsuffix /*,$(CO
 	@touch $@
 
 # Otherwise, each process of the tests would compile the same functions. Where one fails to compile, a test says so.
-$(VENV)/compiled-tests: tests/support/compiled.py $(VENV)/compiled $(VENV)/dev
+$(VENV)/compiled-tests: tests/shared/support/compiled.py $(VENV)/compiled $(VENV)/dev
 	-$(BIN)/python $<
 	@touch $@
 

@@ -7,6 +7,6 @@ from pathlib import Path
 
 from octofold_server.cli import main
 
-sys.path.append(str(Path(__file__).parents[1] / "support" / "kinds"))
+sys.path.append(str(Path(__file__).parents[1] / "shared/support/kinds"))
 if __name__ == "__main__":
     sys.exit(main())

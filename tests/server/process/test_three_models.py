@@ -173,7 +173,7 @@ def test_a_deadline_ends_a_call_and_not_the_next_one(
 
 @every_model
 def test_a_canceled_call_makes_room(model: str, server: ServerProcess, stub: OctofoldServiceStub) -> None:
-    def has_begun(call: grpc.Future) -> bool:
+    def has_begun(call: Any) -> bool:
         return open_calls(server) == 1 or call.done()
 
     expected = moves(stub, model)

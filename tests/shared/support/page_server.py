@@ -15,7 +15,7 @@ from support.browsers import Visit
 from support.forks import ForkedProcess
 from support.servers import forked_server
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 TOKEN = "friend-of-the-house"
 ADMIN_TOKEN = "owner-of-the-house"
 NOTEBOOK = {

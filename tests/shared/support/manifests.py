@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
-DEPLOY = Path(__file__).parents[2] / "deploy"
+DEPLOY = Path(__file__).parents[3] / "deploy"
 Manifest = dict[str, Any]
 
 COMBINATIONS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {

@@ -42,7 +42,7 @@ def open_until_read(stub: OctofoldServiceStub) -> Iterator[pb.StreamNextMovesRes
         pb.StreamNextMovesRequest(id=1, request=large),
         pb.StreamNextMovesRequest(id=2, request=pb.NextMovesRequest(boards=bytes(16))),
     ]
-    stream = stub.StreamNextMoves(iter(asked))
+    stream: Iterator[pb.StreamNextMovesResponse] = stub.StreamNextMoves(iter(asked))
     while next(stream).id == 1:  # it was ready before the server had read what comes behind it
         assert [answer.id for answer in stream] == [2]
         stream = stub.StreamNextMoves(iter(asked))

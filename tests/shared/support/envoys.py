@@ -16,7 +16,7 @@ import yaml
 from support.pods import address_of
 from support.waiting import wait_for
 
-CONFIGURATION = Path(__file__).parents[2] / "deploy" / "envoy" / "envoy.yaml"
+CONFIGURATION = Path(__file__).parents[3] / "deploy" / "envoy" / "envoy.yaml"
 RESOLVER = "envoy.extensions.network.dns_resolver.cares.v3.CaresDnsResolverConfig"
 ADMIN_ADDRESS = address_of(200)
 

@@ -21,7 +21,7 @@ from octofold_game.contract.searches import Option
 from octofold_game.rules import legal_moves
 
 KINDS = Path(__file__).parent / "kinds"
-PROGRAM = Path(__file__).parents[1] / "server" / "player_server.py"
+PROGRAM = Path(__file__).parents[2] / "server" / "player_server.py"
 """The octofold-serve that finds the kinds."""
 TABLE = bytes([30, 10, 20, 40])
 

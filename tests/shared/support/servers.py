@@ -216,7 +216,7 @@ def new_gate(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Gate:
     """A gate for the servers that are started from now on."""
     folder.mkdir(exist_ok=True)
     monkeypatch.setenv("GATE", str(folder))
-    return Gate(folder, Path(__file__).parents[1] / "server" / "gated_server.py")
+    return Gate(folder, Path(__file__).parents[2] / "server" / "gated_server.py")
 
 
 @dataclass

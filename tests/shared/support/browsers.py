@@ -32,7 +32,7 @@ PATIENCE_MS = 60_000
 """What a test waits for comes at some time; how long it takes says how busy the machine is."""
 
 SIZES = {"laptop": (1280, 720), "tablet": (820, 1180), "phone": (390, 844)}
-AXE = Path(__file__).parents[2] / "page" / "node_modules" / "axe-core" / "axe.min.js"
+AXE = Path(__file__).parents[3] / "page" / "node_modules" / "axe-core" / "axe.min.js"
 
 expect.set_options(timeout=PATIENCE_MS)
 

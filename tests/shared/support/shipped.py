@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 MODELS = ROOT / "models"
 MADE_HERE = re.findall(r"^models/(\w+)/$", (ROOT / ".gitignore").read_text(), re.MULTILINE)
 CARDS = sorted(card for card in MODELS.glob("*/*/card.json") if card.parts[-3] not in MADE_HERE)
