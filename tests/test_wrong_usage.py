@@ -85,7 +85,11 @@ COMMANDS = {
             "",
             "there is no option --chekpoint; did you mean --checkpoint?",
         ),
-        ("octofold-export --checkpoint a --name b --zzz=1", "", "there is no option --zzz"),
+        (
+            "octofold-export --checkpoint a --name b --zzz=1",
+            "",
+            "there is no option --zzz (see octofold-export --help)",
+        ),
         (
             "octofold-serve --max-bach-size 4",
             "",
@@ -94,8 +98,13 @@ COMMANDS = {
         ("octofold-serve --prot=4", "", "there is no option --prot; did you mean --port?"),
         ("octofold-serve --no-tls", "", "there is no option --no-tls"),
         (f"octofold-serve --{'q' * 5000}", "", "there is no option --qqqqqqqq"),
-        ("octofold-serve models", "", "unexpected argument 'models'"),
-        ("octofold-serve --port", "", "--port needs a value"),
+        (
+            "octofold-serve --qqqqqqqqqqqq",
+            "",
+            "there is no option --qqqqqqqqqqqq (see octofold-serve --help)",
+        ),
+        ("octofold-serve models", "", "unexpected argument 'models' (see octofold-serve --help)"),
+        ("octofold-serve --port", "", "--port needs a value (see octofold-serve --help)"),
         (f"octofold-serve --port {NINES}", "", "--port must be an integer from 0 to 65535, got '9999999"),
         (
             "octofold-train techer a.toml",

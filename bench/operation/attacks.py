@@ -52,7 +52,7 @@ MIB = 2**20
 
 def main() -> None:
     """Run the benchmark."""
-    sys.path.append(str(ROOT / "tests"))  # the attacks, and Envoy with our configuration
+    sys.path.append(str(ROOT / "tests" / "shared"))  # the attacks, and Envoy with our configuration
     from support.attacks import (
         compressed_headers,
         deadlines,

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from octofold_client.rpc.local_server import LocalServer
 
-sys.path.append(str(Path(__file__).parents[2] / "tests"))  # whose servers and loads these are
+sys.path.append(str(Path(__file__).parents[2] / "tests" / "shared"))  # whose servers and loads these are
 from support.fleet_loads import LOADS, Calls, under
 from support.fleet_servers import Fleet
 

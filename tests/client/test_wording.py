@@ -1,7 +1,6 @@
-"""Durations and rates as people read them."""
+"""Durations as people read them."""
 
 import pytest
-from octofold_client.loadtest.loads import per_second
 from octofold_client.wording import duration_range
 
 
@@ -19,10 +18,3 @@ from octofold_client.wording import duration_range
 )
 def test_a_duration_is_a_range_in_the_units_of_its_size(low: float, high: float, said: str) -> None:
     assert duration_range(low, high) == said
-
-
-@pytest.mark.parametrize(
-    ("rate", "said"), [(0.5, "0.5"), (7, "7"), (99.96, "100"), (100, "100"), (123_456.7, "123,457")]
-)
-def test_a_rate_has_no_decimals_from_100_on(rate: float, said: str) -> None:
-    assert per_second(rate) == said

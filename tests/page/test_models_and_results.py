@@ -6,6 +6,7 @@ import base64
 import hashlib
 import http.client
 import json
+import os
 import re
 import shutil
 import time
@@ -225,7 +226,9 @@ def test_an_evaluation_is_watched_while_it_grows(go: Visitor, server: Server) ->
     folder = write_result(server.results / "evaluate-corner", games[:6:-1])
     running = [{"game": 5, "board": games[5].start.tolist(), "score": 0, "moves": 0}]
     live = {"player": "corner", "seed": 5, "games": 12, "moves_per_second": 900, "running_scores": [0]}
-    (folder / "live.json").write_text(json.dumps({**live, "updated": time.time() + 3600, "boards": running}))
+    (folder / "live.json").write_text(json.dumps({**live, "updated": time.time(), "boards": running}))
+    later = time.time() + 3600  # so that it is no old file for a page that is slow to load
+    os.utime(folder / "live.json", (later, later))
     with go("/#watch") as visit:
         visit.page.get_by_role("link", name="evaluate-corner").click()
         facts = visit.page.locator(".facts")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-sys.path.append(str(Path(__file__).parents[1]))  # where support is
+sys.path.append(str(Path(__file__).parents[1] / "shared"))  # where support is
 
 from octofold_server.config.reading import read_config
 from octofold_server.process.lifecycle import serve

@@ -17,7 +17,7 @@ from support.waiting import wait_for
 pytestmark = pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not installed (the extra `ray`)")
 
 OCTOFOLD = Path(sys.executable).with_name("octofold")
-CLUSTER = Path(__file__).parents[2] / "shared/support" / "ray_cluster.py"
+CLUSTER = Path(__file__).parents[2] / "shared" / "support" / "ray_cluster.py"
 START_SECONDS = 120.0
 GAMES = ["--games", "900", "--seed", "11"]
 

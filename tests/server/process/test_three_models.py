@@ -180,7 +180,8 @@ def test_a_canceled_call_makes_room(model: str, server: ServerProcess, stub: Oct
     for _ in range(3):
         leaving = stub.NextMoves.future(asked(model, MANY))
         wait_for(partial(has_begun, leaving))
-        leaving.cancel()
+        if not leaving.cancel():
+            leaving.result()  # it was answered before it was seen
         wait_for(lambda: open_calls(server) == 0)
     assert moves(stub, model) == expected
 

@@ -124,5 +124,5 @@ def test_what_was_left_out_is_told_though_nothing_else_is_logged() -> None:
     limit = RepeatLimit(told.put, most=1, seconds=0.05)
     record = logging.LogRecord("a", logging.WARNING, "file", 1, "again", (), None)
     while limit.filter(record):
-        pass  # a window has ended since the record before
+        pass  # the window of the record before has ended
     assert told.get(timeout=60).getMessage() == "omitted 1 similar lines; the last one: again"
