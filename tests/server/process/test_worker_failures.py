@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import select
+import shutil
 import signal
 import socket
 import time
@@ -198,6 +199,7 @@ def test_a_load_whose_newest_version_fails_still_serves_the_others_in_every_proc
         load(server)
     assert len(members(server)) == 2
     assert {ask_for_a_move(server) for _ in range(12)} == {"1"}
+    shutil.rmtree(models / "tiny" / "2")
 
 
 def test_a_stopped_process_keeps_neither_metrics_nor_the_end_waiting(
