@@ -171,7 +171,7 @@ def test_a_mistyped_command_line_is_one_line_that_says_what_was_probably_meant(
     command = f"{program} {at}".strip()
     assert line.startswith(f"{command}: {message}")
     assert line.endswith(f"(see {command} --help)")
-    assert len(line) < 400
+    assert len(line) < 300
 
 
 @pytest.mark.parametrize("margin", ["0%", "100%", "-1%", "nan%", "two%", "1e-3%", f"{NINES}%"])
