@@ -10,6 +10,7 @@ import octofold_export.cli
 import octofold_server.cli
 import octofold_training.cli
 import pytest
+from octofold_game.commands.removed import REMOVED
 from octofold_training.published.rows import ROWS
 
 NINES = "9" * 5000
@@ -172,6 +173,20 @@ def test_a_mistyped_command_line_is_one_line_that_says_what_was_probably_meant(
     assert line.startswith(f"{command}: {message}")
     assert line.endswith(f"(see {command} --help)")
     assert len(line) < 300
+
+
+@pytest.mark.parametrize(
+    ("command", "word"), [(command, word) for command in REMOVED for word in REMOVED[command]]
+)
+def test_what_is_gone_says_what_to_do_instead(
+    command: str, word: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    program, *subcommands = command.split()
+    with pytest.raises(SystemExit) as stopped:
+        sys.exit(COMMANDS[program]([*subcommands, word]))
+    assert stopped.value.code == 2
+    instead = REMOVED[command][word]
+    assert capsys.readouterr().err == f"{command}: {word} is gone: {instead} (see {command} --help)\n"
 
 
 @pytest.mark.parametrize("margin", ["0%", "100%", "-1%", "nan%", "two%", "1e-3%", f"{NINES}%"])

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterable
 from typing import Any, NoReturn
 
+from octofold_game.commands.removed import why_gone
 from octofold_game.commands.suggestions import did_you_mean
 
 WRONG_COMMAND_LINE = 2
@@ -49,7 +50,8 @@ class Parser(argparse.ArgumentParser):
         if not option:
             self.fail(f"unexpected argument {next(iter(unknown))[:_LONGEST_WORD]!r}")
         name = option.partition("=")[0][:_LONGEST_WORD]
-        self.fail(f"there is no option {name}{did_you_mean(name, self._option_string_actions)}")
+        known = self._option_string_actions
+        self.fail(why_gone(self.prog, name) or f"there is no option {name}{did_you_mean(name, known)}")
 
     def _match_argument(self, action: argparse.Action, arg_strings_pattern: str) -> int:
         try:
@@ -67,7 +69,8 @@ class Parser(argparse.ArgumentParser):
         if isinstance(action, argparse._SubParsersAction) and value not in action.choices:
             known = list(action.choices)
             meant = did_you_mean(value, known) or f"; there are {', '.join(known)}"
-            self.fail(f"there is no command {value[:_LONGEST_WORD]!r}{meant}")
+            unknown = f"there is no command {value[:_LONGEST_WORD]!r}{meant}"
+            self.fail(why_gone(self.prog, value) or unknown)
 
 
 def _name_of(action: argparse.Action) -> str:

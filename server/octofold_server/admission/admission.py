@@ -256,8 +256,6 @@ class Admission:
             deadline = min(deadline, time.monotonic() + request.timeout_seconds)
         models = self.models
         key = (request.model or models.default, request.version)
-        if models.has_canary:
-            key = models.chosen(*key)
         served = None
         try:
             while True:

@@ -13,7 +13,7 @@ from octofold_game.commands.options import File, Folder, Kind, Name, flag_of, nu
 from octofold_game.contract.results import RESULTS
 from octofold_game.errors import OctofoldError
 
-from octofold_server.config.policies import Canary, VersionPolicies, parse_canary, parse_kinds, parse_policies
+from octofold_server.config.policies import VersionPolicies, parse_kinds, parse_policies
 
 ENVIRONMENT_PREFIX = "OCTOFOLD_"
 _DAY = 86_400
@@ -29,9 +29,6 @@ Policies = Annotated[
         "all, latest:N, or versions such as 1,3; then ;MODEL=... for each model with another rule",
         "RULE",
     ),
-]
-CanaryShare = Annotated[
-    Canary, Kind(parse_canary, "a version and a share from 0 to 1, such as 3=0.05", "VERSION=SHARE")
 ]
 PlayerKinds = Annotated[
     tuple[str, ...], Kind(parse_kinds, "names of kinds with commas between them, or none", "KIND,...")
@@ -105,11 +102,6 @@ class Config:
         "",
         "model used when a request names none; without it, the only one that can be served at the start, or "
         "flagship if that is one of several",
-    )
-    canary: CanaryShare | None = option(
-        None,
-        "version of the default model that answers this share of the calls which name no version; the "
-        "newest of the others answers the rest",
     )
     device: Literal["auto", "cpu", "cuda"] = option(
         "auto", "device for models; auto uses a GPU if onnxruntime finds one", begins="Layout"

@@ -1,4 +1,4 @@
-"""Policies that select the versions of a model to serve, and the version that gets a share of the calls."""
+"""Policies that select the versions of a model to serve, and the kinds of players that may run."""
 
 from __future__ import annotations
 
@@ -31,30 +31,6 @@ class VersionPolicy:
         if self.only is not None:
             return ",".join(map(str, sorted(self.only)))
         return "all" if self.most is None else f"latest:{self.most}"
-
-
-@dataclass(frozen=True)
-class Canary:
-    """A version that answers a share of the calls which name no version."""
-
-    version: int
-    share: float
-    """From 0 to 1."""
-
-    def __str__(self) -> str:
-        return f"{self.version}={self.share:g}"
-
-
-def parse_canary(text: str) -> Canary:
-    """Parse a canary such as "3=0.05".
-
-    Raises:
-        ValueError: the text has another form, or the share is not from 0 to 1.
-    """
-    version, _, share = text.partition("=")
-    if not _VERSIONS.fullmatch(version) or "," in version or not 0 <= float(share) <= 1:
-        raise ValueError(f"not a canary: {text}")
-    return Canary(int(version), float(share))
 
 
 ALL = VersionPolicy()

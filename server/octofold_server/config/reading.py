@@ -30,6 +30,7 @@ from octofold_game.commands.options import (
     options_in,
     text_of,
 )
+from octofold_game.commands.removed import why_gone
 from octofold_game.commands.suggestions import did_you_mean
 from octofold_game.system.files import read_regular
 
@@ -41,6 +42,7 @@ from octofold_server.config.options import (
     variable_of,
 )
 
+PROGRAM = "octofold-serve"
 OTHER_VARIABLES = {"OCTOFOLD_TOKEN", "OCTOFOLD_SIGN_PASSWORD"}
 """Of `octofold` and `octofold-export`."""
 FILE_OPTION = "config"
@@ -118,7 +120,7 @@ class _Parser(Parser):
 
 def _parser() -> Parser:
     parser = _Parser(
-        prog="octofold-serve",
+        prog=PROGRAM,
         usage="octofold-serve [--FLAG VALUE ...]",
         description="Serve 2048 models over gRPC and, with --rest-port, over HTTP.",
         epilog="Every flag has an environment variable: --max-batch-size is OCTOFOLD_MAX_BATCH_SIZE.",
@@ -149,6 +151,9 @@ def _refuse_misspelled(environment: Mapping[str, str]) -> None:
     prefix = variable_of("")
     known = [variable.removeprefix(prefix) for variable in _variables()]
     for variable in unknown_variables(environment):
+        flag = flag_of(variable.removeprefix(prefix).lower())
+        if gone := why_gone(PROGRAM, flag, variable):
+            raise ConfigError(gone)
         if near := get_close_matches(variable.removeprefix(prefix), known, n=1, cutoff=ALMOST_EQUAL):
             raise ConfigError(
                 f"{variable} is not a variable of octofold-serve; did you mean {prefix}{near[0]}?"
@@ -167,6 +172,8 @@ def _read_file(path: Path) -> dict[str, str]:
     values = {}
     for key, value in content.items():
         if key not in names:
+            if gone := why_gone(PROGRAM, flag_of(key), f"{path}: {key}"):
+                raise ConfigError(gone)
             raise ConfigError(
                 f"{path}: unknown key {key!r}; keys are flags of octofold-serve without dashes"
                 + did_you_mean(key, names)

@@ -7,7 +7,6 @@ the old one in one step, and the old one finishes its accepted calls.
 from __future__ import annotations
 
 import logging
-import random
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -63,7 +62,6 @@ class Models:
             version is the newest one. It is replaced, never changed.
         may_do_better: whether a version failed at the last update for a reason that may pass: its files could
             not be read, or memory was short.
-        has_canary: whether a version gets a share of the calls of the default model.
         default: the model that answers calls which name none; empty when there is none. Once chosen at the
             start, it stays, whichever models come and go.
 
@@ -82,7 +80,6 @@ class Models:
         digests: Path | None = None,
     ) -> None:
         self._config = config
-        self.has_canary = config.canary is not None
         self._loader = Loader(config, new_backends, signatures, digests)
         self._on_demand = OnDemand({config.default_model}, everything=config.players is not None)
         self._on_change = on_change
@@ -157,21 +154,6 @@ class Models:
             return older[max(older)]
         ready = ", ".join(f"{served.name}/{served.version}" for served in self.served())
         raise why_not_found(name, version, known, ready)
-
-    def chosen(self, name: str, version: str) -> tuple[str, str]:
-        """The version that a call goes to with a canary.
-
-        Args:
-            name: name of the model.
-            version: the version that the call names; empty if it names none.
-        """
-        canary = self._config.canary
-        assert canary is not None
-        if version or name != self.default or (name, str(canary.version)) not in self.ready:
-            return name, version
-        others = self._serving(name).keys() - {canary.version}
-        is_canary = not others or random.random() < canary.share
-        return name, str(canary.version if is_canary else max(others))
 
     def index(self) -> list[VersionStatus]:
         """Every known version, sorted by name and version."""

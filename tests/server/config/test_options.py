@@ -10,6 +10,7 @@ from importlib.metadata import version as installed_version
 from pathlib import Path
 
 import pytest
+from octofold_game.commands.removed import REMOVED
 from octofold_game.contract.model import PRECISIONS
 from octofold_server.cli import main
 from octofold_server.config.options import Config, ConfigError, key_of
@@ -193,6 +194,22 @@ def test_a_variable_that_is_almost_one_of_ours_is_an_error_and_others_are_found(
     }
     assert read_config([], environment).max_batch_size == 4
     assert unknown_variables(environment) == ["OCTOFOLD_QQ", "OCTOFOLD_SERVICE_HOST", "OCTOFOLD_SERVICE_PORT"]
+
+
+@pytest.mark.parametrize("flag", REMOVED["octofold-serve"])
+def test_a_variable_or_a_key_that_is_gone_says_what_to_do_instead(flag: str, tmp_path: Path) -> None:
+    instead = f"is gone: {REMOVED['octofold-serve'][flag]}"
+    name = flag.removeprefix("--")
+    variable = f"OCTOFOLD_{name.upper().replace('-', '_')}"
+    file = tmp_path / "old.toml"
+    file.write_text(f"{name} = 1\n", encoding="utf-8")
+    for arguments, environment, shown in (
+        ([], {variable: "1"}, variable),
+        (["--config", str(file)], {}, f"{file}: {name}"),
+    ):
+        with pytest.raises(ConfigError) as failure:
+            read_config(arguments, environment)
+        assert str(failure.value).startswith(f"{shown} {instead}")
 
 
 def test_the_configuration_is_printed_as_a_file_that_gives_the_same_one(

@@ -30,7 +30,6 @@ class OneModel:
     """As much of `Models` as admission uses: one model."""
 
     default = "fake"
-    has_canary = False
 
     def __init__(self, batcher: Batcher) -> None:
         card = Card(format=CARD_FORMAT, name="fake", version=1, largest_exponent=17, precisions={})

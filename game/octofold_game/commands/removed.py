@@ -1,0 +1,25 @@
+"""Flags and commands of earlier versions that are gone, and what to do instead."""
+
+from __future__ import annotations
+
+REMOVED: dict[str, dict[str, str]] = {
+    "octofold-serve": {
+        "--canary": "let a proxy split the traffic between two servers",
+    },
+}
+"""By the command, such as "octofold" or "octofold evaluate": a sentence for each flag or subcommand.
+
+An option of the server is listed as its flag; its variable and its key in a file are gone, too.
+"""
+
+
+def why_gone(prog: str, word: str, shown: str = "") -> str:
+    """The error for a flag or a command that is gone; empty for any other word.
+
+    Args:
+        prog: the command, as its parser calls it.
+        word: the flag or the subcommand.
+        shown: what was given, such as the variable of the flag; empty for `word`.
+    """
+    instead = REMOVED.get(prog, {}).get(word)
+    return f"{shown or word} is gone: {instead}" if instead else ""
