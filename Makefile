@@ -162,7 +162,7 @@ $(VENV)/dev: $(VENV)/light
 		{ echo "SERVER=server-gpu serves and plays only; leave it out here" >&2; exit 1; }
 	$(PIP) --no-compile torch # PyPI's build for Linux brings gigabytes of CUDA; PIP_EXTRA_INDEX_URL may name an index with the CPU build
 	$(PIP) 'pip>=25.1'
-	$(PIP) --no-compile --editable '.[server,plots,gymnasium-window,logs,ray,signing,tracing,training,export]' --group dev
+	$(PIP) --no-compile --editable '.[server,plots,gymnasium-window,logs,ray,tracing,training,export]' --group dev
 	@touch $@
 
 .PHONY: help setup play serve train first export teacher bench table cards keys lint test test-long busy format clean proto docker page browser sbom unfit

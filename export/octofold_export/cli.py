@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import redirect_stdout
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn, cast
+from typing import TYPE_CHECKING, NoReturn
 
 from octofold_game.commands.command_line import Parser
 from octofold_game.commands.completion import add_completion
@@ -27,9 +27,7 @@ from octofold_export.flags import AUTO, DESCRIPTION, Flags
 from octofold_export.publishing.contest import ContestRule
 from octofold_export.publishing.versions import check_name
 
-if TYPE_CHECKING:  # torch and onnx, and an optional extra
-    from octofold_game.contract.signatures import SigningKey
-
+if TYPE_CHECKING:  # torch and onnx
     from octofold_export.planning import ExportOptions
     from octofold_export.sources.source import Source
 
@@ -41,8 +39,10 @@ _OF_AN_EXPORT = ("extend", "precisions", "boards")
 _OF_NETWORKS = ("encoder", *_OF_AN_EXPORT, *_OF_A_NEW_VERSION)
 """Flags that --player would ignore."""
 _NEEDS = (
-    *(("record_strength", "version"), ("extend", "version"), ("sign_password_file", "sign")),
-    *(("state", "weights"), ("max_megabytes", "ntuple")),
+    ("record_strength", "version"),
+    ("extend", "version"),
+    ("state", "weights"),
+    ("max_megabytes", "ntuple"),
 )
 _EPILOG = """\
 The published graph takes raw boards and returns legal moves in any ONNX runtime. It is published only if it
@@ -105,12 +105,9 @@ def parse(arguments: Sequence[str] | None = None) -> tuple[Flags, Hints]:
     for name in ("weights", "encoder"):
         if (value := getattr(flags, name)) is not None and flags.module is None:
             parser.fail(f"{flag_of(name)} {value} needs --module package.module:callable")
-    has_task = any(getattr(flags, task) is not None for task in (*_SOURCES, "record_strength"))
-    if not has_task and not _only_signs(flags):
+    if not any(getattr(flags, task) is not None for task in (*_SOURCES, "record_strength")):
         sources = ", ".join(map(flag_of, _SOURCES))
-        parser.fail(
-            f"nothing to export: use one of {sources} (or --record-strength, or --sign with --version)"
-        )
+        parser.fail(f"nothing to export: use one of {sources} (or --record-strength)")
     if flags.name is None:
         parser.fail("--name is required: the name of the model")
     for name, needed in _NEEDS:
@@ -144,10 +141,6 @@ def _refuse(parser: Parser, flags: Flags, names: Sequence[str], reason: str) -> 
             parser.fail(f"{flag_of(name)} {reason}")
 
 
-def _only_signs(flags: Flags) -> bool:
-    return flags.sign is not None and flags.version is not None
-
-
 def _task(flags: Flags, hints: Hints) -> Callable[[], Path]:
     """What the flags ask for, with all that it needs imported; it returns the folder of the version.
 
@@ -162,27 +155,22 @@ def _task(flags: Flags, hints: Hints) -> Callable[[], Path]:
 
 
 def _imported(flags: Flags, hints: Hints) -> Callable[[], Path]:
-    from octofold_export.publishing.signing import sign_published, signing_key
-
-    key_of = partial(signing_key, flags.sign, flags.sign_password_file)
     models, name, version = flags.models, flags.name, flags.version
     if flags.player is not None:
         from octofold_export.player_export import export_player
 
         spec = flags.player
-        return lambda: export_player(spec, name, models, version, key_of(), _report)
+        return lambda: export_player(spec, name, models, version, _report)
     if (result := flags.record_strength) is not None:
         from octofold_export.publishing.strength import record_strength
 
         assert version is not None
-        return lambda: record_strength(models, name, version, result, key_of())
-    if not any(getattr(flags, source) is not None for source in _SOURCES):
-        return lambda: sign_published(models / name / str(version), cast("SigningKey", key_of()))
+        return lambda: record_strength(models, name, version, result)
     from octofold_export.export import export
     from octofold_export.extension import extend
 
     publish, load = extend if flags.extend else export, _source(flags, hints)
-    return lambda: publish(load, _options(flags, key_of()), _report)
+    return lambda: publish(load, _options(flags), _report)
 
 
 def _source(flags: Flags, hints: Hints) -> Callable[[], Source]:
@@ -228,7 +216,7 @@ def _with_file(flags: Flags, hints: Hints, file: Path | None) -> Hints:
     return merged(hints, read_hints(beside)) if beside.exists() else hints
 
 
-def _options(flags: Flags, key: SigningKey | None) -> ExportOptions:
+def _options(flags: Flags) -> ExportOptions:
     from octofold_export.planning import ExportOptions
 
     return ExportOptions(
@@ -243,7 +231,6 @@ def _options(flags: Flags, key: SigningKey | None) -> ExportOptions:
         judge=flags.judge,
         accept=flags.accept,
         contest=None if flags.no_worse_than is None else ContestRule(flags.no_worse_than, flags.limit),
-        sign=key,
     )
 
 

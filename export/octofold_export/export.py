@@ -16,10 +16,8 @@ from msgspec import to_builtins
 from msgspec.structs import replace
 from numpy.typing import NDArray
 from octofold_game.contract.model import (
-    CARD_FILE,
     CARD_FORMAT,
     PRECISIONS,
-    SIGNATURE_FILE,
     Card,
     CheckedBoards,
     Parity,
@@ -130,8 +128,6 @@ def _publish(plan: ExportPlan, card: Card, made: Made, report: Report) -> Path:
             contest = None  # the same graphs need not play again under another number
         if shown is not None:
             files = with_contest(files, shown)
-        if options.sign is not None:
-            files[SIGNATURE_FILE] = options.sign.sign(bytes(files[CARD_FILE]))
         try:
             return publish(options.models, options.name, card.version, files, config(options.name))
         except VersionExistsError:

@@ -28,9 +28,8 @@ from octofold_export.export import (
 )
 from octofold_export.graph.heads import Spread
 from octofold_export.planning import ExportOptions, ExportPlan
-from octofold_export.publishing.card_files import change_card, read_published
+from octofold_export.publishing.card_files import change_card, check_file, read_published
 from octofold_export.publishing.files import graph_file, with_agreement, write_metadata
-from octofold_export.publishing.signing import check_file, check_signable
 from octofold_export.publishing.versions import check_name
 from octofold_export.sources.source import Source
 
@@ -41,15 +40,14 @@ def extend(load: Callable[[], Source], options: ExportOptions, report: Report) -
     What others write into its card meanwhile stays. An error leaves the version unchanged.
 
     Raises:
-        ExportError: the version is missing, was made from another checkpoint, or is signed and there is no
-            key to sign it again; or another program has changed its graphs meanwhile.
+        ExportError: the version is missing or was made from another checkpoint, or another program has
+            changed its graphs meanwhile.
         GateError: one of its graphs fails a check.
     """
     check_name(options.name)
     assert options.version is not None
     folder = options.models / options.name / str(options.version)
     card = read_published(folder)
-    check_signable(folder, options.sign)
     source = load()
     if card.checkpoint_sha256 != source.checkpoint_sha256:
         raise ExportError(f"{folder}: made from another checkpoint than {source.checkpoint_sha256}")
@@ -86,7 +84,7 @@ def extend(load: Callable[[], Source], options: ExportOptions, report: Report) -
         return with_checks(_extended(current, made, contents), equal, reference, boards, options, calibration)
 
     graphs = {GRAPH_FILES[precision]: content for precision, content in contents.items()}
-    change_card(folder, extended, options.sign, graphs)
+    change_card(folder, extended, graphs)
     return folder
 
 

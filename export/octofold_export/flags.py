@@ -196,16 +196,6 @@ class Flags:
         "recorded boards [M, 16] uint8 to calibrate and check on (default: boards from the network's games)",
         metavar="FILE.npy",
     )
-    sign: File | None = option(
-        None,
-        "sign the version with this private key, for octofold-serve --verify-models; without a source, sign "
-        "the published --version",
-        metavar="KEY.pem",
-    )
-    sign_password_file: File | None = option(
-        None,
-        "file with the password of an encrypted key (default: the variable OCTOFOLD_SIGN_PASSWORD)",
-    )
     no_worse_than: Percentage | None = option(
         None,
         "play full games against the newest published version of --name, and publish only if they show that "

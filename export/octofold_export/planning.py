@@ -10,7 +10,6 @@ import dataclasses
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import onnx
@@ -30,10 +29,6 @@ from octofold_export.graph.folding import fold
 from octofold_export.graph.heads import GraphEvaluator, Spread, head
 from octofold_export.publishing.contest import ContestRule
 from octofold_export.sources.source import Source
-
-if TYPE_CHECKING:  # an optional extra
-    from octofold_game.contract.signatures import SigningKey
-
 
 _JUDGED_BOARDS = 4_096
 _SEED = 1
@@ -65,8 +60,6 @@ class ExportOptions:
     "publish a network even if its description makes no sense"
     contest: ContestRule | None = None
     "what the new version must show against the published one; None: nothing"
-    sign: SigningKey | None = None
-    "signs the version; None: no signature"
 
 
 @dataclass(frozen=True)

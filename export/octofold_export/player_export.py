@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import fields
 from importlib.metadata import version as installed_version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import Any, get_args
 
 import numpy as np
 from msgspec.structs import replace
@@ -23,7 +23,6 @@ from octofold_game.contract.model import (
     CARD_FILE,
     PLAYER_CARD_FORMAT,
     README_FILE,
-    SIGNATURE_FILE,
     Card,
     ListedFile,
     OtherVersion,
@@ -41,8 +40,8 @@ from octofold_players.expectimax.player import HeuristicExpectimaxPlayer
 
 from octofold_export.checks.recording import Report, play_boards
 from octofold_export.errors import ExportError, GateError, WrongUsage
+from octofold_export.publishing.card_files import MAX_FILE_BYTES
 from octofold_export.publishing.readme import describe
-from octofold_export.publishing.signing import MAX_FILE_BYTES
 from octofold_export.publishing.versions import (
     Source,
     VersionExistsError,
@@ -52,18 +51,13 @@ from octofold_export.publishing.versions import (
     publish,
 )
 
-if TYPE_CHECKING:  # an optional extra
-    from octofold_game.contract.signatures import SigningKey
-
 _CHECKED_BOARDS = 64
 _BOARDS_AT_ONCE = 4
 _SECONDS_TO_CHECK = 5.0
 _SEED = 1
 
 
-def export_player(
-    spec: str, name: str, models: Path, version: int | None, key: SigningKey | None, report: Report
-) -> Path:
+def export_player(spec: str, name: str, models: Path, version: int | None, report: Report) -> Path:
     """Publish the player of a spec and return the version's folder; an error leaves no files behind.
 
     Large files are linked to where the player reads them, or copied if they are on another file system.
@@ -109,10 +103,7 @@ def export_player(
         exporter=installed_version("octofold"),
     )
     while True:
-        content = encode_card(card)
-        files: dict[str, Source] = {**sources, CARD_FILE: content, README_FILE: describe(card)}
-        if key is not None:
-            files[SIGNATURE_FILE] = key.sign(content)
+        files: dict[str, Source] = {**sources, CARD_FILE: encode_card(card), README_FILE: describe(card)}
         try:
             return publish(models, name, card.version, files)
         except VersionExistsError:

@@ -58,8 +58,6 @@ FOR_A_NEW_VERSION = [
         ([*RECORD, "--precisions", "fp32"], "--precisions is for an export"),
         ([*RECORD, "--extend"], "--extend is for an export"),
         (["--record-strength", "a", "--checkpoint", "b", "--name", "c"], "cannot be combined with"),
-        (["--sign", "key.pem", "--name", "a"], "or --sign with --version"),
-        (["--sign-password-file", "a", "--onnx", "b", "--name", "c"], "--sign-password-file needs --sign"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )

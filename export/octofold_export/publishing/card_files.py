@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 from octofold_game.contract.model import (
     CARD_FILE,
     README_FILE,
-    SIGNATURE_FILE,
     Card,
     CardError,
+    ListedFile,
     encode_card,
     read_card,
 )
+from octofold_game.system.files import open_regular
 
 from octofold_export.errors import ExportError
 from octofold_export.publishing.readme import describe
-from octofold_export.publishing.signing import check_files, check_signable
 from octofold_export.publishing.versions import Content, changing, replace_files
 
-if TYPE_CHECKING:  # an optional extra
-    from octofold_game.contract.signatures import SigningKey
-
+MAX_FILE_BYTES = 1 << 33
 _NO_GRAPHS: Mapping[str, Content] = MappingProxyType({})
 
 
@@ -43,27 +41,37 @@ def read_published(folder: Path) -> Card:
 def change_card(
     folder: Path,
     change: Callable[[Card], Card],
-    key: SigningKey | None = None,
     graphs: Mapping[str, Content] = _NO_GRAPHS,
 ) -> None:
-    """Write new graphs, card.json and README.md of a version, and its signature if there is a key.
+    """Write new graphs, card.json and README.md of a version.
 
     `change` makes the new card from the current one. Nobody else changes the version meanwhile. An error
     leaves the version unchanged.
 
     Raises:
-        ExportError: the card is missing or cannot be read, the files cannot be written or signed, or the
-            version is signed and there is no key. Also what `change` raises.
+        ExportError: the card is missing or cannot be read, or the files cannot be written. Also what `change`
+            raises.
     """
     with changing(folder):
         card = change(read_published(folder))
-        check_signable(folder, key)
-        content = encode_card(card)
-        files = {**graphs, CARD_FILE: content, README_FILE: describe(card)}
-        if key is not None:
-            check_files(folder, card, graphs)
-            files[SIGNATURE_FILE] = key.sign(content)
+        files = {**graphs, CARD_FILE: encode_card(card), README_FILE: describe(card)}
         try:
             replace_files(folder, files)
         except OSError as error:
             raise ExportError(f"{folder}: {error.strerror}") from error
+
+
+def check_file(folder: Path, listed: ListedFile) -> None:
+    """Check that a file of a version is the one that its card describes.
+
+    Raises:
+        ExportError: it is missing or another.
+    """
+    file = folder / listed.file
+    try:
+        with open_regular(file, MAX_FILE_BYTES) as opened:
+            digest = hashlib.file_digest(opened, "sha256").hexdigest()
+    except OSError as error:
+        raise ExportError(f"{file}: {error.strerror}") from error
+    if digest != listed.sha256.lower():
+        raise ExportError(f"{file}: not the file that the card describes")

@@ -6,7 +6,6 @@ The graphs of a version never change, but its card may gain measurements.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 from octofold_game.contract.model import Card, Interval, PlayedPrecision, Strength
@@ -17,19 +16,12 @@ from octofold_export.errors import ExportError
 from octofold_export.publishing.card_files import change_card
 from octofold_export.publishing.versions import check_name
 
-if TYPE_CHECKING:  # an optional extra
-    from octofold_game.contract.signatures import SigningKey
-
 _ROUNDING = 1e-12
 _SCHEMAS = RESULT_SCHEMAS[1:]  # the first one lacks figures
 
 
-def record_strength(
-    models: Path, name: str, version: int, result_file: Path, key: SigningKey | None = None
-) -> Path:
+def record_strength(models: Path, name: str, version: int, result_file: Path) -> Path:
     """Write the figures of an evaluation into card.json and README.md; return the version's folder.
-
-    A signed version is signed again with `key`.
 
     Raises:
         ExportError: a file is missing or damaged, games are missing, or the games were not played by a graph
@@ -47,7 +39,7 @@ def record_strength(
             )
         return replace(card, strength=_strength(result, card))
 
-    change_card(folder, with_strength, key)
+    change_card(folder, with_strength)
     return folder
 
 

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+_SIGN = "sign and verify the version's folder with cosign or OpenSSF's model_signing"
+
 REMOVED: dict[str, dict[str, str]] = {
+    "octofold-export": {
+        "--sign": _SIGN,
+        "--sign-password-file": _SIGN,
+    },
     "octofold-serve": {
+        "--verify-models": _SIGN,
         "--canary": "let a proxy split the traffic between two servers",
     },
 }

@@ -1,1 +1,1 @@
-"""What export, server and client agree on: models, cards, results, signatures, and how JSON is read."""
+"""What export, server and client agree on: models, cards, results, and how JSON is read."""

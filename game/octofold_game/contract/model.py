@@ -40,10 +40,6 @@ GRAPH_FILES: dict[Precision, str] = {
     "int8": "model.int8.onnx",
     "fp16": "model.fp16.onnx",
 }
-SIGNATURE_FILE = "card.json.sig"
-"""Optional: the signature of the card, which `octofold_game.contract.signatures` makes and checks."""
-OLD_SIGNATURE_FILE = "model.sig"
-"""That of an earlier format, which nothing reads any more."""
 TUNING_FILE = "tuning.json"
 """Optional: the results of `octofold-serve --tune`."""
 TRITON_FILE = "config.pbtxt"
@@ -283,8 +279,6 @@ class Card(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Empty in the card of a player."""
     player: ServedPlayer | None = None
     """None: the version holds a graph."""
-    tuning_sha256: Sha256 | None = None
-    """Of `TUNING_FILE` when the version was signed."""
     not_published: dict[str, str] = {}
     """Why precisions are missing."""
     strength: Strength | None = msgspec.field(default_factory=lambda: None)  # written even if it is null

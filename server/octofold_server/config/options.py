@@ -83,11 +83,6 @@ class Config:
         VersionPolicies(),
         'versions to serve: all, the newest N, or a list; "latest:1;cnn5=1,3" gives cnn5 another rule',
     )
-    verify_models: File | None = option(
-        None,
-        "serve only versions whose card is signed by a public key in this file (PEM); the file is read "
-        "again when it changes. Needs the extra signing",
-    )
     players: PlayerKinds | None = option(
         None,
         "kinds of players that may run, such as expectimax,perimeter, and are loaded at the start; without "
@@ -312,10 +307,6 @@ def check_together(config: Config) -> None:
     if config.port == config.rest_port != 0:
         raise ConfigError(
             f"{flag_of('port')} and {flag_of('rest_port')} must not be the same, got {config.port} for both"
-        )
-    if config.tune and config.verify_models:
-        raise ConfigError(
-            "--tune writes beside models, which their signatures do not cover: tune before signing"
         )
     if config.max_bytes_in_flight < 2 * config.max_message_bytes:
         raise ConfigError(

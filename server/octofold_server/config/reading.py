@@ -43,8 +43,8 @@ from octofold_server.config.options import (
 )
 
 PROGRAM = "octofold-serve"
-OTHER_VARIABLES = {"OCTOFOLD_TOKEN", "OCTOFOLD_SIGN_PASSWORD"}
-"""Of `octofold` and `octofold-export`."""
+OTHER_VARIABLES = {"OCTOFOLD_TOKEN"}
+"""Of `octofold`."""
 FILE_OPTION = "config"
 MAX_FILE_BYTES = 1 << 20
 ALMOST_EQUAL = 0.75

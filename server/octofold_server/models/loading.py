@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from octofold_game.contract.graph import DEPTH, LEGAL, MOVE, OUTPUTS, POSITIONS, SEARCH_OUTPUTS, VALUE
 from octofold_game.contract.model import CARD_FILE, Card, GraphFile, OtherVersion, Precision
@@ -40,9 +40,6 @@ from octofold_server.models.repository import (
     read_tensors,
 )
 from octofold_server.models.tuning_file import read_tuning
-
-if TYPE_CHECKING:  # an optional extra
-    from octofold_server.models.signatures import Signatures
 
 _log = logging.getLogger(__name__)
 
@@ -80,20 +77,13 @@ class Loader:
     Args:
         config: the configuration of the server.
         new_backends: makes the lanes of a version.
-        signatures: checks every version; None to load versions without a signature, too.
         digests: as in `PlayerFiles`.
 
     Raises:
         ModelError: the configuration names a kind of player or a device that is not there.
     """
 
-    def __init__(
-        self,
-        config: Config,
-        new_backends: BackendFactory,
-        signatures: Signatures | None = None,
-        digests: Path | None = None,
-    ) -> None:
+    def __init__(self, config: Config, new_backends: BackendFactory, digests: Path | None = None) -> None:
         self._config = config
         self._player_files = PlayerFiles(digests)
         try:
@@ -101,17 +91,7 @@ class Loader:
         except BackendError as error:
             raise ModelError(f"--players: {error}") from error
         self._new_backends = new_backends
-        self._signatures = signatures
         self._device = choose_device(config.device)
-
-    def check_again(self, folder: VersionFolder, card_text: str) -> None:
-        """Check the signature of a version that was loaded before and has the same card.
-
-        Raises:
-            ModelError: no trusted key has signed this card.
-        """
-        if self._signatures is not None:
-            self._signatures.check(folder.path, card_text)
 
     def load(
         self, folder: VersionFolder, card: Card, card_text: str, statistics: ModelStatistics
@@ -127,8 +107,6 @@ class Loader:
         Raises:
             ModelError: the version cannot be served.
         """
-        if self._signatures is not None:
-            self._signatures.check(folder.path, card_text)
         load = self._load_graph if card.player is None else self._load_player
         served = load(folder, card, card_text, statistics)
         batcher, on_host = served.batcher, card.player and not card.player.versions
@@ -145,8 +123,7 @@ class Loader:
     ) -> ServedVersion:
         precision = choose_precision(card, self._config.precision, device=self._device, avx2=cpu_has_avx2())
         file = card.precisions[precision]
-        tuning_digest = None if self._signatures is None else card.tuning_sha256 or ""
-        tuned = read_tuning(folder.path, self._device, file.sha256, tuning_digest)
+        tuned = read_tuning(folder.path, self._device, file.sha256)
         layout = choose_layout(self._config, self._device, precision, tuned)
         backends = self._new_warm_backends(folder.path, file, layout)
         batch_size = layout.max_batch_size

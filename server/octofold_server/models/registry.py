@@ -11,7 +11,6 @@ import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from octofold_game.contract.model import DEFAULT_MODEL
 from octofold_game.system.files import write_text
@@ -34,9 +33,6 @@ from octofold_server.models.unloaded import Unloaded
 from octofold_server.models.version_index import VersionIndex, VersionState, VersionStatus
 from octofold_server.system.quoting import quoted
 
-if TYPE_CHECKING:  # an optional extra
-    from octofold_server.models.signatures import Signatures
-
 FOLDER_GONE = "its folder is gone; it serves until there is another version"
 
 _log = logging.getLogger(__name__)
@@ -53,7 +49,6 @@ class Models:
         on_change: called with the name of a model and whether any of its versions is ready, whenever that may
             have changed.
         unloaded: the models that were unloaded by request, here or in another process.
-        signatures: checks every version; None to serve versions without a signature, too.
         default_file: keeps the default model for processes that start later; None if there is only this one.
         digests: as in `PlayerFiles`.
 
@@ -75,12 +70,11 @@ class Models:
         new_backends: BackendFactory = network_lanes,
         on_change: OnChange = lambda _name, _ready: None,
         unloaded: Unloaded | None = None,
-        signatures: Signatures | None = None,
         default_file: Path | None = None,
         digests: Path | None = None,
     ) -> None:
         self._config = config
-        self._loader = Loader(config, new_backends, signatures, digests)
+        self._loader = Loader(config, new_backends, digests)
         self._on_demand = OnDemand({config.default_model}, everything=config.players is not None)
         self._on_change = on_change
         self.ready: Mapping[tuple[str, str], ServedVersion] = {}
@@ -320,7 +314,6 @@ class Models:
         try:
             card, text = read_card(folder)
             if current is not None and text == current.card_text:
-                self._loader.check_again(folder, text)
                 return current, ""
             if current is None:
                 self._index.set(VersionStatus(name, version, card_text=text))

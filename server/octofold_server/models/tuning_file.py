@@ -6,7 +6,6 @@ file.
 
 from __future__ import annotations
 
-import hashlib
 import logging
 from pathlib import Path
 from typing import Annotated, Literal
@@ -48,18 +47,17 @@ def device_name(device: str) -> str:
     return f"{cpu_name()}, {cores} core{'s' * (cores > 1)}"
 
 
-def read_tuning(folder: Path, device: str, sha256: str, signed: str | None = None) -> Layout | None:
+def read_tuning(folder: Path, device: str, sha256: str) -> Layout | None:
     """The result for a model file on this device; None without one.
 
-    A file that is damaged, has another format or is not the signed one is ignored and logged.
+    A file that is damaged, or has another format is ignored and logged.
 
     Args:
         folder: the folder of the version.
         device: "cpu" or "cuda".
         sha256: the digest of the model file.
-        signed: the digest that the file with the results must have; None for any.
     """
-    results = _read(folder / TUNING_FILE, signed).devices.get(device_name(device), {})
+    results = _read(folder / TUNING_FILE).devices.get(device_name(device), {})
     found = results.get(sha256)
     if found is None:
         return None
@@ -82,13 +80,10 @@ def write_tuning(folder: Path, sha256: str, layout: Layout, boards_per_second: f
         partial.write_bytes(msgspec.json.format(msgspec.json.encode(_Tunings(1, devices))) + b"\n")
 
 
-def _read(file: Path, signed: str | None = None) -> _Tunings:
+def _read(file: Path) -> _Tunings:
     nothing = _Tunings(1, {})
     try:
-        content = read_regular(file, MAX_BYTES)
-        if signed is not None and hashlib.sha256(content).hexdigest() != signed:
-            raise ValueError("the signed card does not list it")
-        return msgspec.json.decode(content, type=_Tunings)
+        return msgspec.json.decode(read_regular(file, MAX_BYTES), type=_Tunings)
     except FileNotFoundError:
         return nothing
     except (OSError, ValueError) as error:

@@ -43,7 +43,6 @@ if TYPE_CHECKING:  # most servers do not need these modules
     from octofold_server.http_transport.calls import Route
     from octofold_server.http_transport.exchange import Bodies
     from octofold_server.http_transport.server import RestServer
-    from octofold_server.models.signatures import Signatures
     from octofold_server.telemetry.tracing import Tracing
 
 LAST_BYTES_SECONDS = 1.0
@@ -162,9 +161,7 @@ def build(
     default_file = None if slot is None else slot.folder / "default"
     digests = None if slot is None else slot.folder / "digests"
     try:
-        models = Models(
-            config, new_backends, health.set_model, unloaded, _signatures(config), default_file, digests
-        )
+        models = Models(config, new_backends, health.set_model, unloaded, default_file, digests)
         admission = Admission(models, _limits(config), _tracing() if config.tracing else None)
         tls = _tls(config)
         access = Access(config.tokens, config.admin_tokens, admin=config.admin, refusals=admission.refusals)
@@ -287,26 +284,13 @@ def _limits(config: Config) -> AdmissionLimits:
     )
 
 
-def _signatures(config: Config) -> Signatures | None:
-    if config.verify_models is None:
-        return None
-    try:
-        from octofold_server.models.signatures import Signatures
-    except ModuleNotFoundError as error:
-        raise _missing(error, "signing") from None
-    return Signatures(config.verify_models)
-
-
 def _tracing() -> Tracing:
     try:
         from octofold_server.telemetry.tracing import Tracing
     except ModuleNotFoundError as error:
-        raise _missing(error, "tracing") from None
+        command = install_command("tracing")
+        raise StartupError(f"{error.name} is missing; install it with: {command}") from None
     return Tracing()
-
-
-def _missing(error: ModuleNotFoundError, extra: str) -> StartupError:
-    return StartupError(f"{error.name} is missing; install it with: {install_command(extra)}")
 
 
 def _tls(config: Config) -> Tls | None:

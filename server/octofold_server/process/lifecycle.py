@@ -184,10 +184,9 @@ def announce_service(config: Config, models: Models, port: int, rest_port: int |
     """Log the models, the addresses and how to stop the server."""
     newest = {served.name: served for served in models.served()}  # which are sorted by version
     told = (_described(served, newest.get(models.default) is served) for served in models.served())
-    signed = f"; only those that a key in {config.verify_models} signed" if config.verify_models else ""
     waiting = ", ".join(f"{status.name}/{status.version}" for status in models.waiting())
     when_asked = f"; loaded when a call asks: {waiting}" if waiting else ""
-    _log.info("models: %s%s%s", ", ".join(told), when_asked, signed)
+    _log.info("models: %s%s", ", ".join(told), when_asked)
     addresses = f"{address_of(config.host, port)} (gRPC)"
     if rest_port is not None:
         scheme = "https" if config.tls_certificate else "http"

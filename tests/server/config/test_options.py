@@ -101,11 +101,6 @@ def test_a_wrong_switch_in_the_environment_is_refused() -> None:
         read_config([], {"OCTOFOLD_REFLECTION": "maybe"})
 
 
-def test_tuning_and_verifying_exclude_each_other() -> None:
-    with pytest.raises(ConfigError, match=r"--tune writes beside models.* tune before signing"):
-        read_config(["--verify-models", "key.pub", "--tune"], {})
-
-
 def test_a_file_gives_what_neither_flag_nor_variable_does(tmp_path: Path) -> None:
     file = tmp_path / "server.toml"
     file.write_text(
