@@ -1,7 +1,7 @@
 """What a call costs the server: microseconds of CPU time by kind of call, of several trees in turns.
 
     python bench/serving/cost.py --tree . --tree ../old
-    python bench/serving/cost.py --flag=--load-report          # what an option of the server costs
+    python bench/serving/cost.py --flag=--tracing              # what an option of the server costs
 
 Each tree's server runs without inference, so that what is left is gRPC's price and the server's own. The
 least of all rounds counts: what else the machine does only adds. Calls that meet in batches share some of

@@ -11,6 +11,7 @@ REMOVED: dict[str, dict[str, str]] = {
     },
     "octofold-serve": {
         "--verify-models": _SIGN,
+        "--load-report": "let a proxy weigh servers by their metrics, or by requests in flight",
         "--canary": "let a proxy split the traffic between two servers",
     },
 }

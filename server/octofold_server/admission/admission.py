@@ -118,7 +118,6 @@ class Admission:
         refusals: counts the calls that failed before a model was found for them.
         budget: the budget for the bytes of all messages in progress, from all protocols.
         keep_boards: takes the boards `[N, 16] uint8` of every admitted call; None keeps none.
-        load_metadata: trailing metadata in which unary calls report the load; the assembly sets it.
         refusal: the reason why calls are refused; empty while they are admitted.
         is_alive: returns whether the transport works; the owner of the transport sets it.
         call_slot: a context that counts as a call in progress, for replies that take time to send. Entering
@@ -134,7 +133,6 @@ class Admission:
         self.refusals = Refusals()
         self.budget = ByteBudget(self.limits.message_bytes, self.refusals)
         self.keep_boards: Callable[[NDArray[np.uint8]], None] | None = None
-        self.load_metadata: Headers = ()
         self.refusal = "the server is starting"
         self._wants_clients = False
         self.is_alive: Callable[[], bool] = lambda: True

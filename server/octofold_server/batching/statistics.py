@@ -59,26 +59,6 @@ class Total:
     seconds: float
 
 
-class Work(NamedTuple):
-    """What a model version has done so far."""
-
-    answered: int  # calls
-    failed: int  # calls
-    batches: int
-    batch_seconds: float
-    queue_seconds: float  # of the answered calls
-
-    def since(self, before: Work) -> Work:
-        """What it has done since an earlier moment."""
-        return Work(
-            self.answered - before.answered,
-            self.failed - before.failed,
-            self.batches - before.batches,
-            self.batch_seconds - before.batch_seconds,
-            self.queue_seconds - before.queue_seconds,
-        )
-
-
 @dataclass(frozen=True)
 class Snapshot:
     """Consistent numbers of one moment. The times of calls include only successful calls."""
@@ -157,18 +137,6 @@ class ModelStatistics:
         with self._lock:
             self._failures[code] += 1
             self._failure_seconds += total_s
-
-    def work(self) -> Work:
-        """The current sums, which take less time to read than a snapshot."""
-        with self._lock:
-            batches = self._batches.values()
-            return Work(
-                answered=sum(self._calls.counts),
-                failed=self._failures.total(),
-                batches=sum(count for count, _ in batches),
-                batch_seconds=sum(seconds for _, seconds in batches),
-                queue_seconds=self._queue.sum,
-            )
 
     def snapshot(self) -> Snapshot:
         """The current numbers."""

@@ -234,11 +234,6 @@ class Config:
         "time for the calls of a connection to finish after --max-connection-age; streams that are still "
         "open then end with UNAVAILABLE",
     )
-    load_report: bool = option(
-        False,
-        "report the load of the server with the answer to every unary gRPC call (ORCA), for proxies and "
-        "clients that balance by it",
-    )
     tls_certificate: File | None = option(
         None,
         "certificate chain of the server (PEM); enables TLS. This file and the next two are read again when "

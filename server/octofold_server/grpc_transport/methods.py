@@ -15,7 +15,7 @@ from octofold_proto.errors import NotAllowed, Unauthenticated
 from octofold_server.admission.access import Access
 from octofold_server.admission.refusals import Refusals
 from octofold_server.grpc_transport.arrivals import Arrivals, Method, Take
-from octofold_server.grpc_transport.interface import Rpc, nothing
+from octofold_server.grpc_transport.interface import Rpc
 from octofold_server.grpc_transport.unary import fail
 from octofold_server.grpc_transport.unread import UnreadReplies
 
@@ -36,7 +36,6 @@ class Methods:
         access: checks the token of every call; None allows every call.
         small_arrivals: awaits the messages of methods with small messages; None uses `arrivals`.
         unread: cuts off the calls whose reply is not read; None never does.
-        on_tick: called several times a second, on the thread that serves all calls.
 
     Attributes:
         begins: the callback that begins a call, by the path of the method.
@@ -49,9 +48,7 @@ class Methods:
         access: Access | None = None,
         small_arrivals: Arrivals | None = None,
         unread: UnreadReplies | None = None,
-        on_tick: Callable[[], None] = nothing,
     ) -> None:
-        self._on_tick = on_tick
         self._unread = unread
         self._arrivals = arrivals
         self._small_arrivals = small_arrivals or arrivals
@@ -87,7 +84,7 @@ class Methods:
             rpc.end(UNIMPLEMENTED, "the server has no such method")
 
     def tick(self, calls: Iterable[Rpc]) -> None:
-        """End the calls that have waited too long, and call `on_tick`.
+        """End the calls that have waited too long.
 
         Transports call this several times a second.
 
@@ -99,7 +96,6 @@ class Methods:
             self._small_arrivals.expire()
         if self._unread is not None:
             self._unread.look(calls)
-        self._on_tick()
 
     def _add(self, name: str, begin: Begin) -> None:
         path = f"/{name}"

@@ -93,7 +93,7 @@ class UnaryCalls(Generic[AnyMessage]):
             self._fail(rpc, message, call.error)
             return
         try:
-            rpc.reply(self._codec.reply(message, call), self._admission.load_metadata)
+            rpc.reply(self._codec.reply(message, call))
         except Exception as error:
             self._fail(rpc, message, error)
 

@@ -18,7 +18,7 @@ from octofold_server.config.options import Config
 from octofold_server.grpc_transport.arrivals import Arrivals
 from octofold_server.grpc_transport.aside import Aside
 from octofold_server.grpc_transport.choice import new_server
-from octofold_server.grpc_transport.interface import Server, nothing
+from octofold_server.grpc_transport.interface import Server
 from octofold_server.grpc_transport.methods import Methods
 from octofold_server.grpc_transport.unread import UnreadReplies
 from octofold_server.models.registry import Models
@@ -37,7 +37,6 @@ from octofold_server.system.reread import FileError
 from octofold_server.system.sockets import StartupError, file_limit, is_loopback, listeners_on
 from octofold_server.system.tls import Tls
 from octofold_server.telemetry.asked_boards import AskedBoards
-from octofold_server.telemetry.load_report import LoadReport
 
 if TYPE_CHECKING:  # most servers do not need these modules
     from octofold_server.http_transport.calls import Route
@@ -205,8 +204,7 @@ def _methods(
     )
     checked = None if access.open else access
     unread = UnreadReplies(config.message_timeout, config.max_bytes_in_flight // 2, admission.refusals)
-    on_tick = _load_reports(admission) if config.load_report else nothing
-    methods = Methods(arrivals, admission.refusals, checked, small_arrivals, unread, on_tick)
+    methods = Methods(arrivals, admission.refusals, checked, small_arrivals, unread)
     aside = Aside(ASIDE_THREADS, config.max_calls, admission.refusals, "aside")
     slow = Aside(SLOW_THREADS, config.max_calls, admission.refusals, "loading")
     idle_seconds = config.stream_idle or math.inf
@@ -216,17 +214,6 @@ def _methods(
     if config.reflection:
         Reflection((*SERVICES, HEALTH), admission).add_to(methods)
     return methods
-
-
-def _load_reports(admission: Admission) -> Callable[[], None]:
-    """What measures the load from time to time, for the answers of unary calls."""
-    report = LoadReport(admission.models)
-
-    def on_tick() -> None:
-        report.update()
-        admission.load_metadata = report.metadata
-
-    return on_tick
 
 
 def _most_grpc_bytes(config: Config) -> int:

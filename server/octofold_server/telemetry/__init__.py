@@ -1,1 +1,1 @@
-"""What operators see of calls: metrics, traces, and the load that answers report."""
+"""What operators see of calls: metrics and traces."""
