@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 _SIGN = "sign and verify the version's folder with cosign or OpenSSF's model_signing"
+_BOARDS = "let the program that asks keep its boards, or record games with octofold record"
 
 REMOVED: dict[str, dict[str, str]] = {
     "octofold-export": {
@@ -11,6 +12,8 @@ REMOVED: dict[str, dict[str, str]] = {
     },
     "octofold-serve": {
         "--verify-models": _SIGN,
+        "--asked-boards": _BOARDS,
+        "--asked-boards-bytes": _BOARDS,
         "--load-report": "let a proxy weigh servers by their metrics, or by requests in flight",
         "--canary": "let a proxy split the traffic between two servers",
     },

@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 from octofold_game.contract.graph import MOVE
 from octofold_game.rules import check_boards
 from octofold_proto.errors import InvalidRequest, QueueFull, Unavailable
@@ -117,7 +116,6 @@ class Admission:
         tracing: records every finished call; None without tracing.
         refusals: counts the calls that failed before a model was found for them.
         budget: the budget for the bytes of all messages in progress, from all protocols.
-        keep_boards: takes the boards `[N, 16] uint8` of every admitted call; None keeps none.
         refusal: the reason why calls are refused; empty while they are admitted.
         is_alive: returns whether the transport works; the owner of the transport sets it.
         call_slot: a context that counts as a call in progress, for replies that take time to send. Entering
@@ -132,7 +130,6 @@ class Admission:
         self.limits = limits or AdmissionLimits()
         self.refusals = Refusals()
         self.budget = ByteBudget(self.limits.message_bytes, self.refusals)
-        self.keep_boards: Callable[[NDArray[np.uint8]], None] | None = None
         self.refusal = "the server is starting"
         self._wants_clients = False
         self.is_alive: Callable[[], bool] = lambda: True
@@ -285,8 +282,6 @@ class Admission:
                 )
                 try:
                     served.batcher.submit(call)
-                    if self.keep_boards is not None:
-                        self.keep_boards(boards)
                     return call
                 except Unavailable:  # another version may have taken over since the lookup
                     if served is before:

@@ -262,17 +262,6 @@ class Config:
     log_level: Literal["debug", "info", "warning", "error"] = option(
         "info", "minimum log level; debug logs every failed call"
     )
-    asked_boards: Folder | None = option(
-        None,
-        "keep the boards that callers ask about in this folder, in files of at most 65,536 boards [N, 16] "
-        "uint8 (.npy), which octofold-export --boards reads",
-    )
-    asked_boards_bytes: int = option(
-        64 * 2**20,
-        "maximum bytes of the files of --asked-boards; the oldest ones are removed",
-        2 * 2**20,  # a full file beside the one that is written
-        2**40,
-    )
     tracing: bool = option(
         False,
         "send OpenTelemetry spans of calls and batches to the collector in the standard "

@@ -36,7 +36,6 @@ from octofold_server.protocols.reflection import Reflection
 from octofold_server.system.reread import FileError
 from octofold_server.system.sockets import StartupError, file_limit, is_loopback, listeners_on
 from octofold_server.system.tls import Tls
-from octofold_server.telemetry.asked_boards import AskedBoards
 
 if TYPE_CHECKING:  # most servers do not need these modules
     from octofold_server.http_transport.calls import Route
@@ -76,7 +75,6 @@ class Parts:
     operations: OpenInference
     tls: Tls | None
     grpc: Server
-    asked_boards: AskedBoards | None
 
     @property
     def models(self) -> Models:
@@ -175,18 +173,7 @@ def build(
     except Exception as error:
         reason = f"{type(error).__name__}: {error}"
         raise StartupError(f"--transport {config.transport} cannot serve here: {reason}") from error
-    return Parts(config, admission, health, access, operations, tls, grpc, _asked_boards(config, admission))
-
-
-def _asked_boards(config: Config, admission: Admission) -> AskedBoards | None:
-    if config.asked_boards is None:
-        return None
-    try:
-        asked_boards = AskedBoards(config.asked_boards, config.asked_boards_bytes)
-    except OSError as error:
-        raise StartupError(f"cannot make {config.asked_boards}: {error.strerror}") from error
-    admission.keep_boards = asked_boards.add
-    return asked_boards
+    return Parts(config, admission, health, access, operations, tls, grpc)
 
 
 def _methods(

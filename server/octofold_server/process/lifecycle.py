@@ -35,9 +35,6 @@ from octofold_server.system.sockets import StartupError, address_of, is_loopback
 LAST_LOAD_SECONDS = 1.0
 """Time for a thread that loads a model to stop. Reading a file or making a session may take longer."""
 
-LAST_BOARDS_SECONDS = 2.0
-"""Time for the last of the asked boards to be written, and as much for those before them."""
-
 LAST_SPANS_SECONDS = 2.0
 """Time for a collector to receive the last spans, and as much for the last metrics."""
 
@@ -84,8 +81,6 @@ def serve(
         ending.enter_context(NativeLog(admission.refusals.add_handshake))
         if admission.tracing is not None:
             ending.callback(admission.tracing.close, LAST_SPANS_SECONDS)
-        if parts.asked_boards is not None:
-            ending.callback(parts.asked_boards.close, LAST_BOARDS_SECONDS)
         ending.callback(models.close)
         ending.callback(reloading.close, LAST_LOAD_SECONDS)
         ending.callback(ports.close)

@@ -7,22 +7,18 @@ import os
 import tempfile
 from pathlib import Path
 
-from octofold_game.system.files import why_not_writable
-
 from octofold_server.config.options import Config
 from octofold_server.system.sockets import StartupError, is_socket
 
 
 def check_places(config: Config) -> None:
-    """Check the files of the ports, the ready file and the folder of asked boards, and change none of them.
+    """Check the files of the ports and the ready file, and change none of them.
 
     Raises:
         StartupError: one cannot be written.
     """
     if is_socket(config.host) and (config.rest_port is not None or config.processes > 1):
         raise StartupError(f"--host {config.host} is for gRPC and one process, without --rest-port")
-    if config.asked_boards is not None and (reason := why_not_writable(config.asked_boards)):
-        raise StartupError(f"cannot keep asked boards: {reason}")
     for name, path, check in (
         ("port file", config.port_file, _check_replaced),
         ("port file", config.rest_port_file, _check_replaced),
