@@ -40,11 +40,6 @@ COMMANDS = {
         ("octofold move --tile 0", "move", "there is no option --tile; did you mean --tiles?"),
         ("octofold play x", "play", "unexpected argument 'x'"),
         (
-            "octofold ray serve --replica 2",
-            "ray serve",
-            "there is no option --replica; did you mean --replicas?",
-        ),
-        (
             f"octofold evaluate --games {NINES}",
             "evaluate",
             "--games must be an integer from 1 to 1000000000, got '99999",

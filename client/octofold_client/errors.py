@@ -21,7 +21,7 @@
      │   ├─ OtherEvaluation   the folder contains games that were played under other conditions
      │   └─ FolderInUse       another program is playing games into the folder
      ├─ LoadTestError         a load test cannot start or continue
-     ├─ ClusterError          a Ray cluster does not answer, has no room or no replica that serves
+     ├─ ClusterError          a Ray cluster does not answer, or its tasks fail
      └─ ServerDied            a server that this program started has ended
 
 The server sends the first nine as statuses; `octofold_proto.status` maps them back.
@@ -108,7 +108,7 @@ class LoadTestError(OctofoldError):
 
 
 class ClusterError(OctofoldError):
-    """A Ray cluster does not answer, has no room for a replica, or no replica there serves."""
+    """A Ray cluster does not answer, has no CPU for a local player, or its tasks fail again and again."""
 
 
 class ServerDied(OctofoldError):

@@ -22,7 +22,6 @@ from octofold_client.cli import (
     models,
     move,
     play,
-    ray,
     ready,
     record,
     replay,
@@ -50,7 +49,6 @@ COMMANDS = tuple(
         loadtest,
         models,
         ready,
-        ray,
     )
 )
 

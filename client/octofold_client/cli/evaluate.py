@@ -37,9 +37,9 @@ def evaluate(options: Options) -> None:
         raise UsageError("--version needs a model of a server, but only local players are named")
     wanted = [asked_for(model, options.version) for model in models]
     with ExitStack() as stack:
-        targets, cluster = stack.enter_context(options.cluster())
+        cluster = stack.enter_context(options.cluster())
         local = [local_player(spec) for spec in options.players]
-        players = stack.enter_context(Players(targets, wanted, options.credentials(), local, cluster))
+        players = stack.enter_context(Players(options.targets, wanted, options.credentials(), local, cluster))
         alone = len(players.contenders) == 1
         described = []
         for number, contender in enumerate(players.contenders):

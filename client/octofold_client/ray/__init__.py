@@ -1,1 +1,1 @@
-"""Octofold on a Ray cluster: servers on its nodes, evaluations spread over them. Needs the extra `ray`."""
+"""Spreads evaluations over a Ray cluster. Needs the extra `ray`."""

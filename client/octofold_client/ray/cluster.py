@@ -17,8 +17,6 @@ from ray.exceptions import NodeDiedError, RayActorError, RayError, WorkerCrashed
 from octofold_client.errors import ClusterError
 from octofold_client.wording import counted, listed
 
-NAMESPACE = "octofold"
-"""Ray's namespace for the names of our actors."""
 ANSWER_SECONDS = 5.0
 TOKEN_FILE = "~/.ray/auth_token"
 """Where Ray looks for the token of its clusters if the environment has none."""
@@ -48,7 +46,7 @@ def connected(address: str) -> Iterator[None]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", FutureWarning)  # hints for people who write programs for Ray
-            ray.init(address=address, namespace=NAMESPACE, log_to_driver=False, logging_level=logging.ERROR)
+            ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
     except ConnectionError as error:
         if address != "auto":
             raise ClusterError(f"cannot join the Ray cluster at {address}: {reason(error)}") from None
@@ -74,11 +72,6 @@ def reason(error: BaseException) -> str:
     # The last line of a message names the cause.
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[-1] if lines else type(error).__name__
-
-
-def machines() -> set[str]:
-    """The addresses of the cluster's machines."""
-    return {node["NodeManagerAddress"] for node in _nodes()}
 
 
 def cpus() -> int:

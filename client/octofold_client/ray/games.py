@@ -30,14 +30,12 @@ SLICES_PER_TASK = 3
 """Slices for each task that can run at the same time: the games of a task that ends early go to others."""
 SHUN_SECONDS = 5.0
 """A server that failed gets no games for this time."""
-LOOK_SECONDS = 2.0
-"""How often to look for servers that have come or gone."""
 FAILURES = 8
 """Failures in a row, without a move in between, that end the evaluation."""
 TOGETHER_SECONDS = 2.0
 """Tasks that fail within this time of each other, such as those of a node that dies, are one failure."""
-PATIENCE_SECONDS = 60.0
-"""How long to wait for a server, because a lost replica is replaced."""
+STILL_SECONDS = 15.0
+"""After so long without a move, a remark tells how much of the cluster is free."""
 
 
 @dataclass(eq=False)
@@ -61,7 +59,7 @@ class ClusterGames:
         player: who plays.
         conditions: conditions of the evaluation.
         parallel: maximum number of games of a task.
-        targets: the addresses of the servers that answer now; not asked for a local player.
+        targets: addresses of the servers, each of which has one task; not used by a local player.
         remark: called with a message for people.
         check: called at least every 0.2 s; an exception from it ends the games.
     """
@@ -69,7 +67,7 @@ class ClusterGames:
     player: TaskPlayer
     conditions: Conditions
     parallel: int
-    targets: Callable[[], Sequence[str]]
+    targets: Sequence[str]
     remark: Callable[[str], None]
     check: Callable[[], None]
     _waiting: deque[_Slice] = field(default_factory=deque, init=False)
@@ -84,8 +82,8 @@ class ClusterGames:
     "when the last of them was counted"
     _reported: bool = field(default=False, init=False)
     _moved: float = field(default_factory=time.monotonic, init=False)
-    _places: list[str] = field(default_factory=list, init=False)
-    _looked: float = field(default=-math.inf, init=False)
+    _places: Sequence[str] = field(default=(), init=False)
+    "of tasks: the servers, or a place without a name for each CPU"
 
     def __call__(
         self,
@@ -108,8 +106,10 @@ class ClusterGames:
         self._begun = deque(game for game in games if isinstance(game, Episode))
         self._new = (game for game in games if not isinstance(game, Episode))
         self._uncut = len(games)
-        tasks = max(1, len(self._known_places()))
-        self._size = min(self.parallel, max(1, -(-len(games) // (SLICES_PER_TASK * tasks))))
+        self._places = [""] * cluster.cpus() if self.player.spec else self.targets
+        if not self._places:
+            raise ClusterError("the cluster has no CPUs for a local player")
+        self._size = min(self.parallel, max(1, -(-len(games) // (SLICES_PER_TASK * len(self._places)))))
         try:
             while self._waiting or self._uncut or self._running:
                 self.check()
@@ -159,35 +159,15 @@ class ClusterGames:
             self._running.append(each)
 
     def _free_places(self) -> list[str]:
-        """The places that no task uses and that have not just failed.
-
-        Raises:
-            ClusterError: no server is there, and none has come for a minute.
-        """
+        """The places that no task uses and that have not just failed."""
         now = time.monotonic()
-        if now - self._looked > LOOK_SECONDS:
-            self._places, self._looked = self._known_places(), now
-        if not self._places and not self._running and now - self._moved > PATIENCE_SECONDS:
-            raise ClusterError(f"no replica has served for {PATIENCE_SECONDS:g} s")
         free = Counter(self._places) - Counter(each.place for each in self._running)
         return [place for place in free.elements() if self._shunned.get(place, 0.0) <= now]
 
     def _report_if_nothing_moves(self) -> None:
-        if not self._reported and time.monotonic() - self._moved > PATIENCE_SECONDS / 4:
+        if not self._reported and time.monotonic() - self._moved > STILL_SECONDS:
             self._reported = True
             self.remark(f"no game has moved for a while; the cluster has {cluster.room()}")
-
-    def _known_places(self) -> list[str]:
-        """The servers, or a place without a name for each CPU.
-
-        Raises:
-            ClusterError: a local player has no CPU.
-        """
-        if not self.player.spec:
-            return list(self.targets())
-        if not (cpus := cluster.cpus()):
-            raise ClusterError("the cluster has no CPUs for a local player")
-        return [""] * cpus
 
     def _hear(self, each: _Slice) -> News:
         """Take the next news of a task, and put its slice back if the task has ended before its games."""
@@ -230,8 +210,7 @@ class ClusterGames:
         asking = f" that asked {each.place}" if each.place else ""
         self.remark(f"a task{asking} failed, and another continues its games: {why}")
         if each.place:
-            self._shunned[each.place] = time.monotonic() + SHUN_SECONDS
-            self._looked = -math.inf
+            self._shunned[each.place] = now + SHUN_SECONDS
         self._waiting.append(replace(each, answers=None, place="", running_games=NO_GAMES))
 
     def _step(self, news: News) -> PlayedBatch:
@@ -264,9 +243,8 @@ class ClusterGames:
 class RayCluster:
     """The tasks of a Ray cluster, for any player."""
 
+    targets: Sequence[str]
     credentials: CredentialFiles
-    targets: Callable[[], Sequence[str]]
-    """As in `ClusterGames`."""
 
     def play(
         self,

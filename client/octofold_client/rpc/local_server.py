@@ -15,7 +15,6 @@ from octofold_game.commands.extras import install_command
 
 from octofold_client.errors import ServerDied, Unavailable
 from octofold_client.rpc.client import Client
-from octofold_client.rpc.credentials import PLAINTEXT, Credentials
 
 START_SECONDS = 120.0
 """Loading and warming up a model takes seconds, and longer on a busy machine."""
@@ -33,8 +32,6 @@ class LocalServer:
         options: further arguments of `octofold-serve`.
         host: address to listen on, such as 127.0.0.2 on Linux.
         port: the gRPC port; 0 for a free one.
-        credentials: credentials for asking whether it is ready.
-        stop_seconds: time to stop in; None to let the server take its time.
     """
 
     def __init__(
@@ -44,14 +41,10 @@ class LocalServer:
         *,
         host: str = "127.0.0.1",
         port: int = 0,
-        credentials: Credentials = PLAINTEXT,
-        stop_seconds: float | None = STOP_SECONDS,
     ) -> None:
         self._models = models
         self._host, self._port = host, port
         self._options = options
-        self._credentials = credentials
-        self._stop_seconds = stop_seconds
         self._folder = tempfile.TemporaryDirectory(prefix="octofold-")
         self._log = Path(self._folder.name) / "server.log"
         self._process: subprocess.Popen[bytes] | None = None
@@ -121,7 +114,7 @@ class LocalServer:
         host = f"[{self._host}]" if ":" in self._host else self._host
         self.target = f"{host}:{port_file.read_text().strip()}"
         try:
-            with Client(self.target, credentials=self._credentials) as client:
+            with Client(self.target) as client:
                 client.wait_until_ready(READY_SECONDS)
         except Unavailable:
             self.check()  # if it has ended, its log says why
@@ -131,7 +124,7 @@ class LocalServer:
         if self._process is not None and self._process.poll() is None:
             self._process.send_signal(signal.SIGTERM)
             try:
-                self._process.wait(self._stop_seconds)
+                self._process.wait(STOP_SECONDS)
             except subprocess.TimeoutExpired:
                 pass
             finally:  # also after Ctrl-C during the wait

@@ -9,6 +9,11 @@ REMOVED: dict[str, dict[str, str]] = {
     "octofold-export": {
         "--sign": _SIGN,
         "--sign-password-file": _SIGN,
+    "octofold": {
+        "ray": "Kubernetes, Slurm or KubeRay start servers; evaluate --ray --target HOST:PORT spreads games",
+    },
+    "octofold evaluate": {
+        "--ray-name": "name the servers with --target",
     },
     "octofold-serve": {
         "--verify-models": _SIGN,

@@ -21,12 +21,11 @@ class Command:
     help: str
     """What it does, in a line."""
     description: str
-    options: type[Any] | None = None
-    """A dataclass of options; None if it has subcommands."""
+    options: type[Any]
+    """A dataclass of options."""
     run: Callable[[Any], int | None] = lambda _: None
     """What it does with its options; may return the exit code."""
     usage: str | None = None
-    subcommands: tuple[Command, ...] = ()
 
 
 class Parsed(NamedTuple):
@@ -51,20 +50,14 @@ def parser_of(
     parser = Parser(prog=prog, description=description)
     parser.add_argument("--version", action="version", version=f"{prog} {version('octofold')}")
     add_completion(parser)
-    _add(parser, commands, "COMMAND", None if any(word.startswith(FLAG) for word in words) else words)
-    return parser
-
-
-def _add(parser: Parser, commands: Sequence[Command], metavar: str, words: Sequence[str] | None) -> None:
-    actions = parser.add_subparsers(metavar=metavar)
+    needs_all = any(word.startswith(FLAG) for word in words)
+    actions = parser.add_subparsers(metavar="COMMAND")
     for each in commands:
         added = actions.add_parser(each.name, help=each.help, description=each.description, usage=each.usage)
-        if each.options is None:
-            _add(added, each.subcommands, "ACTION", words)
-        else:
-            added.set_defaults(command=each)
-            if words is None or each.name in words:
-                add_options(added, each.options)
+        added.set_defaults(command=each)
+        if needs_all or each.name in words:
+            add_options(added, each.options)
+    return parser
 
 
 def parse(parser: Parser, arguments: Sequence[str] | None) -> Parsed:
@@ -74,5 +67,4 @@ def parse(parser: Parser, arguments: Sequence[str] | None) -> Parsed:
     if "command" not in parsed:
         own.fail("a command is missing")
     command: Command = parsed.command
-    assert command.options is not None
     return Parsed(command, options_of(command.options, own, parsed), own)

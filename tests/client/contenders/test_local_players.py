@@ -170,7 +170,7 @@ def test_without_its_packages_a_player_or_command_says_what_to_install(tmp_path:
     typed = (
         "numba evaluate --player minimax",
         "torch evaluate --player lazyzero:nowhere",
-        "ray ray addresses",
+        "ray evaluate --ray --player random",
     )
     command = [sys.executable, "-c", program, *typed]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
