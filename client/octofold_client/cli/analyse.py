@@ -4,29 +4,29 @@
 """
 
 import json
-import shlex
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import numpy as np
 from octofold_game.commands.options import argument, option
 from octofold_game.commands.subcommands import Command
+from octofold_game.contract.results import RESULTS
 from octofold_game.drawing.board_text import board_text
 from octofold_game.rules import MOVE_NAMES
 from octofold_game.system.files import write_text
 from octofold_game.trajectories import GAMES_AT_ONCE, Positions, batched, last_positions
 from rich.console import Console
 
-from octofold_client.cli.arguments import DEFAULT_TARGET, MOST_GAMES, PlotsFlag
+from octofold_client.cli.arguments import MOST_GAMES, PlotsFlag
 from octofold_client.cli.html_report import HTML_FILE, HtmlFlag, write_html
 from octofold_client.cli.json_output import Files, JsonFlag, print_files
 from octofold_client.cli.judging import JudgeFlags
 from octofold_client.contenders.judges import PROBABILITY, Judge
-from octofold_client.contenders.local_players import is_spec
 from octofold_client.errors import EvaluationError
 from octofold_client.evaluation.result_folder import Conditions, ResultFolder
 from octofold_client.evaluation.tables import missing_note
@@ -50,6 +50,8 @@ from octofold_client.terminal.tables import print_markdown
 from octofold_client.wording import aligned, counted
 
 REPORT = "analysis.md"
+PAGE = "http://127.0.0.1:8000/"
+"""Where `make serve` shows the page."""
 COSTLIEST_KEPT = 100
 """Number of costly moves in the JSON file."""
 
@@ -88,10 +90,7 @@ def analyse(options: Options) -> None:
     analysis = Analysis(endings, positions, verdicts)
 
     title = _title(conditions, len(endings), options.last)
-    replay = ["octofold", "replay", str(folder.path), "--judge", options.judge]
-    if options.targets != [DEFAULT_TARGET] and not is_spec(options.judge):
-        replay += ["--target", ",".join(options.targets)]
-    text = _report(analysis, title, judge, options.costliest, replay)
+    text = _report(analysis, title, judge, options.costliest, folder.path)
     found = _described(conditions, judge, options.last) | analysis.to_json(COSTLIEST_KEPT)
     if missing := conditions.missing_games([ending.game for ending in endings]):
         print(missing_note(missing), file=sys.stderr)
@@ -170,13 +169,8 @@ def _described(conditions: Conditions, judge: Judge | None, last: int) -> dict[s
     return {"schema": SCHEMA, **conditions.to_json(), "last_moves": last, "judge": judged_by}
 
 
-def _report(
-    analysis: Analysis, title: str, judge: Judge | None, costliest: int, replay: Sequence[str]
-) -> str:
-    """The report as Markdown: tables and the costliest positions.
-
-    `replay` is the command that shows them, with what the judge thinks.
-    """
+def _report(analysis: Analysis, title: str, judge: Judge | None, costliest: int, folder: Path) -> str:
+    """The report as Markdown: tables and the costliest positions, with links of the page to them."""
     parts = [f"**{title}**", _endings(analysis)]
     if judge is not None:
         parts.append(_verdict(analysis, judge))
@@ -184,7 +178,10 @@ def _report(
     parts.append(_groups("moves to the end", analysis.by_distance(), judged))
     parts.append(_groups("largest tile", analysis.by_stage(), judged))
     if judged is not None:
-        parts += [_costly(move, shlex.join(replay), judged) for move in analysis.costliest(costliest)]
+        costly = analysis.costliest(costliest)
+        parts += [_costly(move, f"{PAGE}#replay/{_name_on_page(folder)}", judged) for move in costly]
+        if costly:
+            parts.append(f"octofold-serve opens these links, with --results {_results_of(folder)}.")
     return "\n\n".join(parts)
 
 
@@ -234,7 +231,16 @@ def _groups(heading: str, groups: Sequence[Group], judge: Judge | None) -> str:
     return "\n".join(aligned([headings, *rows]))
 
 
-def _costly(move: CostlyMove, replay: str, judge: Judge) -> str:
+def _results_of(folder: Path) -> Path:
+    """The folder with results that the page must show for a result folder to be among them."""
+    return RESULTS if RESULTS.absolute() in folder.absolute().parents else folder.absolute().parent
+
+
+def _name_on_page(folder: Path) -> str:
+    return quote(str(folder.absolute().relative_to(_results_of(folder).absolute())), safe="")
+
+
+def _costly(move: CostlyMove, link: str, judge: Judge) -> str:
     values = ", ".join(
         f"{name} {_number(value, judge)}"
         for name, value in zip(MOVE_NAMES, move.values, strict=True)
@@ -247,8 +253,9 @@ def _costly(move: CostlyMove, replay: str, judge: Judge) -> str:
             "",
             "```",
             board_text(np.array(move.board)),
-            f"{replay} --game {move.game} --move {move.move}",
             "```",
+            "",
+            f"{link}/{move.game}/{move.move}",
         ]
     )
 

@@ -24,7 +24,6 @@ from octofold_client.cli import (
     play,
     ready,
     record,
-    replay,
     report,
     verify,
 )
@@ -43,7 +42,6 @@ COMMANDS = tuple(
         record,
         hand,
         verify,
-        replay,
         report,
         analyse,
         loadtest,

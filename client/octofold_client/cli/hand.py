@@ -2,12 +2,9 @@
 
 import secrets
 import sys
-from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
 from octofold_game.commands.options import Folder, Seed, option
 from octofold_game.commands.subcommands import Command
 from octofold_game.contract.results import RESULTS
@@ -16,17 +13,16 @@ from rich.console import Console
 from rich.live import Live
 
 from octofold_client.cli.judging import JudgeFlags
-from octofold_client.contenders.advice import Thought
-from octofold_client.errors import UsageError
+from octofold_client.contenders.advice import Adviser
+from octofold_client.errors import EvaluationError, UsageError
 from octofold_client.evaluation.result_folder import Conditions, KeptGames, ResultFolder
-from octofold_client.terminal.boards import Look, full_screen
+from octofold_client.terminal.boards import Look
 from octofold_client.terminal.hand import Hand, HandGame, draw
 from octofold_client.terminal.interrupts import DeferredInterrupts
 from octofold_client.terminal.keyboard import Keyboard
 
 _LOOK_SECONDS = 0.5
 """How often the size of the terminal is read while no key is pressed."""
-Ask = Callable[[NDArray[np.uint8]], Thought]
 
 
 @dataclass(kw_only=True)
@@ -49,7 +45,7 @@ def hand(options: Options) -> None:
         EvaluationError: this is not a terminal, or the folder holds games of another seed or player.
         OctofoldError: the server cannot be reached, or does not have the model.
     """
-    console = full_screen("hand")
+    console = _full_screen()
     folder = ResultFolder(options.out)
     known = folder.conditions()
     if options.seed is None:
@@ -67,6 +63,25 @@ def hand(options: Options) -> None:
             with DeferredInterrupts():
                 games.leave()
             print(f"{games.counts()} are kept in {options.out}")
+
+
+def _full_screen() -> Console:
+    """The console.
+
+    Raises:
+        EvaluationError: there is no terminal, it is not one for UTF-8, or it cannot move its cursor.
+    """
+    console = Console()
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise EvaluationError("hand needs a terminal")
+    if console.is_dumb_terminal:
+        raise EvaluationError("hand needs a terminal that can move its cursor; TERM is dumb")
+    if not console.encoding.startswith("utf"):
+        raise EvaluationError(
+            f"hand draws with UTF-8, the terminal's locale says {console.encoding}; set LC_ALL=C.UTF-8 if "
+            "the terminal can show it"
+        )
+    return console
 
 
 class _Games:
@@ -116,7 +131,7 @@ class _Games:
         return HandGame.new(self._seed, self._next - 1)
 
 
-def _play(console: Console, hand: Hand, games: _Games, ask: Ask | None) -> None:
+def _play(console: Console, hand: Hand, games: _Games, ask: Adviser | None) -> None:
     screen = Live(console=console, screen=True, auto_refresh=False)
     with Keyboard(sys.stdin.fileno()) as keyboard, screen as live:
         while not hand.left:
@@ -137,7 +152,7 @@ def _play(console: Console, hand: Hand, games: _Games, ask: Ask | None) -> None:
                     games.save()
 
 
-def _show(live: Live, hand: Hand, look: Look, ask: Ask | None) -> None:
+def _show(live: Live, hand: Hand, look: Look, ask: Adviser | None) -> None:
     """Draw the screen, first without the adviser's thoughts, which may take seconds."""
     if ask is None:
         live.update(draw(hand, look, None, None, asked=False), refresh=True)

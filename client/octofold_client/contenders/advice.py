@@ -6,15 +6,12 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 from octofold_game.player import ValuingPlayer
-from octofold_game.rules import legal_moves
 
-from octofold_client.contenders.judges import COSTLY, PROBABILITY, served_judge
+from octofold_client.contenders.judges import PROBABILITY
 from octofold_client.contenders.local_players import local_player
 from octofold_client.contenders.served_model import ServedModel
 from octofold_client.errors import OctofoldError
 from octofold_client.rpc.client import Client
-
-_SERVED_BOARDS, _LOCAL_BOARDS = 256, 8
 
 
 @dataclass(frozen=True)
@@ -43,18 +40,10 @@ Thought = Advice | str | None
 
 @dataclass(frozen=True)
 class Adviser:
-    """A player or model that is asked about boards: once about each, and with texts in place of errors."""
+    """A player or model that is asked once about each board, and with a text in place of an error."""
 
     advise: Callable[[NDArray[np.uint8]], Advice]
-    """Advice on a board `[16]`; raises `OctofoldError`, as the other two functions do."""
-    choose: Callable[[NDArray[np.uint8]], NDArray[np.int64]]
-    """The choices `[N]` for boards `[N, 16]`, -1 if the game is over."""
-    boards_at_once: int
-    """Boards that are worth one question; a search takes its time for each."""
-    worth: Callable[[NDArray[np.uint8]], NDArray[np.float64]] | None = None
-    """The values `[N, 4]` of the moves of boards `[N, 16]`; None without values that make up a cost."""
-    unit: str = ""
-    """Unit of `worth`, a key of `COSTLY`."""
+    """Advice on a board `[16]`; raises `OctofoldError`."""
     _known: dict[bytes, Advice] = field(default_factory=dict, init=False)
 
     def __call__(self, board: NDArray[np.uint8]) -> Thought:
@@ -67,36 +56,12 @@ class Adviser:
             return str(error)
         return self._known[key]
 
-    @property
-    def tells_costs(self) -> bool:
-        """Whether its values tell what a move costs."""
-        return self.worth is not None
-
-    def mistakes(self, boards: NDArray[np.uint8], made: NDArray[np.uint8]) -> NDArray[np.bool_] | str:
-        """Whether each move made `[N]` on boards `[N, 16]` costs too much, or the message of the error."""
-        assert self.worth is not None
-        try:
-            values = self.worth(boards)
-        except OctofoldError as error:
-            return str(error)
-        values = np.where(legal_moves(boards), values, -np.inf)
-        costs: NDArray[np.float64] = values.max(axis=1) - values[np.arange(len(made)), made]
-        return np.greater_equal(costs, COSTLY[self.unit])
-
-    def choices(self, boards: NDArray[np.uint8]) -> NDArray[np.int64] | str:
-        """The choices `[N]` for boards `[N, 16]`, or the message of the error."""
-        try:
-            return self.choose(boards)
-        except OctofoldError as error:
-            return str(error)
-
 
 def served_adviser(client: Client, served: ServedModel) -> Adviser:
     """A served model version, as an adviser."""
-    model, version = served.model, served.version.version
 
     def advise(board: NDArray[np.uint8]) -> Advice:
-        answer = client.next_move(board, model=model, version=version)
+        answer = client.next_move(board, model=served.model, version=served.version.version)
         if not served.is_player:
             values = answer.probabilities.astype(np.float64)
             votes = answer.votes if served.votes_decide else None
@@ -105,15 +70,7 @@ def served_adviser(client: Client, served: ServedModel) -> Adviser:
         worth = answer.values.astype(np.float64) if answer.values is not None and has_values else None
         return Advice(served.title, answer.move, worth, served.value_unit, None)
 
-    def choose(boards: NDArray[np.uint8]) -> NDArray[np.int64]:
-        return client.next_moves(boards, model=model, version=version).moves.astype(np.int64)
-
-    if not served.is_player:
-        return Adviser(advise, choose, _SERVED_BOARDS)
-    if served.value_unit not in COSTLY:
-        return Adviser(advise, choose, _LOCAL_BOARDS)
-    judge = served_judge(client, served)
-    return Adviser(advise, choose, _LOCAL_BOARDS, lambda boards: judge.ask(boards).values, judge.unit)
+    return Adviser(advise)
 
 
 def local_adviser(spec: str) -> Adviser:
@@ -131,9 +88,4 @@ def local_adviser(spec: str) -> Adviser:
             return Advice(contender.title, choice, None, "", None)
         return Advice(contender.title, choice, player.action_values(board[None])[0], player.value_unit, None)
 
-    def choose(boards: NDArray[np.uint8]) -> NDArray[np.int64]:
-        return player.next_moves(boards).astype(np.int64)
-
-    if isinstance(player, ValuingPlayer) and player.value_unit in COSTLY:
-        return Adviser(advise, choose, _LOCAL_BOARDS, player.action_values, player.value_unit)
-    return Adviser(advise, choose, _LOCAL_BOARDS)
+    return Adviser(advise)

@@ -18,9 +18,7 @@ from octofold_client.contenders.served_model import ServedModel
 from octofold_client.errors import UsageError
 from octofold_client.rpc.client import Client
 
-PROBABILITY, POINTS, SUCCESS = "probability", "points", "chance of success"
-COSTLY = {POINTS: 1_000.0, SUCCESS: 0.01}
-"""By unit, from which cost on a move counts as a mistake, in every game alike, as on the page."""
+PROBABILITY, SUCCESS = "probability", "chance of success"
 _SERVED_BOARDS_AT_ONCE = 1024
 
 

@@ -112,7 +112,7 @@ class CostlyMove:
 
     game: int
     move: int
-    """Number of moves made before; the position that `octofold replay --move` shows."""
+    """Number of moves made before; a link of the page to the game ends with it."""
     board: list[int]
     made: int
     better: int

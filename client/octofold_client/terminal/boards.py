@@ -1,6 +1,5 @@
 """Draws a board, and an adviser's opinion of its moves, for terminals of any width and number of colors."""
 
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from textwrap import wrap
@@ -17,7 +16,6 @@ from rich.text import Text
 
 from octofold_client.contenders.advice import Advice
 from octofold_client.contenders.judges import SUCCESS
-from octofold_client.errors import EvaluationError
 
 ARROWS = ("↑", "→", "↓", "←")
 _TALL_CELL, _SMALL_CELL, _SMALLEST_CELL = 8, 8, 6
@@ -111,26 +109,6 @@ class Look:
         return self.columns - self.board_columns - _GAP if self.beside else self.columns
 
 
-def full_screen(command: str, hint: str = "", *, dumb_too: bool = False) -> Console:
-    """The console of a command that uses the whole screen and reads keys.
-
-    Raises:
-        EvaluationError: there is no terminal, it is not one for UTF-8, or it cannot move its cursor, unless
-            `dumb_too`; the message ends with `hint`.
-    """
-    console = Console()
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise EvaluationError(f"{command} needs a terminal{hint}")
-    if console.is_dumb_terminal and not dumb_too:
-        raise EvaluationError(f"{command} needs a terminal that can move its cursor; TERM is dumb{hint}")
-    if not console.encoding.startswith("utf"):
-        raise EvaluationError(
-            f"{command} draws with UTF-8, the terminal's locale says {console.encoding}; set LC_ALL=C.UTF-8 "
-            f"if the terminal can show it{hint}"
-        )
-    return console
-
-
 def board_picture(board: NDArray[np.uint8], look: Look, new_cell: int | None = None) -> Table:
     """The board, with lines around all cells; the tile in `new_cell` is put in brackets, and red."""
     table = Table(box=box.SQUARE, show_header=False, show_lines=not look.low, padding=0, pad_edge=False)
@@ -165,16 +143,15 @@ def _style(exponent: int, colors: str | None) -> str:
     return f"bold {color.text} on {color.background}"
 
 
-def with_board(picture: Table, text: Sequence[Text], look: Look, title: str, keys: str) -> Group:
-    """A screen that fits: a title, which may be empty, a board, text beside or below it, and the keys.
+def with_board(picture: Table, text: Sequence[Text], look: Look, keys: str) -> Group:
+    """A screen that fits: a board, text beside or below it, and the keys.
 
-    If there is too little room, the title is left out, then keys, then the last lines of the text.
+    If there is too little room, keys are left out, then the last lines of the text.
 
     Args:
         picture: the board.
         text: the lines, the most important ones first.
         look: the terminal.
-        title: a line above the board.
         keys: the keys, the most important ones first, with three spaces between two of them.
     """
     if look.too_small:
@@ -190,8 +167,6 @@ def with_board(picture: Table, text: Sequence[Text], look: Look, title: str, key
         room -= _heights(kept, look.columns)
     lines = lines[:room]
     parts: list[RenderableType] = []
-    if title and room > len(lines):
-        parts.append(one_line(title, "bold"))
     if look.beside:
         screen = Table.grid(padding=(0, _GAP, 0, 0))
         screen.add_column(min_width=look.board_columns)
@@ -199,7 +174,7 @@ def with_board(picture: Table, text: Sequence[Text], look: Look, title: str, key
         parts.append(screen)
     else:
         parts += [picture, *kept]
-    return Group(*parts, *(one_line(line, "dim") for line in lines))
+    return Group(*parts, *(Text(line, "dim", no_wrap=True, overflow="ellipsis") for line in lines))
 
 
 def _wrapped(words: Sequence[str], columns: int) -> list[str]:
@@ -222,11 +197,6 @@ def _fitting(text: Sequence[Text], columns: int, room: int) -> list[Text]:
             break
         kept.append(line)
     return kept
-
-
-def one_line(text: str, style: str = "") -> Text:
-    """A text that is cut at the edge of the terminal."""
-    return Text(text, style, no_wrap=True, overflow="ellipsis")
 
 
 def _heights(text: Sequence[Text], columns: int) -> int:

@@ -164,7 +164,7 @@ def draw(hand: Hand, look: Look, now: Thought, before: Thought, *, asked: bool) 
     if hand.message:
         text.append(Text(hand.message, "yellow" if look.colors else "bold"))
     picture = board_picture(game.board, look, game.new_cell)
-    return with_board(picture, text, look, "", _keys(asked=asked))
+    return with_board(picture, text, look, _keys(asked=asked))
 
 
 def _state(game: HandGame) -> list[Text]:

@@ -8,20 +8,7 @@ import tty
 from typing import Self
 
 _SEQUENCE = re.compile(rb"\x1b[\[O]([A-Z]|[0-9]+~)|.", re.DOTALL)
-_NAMES = {
-    b"A": "up",
-    b"B": "down",
-    b"C": "right",
-    b"D": "left",
-    b"H": "home",
-    b"F": "end",
-    b"1~": "home",
-    b"4~": "end",
-    b"5~": "page up",
-    b"6~": "page down",
-    b"7~": "home",
-    b"8~": "end",
-}
+_NAMES = {b"A": "up", b"B": "down", b"C": "right", b"D": "left"}
 
 
 class Keyboard:
@@ -41,11 +28,10 @@ class Keyboard:
     def __exit__(self, *_: object) -> None:
         termios.tcsetattr(self._descriptor, termios.TCSADRAIN, self._before)
 
-    def read(self, timeout_seconds: float | None) -> list[str] | None:
+    def read(self, timeout_seconds: float) -> list[str] | None:
         """The keys pressed since the last call, or the next ones.
 
-        Returns an empty list after `timeout_seconds`, and None if the terminal is closed. A
-        `timeout_seconds` of None waits without a limit.
+        Returns an empty list after `timeout_seconds`, and None if the terminal is closed.
         """
         if not select.select([self._descriptor], [], [], timeout_seconds)[0]:
             return []
@@ -57,7 +43,7 @@ class Keyboard:
 
 
 def keys_of(typed: bytes) -> list[str]:
-    """The names of keys: a character for itself, a word for arrows and other special keys."""
+    """The names of keys: a character for itself, a word for an arrow, `unknown` for other special keys."""
     return [
         _NAMES.get(match[1], "unknown") if match[1] else match[0].decode("latin-1")
         for match in _SEQUENCE.finditer(typed)

@@ -9,7 +9,9 @@ REMOVED: dict[str, dict[str, str]] = {
     "octofold-export": {
         "--sign": _SIGN,
         "--sign-password-file": _SIGN,
+    },
     "octofold": {
+        "replay": "the page of octofold-serve and report --html show games; the page saves GIF and text",
         "ray": "Kubernetes, Slurm or KubeRay start servers; evaluate --ray --target HOST:PORT spreads games",
     },
     "octofold evaluate": {

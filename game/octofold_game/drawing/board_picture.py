@@ -1,4 +1,4 @@
-"""Draws boards as pictures, for environments and for files.
+"""Draws boards as pictures, for environments.
 
 Only this module needs Pillow, which is not part of the base installation. Import it only to draw.
 """
@@ -17,30 +17,16 @@ CELL_PIXELS = 64
 _GAP = 6
 BOARD_PIXELS = 4 * CELL_PIXELS + 5 * _GAP
 _LARGEST_TEXT = 28
-Font = ImageFont.ImageFont | ImageFont.FreeTypeFont
-
-
-def draw_board(picture: Image.Image, board: NDArray[np.uint8], left: int = 0, top: int = 0) -> None:
-    """Draw a board `[16]` into an RGB picture; its frame has `BOARD_PIXELS` on each side."""
-    size = BOARD_PIXELS - 1
-    ImageDraw.Draw(picture).rectangle((left, top, left + size, top + size), FRAME)
-    for cell, exponent in enumerate(board.tolist()):
-        row, column = divmod(cell, 4)
-        step = CELL_PIXELS + _GAP
-        picture.paste(_tile(exponent), (left + _GAP + column * step, top + _GAP + row * step))
 
 
 def board_pixels(board: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """A picture of a board `[16]`: `[BOARD_PIXELS, BOARD_PIXELS, 3]`, red, green and blue."""
-    picture = Image.new("RGB", (BOARD_PIXELS, BOARD_PIXELS))
-    draw_board(picture, board)
+    picture = Image.new("RGB", (BOARD_PIXELS, BOARD_PIXELS), FRAME)
+    for cell, exponent in enumerate(board.tolist()):
+        row, column = divmod(cell, 4)
+        step = CELL_PIXELS + _GAP
+        picture.paste(_tile(exponent), (_GAP + column * step, _GAP + row * step))
     return np.array(picture)
-
-
-@lru_cache
-def font_of(pixels: int) -> Font:
-    """Pillow's own font; no font of the system is needed."""
-    return ImageFont.load_default(pixels)
 
 
 @lru_cache
@@ -55,6 +41,6 @@ def _tile(exponent: int) -> Image.Image:
     color = color_of(exponent)
     drawing.rounded_rectangle(area, 5, color.background)
     number = str(1 << exponent)
-    font = font_of(min(_LARGEST_TEXT, 100 // len(number)))
+    font = ImageFont.load_default(min(_LARGEST_TEXT, 100 // len(number)))
     drawing.text((CELL_PIXELS / 2, CELL_PIXELS / 2), number, color.text, font, anchor="mm")
     return picture

@@ -37,7 +37,6 @@ def test_every_help_text_says_what_each_flag_does_and_never_none(subcommand: str
         ("verify", "results/oen"),
         ("report", "results/oen"),
         ("analyse", "results/oen"),
-        ("replay", "results/oen"),
         ("compare", "results/oen", "results/two"),
         ("compare", "results/two", "results/oen"),
     ],

@@ -12,9 +12,9 @@ from octofold_client import Client, ModelVersion
 from octofold_client.cli.judging import JudgeFlags
 from octofold_client.contenders.advice import Advice, local_adviser, served_adviser
 from octofold_client.contenders.served_model import ServedModel
-from octofold_client.rpc.answers import NextMove, NextMoves
+from octofold_client.rpc.answers import NextMove
 from octofold_client.terminal.boards import Look, opinion, remark
-from octofold_game.contract.model import PLAYER_CARD_FORMAT, Card, Rule, ServedPlayer
+from octofold_game.contract.model import Card, Rule
 from octofold_game.rules import legal_moves
 from octofold_players.endgame.formation import SIX
 from octofold_players.endgame.solver import solve
@@ -31,7 +31,6 @@ def test_the_move_that_a_player_advises_is_the_one_that_it_makes(tmp_path: Path)
     assert (moves != player.action_values(boards).argmax(axis=1)).any()  # the tables know better
     adviser = local_adviser(f"perimeter:{tmp_path},depth=1")
     assert [adviser.advise(board).choice for board in boards] == moves.tolist()
-    assert adviser.choose(boards).tolist() == moves.tolist()
 
 
 def test_a_player_of_the_flag_gives_values_in_its_unit_and_judges_a_move() -> None:
@@ -47,15 +46,6 @@ def test_a_player_of_the_flag_gives_values_in_its_unit_and_judges_a_move() -> No
     assert f"is also the choice of {thought.adviser}" in remark(thought, thought.choice)
     worst = int(np.where(legal_moves(board[None])[0], thought.values, np.inf).argmin())
     assert "heuristic points more than" in remark(thought, worst)
-
-
-class Points:
-    """A server's player that values moves in points; the last board's move is one that its tables know."""
-
-    def next_moves(self, boards: np.ndarray, **_: str) -> NextMoves:
-        values = np.where(legal_moves(boards), np.array([5000, 3000, 5500, 4600], np.float32), -np.inf)
-        values[-1] = -np.inf
-        return NextMoves(values.argmax(axis=1).astype(np.int8), None, "player", "1", 0, 0, values)
 
 
 class Views:
@@ -74,23 +64,3 @@ def test_the_votes_of_views_are_told_where_they_decide(rule: Rule) -> None:
     thought = served_adviser(cast("Client", Views()), served).advise(board)
     told = "\n".join(line.plain for line in opinion(thought, 0, Look(80, 24, None)))
     assert ("4/8" in told) == (rule == "vote")
-
-
-def test_a_served_player_whose_values_are_points_finds_mistakes() -> None:
-    card = Card(
-        format=PLAYER_CARD_FORMAT,
-        name="player",
-        version=1,
-        largest_exponent=15,
-        player=ServedPlayer(kind="ntuple"),
-        value_unit="points",
-    )
-    served = ServedModel("player", ModelVersion("1", "ready", "", "", card))
-    ask = served_adviser(cast("Client", Points()), served)
-    assert ask.tells_costs
-    boards = np.resize(np.array([0, 1, 0, 2], np.uint8), (5, 16))
-    boards[:, 5] = 3
-    assert legal_moves(boards).all()
-    found = ask.mistakes(boards, np.array([0, 1, 2, 3, 1], np.uint8))
-    assert not isinstance(found, str)
-    assert found.tolist() == [False, True, False, False, False]

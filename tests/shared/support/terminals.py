@@ -21,7 +21,6 @@ SECONDS = 100
 BEGUN = re.compile(r"\x1b(\[[0-9;?]*)?$")
 """A control sequence of which the rest has not come yet."""
 UP, DOWN, RIGHT, LEFT = "\x1b[A", "\x1b[B", "\x1b[C", "\x1b[D"
-HOME, END, PAGE_DOWN = "\x1b[H", "\x1b[F", "\x1b[6~"
 
 
 class Screen:

@@ -1,4 +1,4 @@
-/** A game as an animated GIF, as `octofold replay --out FILE.gif` writes it: at most 300 positions, 5 a second. */
+/** A game as an animated GIF: at most 300 positions, 5 a second. */
 
 import { grouped } from "../../viewer/dom.js";
 import { MOVE_NAMES, tileOf } from "../../viewer/rules.js";

@@ -1,4 +1,4 @@
-/** A game as text, as `octofold replay --out FILE.txt` writes it. */
+/** A game as text. */
 
 import { grouped } from "../../viewer/dom.js";
 import { MOVE_NAMES, tileOf } from "../../viewer/rules.js";
