@@ -94,9 +94,9 @@ def write_version(tmp_path: Path, graph: bytes) -> WriteVersion:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """The tests of a file that sets EACH_TRANSPORT run once with each transport."""
-    if "transport" in metafunc.fixturenames and getattr(metafunc.module, "EACH_TRANSPORT", False):
-        metafunc.parametrize("transport", ["direct", "public"], indirect=True)
+    """The tests of a file run once with each transport that it names in TRANSPORTS."""
+    if "transport" in metafunc.fixturenames and (names := getattr(metafunc.module, "TRANSPORTS", ())):
+        metafunc.parametrize("transport", names, indirect=True)
 
 
 @pytest.fixture

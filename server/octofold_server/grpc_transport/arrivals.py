@@ -10,7 +10,7 @@ without waiting for its time limit. Among equals, the connection with the fewest
 one that has waited longest. As a result, clients that begin messages and never finish them wait for each
 other, and delay another client at most once.
 
-Everything here runs on the thread that serves calls, and needs no lock.
+Everything here but `take` runs on the thread that serves calls, and needs no lock.
 """
 
 from __future__ import annotations
@@ -107,7 +107,11 @@ class Arrivals:
             self._read_next()
         if message is None:  # never sent, or larger than gRPC takes
             self._refuse(rpc, method, CancelledError())
-            return
+        else:
+            self.take(method, rpc, message)
+
+    def take(self, method: Method, rpc: Rpc, message: bytes) -> None:
+        """Check the size of a message that has arrived, and give it to its method; any thread may do so."""
         size = len(message)
         try:
             if method.most_bytes is not None and size > method.most_bytes:

@@ -20,7 +20,7 @@ from octofold_server.grpc_transport.public import PublicServer
 from octofold_server.grpc_transport.self_call import private_address
 from octofold_server.system.grpc_core import knows_our_experiment
 
-TRANSPORTS = ("auto", "direct", "public")
+TRANSPORTS = ("auto", "native", "direct", "public")
 CHECK_SECONDS = 10.0
 LOOK_SECONDS = 0.005
 """Interval between two looks whether the server still serves while a call of ours waits."""
@@ -37,11 +37,16 @@ def new_server(kind: str, methods: Methods, options: Sequence[tuple[str, int]] =
         options: options of gRPC's C core.
 
     Raises:
-        StartupError: `kind` is "auto", and there is no place for the socket of the check.
-        Exception: `kind` is "direct", and grpcio does not support it.
+        StartupError: there is no place for a socket of the server's own.
+        Exception: `kind` is "direct", and grpcio does not support it; or "native", and it is not installed.
     """
     if kind == "public":
         return PublicServer(methods, options)
+    if kind == "native":
+        # Imported here because not every platform has it.
+        from octofold_server.grpc_transport.native import NativeServer
+
+        return NativeServer(methods, options)
     # Outside of the `try`, because grpcio is not to blame if this fails.
     with private_address() if kind == "auto" else nullcontext() as address:
         try:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import partial
+from typing import NamedTuple
 
 from google.rpc.code_pb2 import UNIMPLEMENTED
 from octofold_proto.errors import NotAllowed, Unauthenticated
@@ -27,6 +28,14 @@ Begin = Callable[[Rpc], None]
 """Takes a new call before any of its messages are read."""
 
 
+class Unary(NamedTuple):
+    """A method whose calls carry one request message, for transports that deliver both together."""
+
+    take: Take
+    is_streaming: bool
+    "whether a call is answered by several messages"
+
+
 class Methods:
     """The methods of a server.
 
@@ -39,6 +48,7 @@ class Methods:
 
     Attributes:
         begins: the callback that begins a call, by the path of the method.
+        unary: what takes a call whose only message has arrived, by the path of the method.
     """
 
     def __init__(
@@ -55,18 +65,27 @@ class Methods:
         self._refusals = refusals
         self._access = access
         self.begins: dict[str, Begin] = {}
+        self.unary: dict[str, Unary] = {}
 
-    def add_unary(self, name: str, take: Take, most_bytes: int | None = None) -> None:
-        """Add a unary method.
+    def add_unary(
+        self, name: str, take: Take, most_bytes: int | None = None, *, is_streaming: bool = False
+    ) -> None:
+        """Add a method whose calls carry one request message.
 
         Args:
             name: full name of the method, such as "package.Service/Method".
             take: takes a call with its message.
             most_bytes: limit for the message; None applies only the limit of gRPC.
+            is_streaming: whether a call is answered by several messages.
         """
         is_small = most_bytes is not None and most_bytes <= SMALL_BYTES
         arrivals = self._small_arrivals if is_small else self._arrivals
-        self._add(name, partial(arrivals.begin, Method(name, take, most_bytes)))
+        method = Method(name, take, most_bytes)
+        self._add(name, partial(arrivals.begin, method))
+        whole = partial(arrivals.take, method)
+        if self._access is not None:
+            whole = partial(self._take_if_let_in, f"/{name}", whole)
+        self.unary[f"/{name}"] = Unary(whole, is_streaming)
 
     def add_stream(self, name: str, begin: Begin) -> None:
         """Add a streaming method, which reads the messages of a call itself.
@@ -104,6 +123,10 @@ class Methods:
     def _begin_if_let_in(self, path: str, begin: Begin, rpc: Rpc) -> None:
         if self._is_let_in(rpc, path):
             begin(rpc)
+
+    def _take_if_let_in(self, path: str, take: Take, rpc: Rpc, message: bytes) -> None:
+        if self._is_let_in(rpc, path):
+            take(rpc, message)
 
     def _is_let_in(self, rpc: Rpc, path: str) -> bool:
         if self._access is None:

@@ -208,7 +208,7 @@ def add_health(methods: Methods, health: Health, admission: Admission) -> None:
 
     name = f"{SERVICE}/Check"
     methods.add_unary(name, answering(admission, name, health_pb2.HealthCheckRequest, check), MOST_BYTES)
-    methods.add_unary(f"{SERVICE}/Watch", watch, MOST_BYTES)
+    methods.add_unary(f"{SERVICE}/Watch", watch, MOST_BYTES, is_streaming=True)
 
 
 def _response(status: int) -> health_pb2.HealthCheckResponse:

@@ -161,6 +161,13 @@ def test_half_of_a_pair_names_the_other_half(arguments: list[str], needed: str) 
         read_config(arguments, {})
 
 
+@pytest.mark.parametrize("flags", ["--tls-certificate c.pem --tls-key k.pem", "--max-connection-age 300"])
+def test_the_native_transport_refuses_what_it_does_not_have(flags: str) -> None:
+    lacking = flags.partition(" ")[0]
+    with pytest.raises(ConfigError, match=f"--transport native has no {lacking}"):
+        read_config(["--transport", "native", *flags.split()], {})
+
+
 def test_one_port_is_not_for_two_protocols() -> None:
     with pytest.raises(ConfigError, match="--port and --rest-port must not be the same, got 8080 for both"):
         read_config(["--port", "8080", "--rest-port", "8080"], {})

@@ -10,7 +10,7 @@ from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
 from support.fakes import FakeBackend, RecordingBackend
 from support.servers import ServeAll
 
-EACH_TRANSPORT = True
+TRANSPORTS = ("direct", "public")
 BOARD = [1, 1, *[0] * 14]
 SECONDS = 100
 READY = grpc.ChannelConnectivity.READY

@@ -30,7 +30,7 @@ from support.servers import NEW_INTERPRETER, Ask, ServeAll, ServerProcess, Start
 from support.spending import at_most
 from support.waiting import wait_for
 
-EACH_TRANSPORT = True
+TRANSPORTS = ("direct", "public")
 
 NEXT_MOVE = "/octofold.v1.OctofoldService/NextMove"
 NEXT_MOVES = "/octofold.v1.OctofoldService/NextMoves"

@@ -24,7 +24,7 @@ from support.grpc_calls import raw_unary
 Unary = Callable[[Rpc, bytes], None]
 
 
-EACH_TRANSPORT = True
+TRANSPORTS = ("native", "direct", "public")
 Serve = Callable[..., AbstractContextManager[grpc.Channel]]
 
 

@@ -22,6 +22,7 @@ from support.served import NOT_SERVING, ask_until_refused, boards_of, open_until
 from support.servers import Start, WriteVersion
 from support.waiting import wait_for
 
+TRANSPORTS = ("native", "direct", "public")
 TIMES = int(os.environ.get("OCTOFOLD_TEST_DRAINS", "2"))
 LIMIT_SECONDS = 100
 BOARDS = boards_of(2000)
@@ -91,7 +92,6 @@ class Callers:
                     return
 
 
-@pytest.mark.parametrize("transport", ["direct", "public"], indirect=True)
 def test_sigterm_under_load_tells_those_who_watch_then_refuses_and_answers_what_was_accepted(
     write_version: WriteVersion, start_server: Start
 ) -> None:

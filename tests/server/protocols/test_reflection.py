@@ -16,7 +16,7 @@ from support.http2_frames import message_start
 from support.servers import Served, Start, WriteVersion
 from support.waiting import wait_for
 
-EACH_TRANSPORT = True
+TRANSPORTS = ("native", "direct", "public")
 
 LIST = reflection_pb2.ServerReflectionRequest(list_services="")
 UNREAD_STREAMS = 200

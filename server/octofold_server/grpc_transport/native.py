@@ -1,0 +1,260 @@
+"""The transport whose HTTP/2 runs in native code, outside the interpreter lock: `pygrpc_native`.
+
+It hands over whole unary calls, as many at once as have arrived, and takes their replies from any thread.
+What it does not serve, such as streams in both directions and unknown methods, it forwards to a server of
+grpcio behind a socket of this process, which sees neither the address of the caller nor its connection.
+
+It reads a message as a whole before it tells us its size. Therefore it is for callers who are trusted, or
+behind a proxy that bounds what they send.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from typing import Any
+
+import grpc
+from google.rpc.code_pb2 import CANCELLED, RESOURCE_EXHAUSTED
+from pygrpc_native import EVENT_CALL, STREAM_FULL, NativeGrpcFront
+
+from octofold_server.grpc_transport.arrivals import Take
+from octofold_server.grpc_transport.interface import TICK_SECONDS, Metadata, nothing
+from octofold_server.grpc_transport.methods import Methods
+from octofold_server.grpc_transport.public import PublicServer
+from octofold_server.grpc_transport.self_call import private_address
+from octofold_server.grpc_transport.unary import fail
+
+MOST_EVENTS = 256
+"""Calls and cancellations that are taken at once."""
+
+OF_CONNECTIONS = ("grpc.max_connection_idle_ms", "grpc.max_connection_age_ms")
+"""Options that the server behind the socket does not get: the callers' connections are not its own."""
+
+DRAIN_SECONDS = 0.02
+"""Interval between two looks whether the last replies are on their way, and time for the last one."""
+
+_log = logging.getLogger(__name__)
+
+
+class NativeRpc:
+    """Implements `octofold_server.grpc_transport.interface.Rpc` for calls whose only message is here."""
+
+    __slots__ = (
+        "_listener", "_number", "_peer", "_unsent", "deadline", "metadata", "on_left", "on_message",
+        "on_over", "on_sent", "unread_bytes",
+    )  # fmt: skip
+
+    def __init__(self, listener: _Listener, number: int, details: Any) -> None:
+        self._listener = listener
+        self._number = number
+        self.metadata: Metadata
+        self.metadata, self._peer, remaining = details
+        self.deadline = math.inf if remaining is None else time.monotonic() + remaining
+        self.on_message: Callable[[bytes | None], None] = nothing
+        self.on_sent: Callable[[], None] = nothing
+        self.on_left: Callable[[], None] = nothing
+        self.on_over: Callable[[], None] | None = None
+        self.unread_bytes = 0  # unknown
+        self._unsent = b""
+
+    def peer(self) -> str:
+        """Return the client's address."""
+        return str(self._peer)
+
+    def read(self) -> None:
+        """Do nothing: the only message has been delivered."""
+
+    def send(self, message: bytes, *, more: bool = False) -> None:  # noqa: ARG002 -- each message is sent at once
+        """Send one of several messages."""
+        if self._listener.front.stream_try_send(self._number, message) == STREAM_FULL:
+            self._unsent = message
+            self._listener.unsent[self] = None
+        else:
+            self.on_sent()
+
+    def send_again(self) -> None:
+        """Try again to send what the client had no room for."""
+        self._listener.unsent.pop(self, None)
+        self.send(self._unsent)
+
+    def reply(self, message: bytes, trailing: Metadata = ()) -> None:
+        """End the call with its only message, and with trailing metadata."""
+        self._end(lambda front: front.respond(self._number, message, None, trailing or None))
+
+    def cut_off(self, code: int, details: str) -> None:
+        """End the call for the client at once."""
+        self.end(code, details)
+
+    def end(self, code: int = 0, details: str = "", trailing: Metadata = ()) -> None:
+        """End the call without a message."""
+        if code:
+            self._end(lambda front: front.fail(self._number, code, details, trailing or None))
+        else:
+            self._end(lambda front: front.stream_end(self._number, trailing or None))
+
+    def leave(self) -> None:
+        """React to a caller that has left, or whose deadline has passed."""
+        if self.on_left is nothing:
+            self.end(CANCELLED)
+        else:
+            try:
+                self.on_left()
+            except Exception as error:
+                fail(self, error, "gRPC")  # logs it
+
+    def _end(self, end: Callable[[NativeGrpcFront], object]) -> None:
+        calls = self._listener.calls
+        if calls.pop(self._number, None) is None:  # only the first end counts
+            return
+        try:
+            end(self._listener.front)
+        except BaseException:
+            calls[self._number] = self
+            raise
+        self._listener.unsent.pop(self, None)
+        if self.on_over is not None:
+            self.on_over()
+
+
+class _Listener:
+    """The calls that arrive at one address."""
+
+    def __init__(self, front: NativeGrpcFront) -> None:
+        self.front = front
+        # Changes are atomic: the serving thread adds, and the thread that ends a call removes it.
+        self.calls: dict[int, NativeRpc] = {}
+        self.unsent: dict[NativeRpc, None] = {}
+
+    def serve(self, takes: Sequence[Take], most_bytes: float, on_beat: Callable[[], None]) -> None:
+        """Take calls until the front is closed, then end those that are left.
+
+        Args:
+            takes: what takes the calls, by the number of the method.
+            most_bytes: limit for a message.
+            on_beat: called several times a second.
+        """
+        calls = self.calls
+        recv: Any = self.front.recv_batch_details  # the types of its tuples depend on the kind of event
+        while (events := recv(MOST_EVENTS, round(1000 * TICK_SECONDS))) is not None:
+            on_beat()
+            for kind, number, method, message, _, details in events:
+                if kind == EVENT_CALL:
+                    calls[number] = rpc = NativeRpc(self, number, details)
+                    if len(message) > most_bytes:  # gRPC's own words
+                        told = f"Received message larger than max ({len(message)} vs. {most_bytes})"
+                        rpc.end(RESOURCE_EXHAUSTED, told)
+                        continue
+                    try:
+                        takes[method](rpc, message)
+                    except Exception as error:
+                        fail(rpc, error, "gRPC")  # logs it
+                elif (left := calls.get(number)) is not None:
+                    left.leave()
+            for waiting in list(self.unsent):
+                waiting.send_again()
+        for left in list(calls.values()):
+            left.leave()
+
+    def is_done(self) -> bool:
+        """Whether every call has ended, and its client could be sent all of the reply."""
+        metrics: Any = self.front.metrics()
+        counted = metrics["methods"].values()
+        return not self.calls and all(
+            one["started"] == sum(ended["count"] for ended in one["status"].values()) for one in counted
+        )
+
+
+class NativeServer:
+    """Implements `octofold_server.grpc_transport.interface.Server`.
+
+    Args:
+        methods: the methods to serve; complete before the first `listen`.
+        options: options of gRPC's C core; those that the native code knows apply to it as well.
+    """
+
+    def __init__(self, methods: Methods, options: Sequence[tuple[str, int]] = ()) -> None:
+        self.beats = 0
+        self.failure: BaseException | None = None
+        self.cpu_clock: int | None = None  # native threads read the connections, each its share
+        self._methods = methods
+        self._options = dict(options)
+        self._listeners: list[_Listener] = []
+        self._ending = ExitStack()
+        self._socket = self._ending.enter_context(private_address())
+        self._behind = PublicServer(
+            methods, [(name, value) for name, value in options if name not in OF_CONNECTIONS]
+        )
+        self._behind.listen(self._socket)
+        self._is_started = False
+        self._stopping: threading.Thread | None = None
+        self._stopped = threading.Event()
+
+    def listen(self, address: str, credentials: grpc.ServerCredentials | None = None) -> int:
+        """Listen on another address; return the port."""
+        if credentials is not None:
+            raise RuntimeError("pygrpc_native has no TLS")
+        options, methods = self._options, self._methods.unary.items()
+        try:
+            front = NativeGrpcFront(
+                address,
+                [(path, method.is_streaming) for path, method in methods],
+                io_threads=1,
+                call_details=True,
+                metrics=True,  # tells when replies are sent
+                keepalive_time_ms=options.get("grpc.keepalive_time_ms", 7_200_000),
+                keepalive_timeout_ms=options.get("grpc.keepalive_timeout_ms", 20_000),
+                keepalive_permit_without_calls=False,
+                max_concurrent_streams=options.get("grpc.max_concurrent_streams", 1024),
+                reuse_port=bool(options.get("grpc.so_reuseport")),
+            )
+        except OSError as error:
+            raise RuntimeError(f"gRPC cannot listen on {address}") from error
+        front.set_fallback(self._socket.removeprefix("unix:"))
+        self._listeners.append(_Listener(front))
+        return front.bound_port
+
+    def start(self) -> None:
+        """Start serving."""
+        self._is_started = True
+        self._behind.start()
+        for number, listener in enumerate(self._listeners):
+            threading.Thread(
+                target=self._serve, args=(listener, self._beat if number == 0 else nothing), name="grpc",
+                daemon=True,
+            ).start()  # fmt: skip
+            listener.front.start()
+
+    def stop(self, grace_seconds: float | None) -> threading.Event:
+        """Stop accepting calls, and return an event that is set when all calls have ended."""
+        if self._stopping is None:
+            self._stopping = threading.Thread(target=self._stop, args=(grace_seconds or 0.0,), daemon=True)
+            self._stopping.start()
+        return self._stopped
+
+    def _beat(self) -> None:
+        self.beats += 1
+
+    def _serve(self, listener: _Listener, on_beat: Callable[[], None]) -> None:
+        takes = [method.take for method in self._methods.unary.values()]
+        try:
+            listener.serve(takes, self._options.get("grpc.max_receive_message_length", math.inf), on_beat)
+        except BaseException as error:
+            self.failure = error
+            _log.critical("the thread that serves gRPC has failed", exc_info=error)
+
+    def _stop(self, grace_seconds: float) -> None:
+        end = time.monotonic() + grace_seconds
+        if self._is_started:
+            self._behind.stop(grace_seconds).wait()
+            while not all(one.is_done() for one in self._listeners) and time.monotonic() < end:
+                time.sleep(DRAIN_SECONDS)
+            time.sleep(DRAIN_SECONDS)
+        for listener in self._listeners:
+            listener.front.close()
+        self._ending.close()
+        self._stopped.set()
