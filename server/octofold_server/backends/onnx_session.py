@@ -83,8 +83,8 @@ def new_session(
         raise GraphError(f"onnxruntime cannot load it: {first_line(error)}") from error
     missing = [name for name, _ in wanted if name not in session.get_providers()]
     if missing:
-        why = THIS_MACHINE.missing_library(missing[0]) or "onnxruntime gives no reason"
-        raise GraphError(f"onnxruntime cannot use {missing[0]} on this machine: {why}")
+        why = THIS_MACHINE.failure(missing[0]) or f"onnxruntime cannot use {missing[0]} for this graph"
+        raise GraphError(why)
     _check_contract(session, outputs)
     return session
 
