@@ -1,8 +1,7 @@
 """octofold-serve with a bug on the thread that serves gRPC, and a watchdog of little patience.
 
 The first argument says what a call about boards does: "block" for ever, "raise" what nothing guards, or
-"pause" for two seconds the first time, "shout" as a native library that writes more than is read, or "abort"
-as one that has had enough.
+"pause" for two seconds the first time, or "shout" as a native library that writes more than is read.
 """
 
 from __future__ import annotations
@@ -37,13 +36,6 @@ def pause(calls: UnaryCalls[Any], rpc: Any, message: bytes) -> None:
     take(calls, rpc, message)
 
 
-def abort(*_: object) -> None:
-    library = ctypes.PyDLL(None)  # keeps the interpreter to itself, so that no thread reads its last words
-    words = b"terminate called: out of luck\n"
-    library.write(2, words, len(words))
-    library.abort()
-
-
 def shout(calls: UnaryCalls[Any], rpc: Any, message: bytes) -> None:
     library = ctypes.PyDLL(None)  # keeps the interpreter to itself, so that no thread reads its words
     line = b"w" * 999 + b"\n"
@@ -54,6 +46,6 @@ def shout(calls: UnaryCalls[Any], rpc: Any, message: bytes) -> None:
 
 if sys.argv[1] == "block":
     watchdog.STUCK_SECONDS = 3.0
-failing: Any = {"block": block, "raise": fail, "pause": pause, "shout": shout, "abort": abort}[sys.argv[1]]
+failing: Any = {"block": block, "raise": fail, "pause": pause, "shout": shout}[sys.argv[1]]
 UnaryCalls.take = failing  # type: ignore[method-assign]
 sys.exit(main(sys.argv[2:]))

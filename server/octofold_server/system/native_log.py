@@ -12,22 +12,16 @@ import io
 import logging
 import os
 import re
-import select
-import subprocess
 import sys
 import threading
 from collections.abc import Callable
-from contextlib import suppress
 
 _LINE = re.compile(r"(?P<level>[IWEF])\d{4} [\d:.]+ +\d+ \S+?\] (?P<message>.*)")
 _HANDSHAKE = re.compile(r"Handshake failed with error \w+: (?P<reason>.*)")
 _LEVELS = {"I": logging.INFO, "W": logging.WARNING, "E": logging.ERROR, "F": logging.CRITICAL}
 
 STANDARD_ERROR = 2
-_CHUNK_BYTES = 65_536
-
-_AFTER_THE_END = "cat > /dev/null; exec cat /dev/fd/{pipe} >&2"
-"""A shell's program: waits for the end of its standard input, then copies what the pipe still holds."""
+MAX_LINE_BYTES = 65_536
 
 _log = logging.getLogger(__name__)
 
@@ -48,9 +42,7 @@ def have_standard_error() -> None:
 class NativeLog:
     """Redirects the standard error of native code into the log while a block runs.
 
-    Python's own standard error, which includes the log and crash reports, is not redirected. The reader of
-    the pipe dies with the process, so a small process beside it copies the last words of a native library
-    that crashes.
+    Python's own standard error, which includes the log and crash reports, is not redirected.
 
     Args:
         on_handshake_failed: called once for each failed TLS handshake.
@@ -58,9 +50,6 @@ class NativeLog:
 
     def __init__(self, on_handshake_failed: Callable[[], None]) -> None:
         self._on_handshake_failed = on_handshake_failed
-        self._thread = threading.Thread(target=self._read, name="native-log", daemon=True)
-        self._pipe = -1
-        self._witness: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> None:
         read, write = os.pipe()
@@ -73,32 +62,21 @@ class NativeLog:
                 handler.setStream(real)
         sys.stderr = real
         faulthandler.enable(real)
-        self._witness = _start_witness(read, unbuffered)
         # What finds no room is lost. Native code that waited for it may keep the interpreter from the reader.
         os.set_blocking(write, False)
         os.dup2(write, STANDARD_ERROR)
         os.close(write)
-        self._pipe = read
+        self._thread = threading.Thread(target=self._read, args=(read,), name="native-log", daemon=True)
         self._thread.start()
 
     def __exit__(self, *_: object) -> None:
         # The last descriptor that led into the pipe is replaced: its reader comes to an end.
         os.dup2(sys.stderr.fileno(), STANDARD_ERROR)
         self._thread.join()
-        os.close(self._pipe)
-        if self._witness is not None:
-            self._witness.communicate()  # closes its input: there is nothing left to copy
 
-    def _read(self) -> None:
-        # A read that waits would take the last words of a crash, and never get to log them.
-        poll = select.poll()
-        poll.register(self._pipe)
-        rest = b""
-        while poll.poll() and (chunk := os.read(self._pipe, _CHUNK_BYTES)):
-            *lines, rest = (rest + chunk).split(b"\n")
-            if len(rest) > _CHUNK_BYTES:
-                lines, rest = [*lines, rest], b""
-            for line in lines:
+    def _read(self, pipe: int) -> None:
+        with open(pipe, "rb") as lines:
+            while line := lines.readline(MAX_LINE_BYTES):
                 self._report(line.decode(errors="replace").rstrip())
 
     def _report(self, line: str) -> None:
@@ -110,17 +88,3 @@ class NativeLog:
             _log.warning("refused a client, because its TLS handshake failed: %s", failed["reason"])
         else:
             _log.log(_LEVELS[parsed["level"]], "%s", parsed["message"])
-
-
-def _start_witness(pipe: int, standard_error: io.FileIO) -> subprocess.Popen[bytes] | None:
-    """Start the process that outlives this one; None where there is no shell."""
-    program = ["sh", "-c", _AFTER_THE_END.format(pipe=pipe)]
-    with suppress(OSError):
-        return subprocess.Popen(
-            program,
-            stdin=subprocess.PIPE,  # closed by our end, whatever that is
-            stderr=standard_error,
-            pass_fds=(pipe,),
-            start_new_session=True,  # Ctrl-C must not end it first
-        )
-    return None

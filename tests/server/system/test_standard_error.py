@@ -85,17 +85,6 @@ def test_a_crash_is_told_on_standard_error(command: Command, tmp_path: Path) -> 
     assert "Fatal Python error: Aborted" in (tmp_path / "log").read_text()
 
 
-def test_the_last_words_of_a_native_library_are_kept(command: Command, tmp_path: Path) -> None:
-    arguments, channel = command
-    failing_server = str(Path(__file__).parents[1] / "failing_server.py")
-    with (tmp_path / "log").open("wb") as log:
-        server = forked_server(["abort", *arguments], log, failing_server)
-    with channel() as opened, pytest.raises(grpc.RpcError):
-        OctofoldServiceStub(opened).NextMove(BOARD, timeout=LIMIT_SECONDS)
-    assert server.wait(LIMIT_SECONDS) == -signal.SIGABRT
-    wait_for(lambda: "terminate called: out of luck" in (tmp_path / "log").read_text())
-
-
 def test_a_native_library_that_writes_more_than_is_read_does_not_wait(
     command: Command, tmp_path: Path
 ) -> None:
