@@ -2,7 +2,8 @@
 
 With a limit on time, a search goes one move deeper each time that it is finished, and the deepest finished
 one counts. A deadline alone seldom needs that. So the search looks one move ahead, to have an answer, and
-then as far as the options say. If half of the time does not suffice, it goes one move deeper at a time.
+then as far as the options say. If half of the time does not suffice, it goes one move deeper at a time. The
+search one move ahead is always finished: it takes microseconds, and without it there is no answer.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 from octofold_game.contract.searches import Found, Limits
 from octofold_game.rules import LARGEST_EXPONENT, check_boards
 
-from octofold_players.compiled.endings import NEVER, clock, deadline_in
+from octofold_players.compiled.endings import NEVER, RUNNING, STOPPED, TURN_OVER, clock, deadline_in
 from octofold_players.compiled.spread import numba_threads, spread_parts, spread_singly
 from octofold_players.downgrading import pack_downgraded
 from octofold_players.endgame.lookup import EndgameTable, endgame_moves
@@ -26,6 +27,8 @@ from octofold_players.local_player import ValuePlayer, best_moves, check_option
 
 EVERY_MOVE = np.arange(4)
 _SECONDS_TO_PREPARE = 0.01
+_PART_BOARDS = 8
+"""Maximum boards of a part where a turn may end: another thread may have searched later parts in vain."""
 _PAGE_BYTES = 4096
 
 
@@ -49,6 +52,8 @@ class Means(NamedTuple):
     """See `Limits.stop`."""
     threads: int = 1
     """That may search the moves of a board: several only for a lone board."""
+    turn_end: int = NEVER
+    """A time of `endings.clock`, after which no further board is begun."""
 
 
 class DeepeningSearch(ABC):
@@ -96,10 +101,13 @@ class DeepeningSearch(ABC):
         moves: NDArray[np.int64],
         rows: Rows,
         means: Means,
-    ) -> bool:
-        """Search some moves of boards `[N]` to depths `[N]`, in order; returns whether all are done.
+    ) -> int:
+        """Search some moves of boards `[N]` to depths `[N]`, in order.
 
         Only boards that are done get their new row. Boards that were searched as deep are passed over.
+
+        Returns:
+            `endings.RUNNING` if all boards are done, else why the search ended.
         """
 
     def numbers(self) -> list[NDArray[np.generic]]:
@@ -132,36 +140,55 @@ class DeepeningSearch(ABC):
         rows = self._no_rows(len(boards))
         threads = self._threads()
         deadline = deadline_in(limits.seconds * max(1.0, len(boards) / threads))
+        turn_end = deadline_in(limits.turn_seconds)
+        left = [len(boards)]  # the first board of each part that its thread did not finish
 
         def fill(start: int, end: int) -> None:
+            if start and clock() >= turn_end:
+                left.append(start)
+                return
             of = slice(start, end)
             means = Means(
                 min(deadline, deadline_in(limits.seconds * (end - start))),
                 limits.stop,
                 threads if len(boards) == 1 else 1,
+                turn_end,
             )
             part = Rows(rows.values[of], rows.depths[of], rows.positions[of])
             began = time.thread_time()
-            moves[of] = self._moves(boards[of], part, means, limits.deeper)
-            self._board_seconds += 0.1 * ((time.thread_time() - began) / (end - start) - self._board_seconds)
+            moves[of], done = self._moves(boards[of], part, means, limits.deeper)
+            if done < end - start:
+                left.append(start + done)
+            self._board_seconds += 0.1 * ((time.thread_time() - began) / done - self._board_seconds)
 
-        spread_parts(fill, len(boards), threads, len(boards) * self._board_seconds)
+        most = _PART_BOARDS if turn_end != NEVER else len(boards)
+        spread_parts(fill, len(boards), threads, len(boards) * self._board_seconds, most)
+        done = slice(min(left))
         rows.depths[moves < 0] = 0
-        return Found(moves, rows.values.astype(np.float32), rows.depths, rows.positions)
+        return Found(
+            moves[done], rows.values[done].astype(np.float32), rows.depths[done], rows.positions[done]
+        )
 
-    def _moves(self, boards: NDArray[np.uint64], rows: Rows, means: Means, deeper: bool) -> NDArray[np.int8]:
-        """The moves of the tables, and those of a search where they know none; fills the latter's rows."""
+    def _moves(
+        self, boards: NDArray[np.uint64], rows: Rows, means: Means, deeper: bool
+    ) -> tuple[NDArray[np.int8], int]:
+        """The moves of the tables, and those of a search where they know none; fills the latter's rows.
+
+        Returns:
+            The moves, and the number of leading boards that are done.
+        """
         moves = endgame_moves(boards, self.tables) if self.tables else np.full(len(boards), -1, np.int8)
         others = np.flatnonzero(moves < 0)
+        if not len(others):
+            return moves, len(boards)
         if len(others) == len(boards):
-            self._deepen(boards, rows, means, deeper)
-            return best_moves(rows.values)
-        if len(others):
-            found = self._no_rows(len(others))
-            self._deepen(boards[others], found, means, deeper)
-            rows.values[others], rows.depths[others], rows.positions[others] = found
-            moves[others] = best_moves(found.values)
-        return moves
+            done = self._deepen(boards, rows, means, deeper)
+            return best_moves(rows.values), done
+        found = self._no_rows(len(others))
+        done = self._deepen(boards[others], found, means, deeper)
+        rows.values[others], rows.depths[others], rows.positions[others] = found
+        moves[others] = best_moves(found.values)
+        return moves, int(others[done]) if done < len(others) else len(boards)
 
     def values(self, boards: NDArray[np.uint64]) -> NDArray[np.float64]:
         """The values of the moves of 64-bit boards `[N]`, searched as the options say: `[N, 4]`."""
@@ -186,44 +213,49 @@ class DeepeningSearch(ABC):
             np.zeros(count, np.int64),
         )
 
-    def _deepen(self, boards: NDArray[np.uint64], rows: Rows, means: Means, deeper: bool) -> None:
+    def _deepen(self, boards: NDArray[np.uint64], rows: Rows, means: Means, deeper: bool) -> int:
+        """Fill the rows of boards; returns how many leading ones are done, as deep as time allowed."""
         wanted = self.depths(boards)
-        if means.deadline == NEVER:
-            self._search(boards, wanted, rows, means)
-            return
         if deeper:
             wanted = np.full_like(wanted, self.most_depth)
-            first = 1
-        else:
-            if not self._search(boards, np.minimum(wanted, 1), rows, means):
-                return
-            half = means._replace(deadline=(int(clock()) + means.deadline) // 2)
-            if self._search(boards, wanted, rows, half):
-                return
-            first = 2
-        for depth in range(first, int(wanted.max(initial=0)) + 1):
-            if not self._search(boards, np.minimum(wanted, depth), rows, means):
-                return
+        for depths, limits in self._passes(wanted, means, deeper):
+            ending = self._search(boards, depths, rows, limits)
+            if ending == TURN_OVER:
+                return int(np.argmax(rows.depths < depths))
+            if ending == STOPPED and limits.deadline == means.deadline:
+                break
+        return len(boards)
 
-    def _search(
-        self, boards: NDArray[np.uint64], depths: NDArray[np.uint8], rows: Rows, means: Means
-    ) -> bool:
+    @staticmethod
+    def _passes(
+        wanted: NDArray[np.uint8], means: Means, deeper: bool
+    ) -> Iterable[tuple[NDArray[np.uint8], Means]]:
+        """The depths of each search of some boards, one search after the other, and what it may use."""
+        if means.deadline != NEVER:
+            yield np.minimum(wanted, 1), means._replace(deadline=NEVER)
+            if not deeper:
+                yield wanted, means._replace(deadline=(int(clock()) + means.deadline) // 2)
+            for depth in range(2, int(wanted.max(initial=0))):
+                yield np.minimum(wanted, depth), means
+        yield wanted, means
+
+    def _search(self, boards: NDArray[np.uint64], depths: NDArray[np.uint8], rows: Rows, means: Means) -> int:
         """`search` all moves; those of a lone board by several threads where that is faster."""
         if means.threads == 1 or depths[0] < self.split_depth:
             return self.search(boards, depths, EVERY_MOVE, rows, means)
         split = [self._no_rows(1) for _ in EVERY_MOVE]
-        is_done = np.zeros(len(EVERY_MOVE), np.bool_)
+        endings = [RUNNING] * len(EVERY_MOVE)
 
         def fill(move: int) -> None:
-            is_done[move] = self.search(boards, depths, EVERY_MOVE[move : move + 1], split[move], means)
+            endings[move] = self.search(boards, depths, EVERY_MOVE[move : move + 1], split[move], means)
 
         spread_singly(fill, len(EVERY_MOVE), means.threads)
         rows.positions[0] += sum(int(each.positions[0]) for each in split)
-        if not is_done.all():
-            return False
-        rows.values[0] = [each.values[0, move] for move, each in enumerate(split)]
-        rows.depths[0] = depths[0]
-        return True
+        ending = max(endings)
+        if ending == RUNNING:
+            rows.values[0] = [each.values[0, move] for move, each in enumerate(split)]
+            rows.depths[0] = depths[0]
+        return ending
 
 
 @dataclass(frozen=True)

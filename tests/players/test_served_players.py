@@ -98,15 +98,43 @@ def test_tables_answer_without_a_search(folder: Path) -> None:
 
 
 @every_player
-def test_a_served_player_without_time_finishes_no_search(name: str, folder: Path) -> None:
+def test_a_served_player_that_is_stopped_finishes_no_search(name: str, folder: Path) -> None:
     _, search = both(name, folder)
     stop = np.ones(1, np.uint8)
-    for limits in (Limits(0.0), Limits(0.0, deeper=True), Limits(HOURS, stop), Limits(HOURS, stop, True)):
+    for limits in (Limits(HOURS, stop), Limits(HOURS, stop, True)):
         found = search.find(np.array([OPEN] * 20, np.uint8), limits)
         assert found.moves.tolist() == [-1] * 20
         assert found.depth.tolist() == [0] * 20
         assert found.values is not None
         assert np.isneginf(found.values).all()
+
+
+@every_player
+def test_without_time_a_search_one_move_deep_is_finished(name: str, folder: Path) -> None:
+    _, search = both(name, folder)
+    for limits in (Limits(0.0), Limits(0.0, deeper=True)):
+        assert search.find(np.array([OPEN] * 20, np.uint8), limits).depth.tolist() == [1] * 20
+
+
+@every_player
+@pytest.mark.parametrize("cores", [1, 2])
+def test_a_turn_that_ends_leaves_the_boards_that_it_has_not_begun(
+    name: str, cores: int, folder: Path, boards: NDArray[np.uint8]
+) -> None:
+    _, search = both(name, folder, cores)
+    whole = search.find(boards, Limits())
+    done = 0
+    while done < len(boards):
+        found = search.find(boards[done:], Limits(turn_seconds=0.0))
+        end = done + len(found.moves)
+        assert done < end
+        assert found.moves.tolist() == whole.moves[done:end].tolist()
+        assert found.depth.tolist() == whole.depth[done:end].tolist()
+        assert found.positions.tolist() == whole.positions[done:end].tolist()
+        if name == "perimeter":
+            assert end <= done + 8 * cores
+        done = end
+    assert done == len(boards)
 
 
 @pytest.mark.parametrize("name", ["expectimax", "ntuple", "perimeter"])

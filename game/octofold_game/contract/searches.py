@@ -56,16 +56,19 @@ class Limits(NamedTuple):
     """What a search may spend on each board."""
 
     seconds: float = math.inf
-    """Wall-clock time: N boards on C cores take at most `seconds * max(1, N / C)`. The deepest finished
-    search counts. A limit that a search does not reach changes nothing in its answer."""
+    """Wall-clock time: N boards on C cores take at most `seconds * max(1, N / C)`, but a search one move deep
+    is always finished. The deepest finished search counts. A limit that a search does not reach changes
+    nothing in its answer."""
     stop: NDArray[np.uint8] | None = None
     """`[1]`. Another thread writes 1 to end the search; compiled code reads it every millisecond."""
     deeper: bool = False
     """Search deeper than the options say while `seconds` last, which are finite then."""
+    turn_seconds: float = math.inf
+    """Time after which no further board is begun. The first board always is."""
 
 
 class Found(NamedTuple):
-    """What a search found for N boards."""
+    """What a search found for N boards: all, or those before the first that was left when its turn ended."""
 
     moves: NDArray[np.int8]
     """`[N]`: 0 up, 1 right, 2 down, 3 left; -1 if the game is over or nothing was finished."""

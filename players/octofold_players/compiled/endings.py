@@ -18,7 +18,7 @@ from numba.extending import intrinsic
 from numpy.typing import NDArray
 from octofold_game.compiling import njit
 
-RUNNING, STOPPED, TABLE_FULL = range(3)
+RUNNING, STOPPED, TABLE_FULL, TURN_OVER = range(4)
 """Whether a search goes on, or why it ended."""
 NEVER = np.iinfo(np.int64).max
 
@@ -31,20 +31,24 @@ State = np.dtype(
         ("flag", np.int64),
         ("entries", np.int64),
         ("grows", np.int64),
+        ("turn_end", np.int64),
     ]
 )
 """The state of a search, which all its calls share: whether it has ended (`RUNNING` and so on), the positions
 visited, how many these are at the next look at the clock, the time to end (of `clock`), the address of the
-flag (0: none), the entries it has put into a transposition table, and whether it ends if that is full."""
+flag (0: none), the entries it has put into a transposition table, whether it ends if that is full, and the
+time (of `clock`) after which it begins no further board."""
 
 _POSITIONS_BETWEEN_LOOKS = 512
 
 
-def new_state(deadline: int = NEVER, stop: NDArray[np.uint8] | None = None) -> NDArray[np.void]:
+def new_state(
+    deadline: int = NEVER, stop: NDArray[np.uint8] | None = None, turn_end: int = NEVER
+) -> NDArray[np.void]:
     """`[1] State`. `stop` `[1]` must live as long as the search."""
     endless = deadline == NEVER and stop is None
     flag = 0 if stop is None else stop.ctypes.data
-    return np.array([(RUNNING, 0, NEVER if endless else 0, deadline, flag, 0, 0)], State)
+    return np.array([(RUNNING, 0, NEVER if endless else 0, deadline, flag, 0, 0, turn_end)], State)
 
 
 def deadline_in(seconds: float) -> int:
@@ -64,6 +68,15 @@ def visit(state, positions):
             state[0].deadline != NEVER and clock() >= state[0].deadline
         ):
             state[0].ended = STOPPED
+
+
+@njit(cache=True, nogil=True)
+def may_begin(state, n):
+    """Whether a search may begin board `n` of its boards; the search ends if its turn is over."""
+    if n > 0 and state[0].turn_end != NEVER and clock() >= state[0].turn_end:
+        state[0].ended = TURN_OVER
+        return False
+    return True
 
 
 def _read_clock(_typing_context):

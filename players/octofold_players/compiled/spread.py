@@ -44,17 +44,25 @@ def spread(
 
 
 def spread_parts(
-    fill: Callable[[int, int], None], count: int, threads: int, seconds: float = math.inf
+    fill: Callable[[int, int], None],
+    count: int,
+    threads: int,
+    seconds: float = math.inf,
+    most: float = math.inf,
 ) -> None:
-    """Call `fill(start, end)` for parts that make up `range(count)`, on so many threads.
+    """Call `fill(start, end)` for parts that make up `range(count)`, in order, on several threads.
 
-    `seconds` is how long all of it should take on one thread. The parts of shorter work are fewer; there are
-    none of `range(0)`.
+    Args:
+        fill: does the work of a part.
+        count: nothing is called for 0.
+        threads: the number of threads.
+        seconds: how long all of it should take on one thread. Shorter work has fewer parts.
+        most: maximum size of a part, if there are several threads.
     """
     if not count:
         return
     rounds = min(_PARTS_A_THREAD, max(1.0, seconds / _PART_SECONDS / threads))
-    parts = min(int(rounds) * threads, count)
+    parts = min(max(int(rounds) * threads, math.ceil(count / most)), count)
     if threads == 1 or parts < 2:
         fill(0, count)
         return

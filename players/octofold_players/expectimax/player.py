@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from octofold_game.compiling import njit
 from octofold_game.contract.searches import Evaluator, Option
 
-from octofold_players.compiled.endings import RUNNING, TABLE_FULL, new_state
+from octofold_players.compiled.endings import TABLE_FULL, new_state
 from octofold_players.compiled.line_tables import Lines, line_table, without_gaps
 from octofold_players.compiled.transpositions import Transpositions
 from octofold_players.deepening import DeepeningPlayer, DeepeningSearch, Means, Rows
@@ -114,15 +114,15 @@ class ExpectimaxSearch(DeepeningSearch):
         moves: NDArray[np.int64],
         rows: Rows,
         means: Means,
-    ) -> bool:
+    ) -> int:
         """As in `DeepeningSearch`."""
         while True:
             first = _known.number(4 * len(boards))
-            state = new_state(means.deadline, means.stop)
+            state = new_state(means.deadline, means.stop, means.turn_end)
             state["grows"] = len(_known.table) < _MOST_ENTRIES
             search_boards(boards, depths, moves, self._cutoff, self._lines, _known.table, first, *rows, state)
             if state["ended"] != TABLE_FULL:
-                return bool(state["ended"] == RUNNING)
+                return int(state["ended"][0])
             _known.renew(2 * len(_known.table))
 
 

@@ -14,7 +14,7 @@ from octofold_game.bitboards import LEFT, OUTGROWN, RIGHT, count_empty, slide, t
 from octofold_game.compiling import njit
 from octofold_game.spawns import CHANCE_OF_FOUR, CHANCE_OF_TWO
 
-from octofold_players.compiled.endings import TABLE_FULL, visit
+from octofold_players.compiled.endings import TABLE_FULL, may_begin, visit
 from octofold_players.compiled.last_moves import last_moves, slid_rows
 from octofold_players.compiled.line_tables import sum_of_lines
 from octofold_players.compiled.prefetch import prefetch
@@ -53,6 +53,8 @@ def search_boards(
         depth = np.int64(depths[n])
         if searched[n] >= depth:
             continue
+        if not may_begin(state, n):
+            return n
         before = state[0].positions
         visit(state, len(moves))
         for move in moves:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from octofold_game.contract.searches import Evaluator, FileSource, Option
 
-from octofold_players.compiled.endings import RUNNING, new_state
+from octofold_players.compiled.endings import new_state
 from octofold_players.deepening import DeepeningPlayer, DeepeningSearch, Means, Rows
 from octofold_players.endgame.lookup import EndgameTable
 from octofold_players.endgame.tables import load_tables, read_tables, table_files
@@ -106,8 +106,8 @@ class NTupleSearch(DeepeningSearch):
         moves: NDArray[np.int64],
         rows: Rows,
         means: Means,
-    ) -> bool:
+    ) -> int:
         """As in `DeepeningSearch`."""
-        state = new_state(means.deadline, means.stop)
+        state = new_state(means.deadline, means.stop, means.turn_end)
         search_boards(boards, depths, moves, self.network.values, self.network.layout, *rows, state)
-        return bool(state["ended"] == RUNNING)
+        return int(state["ended"][0])

@@ -14,7 +14,7 @@ from octofold_game.bitboards import OUTGROWN, POINTS, count_empty, slide
 from octofold_game.compiling import njit
 from octofold_game.spawns import CHANCE_OF_FOUR, CHANCE_OF_TWO
 
-from octofold_players.compiled.endings import visit
+from octofold_players.compiled.endings import may_begin, visit
 from octofold_players.ntuple.network import fetch_afterstates, move_value
 
 _U = np.uint64
@@ -42,6 +42,8 @@ def search_boards(boards, depths, moves, network, layout, values, searched, posi
         depth = np.int64(depths[n])
         if searched[n] >= depth:
             continue
+        if not may_begin(state, n):
+            return n
         before = state[0].positions
         visit(state, len(moves))
         if depth == 1:

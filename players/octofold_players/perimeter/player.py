@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from octofold_game.contract.searches import Evaluator, Option
 
-from octofold_players.compiled.endings import RUNNING, new_state
+from octofold_players.compiled.endings import new_state
 from octofold_players.compiled.line_tables import Lines, line_table
 from octofold_players.compiled.transpositions import Transpositions
 from octofold_players.deepening import EVERY_MOVE, DeepeningPlayer, DeepeningSearch, Means, Rows
@@ -95,13 +95,13 @@ class PerimeterSearch(DeepeningSearch):
         moves: NDArray[np.int64],
         rows: Rows,
         means: Means,
-    ) -> bool:
+    ) -> int:
         """As in `DeepeningSearch`, for all moves."""
         assert len(moves) == len(EVERY_MOVE)
         first = _known.number(2 * len(boards))
-        state = new_state(means.deadline, means.stop)
+        state = new_state(means.deadline, means.stop, means.turn_end)
         search_boards(boards, depths, _DOUBT, _worth_of_lines(), _known.table, first, *rows, state)
-        return bool(state["ended"] == RUNNING)
+        return int(state["ended"][0])
 
 
 _known = Transpositions(_ENTRIES, Entry)

@@ -143,7 +143,8 @@ class PolicyRollouts:
         search = _Rollouts(boards[running], legal[running], self._stream, self._depth, self._puct)
 
         def ask(output: str, asked: NDArray[np.uint64]) -> NDArray[np.float32]:
-            return self._ask(output, asked, end, limits.stop)
+            is_first = search.made < 4  # until every move has been tried, there is no answer
+            return self._ask(output, asked, math.inf if is_first else end, limits.stop)
 
         try:
             if len(running):

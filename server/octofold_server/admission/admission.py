@@ -20,6 +20,7 @@ import numpy as np
 from octofold_game.contract.graph import MOVE
 from octofold_game.rules import check_boards
 from octofold_proto.errors import InvalidRequest, QueueFull, Unavailable
+from octofold_proto.messages import LONGEST_SEARCH_US
 from octofold_proto.status import CODES
 
 from octofold_server.admission.byte_budget import ByteBudget
@@ -55,6 +56,7 @@ class AdmissionLimits:
     """Limits for the load at one time."""
 
     boards: int = 65_536  # of one call
+    search_seconds: float = LONGEST_SEARCH_US / 1e6  # for each board
     calls: int = 1024  # in progress, not counting streams
     streams: int = 256
     streams_per_connection: int = 64
@@ -263,6 +265,11 @@ class Admission:
                 if len(boards) > self.limits.boards:
                     raise InvalidRequest(
                         f"{len(boards)} boards in one call; {self.limits.boards} are allowed"
+                    )
+                if self.limits.search_seconds < request.search_seconds < math.inf:
+                    raise InvalidRequest(
+                        f"a search of {request.search_seconds:g} s a board; this server allows "
+                        f"{self.limits.search_seconds:g} s"
                     )
                 outputs = served.outputs if request.outputs is None else frozenset(request.outputs)
                 if request.needs_outputs and not outputs <= served.outputs:

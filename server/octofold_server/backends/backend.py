@@ -116,7 +116,8 @@ class Backend(Protocol):
     def run(self, boards: NDArray[np.uint8], asked: Asked = ..., /) -> Moves:
         """The answers for boards [N, 16] uint8, with N from 1 to the backend's batch size.
 
-        By default, everything is asked for. The answer belongs to the caller; no later run changes it.
+        By default, everything is asked for. A search whose turn ends answers the first boards only, at least
+        one. The answer belongs to the caller; no later run changes it.
         """
         ...
 

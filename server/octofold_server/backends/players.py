@@ -137,9 +137,13 @@ class PlayerBackend:
         return 0.0
 
     def run(self, boards: NDArray[np.uint8], asked: Asked = EVERYTHING) -> Moves:
-        """The answers for boards [N, 16]; `UNFINISHED` for a board without a finished search."""
+        """The answers for boards [N, 16]; `UNFINISHED` for a board without a finished search.
+
+        The last boards have no answer if the turn ended before.
+        """
         found = self._search.find(boards, asked.limits)
         moves, legal = found.moves, None
+        boards = boards[: len(moves)]
         without = moves < 0
         if LEGAL.name in asked.outputs or without.any():
             legal = legal_moves(boards)

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import logging
 import math
+import os
 import secrets
+import sys
 import threading
 import time
 from collections import OrderedDict
@@ -21,7 +23,7 @@ from numpy.typing import NDArray
 from octofold_proto.errors import BackendFailed, DeadlinePassed, QueueFull, Unavailable
 
 from octofold_server.backends.backend import UNFINISHED, Asked, Backend, Moves
-from octofold_server.batching.budgets import Budgets
+from octofold_server.batching.budgets import LONG_LANES, LONG_NICENESS, Budgets
 from octofold_server.batching.call import (
     TURN_BOARDS,
     WHOLE_BOARDS,
@@ -78,8 +80,8 @@ class Batcher:
     Interactive calls go first. Bulk calls take the remaining room in a batch. After `BULK_PATIENCE` batches
     without bulk boards, bulk calls go first for one batch.
 
-    Calls for long searches take turns, whatever their priority, on all lanes but one. So a short search waits
-    for none of them.
+    Calls for long searches take turns, whatever their priority, on lanes of their own. So a short search
+    waits for none of them. The boards that a search leaves when its turn ends go back into the queue.
 
     A call fails at its deadline, even while all lanes are busy, and frees its room in the queue.
 
@@ -114,7 +116,6 @@ class Batcher:
         self._interactive, self._bulk, self._long = _Level(), _Level(), _Level()
         self._levels = (self._interactive, self._bulk, self._long)  # those of priorities first
         self._budgets = budgets
-        self._long_batches = 0  # that run
         self._bulk_passed_over = 0  # batches since bulk boards last ran, while some waited
         self._deadlines = Deadlines()
         self._pace = Pace()
@@ -122,11 +123,22 @@ class Batcher:
         self._idle = False  # closed, and all accepted calls are done
         self._lock = threading.Lock()  # guards everything above, and the calls
         self._changed = threading.Condition(self._lock)
+        self._long_changed = threading.Condition(self._lock)
         self._sooner = threading.Condition(self._lock)  # notified when the next deadline becomes sooner
         self._threads = [
             threading.Thread(target=self._run_lane, args=(backend,), name=f"{name}-{lane}", daemon=True)
             for lane, backend in enumerate(backends)
         ]
+        if budgets is not None:
+            self._threads += [
+                threading.Thread(
+                    target=self._run_lane,
+                    args=(backends[0], longest),
+                    name=f"{name}-long-{lane}",
+                    daemon=True,
+                )
+                for lane, longest in enumerate(LONG_LANES)
+            ]
         self._clock = threading.Thread(target=self._run_clock, name=f"{name}-deadlines", daemon=True)
         for thread in (*self._threads, self._clock):
             thread.start()
@@ -161,10 +173,12 @@ class Batcher:
                     f"no room for {size} more",
                     max(SHORTEST_RETRY_SECONDS, self.waiting * self._pace.seconds_per_board / self.lanes),
                 )
+            if self._budgets is not None and level is self._long:
+                self._budgets.check_room(call, level.calls)
             level.add(call)
             if call.deadline != math.inf and self._deadlines.add(call):
                 self._sooner.notify()
-            self._changed.notify()
+            self._wake(level)
 
     def cancel(self, call: Call) -> None:
         """Cancel a call and remove its waiting boards; no effect on a finished call.
@@ -185,6 +199,7 @@ class Batcher:
         with self._lock:
             self._closed = True
             self._changed.notify_all()
+            self._long_changed.notify_all()
         for thread in self._threads:
             thread.join()
         with self._lock:
@@ -205,22 +220,28 @@ class Batcher:
                     self._sooner.wait(min(self._deadlines.next - now, LONGEST_SLEEP_SECONDS))
             _tell(late)
 
-    def _run_lane(self, backend: Backend) -> None:
+    def _run_lane(self, backend: Backend, longest: float = 0.0) -> None:
+        """Run batches until the batcher is closed; `longest` is above 0 for a lane of long searches."""
+        if longest and sys.platform == "linux":  # elsewhere this would be the priority of the process
+            os.setpriority(os.PRIO_PROCESS, 0, LONG_NICENESS)
         buffer = np.empty((self.max_batch_size, 16), dtype=np.uint8)
-        while batch := self._take_batch():
+        while batch := self._take_batch(longest):
             _tell(self._run_batch(backend, batch, buffer))
             del batch  # whose calls have ended, for as long as this lane waits for others
 
-    def _take_batch(self) -> list[_Slice]:
+    def _take_batch(self, longest: float) -> list[_Slice]:
         """Wait for boards, then take a fair share of them; return an empty list once closed and empty."""
         while True:
             late: list[Call] = []
             with self._lock:
-                batch = self._form_batch(late)
-                if batch and self.waiting:
+                batch = self._form_long_batch(longest, late) if longest else self._form_batch(late)
+                if self._budgets is not None:
+                    for call, _, _ in batch:  # they may leave boards, and then go behind the others
+                        self._level_of(call).calls.pop(call, None)
+                if batch and not longest and (self._interactive.calls or self._bulk.calls):
                     self._changed.notify()  # another lane takes the rest
                 elif not (batch or late or self._closed):
-                    self._changed.wait()
+                    (self._long_changed if longest else self._changed).wait()
                     continue
             if late:
                 _tell(late)
@@ -229,21 +250,28 @@ class Batcher:
 
     def _form_batch(self, late: list[Call]) -> list[_Slice]:
         batch: list[_Slice] = []
-        waiting = self.waiting
+        waiting = self._interactive.boards + self._bulk.boards
         if not waiting:
             return batch
         # One lane's share: if it took all, the others would be idle. A search uses all cores anyhow.
         share = waiting if self._budgets is not None else -(-waiting // self.lanes)
         room = min(self.max_batch_size, share)
-        if self._long.calls and self._long_batches < self.lanes - 1:
-            self._take(self._long, room, batch, late)
-            self._long_batches += bool(batch)
-            return batch
         bulk = self._bulk.boards
         order = (self._interactive, self._bulk)
         for level in reversed(order) if self._bulk_passed_over >= BULK_PATIENCE else order:
             room = self._take(level, room, batch, late)
         self._bulk_passed_over = self._bulk_passed_over + 1 if bulk and bulk == self._bulk.boards else 0
+        return batch
+
+    def _form_long_batch(self, longest: float, late: list[Call]) -> list[_Slice]:
+        """The boards of the first call whose searches are not longer than a lane takes."""
+        batch: list[_Slice] = []
+        now = time.monotonic()
+        for call in self._long.calls:
+            if call.deadline > now and Budgets.board_seconds(call) <= longest:
+                self._long.calls.move_to_end(call, last=False)
+                self._take(self._long, self.max_batch_size, batch, late)
+                break
         return batch
 
     def _take(self, level: _Level, room: int, batch: list[_Slice], late: list[Call]) -> int:
@@ -311,21 +339,26 @@ class Batcher:
                 return [call for call, _, _ in batch if self._finish(call, error)]
         ended = time.monotonic()
         seconds = ended - started
-        what = Batch(len(boards), taken, started, ended)
+        what = Batch(len(moves.moves), taken, started, ended)
         first = 0
         answered = []
         with self._lock:
-            self._pace.add(len(boards), seconds)
+            searched = len(boards) if moves.positions is None else np.count_nonzero(moves.positions)
+            if searched:
+                self._pace.add(int(searched), seconds)
             for call, start, stop in batch:
-                last = first + stop - start
+                last = min(first + stop - start, what.boards)
                 rows = moves if len(batch) == 1 else moves.rows(first, last)
                 if not (call.parts and call.parts[-1].batch is what):
                     call.inference_seconds += seconds
-                call.parts.append(Part(start, rows, what))
-                call.answered += stop - start
+                if last > first:
+                    call.parts.append(Part(start, rows, what))
+                    call.answered += last - first
                 if call.answered == len(call.boards) and not call.done:
                     call.done = True
                     answered.append(call)
+                elif self._budgets is not None and not call.done:
+                    self._requeue(call, stop - start - (last - first))
                 first = last
         succeeded = []
         for call in answered:
@@ -357,13 +390,26 @@ class Batcher:
         finally:
             with self._lock:
                 budgets.end(running)
-                self._long_batches -= self._is_long(calls[0])
+
+    def _requeue(self, call: Call, left: int) -> None:
+        """Put a call behind the others of its level, with as many boards as its batch has left."""
+        level = self._level_of(call)
+        call.taken -= left
+        level.boards += left
+        if call.taken < len(call.boards):
+            level.calls[call] = None
+            self._wake(level)
 
     def _level_of(self, call: Call) -> _Level:
-        return self._long if self._is_long(call) else self._levels[call.priority]
+        is_long = self._budgets is not None and Budgets.is_long(call)
+        return self._long if is_long else self._levels[call.priority]
 
-    def _is_long(self, call: Call) -> bool:
-        return self.lanes > 1 and self._budgets is not None and self._budgets.is_long(call)
+    def _wake(self, level: _Level) -> None:
+        """Wake a lane that may take a call of a level; which of the long ones may depends on the call."""
+        if level is self._long:
+            self._long_changed.notify_all()
+        else:
+            self._changed.notify()
 
     def _finish(self, call: Call, error: Exception | None = None) -> bool:
         """Mark a call as ended; return whether it was open, so that the caller must notify it."""

@@ -12,12 +12,23 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 from octofold_game.contract.searches import Limits
+from octofold_proto.errors import QueueFull
 
 from octofold_server.batching.call import Call
 
 BATCH_SECONDS = 0.05
-"""How long a batch of several boards should take: long enough that starting and ending it costs little, short
-enough that other calls need not wait long."""
+"""Time after which a batch begins no further board: long enough that starting and ending it costs little,
+short enough that other calls need not wait long. A search for at least this time is a long one."""
+
+LONG_LANES = (0.5, 5.0, math.inf, math.inf)
+"""For each lane of long searches, the longest time for a board that it takes. So a search does not wait for
+those that are much longer. The operating system shares the cores between the lanes."""
+
+LONG_NICENESS = 10
+"""Added to the niceness of these lanes, so that short searches and networks go first."""
+
+LONG_QUEUE_SECONDS = 240.0
+"""Maximum time of the long searches that wait, summed over their boards."""
 
 AMPLE = 5
 """Budgets of `2 ** (AMPLE - 1)` seconds or more count as equal."""
@@ -49,9 +60,14 @@ class Budgets:
     @staticmethod
     def is_long(call: Call) -> bool:
         """Whether the caller wants more time for each board than a batch should take, and has it."""
+        return BATCH_SECONDS <= Budgets.board_seconds(call) < math.inf
+
+    @staticmethod
+    def board_seconds(call: Call) -> float:
+        """How long the search for a board of a call may take; infinity if the caller asks for no time."""
         if call.search_seconds == math.inf:
-            return False
-        return min(call.search_seconds, call.deadline - call.submitted) > BATCH_SECONDS
+            return math.inf
+        return min(call.search_seconds, call.deadline - call.submitted)
 
     def room(
         self, call: Call, others: Iterable[Call], now: float, room: int, seconds_per_board: float
@@ -75,6 +91,20 @@ class Budgets:
             return min(room, max(self.cores, int(BATCH_SECONDS * self.cores / max(seconds, 1e-6))))
         return min(room, max(self.least_boards, int(BATCH_SECONDS / max(seconds_per_board, 1e-6))))
 
+    def check_room(self, call: Call, waiting: Iterable[Call]) -> None:
+        """Check that another long call may wait.
+
+        Raises:
+            QueueFull: the searches that wait would take too long.
+        """
+        seconds, more = sum(map(self._seconds, waiting)), self._seconds(call)
+        if seconds + more > LONG_QUEUE_SECONDS:
+            raise QueueFull(
+                f"searches of {seconds:.0f} s are waiting, and the queue has room for "
+                f"{LONG_QUEUE_SECONDS:.0f} s: no room for {more:.0f} s more",
+                max(BATCH_SECONDS, seconds / len(LONG_LANES)),
+            )
+
     def begin(self, calls: Iterable[Call], boards: int, now: float) -> tuple[Running, Limits]:
         """The limits for a batch of so many boards; `end` must follow."""
         running = Running({call for call in calls if not call.done})
@@ -85,7 +115,7 @@ class Budgets:
             seconds = min(seconds, budget, _usable(call.deadline - now) * min(1, self.cores / boards))
         if not running.open:
             running.stop[0] = 1
-        return running, Limits(seconds, running.stop, is_deeper)
+        return running, Limits(seconds, running.stop, is_deeper, math.inf if is_deeper else BATCH_SECONDS)
 
     def end(self, running: Running) -> None:
         """Forget a batch that has run."""
@@ -97,6 +127,11 @@ class Budgets:
             running.open.discard(call)
             if not running.open:
                 running.stop[0] = 1
+
+    def _seconds(self, call: Call) -> float:
+        """How long the search for what is left of a long call may take."""
+        boards = len(call.boards) - call.taken
+        return min(call.search_seconds * max(1, boards / self.cores), call.deadline - call.submitted)
 
     def _budget(self, call: Call, now: float) -> tuple[float, bool]:
         """The seconds for each board of a call, and whether the search should use them up."""

@@ -12,6 +12,7 @@ from typing import Annotated, Literal
 from octofold_game.commands.options import File, Folder, Kind, Name, flag_of, number, option, text_of
 from octofold_game.contract.results import RESULTS
 from octofold_game.errors import OctofoldError
+from octofold_proto.messages import LONGEST_SEARCH_US
 
 from octofold_server.config.policies import VersionPolicies, parse_kinds, parse_policies
 
@@ -197,6 +198,12 @@ class Config:
         "RESOURCE_EXHAUSTED",
         1,
         100_000_000,
+    )
+    max_search_time: float = option(
+        LONGEST_SEARCH_US / 1e6,
+        "maximum seconds that a call may ask a player to search for each board",
+        0.001,
+        LONGEST_SEARCH_US / 1e6,
     )
     max_calls: int = option(
         1024, "maximum calls at the same time; further calls fail with RESOURCE_EXHAUSTED", 1, 100_000

@@ -251,6 +251,7 @@ def _options(config: Config) -> list[tuple[str, int]]:
 def _limits(config: Config) -> AdmissionLimits:
     return AdmissionLimits(
         boards=min(config.max_boards, config.queue_capacity),
+        search_seconds=config.max_search_time,
         calls=config.max_calls,
         streams=config.max_streams,
         streams_per_connection=config.max_streams_per_connection,

@@ -204,9 +204,17 @@ def test_values_below_0_are_refused_before_the_first_search() -> None:
         search_of(Costs(1, 1, 1, 1)).prepare()
 
 
-def test_rollouts_without_time_finish_no_search() -> None:
+def test_rollouts_without_time_try_every_move_once() -> None:
+    for limits in (Limits(0.0), Limits(0.0, deeper=True)):
+        found = search_of().find(np.array([OPEN] * 5, np.uint8), limits)
+        assert (found.moves >= 0).all()
+        assert found.values is not None
+        assert (found.values[found.values >= 0] >= 1).all()
+
+
+def test_rollouts_that_are_stopped_finish_no_search() -> None:
     boards, stop = np.array([OPEN] * 5, np.uint8), np.ones(1, np.uint8)
-    for limits in (Limits(0.0), Limits(0.0, deeper=True), Limits(HOURS, stop), Limits(HOURS, stop, True)):
+    for limits in (Limits(HOURS, stop), Limits(HOURS, stop, True)):
         found = search_of().find(boards, limits)
         assert found.moves.tolist() == [-1] * 5
         assert found.depth.tolist() == [0] * 5

@@ -9,11 +9,11 @@ from concurrent.futures import CancelledError
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from octofold_proto.errors import DeadlinePassed
+from octofold_proto.errors import DeadlinePassed, QueueFull
 from octofold_server.backends.backend import EVERYTHING, UNFINISHED, Asked, Moves
 from octofold_server.batching.budgets import BATCH_SECONDS, Budgets
 from octofold_server.batching.call import Call
-from support.batches import Awaited, NewBatcher, boards_of, marked, submit, wait_for
+from support.batches import Awaited, NewBatcher, assert_answers, boards_of, marked, submit, wait_for
 from support.fakes import RecordingBackend
 
 CORES = 2
@@ -92,7 +92,7 @@ def test_the_time_of_a_search_that_a_call_asks_for_is_used_up_and_ends_before_it
 
 
 @pytest.mark.parametrize("lanes", [1, 2])
-@pytest.mark.parametrize("search_seconds", [BATCH_SECONDS, 60])
+@pytest.mark.parametrize("search_seconds", [BATCH_SECONDS / 2, 10])
 def test_a_large_call_gives_way_after_every_batch_of_searches(
     new_batcher: NewBatcher, lanes: int, search_seconds: float
 ) -> None:
@@ -117,26 +117,87 @@ def test_a_search_that_a_deadline_makes_short_is_short() -> None:
     assert not Budgets.is_long(Call(boards))
 
 
-def test_long_searches_leave_a_lane_to_short_ones(new_batcher: NewBatcher) -> None:
+def test_a_search_waits_for_no_longer_ones(new_batcher: NewBatcher) -> None:
     backend = RecordingBackend()
-    batcher = new_batcher(backend, lanes=2, search_cores=CORES)
+    batcher = new_batcher(backend, search_cores=CORES)
     backend.gate.clear()
-    long = [Awaited(marked(1, 5), search_seconds=60) for _ in range(2)]
-    short = [Awaited(marked(2)), Awaited(marked(2), search_seconds=BATCH_SECONDS)]
-    for call in (*long, *short):
+    long = [Awaited(marked(mark, CORES), search_seconds=20) for mark in (1, 1, 1, 1)]
+    shorter = [
+        Awaited(marked(mark), search_seconds=seconds)
+        for mark, seconds in ((2, 2.0), (3, BATCH_SECONDS), (4, math.inf))
+    ]
+    for call in (*long, *shorter):
         batcher.submit(call)
-    for _ in range(2):
+    for _ in range(5):
         backend.started.acquire()
-    assert sorted(int(batch[0, 0]) for batch in backend.batches) == [1, 2]
+    assert sorted(int(batch[0, 0]) for batch in backend.batches) == [1, 1, 2, 3, 4]
     backend.gate.set()
-    wait_for([*long, *short])
+    wait_for([*long, *shorter])
+
+
+def test_long_searches_are_refused_by_their_time(new_batcher: NewBatcher) -> None:
+    backend = RecordingBackend()
+    batcher = new_batcher(backend, search_cores=CORES)
+    backend.gate.clear()
+    with pytest.raises(QueueFull, match="room for 240 s: no room for 300 s more"):
+        batcher.submit(Awaited(marked(1, 10), search_seconds=60))
+    calls = [Awaited(marked(1, 10), time.monotonic() + 100, search_seconds=60) for _ in range(2)]
+    for call in calls:  # no more than their deadlines allow
+        batcher.submit(call)
+    backend.gate.set()
+    wait_for(calls)
+
+
+class Searching(RecordingBackend):
+    """Answers `turn` boards of a batch, of which those marked 0 needed no search."""
+
+    turn = 3
+
+    def run(self, boards: NDArray[np.uint8], asked: Asked = EVERYTHING) -> Moves:
+        moves = super().run(boards, asked).rows(0, self.turn)
+        return moves._replace(positions=boards[: self.turn, 0].astype(np.int64))
+
+
+@pytest.mark.parametrize("lanes", [1, 2])
+def test_boards_that_a_search_leaves_run_behind_other_calls(new_batcher: NewBatcher, lanes: int) -> None:
+    backend = Searching()
+    batcher = new_batcher(backend, lanes=lanes, search_cores=CORES)
+    backend.gate.clear()
+    large = submit(batcher, boards_of(20) + 1)
+    backend.started.acquire()
+    later = submit(batcher, marked(2))
+    canceled = submit(batcher, marked(3, 20))
+    batcher.cancel(canceled)
+    backend.gate.set()
+    assert_answers(large.result().moves.moves, large.boards)
+    assert_answers(later.result().moves.moves, later.boards)
+    assert len(large.parts) == 7
+    taken = later.parts[0].batch.taken
+    assert len({part.batch.taken for part in large.parts if part.batch.taken < taken}) <= lanes
+    assert batcher.waiting == batcher.waiting_calls == 0
+
+
+def test_boards_without_a_search_do_not_make_batches_larger(new_batcher: NewBatcher) -> None:
+    backend = Searching()
+    backend.turn = 100
+    batcher = new_batcher(backend, search_cores=CORES)
+    batcher.max_batch_size = 100
+    backend.gate.clear()
+    hard = submit(batcher, marked(1))
+    backend.started.acquire()
+    time.sleep(BATCH_SECONDS)
+    easy = submit(batcher, marked(0, 90))
+    backend.gate.set()
+    wait_for([hard, easy])
+    submit(batcher, marked(0, 30)).result()
+    assert max(map(len, backend.batches)) == CORES
 
 
 class EndlessBackend(RecordingBackend):
     """Searches until it is stopped or the time is over, and has finished nothing then."""
 
     def run(self, boards: NDArray[np.uint8], asked: Asked = EVERYTHING) -> Moves:
-        seconds, stop, _ = asked.limits
+        seconds, stop, *_ = asked.limits
         end = time.monotonic() + seconds
         self.asked.append(asked)
         self.started.release()
