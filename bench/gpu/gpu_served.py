@@ -101,7 +101,7 @@ def measured(target: str, service: Service, load: Load, seconds: float) -> Count
     Half of the cores make it, up to eight.
     """
     boards = played_boards(LARGEST_EXPONENT, max(4096, Form.parse(load.form).boards))
-    task = Task(target, service.version.name, "", Form.parse(load.form), boards, LARGEST_EXPONENT)
+    task = Task(target, service.version.name, "", Form.parse(load.form), boards)
     makers = max(1, min(8, usable_cores() // 2, load.callers))
     end = time.monotonic() + RAMP_SECONDS + LONGEST_SECONDS
     with (

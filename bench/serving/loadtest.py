@@ -91,7 +91,7 @@ def _options() -> argparse.Namespace:
 def _measure(target: str, options: argparse.Namespace) -> dict[str, list[Figures]]:
     """The figures of both programs, round by round."""
     boards = played_boards(LARGEST_EXPONENT)
-    task = Task(target, options.model, "", Form("oip", options.batch), boards, LARGEST_EXPONENT)
+    task = Task(target, options.model, "", Form("oip", options.batch), boards)
     with tempfile.TemporaryDirectory() as name, Workers(task) as workers:
         folder = Path(name)
         (folder / "boards.json").write_text(json.dumps(input_data(boards[:256])))

@@ -114,7 +114,7 @@ def main() -> None:
         measures = Measures(stack, options.seconds)
 
         def task(target: str, form: str) -> Task:
-            return Task(target, options.model, "", Form.parse(form), boards, LARGEST_EXPONENT)
+            return Task(target, options.model, "", Form.parse(form), boards)
 
         if options.memory_minutes:
             for name, (callers, form) in LOADS.items():

@@ -1,6 +1,5 @@
-"""The boards of a load test: positions of real games, recorded or played during the test."""
+"""The boards of a load test: positions of real games."""
 
-from collections.abc import Iterator
 from itertools import count, cycle, islice
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from octofold_game.trajectories import all_positions
 from octofold_client.errors import LoadTestError
 
 BOARDS = 4096
-"""So many that no cache helps."""
+"""Large enough to defeat caches."""
 _GAMES_AT_ONCE, _GAMES_OF_A_FILE = 64, 100
 
 Boards = NDArray[np.uint8]
@@ -33,35 +32,6 @@ class Recorded:
         """The next boards `[n, 16]`."""
         part: Boards = next(self._parts)
         return part
-
-    def take(self, moves: NDArray[np.int8]) -> None:
-        """Do nothing: recorded boards do not depend on the moves."""
-
-
-class Playing:
-    """Plays `n` games of `seed` at a time; each of `callers` callers plays other games."""
-
-    def __init__(self, seed: int, n: int, caller: int, callers: int, largest_exponent: int) -> None:
-        self._games: Iterator[int] = count(caller, callers)
-        self._episodes = Episodes(seed, islice(self._games, n), largest_exponent)
-
-    def boards(self) -> Boards:
-        """The boards of the running games, `[n, 16]`."""
-        return self._episodes.boards
-
-    def take(self, moves: NDArray[np.int8]) -> None:
-        """Make the moves `[n]`, and replace each game that ended with a new one.
-
-        Raises:
-            ValueError: a move is illegal.
-        """
-        ended = self._episodes.step(moves)
-        if ended:
-            self._episodes.start(islice(self._games, len(ended)))
-
-
-BoardSource = Recorded | Playing
-"""Supplies the boards of one caller, and takes the moves for them."""
 
 
 def played_boards(largest_exponent: int, number: int = BOARDS, seed: int = 0) -> Boards:
@@ -90,10 +60,8 @@ def replayed_boards(replays: Path, largest_exponent: int, seed: int = 0) -> Boar
         OSError: the file cannot be read.
     """
     games = list(islice(read_replays(replays), _GAMES_OF_A_FILE))
-    boards = np.empty((0, 16), np.uint8)
-    if games:
-        boards = all_positions(games).boards
-        boards = boards[boards.max(axis=1) <= largest_exponent]
+    boards = all_positions(games).boards if games else np.empty((0, 16), np.uint8)
+    boards = boards[boards.max(axis=1, initial=0) <= largest_exponent]
     if not len(boards):
         raise LoadTestError(f"{replays} contains no board that the model accepts")
     return _sample(boards, BOARDS, seed)

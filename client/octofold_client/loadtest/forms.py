@@ -20,9 +20,9 @@ from octofold_game.commands.options import whole_number
 from octofold_game.contract.graph import BOARDS, MOVE
 from octofold_proto import messages
 from octofold_proto.inference import grpc_service_pb2 as oip
-from octofold_proto.inference import grpc_service_pb2_grpc
+from octofold_proto.inference.grpc_service_pb2_grpc import GRPCInferenceServiceStub
 from octofold_proto.octofold.v1 import inference_pb2 as pb
-from octofold_proto.octofold.v1 import inference_pb2_grpc
+from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
 from octofold_proto.status import grpc_code
 
 from octofold_client.errors import InvalidRequest
@@ -32,8 +32,17 @@ from octofold_client.rpc.retry import LOAD_TEST_RETRY, NO_RETRY, RetryPolicy
 BROKEN_ANSWER = "BROKEN_ANSWER"
 """Counted like a status code: the status was OK, but the answer does not fit the question."""
 UNAVAILABLE = grpc.StatusCode.UNAVAILABLE.name
+FORMS = ("unary", "packed", "stream", "oip")
 MOST_BOARDS = 65_536
 """Boards in a call; a server with default options refuses more."""
+STREAMS = 12
+"""Streams for several servers: each begins at the next server, so 2, 3, 4 or 6 servers get equal shares."""
+STREAM_SECONDS = 0.5
+"""Age at which one of several streams is replaced. A stream stays with its server, even if others join."""
+CLOSE_SECONDS = 1.0
+LOST_BY_CORE = "Internal error from Core"
+"""How grpcio reports, with INTERNAL, that a connection ended while a stream began on it."""
+Moves = NDArray[np.int8]
 
 
 @dataclass(frozen=True)
@@ -51,15 +60,14 @@ class Form:
             InvalidRequest: the form is unknown, or its number of boards is not allowed.
         """
         name, colon, boards = text.partition(":")
-        if name not in ASKERS:
-            raise InvalidRequest(f"{text} is not a form of call; use {', '.join(ASKERS)}, such as packed:16")
+        if name not in FORMS:
+            raise InvalidRequest(f"{text} is not a form of call; use {', '.join(FORMS)}, such as packed:16")
         number = whole_number(boards) if colon else 1
         if number is None or not 1 <= number <= MOST_BOARDS:
             raise InvalidRequest(f"{text}: {boards!r} is not a number of boards from 1 to {MOST_BOARDS:,}")
-        form = cls(name, number)
-        if form.name == "unary" and form.boards > 1:
-            raise InvalidRequest(f"{text}: a unary call has one board; use packed:{form.boards} for more")
-        return form
+        if name == "unary" and number > 1:
+            raise InvalidRequest(f"{text}: a unary call has one board; use packed:{number} for more")
+        return cls(name, number)
 
     def __str__(self) -> str:
         return f"{self.name}:{self.boards}" if self.boards > 1 else self.name
@@ -77,15 +85,6 @@ class Destination:
     """Whether other servers answer if one fails."""
 
 
-STREAMS = 12
-"""Streams for several servers: each begins at the next server, so 2, 3, 4 or 6 servers get equal shares."""
-CLOSE_SECONDS = 1.0
-LOST_BY_CORE = "Internal error from Core"
-"""How grpcio reports, with INTERNAL, that a connection ended while a stream began on it."""
-STREAM_SECONDS = 0.5
-"""Age at which one of several streams is replaced. A stream stays with its server, even if others join."""
-
-
 class CallFailed(Exception):
     """The call failed; `code` is the name of its gRPC status, or `BROKEN_ANSWER`."""
 
@@ -97,15 +96,12 @@ class CallFailed(Exception):
 class Asker(Protocol):
     """Makes calls of one form over one channel, any number at a time."""
 
-    @property
-    def to(self) -> Destination:
-        """The arguments of the calls."""
+    to: Destination
+    """The arguments of the calls."""
+    retry: RetryPolicy
+    """When to make a call again whose server or connection ended before the answer."""
 
-    @property
-    def retry(self) -> RetryPolicy:
-        """When to make a call again whose server or connection ended before the answer."""
-
-    async def ask(self, boards: Boards) -> NDArray[np.int8]:
+    async def ask(self, boards: Boards) -> Moves:
         """The moves `[N]` for boards `[N, 16]`.
 
         Raises:
@@ -116,54 +112,46 @@ class Asker(Protocol):
         """End an open stream."""
 
 
-@dataclass(frozen=True)
-class OneCall:
-    """Makes one call for each question.
+def asker_of(form: Form, channel: grpc.aio.Channel, to: Destination) -> Asker:
+    """The asker for this form; call this inside a running event loop."""
+    octofold = OctofoldServiceStub(channel)
+    if form.name == "unary":
+        return _OneCall(octofold.NextMove, to, _one_board, _one_move)
+    if form.name == "packed":
+        return _OneCall(octofold.NextMoves, to, _many_boards, _many_moves)
+    if form.name == "oip":
+        return _OneCall(GRPCInferenceServiceStub(channel).ModelInfer, to, _boards_tensor, _move_tensor)
+    return _Streamed(octofold.StreamNextMoves, to)
 
-    `question` makes the request. `moves` reads the answer to so many boards, and raises `ValueError` if it
-    does not fit.
-    """
 
-    method: Any
-    to: Destination
-    question: Callable[[Destination, Boards], Message]
-    moves: Callable[[Any, int], NDArray[np.int8]]
+class _OneCall:
+    """Makes one call for each question."""
 
-    @property
-    def retry(self) -> RetryPolicy:
-        """A single server is measured as it is; with several, the others must answer."""
-        return LOAD_TEST_RETRY if self.to.has_others else NO_RETRY
+    def __init__(
+        self,
+        method: Any,
+        to: Destination,
+        question: Callable[[Destination, Boards], Message],
+        moves: Callable[[Any, int], Moves],
+    ) -> None:
+        self.to = to
+        # A single server is measured as it is; with several, the others must answer.
+        self.retry = LOAD_TEST_RETRY if to.has_others else NO_RETRY
+        self._method, self._question, self._moves = method, question, moves
 
-    async def ask(self, boards: Boards) -> NDArray[np.int8]:
-        """The moves `[N]` for boards `[N, 16]`, by one call."""
-        question, to = self.question(self.to, boards), self.to
+    async def ask(self, boards: Boards) -> Moves:
+        question, to = self._question(self.to, boards), self.to
         try:
-            answer = await self.method(question, timeout=to.timeout_seconds, metadata=to.metadata)
+            answer = await self._method(question, timeout=to.timeout_seconds, metadata=to.metadata)
         except grpc.aio.AioRpcError as error:
             raise _failure(error) from None
-        return _fitting(self.moves, answer, len(boards))
+        return _fitting(self._moves, answer, len(boards))
 
     async def close(self) -> None:
-        """Do nothing: no stream is open."""
+        pass
 
 
-def unary(channel: grpc.aio.Channel, to: Destination) -> Asker:
-    """NextMove: one board in a call."""
-    return OneCall(_octofold(channel).NextMove, to, _one_board, _one_move)
-
-
-def packed(channel: grpc.aio.Channel, to: Destination) -> Asker:
-    """NextMoves: many boards in a call."""
-    return OneCall(_octofold(channel).NextMoves, to, _many_boards, _many_moves)
-
-
-def open_inference(channel: grpc.aio.Channel, to: Destination) -> Asker:
-    """ModelInfer of the Open Inference Protocol: boards and moves as raw bytes."""
-    stub = grpc_service_pb2_grpc.GRPCInferenceServiceStub(channel)
-    return OneCall(stub.ModelInfer, to, _boards_tensor, _move_tensor)
-
-
-class Streamed:
+class _Streamed:
     """StreamNextMoves: all questions on one stream, or on several streams in turn for several servers.
 
     A stream is opened again after it has ended. That is normal when its connection has reached the age that
@@ -172,32 +160,31 @@ class Streamed:
 
     retry = LOAD_TEST_RETRY
 
-    def __init__(self, channel: grpc.aio.Channel, to: Destination) -> None:
+    def __init__(self, method: Any, to: Destination) -> None:
         self.to = to
-        self._method = _octofold(channel).StreamNextMoves
-        self._streams = [_Stream(self._method, to) for _ in range(STREAMS if to.has_others else 1)]
+        self._method = method
+        self._streams = [_Stream(method, to) for _ in range(STREAMS if to.has_others else 1)]
         self._turns = cycle(range(len(self._streams)))
         self._replaced: set[_Stream] = set()
 
-    async def ask(self, boards: Boards) -> NDArray[np.int8]:
-        """The moves `[N]` for boards `[N, 16]`, by one message of a stream."""
+    async def ask(self, boards: Boards) -> Moves:
         turn = next(self._turns)
         stream = self._streams[turn]
-        if self.to.has_others and stream.age_seconds > STREAM_SECONDS:
+        if stream.ended or (self.to.has_others and stream.age_seconds > STREAM_SECONDS):
             stream.finish()
             self._replaced = {old for old in self._replaced if not old.ended} | {stream}
             stream = self._streams[turn] = _Stream(self._method, self.to)
         return await stream.ask(boards)
 
     async def close(self) -> None:
-        """End the streams."""
         await asyncio.gather(*(stream.close() for stream in (*self._streams, *self._replaced)))
 
 
 class _Stream:
+    """One stream, which begins with its first question."""
+
     def __init__(self, method: Any, to: Destination) -> None:
-        self._method = method
-        self._to = to
+        self._method, self._to = method, to
         self._ids = count()
         self._open: dict[int, asyncio.Future[pb.NextMovesResponse]] = {}
         self._questions: asyncio.Queue[pb.StreamNextMovesRequest | None] = asyncio.Queue()
@@ -206,22 +193,20 @@ class _Stream:
 
     @property
     def ended(self) -> bool:
-        return self._reading is None or self._reading.done()
+        return self._reading is not None and self._reading.done()
 
     @property
     def age_seconds(self) -> float:
-        return 0.0 if self.ended else time.monotonic() - self._since
+        return time.monotonic() - self._since if self._reading else 0.0
 
-    async def ask(self, boards: Boards) -> NDArray[np.int8]:
-        if self.ended:
+    async def ask(self, boards: Boards) -> Moves:
+        if self._reading is None:
             self._since = time.monotonic()
-            self._questions = asyncio.Queue()
-            self._reading = asyncio.create_task(self._read_answers(self._questions))
+            self._reading = asyncio.create_task(self._read_answers())
         number = next(self._ids)
         answer = self._open[number] = asyncio.get_running_loop().create_future()
-        self._questions.put_nowait(
-            pb.StreamNextMovesRequest(id=number, request=_many_boards(self._to, boards))
-        )
+        request = _many_boards(self._to, boards)
+        self._questions.put_nowait(pb.StreamNextMovesRequest(id=number, request=request))
         try:
             async with asyncio.timeout(self._to.timeout_seconds):
                 response = await answer
@@ -243,9 +228,9 @@ class _Stream:
             self._reading.cancel()
             await asyncio.wait([self._reading])
 
-    async def _read_answers(self, questions: asyncio.Queue[pb.StreamNextMovesRequest | None]) -> None:
+    async def _read_answers(self) -> None:
         async def asking() -> AsyncIterator[pb.StreamNextMovesRequest]:
-            while (question := await questions.get()) is not None:
+            while (question := await self._questions.get()) is not None:
                 yield question
 
         try:
@@ -263,34 +248,17 @@ class _Stream:
             if error.details() == LOST_BY_CORE:
                 ended = CallFailed(UNAVAILABLE, "the connection of the stream has ended")
         finally:
-            questions.put_nowait(None)  # gRPC awaits the next question even of a call that has ended
+            self.finish()  # gRPC awaits the next question even of a call that has ended
         for answer in self._open.values():
             if not answer.done():
                 answer.set_exception(ended)
-
-
-ASKERS: dict[str, Callable[[grpc.aio.Channel, Destination], Asker]] = {
-    "unary": unary,
-    "packed": packed,
-    "stream": Streamed,
-    "oip": open_inference,
-}
-
-
-def asker_of(form: Form, channel: grpc.aio.Channel, to: Destination) -> Asker:
-    """The asker for this form; call this inside a running event loop."""
-    return ASKERS[form.name](channel, to)
-
-
-def _octofold(channel: grpc.aio.Channel) -> inference_pb2_grpc.OctofoldServiceStub:
-    return inference_pb2_grpc.OctofoldServiceStub(channel)
 
 
 def _one_board(to: Destination, boards: Boards) -> pb.NextMoveRequest:
     return pb.NextMoveRequest(model=to.model, version=to.version, board=boards[0].tolist())
 
 
-def _one_move(answer: pb.NextMoveResponse, _n: int) -> NDArray[np.int8]:
+def _one_move(answer: pb.NextMoveResponse, _n: int) -> Moves:
     return np.array([messages.move_of_direction(answer.direction)], np.int8)
 
 
@@ -298,7 +266,7 @@ def _many_boards(to: Destination, boards: Boards) -> pb.NextMovesRequest:
     return pb.NextMovesRequest(model=to.model, version=to.version, boards=messages.BOARDS.write(boards))
 
 
-def _many_moves(answer: pb.NextMovesResponse, n: int) -> NDArray[np.int8]:
+def _many_moves(answer: pb.NextMovesResponse, n: int) -> Moves:
     return messages.MOVES.read(answer.moves, n)
 
 
@@ -310,12 +278,12 @@ def _boards_tensor(to: Destination, boards: Boards) -> oip.ModelInferRequest:
     return question
 
 
-def _move_tensor(answer: oip.ModelInferResponse, n: int) -> NDArray[np.int8]:
+def _move_tensor(answer: oip.ModelInferResponse, n: int) -> Moves:
     (raw,) = answer.raw_output_contents
     return messages.MOVES.read(raw, n)
 
 
-def _fitting(moves: Callable[[Any, int], NDArray[np.int8]], answer: Any, n: int) -> NDArray[np.int8]:
+def _fitting(moves: Callable[[Any, int], Moves], answer: Any, n: int) -> Moves:
     try:
         return moves(answer, n)
     except ValueError as error:

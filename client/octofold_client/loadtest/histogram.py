@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from math import ceil
-from typing import Any
 
 PRECISION_BITS = 9
 """Number of leading bits that are kept of a value, for an error of at most 1 part in 256."""
@@ -29,30 +28,24 @@ class Histogram:
         self.max = 0
 
     def record(self, value: int) -> None:
-        """Count one value.
-
-        Raises:
-            ValueError: the value is negative.
-        """
-        if value < 0:
-            raise ValueError(f"{value} is negative")
+        """Count one value, which must not be negative."""
         shift = max(0, value.bit_length() - PRECISION_BITS)
         self._counts[value | (1 << shift) - 1] += 1
         self.count += 1
         self.sum += value
         self.max = max(self.max, value)
 
-    def add(self, other: Histogram) -> None:
-        """Count all values of another histogram."""
-        self._counts.update(other._counts)
-        self.count += other.count
-        self.sum += other.sum
-        self.max = max(self.max, other.max)
-
     @property
     def mean(self) -> float | None:
         """The mean; None without values."""
         return self.sum / self.count if self.count else None
+
+    @property
+    def deviation(self) -> float:
+        """The standard deviation, exact to 1 part in 256; 0 without values."""
+        mean = self.mean or 0.0
+        squares = sum(count * (value - mean) ** 2 for value, count in self._counts.items())
+        return (squares / self.count) ** 0.5 if self.count else 0.0
 
     def percentile(self, percent: float) -> int | None:
         """The smallest value that `percent` of the values do not exceed, or up to 1 part in 256 more.
@@ -71,31 +64,13 @@ class Histogram:
         """The largest possible value and the count of each bucket that is not empty, in order."""
         return sorted(self._counts.items())
 
-    def to_json(self) -> dict[str, Any]:
-        """The histogram as plain JSON values."""
-        return {"count": self.count, "sum": self.sum, "max": self.max, "buckets": self.rows()}
-
-    @classmethod
-    def of_json(cls, found: dict[str, Any]) -> Histogram:
-        """The histogram that `to_json` wrote.
-
-        Raises:
-            KeyError, TypeError, ValueError: the values are not those of a histogram.
-        """
-        histogram = cls()
-        histogram._counts = Counter({int(largest): int(count) for largest, count in found["buckets"]})
-        histogram.count, histogram.sum, histogram.max = (int(found[name]) for name in ("count", "sum", "max"))
-        numbers = (*histogram._counts, *histogram._counts.values(), histogram.sum, histogram.max)
-        if not all(0 <= number < 1 << 63 for number in numbers):
-            raise ValueError("a number of a histogram is out of range")
-        if histogram.count != histogram._counts.total():
-            raise ValueError("the buckets of a histogram do not add up to its count")
-        return histogram
-
 
 def merged(histograms: Iterable[Histogram]) -> Histogram:
     """The sum of several histograms."""
     total = Histogram()
-    for histogram in histograms:
-        total.add(histogram)
+    for each in histograms:
+        total._counts.update(each._counts)
+        total.count += each.count
+        total.sum += each.sum
+        total.max = max(total.max, each.max)
     return total

@@ -2,14 +2,13 @@
 
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from pathlib import Path
 
 from octofold_client.errors import LoadTestError
 from octofold_client.loadtest.loads import Closed, Load, Open
-from octofold_client.loadtest.result import LoadTest
+from octofold_client.loadtest.result import LoadTest, StepResult
 from octofold_client.loadtest.statistics import ServerCounters
 from octofold_client.loadtest.steps import MakeWindows, Step, measure_step
-from octofold_client.loadtest.tables import line
 from octofold_client.terminal.display import Display, Status
 
 PRECISION = 1.05
@@ -18,48 +17,15 @@ FARTHEST = 1024
 """The search gives up at this fraction of the first rate."""
 
 
-class LoadTestProgress:
-    """Shows the steps of `test`; a context manager.
-
-    `expected` is the number of steps, or None if it is unknown.
-    """
-
-    def __init__(self, test: LoadTest, display: Display, expected: int | None) -> None:
-        self._test = test
-        self._display = display
-        self._expected = expected
-
-    def begin_load(self, load: Load) -> None:
-        """Show the new load."""
-        self._display.offer(lambda: self._status(f"{load}: ramp"))
-
-    def window(self, step: Step) -> None:
-        """Show the window that has ended."""
-        self._display.offer(lambda: self._status(f"window {len(step.windows)}, {line(self._test, step)}"))
-
-    def end_step(self, step: Step) -> None:
-        """Print a line for the step that has ended."""
-        self._display.remark(line(self._test, step))
-
-    def _status(self, now: str) -> Status:
-        return Status(self._test.title, len(self._test.steps), self._expected, "steps", (now,))
-
-    def __enter__(self) -> Self:
-        self._display.__enter__()
-        return self
-
-    def __exit__(self, *raised: Any) -> None:
-        self._display.__exit__(*raised)
-
-
 @dataclass(frozen=True)
 class LoadTestRun:
-    """One run of `test`, which keeps all windows, whatever ends it."""
+    """One run of `test`, which keeps all windows, whatever ends it, and writes them into `folder`."""
 
     test: LoadTest
+    folder: Path
     make: MakeWindows
     read_counters: Callable[[], ServerCounters | None]
-    progress: LoadTestProgress
+    display: Display
 
     def sweep(self, loads: Sequence[Load]) -> None:
         """Measure one load after the other.
@@ -68,7 +34,7 @@ class LoadTestRun:
             LoadTestError: all calls failed, or the load cannot be generated.
         """
         for load in loads:
-            self._measure(load)
+            self._measure(load, len(loads))
         self.test.finished = True
 
     def search(self, *, poisson: bool) -> None:
@@ -77,31 +43,41 @@ class LoadTestRun:
         Raises:
             LoadTestError: all calls failed, or the load cannot be generated.
         """
-        limit = self.test.limit
-        assert limit is not None
-        alone = self._measure(Closed(1)).counts
-        if not alone.answered:
-            raise LoadTestError(f"{Closed(1)}: all calls failed; last error: {alone.last_error}")
+        assert self.test.limit is not None
+        alone = self._measure(Closed(1))
+        if not alone.calls:
+            raise LoadTestError(f"{alone.name}: all calls failed; last error: {alone.last_error}")
         rates = highest_rate(alone.calls_per_second)
         try:
             rate = next(rates)
             while True:
-                rate = rates.send(self._measure(Open(rate, poisson)).holds(limit))
+                rate = rates.send(bool(self._measure(Open(rate, poisson)).holds))
         except StopIteration as end:
-            self.test.highest_rate = end.value
+            self.test.limit.highest_rate = end.value
         self.test.finished = True
 
-    def _measure(self, load: Load) -> Step:
-        self.progress.begin_load(load)
+    def _measure(self, load: Load, steps: int | None = None) -> StepResult:
+        """Measure a load, one of `steps`, which is None if their number is unknown."""
         step, test = Step(load), self.test
-        limit = test.limit if isinstance(load, Open) else None  # a single caller only shows where to begin
+        limit = None if test.limit is None else test.limit.limit
+
+        def status(now: str) -> Status:
+            return Status(test.title, len(test.steps), steps, "steps", (now,))
+
+        def show_window() -> None:
+            said = f"window {len(step.windows)}, "
+            self.display.offer(lambda: status(said + StepResult.of(step, limit).line))
+
+        self.display.offer(lambda: status(f"{load}: ramp"))
+        own_limit = limit if isinstance(load, Open) else None  # a single caller only shows where to begin
         try:
-            measure_step(step, self.make, test.setup.plan, self.read_counters, self.progress.window, limit)
+            measure_step(step, self.make, test.plan, self.read_counters, show_window, own_limit)
         finally:
             if step.windows:
-                test.steps.append(step)
-        self.progress.end_step(step)
-        return step
+                test.steps.append(StepResult.of(step, limit))
+        test.write(self.folder)
+        self.display.remark(test.steps[-1].line)
+        return test.steps[-1]
 
 
 def highest_rate(first: float) -> Generator[float, bool, float | None]:

@@ -6,12 +6,13 @@ clients.
 
 from __future__ import annotations
 
-from dataclasses import astuple, dataclass
-from typing import Any, Self
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import grpc
 from octofold_proto.inference import grpc_service_pb2 as oip
-from octofold_proto.inference import grpc_service_pb2_grpc
+from octofold_proto.inference.grpc_service_pb2_grpc import GRPCInferenceServiceStub
 
 from octofold_client.rpc.channels import OPTIONS
 from octofold_client.rpc.credentials import Credentials
@@ -20,8 +21,7 @@ from octofold_client.rpc.targets import addresses_of, is_name
 ASK_SECONDS = 5.0
 
 
-@dataclass(frozen=True)
-class ServerCounters:
+class ServerCounters(NamedTuple):
     """The counters of one model version since it was loaded."""
 
     calls: int
@@ -45,74 +45,46 @@ class Split:
     """Time outside queue and model: reading, writing, waiting for a thread."""
     boards_per_batch: float
 
-    @property
-    def total_ms(self) -> float:
-        """Time from arrival to answer."""
-        return self.queue_ms + self.inference_ms + self.rest_ms
-
     @classmethod
     def between(cls, before: ServerCounters | None, after: ServerCounters | None) -> Split | None:
         """The averages between two readings; None without new calls, or if the server restarted."""
-        if before is None or after is None or after.calls <= before.calls or after.batches <= before.batches:
+        if before is None or after is None:
             return None
-        calls = after.calls - before.calls
-        queue_ms = (after.queue_ns - before.queue_ns) / calls / 1e6
-        inference_ms = (after.inference_ns - before.inference_ns) / calls / 1e6
-        total_ms = (after.call_ns - before.call_ns) / calls / 1e6
-        return cls(
-            calls=calls,
-            queue_ms=queue_ms,
-            inference_ms=inference_ms,
-            rest_ms=max(0.0, total_ms - queue_ms - inference_ms),
-            boards_per_batch=(after.boards - before.boards) / (after.batches - before.batches),
+        new = ServerCounters(*(now - then for now, then in zip(after, before, strict=True)))
+        if new.calls <= 0 or new.batches <= 0:
+            return None
+        call_ms, queue_ms, inference_ms = (
+            nanoseconds / new.calls / 1e6 for nanoseconds in (new.call_ns, new.queue_ns, new.inference_ns)
         )
+        rest_ms = max(0.0, call_ms - queue_ms - inference_ms)
+        return cls(new.calls, queue_ms, inference_ms, rest_ms, new.boards / new.batches)
 
 
-class ServerStatistics:
+class ServerStatistics(ExitStack):
     """Reads the counters of one model version, summed over the servers of a target; a context manager.
 
     Each server has a connection of its own. The servers of a name cannot be asked one by one.
     """
 
     def __init__(self, target: str, model: str, version: str, credentials: Credentials) -> None:
+        super().__init__()
         addresses = addresses_of(target)
-        self._channels = (
-            []
-            if any(map(is_name, addresses))
-            else [credentials.channel(grpc, address, OPTIONS) for address in addresses]
-        )
-        stubs = map(grpc_service_pb2_grpc.GRPCInferenceServiceStub, self._channels)
-        self._asks = [stub.ModelStatistics for stub in stubs]
+        if any(map(is_name, addresses)):
+            addresses = ()
+        channels = [self.enter_context(credentials.channel(grpc, each, OPTIONS)) for each in addresses]
+        self._asks = [GRPCInferenceServiceStub(channel).ModelStatistics for channel in channels]
         self._request = oip.ModelStatisticsRequest(name=model, version=version)
         self._metadata = credentials.metadata
 
     def read(self) -> ServerCounters | None:
         """The current counters; None if a server does not report them in time."""
-        found = [self._read(ask) for ask in self._asks]
-        if not found or None in found:
-            return None
-        rows = [astuple(counters) for counters in found if counters is not None]
-        return ServerCounters(*(sum(numbers) for numbers in zip(*rows, strict=True)))
-
-    def _read(self, ask: Any) -> ServerCounters | None:
-        try:
-            response = ask(self._request, timeout=ASK_SECONDS, metadata=self._metadata)
-            (found,) = response.model_stats
-        except (grpc.RpcError, ValueError):
-            return None
-        calls = found.inference_stats
-        return ServerCounters(
-            calls=calls.success.count,
-            call_ns=calls.success.ns,
-            queue_ns=calls.queue.ns,
-            inference_ns=calls.compute_infer.ns,
-            boards=found.inference_count,
-            batches=found.execution_count,
-        )
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for channel in self._channels:
-            channel.close()
+        found = []
+        for ask in self._asks:
+            try:
+                (stats,) = ask(self._request, timeout=ASK_SECONDS, metadata=self._metadata).model_stats
+            except (grpc.RpcError, ValueError):
+                return None
+            calls, batches = stats.inference_stats, (stats.inference_count, stats.execution_count)
+            times = (calls.success.ns, calls.queue.ns, calls.compute_infer.ns)
+            found.append(ServerCounters(calls.success.count, *times, *batches))
+        return ServerCounters(*map(sum, zip(*found, strict=True))) if found else None

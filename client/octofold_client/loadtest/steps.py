@@ -16,6 +16,8 @@ AGREEING = 3
 """Number of windows that must agree; the figures are those of these windows."""
 WITHIN = 0.10
 """Allowed difference of each window from the average of all, as a share of the average."""
+BY_CHANCE = 3.0
+"""Standard errors by which windows of the same load may differ."""
 BUSY_SHARE = 0.8
 """A client process that uses more than this share of a core is a bottleneck."""
 LATE_SHARE = 0.05
@@ -44,6 +46,11 @@ class Limit:
     def __str__(self) -> str:
         return f"p{self.percentile:g} of {self.milliseconds:g} ms"
 
+    def is_kept_by(self, counts: Counts) -> bool:
+        """Whether the latencies are within the limit."""
+        value = counts.latencies.percentile(self.percentile)
+        return value is not None and value <= self.milliseconds * 1e3
+
 
 @dataclass
 class Step:
@@ -57,9 +64,14 @@ class Step:
     """Whether the windows agreed or reached the number that the plan allows."""
 
     @property
+    def last(self) -> list[Counts]:
+        """The last windows."""
+        return self.windows[-AGREEING:]
+
+    @property
     def counts(self) -> Counts:
         """The counts of the last windows; there must be at least one."""
-        return Counts.of_windows(self.windows[-AGREEING:])
+        return Counts.of_windows(self.last)
 
     @property
     def server(self) -> Split | None:
@@ -70,27 +82,20 @@ class Step:
     @property
     def agreed(self) -> bool:
         """Whether the last three windows agree in rate and in average latency."""
-        last = self.windows[-AGREEING:]
-        means = [window.latencies.mean for window in last]
-        rates = [window.calls_per_second for window in last]
-        return len(last) == AGREEING and all(
+        means = [window.latencies.mean for window in self.last]
+        rates = [window.calls_per_second for window in self.last]
+        return len(self.last) == AGREEING and all(
             agree([value for value in values if value is not None]) for values in (rates, means)
         )
 
     def holds(self, limit: Limit) -> bool:
         """Whether every call was answered within the limit and at the requested rate."""
         counts = self.counts
-        value = counts.latencies.percentile(limit.percentile)
-        return (
-            value is not None
-            and value <= limit.milliseconds * 1e3
-            and not counts.errors
-            and counts.answered >= BEHIND_SHARE * counts.sent
-            and not self._behind(counts)
-        )
+        everything = not counts.errors and counts.answered >= BEHIND_SHARE * counts.sent
+        return limit.is_kept_by(counts) and everything and not self._behind(counts)
 
     @property
-    def warnings(self) -> Sequence[str]:
+    def warnings(self) -> list[str]:
         """Reasons why the figures may not describe the server; the same words for every step."""
         counts, found = self.counts, []
         if max(counts.cpu_shares) > BUSY_SHARE:
@@ -108,18 +113,26 @@ class Step:
         if not self.complete:
             found.append(f"this step ended early, after {counted(len(self.windows), 'window')}")
         elif not self.agreed:
-            found.append(
-                f"no {AGREEING} windows agreed within {WITHIN:.0%}: the load is too high for the server, or "
-                "the machine is busy with other work"
-            )
+            found.append(f"no {AGREEING} windows agreed within {WITHIN:.0%}: {self._why_not_agreed(counts)}")
         return found
 
     def _behind(self, counts: Counts) -> bool:
         if not isinstance(self.load, Open):
             return False
-        # The number of Poisson arrivals varies by its square root; allow three times as much.
         asked = self.load.rate * counts.seconds
-        return counts.sent < BEHIND_SHARE * asked - 3 * sqrt(asked)
+        return counts.sent < BEHIND_SHARE * asked - BY_CHANCE * sqrt(asked)  # as Poisson arrivals vary
+
+    def _why_not_agreed(self, counts: Counts) -> str:
+        """Whether the windows differ by more than those of so few calls do by chance."""
+        calls, mean = counts.answered / len(self.last), counts.latencies.mean or 0.0
+        for window in self.last:
+            error = counts.latencies.deviation / sqrt(max(1, window.answered))
+            off = abs((window.latencies.mean or mean) - mean)
+            if abs(window.answered - calls) > max(WITHIN * calls, BY_CHANCE * sqrt(calls)) or off > max(
+                WITHIN * mean, BY_CHANCE * error
+            ):
+                return "the load is too high for the server, or the machine is busy with other work"
+        return "so few calls differ by chance; a longer --window has more of them"
 
 
 MakeWindows = Callable[[Load, float, float], Windows]
@@ -137,7 +150,7 @@ def measure_step(
     make: MakeWindows,
     plan: Plan,
     read_counters: Callable[[], ServerCounters | None] = lambda: None,
-    on_window: Callable[[Step], None] = lambda _: None,
+    on_window: Callable[[], None] = lambda: None,
     limit: Limit | None = None,
 ) -> None:
     """Generate the step's load and append its windows until the step is complete.
@@ -151,7 +164,7 @@ def measure_step(
         make: generates the load.
         plan: lengths of ramp and windows.
         read_counters: reads the server's counters.
-        on_window: called with the step after each window.
+        on_window: called after each window.
         limit: limit of a search.
 
     Raises:
@@ -164,20 +177,14 @@ def measure_step(
         for counts in windows:
             step.windows.append(counts)
             step.counters.append(read_counters())
-            on_window(step)
+            on_window()
             waiting += counts.sent - counts.ended
             if limit is None and waiting > 0 and not step.counts.ended:
                 continue
-            last = step.windows[-AGREEING:]
-            if len(last) == AGREEING and step.counts.errors and not step.counts.answered:
+            is_full = len(step.last) == AGREEING
+            if is_full and step.counts.errors and not step.counts.answered:
                 raise LoadTestError(f"{step.load}: all calls failed; last error: {step.counts.last_error}")
-            too_slow = limit is not None and all(_exceeds(window, limit) for window in last)
-            enough = step.agreed or (len(last) == AGREEING and too_slow)
-            if enough or len(step.windows) >= plan.most_windows:
+            is_too_slow = limit is not None and not any(map(limit.is_kept_by, step.last))
+            if step.agreed or (is_full and is_too_slow) or len(step.windows) >= plan.most_windows:
                 step.complete = True
                 return
-
-
-def _exceeds(window: Counts, limit: Limit) -> bool:
-    value = window.latencies.percentile(limit.percentile)
-    return value is None or value > limit.milliseconds * 1e3

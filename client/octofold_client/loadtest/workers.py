@@ -17,15 +17,10 @@ from multiprocessing import get_context, resource_tracker
 from multiprocessing.connection import Connection
 from typing import Any, Self
 
-import grpc
-import numpy as np
-from numpy.typing import NDArray
-
 from octofold_client.errors import LoadTestError
-from octofold_client.loadtest.boards import BoardSource, Playing, Recorded
-from octofold_client.loadtest.forms import Asker, Destination, Form, asker_of
+from octofold_client.loadtest.boards import Boards
+from octofold_client.loadtest.forms import Destination, Form, asker_of
 from octofold_client.loadtest.loads import (
-    Closed,
     Counts,
     Load,
     Schedule,
@@ -43,6 +38,7 @@ CONNECT_SECONDS = 10.0
 HEAD_START_SECONDS = 0.05
 """Time from the order to begin until the load begins, so that all processes begin together."""
 STOP_SECONDS = 5.0
+_STOP, _END = "stop", "end"
 
 
 @dataclass(frozen=True)
@@ -53,9 +49,8 @@ class Task:
     model: str
     version: str
     form: Form
-    boards: NDArray[np.uint8] | None
-    """`[M, 16]`, sent in turn; None if each caller plays games."""
-    largest_exponent: int
+    boards: Boards
+    """`[M, 16]`, sent in turn."""
     seed: int = 0
     timeout_seconds: float = 10.0
     credentials: Credentials = PLAINTEXT
@@ -104,14 +99,13 @@ class Workers:
         Yields the counts of the ramp and then of each window, at its end.
 
         Raises:
-            LoadTestError: a process ended, or the callers of an open loop should play games.
+            LoadTestError: a process ended.
         """
-        if self._task.boards is None and not isinstance(load, Closed):
-            raise LoadTestError("only the callers of a closed loop can play games")
         schedule = Schedule(time.monotonic() + HEAD_START_SECONDS, ramp_seconds, window_seconds)
         for number, pipe in enumerate(self._pipes):
+            share = Share(load, number, self._count, self._task.seed, self._task.form.boards)
             try:
-                pipe.send((Share(load, number, self._count, self._task.seed), schedule))
+                pipe.send((share, schedule))
             except OSError:
                 raise self._ended(pipe) from None
         try:
@@ -154,11 +148,11 @@ class Workers:
         """End the load and read the counts that are still on their way."""
         with suppress(OSError):
             for pipe in self._pipes:
-                pipe.send(None)
+                pipe.send(_STOP)
         end = time.monotonic() + STOP_SECONDS
         with suppress(EOFError, OSError):
             for pipe in self._pipes:
-                while pipe.poll(max(0.0, end - time.monotonic())) and pipe.recv() is not None:
+                while pipe.poll(max(0.0, end - time.monotonic())) and pipe.recv() != _STOP:
                     pass
 
     def _end(self) -> None:
@@ -175,7 +169,7 @@ def _work(pipe: Connection, task: Task) -> None:
     """Run in each process: generate one load after the other until the pipe closes."""
     # A line of every process about a lost server would disturb the progress; the result counts the calls.
     logging.getLogger("octofold_client").addHandler(logging.NullHandler())
-    with asyncio.Runner(loop_factory=punctual_loop) as runner:
+    with asyncio.Runner(loop_factory=punctual_loop) as runner, suppress(OSError):  # the pipe is closed
         runner.run(_serve(pipe, task))
 
 
@@ -190,48 +184,28 @@ async def _serve(pipe: Connection, task: Task) -> None:
             loop.remove_reader(pipe.fileno())
             orders.put_nowait(_END)
 
-    channel: grpc.aio.Channel = asyncio_channel(task.target, task.credentials)
-    async with channel:
-        with suppress(TimeoutError):  # the calls will report the reason
-            async with asyncio.timeout(CONNECT_SECONDS):
-                await channel.channel_ready()
-        has_others = servers_of(task.target) > 1
-        to = Destination(
-            task.model, task.version, task.timeout_seconds, task.credentials.metadata, has_others=has_others
-        )
-        asker = asker_of(task.form, channel, to)
-        with suppress(OSError):  # the pipe is closed
-            pipe.send("connected")
-            loop.add_reader(pipe.fileno(), receive)
-            while (order := await orders.get()) != _END:
-                await _make(asker, task, pipe, orders, *order)
-        await asker.close()
-
-
-_END = "end"
-
-
-async def _make(
-    asker: Asker, task: Task, pipe: Connection, orders: asyncio.Queue[Any], share: Share, schedule: Schedule
-) -> None:
-    """Generate one load until the next order, which can only be to stop."""
-
-    def source(caller: int) -> BoardSource:
-        if task.boards is not None:
-            return Recorded(task.boards, task.form.boards, caller)
-        assert isinstance(share.load, Closed)
-        return Playing(task.seed, task.form.boards, caller, share.load.callers, task.largest_exponent)
-
     def report(counts: Counts) -> None:
         with suppress(OSError):  # the pipe is closed, and the order to end is on its way
             pipe.send(counts)
 
-    load = asyncio.create_task(generate(asker, source, share, schedule, report))
-    stopped = asyncio.create_task(orders.get())
-    await asyncio.wait([load, stopped], return_when=asyncio.FIRST_COMPLETED)
-    load.cancel()
-    with suppress(asyncio.CancelledError):
-        await load
-    pipe.send(None)
-    if stopped.result() == _END:
-        orders.put_nowait(_END)
+    async with asyncio_channel(task.target, task.credentials) as channel:
+        with suppress(TimeoutError):  # the calls will report the reason
+            async with asyncio.timeout(CONNECT_SECONDS):
+                await channel.channel_ready()
+        metadata, has_others = task.credentials.metadata, servers_of(task.target) > 1
+        to = Destination(task.model, task.version, task.timeout_seconds, metadata, has_others)
+        asker = asker_of(task.form, channel, to)
+        pipe.send("connected")
+        loop.add_reader(pipe.fileno(), receive)
+        while (order := await orders.get()) != _END:
+            share, schedule = order
+            load = asyncio.create_task(generate(asker, task.boards, share, schedule, report))
+            stopped = asyncio.create_task(orders.get())
+            await asyncio.wait([load, stopped], return_when=asyncio.FIRST_COMPLETED)
+            load.cancel()
+            with suppress(asyncio.CancelledError):
+                await load
+            if await stopped == _END:
+                break
+            pipe.send(_STOP)
+        await asker.close()

@@ -17,6 +17,9 @@ REMOVED: dict[str, dict[str, str]] = {
     "octofold evaluate": {
         "--ray-name": "name the servers with --target",
     },
+    "octofold loadtest": {
+        "--games": "leave it out, because boards of recorded games load a server alike",
+    },
     "octofold-serve": {
         "--verify-models": _SIGN,
         "--asked-boards": _BOARDS,

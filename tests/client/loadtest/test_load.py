@@ -75,8 +75,8 @@ async def test_a_server_that_is_gone_is_unavailable_also_to_whoever_waits_on_its
         assert failed.value.code == "UNAVAILABLE"
 
 
-def task(target: str, form: str = "packed:4", games: bool = False) -> Task:
-    return Task(target, "small", "1", Form.parse(form), None if games else BOARDS, 15)
+def task(target: str) -> Task:
+    return Task(target, "small", "1", Form.parse("packed:4"), BOARDS)
 
 
 def calls_since(before: ServerCounters | None, after: ServerCounters | None) -> int:
@@ -100,15 +100,6 @@ def test_processes_together_make_the_load_and_the_server_counts_the_same_calls(t
         wait_for(lambda: calls_since(before, statistics.read()) >= ramp.answered + counts.answered)
     assert len(counts.cpu_shares) == 2
     assert all(share > 0 for share in counts.cpu_shares)
-    assert not counts.errors
-
-
-def test_callers_that_play_games_get_through_moves_without_an_illegal_one(target: str) -> None:
-    with (
-        Workers(task(target, games=True)) as workers,
-        closing(workers.windows(Closed(4), 0.0, 0.2)) as windows,
-    ):
-        counts = first_answered(windows)
     assert not counts.errors
 
 
@@ -136,12 +127,6 @@ def test_a_process_that_died_before_a_load_ends_the_test(target: str) -> None:
         worker.join()
         with pytest.raises(LoadTestError, match="a load-generating process ended with exit code -9"):
             next(workers.windows(Closed(1), 0.0, 0.2))
-
-
-def test_an_open_loop_of_games_is_refused() -> None:
-    workers = Workers(task("127.0.0.1:1", games=True))
-    with pytest.raises(LoadTestError, match="only the callers of a closed loop"):
-        next(workers.windows(Open(10), 0.0, 0.1))
 
 
 def test_the_example_of_the_documentation_runs(target: str) -> None:

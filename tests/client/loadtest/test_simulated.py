@@ -6,19 +6,20 @@ import asyncio
 import io
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import asdict, replace
+from pathlib import Path
 
 import numpy as np
 import pytest
+from msgspec import UNSET
 from numpy.typing import NDArray
 from octofold_client.errors import LoadTestError
 from octofold_client.loadtest.boards import played_boards
 from octofold_client.loadtest.forms import Asker, CallFailed, Destination
 from octofold_client.loadtest.loads import Closed, Counts, Load, Open
-from octofold_client.loadtest.result import LoadTest, Setup
-from octofold_client.loadtest.search import LoadTestProgress, LoadTestRun
+from octofold_client.loadtest.result import LoadTest, Search, remarks
+from octofold_client.loadtest.search import LoadTestRun
 from octofold_client.loadtest.steps import Limit, Plan, Step, measure_step
-from octofold_client.loadtest.tables import remarks
 from octofold_client.rpc.retry import LOAD_TEST_RETRY
 from octofold_client.terminal.display import display_on
 from rich.console import Console
@@ -113,32 +114,47 @@ def test_a_caller_that_was_refused_waits_and_its_call_is_counted_as_an_error_onl
     assert counts.sent - counts.answered in (1, 2)
 
 
-def searched(make_asker: Callable[[], Asker], limit: Limit, plan: Plan = PLAN) -> LoadTest:
+def searched(make_asker: Callable[[], Asker], limit: Limit, folder: Path, plan: Plan = PLAN) -> LoadTest:
     """A finished search."""
-    setup = Setup("a:1", "m", "1", "int8", "ab", "0.2.0", "packed:4", 4, "games", 1, 0, 10.0, plan)
-    test = LoadTest(setup, limit)
-    progress = LoadTestProgress(test, display_on(Console(file=io.StringIO())), None)
-    LoadTestRun(test, simulated(make_asker, BOARDS), lambda: None, progress).search(poisson=False)
+    test = LoadTest(
+        target="a:1",
+        model="m",
+        version="1",
+        precision="int8",
+        sha256="ab",
+        server_version="0.2.0",
+        form="packed:4",
+        boards_a_call=4,
+        boards_from="games",
+        processes=1,
+        seed=0,
+        timeout_seconds=10.0,
+        **asdict(plan),
+        limit=Search(limit.percentile, limit.milliseconds),
+    )
+    display = display_on(Console(file=io.StringIO()))
+    LoadTestRun(test, folder, simulated(make_asker, BOARDS), lambda: None, display).search(poisson=False)
     assert test.finished
     return test
 
 
-def test_the_search_ends_with_a_rate_that_holds_and_says_so() -> None:
-    limit = Limit(99, 20)
-    test = searched(lambda: OneAtATime(capacity=300), limit)
+def test_the_search_ends_with_a_rate_that_holds_and_says_so(tmp_path: Path) -> None:
+    test = searched(lambda: OneAtATime(capacity=300), Limit(99, 20), tmp_path)
     first, *tried = test.steps
-    assert first.load == Closed(1)
-    assert first.counts.calls_per_second == pytest.approx(300, rel=0.01)
-    held = [step.load.rate for step in tried if isinstance(step.load, Open) and step.holds(limit)]
-    failed = [step.load.rate for step in tried if isinstance(step.load, Open) and not step.holds(limit)]
-    assert test.highest_rate == max(held)
+    assert first.concurrency == 1
+    assert first.calls_per_second == pytest.approx(300, rel=0.01)
+    held = [step.rate for step in tried if step.rate is not UNSET and step.holds]
+    failed = [step.rate for step in tried if step.rate is not UNSET and not step.holds]
+    assert test.limit is not None
+    assert test.limit.highest_rate == max(held)
     assert 280 < max(held) < min(failed) <= 1.05 * max(held)
     assert remarks(test)[0] == "300 calls/s is the highest rate found that keeps p99 of 20 ms: 1,199 boards/s"
 
 
-def test_a_search_for_a_limit_that_no_rate_keeps_says_so() -> None:
-    test = searched(lambda: FakeAsker(seconds=0.03), Limit(50, 20))
-    assert test.highest_rate is None
+def test_a_search_for_a_limit_that_no_rate_keeps_says_so(tmp_path: Path) -> None:
+    test = searched(lambda: FakeAsker(seconds=0.03), Limit(50, 20), tmp_path)
+    assert test.limit is not None
+    assert test.limit.highest_rate is None
     assert remarks(test)[0] == "no rate keeps the limit, p50 of 20 ms"
 
 
@@ -151,7 +167,7 @@ def test_a_step_waits_for_an_answer_that_takes_longer_than_all_its_windows() -> 
 
 
 @pytest.mark.parametrize("windows", [1, 10])
-def test_a_search_ends_if_the_server_answers_no_call_in_time(windows: int) -> None:
+def test_a_search_ends_if_the_server_answers_no_call_in_time(windows: int, tmp_path: Path) -> None:
     class Deaf(FakeAsker):
         async def ask(self, _: NDArray[np.uint8]) -> NDArray[np.int8]:
             await asyncio.sleep(10.0)
@@ -159,4 +175,17 @@ def test_a_search_ends_if_the_server_answers_no_call_in_time(windows: int) -> No
 
     expected = "^1 caller: all calls failed; last error: DEADLINE_EXCEEDED: no answer after 10 s"
     with pytest.raises(LoadTestError, match=expected):
-        searched(Deaf, Limit(50, 20), replace(PLAN, most_windows=windows))
+        searched(Deaf, Limit(50, 20), tmp_path, replace(PLAN, most_windows=windows))
+
+
+def warnings_of(load: Load, make_asker: Callable[[], Asker]) -> str:
+    step = Step(load)
+    measure_step(step, simulated(make_asker, BOARDS), Plan(1.0, 2.0, 10))
+    return " ".join(step.warnings)
+
+
+def test_few_calls_that_differ_by_chance_are_not_called_too_high_a_load() -> None:
+    said = [warnings_of(Open(5 + number / 1000), FakeAsker) for number in range(60)]
+    assert sum("so few calls differ by chance" in each for each in said) > 10
+    assert not any("too high" in each for each in said)
+    assert "the load is too high" in warnings_of(Open(60, poisson=False), lambda: OneAtATime(capacity=40))

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from octofold_client import AsyncClient, Client
-from octofold_client.loadtest.boards import Recorded
 from octofold_client.loadtest.forms import Destination, Form, asker_of
 from octofold_client.loadtest.loads import Closed, Counts, Schedule, Share, generate
 from octofold_client.rpc.channels import asyncio_channel
@@ -124,9 +123,7 @@ async def _generated(form: str, target: str, calls: Calls) -> None:
         asker = asker_of(Form.parse(form), channel, Destination("", "", TIMEOUT_SECONDS, has_others=True))
         schedule = Schedule(time.monotonic(), 0.0, WINDOW_SECONDS)
         share = Share(Closed(CALLERS, calls.pause_seconds))
-        generating = asyncio.create_task(
-            generate(asker, lambda caller: Recorded(BOARDS, 1, caller), share, schedule, count)
-        )
+        generating = asyncio.create_task(generate(asker, BOARDS, share, schedule, count))
         while not (calls.is_over or generating.done()):
             await asyncio.sleep(WINDOW_SECONDS)
         generating.cancel()

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from octofold_client.loadtest.boards import Recorded
 from octofold_client.loadtest.forms import Asker
 from octofold_client.loadtest.loads import Counts, Load, Schedule, Share, Windows, generate
 
@@ -37,7 +36,7 @@ class _Jumping(selectors.SelectSelector):
 
 
 def simulated(
-    make_asker: Callable[[], Asker], boards: NDArray[np.uint8], boards_a_call: int = 4
+    make_asker: Callable[[], Asker], boards: NDArray[np.uint8]
 ) -> Callable[[Load, float, float], Windows]:
     """Makes loads as `Workers.windows` does, each on a clock of its own that begins at 0."""
 
@@ -46,15 +45,8 @@ def simulated(
         schedule = Schedule(0.0, ramp_seconds, window_seconds)
 
         async def begin() -> asyncio.Task[None]:
-            return asyncio.create_task(
-                generate(
-                    make_asker(),
-                    lambda caller: Recorded(boards, boards_a_call, caller),
-                    Share(load),
-                    schedule,
-                    windows.put_nowait,
-                )
-            )
+            share = Share(load, boards_a_call=4)
+            return asyncio.create_task(generate(make_asker(), boards, share, schedule, windows.put_nowait))
 
         with asyncio.Runner(loop_factory=SimulatedLoop) as runner:
             load_task = runner.run(begin())

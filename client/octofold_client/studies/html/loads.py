@@ -9,7 +9,7 @@ from xml.etree import ElementTree as ET
 from octofold_game.drawing.figures import COMPACT, svg_of
 
 from octofold_client.loadtest.pictures import overlaid
-from octofold_client.loadtest.tables import SPLIT, latency_rows, remarks, split_rows
+from octofold_client.loadtest.result import LATENCIES, SPLIT, latency_rows, remarks, split_rows
 from octofold_client.studies.html.elements import Child, facts, make, table
 from octofold_client.studies.html.evaluations import figure
 from octofold_client.studies.html.results import LoadPart
@@ -51,7 +51,7 @@ def _figures(part: LoadPart, named: bool) -> ET.Element:
         "section",
         make("h2", part.name if named else "Every load"),
         *(make("p.finding", remark) for remark in remarks(part.test)),
-        table(_cells(latency_rows(part.test)), "Calls, boards, and latencies in milliseconds"),
+        table(_cells(latency_rows(part.test)), LATENCIES),
         table(_cells(split_rows(part.test)), SPLIT),
     )
 
@@ -61,16 +61,16 @@ def _cells(rows: list[list[str]]) -> Sequence[Sequence[Child]]:
 
 
 def _conditions(part: LoadPart, named: bool) -> ET.Element:
-    setup, run = part.test.setup, part.test.run
+    test, run = part.test, part.test.run
     rows: list[tuple[str, Child]] = [
-        ("model", f"{setup.model} version {setup.version}"),
-        ("precision", setup.precision),
-        ("SHA-256", make("code", setup.sha256) if setup.sha256 else ""),
-        ("octofold-serve", setup.server_version or ""),
-        ("server", setup.target),
-        ("calls", f"{setup.form}, {counted(setup.boards_a_call, 'board')} each"),
-        ("boards", setup.boards_from),
-        ("client processes", f"{setup.processes:,}"),
+        ("model", f"{test.model} version {test.version}"),
+        ("precision", test.precision),
+        ("SHA-256", make("code", test.sha256) if test.sha256 else ""),
+        ("octofold-serve", test.server_version or ""),
+        ("server", test.target),
+        ("calls", f"{test.form}, {counted(test.boards_a_call, 'board')} each"),
+        ("boards", test.boards_from),
+        ("client processes", f"{test.processes:,}"),
         ("written", part.written),
         ("folder", make("code", str(part.folder))),
         ("command", make("code", run.command) if run else "not recorded"),
