@@ -68,19 +68,13 @@ def mirror(board):
 
 
 @njit(cache=True, nogil=True)
-def symmetric_boards(board, symmetric):
-    """Fill `symmetric` `[8] uint64` with the eight symmetric boards."""
+def symmetric_boards(board):
+    """The eight symmetric boards, the board itself first."""
     flipped = mirror(board)
     turned = transpose(board)
     turned_flipped = transpose(flipped)
-    symmetric[0] = board
-    symmetric[1] = flipped
-    symmetric[2] = turned
-    symmetric[3] = turned_flipped
-    symmetric[4] = mirror(turned)
-    symmetric[5] = mirror(turned_flipped)
-    symmetric[6] = transpose(symmetric[4])
-    symmetric[7] = transpose(symmetric[5])
+    a, b = mirror(turned), mirror(turned_flipped)
+    return board, flipped, turned, turned_flipped, a, b, transpose(a), transpose(b)
 
 
 @njit(cache=True, nogil=True)

@@ -70,18 +70,3 @@ def array_in(content: NDArray[np.uint8], name: object) -> NDArray[Any]:
     except (ValueError, EOFError, TypeError, OverflowError, MemoryError) as error:
         raise TableFileError(f"{name}: damaged, or not an array of numbers") from error
     return array
-
-
-def read_array(file: Path) -> NDArray[Any]:
-    """The array of an `.npy` file, in memory of its own.
-
-    Raises `TableFileError` that says what is wrong with the file.
-    """
-    try:
-        with file.open("rb") as opened:
-            array: NDArray[Any] = npy.read_array(opened, allow_pickle=False)
-    except OSError as error:
-        raise TableFileError(f"{file}: {error.strerror or error}") from error
-    except (ValueError, EOFError, MemoryError) as error:
-        raise TableFileError(f"{file}: damaged, or not an array of numbers") from error
-    return array

@@ -63,8 +63,7 @@ def _find_moves(boards, table, moves):
 @njit(cache=True, nogil=True)
 def find_entry(board, table):
     """The position that a table knows a board by, and the move on the board; -1 and -1 if it knows none."""
-    symmetric = np.empty(8, np.uint64)
-    symmetric_boards(board, symmetric)
+    symmetric = symmetric_boards(board)
     for view in range(8):
         if holds(symmetric[view], table.shape):
             position = index(symmetric[view], table.shape)

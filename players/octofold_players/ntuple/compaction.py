@@ -81,11 +81,10 @@ def count_visits(network: NTupleNetwork, moves: int, seed: int) -> NDArray[np.ui
 
 @njit(cache=True, nogil=True)
 def _count(values, layout, visits, moves, random):
-    symmetric = np.empty(8, np.uint64)
     indices = np.empty((4, 8 * len(layout.shifts)), np.uint64)
     board = new_game(random)
     for _ in range(moves):
-        fetch_afterstates(board, values, layout, symmetric, indices)
+        fetch_afterstates(board, values, layout, indices)
         best = np.float32(-np.inf)
         chosen = board
         outgrown = False

@@ -27,9 +27,9 @@ from octofold_game.compiling import njit
 from octofold_game.contract.searches import FileSource
 from octofold_game.system.files import whole_file
 
-from octofold_players.compiled.prefetch import prefetch
+from octofold_players.compiled.instructions import gather_bits, prefetch
 from octofold_players.compiled.spread import part_count
-from octofold_players.compiled.table_files import BAD_JSON, TableFileError, array_in, read_array, save_array
+from octofold_players.compiled.table_files import BAD_JSON, TableFileError, array_in, mapped, save_array
 from octofold_players.ntuple.compact_tables import NETWORK_FILE, CompactTables, is_compact
 from octofold_players.ntuple.tuples import check_tuples
 
@@ -136,7 +136,7 @@ class NTupleNetwork:
             raise TableFileError(_why_none(folder, file.name)) from error
         except OSError as error:
             raise TableFileError(f"{file}: {error.strerror}") from error
-        return cls(tuples, load_array(folder / _VALUES, (size,)), stages)
+        return cls(tuples, np.array(mapped_array(folder / _VALUES, (size,))), stages)
 
     @classmethod
     def read(cls, files: Mapping[str, NDArray[np.uint8]]) -> NTupleNetwork:
@@ -189,9 +189,9 @@ def check_stages(stages: tuple[int, ...]) -> None:
         raise ValueError(f"stages {list(stages)}: they must fall from one to the next")
 
 
-def load_array(file: Path, shape: tuple[int, ...]) -> NDArray[np.float32]:
-    """Read an array of that shape, or raise `TableFileError` that says what is wrong with the file."""
-    array = read_array(file)
+def mapped_array(file: Path, shape: tuple[int, ...]) -> NDArray[np.float32]:
+    """Map an array of that shape, or raise `TableFileError` that says what is wrong with the file."""
+    array = array_in(mapped(file), file)
     _check_values(array, shape, file)
     return array
 
@@ -233,24 +233,18 @@ def stage_of(board, stages):
 
 
 @njit(cache=True, nogil=True)
-def fetch(board, values, layout, symmetric, indices):
+def fetch(board, values, layout, indices):
     """Fill `indices` `[T * 8] uint64` with the entries of `values` that make up the board's value.
 
-    Starts to load them, too. A table's eight views lie together: the loop over them is one vector operation.
+    Starts to load them, too.
     """
     tables = layout.shifts.shape[0]
     size = _U(len(values) // (tables * (len(layout.stages) + 1)))
-    before = stage_of(board, layout.stages) * tables
-    symmetric_boards(board, symmetric)
+    start = _U(stage_of(board, layout.stages) * tables) * size
+    views = symmetric_boards(board)
     for table in range(tables):
-        first = 8 * table
-        for view in range(8):
-            indices[first + view] = _U(before + table) * size
-        for run in range(layout.shifts.shape[1]):
-            shift = layout.shifts[table, run]
-            mask = layout.masks[table, run]
-            for view in range(8):
-                indices[first + view] += symmetric[view] >> shift & mask
+        gather_bits(indices, 8 * table, start, views, layout.shifts, layout.masks, table)
+        start += size
     for entry in indices:
         prefetch(values, entry)
 
@@ -265,12 +259,12 @@ def total(values, indices):
 
 
 @njit(cache=True, nogil=True)
-def fetch_afterstates(board, values, layout, symmetric, indices):
+def fetch_afterstates(board, values, layout, indices):
     """`fetch` for the afterstate of each legal move, into its row of `indices` `[4, T * 8] uint64`."""
     for move in range(4):
         afterstate, _ = slide(board, move)
         if afterstate != board:
-            fetch(afterstate, values, layout, symmetric, indices[move])
+            fetch(afterstate, values, layout, indices[move])
 
 
 @njit(cache=True, nogil=True)
@@ -290,12 +284,12 @@ def move_value(board, move, values, indices):
 
 
 @njit(cache=True, nogil=True)
-def best_move(board, values, layout, symmetric, indices):
+def best_move(board, values, layout, indices):
     """Move, afterstate and reward with the largest reward plus value; move -1 when none is legal.
 
-    `symmetric` `[8] uint64` and `indices` `[4, T * 8] uint64` are room to work in.
+    `indices` `[4, T * 8] uint64` is room to work in.
     """
-    fetch_afterstates(board, values, layout, symmetric, indices)
+    fetch_afterstates(board, values, layout, indices)
     best = -1
     best_value = np.float32(-np.inf)
     best_afterstate = board
@@ -311,9 +305,8 @@ def best_move(board, values, layout, symmetric, indices):
 def action_values(boards, values, layout, result, chunks):
     """Fill `result` `[N, 4] float32` for packed `boards` `[N] uint64`, on all of numba's threads."""
     for chunk in prange(chunks):
-        symmetric = np.empty(8, np.uint64)
         indices = np.empty((4, 8 * len(layout.shifts)), np.uint64)
         for n in range(chunk * len(boards) // chunks, (chunk + 1) * len(boards) // chunks):
-            fetch_afterstates(boards[n], values, layout, symmetric, indices)
+            fetch_afterstates(boards[n], values, layout, indices)
             for move in range(4):
                 result[n, move] = move_value(boards[n], move, values, indices)[0]

@@ -35,7 +35,6 @@ def search_boards(boards, depths, moves, network, layout, values, searched, posi
         positions: `[N]`, to which the positions visited are added.
         state: `[1] State`.
     """
-    symmetric = np.empty(8, np.uint64)
     indices = np.empty((4, 8 * len(layout.shifts)), np.uint64)
     found = np.empty(4, np.float32)
     for n in range(len(boards)):
@@ -47,7 +46,7 @@ def search_boards(boards, depths, moves, network, layout, values, searched, posi
         before = state[0].positions
         visit(state, len(moves))
         if depth == 1:
-            fetch_afterstates(boards[n], network, layout, symmetric, indices)
+            fetch_afterstates(boards[n], network, layout, indices)
             for move in range(4):
                 found[move] = move_value(boards[n], move, network, indices)[0]
         for move in moves[: len(moves) if depth > 1 else 0]:
@@ -55,9 +54,7 @@ def search_boards(boards, depths, moves, network, layout, values, searched, posi
             if reward >= OUTGROWN:
                 found[move] = reward & POINTS
             elif afterstate != boards[n]:
-                found[move] = reward + expected_value(
-                    afterstate, depth - 1, network, layout, symmetric, indices, state
-                )
+                found[move] = reward + expected_value(afterstate, depth - 1, network, layout, indices, state)
             else:
                 found[move] = -np.inf
         positions[n] += state[0].positions - before
@@ -70,7 +67,7 @@ def search_boards(boards, depths, moves, network, layout, values, searched, posi
 
 
 @njit(cache=True, nogil=True)
-def expected_value(afterstate, depth, values, layout, symmetric, indices, state):
+def expected_value(afterstate, depth, values, layout, indices, state):
     """The value of an afterstate: the mean over spawns of the best move's value, `depth` moves deep.
 
     Anything if the search has ended.
@@ -84,7 +81,7 @@ def expected_value(afterstate, depth, values, layout, symmetric, indices, state)
                 best = 0.0  # the value of a game that is over
                 visit(state, 5)
                 if depth == 1:
-                    fetch_afterstates(board, values, layout, symmetric, indices)
+                    fetch_afterstates(board, values, layout, indices)
                 for move in range(4):
                     if depth == 1:
                         worth = float(move_value(board, move, values, indices)[0])
@@ -94,7 +91,7 @@ def expected_value(afterstate, depth, values, layout, symmetric, indices, state)
                             worth = float(reward & POINTS)
                         elif next_afterstate != board:
                             worth = reward + expected_value(
-                                next_afterstate, depth - 1, values, layout, symmetric, indices, state
+                                next_afterstate, depth - 1, values, layout, indices, state
                             )
                         else:
                             continue

@@ -47,13 +47,13 @@ def test_a_guide_moves_as_on_the_downgraded_board_where_that_is_legal() -> None:
     tuples = ((0, 1, 2), (1, 5, 6))
     values = np.random.default_rng(2).uniform(0, 9_999, 2 * NTupleNetwork.size(tuples)).astype(np.float32)
     network = NTupleNetwork(tuples, values, (14,))
-    room = np.empty(8, np.uint64), np.empty((4, 16), np.uint64)
+    indices = np.empty((4, 16), np.uint64)
     boards = np.random.default_rng(3).choice(16, (200, 16), p=[0.25] + [0.05] * 15).astype(np.uint8)
     same = 0
     for board, legal in zip(pack(boards), legal_moves(boards), strict=True):
-        move, afterstate, _ = guided_move(board, network.values, network.layout, *room)
+        move, afterstate, _ = guided_move(board, network.values, network.layout, indices)
         assert legal[move]
         assert afterstate != board or not afterstate
         seen = np.uint64(downgraded(board, 14))
-        same += move == best_move(seen, network.values, network.layout, *room)[0]
+        same += move == best_move(seen, network.values, network.layout, indices)[0]
     assert same > 190

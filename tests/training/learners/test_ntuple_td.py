@@ -54,7 +54,6 @@ def test_a_move_that_outgrows_the_board_is_worth_its_points_to_the_move_before()
         learner._entries[:, 0],
         learner.network.layout,
         buffers,
-        np.empty(8, np.uint64),
         np.empty((4, 8 * len(SMALL)), np.uint64),
     )
     assert (length, score, last) == (0, 65_536, 65_536)
@@ -67,11 +66,11 @@ def test_a_move_that_outgrows_the_board_is_worth_its_points_to_the_move_before()
         np.float32(0.5),
         learner._entries,
         learner.network.layout,
-        np.empty(8, np.uint64),
         np.empty((4, 8 * len(SMALL)), np.uint64),
+        np.empty(8 * len(SMALL), np.float32),
     )
     fetched = np.empty(8 * len(SMALL), np.uint64)
-    fetch(left[0], learner.network.values, learner.network.layout, np.empty(8, np.uint64), fetched)
+    fetch(left[0], learner.network.values, learner.network.layout, fetched)
     assert learner.network.values[fetched.astype(np.int64)].sum() == pytest.approx(65_536)
 
 

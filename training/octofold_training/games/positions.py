@@ -138,12 +138,11 @@ def _is_over(board):
 
 @njit(cache=True, nogil=True)
 def _play(boards, start, end, values, layout, random, longest):
-    symmetric = np.empty(8, np.uint64)
     indices = np.empty((4, 8 * len(layout.shifts)), np.uint64)
     for n in range(start, end):
         board = new_game(random)
         for _ in range(np.int64(next_random(random) % np.uint64(longest))):
-            move, afterstate, reward = best_move(board, values, layout, symmetric, indices)
+            move, afterstate, reward = best_move(board, values, layout, indices)
             board = new_game(random) if move < 0 or reward >= OUTGROWN else spawn(afterstate, random)
         if _is_over(board):
             board = new_game(random)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from octofold_game.bitboards import OUTGROWN, POINTS, new_game, next_random, slide, spawn
 from octofold_game.compiling import njit
-from octofold_players.ntuple.network import best_move, fetch, stage_of, total
+from octofold_players.ntuple.network import best_move, fetch, stage_of
 
 _LONGEST_EPISODE = 1 << 17  # moves; a game that reaches 65536 takes about 60,000
 _MOST_STAGES = 16
@@ -69,8 +69,8 @@ class Buffers(NamedTuple):
 def learn(entries, layout, how, moves, stop, buffers):
     """Play whole games, restarts included, until `counts` reaches `moves` moves or `stop` is set."""
     counts, random = buffers.counts, buffers.random
-    symmetric = np.empty(8, np.uint64)
     indices = np.empty((4, 8 * len(layout.shifts)), np.uint64)
+    own_rates = np.empty(8 * len(layout.shifts), np.float32)
     late = guided = np.float64(0)  # games that are due to begin late, to be guided
     turn = 0  # of the late stages to begin them
     while counts[2] < moves and not stop[0]:
@@ -88,7 +88,7 @@ def learn(entries, layout, how, moves, stop, buffers):
             turn = turn % len(layout.stages) + 1
             board = _late_board(turn if buffers.late_counts[turn] > 0 else 1, buffers)
         while True:
-            length, score, last = _play(board, guide, entries[:, 0], layout, buffers, symmetric, indices)
+            length, score, last = _play(board, guide, entries[:, 0], layout, buffers, indices)
             _learn_backwards(
                 buffers.afterstates[:length],
                 buffers.rewards,
@@ -97,8 +97,8 @@ def learn(entries, layout, how, moves, stop, buffers):
                 how.trace_decay,
                 entries,
                 layout,
-                symmetric,
                 indices,
+                own_rates,
             )
             counts[0] += 1
             counts[2] += length
@@ -120,7 +120,7 @@ def _late_board(stage, buffers):
 
 
 @njit(cache=True, nogil=True)
-def _play(board, guide, values, layout, buffers, symmetric, indices):
+def _play(board, guide, values, layout, buffers, indices):
     """Play from `board` to the end, and keep the boards at which the game came to a late stage.
 
     Returns the number of moves, all points, and those of a last move that outgrew the board: its afterstate
@@ -132,9 +132,9 @@ def _play(board, guide, values, layout, buffers, symmetric, indices):
     stage = stage_of(board, layout.stages)
     while length < len(buffers.states):
         if guide:
-            move, afterstate, reward = guided_move(board, values, layout, symmetric, indices)
+            move, afterstate, reward = guided_move(board, values, layout, indices)
         else:
-            move, afterstate, reward = best_move(board, values, layout, symmetric, indices)
+            move, afterstate, reward = best_move(board, values, layout, indices)
         if move < 0:
             break
         if reward >= OUTGROWN:
@@ -156,7 +156,7 @@ def _play(board, guide, values, layout, buffers, symmetric, indices):
 
 
 @njit(cache=True, nogil=True)
-def _learn_backwards(afterstates, rewards, last, rates, trace_decay, entries, layout, symmetric, indices):
+def _learn_backwards(afterstates, rewards, last, rates, trace_decay, entries, layout, indices, own_rates):
     """Learn one episode from its end; two rows of `indices` take turns, so that one is loaded ahead.
 
     `last` are the points of a move that outgrew the board after the last afterstate.
@@ -165,30 +165,36 @@ def _learn_backwards(afterstates, rewards, last, rates, trace_decay, entries, la
     target = np.float32(last)
     end = len(afterstates) - 1
     if end >= 0:
-        fetch(afterstates[end], values, layout, symmetric, indices[end & 1])
+        fetch(afterstates[end], values, layout, indices[end & 1])
     for step in range(end, -1, -1):
         if step > 0:
             ahead = step - 1
-            fetch(afterstates[ahead], values, layout, symmetric, indices[ahead & 1])
-        value = _update(entries, indices[step & 1], target, rates)
+            fetch(afterstates[ahead], values, layout, indices[ahead & 1])
+        value = _update(entries, indices[step & 1], target, rates, own_rates)
         target = rewards[step] + (1 - trace_decay) * value + trace_decay * target
 
 
-@njit(cache=True, nogil=True)
-def _update(entries, indices, target, rates):
-    """Move the value of the afterstate at `indices` towards `target` and return it."""
-    value = total(entries[:, 0], indices)
+@njit(cache=True, nogil=True, fastmath={"reassoc"})
+def _update(entries, indices, target, rates, own_rates):
+    """Move the value of the afterstate at `indices` towards `target` and return it.
+
+    `own_rates` `[T * 8] float32` is room to work in: nothing is written between the reads, so that the
+    divisions overlap.
+    """
+    value = np.float32(0)
+    for place, index in enumerate(indices):
+        value += entries[index, 0]
+        sizes = entries[index, 2]
+        own_rates[place] = abs(entries[index, 1]) / sizes if sizes > 0 else np.float32(1)
     error = target - value
     size = abs(error)
     share = rates * error / np.float32(len(indices))
-    for index in indices:
-        errors = entries[index, 1]
-        sizes = entries[index, 2]
-        rate = abs(errors) / sizes if sizes > 0 else np.float32(1)
-        entries[index, 0] += rate * share
-        value += rate * share
-        entries[index, 1] = errors + error
-        entries[index, 2] = sizes + size
+    for place, index in enumerate(indices):
+        change = own_rates[place] * share
+        entries[index, 0] += change
+        entries[index, 1] += error
+        entries[index, 2] += size
+        value += change
     return value
 
 
@@ -219,11 +225,11 @@ def downgraded(board, exponent):
 
 
 @njit(cache=True, nogil=True)
-def guided_move(board, values, layout, symmetric, indices):
+def guided_move(board, values, layout, indices):
     """The best move on the board downgraded to the first stage if it is legal, otherwise `best_move`."""
-    move, _, _ = best_move(downgraded(board, np.int64(layout.stages[0])), values, layout, symmetric, indices)
+    move, _, _ = best_move(downgraded(board, np.int64(layout.stages[0])), values, layout, indices)
     if move >= 0:
         afterstate, reward = slide(board, move)
         if afterstate != board or reward >= OUTGROWN:
             return move, afterstate, reward
-    return best_move(board, values, layout, symmetric, indices)
+    return best_move(board, values, layout, indices)

@@ -37,7 +37,7 @@ from octofold_players.ntuple.network import (
     FOUR_SIX_TUPLES,
     NTupleNetwork,
     check_stages,
-    load_array,
+    mapped_array,
 )
 from octofold_players.ntuple.tuples import check_tuples
 
@@ -183,8 +183,10 @@ class NTupleLearner:
         if options.stages[: len(saved.stages)] != saved.stages:
             raise TrainingError(f"{folder}: trained with stages {saved.stages}, asked for {options.stages}")
         learner = cls(options)
-        coherence = load_array(folder / "coherence.npy", (len(saved.values), 2))
-        learner._set_tables(saved.tuples, saved.stages, np.column_stack([saved.values, coherence]))
+        entries = np.empty((len(saved.values), 3), np.float32)
+        entries[:, 0] = saved.values
+        entries[:, 1:] = mapped_array(folder / "coherence.npy", (len(saved.values), 2))
+        learner._set_tables(saved.tuples, saved.stages, entries)
         try:
             state = msgspec.json.decode((folder / "learner.json").read_bytes(), type=_Counts)
         except OSError as error:
