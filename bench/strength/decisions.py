@@ -25,12 +25,13 @@ import numpy as np
 from numpy.typing import NDArray
 from octofold_client.evaluation.contest import pair_differences
 from octofold_client.evaluation.intervals import average_interval, difference_interval, independent_interval
-from octofold_client.evaluation.question import Question
+from octofold_client.evaluation.question import EQUAL, NO_WORSE, Question
 from octofold_client.evaluation.sequential import (
     CAP,
     ERROR_RATE,
     FRACTIONS,
     Bets,
+    cap_of,
     greatest_score,
     growth,
     log_wealth,
@@ -141,8 +142,8 @@ def decide(
     most: Scores = np.full(runs, float(greatest_score(17)))
     begun = 0
     if capped:
-        first, _ = draw(generator, (runs, FIRST_GAMES))
-        most, begun = np.minimum(np.ceil(CAP * first.mean(axis=1)), most), FIRST_GAMES
+        averages = [scores.mean(axis=1) for scores in draw(generator, (runs, FIRST_GAMES))]
+        most, begun = np.minimum(np.ceil(CAP * np.maximum(*averages)), most), FIRST_GAMES
     test = _Test(question, most)
     while begun < games and len(test.open):
         looks = min(_LOOKS_AT_ONCE, (games - begun) // LOOK_EVERY)
@@ -163,7 +164,7 @@ class _Test:
         self._question = question
         self._most = most
         # "second is more than ratio * first" and "less", for the ratio at either end of the margin.
-        two_sided = question is None or question.equal
+        two_sided = question is None or question.kind == EQUAL
         self._ratios = [least, 1 / least] if two_sided else [least]
         self._logs = np.zeros((2 * len(self._ratios), len(FRACTIONS), len(most), 1))
 
@@ -191,7 +192,7 @@ class _Test:
         if self._question is None:
             more, less, *_ = wealth
             return np.zeros(more.shape, bool), (more >= half) | (less >= half)
-        if not self._question.equal:
+        if self._question.kind != EQUAL:
             more, less = wealth
             return more >= one, less >= one
         above_least, below_least, above_most, below_most = wealth
@@ -257,12 +258,13 @@ def check_against_the_command(equal: bool) -> None:
         begun = part.stop
         return first[part].reshape(shape), second[part].reshape(shape)
 
-    question = Question(Fraction(1, 10), equal=equal)
+    question = Question(Fraction(1, 10), EQUAL if equal else NO_WORSE)
+    cap = cap_of([first, second])
     decided = int(decide(question, draw, 1, games).yes[0])
     assert decided > FIRST_GAMES + LOOK_EVERY
 
     def answer(number: int) -> bool | None:
-        bets = Bets.of(first[:number], second[:number], (17, 17))
+        bets = Bets.of(first[:number], second[:number], (17, 17), cap)
         assert bets is not None
         return question.answer(bets).yes
 
@@ -311,7 +313,7 @@ def main() -> None:
             for state, failing in (("at the margin", percent / 100), ("equal", 0.0)):
                 games = options.games if failing else 2 * options.games
                 add(kind, question, state, pairs(failing=failing), games)
-        both = Question(Fraction(5, 100), equal=True)
+        both = Question(Fraction(5, 100), EQUAL)
         for state, failing in (("at the margin", 0.05), ("equal", 0.0)):
             add(kind, both, state, pairs(failing=failing), options.games)
     for failing, margin in FAILURES:

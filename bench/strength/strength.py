@@ -190,7 +190,8 @@ def _play(
 
 def _side(title: str, result: dict[str, Any]) -> Side:
     conditions = Conditions(title, result["version"], result["precision"], result["sha256"], result["seed"])
-    return Side(title, conditions, Path(), {game["game"]: game["score"] for game in result["scores"]})
+    scores = {game["game"]: game["score"] for game in result["scores"]}
+    return Side(title, conditions, Path(), scores, conditions.completeness(list(scores)))
 
 
 def _range(interval: tuple[float, float] | None, style: str) -> str:

@@ -56,6 +56,7 @@ class EvaluationResult:
     @property
     def summary(self) -> Summary:
         """Average, median, best score and the share of games that reached each tile, with 95% intervals."""
+        assert self.evaluation.summary is not None  # `evaluate` plays all games
         return self.evaluation.summary
 
     @property
@@ -78,7 +79,7 @@ class EvaluationResult:
         return figures(self.evaluation, climb)
 
     def __repr__(self) -> str:
-        return markdown(self.summary, self.evaluation.title)
+        return markdown(self.evaluation)
 
     def _repr_markdown_(self) -> str:
         return repr(self)

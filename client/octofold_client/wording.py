@@ -56,6 +56,7 @@ def _scaled(seconds: float) -> tuple[str, str]:
 
 def aligned(cells: Sequence[Sequence[str]]) -> list[str]:
     """The lines of a Markdown table; the first column is aligned left, the others right."""
+    cells = [[" ".join(cell.split()).replace("|", r"\|") for cell in line] for line in cells]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     first, *others = widths
     lines = [

@@ -29,7 +29,6 @@ from octofold_client.cli.judging import JudgeFlags
 from octofold_client.contenders.judges import PROBABILITY, Judge
 from octofold_client.errors import EvaluationError
 from octofold_client.evaluation.result_folder import Conditions, ResultFolder
-from octofold_client.evaluation.tables import missing_note
 from octofold_client.extras import needing
 from octofold_client.studies.endings import (
     FILE,
@@ -92,8 +91,9 @@ def analyse(options: Options) -> None:
     title = _title(conditions, len(endings), options.last)
     text = _report(analysis, title, judge, options.costliest, folder.path)
     found = _described(conditions, judge, options.last) | analysis.to_json(COSTLIEST_KEPT)
-    if missing := conditions.missing_games([ending.game for ending in endings]):
-        print(missing_note(missing), file=sys.stderr)
+    completeness = conditions.completeness([ending.game for ending in endings])
+    if completeness.missing:
+        print(completeness.reason, file=sys.stderr)
     if not options.json:
         print_markdown(text, Console())
         print()

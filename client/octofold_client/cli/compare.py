@@ -9,11 +9,12 @@ import sys
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from math import inf, sqrt
 from pathlib import Path
 
-from octofold_game.commands.options import Folder, Percentage, argument, option
+from octofold_game.commands.options import Folder, Percentage, PercentageOrNone, argument, option
 from octofold_game.commands.subcommands import Command
-from octofold_game.contract.results import FIRST_GAMES, NOT_SHOWN, RESULTS
+from octofold_game.contract.results import FIRST_GAMES, NO, RESULTS, UNDECIDED
 from octofold_game.rules import LARGEST_EXPONENT
 from rich.console import Console
 
@@ -40,11 +41,14 @@ from octofold_client.evaluation.contest_report import (
     sentences,
     write_files,
 )
-from octofold_client.evaluation.question import Question
+from octofold_client.evaluation.intervals import Z
+from octofold_client.evaluation.question import BETTER, EQUAL, NO_WORSE, Question
 from octofold_client.evaluation.result_folder import Conditions, check_writable, existing
 from octofold_client.evaluation.sequential import (
     CAP,
+    ERROR_RATE,
     fewest_games,
+    games_needed,
     greatest_score,
     next_look,
 )
@@ -72,7 +76,7 @@ class Options(JsonFlag, HtmlFlag, PlotsFlag, GameFlags, ServerFlags, PlayersFlag
     )
     until_decided: bool = option(
         False,
-        "play until the interval of every difference excludes zero",
+        "play until the interval of every difference excludes zero; it is right at any look",
         begins="play until it is decided\n"
         "The answer is wrong in at most 5% of the runs, whenever the games stop. The margins also accept two "
         "result folders, and then play no games.",
@@ -87,10 +91,15 @@ class Options(JsonFlag, HtmlFlag, PlotsFlag, GameFlags, ServerFlags, PlayersFlag
         "play until both are shown to be equal within X%, or one is shown to be worse",
         alone="margin",
     )
+    better_than: PercentageOrNone | None = option(
+        None,
+        "play until B is shown to be at least X% better than A, or not to be; 0% asks whether B is better",
+        alone="margin",
+    )
     capped: bool = option(
         True,
-        "ask about plain averages (default: scores count up to four times the average of A in its first 100 "
-        "games, so that rare giants do not double the number of games)",
+        "ask about plain averages (default: scores count up to four times the larger average of the first "
+        "100 games, so that rare giants do not double the number of games)",
         flag="--no-cap",
     )
     limit: int = option(10_000, "maximum number of games until it is decided", 1, MOST_GAMES)
@@ -118,16 +127,19 @@ def compare(options: Options) -> int:
         contest = Contest.of(named_apart(sides), question=question, capped=options.capped)
     else:
         contest, folder = _play(options, question)
-    pictures = [draw(folder, contest)] if options.plots else []
+    pictures = [draw(folder, contest)] if options.plots and contest.compared else []
     write_files(contest, folder, pictures)
     files = {"result": JSON_FILE, "report": REPORT_FILE} | ({"picture": pictures[0]} if pictures else {})
     if options.html:
         files["page"] = _HTML_FILE
         results = [standing.side.folder for standing in contest.standings]
-        write_html(folder / _HTML_FILE, results, _remarks(contest))
+        write_html(folder / _HTML_FILE, results, _remarks(contest), contest.compared)
     _show(contest, {kind: folder / name for kind, name in files.items()}, options.json)
-    shown = contest.answer if question is not None else contest.decided or not options.until_decided
-    return 0 if shown else NOT_SHOWN
+    if question is None and not options.until_decided:
+        return 0
+    if not contest.decided:
+        return UNDECIDED
+    return NO if contest.answer is False else 0
 
 
 def _check(options: Options, question: Question | None) -> None:
@@ -175,6 +187,8 @@ def _check(options: Options, question: Question | None) -> None:
 
 def _forecast(options: Options, question: Question, first: Contender) -> None:
     """Say before the games if `--limit` is too small even for two players that play all games alike."""
+    if question.kind == BETTER:  # equal players are a no
+        return
     share, games = 1 / CAP, FIRST_GAMES
     if not options.capped:
         card = first.version.card
@@ -235,20 +249,62 @@ def _play_games(options: Options, games: Games, players: Players, question: Ques
     if question is not None:
         _forecast(options, question, players.contenders[0])
     number = next_look(0, options.limit) if deciding else games.number
+    pairs = len(folders) * (len(folders) - 1) // 2
+    is_planned = deciding and _plan(question, _spread_of(players.contenders[0]), pairs)
     while True:
         sides = []
         for contender, folder in zip(players.contenders, folders, strict=True):
             played = play(players, contender, folder, games, number)
             scores = {game.game: game.score for game in played.games}
-            conditions = Conditions.of(contender, games.seed)
             largest = contender.largest_exponent or LARGEST_EXPONENT
-            sides.append(Side(contender.title, conditions, folder.path, scores, largest))
-        contest = Contest.of(
-            named_apart(sides), looked_at_on_the_way=deciding, question=question, capped=options.capped
-        )
+            sides.append(
+                Side(contender.title, played.conditions, folder.path, scores, played.completeness, largest)
+            )
+        contest = Contest.of(named_apart(sides), stopped=deciding, question=question, capped=options.capped)
         if not deciding or contest.decided or number == options.limit:
             return contest
+        if not is_planned:
+            first = contest.pairs[0].first_scores
+            is_planned = _plan(question, float(first.std() / max(1.0, first.mean())), pairs)
         number = next_look(number, options.limit)
+
+
+_TRUE_AVERAGES = (0.8, 0.9, 0.95, 0.98, 1.0, 1.02, 1.05, 1.1, 1.2)
+"""Of B, as shares of that of A, in the table of games needed."""
+
+
+def _spread_of(contender: Contender) -> float | None:
+    """The standard deviation of a score as a share of the average, from the card; None if unknown."""
+    card = contender.version.card
+    if card is None or card.strength is None or card.strength.average_interval is None:
+        return None
+    low, high = card.strength.average_interval
+    return (high - low) / (2 * Z) * sqrt(card.strength.games) / card.strength.average
+
+
+def _plan(question: Question | None, spread: float | None, pairs: int) -> bool:
+    """Print how many games an answer takes, by the true difference, if the spread of scores is known."""
+    if spread is None:
+        return False
+    marks = [1.0] if question is None else [ratio for ratio in question.ratios if ratio < inf]
+    error_rate = ERROR_RATE / 2 / pairs if question is None else ERROR_RATE
+    cells = []
+    for second in _TRUE_AVERAGES:
+        apart = [mark for mark in marks if abs(second - mark) > 1e-9]
+        needed = [games_needed(second, mark, spread, error_rate) for mark in apart]
+        # A yes within two margins must pass both tests, a no one of them.
+        within = len(marks) == 2 and marks[0] < second < marks[1]
+        text = "never" if len(needed) < len(marks) else f"{max(needed) if within else min(needed):,}"
+        cells.append((f"{second:.0%}", text))
+    lines = ("".join(f"{cell:>10}" for cell in row) for row in zip(*cells, strict=True))
+    print(
+        f"Typical games of each player until an answer, by B's true average in % of A's (scores vary by "
+        f"{spread:.0%}):",
+        *lines,
+        sep="\n",
+        file=sys.stderr,
+    )
+    return True
 
 
 def _remarks(contest: Contest) -> list[str]:
@@ -267,9 +323,8 @@ def _show(contest: Contest, files: Mapping[str, Path], as_json: bool) -> None:
 
 
 def _question_of(options: Options) -> Question | None:
-    if options.no_worse_than is not None:
-        return Question(options.no_worse_than)
-    return None if options.equal_within is None else Question(options.equal_within, equal=True)
+    asked = {NO_WORSE: options.no_worse_than, EQUAL: options.equal_within, BETTER: options.better_than}
+    return next((Question(margin, kind) for kind, margin in asked.items() if margin is not None), None)
 
 
 def _means_folder(side: str) -> bool:
@@ -291,9 +346,8 @@ COMMAND = Command(
     "compare players on the same games",
     "Compares two or more result folders, models or local players on the same games. Prints the average "
     "differences in score and their 95% intervals, for more than two players with a league table, and writes "
-    "comparison.json and comparison.md. The exit code of --no-worse-than and --equal-within is 0 only "
-    "if the answer is yes, and that of --until-decided is 0 if it is decided, for either side; "
-    f"{NOT_SHOWN} means no, or not decided.",
+    "comparison.json and comparison.md. If a question is asked, the exit code is 0 for yes, "
+    f"{NO} for no and {UNDECIDED} for not decided; that of --until-decided is 0 or {UNDECIDED}.",
     Options,
     compare,
     usage="octofold compare [A] [B ...] [--player SPEC ...] [options]",

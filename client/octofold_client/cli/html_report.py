@@ -1,8 +1,9 @@
 """The flag `--html` of report, compare, analyse and loadtest, and the file that it writes."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 from octofold_game.commands.options import option
 
@@ -32,9 +33,14 @@ class HtmlFlag:
                 import octofold_client.studies.html.page  # noqa: F401
 
 
-def write_html(file: Path, folders: Sequence[Path], remarks: Sequence[str] = ()) -> str:
+def write_html(
+    file: Path,
+    folders: Sequence[Path],
+    remarks: Sequence[str] = (),
+    compared: Mapping[Path, range] = MappingProxyType({}),
+) -> str:
     """Write the report of some result folders, as `studies.html.page` does; return the name of the file."""
     from octofold_client.studies.html.page import write_report
 
-    write_report(file, folders, remarks)
+    write_report(file, folders, remarks, compared)
     return str(file)

@@ -112,7 +112,7 @@ def report(folder: ResultFolder, evaluation: Evaluation, options: JsonFlag, *, p
 
 def show(folder: ResultFolder, evaluation: Evaluation, *, pace: bool = True) -> None:
     """Print the table of an evaluation, its pace and the paths of its files."""
-    print_report(evaluation.summary, evaluation.title, Console())
+    print_report(evaluation, Console())
     print()
     if pace:
         print(_pace(evaluation))

@@ -2,7 +2,6 @@
 
 import json
 import os
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -24,11 +23,10 @@ from octofold_client.errors import EvaluationError, UsageError
 from octofold_client.evaluation.game_table import GameSummary, GameTable
 from octofold_client.evaluation.result import Evaluation
 from octofold_client.evaluation.result_folder import ResultFolder
-from octofold_client.evaluation.tables import missing_note
 from octofold_client.evaluation.tables import report as write_report
 from octofold_client.extras import needing
 from octofold_client.loadtest.result import FILE as LOAD_TEST_FILE
-from octofold_client.studies.html.results import MOST_RESULTS, read_evaluation
+from octofold_client.studies.html.results import MOST_RESULTS
 from octofold_client.terminal.tables import print_report
 
 OVERLAY_FILE = "report-of-several.html"
@@ -119,21 +117,19 @@ def _rebuild(
     write_scores: Callable[[Evaluation, Path], None] | None,
 ) -> tuple[dict[str, Any], Files]:
     """Write the files of an evaluation, print its table without `--json`, return its JSON form and files."""
-    folder, conditions = ResultFolder.of_evaluation(path)
+    folder, _ = ResultFolder.of_evaluation(path)
     climb = Climb()
-    evaluation = read_evaluation(folder, conditions, *([climb.add] if options.plots else []))
+    evaluation = Evaluation.of_folder(folder, *([climb.add] if options.plots else []))
     drawn: list[str] = []
-    if options.plots:
+    if options.plots and evaluation.summary is not None:
         from octofold_client.studies.pictures import draw
 
         drawn = draw(folder.path, evaluation, climb)
     evaluation.write(folder, write_report(evaluation, drawn))
     if write_scores is not None:
         write_scores(evaluation, folder.path / SCORES)
-    if evaluation.missing_games:
-        print(missing_note(evaluation.missing_games), file=sys.stderr)
     if not options.json:
-        print_report(evaluation.summary, evaluation.title, Console())
+        print_report(evaluation, Console())
         print()
     files: Files = {"result": str(folder.result), "report": str(folder.report)}
     if write_scores is not None:

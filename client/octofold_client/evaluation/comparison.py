@@ -13,30 +13,38 @@ from octofold_game.contract.results import FIRST_GAMES
 
 from octofold_client.evaluation.intervals import FEWEST, difference_interval, independent_interval
 from octofold_client.evaluation.question import Finding, Question
-from octofold_client.evaluation.sequential import CAP, ERROR_RATE, Bets
+from octofold_client.evaluation.sequential import ERROR_RATE, Bets
 from octofold_client.evaluation.sides import Side
 from octofold_client.wording import counted, decimals_for
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """The comparison of two players over the games that both finished, or over all if they played others."""
+    """The comparison of two players over the games that both finished, or over all if they played others.
 
-    first: str
-    second: str
+    It has two differences. The plain one is that of the average scores; its interval is right for one look
+    after a number of games that was chosen beforehand. The capped one is that of the bets, which count scores
+    up to a cap; its interval is right at any look, and so are the answers to questions.
+    """
+
+    first: Side
+    second: Side
     first_scores: NDArray[np.int64]
     """`[N]`; if the games are paired, element `i` of both arrays is the same game."""
     second_scores: NDArray[np.int64]
-    interval: Interval | None
-    """95% interval of the average difference, second minus first; None for too few games."""
     paired: bool
     """Whether both played the same games."""
-    bets: Bets | None = None
-    """The bets of the sequential test, if the answer or the interval follows from them."""
-    looked_at_on_the_way: bool = False
-    """Whether the interval is that of the bets, which is valid at any stop."""
-    firm_games: int | None = None
-    """Number of games before the first missing one, the only ones that bet; None if no game is missing."""
+    unfinished: str
+    """Why nothing is compared: games of a side are missing; empty if none are."""
+    interval: Interval | None
+    """95% interval of the plain difference, second minus first. None for too few games, and if the results
+    decided on the number of games."""
+    bets: Bets | None
+    """The bets of the sequential test; None for too few games, and in a league that is looked at once."""
+    bets_interval: Interval | None
+    """95% interval of the capped difference, at any look."""
+    stopped: bool = False
+    """Whether the results decided on the number of games."""
     question: Question | None = None
     """What was asked; None: which of them is better."""
     found: Finding | None = None
@@ -44,78 +52,87 @@ class Comparison:
     capped: bool = True
     """Whether the bets count scores only up to a cap."""
     corrected_for: int = 1
-    """Number of comparisons for which the interval is corrected."""
+    """Number of comparisons for which the intervals are corrected."""
     p_value: float | None = None
-    """Corrected as the interval; None if it was not computed."""
+    """Corrected as the plain interval; None if it was not computed."""
 
     @classmethod
     def of(
         cls,
         first: Side,
         second: Side,
-        looked_at_on_the_way: bool = False,
         *,
+        stopped: bool = False,
         question: Question | None = None,
-        capped: bool = True,
+        cap: int | None = None,
         pairs: int = 1,
     ) -> "Comparison":
         """Compare two sides of `sides.in_common`.
 
         Args:
-            first: the first player, A of the question; its scores set the cap.
+            first: the first player, A of the question.
             second: the second player.
-            looked_at_on_the_way: whether the interval must be valid at any stop; where games are missing, it
-                is always such an interval.
+            stopped: whether the results decided on the number of games.
             question: what is asked.
-            capped: whether the bets count scores only up to a cap.
-            pairs: number of comparisons that are made. If there are more than one, and they are not looked at
-                on the way, the interval is left to `contest.pair_differences`.
+            cap: the largest score that counts in bets, from `sequential.cap_of`; None for all.
+            pairs: number of comparisons that are made. If there are more than one, the plain interval is left
+                to `contest.pair_differences`.
         """
+        unfinished = [side for side in (first, second) if not side.finished]
         paired = first.conditions.seed == second.conditions.seed
-        ours, theirs = (np.array(list(side.scores.values())) for side in (first, second))
-        firms = [side.firm_games for side in (first, second) if side.firm_games is not None]
-        firm = min([len(ours), len(theirs), *firms]) if firms else None
-        looked_at_on_the_way = looked_at_on_the_way or firm is not None
-        bets: Bets | None = None
-        if looked_at_on_the_way or question is not None:
-            number = min(len(ours), len(theirs)) if firm is None else firm
+        ours, theirs = (np.array(list(side.scores.values()), np.int64) for side in (first, second))
+        interval = bets = bets_interval = None
+        if not unfinished and (pairs == 1 or stopped):
+            number = min(len(ours), len(theirs))
             exponents = first.largest_exponent, second.largest_exponent
-            bets = Bets.of(ours[:number], theirs[:number], exponents, capped)
-        interval: Interval | None = None
-        if looked_at_on_the_way:
-            interval = None if bets is None else bets.difference_limits(ERROR_RATE / 2 / pairs)
-        elif pairs == 1:
-            interval = difference_interval(theirs - ours) if paired else independent_interval(ours, theirs)
+            bets = Bets.of(ours[:number], theirs[:number], exponents, cap)
+            if bets is not None:
+                bets_interval = bets.difference_limits(ERROR_RATE / 2 / pairs)
+            if pairs == 1 and not stopped:
+                interval = (
+                    difference_interval(theirs - ours) if paired else independent_interval(ours, theirs)
+                )
         return cls(
-            first=first.name,
-            second=second.name,
+            first=first,
+            second=second,
             first_scores=ours,
             second_scores=theirs,
-            interval=interval,
             paired=paired,
+            unfinished=" ".join(f"{side.name}: {side.completeness.reason}" for side in unfinished),
+            interval=interval,
             bets=bets,
-            looked_at_on_the_way=looked_at_on_the_way,
-            firm_games=firm,
+            bets_interval=bets_interval,
+            stopped=stopped,
             question=question,
             found=question.answer(bets) if question is not None and bets is not None else None,
-            capped=capped,
+            capped=cap is not None,
             corrected_for=pairs,
         )
 
     @property
     def difference(self) -> float:
-        """Average difference in score, second minus first; that of the bets if the interval is theirs."""
-        if self.looked_at_on_the_way and self.bets is not None:
-            return self.bets.difference
+        """Average difference in score, second minus first; only if both are finished."""
         return float(np.mean(self.second_scores) - np.mean(self.first_scores))
 
     @property
+    def shown(self) -> tuple[float, Interval | None]:
+        """The difference that decides, second minus first, with its interval; the capped one if `stopped`."""
+        if self.stopped and self.bets is not None:
+            return self.bets.difference, self.bets_interval
+        return self.difference, self.interval
+
+    @property
     def lead(self) -> tuple[str, str, float, Interval | None]:
-        """The better player, the other one, and how much more the better one scores, with the interval."""
-        if self.difference >= 0:
-            return self.second, self.first, self.difference, self.interval
-        turned = None if self.interval is None else (-self.interval[1], -self.interval[0])
-        return self.first, self.second, -self.difference, turned
+        """The better player, the other one, and `shown` from its point of view."""
+        return self._turned(*self.shown)
+
+    def _turned(
+        self, difference: float, interval: Interval | None
+    ) -> tuple[str, str, float, Interval | None]:
+        first, second = self.first.name, self.second.name
+        if difference >= 0:
+            return second, first, difference, interval
+        return first, second, -difference, None if interval is None else (-interval[1], -interval[0])
 
     @property
     def won_by_second(self) -> float:
@@ -132,18 +149,23 @@ class Comparison:
     @property
     def equal_games(self) -> int | None:
         """Number of games in which both scored the same; None if they did not play the same games."""
-        return int(np.count_nonzero(self.first_scores == self.second_scores)) if self.paired else None
+        if not self.paired or self.unfinished:
+            return None
+        return int(np.count_nonzero(self.first_scores == self.second_scores))
 
     @property
     def too_alike(self) -> bool:
-        """Whether too few games differ for an interval that is not valid at any stop."""
+        """Whether too few games differ for a plain interval."""
         games = min(len(self.first_scores), len(self.second_scores))
         return games - (self.equal_games or 0) < FEWEST
 
     @property
     def clear(self) -> bool:
-        """Whether the interval excludes zero."""
-        return self.interval is not None and not self.interval[0] <= 0 <= self.interval[1]
+        """Whether the interval of the difference that decides excludes zero."""
+        if self.unfinished:
+            return False
+        _, interval = self.shown
+        return interval is not None and not interval[0] <= 0 <= interval[1]
 
     @property
     def answer(self) -> bool | None:
@@ -157,80 +179,87 @@ class Comparison:
 
     @property
     def sentence(self) -> str:
-        """The result in words."""
-        said = self._difference_in_words if self.question is None else self._answer_in_words(self.question)
-        return " ".join(filter(None, (said, self._cap_in_words, self._sameness_in_words)))
+        """The result in words: the answer to a question, the plain difference, the capped one."""
+        said = [self.unfinished] if self.unfinished else [self._plain_in_words, self._capped_in_words]
+        if self.question is not None:
+            said.insert(0, self.question.sentence(self.first.name, self.second.name, self.answer))
+        return " ".join(filter(None, [*said, self._sameness]))
 
     @property
-    def interval_in_words(self) -> str:
-        """The kind of the interval."""
-        stop = ", valid at any stop," if self.looked_at_on_the_way else ""
-        many = f", corrected for {self.corrected_for} comparisons," if self.corrected_for > 1 else ""
-        return f"95% interval{stop}{many.removeprefix(',') if stop else many}"
-
-    def _answer_in_words(self, question: Question) -> str:
-        said = question.sentence(self.first, self.second, self.answer)
-        if self.found is None or self.bets is None:
-            return f"{said} {self._too_few}; {self._games_in_words}."
-        ratios = [100 * ratio for ratio in (self.bets.ratio, *self.found.ratio_interval)]
-        decimals = decimals_for(ratios[1:], [100 * ratio for ratio in question.ratios], least=1)
-        found, low, high = (f"{ratio:,.{decimals}f}%" for ratio in ratios)
+    def _plain_in_words(self) -> str:
+        ours, theirs = float(np.mean(self.first_scores)), float(np.mean(self.second_scores))
+        averages = f"On average, {self.first.name} scores {ours:,.0f} and {self.second.name} {theirs:,.0f}"
+        if self.stopped or self.question is not None or self.corrected_for > 1:
+            percent = f", {theirs / ours - 1:+.1%}" if ours else ""
+            return f"{averages}{percent}; {self._games_in_words}."
+        if self.interval is None:
+            which = " in which they differ" if self.paired else ""
+            return f"{averages}; {self._games_in_words}. An interval takes at least {FEWEST} games{which}."
+        better, worse, difference, limits = self._turned(self.difference, self.interval)
+        amount, low, high = _rounded(difference, limits)
+        interval = f"(95% interval {low} to {high}; {self._games_in_words})"
+        if self.clear:
+            return f"{better} scores {amount} more on average than {worse} {interval}."
         return (
-            f"{said} {self.second} scores {found} of the average of {self.first} ({low} to {high}, valid "
-            f"at any stop; each limit is wrong in at most {self.found.limit_error_rate:.1%} of all runs); "
-            f"{self._games_in_words}."
+            f"No significant difference: on average, {better} scores {amount} more {interval}. This interval "
+            "is right for one look after a number of games that was chosen beforehand."
         )
 
     @property
-    def _difference_in_words(self) -> str:
-        better, _, difference, limits = self.lead
-        if limits is None:
-            lead = "" if self.firm_games is not None else f": {better} +{round(difference):,}"
-            return f"No significant difference yet{lead}. {self._too_few}; {self._games_in_words}."
-        decimals = decimals_for(limits, [0])
-        amount, low, high = (f"{value:,.{decimals}f}" for value in (difference, *limits))
-        interval = f"({self.interval_in_words} {low} to {high})"
-        if self.clear:
-            return f"{better} scores {amount} more on average {interval}; {self._games_in_words}."
-        return f"No significant difference yet: {better} +{amount} {interval}; {self._games_in_words}."
+    def _capped_in_words(self) -> str:
+        """The bets: up to which score they count, and what they tell."""
+        if self.bets is None:
+            return self._no_bets if self.stopped or self.question is not None else ""
+        games = f"{counted(len(self.bets.first), 'game')} each"
+        scope = "At any look"
+        if self.bets.cap is not None and self.bets.above_cap is not None:
+            ours, theirs = self.bets.above_cap
+            scope = (
+                f"At any look, with scores counted up to {self.bets.cap:,} ({ours:.1%} of the games of "
+                f"{self.first.name} and {theirs:.1%} of those of {self.second.name} score more)"
+            )
+            games += f" after the first {FIRST_GAMES}, which set this cap"
+        if self.found is None:
+            better, worse, difference, limits = self._turned(self.bets.difference, self.bets_interval)
+            amount, low, high = _rounded(difference, limits)
+            told = f"{better} scores {amount} more than {worse} (95% interval {low} to {high}; {games})"
+            if limits is not None and limits[0] <= 0:
+                told = f"no significant difference: {told}"
+            return f"{scope}, {told}."
+        assert self.question is not None
+        ratios = [100 * ratio for ratio in (self.bets.ratio, *self.found.ratio_interval)]
+        decimals = decimals_for(ratios[1:], [100 * ratio for ratio in self.question.ratios], least=1)
+        found, low, high = (f"{ratio:,.{decimals}f}%" for ratio in ratios)
+        hidden = self.bets.above_cap is not None and any(self.bets.above_cap)
+        return (
+            f"{scope}, {self.second.name} scores {found} of the average of {self.first.name} ({low} to "
+            f"{high}; each limit is wrong in at most {self.found.limit_error_rate:.1%} of all runs; {games})."
+            + (" What lies above the cap is no part of the answer." if hidden else "")
+        )
 
     @property
-    def _too_few(self) -> str:
-        """Why there is no interval."""
-        if self.looked_at_on_the_way or self.question is not None:
-            games, least = min(len(self.first_scores), len(self.second_scores)), FIRST_GAMES * self.capped
-            if least < (games if self.firm_games is None else self.firm_games):
-                return f"The bets tell nothing, because {self.first} scores nothing that counts"
-            takes = f"takes more than {counted(least, 'game')}" if least else "takes a game"
-            if self.firm_games is None:
-                return f"This {takes}"
-            firm = counted(self.firm_games, "game")
-            return f"Only the {firm} before the first one that is missing can tell, and this {takes}"
-        which = " in which they differ" if self.paired else ""
-        return f"An interval takes at least {FEWEST} games{which}"
+    def _no_bets(self) -> str:
+        games, least = min(len(self.first_scores), len(self.second_scores)), FIRST_GAMES * self.capped
+        if games > least:
+            return f"The bets tell nothing, because {self.first.name} scores nothing that counts."
+        return f"An answer takes more than {counted(least, 'game')}."
 
     @property
     def _games_in_words(self) -> str:
-        numbers = len(self.first_scores), len(self.second_scores)
-        if self.firm_games is not None and self.bets is not None:
-            return f"the first {counted(self.firm_games, 'game')} each"
+        ours, theirs = len(self.first_scores), len(self.second_scores)
         if self.paired:
-            return f"{counted(numbers[0], 'game')} each"
-        return f"not the same games: {numbers[0]:,} and {counted(numbers[1], 'game')}"
+            return f"{counted(ours, 'game')} each"
+        return f"not the same games: {ours:,} and {counted(theirs, 'game')}"
 
     @property
-    def _cap_in_words(self) -> str:
-        if self.bets is None or self.bets.cap is None or self.bets.above_cap is None:
-            return ""
-        first, second = self.bets.above_cap
-        return (
-            f"Scores count up to {self.bets.cap:,}, {CAP} times the average of {self.first} in the first "
-            f"{FIRST_GAMES} games, which set it and do not count. {first:.1%} of the other games of "
-            f"{self.first} and {second:.1%} of those of {self.second} score more."
+    def _sameness(self) -> str:
+        """Whether both are one player, or as good as one."""
+        ours, theirs = (
+            (side.conditions.sha256, side.conditions.precision, side.conditions.player)
+            for side in (self.first, self.second)
         )
-
-    @property
-    def _sameness_in_words(self) -> str:
+        if ours == theirs and ours[0] is not None:
+            return f"Both are the same player: their SHA-256 is {ours[0][:12]}..."
         games = len(self.first_scores)
         if self.equal_games != games or games < FEWEST:
             return ""
@@ -241,23 +270,37 @@ class Comparison:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """The figures as plain JSON values."""
-        bets, found = self.bets, self.found
+        """The figures as plain JSON values; null where games are missing."""
+        bets, found, whole = self.bets, self.found, not self.unfinished
         return {
-            "first": self.first,
-            "second": self.second,
+            "first": self.first.name,
+            "second": self.second.name,
             "paired": self.paired,
             "games": [len(self.first_scores), len(self.second_scores)],
-            "firm_games": self.firm_games,
             "equal_games": self.equal_games,
-            "difference": self.difference,
+            "difference": self.difference if whole else None,
             "interval": None if self.interval is None else list(self.interval),
             "p_value": self.p_value,
             "clear": self.clear,
-            "won_by_second": self.won_by_second,
-            "bets": bets and {"games": len(bets.first), "cap": bets.cap, "above_cap": bets.above_cap},
+            "won_by_second": self.won_by_second if whole else None,
+            "bets": bets
+            and {
+                "games": len(bets.first),
+                "cap": bets.cap,
+                "above_cap": bets.above_cap,
+                "difference": bets.difference,
+                "interval": self.bets_interval and list(self.bets_interval),
+            },
             "ratio": bets and bets.ratio,
             "ratio_interval": found and list(found.ratio_interval),
             "limit_error_rate": found and found.limit_error_rate,
             "sentence": self.sentence,
         }
+
+
+def _rounded(difference: float, interval: Interval | None) -> tuple[str, str, str]:
+    """A difference and its limits, with as many decimals as leave each limit on its side of zero."""
+    low, high = interval or (difference, difference)
+    decimals = decimals_for([low, high], [0])
+    amount, least, most = (f"{value:,.{decimals}f}" for value in (difference, low, high))
+    return amount, least, most

@@ -7,6 +7,7 @@ interval excludes zero by chance. Here the probability that any interval misses 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from octofold_game.contract.results import COMPARISON_SCHEMA
 from octofold_client.evaluation.comparison import Comparison
 from octofold_client.evaluation.intervals import average_interval
 from octofold_client.evaluation.question import Question
+from octofold_client.evaluation.sequential import cap_of
 from octofold_client.evaluation.sides import Side, in_common
 
 
@@ -27,17 +29,21 @@ class Standing:
     side: Side
     scores: NDArray[np.int64]
     """`[N]`: those of the games that count, in the order of their index."""
-    average: float
     interval: Interval | None
-    """95% interval of the average alone."""
-    rank: tuple[int, int]
-    """The best and the worst rank that the intervals of all differences allow."""
-    missing_games: int
-    """Number of its games that are missing, because they were still running."""
+    """95% interval of the average alone; None for too few games, and if games are missing."""
+    rank: tuple[int, int] | None
+    """The best and the worst rank that the intervals of all differences allow; None if games are missing."""
+
+    @property
+    def average(self) -> float | None:
+        """The average score; None if games are missing."""
+        return float(self.scores.mean()) if self.side.finished else None
 
     @property
     def rank_in_words(self) -> str:
-        """Such as "1" or "2 to 3"."""
+        """Such as "1" or "2 to 3"; empty without a rank."""
+        if self.rank is None:
+            return ""
         best, worst = self.rank
         return f"{best}" if best == worst else f"{best} to {worst}"
 
@@ -56,7 +62,7 @@ class Contest:
         cls,
         sides: Sequence[Side],
         *,
-        looked_at_on_the_way: bool = False,
+        stopped: bool = False,
         question: Question | None = None,
         capped: bool = True,
     ) -> "Contest":
@@ -64,31 +70,38 @@ class Contest:
 
         Args:
             sides: the sides; their names differ.
-            looked_at_on_the_way: whether all intervals must be valid at any stop. Where games are missing,
-                they always are.
+            stopped: whether the results decided on the number of games.
             question: what is asked about two sides.
-            capped: whether a question is about scores up to a cap.
+            capped: whether bets count scores only up to a cap.
 
         Raises:
             EvaluationError: sides of one seed have no games in common.
         """
-        missing = [side.missing_games for side in sides]
         sides = in_common(sides)
-        looked_at_on_the_way |= any(side.firm_games is not None for side in sides)
         number = len(sides) * (len(sides) - 1) // 2
+        finished = [list(side.scores.values()) for side in sides if side.finished]
+        cap = cap_of(finished) if capped else None
         pairs = [
-            Comparison.of(first, second, looked_at_on_the_way, question=question, capped=capped, pairs=number)
+            Comparison.of(first, second, stopped=stopped, question=question, cap=cap, pairs=number)
             for first, second in combinations(sides, 2)
         ]
-        if number > 1 and not looked_at_on_the_way:
+        if number > 1 and not stopped and finished:
             pairs = _corrected(sides, pairs)
-        ranks = _ranks(len(sides), pairs)
-        return cls(tuple(map(_standing, sides, ranks, missing)), tuple(pairs))
+        return cls(tuple(map(_standing, sides, _ranks(sides, pairs))), tuple(pairs))
 
     @property
     def ranked(self) -> list[Standing]:
-        """The standings, the highest average first."""
-        return sorted(self.standings, key=lambda standing: -standing.average)
+        """The standings, the highest average first; those without one last."""
+        return sorted(self.standings, key=lambda standing: -(standing.average or 0.0))
+
+    @property
+    def compared(self) -> dict[Path, range]:
+        """The indices of the games that are compared, by the result folder of each finished player."""
+        return {
+            standing.side.folder: range(min(scores), max(scores) + 1)
+            for standing in self.standings
+            if standing.side.finished and (scores := standing.side.scores)
+        }
 
     @property
     def decided(self) -> bool:
@@ -112,11 +125,11 @@ class Contest:
         return {
             "schema": COMPARISON_SCHEMA,
             "paired": self.paired,
-            "valid_at_any_stop": first.looked_at_on_the_way,
+            "valid_at_any_stop": first.stopped,
             "corrected_for": first.corrected_for,
             "question": question
             and {
-                "kind": "equal-within" if question.equal else "no-worse-than",
+                "kind": question.kind,
                 "margin": float(question.margin),
             },
             "answer": self.answer,
@@ -128,8 +141,9 @@ class Contest:
 
 def _corrected(sides: Sequence[Side], pairs: Sequence[Comparison]) -> list[Comparison]:
     """The pairs with intervals that are valid together."""
-    seeds = list(dict.fromkeys(side.conditions.seed for side in sides))
-    members = [[place for place, side in enumerate(sides) if side.conditions.seed == seed] for seed in seeds]
+    finished = {place: side for place, side in enumerate(sides) if side.finished}
+    seeds = list(dict.fromkeys(side.conditions.seed for side in finished.values()))
+    members = [[place for place, side in finished.items() if side.conditions.seed == seed] for seed in seeds]
     found = pair_differences(
         [np.array([list(sides[place].scores.values()) for place in group], float) for group in members]
     )
@@ -139,6 +153,9 @@ def _corrected(sides: Sequence[Side], pairs: Sequence[Comparison]) -> list[Compa
     known = dict(zip(combinations(order, 2), found, strict=True))
     corrected = []
     for places, pair in zip(combinations(range(len(sides)), 2), pairs, strict=True):
+        if pair.unfinished:
+            corrected.append(pair)
+            continue
         turned = places not in known
         difference = known[places[::-1] if turned else places]
         low, high = difference.interval
@@ -150,42 +167,46 @@ def _corrected(sides: Sequence[Side], pairs: Sequence[Comparison]) -> list[Compa
     return corrected
 
 
-def _ranks(number: int, pairs: Sequence[Comparison]) -> list[tuple[int, int]]:
-    """The ranks that each player can have.
+def _ranks(sides: Sequence[Side], pairs: Sequence[Comparison]) -> list[tuple[int, int] | None]:
+    """The ranks that each player can have among those that are finished; None for the others.
 
     A player ranks below everyone who is clearly better and above everyone who is clearly worse. If the
     intervals of all pairs are valid together, so are these ranks (Mogstad, Romano, Shaikh and Wilhelm,
     "Inference for ranks with applications to mobility across neighbourhoods and academic achievement across
     countries", 2024).
     """
-    better, worse = [0] * number, [0] * number
-    for (first, second), pair in zip(combinations(range(number), 2), pairs, strict=True):
+    number = sum(side.finished for side in sides)
+    better, worse = [0] * len(sides), [0] * len(sides)
+    for (first, second), pair in zip(combinations(range(len(sides)), 2), pairs, strict=True):
         if pair.clear:
-            winner, loser = (second, first) if pair.difference > 0 else (first, second)
+            winner, loser = (second, first) if pair.shown[0] > 0 else (first, second)
             better[loser] += 1
             worse[winner] += 1
-    return [(1 + above, number - below) for above, below in zip(better, worse, strict=True)]
+    return [
+        (1 + above, number - below) if side.finished else None
+        for side, above, below in zip(sides, better, worse, strict=True)
+    ]
 
 
-def _standing(side: Side, rank: tuple[int, int], missing: int) -> Standing:
+def _standing(side: Side, rank: tuple[int, int] | None) -> Standing:
     scores = np.array(list(side.scores.values()))
-    # Where long games are missing, the average is too low, and so would be its interval.
-    interval = average_interval(scores) if side.firm_games is None else None
-    return Standing(side, scores, float(scores.mean()), interval, rank, missing)
+    return Standing(side, scores, average_interval(scores) if side.finished else None, rank)
 
 
 def _player(standing: Standing) -> dict[str, Any]:
+    finished = standing.side.finished
     return {
         "name": standing.side.name,
         **standing.side.conditions.to_json(),
         "folder": str(standing.side.folder),
         "games": len(standing.scores),
-        "missing_games": standing.missing_games,
+        "missing_games": standing.side.completeness.missing,
+        "unfinished": standing.side.completeness.reason or None,
         "average": standing.average,
         "average_interval": None if standing.interval is None else list(standing.interval),
-        "median": float(np.median(standing.scores)),
-        "best": int(standing.scores.max()),
-        "rank": list(standing.rank),
+        "median": float(np.median(standing.scores)) if finished else None,
+        "best": int(standing.scores.max()) if finished else None,
+        "rank": standing.rank and list(standing.rank),
     }
 
 

@@ -14,10 +14,9 @@ from octofold_client.contenders.local_players import Contender
 from octofold_client.errors import OctofoldError
 from octofold_client.evaluation.game_table import GameSummary, GameTable
 from octofold_client.evaluation.lockstep import PATIENCE_SECONDS, PendingMoves, PlayedBatch, play
-from octofold_client.evaluation.result import Evaluation, RunFigures, games_summarized
+from octofold_client.evaluation.result import Evaluation, RunFigures
 from octofold_client.evaluation.result_folder import Conditions, KeptGames, ResultFolder
 from octofold_client.evaluation.slices import Slice
-from octofold_client.evaluation.summary import Summary
 from octofold_client.evaluation.tables import report
 from octofold_client.wording import counted
 
@@ -141,15 +140,15 @@ def evaluate(
     evaluation = Evaluation(
         conditions=conditions,
         games=done,
-        summary=Summary.of(done),
+        completeness=conditions.completeness(done.column("game").tolist()),
         card=contender.version.card,
         server_version=", ".join(programs) or None,
         run=run,
     )
-    summarized = games_summarized(folder)
-    if len(done) < summarized <= len(kept.games):
+    if kept.planned.games != conditions.games:
         progress.remark(
-            f"{folder.result} and {folder.report.name} describe the {summarized:,} games of an earlier run"
+            f"{folder.result} and {folder.report.name} describe the {kept.planned.games:,} games of an "
+            "earlier run"
         )
     else:
         evaluation.write(folder, report(evaluation))

@@ -17,7 +17,6 @@ from octofold_client.evaluation.game_table import GameSummary, GameTable
 from octofold_client.evaluation.result import Evaluation, RunFigures, earlier_run
 from octofold_client.evaluation.result_folder import Conditions, ResultFolder, differences
 from octofold_client.evaluation.slices import Slice, named
-from octofold_client.evaluation.summary import Summary
 from octofold_client.evaluation.tables import report
 from octofold_client.provenance import runs_of
 from octofold_client.wording import counted
@@ -47,9 +46,14 @@ class _Part:
         part = conditions.slice
         if part is None:
             last = max((episode.game for episode in folder.finished()), default=0)
-            part = Slice(1, 1, last + 1)
+            part = Slice(1, 1, conditions.games or last + 1)
         return cls(
-            folder, replace(conditions, slice=None), part.range, part.games, part.of, *earlier_run(folder)
+            folder,
+            replace(conditions, slice=None, games=part.games),
+            part.range,
+            part.games,
+            part.of,
+            *earlier_run(folder),
         )
 
     def __str__(self) -> str:
@@ -99,7 +103,7 @@ def merge(
     evaluation = Evaluation(
         conditions=parts[0].conditions,
         games=games,
-        summary=Summary.of(games),
+        completeness=parts[0].conditions.completeness(games.column("game").tolist()),
         card=next((part.card for part in parts if part.card is not None), None),
         server_version=_versions(parts),
         run=RunFigures.sum([part.run for part in parts if part.run is not None]),
@@ -158,7 +162,7 @@ def _slices(holes: Sequence[range], parts: Sequence[_Part]) -> str:
 
 def _check_complete(part: _Part, games: GameTable) -> None:
     """Raise `EvaluationError` unless these are exactly the games of the part."""
-    found = np.sort(games.column("game"))
+    found = np.sort(games.column("game").tolist())
     if strange := [game for game in found[[0, -1]].tolist() if game not in part.games] if len(found) else []:
         raise EvaluationError(
             f"{part} contains game {strange[0]}, which is not one of its slice ({named([part.games])})"

@@ -1,4 +1,4 @@
-"""What a comparison is asked: whether one player is no worse than another, or whether two are equal."""
+"""What a comparison is asked: whether a player is better or no worse than another, or as good as it."""
 
 from dataclasses import dataclass
 from fractions import Fraction
@@ -7,6 +7,9 @@ from math import inf
 from octofold_game.contract.model import Interval
 
 from octofold_client.evaluation.sequential import ERROR_RATE, Bets
+
+NO_WORSE, EQUAL, BETTER = "no-worse-than", "equal-within", "better-than"
+"""The kinds of questions, by the flags of `octofold compare`."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +26,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Question:
-    """Whether the second player is at most `margin` worse than the first, or both are equal within it.
+    """Whether the second player is at most `margin` worse than the first, equal within it, or better by it.
 
     The answer follows from the ratios of the averages, second over first, that the bets have not refuted: yes
     if the margin encloses all of them, no if it encloses none (Westlake, "Use of confidence intervals in
@@ -31,14 +34,14 @@ class Question:
     """
 
     margin: Fraction
-    """Share of an average score, above 0 and below 1."""
-    equal: bool = False
-    """Whether both players are asked to be equal: neither is worse than the other by more than the margin."""
+    """Share of an average score, below 1; 0 only for `BETTER`."""
+    kind: str = NO_WORSE
+    """`NO_WORSE`, `EQUAL` or `BETTER`."""
 
     @property
     def flag(self) -> str:
         """The flag of `octofold compare` that asks this."""
-        return f"--{'equal-within' if self.equal else 'no-worse-than'} {self.percent}"
+        return f"--{self.kind} {self.percent}"
 
     @property
     def percent(self) -> str:
@@ -48,7 +51,9 @@ class Question:
     @property
     def ratios(self) -> Interval:
         """The smallest and the largest ratio, second over first, that is a yes."""
-        return float(1 - self.margin), float(1 / (1 - self.margin)) if self.equal else inf
+        if self.kind == BETTER:
+            return float(1 + self.margin), inf
+        return float(1 - self.margin), float(1 / (1 - self.margin)) if self.kind == EQUAL else inf
 
     def answer(self, bets: Bets) -> Finding:
         """The answer after these bets; a yes and a no are wrong in at most `ERROR_RATE` of all runs each."""
@@ -56,7 +61,7 @@ class Question:
         low, high = limits = bets.ratio_limits(ERROR_RATE)
         if least <= low and high <= most:
             return Finding(True, limits, ERROR_RATE)
-        if not self.equal:
+        if self.kind != EQUAL:
             return Finding(False if high < least else None, limits, ERROR_RATE)
         # A yes must pass both tests, so it errs no more often than one of them. A no must pass one of two.
         low, high = limits = bets.ratio_limits(ERROR_RATE / 2)
@@ -64,11 +69,16 @@ class Question:
 
     def sentence(self, first: str, second: str, answer: bool | None) -> str:
         """The answer in words, without the figures."""
-        if self.equal:
-            if answer is None:
-                return f"Not decided yet whether {first} and {second} are equal within {self.percent}."
-            found = "are equal within" if answer else "differ by more than"
-            return f"{first} and {second} {found} {self.percent}."
+        if self.kind == EQUAL:
+            claim = f"{first} and {second} are equal within {self.percent}"
+            refuted = f"{first} and {second} differ by more than {self.percent}"
+        elif self.kind == NO_WORSE:
+            claim = f"{second} is at most {self.percent} worse than {first}"
+            refuted = f"{second} is more than {self.percent} worse than {first}"
+        else:
+            by = f" by at least {self.percent}" if self.margin else ""
+            claim = f"{second} is better than {first}{by}"
+            refuted = f"{second} is not better than {first}{by}"
         if answer is None:
-            return f"Not decided yet whether {second} is at most {self.percent} worse than {first}."
-        return f"{second} is {'at most' if answer else 'more than'} {self.percent} worse than {first}."
+            return f"Not decided whether {claim}."
+        return f"{claim if answer else refuted}."

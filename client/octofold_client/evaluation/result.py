@@ -1,13 +1,15 @@
 """The result of an evaluation and its JSON form, which docs/results.md describes field by field."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import msgspec
 from octofold_game.contract.model import Card, CardError, card_of
-from octofold_game.contract.results import RESULT_SCHEMA, RESULT_SCHEMAS
+from octofold_game.contract.results import RESULT_SCHEMA, RESULT_SCHEMAS, Completeness
+from octofold_game.episodes import Episode
 
 from octofold_client.errors import EvaluationError
 from octofold_client.evaluation.result_folder import Conditions, ResultFolder
@@ -62,7 +64,7 @@ class Evaluation:
     conditions: Conditions
     games: Sequence[GameSummary]
     """In the order of their index, including those of earlier runs."""
-    summary: Summary
+    completeness: Completeness
     card: Card | None
     """The model card; None if the server could not read it, or if only the replays are left."""
     server_version: str | None
@@ -70,17 +72,36 @@ class Evaluation:
     run: RunFigures | None
     """None if only the replays are left."""
 
+    @classmethod
+    def of_folder(
+        cls,
+        folder: ResultFolder,
+        *takers: Callable[[Sequence[Episode]], None],
+        games: range | None = None,
+    ) -> "Evaluation":
+        """The evaluation in a folder, from its replays; the arguments are those of `ResultFolder.read`.
+
+        Raises:
+            EvaluationError: the folder contains no finished games, or its result is damaged.
+            ReplayError: the replay file is damaged.
+        """
+        earlier = earlier_run(folder)
+        finished, completeness = folder.read(*takers, games=games)
+        if not finished:
+            raise EvaluationError(f"{folder.replays} contains no finished games")
+        return cls(folder.of_evaluation(folder.path)[1], finished, completeness, *earlier)
+
+    @cached_property
+    def summary(self) -> Summary | None:
+        """The figures; None if games are missing, and `completeness` says why."""
+        return None if self.completeness.missing else Summary.of(self.games)
+
     @property
     def title(self) -> str:
         """Player, number of games, seed and slice."""
-        games = counted(self.summary.games, "game")
+        games = counted(len(self.games), "game")
         part = f", slice {self.conditions.slice}" if self.conditions.slice else ""
         return f"{self.conditions.player}: {games}, seed {self.conditions.seed}{part}"
-
-    @property
-    def missing_games(self) -> int:
-        """See `Conditions.missing_games`; 0 for a finished evaluation."""
-        return self.conditions.missing_games([game.game for game in self.games])
 
     @property
     def decision_rule(self) -> str | None:
@@ -110,8 +131,12 @@ class Evaluation:
             "decision_rule": self.decision_rule,
             "server_version": self.server_version,
             "games": len(self.games),
-            "missing_games": self.missing_games,
-            "statistics": self.summary.to_json(),
+            "planned_games": self.completeness.planned,
+            "missing_games": self.completeness.missing,
+            "running_games": self.completeness.running,
+            "lost_games": self.completeness.lost,
+            "unfinished": self.completeness.reason or None,
+            "statistics": self.summary and self.summary.to_json(),
             "run": None if self.run is None else self.run.to_json(),
             "scores": [],
             "card": None if self.card is None else msgspec.to_builtins(self.card),
@@ -134,15 +159,6 @@ def earlier_run(folder: ResultFolder) -> tuple[Card | None, str | None, RunFigur
         return card, msgspec.convert(result.get("server_version"), str | None), run
     except (KeyError, TypeError, CardError, msgspec.ValidationError) as error:
         raise EvaluationError(f"{folder.result} is damaged: {error!r}") from None
-
-
-def games_summarized(folder: ResultFolder) -> int:
-    """Number of games in the folder's result file; 0 if there is none that can be read."""
-    try:
-        games = read_result(folder.result).get("games")
-    except (FileNotFoundError, EvaluationError):
-        return 0
-    return games if isinstance(games, int) else 0
 
 
 def read_result(file: Path) -> dict[str, Any]:

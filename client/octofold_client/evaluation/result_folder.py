@@ -7,14 +7,20 @@ kept in a second replay file. All other files are written under another name and
 import json
 import tempfile
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass, fields
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
 import msgspec
 from octofold_game.commands.suggestions import missing
-from octofold_game.contract.results import CONDITIONS_FILE, GAMES_FILE, RESULT_FILE
+from octofold_game.contract.results import (
+    CONDITIONS_FILE,
+    GAMES_FILE,
+    RESULT_FILE,
+    UNFINISHED_FILE,
+    Completeness,
+)
 from octofold_game.episodes import Episode
 from octofold_game.referee import ReplayError
 from octofold_game.replays import (
@@ -26,6 +32,7 @@ from octofold_game.replays import (
     write_in_order,
 )
 from octofold_game.system.files import whole_file, write_text
+from octofold_game.trajectories import GAMES_AT_ONCE, batched
 
 from octofold_client.contenders.local_players import Contender
 from octofold_client.errors import EvaluationError, FolderInUse, OtherEvaluation
@@ -34,6 +41,8 @@ from octofold_client.evaluation.slices import Slice
 from octofold_client.wording import describe
 
 _ELSEWHERE = "choose another folder"
+MOST_GAMES = 2**63 - 1
+"""Games of a seed."""
 
 
 @dataclass(frozen=True)
@@ -49,13 +58,15 @@ class Conditions:
     seed: int
     slice: Slice | None = None
     """The only games of the folder; None if they may be any games of the seed."""
+    games: int | None = field(default=None, compare=False)
+    """Games 0 to `games` - 1 of the seed are planned, or the slice of them; None in older folders."""
 
     @classmethod
     def of(cls, contender: Contender, seed: int, games: int | Slice = 0) -> "Conditions":
         """The conditions of games by this contender, or of a slice of them."""
         version = contender.version
-        part = games if isinstance(games, Slice) else None
-        return cls(contender.model, version.version, version.precision, contender.sha256, seed, part)
+        part, planned = (games, games.games) if isinstance(games, Slice) else (None, games or None)
+        return cls(contender.model, version.version, version.precision, contender.sha256, seed, part, planned)
 
     @classmethod
     def of_json(cls, content: dict[str, Any]) -> "Conditions":
@@ -77,22 +88,27 @@ class Conditions:
         """Whether this is a local player that has no digest."""
         return not self.precision and self.sha256 is None
 
-    def missing_games(self, games: Collection[int]) -> int:
-        """Number of games without a result although a later game has one, or that are missing of a slice.
+    @property
+    def planned(self) -> range | None:
+        """The indices of the planned games; None if they are unknown."""
+        if self.slice is not None:
+            return self.slice.range
+        return None if self.games is None else range(self.games)
 
-        The missing games are long, because they were still running. Averages over the others are too low.
-
-        Args:
-            games: the indices of the games with a result, at least one.
-        """
-        return (len(self.slice.range) if self.slice else max(games) + 1) - len(games)
+    def completeness(self, finished: Sequence[int], running: Collection[int] = ()) -> Completeness:
+        """Whether the games are finished, from the indices of those that are, and of those that still run."""
+        planned = self.planned
+        games = range(MOST_GAMES) if planned is None else planned
+        ended, left = (
+            [game for game in finished if game in games],
+            [game for game in running if game in games],
+        )
+        return Completeness.of(planned, len(ended), len(left), max([*ended, *left], default=-1))
 
     def to_json(self) -> dict[str, Any]:
-        """The conditions as plain JSON values; without a slice if there is none."""
+        """The conditions as plain JSON values; without what is None but the digest."""
         content = asdict(self)
-        if self.slice is None:
-            del content["slice"]
-        return content
+        return {name: value for name, value in content.items() if value is not None or name == "sha256"}
 
 
 class ResultFolder:
@@ -114,7 +130,7 @@ class ResultFolder:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.replays = path / GAMES_FILE
-        self.unfinished = path / "unfinished.replay"
+        self.unfinished = path / UNFINISHED_FILE
         self.result = path / RESULT_FILE
         self.report = path / "report.md"
         self._conditions = path / CONDITIONS_FILE
@@ -164,7 +180,6 @@ class ResultFolder:
                     raise EvaluationError(
                         f"{self.replays} contains games, but {self._conditions} is missing; {_ELSEWHERE}"
                     )
-                self.write_conditions(conditions)
             elif before != conditions:
                 raise OtherEvaluation(
                     f"{self.path} contains games of {differences(before, conditions)}; {_ELSEWHERE}"
@@ -174,7 +189,56 @@ class ResultFolder:
                     f"{self.path} contains games of a player named {conditions.player}, but it may have been "
                     f"another one: give the player an attribute sha256 that identifies it, or {_ELSEWHERE}"
                 )
-            yield KeptGames(games, order, writer, self, conditions.seed)
+            planned = conditions
+            if (
+                before is not None
+                and (before.games or 0) > (conditions.games or 0)
+                and not before.completeness(games.column("game").tolist()).missing
+            ):
+                planned = before  # the result of more games stays
+            if before is None or before.games != planned.games:
+                self.write_conditions(planned)
+            yield KeptGames(games, order, writer, self, planned)
+
+    def read(
+        self, *takers: Callable[[Sequence[Episode]], None], games: range | None = None
+    ) -> tuple[GameTable, Completeness]:
+        """The planned games that are finished, in the order of their indices, and whether these are all.
+
+        Args:
+            takers: called with all of these games, piece by piece, in the order in which they finished.
+            games: read only these of the games.
+
+        Raises:
+            EvaluationError: the folder contains no evaluation.
+            ReplayError: a replay file is damaged, or contains a game twice, of another seed or without moves.
+        """
+        conditions = self.of_evaluation(self.path)[1]
+        planned = conditions.planned or range(MOST_GAMES)
+        wanted = planned if games is None else games
+        table = GameTable()
+        for episodes in batched((each for each in self.finished() if each.game in wanted), GAMES_AT_ONCE):
+            for episode in episodes:
+                table.append(GameSummary.of(episode))
+            for take in takers:
+                take(episodes)
+        table = table.in_order()
+        if games is not None:
+            conditions = replace(conditions, slice=None, games=games.stop)
+        return table, conditions.completeness(
+            table.column("game").tolist(), self._saved(table, conditions.seed)
+        )
+
+    def _saved(self, finished: GameTable, seed: int) -> list[int]:
+        """The indices of the games that are saved as unfinished.
+
+        A file that is being replaced, or was cut off by a full disk, counts as far as it can be read.
+        """
+        known = finished.column("game")
+        saved = []
+        with suppress(FileNotFoundError, ReplayError):
+            saved = [each.game for each in _checked(self.unfinished, seed) if not (known == each.game).any()]
+        return saved
 
     def _check_is_ours(self) -> None:
         if self._conditions.exists() or self.replays.exists() or not self.path.is_dir():
@@ -237,7 +301,12 @@ class KeptGames:
     """The games of an open folder."""
 
     def __init__(
-        self, games: GameTable, order: ReplayOrder, writer: ReplayWriter, folder: ResultFolder, seed: int
+        self,
+        games: GameTable,
+        order: ReplayOrder,
+        writer: ReplayWriter,
+        folder: ResultFolder,
+        planned: Conditions,
     ) -> None:
         self.games = games
         """The finished games, in the order in which they finished."""
@@ -245,10 +314,12 @@ class KeptGames:
         """Number of bytes that were cut off after the last whole game."""
         recover(folder.unfinished)
         # A run that was killed may have finished games that are still in the file of unfinished ones.
-        unfinished = _checked(folder.unfinished, seed) if folder.unfinished.exists() else ()
+        unfinished = _checked(folder.unfinished, planned.seed) if folder.unfinished.exists() else ()
         finished = games.column("game")
         self.unfinished = [episode for episode in unfinished if not (finished == episode.game).any()]
         """The games that the last run left unfinished."""
+        self.planned = planned
+        """The conditions with the planned games: more than a run asks for if all of them are finished."""
         self._order = order
         self._writer = writer
         self._folder = folder

@@ -9,7 +9,7 @@ Ramdas, "Estimating means of bounded random variables by betting", 2024.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import ceil, log
 
@@ -22,9 +22,11 @@ from octofold_game.rules import LARGEST_EXPONENT
 ERROR_RATE = 0.05
 """The maximum share of runs whose answer is wrong."""
 CAP = 4
-"""Scores count up to so many times the average of the first player in its first games."""
-FIRST_LOOK = FIRST_GAMES + FIRST_GAMES // 2
+"""Scores count up to so many times the largest average of a player in the first games."""
+FIRST_LOOK = FIRST_GAMES + 50
 """Number of games at the first check."""
+_FEWEST_NEW = 50
+"""Games between two checks at least: fewer would leave most places of a batch empty."""
 FRACTIONS: NDArray[np.float64] = 0.95 * 0.575 ** np.arange(9.0)
 """`[J]`: the shares of the wealth that nine gamblers can lose in a game, 95% to 1%. All start with the same
 wealth. Large shares win fast if nearly all games are equal, small ones if scores vary. At 100%, a gambler
@@ -77,6 +79,12 @@ def log_wealth(logs: NDArray[np.float64]) -> NDArray[np.float64]:
     return together
 
 
+def cap_of(players: Sequence[ArrayLike]) -> int:
+    """The largest score that counts in bets on players with these scores, `[N]` each; one for all pairs."""
+    first = (np.asarray(scores, np.float64)[:FIRST_GAMES] for scores in players)
+    return ceil(CAP * max((float(each.mean()) for each in first if len(each)), default=0.0))
+
+
 @dataclass(frozen=True)
 class Bets:
     """The scores on which bets are made: those of two players, in the order of the games' numbers."""
@@ -94,25 +102,24 @@ class Bets:
 
     @classmethod
     def of(
-        cls, first: ArrayLike, second: ArrayLike, exponents: tuple[int, int], capped: bool = True
+        cls, first: ArrayLike, second: ArrayLike, exponents: tuple[int, int], cap: int | None
     ) -> Bets | None:
         """The bets on `[N]` scores of both players, in the order of the games' numbers.
 
         Args:
-            first: scores of the first player, which sets the cap.
+            first: scores of the first player.
             second: scores of the second player.
             exponents: the largest exponent of each player.
-            capped: whether scores count up to a cap.
+            cap: the largest score that counts, from `cap_of`; the first games, which set it, do not bet. None
+                if all scores count.
 
         Returns:
             None if no game is left to bet on, or if the first player never scores.
         """
         ours, theirs = np.asarray(first, np.float64), np.asarray(second, np.float64)
         most = [float(greatest_score(exponent)) for exponent in exponents]
-        cap, above = None, None
-        if capped:
-            average = ours[:FIRST_GAMES].mean() if len(ours) else 0.0
-            cap = min(ceil(CAP * average), int(most[0]))
+        above = None
+        if cap is not None:
             ours, theirs = ours[FIRST_GAMES:], theirs[FIRST_GAMES:]
             most = [min(each, float(cap)) for each in most]
             if len(ours):
@@ -199,6 +206,25 @@ def fewest_games(margin: float, share: float = 1 / CAP) -> int:
     return ceil(games)
 
 
+def games_needed(second: float, ratio: float, spread: float, error_rate: float) -> int:
+    """A typical number of games until the bets refute that the second average is `ratio` of the first.
+
+    Args:
+        second: the true second average as a share of the first.
+        ratio: what is refuted; not `second`.
+        spread: the standard deviation of a score as a share of the average of its player.
+        error_rate: as for `Bets.ratio_limits`.
+
+    Returns:
+        The games of each player, with those that set the cap. Wealth grows by about gain² / (2 variance) a
+        game, and must pay for the gamblers that bet too much or too little.
+    """
+    variance = spread**2 * (second**2 + ratio**2)
+    needed = log(len(FRACTIONS) ** 0.75 / error_rate)
+    fewest = needed / float(np.log1p(FRACTIONS[0] * abs(second - ratio) / CAP))
+    return FIRST_GAMES + ceil(max(fewest, 2 * variance * needed / (second - ratio) ** 2))
+
+
 def next_look(games: int, limit: int) -> int:
-    """The number of games at the check after `games`: half as many more, at most `limit`."""
-    return min(limit, max(FIRST_LOOK, games + games // 2))
+    """The number of games at the check after `games`: a tenth more, at most `limit`."""
+    return min(limit, max(FIRST_LOOK, games + max(_FEWEST_NEW, games // 10)))

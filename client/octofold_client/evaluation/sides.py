@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from octofold_game.contract.results import Completeness
 from octofold_game.rules import LARGEST_EXPONENT
 
 from octofold_client.errors import EvaluationError
@@ -21,16 +22,15 @@ class Side:
     """The result folder with the replays of the games."""
     scores: Mapping[int, int]
     """By the index of the game."""
+    completeness: Completeness
+    """Only finished games are compared."""
     largest_exponent: int = LARGEST_EXPONENT
     """A game ends when it exceeds this exponent."""
-    firm_games: int | None = None
-    """Number of games before the first one that is missing because it was still running; None if none is. The
-    later games are the short ones, so no answer may follow from them."""
 
     @property
-    def missing_games(self) -> int:
-        """See `Conditions.missing_games`."""
-        return self.conditions.missing_games(self.scores)
+    def finished(self) -> bool:
+        """Whether no game is missing."""
+        return not self.completeness.missing
 
 
 def read_side(path: Path) -> Side:
@@ -41,33 +41,37 @@ def read_side(path: Path) -> Side:
         ReplayError: its replay file is damaged.
     """
     folder, conditions = ResultFolder.of_evaluation(path)
-    scores, largest = {}, 0
-    for episode in folder.finished():
-        scores[episode.game] = episode.score
-        largest = max(largest, episode.largest_exponent)
-    if not scores:
+    exponents = {0}
+    games, completeness = folder.read(
+        lambda episodes: exponents.update(each.largest_exponent for each in episodes)
+    )
+    if not games:
         raise EvaluationError(f"{folder.replays} contains no finished games")
-    return Side(conditions.player, conditions, path, scores, largest)
+    scores = dict(zip(games.column("game").tolist(), games.column("score").tolist(), strict=True))
+    return Side(conditions.player, conditions, path, scores, completeness, max(exponents))
 
 
 def in_common(sides: Sequence[Side]) -> list[Side]:
-    """The sides with the games that all sides of the same seed have, in the order of their indices.
+    """The finished sides with the games that all of them of the same seed have, in order.
+
+    Sides that are not finished stay as they are: their games would choose among those of the others.
 
     Raises:
-        EvaluationError: there are none.
+        EvaluationError: they have none in common.
     """
-    return [_within(side, [each for each in sides if _seed(each) == _seed(side)]) for side in sides]
+    return [
+        _within(side, [each for each in sides if each.finished and _seed(each) == _seed(side)])
+        if side.finished
+        else side
+        for side in sides
+    ]
 
 
 def _within(side: Side, same: Sequence[Side]) -> Side:
     games = sorted(set.intersection(*(set(each.scores) for each in same)))
     if not games:
         raise EvaluationError(f"{' and '.join(each.name for each in same)} have no games in common")
-    firm = None
-    if any(each.missing_games for each in same):
-        start = max(each.conditions.slice.range.start if each.conditions.slice else 0 for each in same)
-        firm = next((place for place, game in enumerate(games) if game != start + place), len(games))
-    return replace(side, scores={game: side.scores[game] for game in games}, firm_games=firm)
+    return replace(side, scores={game: side.scores[game] for game in games})
 
 
 def _seed(side: Side) -> int:

@@ -4,6 +4,8 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from octofold_game.contract.results import slice_range
+
 from octofold_client.errors import UsageError
 from octofold_client.wording import counted
 
@@ -38,8 +40,7 @@ class Slice:
     @property
     def range(self) -> range:
         """The indices of its games."""
-        first, end = (self.games * number // self.of for number in (self.number - 1, self.number))
-        return range(first, end)
+        return slice_range(self.number, self.of, self.games)
 
     def __str__(self) -> str:
         """In words, such as "2/4 of 1,000 games"."""

@@ -19,6 +19,10 @@ INTERVALS = (
     f"Intervals: Student's for averages (from {FEWEST} games on), order statistics for the median, Wilson's "
     "for shares."
 )
+ASSUMED = (
+    "The intervals are right for independent games of a player that does not change. A score so rare that no "
+    "game has reached it yet is missing from the average and from its interval."
+)
 
 
 @dataclass(frozen=True)
@@ -55,10 +59,16 @@ def report(evaluation: Evaluation, pictures: Iterable[str] = ()) -> str:
     `pictures` are the names of image files beside it.
     """
     summary, conditions, run = evaluation.summary, evaluation.conditions, evaluation.run
-    largest = [
-        (f"{row.tile}", f"{row.games:,}", f"{row.share:.1%}", _percents(row.interval))
-        for row in summary.largest_tiles
-    ]
+    figures = []
+    if summary is not None:
+        largest = [
+            (f"{row.tile}", f"{row.games:,}", f"{row.share:.1%}", _percents(row.interval))
+            for row in summary.largest_tiles
+        ]
+        figures = [
+            "\n".join(aligned([("largest tile", "games", "share", "95% interval"), *largest])),
+            INTERVALS,
+        ]
     facts = [
         ("model", conditions.player),
         ("SHA-256", conditions.sha256),
@@ -68,30 +78,30 @@ def report(evaluation: Evaluation, pictures: Iterable[str] = ()) -> str:
         ("moves/s", f"{run.moves_per_second:,.0f}" if run and run.moves_per_second else None),
     ]
     parts = [
-        markdown(summary, evaluation.title),
-        *([missing_note(evaluation.missing_games)] if evaluation.missing_games else []),
-        "\n".join(aligned([("largest tile", "games", "share", "95% interval"), *largest])),
-        INTERVALS,
+        markdown(evaluation),
+        *figures,
         "\n".join(aligned([("", "played with"), *((name, fact) for name, fact in facts if fact)])),
         *(f"![{Path(name).stem.replace('-', ' ')}]({name})" for name in pictures),
     ]
     return "\n\n".join(parts) + "\n"
 
 
-def markdown(summary: Summary, title: str) -> str:
-    """The table as Markdown under `title`, with a note about outgrown games if there are any."""
-    figures, tiles = rows_of(summary)
-    cells = [HEADINGS, *((row.label, row.measured, row.interval) for row in figures + tiles)]
-    table = "\n".join([f"**{title}**", "", *aligned(cells)])
-    return f"{table}\n\n{outgrown_note(summary)}" if summary.outgrown_games else table
+def markdown(evaluation: Evaluation) -> str:
+    """The table as Markdown under its title, and notes about it."""
+    parts = [f"**{evaluation.title}**"]
+    if evaluation.summary is not None:
+        figures, tiles = rows_of(evaluation.summary)
+        cells = [HEADINGS, *((row.label, row.measured, row.interval) for row in figures + tiles)]
+        parts.append("\n".join(aligned(cells)))
+    return "\n\n".join([*parts, *notes_of(evaluation)])
 
 
-def missing_note(games: int) -> str:
-    """A warning that the averages of an unfinished evaluation are too low."""
-    return (
-        f"The evaluation is not finished: {games:,} earlier game{' is' if games == 1 else 's are'} missing. "
-        "Long games finish last, so all averages are too low."
-    )
+def notes_of(evaluation: Evaluation) -> list[str]:
+    """Why there are no figures; or what the figures assume, and the outgrown games if there are any."""
+    summary = evaluation.summary
+    if summary is None:
+        return [evaluation.completeness.reason]
+    return [ASSUMED] + ([outgrown_note(summary)] if summary.outgrown_games else [])
 
 
 def outgrown_note(summary: Summary) -> str:

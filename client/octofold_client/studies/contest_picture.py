@@ -32,19 +32,20 @@ def draw(folder: Path, contest: Contest) -> str:
 
 def figure(contest: Contest) -> Figure:
     """The picture, with a panel for the averages and one for the differences."""
-    rows = max(len(contest.standings), len(contest.pairs))
+    ranked = [standing for standing in contest.ranked if standing.side.finished]
+    pairs = [pair for pair in contest.pairs if not pair.unfinished]
+    rows = max(len(ranked), len(pairs))
     drawn = Figure(figsize=(_INCHES_WIDE, _INCHES_AROUND + _INCHES_EACH * max(rows, 3)))
     averages, differences = drawn.subplots(1, 2)
-    ranked = contest.ranked
     _intervals(
         averages,
         [_short(standing.side.name) for standing in ranked],
-        [standing.average for standing in ranked],
+        [float(standing.scores.mean()) for standing in ranked],
         [standing.interval for standing in ranked],
         [_BLUE] * len(ranked),
     )
     averages.set_title("average score, 95% intervals", loc="left", fontsize="medium")
-    pairs = sorted(contest.pairs, key=lambda pair: -abs(pair.difference))
+    pairs.sort(key=lambda pair: -abs(pair.shown[0]))
     leads = [pair.lead for pair in pairs]
     _intervals(
         differences,
@@ -54,9 +55,9 @@ def figure(contest: Contest) -> Figure:
         [_ORANGE if pair.clear else _GREY for pair in pairs],
     )
     differences.axvline(0, color="black", linewidth=0.8)
-    differences.set_title(
-        f"difference, {contest.pairs[0].interval_in_words.rstrip(',')}", loc="left", fontsize="medium"
-    )
+    stopped = contest.pairs[0].stopped
+    what = "difference up to the cap, 95% intervals at any look" if stopped else "difference, 95% intervals"
+    differences.set_title(what, loc="left", fontsize="medium")
     return drawn
 
 

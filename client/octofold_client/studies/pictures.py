@@ -127,7 +127,7 @@ def _scores(results: Sequence[Shown], size: Size) -> Figure:
 def _marks(results: Sequence[Shown]) -> list[Artist]:
     """What the lines and the band of `_mark_average` are, for a legend."""
     marks: list[Artist] = [Line2D([], [], color=INK, linewidth=_AVERAGE_WIDTH, label="average")]
-    if any(shown.evaluation.summary.average_interval is not None for shown in results):
+    if any(shown.summary.average_interval is not None for shown in results):
         marks.append(Patch(color=INK, alpha=_BAND_ALPHA, linewidth=0, label="its 95% interval"))
     if len(results) == 1:
         marks.append(Line2D([], [], color=INK, linewidth=1.1, linestyle=":", label="median"))
@@ -135,7 +135,7 @@ def _marks(results: Sequence[Shown]) -> list[Artist]:
 
 
 def _mark_average(axes: Axes, shown: Shown, *, alone: bool) -> None:
-    summary = shown.evaluation.summary
+    summary = shown.summary
     interval = summary.average_interval
     # The words stand above the bars, where no line may strike them through.
     axes.axvline(summary.average, 0, 1 / _HEADROOM, color=INK, linewidth=_AVERAGE_WIDTH)

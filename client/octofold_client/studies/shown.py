@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 from octofold_game.trajectories import Climb
 
 from octofold_client.evaluation.result import Evaluation
+from octofold_client.evaluation.summary import Summary
 
 
 @dataclass(frozen=True)
@@ -16,6 +17,12 @@ class Shown:
     name: str
     evaluation: Evaluation
     climb: Climb
+
+    @property
+    def summary(self) -> Summary:
+        """Its figures; only a finished evaluation has them, and only such a one is drawn."""
+        assert self.evaluation.summary is not None
+        return self.evaluation.summary
 
     @property
     def scores(self) -> NDArray[np.int64]:

@@ -6,8 +6,9 @@ from rich.markdown import Markdown
 from rich.table import Table
 from rich.text import Text
 
+from octofold_client.evaluation.result import Evaluation
 from octofold_client.evaluation.summary import Summary
-from octofold_client.evaluation.tables import HEADINGS, markdown, outgrown_note, rows_of
+from octofold_client.evaluation.tables import HEADINGS, markdown, notes_of, rows_of
 
 
 def table(summary: Summary, title: str) -> Table:
@@ -29,15 +30,18 @@ def table(summary: Summary, title: str) -> Table:
     return drawn
 
 
-def print_report(summary: Summary, title: str, console: Console) -> None:
-    """Print the table: drawn on a terminal, as Markdown elsewhere."""
+def print_report(evaluation: Evaluation, console: Console) -> None:
+    """Print the table and its notes: drawn on a terminal, as Markdown elsewhere."""
     if not console.is_terminal:
         # rich would wrap the lines.
-        console.file.write(markdown(summary, title) + "\n")
+        console.file.write(markdown(evaluation) + "\n")
         return
-    console.print(table(summary, title))
-    if summary.outgrown_games:
-        console.print(outgrown_note(summary), style="yellow", highlight=False)
+    if evaluation.summary is None:
+        console.print(Text(evaluation.title, style="bold"))
+    else:
+        console.print(table(evaluation.summary, evaluation.title))
+    for note in notes_of(evaluation):
+        console.print(note, style="yellow", highlight=False)
 
 
 def print_markdown(text: str, console: Console) -> None:

@@ -21,8 +21,9 @@ from octofold_game.commands.extras import install_command
 from octofold_game.contract.model import CARD_FILE, NoWorse
 from octofold_game.contract.results import (
     COMPARISON_SCHEMA,
-    NOT_SHOWN,
+    NO,
     RESULTS,
+    UNDECIDED,
     ComparedPair,
     ComparisonFile,
     read_result,
@@ -112,7 +113,7 @@ def _compare(
     if not program.exists():
         raise ExportError(f"{program} is missing: run {install_command('server')}")
     code, output = _run(command, os.environ | serving)
-    if code not in (0, NOT_SHOWN):
+    if code not in (0, UNDECIDED, NO):
         raise ExportError(
             f"octofold compare ended with exit code {code}, so the strength is unknown; nothing was published"
         )
@@ -121,7 +122,7 @@ def _compare(
     except StructureError as error:
         raise ExportError(f"octofold compare printed something else than its result: {error}") from error
     (pair,) = result.pairs
-    if code == NOT_SHOWN:
+    if code:
         raise NotShown(f"nothing was published: {pair.sentence}")
     return pair.sentence, _figures(result, pair, published)
 

@@ -53,6 +53,7 @@ def _digest(card: Card, precision: PlayedPrecision) -> str | None:
 def _strength(result: EvaluationFile, card: Card) -> Strength:
     """The card's entry for a result, without unreached tiles and machine-dependent speeds."""
     statistics = result.statistics
+    assert statistics is not None  # `_read_result` refuses an evaluation that is not finished
     reached = (
         replace(row, interval=_bounded(row.interval))
         for row in statistics.reached
@@ -91,7 +92,7 @@ def _read_result(file: Path) -> EvaluationFile:
         raise ExportError(
             f"{file}: only slice {part.number}/{part.of} of the games; merge all slices by octofold merge"
         )
-    if result.missing_games:
+    if result.missing_games or result.statistics is None:
         raise ExportError(
             f"{file}: the evaluation is not finished, its missing_games is {result.missing_games}"
         )

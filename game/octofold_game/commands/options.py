@@ -114,8 +114,14 @@ def _text(text: str) -> str:
 
 
 def _percentage(text: str) -> Fraction:
+    if found := _percentage_or_none(text):
+        return found
+    raise ValueError
+
+
+def _percentage_or_none(text: str) -> Fraction:
     match = _PERCENT.fullmatch(text)
-    if match is None or not Fraction(match[1]):
+    if match is None:
         raise ValueError
     if not match[2]:
         raise WrongValue(f"{text} has no percent sign: write {text}% for {text} in a hundred")
@@ -135,6 +141,10 @@ Folder = Annotated[Path, replace(PATH, placeholder="DIR")]
 File = Annotated[Path, replace(PATH, placeholder="FILE")]
 Percentage = Annotated[
     Fraction, Kind(_percentage, "a percentage above 0% and below 100%, such as 2%", "X%", is_plain=True)
+]
+PercentageOrNone = Annotated[
+    Fraction,
+    Kind(_percentage_or_none, "a percentage from 0% on and below 100%, such as 2%", "X%", is_plain=True),
 ]
 Seed = Annotated[int, whole(0, 2**64 - 1)]
 

@@ -19,17 +19,94 @@ RESULTS = Path("results")
 CONDITIONS_FILE, GAMES_FILE, LIVE_FILE, RESULT_FILE = (
     "conditions.json", "games.replay", "live.json", "result.json",
 )  # fmt: skip
-"""Files of an evaluation that other programs read. The last one is written when it has ended."""
-RESULT_SCHEMA = 3
+"""Files of an evaluation that other programs read."""
+UNFINISHED_FILE = "unfinished.replay"
+"""Its games that have begun and not ended, saved every few seconds and when it stops."""
+RESULT_SCHEMA = 4
 """Version of `result.json`; it grows when a field is removed or changes its meaning."""
-RESULT_SCHEMAS = (1, 2, RESULT_SCHEMA)
+RESULT_SCHEMAS = (1, 2, 3, RESULT_SCHEMA)
 """The versions in which conditions and run have the same fields."""
-COMPARISON_SCHEMA = 2
+COMPARISON_SCHEMA = 3
 """Version of `comparison.json`, as `RESULT_SCHEMA`."""
 FIRST_GAMES = 100
 """Games of a comparison that set the cap of the scores. They cannot bet: bets begin with a known cap."""
-NOT_SHOWN = 3
-"""Exit code of a comparison if the answer to its question is no, or if the games did not decide it."""
+UNDECIDED, NO = 3, 4
+"""Exit codes of a comparison if the games did not decide its question, and if the answer is no."""
+
+
+class GamesSlice(msgspec.Struct, frozen=True):
+    """Which of several equal parts of the games is played."""
+
+    number: int
+    of: int
+    games: Count | None = None
+    """Games of all parts together."""
+
+
+class PlannedGames(msgspec.Struct, frozen=True):
+    """What `conditions.json` says about the number of games."""
+
+    games: Count | None = None
+    """Games 0 to `games` - 1 of the seed are planned; None in folders of older programs."""
+    slice: GamesSlice | None = None
+    """The only part of the games to play."""
+
+    @property
+    def range(self) -> range | None:
+        """The indices of the planned games; None if they are unknown."""
+        if self.slice is not None and self.slice.games is not None:
+            return slice_range(self.slice.number, self.slice.of, self.slice.games)
+        return None if self.games is None else range(self.games)
+
+
+def slice_range(number: int, of: int, games: int) -> range:
+    """The indices of slice `number`, from 1 on, of `games` games that are cut into `of` slices."""
+    first, end = (games * each // of for each in (number - 1, number))
+    return range(first, end)
+
+
+class Completeness(msgspec.Struct, frozen=True):
+    """How many games of an evaluation there are. This class alone decides whether it is finished.
+
+    Long games end last. The games that have ended when an evaluation stops are therefore short ones, and no
+    average, share or rank follows from them.
+    """
+
+    planned: int
+    finished: int
+    running: int
+    """Games that have begun and not ended, as they were saved last."""
+    lost: int
+    """Games that had begun and were not saved; they begin again."""
+
+    @classmethod
+    def of(cls, planned: range | None, finished: int, running: int, last: int) -> Completeness:
+        """Count the games.
+
+        Args:
+            planned: the indices of the planned games; None if unknown, then all up to `last` are.
+            finished: number of finished games among them.
+            running: number of saved games that have not ended, among them.
+            last: the largest index of all these games; -1 without any.
+        """
+        games = range(last + 1) if planned is None else planned
+        begun = max(0, min(last + 1, games.stop) - games.start)
+        return cls(len(games), finished, running, max(0, begun - finished - running))
+
+    @property
+    def missing(self) -> int:
+        """Number of planned games that have not ended."""
+        return self.planned - self.finished
+
+    @property
+    def reason(self) -> str:
+        """Why the games give no average, share, interval or rank; empty if they do."""
+        if not self.missing:
+            return ""
+        return (
+            f"Not finished: {self.finished:,} of {self.planned:,} games. Long games end last, so averages, "
+            "shares and ranks of the others would be wrong."
+        )
 
 
 class Statistics(msgspec.Struct, frozen=True):
@@ -44,13 +121,6 @@ class Statistics(msgspec.Struct, frozen=True):
     outgrown: Count
 
 
-class GamesSlice(msgspec.Struct, frozen=True):
-    """Which of several equal parts of the games was played."""
-
-    number: int
-    of: int
-
-
 class EvaluationFile(msgspec.Struct, frozen=True):
     """`result.json` of games that a served model played."""
 
@@ -62,7 +132,8 @@ class EvaluationFile(msgspec.Struct, frozen=True):
     missing_games: Count
     seed: int
     slice: GamesSlice | None
-    statistics: Statistics
+    statistics: Statistics | None
+    """None if games are missing."""
 
 
 class ScoreCap(msgspec.Struct, frozen=True):

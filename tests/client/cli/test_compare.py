@@ -60,8 +60,8 @@ def test_two_folders_are_compared_game_by_game(games: Path, worse_games: Path) -
     differences = np.array([theirs[game] - ours[game] for game in range(40)])
     low, high = difference_interval(differences) or (0, 0)
     assert done.stdout.splitlines()[-1] == (
-        f"greedy version 1 scores {differences.mean():,.0f} more on average "
-        f"(95% interval {low:,.0f} to {high:,.0f}); 40 games each."
+        f"greedy version 1 scores {differences.mean():,.0f} more on average than timid version 1 "
+        f"(95% interval {low:,.0f} to {high:,.0f}; 40 games each)."
     )
     assert "| average score |" in done.stdout
 
@@ -79,7 +79,7 @@ def test_games_of_different_seeds_are_compared_unpaired_which_the_report_says(
     done = compare(games, other_games)
     assert done.returncode == 0, done
     assert "did not play the same games" in done.stdout
-    assert done.stdout.endswith("; not the same games: 40 and 30 games.\n")
+    assert done.stdout.endswith("; not the same games: 40 and 30 games).\n")
     ours, theirs = (np.array(list(scores(folder).values())) for folder in (games, other_games))
     assert f"greedy version 1 scores {ours.mean() - theirs.mean():,.0f} more on average" in done.stdout
     assert not kept(tmp_path / "results" / "compare-greedy-other")["paired"]
@@ -100,9 +100,7 @@ def test_folders_that_are_none_and_pairs_of_two_kinds_are_named(
 def test_two_models_play_the_same_games_into_folders_of_their_own(two_models: str, tmp_path: Path) -> None:
     done = compare("one", "other", "--target", two_models, "--games", "8", "--seed", "4", folder=tmp_path)
     assert done.returncode == 0, done
-    assert done.stdout.endswith(
-        "other version 1 +0. An interval takes at least 10 games in which they differ; 8 games each.\n"
-    )
+    assert done.stdout.endswith("; 8 games each. An interval takes at least 10 games in which they differ.\n")
     one, other = (tmp_path / "results" / f"evaluate-{name}-v1-seed4" for name in ("one", "other"))
     assert scores(one) == scores(other)
     again = compare(one, other)
@@ -114,10 +112,10 @@ def test_equal_models_are_played_up_to_the_limit_and_no_further(two_models: str,
     done = compare("one", "other", *options, folder=tmp_path)
     assert done.returncode == 3, done
     sentence = done.stdout.splitlines()[-1]
-    assert sentence.startswith(
-        "No significant difference yet: other version 1 +0 (95% interval, valid at any stop, "
-    )
-    assert "; 130 games each. Scores count up to " in sentence
+    assert sentence.startswith("On average, one version 1 scores ")
+    assert ", +0.0%; 130 games each. At any look, with scores counted up to " in sentence
+    assert "score more), no significant difference: other version 1 scores 0 more than " in sentence
+    assert "; 30 games each after the first 100, which set this cap)" in sentence
     assert "Both scored the same in each of the 130 games, as two copies of one player do." in sentence
     assert len(scores(tmp_path / "out" / "evaluate-one-v1-seed0")) == 130
 
@@ -131,9 +129,9 @@ def test_a_plain_difference_is_decided_at_the_first_look(two_models: str, tmp_pa
     done = compare("short", "one", "--target", two_models, "--until-decided", folder=tmp_path)
     assert done.returncode == 0, done
     sentence = done.stdout.splitlines()[-1]
-    assert sentence.startswith("one version 1 scores ")
-    assert "(95% interval, valid at any stop, " in sentence
-    assert "; 150 games each. Scores count up to " in sentence
+    assert sentence.startswith("On average, short version 1 scores ")
+    assert "; 150 games each. At any look, with scores counted up to " in sentence
+    assert "), one version 1 scores " in sentence
 
 
 def test_folders_that_lack_their_long_games_answer_nothing(games: Path, tmp_path: Path) -> None:
@@ -149,14 +147,14 @@ def test_folders_that_lack_their_long_games_answer_nothing(games: Path, tmp_path
         done.stdout,
         *(Path("out", name).read_text() for name in ("comparison.md", "comparison.html")),
     ):
-        assert "Not decided yet whether" in text
-        assert "part: The evaluation is not finished: " in text
+        assert "Not decided whether" in text
+        assert "part: Not finished: 15 of " in text
     found = kept(Path("out"))
     assert (found["answer"], found["decided"]) == (None, False)
     assert found["players"][1]["missing_games"] > 0
     plain = compare(games, part)
     assert plain.returncode == 0, plain
-    assert "No significant difference yet. Only the " in plain.stdout
+    assert "part: Not finished: 15 of " in plain.stdout
 
 
 def made_up(folder: Path, name: str, scores: Sequence[int]) -> Path:
@@ -179,12 +177,18 @@ def test_a_player_that_loses_everything_in_one_game_of_a_hundred_is_not_half_a_p
     theirs = np.where(random.random(10_000) < 0.01, 0, ours)
     sides = [made_up(tmp_path / name, name, scores.tolist()) for name, scores in (("a", ours), ("b", theirs))]
     refused = compare(*sides, "--no-worse-than", "0.5%")
-    assert refused.returncode == 3, refused
+    assert refused.returncode == 4, refused
     passed = compare(*sides, "--no-worse-than", "2%")
     assert passed.returncode == 0, passed
     assert (
-        "b version 1 is at most 2% worse than a version 1. b version 1 scores 98.9% of the " in passed.stdout
+        "b version 1 is at most 2% worse than a version 1. On average, a version 1 scores " in passed.stdout
     )
+    better = compare(*sides, "--better-than", "0%")
+    assert better.returncode == 4, better
+    assert "b version 1 is not better than a version 1. " in better.stdout
+    assert compare(*sides[::-1], "--better-than", "0.5%").returncode == 0
+    assert compare(*sides[::-1], "--better-than", "1%").returncode == 3
+    assert "a percentage from 0% on and below 100%" in wrong(*sides, "--better-than", "two")
 
 
 def test_three_players_get_a_league_table_and_every_pair(
@@ -194,7 +198,7 @@ def test_three_players_get_a_league_table_and_every_pair(
     assert done.returncode == 0, done
     assert "| greedy version 1  " in done.stdout
     assert "greedy version 1 over timid version 1 seed 7" in done.stdout
-    assert "valid together, corrected by the largest of all differences" in done.stdout
+    assert "are right together, corrected by the largest of all differences." in done.stdout
     found = kept(tmp_path / "out")
     assert [pair["paired"] for pair in found["pairs"]] == [True, False, False]
     assert [player["rank"] for player in found["players"]] == [[3, 3], [1, 1], [2, 2]]
@@ -209,22 +213,21 @@ def test_the_exit_code_tells_that_a_player_is_no_worse(two_models: str) -> None:
     assert same.returncode == 0, same
     sentence = same.stdout.splitlines()[-1]
     assert sentence.startswith(
-        "other version 1 is at most 20% worse than one version 1. other version 1 scores 100.0% of the "
-        "average of one version 1 ("
+        "other version 1 is at most 20% worse than one version 1. On average, one version 1 scores "
     )
-    assert (
-        ", valid at any stop; each limit is wrong in at most 5.0% of all runs); 225 games each." in sentence
-    )
+    assert "other version 1 scores 100.0% of the average of one version 1 (" in sentence
+    assert "; each limit is wrong in at most 5.0% of all runs; " in sentence
+    assert "Typical games of each player until an answer, by B's true average" in same.stderr
     assert "as two copies of one player do" in sentence
 
 
 def test_the_exit_code_tells_that_a_player_is_worse(two_models: str) -> None:
     options = ["--target", two_models, "--out", "out"]
     worse = compare("one", "short", "--no-worse-than", "20%", *options)
-    assert worse.returncode == 3, worse
+    assert worse.returncode == 4, worse
     assert "short version 1 is more than 20% worse than one version 1. " in worse.stdout
     turned = compare("short", "one", "--equal-within", "20%", "--json", *options)
-    assert (turned.returncode, json.loads(turned.stdout)["answer"]) == (3, False)
+    assert (turned.returncode, json.loads(turned.stdout)["answer"]) == (4, False)
 
 
 def test_a_limit_that_cannot_suffice_is_told_before_the_games(two_models: str) -> None:
@@ -244,12 +247,12 @@ def test_a_margin_over_too_few_kept_games_stays_open(games: Path, worse_games: P
     done = compare(worse_games, games, "--equal-within", "2.5%")
     assert done.returncode == 3, done
     assert (
-        "Not decided yet whether timid version 1 and greedy version 1 are equal within 2.5%. This takes more "
-        "than 100 games; 40 games each."
+        "Not decided whether timid version 1 and greedy version 1 are equal within 2.5%. On average, "
     ) in done.stdout
+    assert "; 40 games each. An answer takes more than 100 games." in done.stdout
     plain = compare(worse_games, games, "--no-worse-than", "2.5%", "--no-cap")
     assert plain.returncode == 3, plain
-    assert "count up to" not in plain.stdout
+    assert "counted up to" not in plain.stdout
 
 
 def test_a_margin_is_for_two_sides(games: Path, worse_games: Path, other_games: Path) -> None:

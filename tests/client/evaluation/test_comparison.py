@@ -9,11 +9,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from octofold_client.errors import EvaluationError
 from octofold_client.evaluation.comparison import Comparison
 from octofold_client.evaluation.contest import Contest
 from octofold_client.evaluation.contest_report import markdown
-from octofold_client.evaluation.question import Finding, Question
+from octofold_client.evaluation.question import BETTER, EQUAL, NO_WORSE, Finding, Question
 from octofold_client.evaluation.result_folder import Conditions
 from octofold_client.evaluation.sides import Side
 from octofold_client.evaluation.slices import Slice
@@ -21,8 +20,9 @@ from octofold_client.evaluation.slices import Slice
 TWENTY = Question(Fraction(20, 100))
 
 
-def side(name: str, scores: Mapping[int, int]) -> Side:
-    return Side(name, Conditions(name, "1", "fp32", None, 1), Path(name), scores)
+def side(name: str, scores: Mapping[int, int], planned: int | None = None) -> Side:
+    conditions = Conditions(name, "1", "fp32", None, 1, games=planned)
+    return Side(name, conditions, Path(name), scores, conditions.completeness(list(scores)))
 
 
 def compared(
@@ -38,23 +38,25 @@ def games(average: float, number: int, seed: int = 1) -> dict[int, int]:
 
 
 def test_only_games_that_both_have_count() -> None:
-    comparison = compared({0: 10, 1: 20, 2: 7}, {1: 24, 0: 16})
+    comparison = compared({0: 10, 1: 20, 2: 7}, {0: 16, 1: 24})
     assert len(comparison.first_scores) == 2
     assert comparison.difference == 5
     assert comparison.won_by_second == 1.0
-    with pytest.raises(EvaluationError, match="A and B have no games in common"):
-        compared({1: 1}, {2: 1})
 
 
 def test_an_interval_around_zero_decides_nothing_and_says_so() -> None:
     comparison = compared(games(1_000, 40, 1), games(1_000, 40, 2))
     assert not comparison.decided
-    assert re.match(r"No significant difference yet: [AB] \+\d+ \(95% interval -", comparison.sentence)
+    assert re.match(
+        r"No significant difference: on average, [AB] scores \d+ more \(95% interval -", comparison.sentence
+    )
+    assert "right for one look after a number of games that was chosen beforehand" in comparison.sentence
 
 
 def test_a_difference_without_an_interval_says_what_it_takes() -> None:
     few = compared(games(1_000, 9, 1), games(1_000, 9, 2))
-    assert few.sentence.endswith("An interval takes at least 10 games in which they differ; 9 games each.")
+    assert few.sentence.startswith("On average, A scores ")
+    assert few.sentence.endswith("9 games each. An interval takes at least 10 games in which they differ.")
     scores = games(1_000, 500)
     alike = compared(scores, scores | dict.fromkeys(range(9), 0))
     assert alike.interval is None
@@ -64,8 +66,10 @@ def test_a_difference_without_an_interval_says_what_it_takes() -> None:
 def test_the_better_one_is_the_subject_whichever_side_it_is() -> None:
     weak, strong = {game: 100 + game % 7 for game in range(50)}, dict.fromkeys(range(50), 200)
     for pair in (compared(weak, strong), compared(strong, weak)):
-        better = "A" if pair.difference < 0 else "B"
-        assert pair.sentence == f"{better} scores 97 more on average (95% interval 96 to 98); 50 games each."
+        better, worse = "AB" if pair.difference < 0 else "BA"
+        assert pair.sentence == (
+            f"{better} scores 97 more on average than {worse} (95% interval 96 to 98; 50 games each)."
+        )
 
 
 def test_copies_of_one_player_are_told_that_they_played_the_same_games() -> None:
@@ -85,14 +89,49 @@ def test_copies_of_one_player_are_told_that_they_played_the_same_games() -> None
 def test_the_report_and_the_json_say_the_cap_and_the_share_of_games_above_it() -> None:
     scores = dict.fromkeys(range(300), 1_000) | {150: 10**6, 151: 10**6}
     pair = compared(scores, scores | {152: 10**6}, TWENTY)
-    assert pair.to_json()["bets"] == {"games": 200, "cap": 4_000, "above_cap": (0.01, 0.015)}
+    bets = pair.to_json()["bets"]
+    assert (bets["games"], bets["cap"], bets["above_cap"]) == (200, 4_000, (0.01, 0.015))
     assert (
-        "Scores count up to 4,000, 4 times the average of A in the first 100 games, which set it and "
-        "do not count. 1.0% of the other games of A and 1.5% of those of B score more."
+        " At any look, with scores counted up to 4,000 (1.0% of the games of A and 1.5% of those of B score "
+        "more), B scores 101.5% of the average of A ("
     ) in pair.sentence
+    assert "; 200 games each after the first 100, which set this cap). What lies above " in pair.sentence
     plain = Contest.of([side("A", scores), side("B", scores)], question=TWENTY, capped=False).pairs[0]
-    assert plain.to_json()["bets"] == {"games": 300, "cap": None, "above_cap": None}
-    assert "count up to" not in plain.sentence
+    bets = plain.to_json()["bets"]
+    assert (bets["games"], bets["cap"], bets["above_cap"]) == (300, None, None)
+    assert "counted up to" not in plain.sentence
+
+
+def test_plain_averages_come_first_and_are_what_the_json_calls_the_difference() -> None:
+    scores = dict.fromkeys(range(300), 1_000)
+    giants = dict.fromkeys(range(300), 500) | dict.fromkeys((50, 150, 250), 60_000)
+    pair = compared(scores, giants, Question(Fraction(5, 100)))
+    assert pair.answer is False  # the giants lie above the cap
+    average = np.mean(list(giants.values()))
+    assert pair.to_json()["difference"] == pytest.approx(average - 1_000)
+    told = f"On average, A scores 1,000 and B {average:,.0f}, {average / 1_000 - 1:+.1%}; 300 games each."
+    assert told in pair.sentence
+    assert pair.sentence.index(told) < pair.sentence.index("with scores counted up to")
+    assert pair.sentence.index("What lies above the cap is no part of the answer") > 0
+
+
+def test_a_plain_comparison_also_has_an_interval_that_is_right_at_any_look() -> None:
+    pair = compared(games(1_000, 300, 1), games(2_000, 300, 2))
+    assert pair.interval is not None
+    assert pair.bets_interval is not None
+    assert "B scores" in pair.sentence.partition(" At any look, with scores counted up to ")[2]
+    assert "At any look" not in compared(games(1_000, 90, 1), games(2_000, 90, 2)).sentence
+
+
+def test_one_player_under_two_names_is_told() -> None:
+    conditions = Conditions("A", "1", "fp32", "ab" * 32, 1)
+    scores = games(1_000, 40)
+    both = [
+        Side(name, conditions, Path(name), scores, conditions.completeness(list(scores))) for name in "AB"
+    ]
+    assert "Both are the same player: their SHA-256 is abababababab..." in (
+        Contest.of(both, question=TWENTY).pairs[0].sentence
+    )
 
 
 @pytest.mark.parametrize(
@@ -123,21 +162,17 @@ def test_a_ratio_at_the_margin_needs_no_more_decimals() -> None:
 def test_a_clear_difference_is_never_shown_with_a_limit_of_zero() -> None:
     pair = replace(compared(games(1_000, 40, 1), games(1_000, 40, 2)), interval=(0.3, 250.0))
     assert pair.clear
-    assert "(95% interval 0.3 to 250.0)" in pair.sentence
-    assert "(95% interval -0.2 to 250.0)" in replace(pair, interval=(-0.2, 250.0)).sentence
+    assert "(95% interval 0.3 to 250.0; " in pair.sentence
+    assert "(95% interval -0.2 to 250.0; " in replace(pair, interval=(-0.2, 250.0)).sentence
 
 
 def test_the_report_says_why_the_bets_tell_nothing() -> None:
     nothing, some = dict.fromkeys(range(300), 0), games(1_000, 300)
-    told = "The bets tell nothing, because A scores nothing that counts; 300 games each."
+    told = "The bets tell nothing, because A scores nothing that counts."
     assert told in compared(nothing, some, TWENTY).sentence
     late = dict.fromkeys(range(100), 0) | {game: some[game] for game in range(100, 300)}
-    assert told in compared(late, some, TWENTY).sentence  # the cap is 0
-    del some[0]
-    contest = Contest.of([side("A", nothing), side("B", some)], question=TWENTY, capped=False)
-    assert "Only the 0 games before the first one that is missing can tell, and this takes a game; " in (
-        contest.pairs[0].sentence
-    )
+    assert told not in compared(late, some, TWENTY).sentence  # the other player sets the cap
+    assert "An answer takes more than 100 games." in compared(games(1, 9), games(1, 9), TWENTY).sentence
 
 
 def test_many_equal_games_leave_a_share_that_is_not_zero() -> None:
@@ -156,66 +191,44 @@ def interrupted(number: int, parallel: int, seed: int) -> dict[int, int]:
     return {int(game): int(scores[game]) for game in np.flatnonzero(done)}
 
 
-@pytest.mark.parametrize("equal", [False, True])
-def test_evaluations_that_were_stopped_at_half_answer_nothing(equal: bool) -> None:
-    question = replace(TWENTY, equal=equal)
-    contest = Contest.of(
-        [side("A", interrupted(500, 500, 1)), side("B", interrupted(500, 500, 1))], question=question
-    )
+@pytest.mark.parametrize("kind", [None, NO_WORSE, EQUAL, BETTER])
+def test_evaluations_that_were_stopped_at_half_have_no_figure_and_say_why(kind: str | None) -> None:
+    question = Question(Fraction(20, 100), kind) if kind else None
+    part, scores = interrupted(500, 500, 1), games(1_000, 500)
+    contest = Contest.of([side("A", part, 500), side("B", scores, 500)], question=question)
     assert contest.answer is None
     assert not contest.decided
-    assert contest.pairs[0].interval is None
     report = markdown(contest)
-    assert "Not decided yet whether " in report
-    assert "A: The evaluation is not finished: " in report
-    assert "before the first one that is missing can tell, and this takes more than 100" in report
+    assert f"A: Not finished: {len(part)} of 500 games. " in report
+    assert ("Not decided whether " in report) is (kind is not None)
     content = json.loads(json.dumps(contest.to_json()))
-    assert content["answer"] is None
-    assert [player["missing_games"] > 0 for player in content["players"]] == [True, True]
-    assert [player["average_interval"] for player in content["players"]] == [None, None]
+    assert [content["pairs"][0][name] for name in ("difference", "interval", "bets")] == [None] * 3
+    assert [player["missing_games"] for player in content["players"]] == [500 - len(part), 0]
+    assert [player["rank"] for player in content["players"]] == [None, [1, 1]]
+    assert [player["average"] is None for player in content["players"]] == [True, False]
 
 
-def test_equal_averages_of_unequal_spread_are_not_told_apart_at_half() -> None:
-    for seed in range(20):
-        steady = dict.fromkeys(range(500), 2400)
-        pair = compared(interrupted(500, 500, seed), steady)
-        assert not pair.clear
-        assert pair.sentence.startswith("No significant difference yet. Only the ")
-
-
-def test_only_the_games_before_the_first_missing_one_count_if_they_suffice() -> None:
-    scores = games(1_000, 2_000)
-    broken = {game: score for game, score in scores.items() if game < 1_000 or score < 500}
-    pair = compared(scores, broken, TWENTY)
-    assert pair.firm_games is not None
-    assert pair.firm_games >= 1_000
-    assert pair.answer is True
-    assert pair.bets is not None
-    assert len(pair.bets.first) == pair.firm_games - 100
-    assert f"; the first {pair.firm_games:,} games each." in pair.sentence
+def test_a_player_that_is_not_finished_leaves_the_games_of_the_others_alone() -> None:
+    part = side("C", interrupted(500, 500, 1), 500)
+    whole = [
+        side(name, games(average, 500, seed)) for name, average, seed in (("A", 900, 1), ("B", 2_000, 2))
+    ]
+    contest = Contest.of([whole[0], part, whole[1]])
+    alone = Contest.of(whole)
+    assert contest.pairs[1].difference == alone.pairs[0].difference
+    assert [standing.rank for standing in contest.standings] == [(2, 2), None, (1, 1)]
+    assert "A over C" not in markdown(contest)
 
 
 def test_a_slice_counts_from_its_first_game() -> None:
     scores = games(1_000, 800)
     part = {game: score for game, score in scores.items() if game >= 400}
-    conditions = Conditions("B", "1", "fp32", None, 1, Slice(2, 2, 800))
-    whole = Contest.of([side("A", scores), Side("B", conditions, Path("B"), part)], question=TWENTY)
-    assert whole.pairs[0].firm_games is None
-    assert whole.answer is True
+    conditions = Conditions("B", "1", "fp32", None, 1, Slice(2, 2, 800), 800)
+
+    def answer() -> bool | None:
+        second = Side("B", conditions, Path("B"), part, conditions.completeness(list(part)))
+        return Contest.of([side("A", scores), second], question=TWENTY).answer
+
+    assert answer() is True
     del part[500]
-    cut = Contest.of([side("A", scores), Side("B", conditions, Path("B"), part)], question=TWENTY)
-    assert cut.pairs[0].firm_games == 100
-    assert cut.answer is None
-
-
-def test_an_unfinished_evaluation_of_another_seed_counts_up_to_its_first_missing_game() -> None:
-    other = Conditions("B", "1", "fp32", None, 2)
-    broken = games(1_000, 600, 2)
-    del broken[550]
-    for number in (400, 900):
-        pair = Contest.of(
-            [side("A", games(1_000, number)), Side("B", other, Path("B"), broken)], question=TWENTY
-        ).pairs[0]
-        assert pair.firm_games == min(number, 550)
-        assert pair.bets is not None
-        assert len(pair.bets.first) == len(pair.bets.second) == pair.firm_games - 100
+    assert answer() is None

@@ -1,6 +1,7 @@
 """Several players: the league table, the corrected intervals, and what their order and their seeds change."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import permutations
 from pathlib import Path
 
@@ -8,14 +9,17 @@ import numpy as np
 import pytest
 from octofold_client.errors import EvaluationError
 from octofold_client.evaluation.contest import Contest, pair_differences
-from octofold_client.evaluation.contest_report import UNPAIRED, figures, markdown
+from octofold_client.evaluation.contest_report import DIFFERENT_GAMES, figures, markdown
 from octofold_client.evaluation.intervals import difference_interval
 from octofold_client.evaluation.result_folder import Conditions
 from octofold_client.evaluation.sides import Side, named_apart
+from octofold_game.contract.results import Completeness
 
 
 def side(name: str, scores: Mapping[int, int], seed: int = 1) -> Side:
-    return Side(name, Conditions(name, "1", "fp32", None, seed), Path(name), scores)
+    conditions = Conditions(name, "1", "fp32", None, seed)
+    finished = Completeness(len(scores), len(scores), 0, 0)
+    return Side(name, conditions, Path(name), scores, finished)
 
 
 def drawn(name: str, average: float, generator: np.random.Generator, games: int = 300, seed: int = 1) -> Side:
@@ -36,8 +40,7 @@ def test_the_ranks_leave_open_what_the_differences_leave_open(three: list[Side])
     assert list(ranks) == ["b", "c", "a"]
     assert not contest.decided
     assert (
-        "No significant difference yet between a and c: either may be the better one, so their ranks are "
-        "ranges."
+        "No significant difference between a and c: either may be the better one, so their ranks are ranges."
     ) in markdown(contest)
 
 
@@ -46,7 +49,7 @@ def test_the_figures_in_words_have_their_intervals(three: list[Side]) -> None:
     for standing, said in zip(contest.ranked, figures(contest), strict=True):
         assert standing.interval is not None
         low, high = (f"{limit:,.0f}" for limit in standing.interval)
-        assert f"points on average (95% interval {low} to {high}) in the 300 games" in said
+        assert f"points on average (95% interval {low} to {high}) in 300 games" in said
 
 
 def test_every_pair_is_wider_than_alone_by_the_same_factor(three: list[Side]) -> None:
@@ -66,7 +69,7 @@ def test_the_order_of_the_players_changes_no_figure(three: list[Side]) -> None:
     for sides in permutations(three):
         pairs = Contest.of(sides).pairs
         widths = {
-            frozenset((pair.first, pair.second)): round(abs(pair.difference), 6)
+            frozenset((pair.first.name, pair.second.name)): round(abs(pair.difference), 6)
             for pair in pairs
             if pair.clear
         }
@@ -94,27 +97,29 @@ def test_the_p_value_of_one_pair_is_that_of_students_t_test(errors: float, expec
 
 
 def test_a_league_at_any_stop_divides_the_errors_among_the_pairs(three: list[Side]) -> None:
-    (pair, *_) = Contest.of(three, looked_at_on_the_way=True).pairs
-    (alone,) = Contest.of(three[:2], looked_at_on_the_way=True).pairs
-    assert pair.interval is not None
-    assert alone.interval is not None
-    assert pair.interval[0] < alone.interval[0] < alone.interval[1] < pair.interval[1]
+    (pair, *_) = Contest.of(three, stopped=True).pairs
+    (alone,) = Contest.of(three[:2], stopped=True).pairs
+    assert pair.bets_interval is not None
+    assert alone.bets_interval is not None
+    assert pair.bets_interval[0] < alone.bets_interval[0]
+    assert alone.bets_interval[1] < pair.bets_interval[1]
+    assert pair.interval is alone.interval is None
 
 
-def test_a_league_at_any_stop_says_the_caps_and_the_shares_of_games_above_them(three: list[Side]) -> None:
-    contest = Contest.of(three, looked_at_on_the_way=True)
+def test_a_league_at_any_look_has_one_cap_for_all_pairs_beside_plain_differences(three: list[Side]) -> None:
+    contest = Contest.of(three, stopped=True)
     report = markdown(contest)
-    assert "scores up to | games above |" in report
+    assert len({pair.bets and pair.bets.cap for pair in contest.pairs}) == 1
     for pair in contest.pairs:
-        better, worse, *_ = pair.lead
+        better, worse, capped, _ = pair.lead
         assert pair.bets is not None
-        assert pair.bets.cap is not None
-        assert pair.bets.above_cap is not None
-        shares = pair.bets.above_cap if better == pair.first else pair.bets.above_cap[::-1]
         (row,) = (line for line in report.splitlines() if line.startswith(f"| {better} over {worse} "))
         cells = [cell.strip() for cell in row.split("|")]
-        assert cells[-3:-1] == [f"{pair.bets.cap:,}", f"{shares[0]:.1%}, {shares[1]:.1%}"]
-    assert "scores count up to 4 times the average of the player that was named first" in report
+        plain = pair.difference if better == pair.second.name else -pair.difference
+        assert cells[2:4] == [f"{plain:+,.0f}", f"{capped:+,.0f}"]
+        assert f"They count scores up to {pair.bets.cap:,}, 4 times the largest average of the " in report
+        assert pair.bets.above_cap is not None
+        assert f"{pair.bets.above_cap[0]:.1%} of the games of {pair.first.name}" in report
     assert "scores up to" not in markdown(Contest.of(three))
 
 
@@ -133,7 +138,7 @@ def test_players_of_different_seeds_are_independent() -> None:
     first, second = (drawn(name, 1_000, generator, 200, seed) for name, seed in (("a", 1), ("b", 2)))
     contest = Contest.of([first, second])
     (pair,) = contest.pairs
-    assert UNPAIRED in markdown(contest)
+    assert DIFFERENT_GAMES in markdown(contest)
     errors = [np.std(list(each.scores.values()), ddof=1) / np.sqrt(200) for each in (first, second)]
     assert pair.interval is not None
     assert pair.interval[1] - pair.interval[0] == pytest.approx(2 * 1.966 * np.hypot(*errors), rel=1e-3)
@@ -160,5 +165,5 @@ def test_one_game_has_no_interval() -> None:
 
 def test_players_with_one_name_are_named_by_their_seeds_or_else_by_their_folders() -> None:
     same = [side("a", {0: 1}), side("b", {0: 2}), side("a", {0: 3}), side("a", {0: 3}, seed=2)]
-    folders = [Side(each.name, each.conditions, Path(f"run-{n}"), each.scores) for n, each in enumerate(same)]
+    folders = [replace(each, folder=Path(f"run-{n}")) for n, each in enumerate(same)]
     assert [each.name for each in named_apart(folders)] == ["run-0", "b", "run-2", "a seed 2"]

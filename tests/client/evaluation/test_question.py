@@ -4,7 +4,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from octofold_client.evaluation.question import Question
+from octofold_client.evaluation.question import BETTER, EQUAL, NO_WORSE, Question
 from octofold_client.evaluation.sequential import ERROR_RATE, Bets
 
 FIVE, TEN = Fraction(5, 100), Fraction(10, 100)
@@ -14,27 +14,42 @@ def played(ratio: float, games: int = 1_500, seed: int = 1) -> Bets:
     """Bets on two players that play 95% of their games alike; one of them scores `ratio` times as much."""
     random = np.random.default_rng(seed)
     first, other = random.gamma(2.4, 84_000, (2, games))
-    found = Bets.of(first, ratio * np.where(random.random(games) < 0.95, first, other), (17, 17))
+    found = Bets.of(first, ratio * np.where(random.random(games) < 0.95, first, other), (17, 17), 800_000)
     assert found is not None
     return found
 
 
 @pytest.mark.parametrize(
-    ("ratio", "no_worse", "equal"),
-    [(1.0, True, True), (1.3, True, False), (0.99, True, True), (0.8, False, False), (0.95, None, None)],
+    ("ratio", "no_worse", "equal", "better"),
+    [
+        (1.0, True, True, False),
+        (1.3, True, False, True),
+        (0.99, True, True, False),
+        (0.8, False, False, False),
+        (0.95, None, None, False),
+        (1.05, True, None, None),
+    ],
 )
 def test_the_bets_answer_what_is_true_and_leave_open_what_is_close(
-    ratio: float, no_worse: bool | None, equal: bool | None
+    ratio: float, no_worse: bool | None, equal: bool | None, better: bool | None
 ) -> None:
     bets = played(ratio)
     assert Question(FIVE).answer(bets).yes is no_worse
-    assert Question(FIVE, equal=True).answer(bets).yes is equal
+    assert Question(FIVE, EQUAL).answer(bets).yes is equal
+    assert Question(FIVE, BETTER).answer(bets).yes is better
+
+
+def test_a_margin_of_nothing_asks_whether_the_second_is_better() -> None:
+    question = Question(Fraction(0), BETTER)
+    assert [question.answer(played(ratio)).yes for ratio in (1.1, 0.9, 1.0)] == [True, False, None]
+    assert question.sentence("A", "B", True) == "B is better than A."
+    assert question.flag == "--better-than 0%"
 
 
 @pytest.mark.parametrize("equal", [False, True])
 @pytest.mark.parametrize("games", [150, 400, 1_500])
 def test_the_limits_that_are_shown_never_contradict_the_answer(equal: bool, games: int) -> None:
-    question = Question(TEN, equal=equal)
+    question = Question(TEN, EQUAL if equal else NO_WORSE)
     least, most = 0.9, 1 / 0.9 if equal else np.inf
     for seed, ratio in enumerate(np.linspace(0.7, 1.3, 25)):
         found = question.answer(played(float(ratio), games, seed))
@@ -49,6 +64,6 @@ def test_a_margin_is_shown_as_it_was_asked(margin: str) -> None:
 
 
 def test_equality_needs_both_tests_and_a_no_needs_one_of_two_at_half_the_error_rate() -> None:
-    assert Question(TEN, equal=True).answer(played(1.0)).limit_error_rate == ERROR_RATE
-    assert Question(TEN, equal=True).answer(played(0.7)).limit_error_rate == ERROR_RATE / 2
+    assert Question(TEN, EQUAL).answer(played(1.0)).limit_error_rate == ERROR_RATE
+    assert Question(TEN, EQUAL).answer(played(0.7)).limit_error_rate == ERROR_RATE / 2
     assert Question(TEN).answer(played(0.7)).limit_error_rate == ERROR_RATE

@@ -7,12 +7,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import ArrayLike
 from octofold_client.evaluation.question import Question
 from octofold_client.evaluation.sequential import (
     CAP,
     ERROR_RATE,
     FIRST_LOOK,
     Bets,
+    cap_of,
     fewest_games,
     greatest_score,
     growth,
@@ -26,8 +28,8 @@ from octofold_game.rules import afterstates
 ANY = (17, 17)
 
 
-def bets_on(first: object, second: object, capped: bool = True) -> Bets:
-    found = Bets.of(first, second, ANY, capped)  # type: ignore[arg-type]
+def bets_on(first: ArrayLike, second: ArrayLike, capped: bool = True) -> Bets:
+    found = Bets.of(first, second, ANY, cap_of([first]) if capped else None)
     assert found is not None
     return found
 
@@ -145,17 +147,22 @@ def test_the_first_games_set_the_cap_and_do_not_bet() -> None:
     assert (plain.cap, plain.above_cap, len(plain.first)) == (None, None, len(first))
 
 
-def test_the_cap_is_never_above_what_the_largest_tile_allows() -> None:
-    bets = Bets.of(np.full(200, 1_000.0), np.full(200, 1_000.0), (4, 17))
+def test_nobody_risks_more_than_the_largest_tile_allows() -> None:
+    bets = Bets.of(np.full(200, 1_000.0), np.full(200, 1_000.0), (4, 17), 4_000)
     assert bets is not None
-    assert bets.cap == greatest_score(4) < 4_000
+    assert (bets.most_first, bets.most_second) == (greatest_score(4), 4_000)
+    assert greatest_score(4) < 4_000
+
+
+def test_the_player_with_the_larger_average_sets_the_cap_for_all() -> None:
+    assert cap_of([np.full(200, 1_000.0), np.full(50, 3_000.0), np.zeros(0)]) == CAP * 3_000
 
 
 def test_too_few_games_and_a_player_that_never_scores_have_no_bets() -> None:
-    assert Bets.of(np.ones(FIRST_GAMES), np.ones(FIRST_GAMES), ANY) is None
-    assert Bets.of(np.zeros(200), np.ones(200), ANY) is None
-    assert Bets.of([], [], ANY) is None
-    assert Bets.of([], [], ANY, capped=False) is None
+    assert Bets.of(np.ones(FIRST_GAMES), np.ones(FIRST_GAMES), ANY, 4) is None
+    assert Bets.of(np.zeros(200), np.ones(200), ANY, 4) is None
+    assert Bets.of([], [], ANY, 0) is None
+    assert Bets.of([], [], ANY, None) is None
 
 
 def test_a_player_that_never_scores_is_shown_to_be_worse() -> None:
@@ -176,5 +183,23 @@ def test_looks_grow_apart_and_end_at_the_limit() -> None:
     looks = [0]
     while looks[-1] < 1_000:
         looks.append(next_look(looks[-1], 1_000))
-    assert looks == [0, FIRST_LOOK, 225, 337, 505, 757, 1000]
+    assert looks == [
+        0,
+        FIRST_LOOK,
+        200,
+        250,
+        300,
+        350,
+        400,
+        450,
+        500,
+        550,
+        605,
+        665,
+        731,
+        804,
+        884,
+        972,
+        1000,
+    ]
     assert next_look(0, 120) == 120

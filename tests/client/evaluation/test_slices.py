@@ -63,7 +63,7 @@ def content_of(folder: Path) -> dict[str, Any]:
 
 
 def test_a_finished_slice_misses_no_game(slices: list[Path]) -> None:
-    assert [read_side(each).missing_games for each in slices] == [0, 0, 0]
+    assert [read_side(each).completeness.missing for each in slices] == [0, 0, 0]
     done = octofold("analyse", slices[1])
     assert done.returncode == 0
     assert "not finished" not in done.stderr

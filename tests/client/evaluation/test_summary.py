@@ -3,9 +3,12 @@
 import io
 import json
 
+from octofold_client.evaluation.result import Evaluation
+from octofold_client.evaluation.result_folder import Conditions
 from octofold_client.evaluation.summary import TILES, GameSummary, Summary
 from octofold_client.evaluation.tables import markdown
 from octofold_client.terminal.tables import print_report
+from octofold_game.contract.results import Completeness
 from rich.console import Console
 
 GAMES = [
@@ -14,6 +17,11 @@ GAMES = [
     GameSummary(game=2, score=20000, largest_tile=2048, moves=1000, outgrown=False),
     GameSummary(game=3, score=900000, largest_tile=65536, moves=30000, outgrown=True),
 ]
+
+
+def shown(games: list[GameSummary], name: str = "cnn5") -> Evaluation:
+    conditions = Conditions(name, "", "", None, 0)
+    return Evaluation(conditions, games, Completeness(len(games), len(games), 0, 0), None, None, None)
 
 
 def test_the_figures_are_those_of_the_games() -> None:
@@ -34,19 +42,19 @@ def test_the_order_of_the_games_changes_nothing() -> None:
 def test_outgrown_games_are_counted_and_named() -> None:
     summary = Summary.of(GAMES)
     assert summary.outgrown_games == (3,)
-    assert "1 game ended because it exceeded the model's largest tile: game 3." in markdown(summary, "title")
-    assert "exceeded" not in markdown(Summary.of(GAMES[:3]), "title")
+    assert "1 game ended because it exceeded the model's largest tile: game 3." in markdown(shown(GAMES))
+    assert "exceeded" not in markdown(shown(GAMES[:3]))
 
 
 def test_one_game_makes_a_report_without_intervals_of_scores() -> None:
     summary = Summary.of(GAMES[:1])
     assert summary.average_interval is None
-    assert "| average score " in markdown(summary, "title")
+    assert "| average score " in markdown(shown(GAMES[:1]))
     assert json.loads(json.dumps(summary.to_json()))["average_interval"] is None
 
 
 def test_markdown_is_one_table_whose_lines_are_equally_long() -> None:
-    lines = [line for line in markdown(Summary.of(GAMES[:3]), "cnn5").splitlines() if line.startswith("|")]
+    lines = [line for line in markdown(shown(GAMES[:3])).splitlines() if line.startswith("|")]
     assert len(lines) == 2 + 5 + len(TILES)
     assert len({len(line) for line in lines}) == 1
     assert "reached 2048" in lines[9]
@@ -55,16 +63,16 @@ def test_markdown_is_one_table_whose_lines_are_equally_long() -> None:
 
 def test_a_pipe_gets_markdown_and_a_terminal_a_drawing() -> None:
     pipe, terminal = io.StringIO(), io.StringIO()
-    print_report(Summary.of(GAMES), "cnn5", Console(file=pipe))
-    print_report(Summary.of(GAMES), "cnn5", Console(file=terminal, force_terminal=True, width=80))
-    assert pipe.getvalue() == markdown(Summary.of(GAMES), "cnn5") + "\n"
+    print_report(shown(GAMES), Console(file=pipe))
+    print_report(shown(GAMES), Console(file=terminal, force_terminal=True, width=80))
+    assert pipe.getvalue() == markdown(shown(GAMES)) + "\n"
     assert "╭" in terminal.getvalue()
     assert "exceeded" in terminal.getvalue()
 
 
 def test_a_name_that_looks_like_markup_is_shown_as_it_is() -> None:
     terminal = io.StringIO()
-    print_report(Summary.of(GAMES), "x[/bold]y:dog:", Console(file=terminal, force_terminal=True, width=80))
+    print_report(shown(GAMES, "x[/bold]y:dog:"), Console(file=terminal, force_terminal=True, width=80))
     assert "x[/bold]y:dog:" in terminal.getvalue()
 
 

@@ -11,7 +11,7 @@ from octofold_game.drawing.figures import COMPACT, svg_of
 from octofold_client.contenders.judges import PROBABILITY
 from octofold_client.evaluation.contest import Contest
 from octofold_client.evaluation.sides import Side
-from octofold_client.evaluation.tables import INTERVALS, SummaryRow, missing_note, outgrown_note, rows_of
+from octofold_client.evaluation.tables import ASSUMED, INTERVALS, SummaryRow, outgrown_note, rows_of
 from octofold_client.provenance import Provenance
 from octofold_client.studies.ending_pictures import panels_of
 from octofold_client.studies.html.elements import Child, facts, make, named_with_chip, table
@@ -55,9 +55,10 @@ PANELS = {
 
 def sections(parts: list[EvaluationPart], remarks: Sequence[str] = ()) -> list[ET.Element]:
     """All sections; `remarks` are sentences of the command, in place of the page's own comparisons."""
+    finished = [part for part in parts if part.evaluation.summary is not None]
     return [
-        _figures(parts, remarks),
-        _pictures(parts),
+        _figures(parts, finished, remarks),
+        *([_pictures(finished)] if finished else []),
         games_section(parts),
         *(
             _lost(part, index, len(parts) > 1)
@@ -68,8 +69,20 @@ def sections(parts: list[EvaluationPart], remarks: Sequence[str] = ()) -> list[E
     ]
 
 
-def _figures(parts: list[EvaluationPart], remarks: Sequence[str]) -> ET.Element:
-    found = [rows_of(part.evaluation.summary) for part in parts]
+def _figures(
+    parts: list[EvaluationPart], finished: list[EvaluationPart], remarks: Sequence[str]
+) -> ET.Element:
+    notes = dict.fromkeys([*(remarks or _comparisons(parts)), *_warnings(parts)])  # a comparison warns, too
+    return make(
+        "section",
+        make("h2", "Results"),
+        *(make("p.finding", note) for note in notes),
+        *([_table(finished), make("p.note", f"{INTERVALS} {ASSUMED}")] if finished else []),
+    )
+
+
+def _table(parts: list[EvaluationPart]) -> ET.Element:
+    found = [rows_of(part.summary) for part in parts]
     scores, tiles = [pair[0] for pair in found], [_up_to_reached(pair[1]) for pair in found]
     most = max(map(len, tiles))
     columns = [[*figures, *pair[1][:most]] for figures, pair in zip(scores, found, strict=True)]
@@ -82,14 +95,7 @@ def _figures(parts: list[EvaluationPart], remarks: Sequence[str]) -> ET.Element:
     else:
         rows = [("", *(named_with_chip("span", part.name, index) for index, part in enumerate(parts)))]
         rows += [(same[0].label, *map(_with_interval, same)) for same in zip(*columns, strict=True)]
-    notes = dict.fromkeys([*(remarks or _comparisons(parts)), *_warnings(parts)])  # a comparison warns, too
-    return make(
-        "section",
-        make("h2", "Results"),
-        *(make("p.finding", note) for note in notes),
-        table(rows, "Scores and tiles"),
-        make("p.note", INTERVALS),
-    )
+    return table(rows, "Scores and tiles")
 
 
 def _up_to_reached(tiles: list[SummaryRow]) -> list[SummaryRow]:
@@ -112,6 +118,7 @@ def _comparisons(parts: list[EvaluationPart]) -> list[str]:
             part.evaluation.conditions,
             part.folder,
             {game.game: game.score for game in part.evaluation.games},
+            part.evaluation.completeness,
         )
         for part in parts
     )
@@ -127,10 +134,11 @@ def _warnings(parts: list[EvaluationPart]) -> list[str]:
     found = []
     for part in parts:
         name = f"{part.name}: " if len(parts) > 1 else ""
-        if missing := part.evaluation.missing_games:
-            found.append(name + missing_note(missing))
-        if part.evaluation.summary.outgrown_games:
-            found.append(name + outgrown_note(part.evaluation.summary))
+        summary = part.evaluation.summary
+        if summary is None:
+            found.append(name + part.evaluation.completeness.reason)
+        elif summary.outgrown_games:
+            found.append(name + outgrown_note(summary))
     return found
 
 

@@ -8,6 +8,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
+from types import MappingProxyType
 from xml.etree import ElementTree as ET
 
 from octofold_game.drawing.palette import SERIES
@@ -26,13 +27,19 @@ STYLES = ("base.css", "tiles.css", "board.css", "viewer.css")
 """What the report has in common with the page of `octofold-serve`."""
 
 
-def write_report(file: Path, folders: Sequence[Path], remarks: Sequence[str] = ()) -> None:
+def write_report(
+    file: Path,
+    folders: Sequence[Path],
+    remarks: Sequence[str] = (),
+    compared: Mapping[Path, range] = MappingProxyType({}),
+) -> None:
     """Write the report of the results in some folders: evaluations with their analyses, and load tests.
 
     Args:
         file: file to write.
         folders: result folders.
         remarks: sentences about the evaluations, in place of a comparison of each with the first one.
+        compared: the games of a folder that are compared, the only ones to show.
 
     Raises:
         EvaluationError: a folder contains no result, or there are too many.
@@ -42,7 +49,7 @@ def write_report(file: Path, folders: Sequence[Path], remarks: Sequence[str] = (
     """
     if len(folders) > MOST_RESULTS:
         raise EvaluationError(f"a report shows at most {MOST_RESULTS} results, got {len(folders)}")
-    write_text(file, page(read_parts(folders), remarks))
+    write_text(file, page(read_parts(folders, compared), remarks))
 
 
 def page(parts: ReportParts, remarks: Sequence[str] = ()) -> str:

@@ -1,19 +1,17 @@
 """Reads what reports show, from result folders: evaluations with their analyses, and load tests."""
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from heapq import nlargest
 from pathlib import Path
+from types import MappingProxyType
 
 from octofold_game.episodes import Episode
-from octofold_game.trajectories import GAMES_AT_ONCE, Climb, batched
+from octofold_game.trajectories import Climb
 
-from octofold_client.errors import EvaluationError
-from octofold_client.evaluation.game_table import GameSummary, GameTable
-from octofold_client.evaluation.result import Evaluation, earlier_run
-from octofold_client.evaluation.result_folder import Conditions, ResultFolder, existing
-from octofold_client.evaluation.summary import Summary
+from octofold_client.evaluation.result import Evaluation
+from octofold_client.evaluation.result_folder import ResultFolder, existing
 from octofold_client.loadtest.result import FILE as LOAD_TEST_FILE
 from octofold_client.loadtest.result import LoadTest, read_load_test
 from octofold_client.provenance import Provenance, runs_of, when
@@ -54,30 +52,6 @@ def _goodness(episode: Episode) -> tuple[int, int]:
     return episode.score, -episode.game
 
 
-def read_evaluation(
-    folder: ResultFolder, conditions: Conditions, *takers: Callable[[Sequence[Episode]], None]
-) -> Evaluation:
-    """The evaluation in a folder, from its replays; each of the `takers` gets all games, piece by piece.
-
-    `ResultFolder.of_evaluation` gives the folder and its conditions.
-
-    Raises:
-        EvaluationError: the folder contains no finished games, or its result is damaged.
-        ReplayError: the replay file is damaged.
-    """
-    earlier = earlier_run(folder)
-    games = GameTable()
-    for episodes in batched(folder.finished(), GAMES_AT_ONCE):
-        for episode in episodes:
-            games.append(GameSummary.of(episode))
-        for take in takers:
-            take(episodes)
-    if not games:
-        raise EvaluationError(f"{folder.replays} contains no finished games")
-    games = games.in_order()
-    return Evaluation(conditions, games, Summary.of(games), *earlier)
-
-
 @dataclass(frozen=True)
 class EvaluationPart(Shown):
     """An evaluation in a report; its name is the player's, or the folder's if two have the same name."""
@@ -115,8 +89,8 @@ class ReportParts:
         return [part.name for part in self.evaluations] + [part.name for part in self.tests]
 
 
-def read_parts(folders: Iterable[Path]) -> ReportParts:
-    """The results in these folders.
+def read_parts(folders: Iterable[Path], compared: Mapping[Path, range] = MappingProxyType({})) -> ReportParts:
+    """The results in these folders, of a comparison only the games that are compared.
 
     Raises:
         EvaluationError: a folder contains no result.
@@ -130,16 +104,20 @@ def read_parts(folders: Iterable[Path]) -> ReportParts:
         if (existing(folder) / LOAD_TEST_FILE).exists():
             tests.append(_load_part(folder, {part.name for part in tests}))
         else:
-            evaluations.append(_evaluation_part(folder, {part.name for part in evaluations}))
+            taken = {part.name for part in evaluations}
+            evaluations.append(_evaluation_part(folder, taken, compared.get(folder)))
+    evaluations.sort(
+        key=lambda part: part.evaluation.summary is None
+    )  # these have no figures and no pictures
     return ReportParts(evaluations, tests)
 
 
-def _evaluation_part(path: Path, taken: Collection[str]) -> EvaluationPart:
+def _evaluation_part(path: Path, taken: Collection[str], compared: range | None) -> EvaluationPart:
     folder, conditions = ResultFolder.of_evaluation(path)
     analysis, climb = read_analysis(path), Climb()
     costly = analysis.costliest[:COSTLY_MOVES] if analysis is not None else []
     games = ChosenGames({move.game for move in costly})
-    evaluation = read_evaluation(folder, conditions, climb.add, games.add)
+    evaluation = Evaluation.of_folder(folder, climb.add, games.add, games=compared)
     name = conditions.player if conditions.player not in taken else str(path)
     written = _written(folder.replays)
     return EvaluationPart(name, evaluation, climb, path, games, analysis, runs_of(path), written)
