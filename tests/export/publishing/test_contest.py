@@ -74,7 +74,7 @@ def test_games_against_the_published_version_decide_whether_a_version_is_publish
     assert main([*source, "--no-worse-than", "5%", "--limit", "101"]) == 3
     *_, line = capfd.readouterr().err.splitlines()
     assert line.startswith(
-        "octofold-export: nothing was published: Not decided yet whether small version 2 is at most 5% worse "
+        "octofold-export: nothing was published: Not decided whether small version 2 is at most 5% worse "
         "than small version 1."
     )
     assert versions() == ["1"]
