@@ -35,10 +35,11 @@ def main() -> None:
     options = _options()
     folder = newest_version(options.models, options.model)
     card = read_card(folder)
-    if card.decision_rule != "vote":
-        sys.exit(f"{options.model} decides by {card.decision_rule}: it needs all views for a move, too")
-    model = (folder / card.precisions[options.precision].file).read_bytes()
-    (lane,) = onnx_lanes(model, Layout("cpu", max(BATCHES), lanes=1))
+    listed = card.precisions[options.precision]
+    if listed.moves is None:
+        sys.exit(f"{options.model} has no graph for moves alone")
+    model, moves = ((folder / each.file).read_bytes() for each in (listed, listed.moves))
+    (lane,) = onnx_lanes(model, Layout("cpu", max(BATCHES), lanes=1), moves=moves)
     lane.warm_up()
     asked, differing, wrong = _played(lane, options.games, options.boards, card.largest_exponent)
 

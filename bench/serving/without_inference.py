@@ -46,7 +46,7 @@ def main() -> None:
     read_where_calls_are_awaited()
     from octofold_server.process.lifecycle import serve  # which loads gRPC
 
-    serve(config, lambda _model, layout, _tensors: [Table(layout.max_batch_size)] * layout.lanes)
+    serve(config, lambda _model, layout, *_files: [Table(layout.max_batch_size)] * layout.lanes)
 
 
 if __name__ == "__main__":

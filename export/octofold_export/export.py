@@ -5,7 +5,7 @@ Everything is built in memory; the first file is written after the last check ha
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import version as installed_version
 from pathlib import Path
@@ -30,6 +30,7 @@ from octofold_export.checks.gates import (
     check_equivariance,
     check_moves,
     check_parity,
+    moves_alone,
     sample,
 )
 from octofold_export.checks.recording import Report, play_boards, positions, read_boards
@@ -38,6 +39,7 @@ from octofold_export.checks.runner import FoldedGraph
 from octofold_export.checks.stages import stages
 from octofold_export.errors import ExportError
 from octofold_export.graph.heads import GraphEvaluator
+from octofold_export.graph.weight_files import WeightFiles
 from octofold_export.planning import ExportOptions, ExportPlan, plan_of
 from octofold_export.publishing.contest import play_contest
 from octofold_export.publishing.files import Agreement, config, version_files, with_contest
@@ -75,6 +77,16 @@ class Made:
     agreement: dict[Precision, Agreement] = field(default_factory=dict)
     "of the reduced ones with float32"
     refused: dict[Precision, str] = field(default_factory=dict)
+    moves: dict[Precision, onnx.ModelProto] = field(default_factory=dict)
+    "for moves alone, without weights"
+
+    def add_moves(
+        self, graphs: Mapping[Precision, onnx.ModelProto], boards: SplitBoards, files: WeightFiles | None
+    ) -> None:
+        """Make the graphs for moves alone, where these graphs have one."""
+        for precision, graph in graphs.items():
+            if (alone := moves_alone(graph, boards.measured, files)) is not None:
+                self.moves[precision] = alone
 
 
 def export(load: Callable[[], Source], options: ExportOptions, report: Report) -> Path:
@@ -108,6 +120,8 @@ def export(load: Callable[[], Source], options: ExportOptions, report: Report) -
         if precision in wanted and precision != "fp32":
             reduce(plan, precision, player, boards, reference, made, report)
 
+    if not source.tensors:
+        made.add_moves(made.graphs, boards, source.weight_files)
     card = replace(_card(plan), evidence=evidence, not_published=made.refused)
     calibration = len(boards.calibration) if "int8" in wanted else 0
     card = with_checks(card, equal, reference, boards, options, calibration)
@@ -121,7 +135,13 @@ def _publish(plan: ExportPlan, card: Card, made: Made, report: Report) -> Path:
     contest, shown = options.contest, None
     while True:
         files = version_files(
-            card, made.graphs, made.agreement, source.tensors, source.locate_tables, source.weight_files
+            card,
+            made.graphs,
+            made.moves,
+            made.agreement,
+            source.tensors,
+            source.locate_tables,
+            source.weight_files,
         )
         if contest is not None:
             shown = play_contest(contest, options.models, options.name, card.version, files, report)

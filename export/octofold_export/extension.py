@@ -12,7 +12,7 @@ from pathlib import Path
 
 import onnx
 from msgspec.structs import replace
-from octofold_game.contract.model import GRAPH_FILES, PRECISIONS, Card, Precision
+from octofold_game.contract.model import GRAPH_FILES, MOVES_FILES, PRECISIONS, Card, GraphFile, Precision
 
 from octofold_export.checks.recording import Report
 from octofold_export.checks.runner import FoldedGraph
@@ -29,7 +29,7 @@ from octofold_export.export import (
 from octofold_export.graph.heads import Spread
 from octofold_export.planning import ExportOptions, ExportPlan
 from octofold_export.publishing.card_files import change_card, check_file, read_published
-from octofold_export.publishing.files import graph_file, with_agreement, write_metadata
+from octofold_export.publishing.files import graph_file, with_agreement, with_moves, write_metadata
 from octofold_export.publishing.versions import check_name
 from octofold_export.sources.source import Source
 
@@ -70,6 +70,11 @@ def extend(load: Callable[[], Source], options: ExportOptions, report: Report) -
         elif precision in wanted:
             reduce(plan, precision, player, boards, reference, made, report)
 
+    lacking = {name for name, listed in card.precisions.items() if listed.moves is None}
+    published = {name: _read_graph(folder, card.precisions[name]) for name in lacking}
+    if not source.tensors:
+        made.add_moves({**published, **made.graphs}, boards, source.weight_files)
+
     contents: dict[Precision, bytes] = {}
     for precision, made_graph in made.graphs.items():
         write_metadata(made_graph, card, precision)
@@ -84,6 +89,7 @@ def extend(load: Callable[[], Source], options: ExportOptions, report: Report) -
         return with_checks(_extended(current, made, contents), equal, reference, boards, options, calibration)
 
     graphs = {GRAPH_FILES[precision]: content for precision, content in contents.items()}
+    graphs |= {MOVES_FILES[precision]: alone.SerializeToString() for precision, alone in made.moves.items()}
     change_card(folder, extended, graphs)
     return folder
 
@@ -102,7 +108,11 @@ def _published(folder: Path, card: Card, precision: Precision, source: Source) -
         raise ExportError(f"{folder}: the network has no {', '.join(sorted(missing))}, which the card lists")
     # The tensors of the same checkpoint have the shapes, too, which their files lack.
     tensors = {name: source.tensors[name] for name in listed.tensors}
-    return FoldedGraph(onnx.load_model(folder / listed.file, load_external_data=False), tensors)
+    return FoldedGraph(_read_graph(folder, listed), tensors)
+
+
+def _read_graph(folder: Path, listed: GraphFile) -> onnx.ModelProto:
+    return onnx.load_model(folder / listed.file, load_external_data=False)
 
 
 def _check_unchanged(folder: Path, before: Card, current: Card, made: Made) -> None:
@@ -129,6 +139,8 @@ def _extended(card: Card, made: Made, contents: Mapping[Precision, bytes]) -> Ca
             listed[precision] = graph_file(precision, contents[precision], agreement)
         else:
             listed[precision] = with_agreement(listed[precision], agreement)
+    for precision, alone in made.moves.items():
+        listed[precision] = with_moves(listed[precision], precision, alone.SerializeToString())
     precisions = {name: listed[name] for name in PRECISIONS if name in listed}
     refused: dict[str, str] = card.not_published | dict(made.refused)
     refused = {name: reason for name, reason in refused.items() if name not in precisions}

@@ -60,7 +60,7 @@ def contents(folder: Path) -> list[str]:
 def test_a_published_version_is_complete_and_its_card_true(
     models: Path, checkpoint: Path, architecture: dict[str, Any]
 ) -> None:
-    files = ["README.md", "card.json", "model.int8.onnx", "model.onnx"]
+    files = ["README.md", "card.json", "model.int8.onnx", "model.onnx", "moves.int8.onnx", "moves.onnx"]
     assert contents(models / "small") == [
         *(
             path
@@ -220,7 +220,7 @@ def test_a_precision_that_fails_its_gate_is_left_out_and_the_card_says_why(
     line = capsys.readouterr().err.splitlines()[-1]
     refusal = r"int8: not published: int8 keeps (\d+\.\d\d%) of .*; at least 99% are needed; --rule mean"
     assert (kept := re.match(refusal, line)) is not None, line
-    assert contents(models / "small/1") == ["README.md", "card.json", "model.onnx"]
+    assert contents(models / "small/1") == ["README.md", "card.json", "model.onnx", "moves.onnx"]
     card = read_card(models)
     assert list(card["precisions"]) == ["fp32"]
     assert "at least 99% are needed" in card["not_published"]["int8"]

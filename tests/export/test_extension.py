@@ -95,6 +95,20 @@ def test_a_precision_that_was_refused_before_is_listed_only_as_published(
     assert extended["boards"]["calibration"] > 0
 
 
+def test_a_version_without_a_graph_for_moves_alone_gets_it(
+    checkpoint: Path, boards_file: Path, tmp_path: Path
+) -> None:
+    assert run(checkpoint, tmp_path, boards_file, "--precisions", "fp32") == 0
+    file, card = tmp_path / "small/1/card.json", read_card(tmp_path)
+    fp32 = card["precisions"]["fp32"]
+    moves = fp32["moves"]
+    (tmp_path / "small/1" / moves["file"]).unlink()
+    file.write_text(json.dumps(card | {"precisions": {"fp32": {**fp32, "moves": None}}}))
+    assert run(checkpoint, tmp_path, boards_file, *EXTEND[:-1], "fp32") == 0
+    assert read_card(tmp_path)["precisions"] == card["precisions"]
+    assert digests(tmp_path / "small/1")[moves["file"]] == moves["sha256"]
+
+
 def test_the_boards_of_a_new_measurement_are_not_those_of_an_older_calibration(
     models: Path, checkpoint: Path, boards_file: Path, tmp_path: Path
 ) -> None:

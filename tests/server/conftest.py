@@ -137,7 +137,7 @@ def another_graph(graph: bytes) -> bytes:
 @contextmanager
 def served_parts(backend: Backend, config: Config) -> Iterator[tuple[Parts, int]]:
     """The parts of a server in this process that answers gRPC, and its port; it computes with one backend."""
-    parts = build(config, lambda _, layout, __: [backend] * layout.lanes)
+    parts = build(config, lambda _, layout, *__: [backend] * layout.lanes)
     port = parts.grpc.listen("127.0.0.1:0")
     parts.grpc.start()
     parts.models.start()

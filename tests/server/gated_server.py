@@ -23,7 +23,7 @@ from octofold_server.process.supervisor import serve_together
 from octofold_server.system.logs import set_up_log
 
 
-def make(model: bytes, layout: Layout, tensors: Tensors) -> Sequence[OnnxBackend]:
+def make(model: bytes, layout: Layout, tensors: Tensors, *_: object) -> Sequence[OnnxBackend]:
     gate = Path(os.environ["GATE"]) / hashlib.sha256(model).hexdigest()
     if gate.exists():
         gate.with_suffix(f".{os.getpid()}").touch()

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
+import onnx
 from numpy.typing import NDArray
 from octofold_game.contract.model import StageAgreement
 from octofold_game.rules import MOVE_NAMES
@@ -17,7 +18,9 @@ from octofold_export.checks.games import Mover
 from octofold_export.checks.reference import Reference
 from octofold_export.checks.runner import FoldedGraph, Outputs
 from octofold_export.checks.stages import random_boards
-from octofold_export.errors import GateError
+from octofold_export.errors import ExportError, GateError
+from octofold_export.graph.early_exit import moves_graph, with_weights
+from octofold_export.graph.weight_files import WeightFiles
 
 LOWEST_AGREEMENT = 0.99
 """Minimum share of moves that a reduced precision must share with float32."""
@@ -38,6 +41,32 @@ def sample(boards: NDArray[np.uint8], largest_exponent: int) -> NDArray[np.uint8
     """Select the boards for parity and equivariance: a finished game, some of `boards`, and random ones."""
     random = random_boards(largest_exponent, seed=1)[:_RANDOM_BOARDS]
     return np.concatenate([_FINISHED, boards[: _BATCH_BOARDS - 1], random])
+
+
+def moves_alone(
+    model: onnx.ModelProto, boards: NDArray[np.uint8], files: WeightFiles | None = None
+) -> onnx.ModelProto | None:
+    """Make the graph for moves alone, without weights.
+
+    Returns None if there is none, or if it cannot run everywhere or has other moves on `boards`.
+
+    Args:
+        model: the whole graph.
+        boards: boards `[N, 16]` of games.
+        files: those with the weights of a large graph.
+    """
+    alone = moves_graph(model)
+    if alone is None:
+        return None
+    whole, shorter = FoldedGraph(model, files=files), FoldedGraph(with_weights(alone, model), files=files)
+    checked = boards[:_BATCH_BOARDS]
+    try:
+        shorter.next_moves(_FINISHED)  # leaves no board for the second stage, which not every network takes
+        differing = np.count_nonzero(whole.next_moves(checked) != shorter.next_moves(checked))
+    except ExportError:
+        return None
+    # Batches of one graph may differ in a tie of floats; a graph that was misunderstood differs more.
+    return None if differing > len(checked) // 256 else alone
 
 
 def check_parity(graph: FoldedGraph, reference: Reference) -> float:

@@ -13,7 +13,7 @@ import numpy as np
 import onnx
 import onnxruntime
 from numpy.typing import NDArray
-from octofold_game.contract.graph import BOARDS, VIEWS
+from octofold_game.contract.graph import BOARDS, MOVE, VIEWS
 from octofold_game.errors import first_line
 from octofold_game.system.processors import usable_cores
 
@@ -83,6 +83,15 @@ class FoldedGraph:
         Raises:
             ExportError: onnxruntime fails, which may come from a network's body.
         """
+        return Outputs(**self._answers(boards, batch))
+
+    def next_moves(self, boards: NDArray[np.uint8]) -> NDArray[np.int8]:
+        """Choose moves `[N]` for boards `[N, 16]`; -1 where no move is legal. Raises what `answer` does."""
+        moves: NDArray[np.int8] = self._answers(boards, _BATCH)[MOVE.name]
+        return moves
+
+    def _answers(self, boards: NDArray[np.uint8], batch: int) -> dict[str, Any]:
+        """The outputs by name; a graph for moves alone has one."""
         try:
             if self._session is None and self._open is not None:
                 self._session = self._open()
@@ -97,16 +106,12 @@ class FoldedGraph:
         except Exception as error:  # onnxruntime's exceptions have no other base class
             raise ExportError(f"onnxruntime cannot run the folded graph: {first_line(error)}") from error
         outputs = (np.concatenate(output) for output in zip(*runs, strict=True))
-        return Outputs(**dict(zip(self._names, outputs, strict=True)))
+        return dict(zip(self._names, outputs, strict=True))
 
     def _run(self, boards: NDArray[np.uint8]) -> Sequence[NDArray[Any]]:
         assert self._session is not None
         outputs: Sequence[NDArray[Any]] = self._session.run(None, {BOARDS.name: boards})
         return outputs
-
-    def next_moves(self, boards: NDArray[np.uint8]) -> NDArray[np.int8]:
-        """Choose moves `[N]` for boards `[N, 16]`; -1 where no move is legal."""
-        return self.answer(boards).move
 
 
 def _open(

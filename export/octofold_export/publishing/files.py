@@ -18,6 +18,7 @@ from octofold_game.contract.graph import BOARDS, CONTRACT, OUTPUTS, Tensor
 from octofold_game.contract.model import (
     CARD_FILE,
     GRAPH_FILES,
+    MOVES_FILES,
     README_FILE,
     Card,
     CompactTablesPlaces,
@@ -66,6 +67,7 @@ class Agreement(NamedTuple):
 def version_files(
     card: Card,
     graphs: Mapping[Precision, onnx.ModelProto],
+    moves: Mapping[Precision, onnx.ModelProto],
     agreement: Mapping[Precision, Agreement],
     tensors: Mapping[str, NDArray[np.float32]],
     locate_tables: Callable[[bytes], CompactTablesPlaces] | None = None,
@@ -76,6 +78,7 @@ def version_files(
     Args:
         card: the card without its files.
         graphs: the graphs by precision.
+        moves: the graphs for moves alone, of the precisions that have one.
         agreement: the agreement of reduced precisions with float32.
         tensors: external tensors by name, which get files of their own.
         locate_tables: as in `Source`.
@@ -96,8 +99,11 @@ def version_files(
         for precision, content in models.items()
     }
     tables = None if locate_tables is None else locate_tables(bytes(models["fp32"]))
-    card = replace(card, precisions=precisions, compact_tables=tables)
     graph_files: dict[str, Content] = {GRAPH_FILES[each]: content for each, content in models.items()}
+    for precision, graph in moves.items():
+        content = graph_files[MOVES_FILES[precision]] = graph.SerializeToString()
+        precisions[precision] = with_moves(precisions[precision], precision, content)
+    card = replace(card, precisions=precisions, compact_tables=tables)
     return graph_files | beside | {CARD_FILE: encode_card(card), README_FILE: describe(card)}
 
 
@@ -116,6 +122,12 @@ def graph_file(
 def with_agreement(listed: GraphFile, agreement: Agreement) -> GraphFile:
     """Add the agreement with float32 to an entry."""
     return replace(listed, agreement=round(agreement.share, 5), agreement_by_stage=agreement.by_stage)
+
+
+def with_moves(listed: GraphFile, precision: Precision, content: bytes) -> GraphFile:
+    """Add the graph for moves alone to an entry."""
+    digest = hashlib.sha256(content).hexdigest()
+    return replace(listed, moves=ListedFile(file=MOVES_FILES[precision], sha256=digest))
 
 
 def write_metadata(graph: onnx.ModelProto, card: Card, precision: Precision) -> None:

@@ -52,5 +52,8 @@ POSITIONS = Tensor("positions", np.dtype(np.int64), ())
 SEARCH_OUTPUTS = (VALUES, DEPTH, POSITIONS)
 """What a search answers in addition; a player without values lacks the first."""
 
+UNPACKED_TABLES = "unpacked_tables"
+"""The tensor [entries] float16 of a graph with compact tables, which a server may give it as an input."""
+
 TEMPERATURE = 300.0
 """Points that make a move e times as probable as another, unless the card says otherwise."""

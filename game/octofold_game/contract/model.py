@@ -40,6 +40,11 @@ GRAPH_FILES: dict[Precision, str] = {
     "int8": "model.int8.onnx",
     "fp16": "model.fp16.onnx",
 }
+MOVES_FILES: dict[Precision, str] = {
+    "fp32": "moves.onnx",
+    "int8": "moves.int8.onnx",
+    "fp16": "moves.fp16.onnx",
+}
 TUNING_FILE = "tuning.json"
 """Optional: the results of `octofold-serve --tune`."""
 TRITON_FILE = "config.pbtxt"
@@ -91,6 +96,8 @@ class GraphFile(ListedFile, frozen=True, kw_only=True, omit_defaults=True):
 
     tensors: dict[str, ListedFile] = {}
     """By name, those that are too large for the graph, a file each."""
+    moves: ListedFile | None = None
+    """A graph that answers `move` alone in less time. Its initializers are those of the whole graph."""
     agreement: float | None = None
     """Share of moves as in float32, for other precisions."""
     agreement_by_stage: dict[str, StageAgreement] = {}

@@ -150,7 +150,8 @@ class Layout:
     "folder for the engines of TensorRT; None to run the model with CUDA only"
 
 
-BackendFactory = Callable[[bytes, Layout, Tensors], Sequence[Backend]]
-"""Makes the lanes of a model from the bytes of its file, the layout, and the tensors that the file refers to.
+BackendFactory = Callable[[bytes, Layout, Tensors, bytes | None], Sequence[Backend]]
+"""Makes the lanes of a model from the bytes of its file, the layout, the tensors that the file refers to, and
+the bytes of the graph for moves alone, if the model has one.
 
 It raises BackendError if it cannot."""

@@ -19,8 +19,7 @@ from octofold_game.errors import first_line
 from octofold_game.rules import legal_moves
 
 from octofold_server.backends.backend import EVERYTHING, Asked, Layout, Moves, Tensors
-from octofold_server.backends.onnx_decided_votes import move_graph
-from octofold_server.backends.onnx_session import GraphError, new_session
+from octofold_server.backends.onnx_session import GraphError, new_session, with_weights
 from octofold_server.backends.onnx_tables import Tables, without_tables
 
 _log = logging.getLogger(__name__)
@@ -54,7 +53,11 @@ MOVES = Asked()
 
 
 def onnx_lanes(
-    model: bytes, layout: Layout, tensors: Tensors = NO_TENSORS, shared: Path | None = None
+    model: bytes,
+    layout: Layout,
+    tensors: Tensors = NO_TENSORS,
+    moves: bytes | None = None,
+    shared: Path | None = None,
 ) -> Sequence[OnnxBackend]:
     """The lanes of a model.
 
@@ -67,6 +70,7 @@ def onnx_lanes(
         model: the graph.
         layout: the use of the device.
         tensors: the tensors that the graph refers to, by name.
+        moves: the graph for moves alone, which a CPU runs; None if there is none.
         shared: folder in which the processes of a service share compact tables; None if there is only this
             one.
 
@@ -74,9 +78,11 @@ def onnx_lanes(
         GraphError: onnxruntime cannot run the graph, or the graph breaks the contract.
     """
     if layout.device == "cpu":
+        whole = None if moves is None else with_weights(moves, model)
         model, tables = without_tables(model, shared)
+        alone = None if whole is None else without_tables(whole, shared)[0]
         count = 1 if layout.threads == 1 else layout.lanes
-        sessions = [HostSessions.of(model, layout, tensors, tables) for _ in range(count)]
+        sessions = [HostSessions.of(model, alone, layout, tensors, tables) for _ in range(count)]
         return [OnnxBackend(sessions[lane % count], layout) for lane in range(layout.lanes)]
     capture = layout.device == "cuda" and layout.cuda_graphs and layout.engines is None
     new = _captured if capture else new_session
@@ -103,7 +109,7 @@ class OnnxBackend:
         self.in_stages = False
         if isinstance(sessions, HostSessions):
             self._batches = HostBatches(sessions, layout.max_batch_size)
-            # With tables as inputs, the shorter graph is not divided.
+            # With tables as inputs, the graph for moves alone is not divided.
             self.in_stages = sessions.moves is not None and not sessions.tables
         else:
             self._batches = DeviceBatches(sessions, self._batch_sizes)
@@ -118,10 +124,11 @@ class OnnxBackend:
         batches = [np.resize(EXAMPLES, (size, 16)) for size in self._batch_sizes]
         for boards in (*batches, *EXAMPLES[:, None]):
             try:
-                self.run(boards, MOVES)
+                alone = self.run(boards, MOVES)
                 moves = self.run(boards)
             except Exception as error:
                 raise GraphError(f"a batch of {len(boards)} boards failed: {first_line(error)}") from error
+            _check_moves(boards, alone.moves)
             _check_answers(boards, moves)
 
     def batch_seconds(self, boards: int) -> float:
@@ -201,13 +208,12 @@ def _check_answers(boards: NDArray[np.uint8], answers: Moves) -> None:
     shapes = [output.shape for output in outputs]
     if shapes != [(size,), (size, 4), (size, 4), (size, 4)]:
         raise GraphError(f"the answer to a batch of {size} boards has the shapes {shapes}")
+    _check_moves(boards, answers.moves)
     for board, move, probabilities, said, legal in zip(
         boards, outputs[0], outputs[1], outputs[3], legal_moves(boards), strict=True
     ):
         asked = f"the board {board.tolist()} in a batch of {size}"
         allowed = np.flatnonzero(legal).tolist() or [-1]
-        if move not in allowed:
-            raise GraphError(f"the answer to {asked} is the move {move}; legal moves: {allowed}")
         if (said & ~legal).any() or (move >= 0 and not said[move]):
             raise GraphError(
                 f"the answer to {asked} has the legal moves {np.flatnonzero(said).tolist()}; "
@@ -218,17 +224,19 @@ def _check_answers(boards: NDArray[np.uint8], answers: Moves) -> None:
             raise GraphError(f"the answer to {asked} has the probabilities {probabilities.tolist()}")
 
 
+def _check_moves(boards: NDArray[np.uint8], moves: NDArray[np.int8]) -> None:
+    for board, move, legal in zip(boards, moves, legal_moves(boards), strict=True):
+        allowed = np.flatnonzero(legal).tolist() or [-1]
+        if move not in allowed:
+            asked = f"the board {board.tolist()} in a batch of {len(boards)}"
+            raise GraphError(f"the answer to {asked} is the move {move}; legal moves: {allowed}")
+
+
 FEWEST_IN_STAGES = 4
-"""Boards of the smallest batch for the shorter graph, whose two stages cost a smaller one too much."""
+"""Boards of the smallest batch for the graph for moves alone; its two stages cost a smaller one too much."""
 
 LARGEST_KEPT = 128
 """Largest batch whose binding is kept; for larger batches, a new binding costs almost nothing."""
-
-_TRIED = np.random.default_rng(1).integers(0, 8, (256, 16), dtype=np.uint8)
-"""Boards that show whether the shorter graph has the same moves. Every model accepts their tiles."""
-
-_DECIDED = np.array([[1, 2, 1, 2, 2, 1, 2, 1] * 2] * FEWEST_IN_STAGES, np.uint8)
-"""Boards without a legal move: none is left for the second stage, and not every network takes no boards."""
 
 
 @dataclass(frozen=True)
@@ -238,42 +246,21 @@ class HostSessions:
     full: onnxruntime.InferenceSession
     "answers everything"
     moves: onnxruntime.InferenceSession | None
-    "answers moves alone, in less time; None if there is no shorter graph"
+    "answers moves alone, in less time; None if there is no graph for them"
     tables: Tables
     "inputs of both"
 
     @classmethod
-    def of(cls, model: bytes, layout: Layout, tensors: Tensors, tables: Tables) -> HostSessions:
-        """Make the sessions of a graph; raises what `new_session` raises for the graph itself."""
+    def of(
+        cls, model: bytes, alone: bytes | None, layout: Layout, tensors: Tensors, tables: Tables
+    ) -> HostSessions:
+        """Make the sessions of a graph and of that for moves alone; raises what `new_session` does."""
         full = new_session(model, layout, tensors)
-        moves = None if tensors else _moves_session(full, model, layout, tables)
+        moves = None if alone is None else new_session(alone, layout, NO_TENSORS, outputs=(MOVE,))
         with suppress(AttributeError, OSError):  # not glibc
-            ctypes.CDLL(None).malloc_trim(
-                0
-            )  # returns the memory of the tables that onnxruntime has worked out
+            # Returns the memory of the tables that onnxruntime has worked out.
+            ctypes.CDLL(None).malloc_trim(0)
         return cls(full, moves, tables)
-
-
-def _moves_session(
-    full: onnxruntime.InferenceSession, model: bytes, layout: Layout, tables: Tables
-) -> onnxruntime.InferenceSession | None:
-    """The session of the shorter graph, with its own copy of the weights; None if there is none."""
-    shorter = move_graph(model)
-    if shorter is None:
-        return None
-    try:
-        moves = new_session(shorter, layout, {}, outputs=(MOVE,))
-        asked = {BOARDS.name: _TRIED, **tables}
-        expected, found = (session.run([MOVE.name], asked)[0] for session in (full, moves))
-        moves.run([MOVE.name], {BOARDS.name: _DECIDED, **tables})
-    except Exception as error:  # onnxruntime's exceptions have no other base class
-        _log.warning("moves are computed with all other answers: %s", first_line(error))
-        return None
-    # Batches of one graph may differ in a tie of floats; a graph that was misunderstood differs more.
-    if np.count_nonzero(expected != found) > 1:
-        _log.warning("moves are computed with all other answers: the shorter graph has other moves")
-        return None
-    return moves
 
 
 class HostBatches:

@@ -10,8 +10,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import onnxruntime
+from google.protobuf.message import DecodeError
 from octofold_game.contract.graph import BOARDS, OUTPUTS, VALUE, VIEWS, Tensor
 from octofold_game.errors import first_line
+from octofold_proto.onnx import graph_pb2 as onnx
 
 from octofold_server.backends.backend import BackendError, Layout, Tensors
 from octofold_server.backends.cuda import THIS_MACHINE, preload
@@ -33,6 +35,20 @@ that is named `views`."""
 
 class GraphError(BackendError):
     """onnxruntime cannot run the graph, or the graph breaks the contract."""
+
+
+def with_weights(alone: bytes, model: bytes) -> bytes:
+    """The graph for moves alone with the initializers of the whole graph.
+
+    Raises:
+        GraphError: one of the two is no graph.
+    """
+    try:
+        whole = onnx.Model.FromString(alone)
+        whole.graph.initializer.extend(onnx.Model.FromString(model).graph.initializer)
+    except DecodeError as error:
+        raise GraphError(f"onnxruntime cannot load it: {error}") from error
+    return whole.SerializeToString()
 
 
 def new_session(

@@ -20,13 +20,14 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 from numpy.typing import NDArray
+from octofold_game.contract.graph import UNPACKED_TABLES
 from octofold_game.system.files import whole_file
 from octofold_proto.onnx import graph_pb2 as onnx
 
 from octofold_server.backends.onnx_pruning import prune
 from octofold_server.system.file_lock import locked
 
-TABLES = "unpacked_tables"
+TABLES = UNPACKED_TABLES
 """The tensor [entries] float16 that the graph looks up, and the input that takes its place."""
 
 Tables = Mapping[str, NDArray[np.float16]]

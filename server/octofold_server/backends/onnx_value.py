@@ -28,7 +28,11 @@ _OUTPUT = re.compile(rb"\x0a\x05" + VALUE.name.encode() + rb"\x12.\x0a", re.DOTA
 
 
 def network_lanes(
-    model: bytes, layout: Layout, tensors: Tensors = NO_TENSORS, shared: Path | None = None
+    model: bytes,
+    layout: Layout,
+    tensors: Tensors = NO_TENSORS,
+    moves: bytes | None = None,
+    shared: Path | None = None,
 ) -> Sequence[Backend]:
     """The lanes of a model, as `onnx_backend.onnx_lanes`; they also answer `value` if the graph does.
 
@@ -37,9 +41,9 @@ def network_lanes(
     """
     without = _without_value(model)
     if without is None:
-        return onnx_lanes(model, layout, tensors, shared)
+        return onnx_lanes(model, layout, tensors, moves, shared)
     whole = new_session(model, layout, tensors)
-    return [ValueBackend(lane, whole) for lane in onnx_lanes(without, layout, tensors, shared)]
+    return [ValueBackend(lane, whole) for lane in onnx_lanes(without, layout, tensors, moves, shared)]
 
 
 def _without_value(model: bytes) -> bytes | None:

@@ -125,6 +125,13 @@ class Loader:
         file = card.precisions[precision]
         tuned = read_tuning(folder.path, self._device, file.sha256)
         layout = choose_layout(self._config, self._device, precision, tuned)
+        if file.moves is None and _may_have_moves(card) and self._device == "cpu":
+            _log.info(
+                "%s/%d: calls for moves alone take as long as others: its card lists no graph for them "
+                "(octofold-export --extend adds it)",
+                folder.name,
+                folder.version,
+            )
         backends = self._new_warm_backends(folder.path, file, layout)
         batch_size = layout.max_batch_size
         if self._device == "cpu" and not self._config.max_batch_size and tuned is None:
@@ -203,9 +210,16 @@ class Loader:
     def _new_warm_backends(self, folder: Path, file: GraphFile, layout: Layout) -> Sequence[Backend]:
         try:
             # The bytes of the files are freed as soon as the sessions have their copies.
-            backends = self._new_backends(read_model(folder, file), layout, read_tensors(folder, file))
+            model, tensors = read_model(folder, file), read_tensors(folder, file)
+            moves = None if file.moves is None else read_model(folder, file.moves)
+            backends = self._new_backends(model, layout, tensors, moves)
             for backend in backends:
                 backend.warm_up()
         except BackendError as error:
             raise ModelError(f"{file.file}: {error}") from error
         return backends
+
+
+def _may_have_moves(card: Card) -> bool:
+    """Whether a version of today would have a graph for moves alone: if eight views vote, or with tables."""
+    return card.compact_tables is not None or (card.decision_rule == "vote" and card.symmetries == 8)

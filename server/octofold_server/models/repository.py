@@ -141,8 +141,8 @@ def choose_precision(card: Card, wanted: str, *, device: str, avx2: bool) -> Pre
     raise ModelError(f"the card offers {', '.join(card.precisions)}, not {wanted}")
 
 
-def read_model(folder: Path, file: GraphFile) -> bytes:
-    """The bytes of a model file in the folder of its version.
+def read_model(folder: Path, file: ListedFile) -> bytes:
+    """The bytes of a graph's file in the folder of its version.
 
     Raises:
         ModelError: it cannot be read, or its SHA-256 is not the card's.

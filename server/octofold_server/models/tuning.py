@@ -103,7 +103,7 @@ def _tune(
     largest = max(layout.max_batch_size for layout in layouts)
     # Smaller batches run on the lanes for the largest.
     runs_on = {layout: replace(layout, max_batch_size=largest) for layout in layouts}
-    lanes = {layout: new_backends(model, layout, tensors) for layout in set(runs_on.values())}
+    lanes = {layout: new_backends(model, layout, tensors, None) for layout in set(runs_on.values())}
     for backends in lanes.values():
         for backend in backends:
             backend.warm_up()

@@ -63,7 +63,12 @@ def behind(network: NTupleNetwork, boards: NDArray[np.uint8], moves: NDArray[np.
 
 def test_the_model_is_one_small_file_that_the_card_describes(models: Path) -> None:
     folder = models / "small/1"
-    assert sorted(file.name for file in folder.iterdir()) == ["README.md", "card.json", "model.onnx"]
+    assert sorted(file.name for file in folder.iterdir()) == [
+        "README.md",
+        "card.json",
+        "model.onnx",
+        "moves.onnx",
+    ]
     assert (folder / "model.onnx").stat().st_size <= float(MEGABYTES) * 1e6
     card = json.loads((folder / "card.json").read_text())
     compact = card["compact_tables"]

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 from octofold_server.backends.backend import Layout, Tensors
 from octofold_server.backends.onnx_backend import (
@@ -20,6 +21,7 @@ from octofold_server.backends.onnx_backend import (
 from octofold_server.backends.onnx_session import GraphError, gpu_providers, new_session
 from onnxruntime import GraphOptimizationLevel
 from support.fakes import fake_moves
+from support.shipped import newest
 
 
 def one_lane(model: bytes, max_batch_size: int = 32, tensors: Tensors = NO_TENSORS) -> OnnxBackend:
@@ -276,3 +278,20 @@ def test_batch_sizes_are_a_short_list_that_ends_with_the_largest() -> None:
     assert batch_sizes(1) == (1,)
     assert batch_sizes(32) == (1, 2, 4, 8, 16, 32)
     assert batch_sizes(48) == (1, 2, 4, 8, 16, 32, 48)
+
+
+@pytest.mark.parametrize("name", ["swift", "flagship", "cnn5"])
+def test_int8_of_this_cpu_makes_the_moves_of_exact_arithmetic(name: str) -> None:
+    model = (newest(name) / "model.int8.onnx").read_bytes()
+    (lane,) = onnx_lanes(model, Layout("cpu", 64, lanes=1))
+    plain = onnxruntime.SessionOptions()
+    plain.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL  # float32 multiplies
+    exact = onnxruntime.InferenceSession(model, plain)
+    random = np.random.default_rng(4)
+    asked = random.integers(1, 12, (128, 16), dtype=np.uint8)
+    asked[:64] *= random.random((64, 16)) < 0.7
+    late = asked[::2]
+    late[late > 0] += 4  # up to 32768
+    (moves,) = exact.run(["move"], {"boards": asked})
+    found = np.concatenate([lane.run(part).moves for part in np.split(asked, 2)])
+    assert np.mean(found == moves) > 0.98  # without VNNI, sums of two products may saturate

@@ -11,9 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
+from octofold_export.graph.early_exit import moves_graph
 from octofold_game.contract.model import CARD_FORMAT, MAX_CARD_BYTES, Card, GraphFile, ListedFile, Precision
 from octofold_proto.errors import ModelError
+from octofold_server.config.options import Config
+from octofold_server.models.registry import Models
 from octofold_server.models.repository import (
     MAX_MODEL_BYTES,
     MAX_TENSOR_BYTES,
@@ -27,6 +31,7 @@ from octofold_server.models.repository import (
     read_model,
     read_tensors,
 )
+from octofold_server.models.version_index import VersionState
 from support.servers import WriteVersion
 
 
@@ -277,3 +282,35 @@ def test_avx2_is_read_from_the_cpus_flags(tmp_path: Path, flags: str, has: bool)
     cpuinfo.write_text(f"processor\t: 0\nflags\t\t: {flags}\n", encoding="utf-8")
     assert cpu_has_avx2(cpuinfo) is has
     assert not cpu_has_avx2(tmp_path / "absent")
+
+
+def test_the_graph_for_moves_alone_is_checked_and_its_lack_is_logged(
+    tmp_path: Path, write_version: WriteVersion, small_model: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    alone = moves_graph(onnx.load_from_string(small_model))
+    assert alone is not None
+    content = alone.SerializeToString()
+    listed = {"file": "model.onnx", "sha256": hashlib.sha256(small_model).hexdigest()}
+    moves = {"file": "moves.onnx", "sha256": hashlib.sha256(content).hexdigest()}
+    for name, precision in (("without", listed), ("with", {**listed, "moves": moves}), ("other", listed)):
+        precisions = {"fp32": precision}
+        folder = write_version(
+            name, model=small_model, precisions=precisions, decision_rule="vote", symmetries=8
+        )
+        (folder / "moves.onnx").write_bytes(content)
+    card = json.loads((folder / "card.json").read_text())
+    card["precisions"]["fp32"]["moves"] = moves
+    (folder / "card.json").write_text(json.dumps(card))
+    (folder / "moves.onnx").write_bytes(content + b"\0")
+    models = Models(Config(models=tmp_path / "models", device="cpu", lanes=1, max_batch_size=8))
+    caplog.set_level("INFO")
+    models.start()
+    assert {status.name: status.state for status in models.index()} == {
+        "with": VersionState.READY,
+        "without": VersionState.READY,
+        "other": VersionState.FAILED,
+    }
+    models.close()
+    (told,) = (line for line in caplog.messages if "octofold-export --extend" in line)
+    assert told.startswith("without/1: ")
+    assert "moves.onnx does not match the card" in caplog.text

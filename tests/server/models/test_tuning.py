@@ -56,7 +56,7 @@ class InStages(Taking):
     in_stages = True
 
 
-def best_at_sixteen(_model: bytes, layout: Layout, _tensors: object) -> Sequence[Backend]:
+def best_at_sixteen(_model: bytes, layout: Layout, *_files: object) -> Sequence[Backend]:
     return [BestAtSixteen() for _ in range(layout.lanes)]
 
 
@@ -68,9 +68,9 @@ def test_the_fastest_layout_is_kept_and_used_by_the_next_start(
     tune(config, best_at_sixteen, seconds=1.0, clock=lambda: BestAtSixteen.now)
     made: list[Layout] = []
 
-    def remember(model: bytes, layout: Layout, tensors: object) -> Sequence[Backend]:
+    def remember(model: bytes, layout: Layout, *files: object) -> Sequence[Backend]:
         made.append(layout)
-        return best_at_sixteen(model, layout, tensors)
+        return best_at_sixteen(model, layout, *files)
 
     models = Models(config, remember)
     models.start()
@@ -86,9 +86,9 @@ def test_flags_are_not_varied_and_win_over_what_was_measured(
     write_version("m", 1)
     seen: set[Layout] = set()
 
-    def remember(model: bytes, layout: Layout, tensors: object) -> Sequence[Backend]:
+    def remember(model: bytes, layout: Layout, *files: object) -> Sequence[Backend]:
         seen.add(layout)
-        return best_at_sixteen(model, layout, tensors)
+        return best_at_sixteen(model, layout, *files)
 
     config = Config(models=tmp_path / "models", device="cpu", lanes=5, threads=1, max_batch_size=4)
     tune(config, remember, seconds=0.1, clock=lambda: BestAtSixteen.now)
@@ -154,7 +154,7 @@ def test_without_flags_and_tuning_the_first_batch_size_that_is_worth_its_cost_is
     def batch_size(
         milliseconds_a_board: float, lanes: int = 2, largest: int = 0, kind: type[Taking] = Taking
     ) -> int:
-        def backends(_model: bytes, layout: Layout, _tensors: object) -> Sequence[Backend]:
+        def backends(_model: bytes, layout: Layout, *_files: object) -> Sequence[Backend]:
             return [kind(milliseconds_a_board / 1e3) for _ in range(layout.lanes)]
 
         config = Config(models=tmp_path / "models", device="cpu", lanes=lanes, max_batch_size=largest)

@@ -20,7 +20,7 @@ from support.waiting import wait_for
 
 
 def models_of(folder: Path) -> Models:
-    return Models(Config(models=folder, lanes=1), lambda _, layout, __: [FakeBackend()] * layout.lanes)
+    return Models(Config(models=folder, lanes=1), lambda _, layout, *__: [FakeBackend()] * layout.lanes)
 
 
 def test_a_version_for_which_memory_was_short_is_tried_again(
@@ -29,7 +29,7 @@ def test_a_version_for_which_memory_was_short_is_tried_again(
     write_version("one")
     short = [True]
 
-    def new_backends(_: object, layout: Layout, __: object) -> Sequence[Backend]:
+    def new_backends(_: object, layout: Layout, *_files: object) -> Sequence[Backend]:
         if short and short.pop():
             raise MemoryError
         return [FakeBackend()] * layout.lanes

@@ -26,7 +26,7 @@ class Backends:
         self.held: list[RecordingBackend] = []
         self.alive: weakref.WeakSet[Any] = weakref.WeakSet()
 
-    def __call__(self, model: bytes, layout: Layout, _tensors: object) -> Any:
+    def __call__(self, model: bytes, layout: Layout, *_files: object) -> Any:
         if model == b"bad":
             raise RuntimeError(f"a bug for {layout.device}\nof {layout.max_batch_size} boards")
         if model == b"huge":

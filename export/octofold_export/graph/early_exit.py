@@ -1,4 +1,4 @@
-"""A graph that answers the move alone, with less arithmetic than the published graph that it is made of.
+"""The graph for moves alone: it answers `move` as the whole graph does, with less arithmetic.
 
 Nodes that only other outputs need are left out. If eight views vote, five equal votes decide, whatever the
 other three views say. So the graph runs five views of every board, and the other three of the boards that are
@@ -7,64 +7,95 @@ still undecided:
     boards --5 views--> scores --all votes equal?--> move
                           `--undecided--3 views--> scores --decision--> move
 
-The decision about undecided boards is the published graph's own, over all eight views, ties included. Boards
-with one legal move are not singled out: they are 1 in 8,000.
+The decision about undecided boards is the whole graph's own, over all eight views, ties included. Boards with
+one legal move are not singled out: they are 1 in 8,000.
+
+It is published without the weights, which are those of the whole graph.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
+import onnx
 from numpy.typing import ArrayLike, NDArray
-from octofold_game.contract.graph import BOARDS, LEGAL, MOVE
-from octofold_proto.onnx import graph_pb2 as onnx
-
-from octofold_server.backends.onnx_pruning import ancestors, keep_outputs, prune
-from octofold_server.backends.onnx_tables import TABLES
+from octofold_game.contract.graph import BOARDS, LEGAL, MOVE, UNPACKED_TABLES
+from onnx import TensorProto, helper, numpy_helper
 
 VIEWS = 8
 ENOUGH = 5
 """Equal votes that decide."""
 
 _SCORES = "move_scores"
-"""In a graph of octofold-export, the scores [N, V, 4] of the board's own moves on each view."""
+"""The scores [N, V, 4] of the board's own moves on each view."""
 _FAVORITE = "favourite"
-"""There, the favorite moves of the views. A move that is no vote does not depend on them."""
+"""The favorite moves of the views. A move that is no vote does not depend on them."""
 
 _NO_NAMES: Mapping[str, str] = MappingProxyType({})
-_INT8, _INT32, _INT64, _BOOL = 3, 6, 7, 9  # types of elements in an ONNX file
-_AN_INTEGER = 2  # the type of an attribute there
 
 
-def move_graph(model: bytes) -> bytes | None:
-    """Make the graph that answers `move` alone, as the published graph does.
+def moves_graph(model: onnx.ModelProto) -> onnx.ModelProto | None:
+    """Make the graph that answers `move` alone, without the initializers of the whole graph.
 
-    Args:
-        model: the published graph.
-
-    Returns:
-        None if it would save little: octofold-export did not make the graph, or no eight views vote, unless
-        its tables are an input.
+    Returns None if it would save little: no eight views vote, and the graph unpacks no tables.
     """
-    if _FAVORITE.encode() not in model:
-        return None
-    parsed = onnx.Model.FromString(model)
-    graph = parsed.graph
+    graph = model.graph
     if any(each.HasField("g") or each.graphs for node in graph.node for each in node.attribute):
         return None  # graphs inside nodes read tensors that the nodes do not name
-    keep_outputs(graph, {MOVE.name})
-    parts = _Parts.of(graph)
+    alone = onnx.ModelProto()
+    alone.CopyFrom(_without_initializers(model))
+    _keep_move(alone.graph)
+    parts = _Parts.of(alone.graph, {each.name: each for each in graph.initializer})
     if parts is not None:
-        _Stages(graph, parts).make()
-        prune(graph)
-    elif TABLES not in [each.name for each in graph.input]:
+        _Stages(alone.graph, parts).make()
+        _keep_move(alone.graph)
+    elif not any(UNPACKED_TABLES in node.output for node in graph.node):
         return None
-    return parsed.SerializeToString()
+    return alone
 
 
-def _descendants(nodes: Sequence[onnx.Node], tensors: Iterable[str]) -> set[str]:
+def with_weights(alone: onnx.ModelProto, model: onnx.ModelProto) -> onnx.ModelProto:
+    """The graph for moves alone with the initializers of the whole graph, as a server runs it."""
+    whole = onnx.ModelProto()
+    whole.CopyFrom(alone)
+    whole.graph.initializer.extend(model.graph.initializer)
+    return whole
+
+
+def _without_initializers(model: onnx.ModelProto) -> onnx.ModelProto:
+    """A copy, which must not have the weights even for a moment."""
+    copy = onnx.ModelProto(ir_version=model.ir_version, producer_name=model.producer_name)
+    copy.opset_import.extend(model.opset_import)
+    copy.graph.name = model.graph.name
+    copy.graph.node.extend(model.graph.node)
+    copy.graph.input.extend(model.graph.input)
+    copy.graph.output.extend(model.graph.output)
+    return copy
+
+
+def _keep_move(graph: onnx.GraphProto) -> None:
+    """Remove all outputs but the move, and the nodes that it does not need."""
+    outputs = [each for each in graph.output if each.name == MOVE.name]
+    needed = _ancestors(graph.node, [MOVE.name])
+    nodes = [node for node in graph.node if needed.intersection(node.output)]
+    del graph.output[:], graph.node[:]
+    graph.output.extend(outputs)
+    graph.node.extend(nodes)
+
+
+def _ancestors(nodes: Sequence[onnx.NodeProto], tensors: Iterable[str]) -> set[str]:
+    """The tensors and all that they are computed from. The nodes of a graph are in order."""
+    found = set(tensors)
+    for node in reversed(nodes):
+        if found.intersection(node.output):
+            found.update(node.input)
+    return found
+
+
+def _descendants(nodes: Sequence[onnx.NodeProto], tensors: Iterable[str]) -> set[str]:
     """The tensors and all that depends on them."""
     found = set(tensors)
     for node in nodes:
@@ -76,26 +107,26 @@ def _descendants(nodes: Sequence[onnx.Node], tensors: Iterable[str]) -> set[str]
 class _Parts:
     """The nodes of a graph in which eight views vote."""
 
-    def __init__(self) -> None:
-        self.boards: list[onnx.Node] = []
+    def __init__(self, constants: Mapping[str, TensorProto]) -> None:
+        self.constants = constants
+        self.boards: list[onnx.NodeProto] = []
         "what is computed once: for the graph, or for each board, such as its legal moves"
-        self.views: list[onnx.Node] = []
+        self.views: list[onnx.NodeProto] = []
         "from the first nodes that tell views apart to the scores of moves; the last two arrange the scores"
-        self.decision: list[onnx.Node] = []
+        self.decision: list[onnx.NodeProto] = []
         "from the scores to the move"
-        self.pickers: list[onnx.Node] = []
+        self.pickers: list[onnx.NodeProto] = []
         "of `views`: the nodes whose index has a row for each view"
 
     @classmethod
-    def of(cls, graph: onnx.Graph) -> _Parts | None:
-        """Sort the nodes of a graph; None if it has another form."""
-        nodes, parts = graph.node, cls()
-        constants = {each.name: each for each in graph.initializer}
+    def of(cls, graph: onnx.GraphProto, constants: Mapping[str, TensorProto]) -> _Parts | None:
+        """Sort the nodes of a graph with these initializers; None if it has another form."""
+        nodes, parts = graph.node, cls(constants)
         by_board = _descendants(nodes, [BOARDS.name])
         if not {_SCORES, _FAVORITE, LEGAL.name} <= by_board:
             return None
-        to_scores = ancestors(nodes, [_SCORES])
-        to_legal = ancestors(nodes, [LEGAL.name])
+        to_scores = _ancestors(nodes, [_SCORES])
+        to_legal = _ancestors(nodes, [LEGAL.name])
         by_view: set[str] = set()
         for node in nodes:
             name = node.output[0]
@@ -110,14 +141,14 @@ class _Parts:
                 by_view.update(node.output)
             else:
                 parts.boards.append(node)
-        return parts if parts._arrange_scores(constants) else None
+        return parts if parts._arrange_scores() else None
 
-    def _arrange_scores(self, constants: Mapping[str, onnx.Tensor]) -> bool:
+    def _arrange_scores(self) -> bool:
         """Whether the last two nodes of `views` put the answers of a board in a row, and pick its moves."""
         if not self.pickers or len(self.views) < 3:
             return False
         row, turn = self.views[-2:]
-        shape = constants.get(row.input[1]) if row.op_type == "Reshape" else None
+        shape = self.constants.get(row.input[1]) if row.op_type == "Reshape" else None
         return (
             shape is not None
             and len(_integers(shape)) == 2
@@ -125,20 +156,25 @@ class _Parts:
             and _integers(shape)[1] % VIEWS == 0
             and turn.output[0] == _SCORES
             and turn.input[0] == row.output[0]
-            and _picks_views(turn, constants)
+            and _picks_views(turn, self.constants)
         )
 
 
-def _picks_views(node: onnx.Node, constants: Mapping[str, onnx.Tensor]) -> bool:
+def _picks_views(node: onnx.NodeProto, constants: Mapping[str, TensorProto]) -> bool:
     """Whether a node gathers along axis 1 with an index that has a row for each view."""
     if node.op_type != "Gather" or [each.i for each in node.attribute if each.name == "axis"] != [1]:
         return False
     index = constants.get(node.input[1])
-    return index is not None and index.data_type == _INT64 and len(index.dims) > 1 and index.dims[0] == VIEWS
+    return (
+        index is not None
+        and index.data_type == TensorProto.INT64
+        and len(index.dims) > 1
+        and index.dims[0] == VIEWS
+    )
 
 
-def _integers(tensor: onnx.Tensor) -> NDArray[np.int64]:
-    return np.frombuffer(tensor.raw_data, "<i8").reshape(tensor.dims)
+def _integers(tensor: TensorProto) -> NDArray[np.int64]:
+    return numpy_helper.to_array(tensor)
 
 
 class _Stages:
@@ -148,10 +184,10 @@ class _Stages:
     the one that takes its place.
     """
 
-    def __init__(self, graph: onnx.Graph, parts: _Parts) -> None:
+    def __init__(self, graph: onnx.GraphProto, parts: _Parts) -> None:
         self._graph = graph
         self._parts = parts
-        self._constants = {each.name: each for each in graph.initializer}
+        self._constants = parts.constants
         self._number = 0
 
     def make(self) -> None:
@@ -160,7 +196,7 @@ class _Stages:
         del self._graph.node[:]
         self._graph.node.extend(parts.boards)
         first = self._scores({}, 0, ENOUGH)
-        ballot = ancestors(parts.decision, [_FAVORITE])
+        ballot = _ancestors(parts.decision, [_FAVORITE])
         voting = [node for node in parts.decision if ballot.intersection(node.output)]
         favorites = self._copies(voting, {_SCORES: first})[_FAVORITE]
         favorites = self._add("Reshape", [favorites, self._constant([-1, ENOUGH])])
@@ -174,13 +210,15 @@ class _Stages:
         so_far = self._add("Gather", [first, undecided], axis=0)
         of_undecided[_SCORES] = self._add("Concat", [so_far, last], axis=1)
         decided = self._copies(parts.decision, of_undecided)[MOVE.name]
-        decided = self._add("Cast", [decided], to=_INT64)
+        decided = self._add("Cast", [decided], to=TensorProto.INT64)
         votes = self._add("ScatterElements", [most, undecided, decided], axis=0)
-        legal = self._add("Cast", [LEGAL.name], to=_INT32)
+        legal = self._add("Cast", [LEGAL.name], to=TensorProto.INT32)
         running = self._add("ReduceMax", [legal, self._constant([1])], keepdims=0)
-        running = self._add("Cast", [running], to=_BOOL)
+        running = self._add("Cast", [running], to=TensorProto.BOOL)
         played = self._add("Where", [running, votes, self._constant(-1)])
-        self._graph.node.append(_node("Cast", [played], MOVE.name, to=_INT8))
+        self._graph.node.append(
+            helper.make_node("Cast", [played], [MOVE.name], name=MOVE.name, to=TensorProto.INT8)
+        )
 
     def _rows(self, indices: str) -> dict[str, str]:
         """The rows of these indices, of every tensor of boards that views and decision read."""
@@ -204,7 +242,10 @@ class _Stages:
         return self._copies(parts.views, renamed, seconds)[_SCORES]
 
     def _copies(
-        self, nodes: Iterable[onnx.Node], renamed: Mapping[str, str], seconds: Mapping[str, str] = _NO_NAMES
+        self,
+        nodes: Iterable[onnx.NodeProto],
+        renamed: Mapping[str, str],
+        seconds: Mapping[str, str] = _NO_NAMES,
     ) -> dict[str, str]:
         """Add copies of nodes that read renamed tensors; return these and the new names of their outputs.
 
@@ -213,7 +254,8 @@ class _Stages:
         names = dict(renamed)
         self._number += 1
         for node in nodes:
-            copy = onnx.Node.FromString(node.SerializeToString())
+            copy = onnx.NodeProto()
+            copy.CopyFrom(node)
             copy.input[:] = [names.get(name, name) for name in node.input]
             if node.output[0] in seconds:
                 copy.input[1] = seconds[node.output[0]]
@@ -223,21 +265,14 @@ class _Stages:
             self._graph.node.append(copy)
         return names
 
-    def _add(self, kind: str, inputs: Sequence[str], **attributes: int) -> str:
+    def _add(self, kind: str, inputs: Sequence[str], **attributes: Any) -> str:
         self._number += 1
         name = f"stage_{self._number}"
-        self._graph.node.append(_node(kind, inputs, name, **attributes))
+        self._graph.node.append(helper.make_node(kind, inputs, [name], name=name, **attributes))
         return name
 
     def _constant(self, numbers: ArrayLike) -> str:
         self._number += 1
-        name, array = f"stage_{self._number}", np.asarray(numbers, "<i8")
-        constant = onnx.Tensor(name=name, dims=array.shape, data_type=_INT64, raw_data=array.tobytes())
-        self._graph.initializer.append(constant)
+        name = f"stage_{self._number}"
+        self._graph.initializer.append(numpy_helper.from_array(np.asarray(numbers, np.int64), name))
         return name
-
-
-def _node(kind: str, inputs: Sequence[str], output: str, **attributes: int) -> onnx.Node:
-    """A node whose attributes are integers."""
-    named = [onnx.Attribute(name=name, i=number, type=_AN_INTEGER) for name, number in attributes.items()]
-    return onnx.Node(name=output, op_type=kind, input=inputs, output=[output], attribute=named)
