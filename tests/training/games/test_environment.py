@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from octofold_game import rules
 from octofold_training.games.environment import Environment, MoveTable, merge_rewards, points_rewards, spawn
+from octofold_training.games.single_game import SingleGame
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 BOARDS = arrays(np.uint8, (40, 16), elements=st.integers(0, rules.LARGEST_EXPONENT), fill=st.just(0))
@@ -78,11 +79,13 @@ def test_rewards_of_merges_count_each_tile_made(
     assert merge_rewards(table)(lines, torch.tensor([lost])).tolist() == pytest.approx([worth], abs=1e-6)
 
 
-def test_games_go_by_the_rules_to_their_end_and_start_again() -> None:
-    environment, generator = _environment(), np.random.default_rng(2)
-    score = np.zeros(64, np.int64)
+@pytest.mark.parametrize("games", [64, 1])
+def test_games_go_by_the_rules_to_their_end_and_start_again(games: int) -> None:
+    environment = _environment() if games > 1 else SingleGame(16, "points", torch.Generator().manual_seed(5))
+    generator = np.random.default_rng(2)
+    score = np.zeros(games, np.int64)
     finished: list[int] = []
-    for _ in range(400):
+    for _ in range(400 if games > 1 else 2000):
         before, moves = environment.boards.numpy().copy(), _any_legal(environment, generator)
         rewards, ended = environment.step(moves)
         afterstates, points = rules.slide(before, moves.numpy())
@@ -96,10 +99,19 @@ def test_games_go_by_the_rules_to_their_end_and_start_again() -> None:
         finished += score[over].tolist()
         score[over] = 0
     scores = environment.scores()
-    assert len(finished) > 64
+    assert len(finished) > min(64, 5 * games)
     assert (scores.games, scores.best) == (len(finished), max(finished))
     assert scores.average == pytest.approx(np.mean(finished))
     assert environment.scores().games == 0
+
+
+def test_a_single_game_counts_merges_and_ends_when_it_outgrows_the_network() -> None:
+    game = SingleGame(16, "count", torch.Generator().manual_seed(5))
+    game.restore({"boards": torch.tensor([[15, 15, 1, 1] + [0] * 12]), "score": torch.tensor([100])})
+    assert game.legal.tolist() == [[False, True, True, True]]
+    rewards, ended = game.step(torch.tensor([3]))
+    assert (rewards.tolist(), ended.tolist()) == ([2.0], [True])
+    assert game.scores().best == 65_536 + 4 + 100
 
 
 def test_a_game_that_outgrows_the_network_ends_with_its_reward() -> None:

@@ -23,6 +23,7 @@ from torch.nn.functional import mse_loss, smooth_l1_loss
 
 from octofold_training.errors import TrainingError
 from octofold_training.games.environment import Environment, RewardName
+from octofold_training.games.single_game import SingleGame
 from octofold_training.networks.architectures import Architecture
 from octofold_training.networks.build import build, interface_of
 from octofold_training.networks.interfaces import BoardEncoder
@@ -148,7 +149,7 @@ class DQN(GamesRun[DQNProgress]):
         self._encode = BoardEncoder(self._interface, _EXPONENTS + 1, torch.float32, device)
         self._target = build(architecture).to(device).requires_grad_(False)
         self._target.load_state_dict(self.network.state_dict())
-        self._optimizer = torch.optim.Adam(self.network.parameters(), lr=options.learning_rate)
+        self._optimizer = torch.optim.Adam(self.network.parameters(), lr=options.learning_rate, fused=True)
         self.averaged = averaged_over(self.network)
         self._generator = torch.Generator(device).manual_seed(options.seed)
         self._masks = global_generator(device)  # of dropout, which takes no other one
@@ -163,7 +164,13 @@ class DQN(GamesRun[DQNProgress]):
             raise TrainingError(
                 f"replay is {options.replay:,}; each of {options.games:,} games adds a move at once"
             )
-        self.environment = Environment(options.games, _EXPONENTS + 1, options.rewards, 0.0, self._generator)
+        self.environment: Environment | SingleGame
+        if options.games == 1 and device.type == "cpu":
+            self.environment = SingleGame(_EXPONENTS + 1, options.rewards, self._generator)
+        else:
+            self.environment = Environment(
+                options.games, _EXPONENTS + 1, options.rewards, 0.0, self._generator
+            )
         self._replay = ReplayBuffer(options.replay, device)
         self._updates = 0
 
@@ -224,10 +231,11 @@ class DQN(GamesRun[DQNProgress]):
         """Make a move in each game: a random legal one, or the one that the network values most."""
         boards, legal = self.environment.boards, self.environment.legal
         count, device = len(boards), boards.device
-        values = self._values(self.network, boards).masked_fill(~legal, -math.inf)
-        chance = torch.rand(count, 4, generator=self._generator, device=device)
         explores = torch.rand(count, generator=self._generator, device=device) <= self.epsilon
-        moves = torch.where(explores, (chance * legal).argmax(dim=1), values.argmax(dim=1))
+        moves = (torch.rand(count, 4, generator=self._generator, device=device) * legal).argmax(dim=1)
+        if count > 1 or not explores:
+            values = self._values(self.network, boards).masked_fill(~legal, -math.inf)
+            moves = torch.where(explores, moves, values.argmax(dim=1))
         rewards, ended = self.environment.step(moves)
         self._replay.add(boards, moves, rewards, self.environment.boards, ended)
         self.positions += count
@@ -255,8 +263,11 @@ class DQN(GamesRun[DQNProgress]):
             after: `[B, 16]`, the boards that followed.
             ended: `[B]`, whether the game was over after the move; then `after` counts nothing.
         """
-        values = self._values(self.network, boards).gather(1, moves[:, None])[:, 0]
-        later = self._values(self._target if self.options.target_every else self.network, after)
+        if self.options.target_every:
+            values, later = self._values(self.network, boards), self._values(self._target, after)
+        else:  # one pass of a batch twice as large, in two thirds of the time
+            values, later = self._values(self.network, torch.cat([boards, after])).chunk(2)
+        values = values.gather(1, moves[:, None])[:, 0]
         if self.options.legal_targets:
             later = later.masked_fill(~self.environment.table.legal(after), -math.inf)
         # An ended game's next board is of another game, which has a legal move: no value is infinite.
