@@ -53,7 +53,6 @@ teacher: $(VENV)/dev ## models/teacher: a large n-tuple network, trained in hour
 
 bench: $(VENV)/dev ## measure the rules, the graph and the service on this machine
 	$(BIN)/python bench/strength/rules.py
-	$(BIN)/python bench/strength/training.py
 	$(BIN)/python bench/graph/graph.py --model $(MODEL)
 	$(BIN)/python bench/serving/serving.py --model $(MODEL) $(if $(filter ntuple,$(MODEL)),--precision fp32)
 
@@ -70,9 +69,6 @@ table: $(VENV)/light ## rebuild the README's table of results from the model car
 
 cards: $(VENV)/dev ## rebuild the pages of the models, models/*/*/README.md, from their cards
 	$(BIN)/python bench/strength/pages.py
-
-keys: $(VENV)/dev ## rebuild the list of recipe keys in docs/training.md
-	$(BIN)/python -m octofold_training.recipe_keys docs/training.md
 
 lint: $(VENV)/dev ## style, types, import directions, generated stubs
 	$(BIN)/ruff check .

@@ -110,7 +110,7 @@ COMMANDS = {
         (
             "octofold-train xyz a.toml",
             "",
-            "there is no command 'xyz'; there are teacher, student, value, ppo, imitation, dqn, lazyzero, "
+            "there is no command 'xyz'; there are teacher, student, imitation, dqn, lazyzero, "
             "moves, endgame, trim, table",
         ),
         (

@@ -41,7 +41,7 @@ def measure(options: argparse.Namespace) -> None:
     import torch
     from harness import report
     from octofold_players.ntuple.network import NTupleNetwork
-    from octofold_training.games.environment import Environment, MoveTable
+    from octofold_training.games.environment import Environment
     from octofold_training.games.tensor_pool import spread
     from octofold_training.games.tensor_teacher import TensorTeacher
     from octofold_training.learners.device_distil import DeviceDistillation, DeviceDistilOptions
@@ -55,7 +55,7 @@ def measure(options: argparse.Namespace) -> None:
     network = NTupleNetwork.load(options.teacher)
     teacher = TensorTeacher(network, device)
     generator = torch.Generator(device).manual_seed(1)
-    games = Environment(boards, 16, "points", 0.0, generator, MoveTable(device))
+    games = Environment(boards, 16, generator)
     for _ in spread(games, teacher, options.warm_up_moves):
         pass
     moves = teacher.action_values(games.boards).argmax(dim=1)

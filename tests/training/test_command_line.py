@@ -16,7 +16,7 @@ from octofold_training.errors import EndedElsewhere, TrainingError
 from support.terminals import OCTOFOLD, Screen
 
 OCTOFOLD_TRAIN = OCTOFOLD.with_name("octofold-train")
-COMMANDS = ["teacher", "student", "value", "ppo", "imitation", "dqn", "lazyzero"]
+COMMANDS = ["teacher", "student", "imitation", "dqn", "lazyzero"]
 COMMANDS += ["moves", "endgame", "trim", "table"]
 ENDLESS = {
     "teacher": "[ntuple]\ntuples = [[0, 1, 2, 3]]\nfirst_tuples = 1\nmoves = 1e9\nthreads = 1\n",
@@ -64,7 +64,7 @@ def test_without_an_extra_the_command_that_installs_it_is_named(
     assert line.partition(" is not installed; run ")[2].endswith(f"[{extra}]'")
 
 
-@pytest.mark.parametrize("command", ["teacher", "ppo", "dqn", "lazyzero", "table"])
+@pytest.mark.parametrize("command", ["teacher", "dqn", "lazyzero", "table"])
 def test_what_trains_in_one_process_refuses_several(
     command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -1,16 +1,20 @@
 """Recipes: they fill options, and a wrong one says what is wrong where."""
 
+import re
+import tomllib
 from pathlib import Path
 
 import pytest
 from octofold_players.ntuple.network import NTupleNetwork
 from octofold_training import cli
 from octofold_training.learners.distil import DistilOptions
+from octofold_training.learners.dqn import DQNOptions
 from octofold_training.learners.ntuple_td import NTupleOptions
-from octofold_training.learners.ppo import PPOOptions
 from octofold_training.networks.build import build
-from octofold_training.recipe_keys import OPTIONS
-from octofold_training.recipes import RecipeError, read_recipe
+from octofold_training.recipes import TABLES, RecipeError, read_recipe
+from octofold_training.run.options import check_options
+from octofold_training.trainers import TABLES as TABLES_OF_COMMANDS
+from octofold_training.trainers import keys_of
 
 RECIPES = sorted((Path(__file__).parents[2] / "training" / "recipes").glob("*.toml"))
 NETWORK = """[network]
@@ -50,11 +54,11 @@ def test_lists_become_the_tuples_that_options_hold(tmp_path: Path) -> None:
             r"'positions' stands outside of a table; put it below a heading, such as \[distil\]",
         ),
         ("distill = 3", r"'distill' stands outside of a table; did you mean distil\?"),
-        ("[ppo]", r"has no table \[distil\]"),
+        ("[dqn]", r"has no table \[distil\]"),
         ("[distill]", r"a recipe has no table \[distill\]; did you mean distil\?"),
         (
             "[distil]\n[xyz]",
-            r"no table \[xyz\]; it may have network, ntuple, distil, device_distil, value, ppo",
+            r"no table \[xyz\]; it may have network, ntuple, distil, device_distil, imitation",
         ),
         ("[distil]\npositoins = 3", r"\[distil\] has no 'positoins'; did you mean positions\?$"),
         ("[distil]\nxyz = 3", r"\[distil\] has no 'xyz'; it takes start, positions"),
@@ -109,19 +113,17 @@ def test_a_network_that_cannot_be_built_is_named_with_its_file(tmp_path: Path) -
 
 
 def test_a_choice_names_what_there_is_to_choose_from(tmp_path: Path) -> None:
-    recipe = read_recipe(_recipe(tmp_path, "[ppo]\nrewards = 'point'"))
-    with pytest.raises(
-        RecipeError, match="rewards is 'point', which is none of points, merges, count; did you"
-    ):
-        recipe.options("ppo", PPOOptions)
+    recipe = read_recipe(_recipe(tmp_path, "[dqn]\nrewards = 'point'"))
+    with pytest.raises(RecipeError, match="rewards is 'point', which is none of points, count; did you"):
+        recipe.options("dqn", DQNOptions)
 
 
 @pytest.mark.parametrize("file", RECIPES, ids=lambda file: file.stem)
 def test_every_shipped_recipe_can_be_followed(file: Path) -> None:
     recipe = read_recipe(file)
-    for table, (_, kind) in OPTIONS.items():
-        if table in recipe.tables:
-            recipe.options(table, kind)
+    for tables in TABLES_OF_COMMANDS.values():
+        for table in tables.keys() & recipe.tables:
+            recipe.options(table, tables[table])
     if "network" in recipe.tables:
         build(recipe.network())
 
@@ -145,13 +147,13 @@ def test_a_student_without_recipe_or_teacher_ends_in_one_line(
     assert not (tmp_path / "run").exists()
 
 
-@pytest.mark.parametrize("command", ["student", "value", "imitation", "ppo"])
+@pytest.mark.parametrize("command", ["student", "imitation"])
 def test_a_wrong_network_is_told_before_anything_is_loaded(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str
 ) -> None:
     table = "distil" if command == "student" else command
     recipe = _recipe(tmp_path, NETWORK.replace("layers", "layer") + f"[{table}]\n")
-    nowhere = {"imitation": "--moves", "ppo": "--checkpoint"}.get(command, "--teacher")
+    nowhere = "--moves" if command == "imitation" else "--teacher"
     arguments = [command, str(recipe), "--state", str(tmp_path / "run"), nowhere, str(tmp_path / "nothing")]
     assert cli.main(arguments) == 1
     (line,) = capsys.readouterr().err.splitlines()
@@ -167,3 +169,12 @@ def test_a_teacher_file_of_another_shape_ends_in_one_line(
     (line,) = capsys.readouterr().err.splitlines()
     assert "values.npy: float32[262144], expected float32[196608]" in line
     assert not (tmp_path / "run").exists()
+
+
+def test_every_key_is_printed_as_a_recipe_takes_it_with_its_meaning() -> None:
+    assert {"network", *(table for tables in TABLES_OF_COMMANDS.values() for table in tables)} == set(TABLES)
+    for command, tables in TABLES_OF_COMMANDS.items():
+        assert all(re.search(r"# \S|^\s*\[\w+\]$", line) for line in keys_of(command))
+        printed = tomllib.loads("\n".join(keys_of(command)))
+        for table, kind in tables.items():
+            assert check_options(printed[table], kind) == kind()

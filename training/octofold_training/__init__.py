@@ -2,14 +2,12 @@
 
     cli, flags, trainers       `octofold-train`
     endgames, move_logs        what else it does: endgame tables, and play logs made ready to learn from
-    recipes, recipe_keys       what a recipe may say
+    recipes                    what a recipe may say
     published/                 every network of two papers, trained on the same moves
     learners/                  the learning algorithms
       ntuple_td                  the teacher: an n-tuple network that learns by self-play
       distil                     the student: a network that learns the teacher's preferences
       device_distil              the same with everything on one GPU
-      value_td                   another student: a network that learns what afterstates are worth
-      ppo                        a student that goes on learning from its own games
       imitation                  a network that learns the moves of play logs
       dqn, lazyzero              networks that learn from their own games alone
     run/                       what every run does: options, state, reports, curves, several processes

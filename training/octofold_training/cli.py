@@ -31,8 +31,6 @@ from octofold_training.flags import (
 _TRAINERS = {
     "teacher": ("an n-tuple network that learns by self-play", RunFlags),
     "student": ("a network that learns the teacher's preferences", StudentFlags),
-    "value": ("a network that learns the values of afterstates", StudentFlags),
-    "ppo": ("a student that continues to learn from its own games", NetworkFlags),
     "imitation": ("a network that learns the moves of play logs", ImitationFlags),
     "dqn": ("a network that learns the values of moves from its own games", NetworkFlags),
     "lazyzero": ("a network that learns what rollouts find in its own games", NetworkFlags),
@@ -84,7 +82,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Raises `SystemExit`: with code 0 after `--help`, with code 2 after one line on stderr for wrong usage.
     """
     parser = parser_of("octofold-train", "Train networks that play 2048.", COMMANDS, arguments)
-    command, flags, _ = parse(parser, arguments)
+    command, flags, own = parse(parser, arguments)
+    if isinstance(flags, RunFlags) and not (flags.recipe or flags.keys):
+        own.fail("recipe is missing")
     signal.signal(signal.SIGINT, signal.default_int_handler)  # background jobs of a shell ignore it
     try:
         with handling(signal.default_int_handler, signal.SIGINT, signal.SIGTERM, signal.SIGHUP):

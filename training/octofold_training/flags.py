@@ -30,7 +30,10 @@ Tile = Literal[32, 64, 128, 256, 512, 1024, 2048]
 class RunFlags:
     """What every run has. Its folders are None until its recipe is read, after which they are named."""
 
-    recipe: Path = argument("recipe", "TOML file; training/recipes has some for each command")
+    recipe: Path = option(
+        None, "TOML file; training/recipes has some for each command", metavar="recipe", is_argument=True
+    )
+    keys: bool = option(False, "print every key of a recipe with its default, and exit")
     state: Folder = option(None, "folder of the run (default: runs/NAME, with the recipe's name)")
     minutes: Minutes = option(
         math.inf,
@@ -53,7 +56,7 @@ class NetworkFlags(RunFlags):
 
 @dataclass
 class StudentFlags(NetworkFlags):
-    """Of `student` and `value`."""
+    """Of `student`."""
 
     teacher: Folder = option(Path("runs/teacher"), "folder of the n-tuple network to learn from")
 

@@ -20,7 +20,7 @@ from octofold_training.run.options import check_options
 
 Options = TypeVar("Options")
 
-TABLES = ("network", "ntuple", "distil", "device_distil", "value", "ppo", "imitation", "dqn", "lazyzero")
+TABLES = ("network", "ntuple", "distil", "device_distil", "imitation", "dqn", "lazyzero")
 """What a recipe may have: the architecture, and options for each learning algorithm."""
 
 

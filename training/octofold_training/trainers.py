@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import math
 import os
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import fields
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
+import msgspec
 import torch
 from octofold_game.play_logs.shards import ShuffledMoves
 from octofold_players.ntuple.network import NTupleNetwork
@@ -18,16 +22,14 @@ from octofold_training.errors import TrainingError
 from octofold_training.flags import ImitationFlags, NetworkFlags, RunFlags, StudentFlags, TableFlags
 from octofold_training.games.strength import StrengthEstimates, strength
 from octofold_training.games.tensor_teacher import TensorTeacher
-from octofold_training.learners import distil, dqn, imitation, lazyzero, ntuple_td, ppo, value_td
+from octofold_training.learners import distil, dqn, imitation, lazyzero, ntuple_td
 from octofold_training.learners.device_distil import DeviceDistillation, DeviceDistilOptions
 from octofold_training.learners.distil import Distillation, DistilOptions
 from octofold_training.learners.dqn import DQN, DQNOptions
 from octofold_training.learners.imitation import Imitation, ImitationOptions
 from octofold_training.learners.lazyzero import LazyZero, LazyZeroOptions
 from octofold_training.learners.ntuple_td import NTupleLearner, NTupleOptions, NTupleProgress
-from octofold_training.learners.ppo import PPOOptions
-from octofold_training.learners.value_td import ValueLearning, ValueOptions
-from octofold_training.networks.architectures import require_architecture
+from octofold_training.networks.architectures import AnyArchitecture
 from octofold_training.published.comparison import write_report
 from octofold_training.published.rows import ROWS
 from octofold_training.published.table import OutOfTime, Table, TableOptions
@@ -86,24 +88,6 @@ def _train_student_on_device(recipe: Recipe, flags: StudentFlags) -> None:
     options, network = recipe.options("device_distil", DeviceDistilOptions), recipe.network()
     teacher, device = NTupleNetwork.load(flags.teacher), _device(flags)
     _train(DeviceDistillation(options, network, teacher, device), flags, distil.CURVES)
-
-
-def _train_value(flags: StudentFlags) -> None:
-    recipe = _read_recipe(flags)
-    options, network = recipe.options("value", ValueOptions), recipe.network()
-    teacher, device = NTupleNetwork.load(flags.teacher), _device(flags)
-    run = partial(ValueLearning, options, network, teacher, device)
-    _train_together(run, flags, device, value_td.CURVES)
-
-
-def _train_ppo(flags: NetworkFlags) -> None:
-    recipe = _read_recipe(flags)
-    options = recipe.options("ppo", PPOOptions)
-    network = recipe.network() if "network" in recipe.tables else None
-    run = ppo.fine_tuning(options, flags.checkpoint, _device(flags))
-    if network:  # the start alone says which network it is
-        require_architecture(network, run.architecture, f"{options.start}: ")
-    _train(run, flags, ppo.CURVES)
 
 
 def _train_imitation(flags: ImitationFlags) -> None:
@@ -271,23 +255,72 @@ def _rebuild_table_alone(flags: TableFlags) -> None:
 _COMMANDS: dict[str, Callable[[Any], None]] = {
     "teacher": _train_teacher,
     "student": _train_student,
-    "value": _train_value,
-    "ppo": _train_ppo,
     "imitation": _train_imitation,
     "dqn": _train_dqn,
     "lazyzero": _train_lazyzero,
     "table": _rebuild_table,
 }
-_SHARED = ("student", "value", "imitation")
+_SHARED = ("student", "imitation")
 """What several processes can train together."""
+
+TABLES: dict[str, dict[str, type[Any]]] = {
+    "teacher": {"ntuple": NTupleOptions},
+    "student": {"distil": DistilOptions, "device_distil": DeviceDistilOptions},
+    "imitation": {"imitation": ImitationOptions},
+    "dqn": {"dqn": DQNOptions},
+    "lazyzero": {"lazyzero": LazyZeroOptions},
+}
+"""By the command: the tables of its recipes beside `network`, and their options."""
+
+
+def keys_of(command: str) -> Iterator[str]:
+    """Every key of a command's recipes with its default, what is allowed and what it means, as TOML."""
+    if command != "teacher":
+        yield "[network]"
+        meanings: dict[str, str] = {}
+        for structure in get_args(AnyArchitecture):
+            hints = get_type_hints(structure, include_extras=True)
+            names = [each.name for each in msgspec.structs.fields(structure)]
+            yield f'# kind = "{structure.__struct_config__.tag}", with {", ".join(names)}'
+            meanings |= {name: _description(hints[name]) for name in names}
+        yield from (f"# {name}: {meaning}" for name, meaning in sorted(meanings.items()))
+    for table, kind in TABLES[command].items():
+        yield f"\n[{table}]"
+        hints = get_type_hints(kind)
+        for option in fields(kind):
+            bounds = _bounds(hints[option.name], option.metadata["minimum"], option.metadata["maximum"])
+            yield f"{option.name} = {_toml(option.default)}  # {option.metadata['help']}{bounds}"
+
+
+def _description(kind: Any) -> str:
+    metas = [each for each in getattr(kind, "__metadata__", ()) if isinstance(each, msgspec.Meta)]
+    return next(each.description for each in metas if each.description)
+
+
+def _bounds(kind: Any, least: float, most: float) -> str:
+    """What the default does not show: the other choices, or the bounds other than 0."""
+    if get_origin(kind) is Literal:
+        return f" (of {', '.join(get_args(kind))})"
+    if kind not in (int, float):
+        return ""
+    if math.isfinite(most):
+        return f" ({least:g} to {most:g})"
+    return f" (from {least:g})" if least else ""
+
+
+def _toml(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) and value >= 1e5 else json.dumps(value)
 
 
 def train(name: str, flags: RunFlags | TableFlags) -> None:
-    """Train what the command of this name trains.
+    """Train what the command of this name trains, or print the keys of its recipes.
 
     Raises:
         TrainingError: the recipe, the run or the machine does not allow it.
     """
+    if isinstance(flags, RunFlags) and flags.keys:
+        print("\n".join(keys_of(name)))
+        return
     if name not in _SHARED:
         require_one_process(f"octofold-train {name}")
     _COMMANDS[name](flags)

@@ -14,6 +14,10 @@ REMOVED: dict[str, dict[str, str]] = {
         "replay": "the page of octofold-serve and report --html show games; the page saves GIF and text",
         "ray": "Kubernetes, Slurm or KubeRay start servers; evaluate --ray --target HOST:PORT spreads games",
     },
+    "octofold-train": {
+        "ppo": "octofold-train student learns more in its time; octofold-export reads PPO of Stable-Baselines3",
+        "value": "train a value network with any library, and fold it with octofold-export",
+    },
     "octofold evaluate": {
         "--ray-name": "name the servers with --target",
     },

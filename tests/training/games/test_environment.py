@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from octofold_game import rules
-from octofold_training.games.environment import Environment, MoveTable, merge_rewards, points_rewards, spawn
+from octofold_training.games.environment import Environment, MoveTable, RewardName, spawn
 from octofold_training.games.single_game import SingleGame
 from torch._subclasses.fake_tensor import FakeTensorMode
 
@@ -20,10 +20,11 @@ def table() -> MoveTable:
 
 
 def _environment(games: int = 64, restart_share: float = 0.0, exponents: int = 16) -> Environment:
-    return Environment(games, exponents, "points", restart_share, torch.Generator().manual_seed(5))
+    generator = torch.Generator().manual_seed(5)
+    return Environment(games, exponents, generator, restart_share=restart_share)
 
 
-def _any_legal(environment: Environment, generator: np.random.Generator) -> torch.Tensor:
+def _any_legal(environment: Environment | SingleGame, generator: np.random.Generator) -> torch.Tensor:
     preferences = torch.from_numpy(generator.random((len(environment.boards), 4)))
     return (preferences * environment.legal).argmax(dim=1)
 
@@ -52,31 +53,14 @@ def test_a_spawn_is_a_2_or_one_time_in_ten_a_4_in_any_empty_cell() -> None:
     assert (new == 2).sum().item() / count == pytest.approx(0.1, abs=0.01)
 
 
-def test_rewards_of_points_are_the_score(table: MoveTable) -> None:
-    board = torch.tensor([[1, 1, 2, 2] + [10, 10, 0, 0] + [0] * 8], dtype=torch.uint8)
-    _, lines = table.slide(board, torch.tensor([3]))
-    assert points_rewards(table)(lines, torch.tensor([False])).tolist() == pytest.approx([2.06])
-
-
-@pytest.mark.parametrize(
-    ("line", "lost", "worth"),
-    [
-        ([1, 2, 3, 4], False, 0.0),
-        ([1, 1, 0, 0], False, 0.05),
-        ([1, 1, 2, 2], False, 0.10),  # two merges whose tiles differ
-        ([2, 2, 2, 2], False, 0.10),  # two merges of the same tile, which score what one of a larger would
-        ([6, 6, 0, 0], False, 0.05 + 0.03),
-        ([9, 9, 9, 9], False, 2 * (0.05 + 0.03 * 8)),
-        ([10, 10, 0, 0], True, 0.05 + 0.03 * 5**1.5 - 1),
-        ([16, 16, 16, 16], False, 1.0),
-    ],
-)
-def test_rewards_of_merges_count_each_tile_made(
-    table: MoveTable, line: list[int], lost: bool, worth: float
+@pytest.mark.parametrize(("rewards", "worth"), [("points", 2.06), ("count", 4.0)])
+def test_rewards_are_the_score_in_thousands_or_the_number_of_merges(
+    rewards: RewardName, worth: float
 ) -> None:
-    board = torch.tensor([line + [0] * 12], dtype=torch.uint8)
-    _, lines = table.slide(board, torch.tensor([3]))
-    assert merge_rewards(table)(lines, torch.tensor([lost])).tolist() == pytest.approx([worth], abs=1e-6)
+    environment = Environment(1, 16, torch.Generator().manual_seed(5), rewards)
+    board = torch.tensor([[1, 1, 2, 2, 10, 10, 0, 0, 3, 3, 0, 0, 1, 2, 3, 4]], dtype=torch.uint8)
+    environment.restore(environment.state() | {"boards": board})
+    assert environment.step(torch.tensor([3]))[0].tolist() == pytest.approx([worth + 0.016 * (worth < 3)])
 
 
 @pytest.mark.parametrize("games", [64, 1])
@@ -129,7 +113,7 @@ def test_a_share_of_the_games_starts_where_recent_games_stood() -> None:
     environment, generator = _environment(games=500, restart_share=0.5), np.random.default_rng(3)
     for move in range(60):
         if move % 20 == 19:
-            environment.remember()
+            environment.remember(environment.boards)
         environment.step(_any_legal(environment, generator))
     remembered = {tuple(board) for board in environment.state()["history"].tolist()}
     environment.restart()
@@ -142,7 +126,7 @@ def test_a_share_of_the_games_starts_where_recent_games_stood() -> None:
 
 def test_a_restarted_game_does_not_count_as_a_score() -> None:
     environment, generator = _environment(games=50, restart_share=1.0), np.random.default_rng(4)
-    environment.remember()
+    environment.remember(environment.boards)
     environment.restart()
     ended = sum(int(environment.step(_any_legal(environment, generator))[1].sum()) for _ in range(300))
     assert ended > 50
@@ -153,11 +137,5 @@ def test_no_step_reads_a_value_back_from_the_device() -> None:
     environment = _environment(restart_share=0.5)
     with FakeTensorMode(allow_non_fake_inputs=True):  # its tensors have no values that could be read
         moves = torch.zeros(64, dtype=torch.int64)
-        environment.remember()
+        environment.remember(environment.boards)
         environment.step(moves)
-
-
-@pytest.mark.parametrize("share", [1.5, float("nan")])
-def test_a_share_of_restarts_outside_0_to_1_is_named(share: float) -> None:
-    with pytest.raises(ValueError, match="a share is from 0 to 1"):
-        Environment(4, 16, "points", share, torch.Generator())

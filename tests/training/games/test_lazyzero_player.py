@@ -33,7 +33,7 @@ def written(folder: Path, seed: int = 1, network: dict[str, object] = NETWORK) -
 @pytest.fixture(scope="module")
 def boards() -> np.ndarray:
     """`[31, 16]`, of random games that have gone on for a while; the first is over."""
-    environment = Environment(31, 17, "count", 0.0, torch.Generator().manual_seed(5))
+    environment = Environment(31, 17, torch.Generator().manual_seed(5))
     for _ in range(60):
         environment.step((torch.rand(31, 4) * environment.legal).argmax(dim=1))
     boards = environment.boards.numpy().copy()

@@ -14,8 +14,7 @@ from octofold_players.ntuple.player import NTupleSearch
 from octofold_training import checkpoints, cli
 from octofold_training.checkpoints import Checkpoint, CheckpointError
 from octofold_training.errors import TrainingError
-from octofold_training.learners.distil import CURVES, Distillation, DistilOptions
-from octofold_training.networks.build import build
+from octofold_training.learners.distil import CURVES, Distillation, DistilOptions, divergence
 from octofold_training.run.loop import resume, save_state, train
 from torch import nn
 
@@ -78,21 +77,10 @@ def test_the_learning_rate_rises_stays_and_falls_to_nothing(teacher: NTupleNetwo
     assert rates == [0.1, 1.0, 1.0, 1.0, 0.5, 0.0]
 
 
-def test_the_expected_regret_is_what_a_policy_loses_by_its_worse_moves(teacher: NTupleNetwork) -> None:
-    run = Distillation(_options(temperature=100.0, regret_weight=2.0), ARCHITECTURE, teacher)
-    plain = Distillation(_options(temperature=100.0), ARCHITECTURE, teacher)
-    values = torch.tensor([[1000.0, 800.0, -torch.inf, -9e9]])
-    logits = torch.tensor([[0.0, 0.0, 50.0, -50.0]])  # an illegal move's logit counts for nothing
-    temperature = torch.tensor(100.0)
-    difference = run._loss(logits, values, temperature) - plain._loss(logits, values, temperature)
-    assert difference.item() == pytest.approx(2.0 * (200 / 2) / 100)
-
-
-def test_only_legal_moves_count_in_the_loss(teacher: NTupleNetwork) -> None:
-    run = Distillation(_options(temperature=100.0), ARCHITECTURE, teacher)
+def test_only_legal_moves_count_in_the_loss() -> None:
     values = torch.tensor([[100.0, 0.0, -torch.inf, -torch.inf], [7.0, -torch.inf, -torch.inf, -torch.inf]])
     logits = torch.tensor([[1.0, 0.0, 40.0, -40.0], [-3.0, 9.0, 9.0, 9.0]], requires_grad=True)
-    loss = run._loss(logits, values, torch.tensor(100.0))
+    loss = divergence(logits, values, 100.0)
     assert loss.item() == pytest.approx(0.0, abs=1e-6)  # the preferences among them are the teacher's
     (gradient,) = torch.autograd.grad(loss, logits)
     assert (gradient[values.isinf()] == 0).all()
@@ -109,17 +97,8 @@ def test_a_share_of_the_labels_looks_two_moves_ahead(teacher: NTupleNetwork) -> 
     assert is_deep.mean() == pytest.approx(0.25, abs=0.1)
 
 
-def test_temperatures_follow_the_lead_that_is_typical_of_a_stage(teacher: NTupleNetwork) -> None:
-    run = Distillation(_options(temperature=100.0, stage_temperature=1.0), ARCHITECTURE, teacher)
-    boards = np.array([0x1, 0xC], np.uint64)  # stages 0 and 2
-    values = np.array([[0, -10, -np.inf, -np.inf], [0, -1000, -5000, -np.inf]], np.float32)
-    early, late = run._temperatures(boards, values)[:, 0].tolist()
-    assert late / early == pytest.approx(1001 / 11, rel=1e-4)
-    assert (early * late) ** 0.5 == pytest.approx(100.0, rel=1e-4)
-
-
 def test_a_network_that_cannot_learn_this_is_refused(teacher: NTupleNetwork) -> None:
-    with pytest.raises(TrainingError, match="octofold-train value"):
+    with pytest.raises(TrainingError, match="values afterstates"):
         Distillation(_options(), ARCHITECTURE | {"head": "value", "value_scale": 100.0}, teacher)
     with pytest.raises(TrainingError, match="12 exponents apart; the teacher's games need 16"):
         Distillation(_options(), ARCHITECTURE | {"exponents": 12}, teacher)
@@ -137,22 +116,6 @@ def test_a_run_starts_from_a_checkpoint_and_goes_on_without_it(
     later = Distillation(_options(start=str(tmp_path / "gone")), ARCHITECTURE, teacher)
     resume(later, tmp_path)
     assert later.origin["start"] == {"sha256": start.sha256, "stages": []}
-
-
-def test_a_run_starts_from_a_narrower_network(teacher: NTupleNetwork, tmp_path: Path) -> None:
-    narrow = {"kind": "pairs", "patterns": ["lines"], "features": 4, "dense": [8], "exponents": 16}
-    wide = {**narrow, "features": 6, "dense": [12]}
-    start = build(narrow)
-    checkpoints.save(tmp_path / "narrow", start, narrow, {})
-    run = Distillation(_options(start=str(tmp_path / "narrow")), wide, teacher)
-    run.warm_up()
-    planes = torch.eye(16)[torch.randint(16, (32, 16))].transpose(1, 2).reshape(-1, 16, 4, 4)
-    torch.testing.assert_close(run.network(planes), start(planes), rtol=1e-4, atol=1e-5)
-    run.learn(2)
-    save_state(run, tmp_path / "run")
-    resumed = Distillation(_options(), wide, teacher)
-    resume(resumed, tmp_path / "run")
-    assert resumed.origin["start"]["widened_from"] == narrow
 
 
 def test_a_start_of_another_network_or_from_nowhere_is_refused(

@@ -8,7 +8,6 @@ import torch
 from octofold_game import rules
 from octofold_training import checkpoints
 from octofold_training.errors import TrainingError
-from octofold_training.games.environment import MoveTable, count_rewards
 from octofold_training.learners import dqn
 from octofold_training.learners.dqn import DQN, DQNOptions, ReplayBuffer
 from octofold_training.networks.build import build
@@ -79,13 +78,6 @@ def test_todays_targets_come_from_the_copy_and_from_legal_moves(batch: tuple[tor
     values = run.network(boards.float())[:, [0, 3, 1, 2]].gather(1, moves[:, None])[:, 0]
     expected = torch.nn.functional.smooth_l1_loss(values, target)
     torch.testing.assert_close(run.loss(boards, moves, rewards, after, ended), expected)
-
-
-def test_the_reward_of_the_notebook_is_the_number_of_merges() -> None:
-    table = MoveTable(torch.device("cpu"))
-    board = torch.tensor([[1, 1, 2, 2, 3, 3, 3, 3, 0, 0, 0, 0, 1, 2, 3, 4]], dtype=torch.uint8)
-    _, lines = table.slide(board, torch.tensor([3]))
-    assert count_rewards(table)(lines, torch.tensor([True])).tolist() == [4.0]
 
 
 def test_epsilon_falls_with_each_game() -> None:

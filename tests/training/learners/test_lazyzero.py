@@ -41,7 +41,7 @@ def run_of(architecture: dict[str, Any] = RESIDUAL, **changes: Any) -> LazyZero:
 @pytest.fixture(scope="module")
 def boards() -> torch.Tensor:
     """Of random games that have gone on for a while."""
-    environment = Environment(64, 17, "count", 0.0, torch.Generator().manual_seed(5))
+    environment = Environment(64, 17, torch.Generator().manual_seed(5))
     for _ in range(60):
         environment.step((torch.rand(64, 4) * environment.legal).argmax(dim=1))
     return environment.boards

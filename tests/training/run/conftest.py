@@ -6,16 +6,15 @@ from typing import Any
 
 import pytest
 from octofold_players.ntuple.network import NTupleNetwork
-from octofold_training.checkpoints import Checkpoint
 from support.trainers import Trainer, trainers_of
 
 
 @pytest.fixture(scope="module")
-def trainers(teacher: NTupleNetwork, start: Checkpoint, architecture: dict[str, Any]) -> dict[str, Trainer]:
-    return trainers_of(teacher, start, architecture)
+def trainers(teacher: NTupleNetwork, architecture: dict[str, Any]) -> dict[str, Trainer]:
+    return trainers_of(teacher, architecture)
 
 
-@pytest.fixture(params=["device", "student", "muon", "value", "ppo"])
+@pytest.fixture(params=["device", "student", "muon"])
 def trainer(request: pytest.FixtureRequest, trainers: dict[str, Trainer]) -> Trainer:
     """Each of them, where what is claimed depends on it."""
     return trainers[request.param]

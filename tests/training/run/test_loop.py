@@ -14,7 +14,7 @@ import torch
 from octofold_players.ntuple.network import NTupleNetwork
 from octofold_training import checkpoints
 from octofold_training.errors import TrainingError
-from octofold_training.learners import distil, dqn, imitation, lazyzero, ppo, value_td
+from octofold_training.learners import distil, dqn, imitation, lazyzero
 from octofold_training.learners.student_run import StudentProgress
 from octofold_training.run.curves import Curves, draw_curves
 from octofold_training.run.loop import resume, train
@@ -48,8 +48,6 @@ def test_a_run_draws_its_curves(student: Trainer, tmp_path: Path) -> None:
     ("shown", "kind"),
     [
         (distil.CURVES, StudentProgress),
-        (value_td.CURVES, value_td.ValueProgress),
-        (ppo.CURVES, ppo.PPOProgress),
         (imitation.CURVES, imitation.ImitationProgress),
         (dqn.CURVES, dqn.DQNProgress),
         (lazyzero.CURVES, lazyzero.LazyZeroProgress),
@@ -112,12 +110,9 @@ def test_a_run_leaves_files_of_others_in_its_folders(student: Trainer, tmp_path:
     assert len(list((tmp_path / "run" / "tensorboard").iterdir())) == 2
 
 
-def test_a_pool_goes_on_in_batches_of_another_size(trainers: dict[str, Trainer], tmp_path: Path) -> None:
-    for name in ("student", "value"):
-        folder = tmp_path / name
-        trainers[name].train(folder, positions=320.0, slices=6, batch_size=8)
-        run = trainers[name].train(folder, positions=640.0, slices=2, batch_size=24)
-        assert run.finished
+def test_a_pool_goes_on_in_batches_of_another_size(student: Trainer, tmp_path: Path) -> None:
+    student.train(tmp_path, positions=320.0, slices=6, batch_size=8)
+    assert student.train(tmp_path, positions=640.0, slices=2, batch_size=24).finished
 
 
 def test_a_checkpoint_tells_every_stage_of_its_run_and_the_teachers_digest(

@@ -15,8 +15,6 @@ from octofold_game.bitboards import unpack
 from octofold_players.ntuple.network import NTupleNetwork
 from octofold_training.errors import EndedElsewhere, TrainingError
 from octofold_training.learners.distil import Distillation, DistilOptions
-from octofold_training.learners.pooled_run import PooledRun
-from octofold_training.learners.value_td import ValueLearning, ValueOptions
 from octofold_training.run.folders import alone_in
 from octofold_training.run.loop import resume, save_state
 from octofold_training.run.processes import ONE_PROCESS, Processes
@@ -28,27 +26,19 @@ SMALL = (
     '[network]\nkind = "cnn"\nlayers = 2\nchannels = 16\nexponents = 16\n'
     "[distil]\nbatch_size = 64\nslices = 2\npositions = 2560\n"
 )
-OPTIONS = DistilOptions(
-    batch_size=64,
-    slices=2,
-    warm_up=64.0,
-    muon=True,
-    stage_temperature=1.0,
-    teacher_stage_restarts=0.5,
-    student_stage_restarts=0.5,
-)
+OPTIONS = DistilOptions(batch_size=64, slices=2, warm_up=64.0, muon=True)
 
 
-Make = Callable[[Processes], PooledRun[Any, Any]]
+Make = Callable[[Processes], Distillation]
 
 
-def _two_runs(make: Make, prepare: Callable[[PooledRun[Any, Any]], Any], *updates: int) -> list[Any]:
+def _two_runs(make: Make, prepare: Callable[[Distillation], Any], *updates: int) -> list[Any]:
     """Two threads that share a run; both `prepare` it and make these numbers of updates, a report each."""
     exchange = Exchange(2)
     # One after another: unlike processes, threads share the random numbers that the first weights come from.
     runs = [make(ThreadOfMany(rank, exchange)) for rank in range(2)]
 
-    def learn(run: PooledRun[Any, Any]) -> None:
+    def learn(run: Distillation) -> None:
         prepare(run)
         for number in updates:
             run.learn(number)
@@ -64,28 +54,20 @@ def student(teacher: NTupleNetwork) -> Make:
     return lambda processes: Distillation(OPTIONS, ARCHITECTURE, teacher, processes=processes)
 
 
-@pytest.fixture
-def value_network(teacher: NTupleNetwork) -> Make:
-    """Makes a value network for one of several processes."""
-    options = ValueOptions(batch_size=64, slices=2, warm_up=64.0, td_weight=10.0)
-    architecture = {**ARCHITECTURE, "head": "value", "value_scale": 1000.0}
-    return lambda processes: ValueLearning(options, architecture, teacher, processes=processes)
-
-
 def _assert_same_weights(first: nn.Module, second: nn.Module) -> None:
     for mine, theirs in zip(first.parameters(), second.parameters(), strict=True):
         assert torch.equal(mine, theirs)
 
 
 def test_processes_play_games_of_their_own_and_keep_the_same_weights(student: Make) -> None:
-    first, second = _two_runs(student, PooledRun.warm_up, 3)
+    first, second = _two_runs(student, Distillation.warm_up, 3)
     assert first.positions == second.positions == 3 * OPTIONS.batch_size
     _assert_same_weights(first.network, second.network)
     assert not set(first.pool.boards.tolist()) & set(second.pool.boards.tolist())
 
 
 def test_a_run_goes_on_in_another_number_of_processes(student: Make, tmp_path: Path) -> None:
-    first, second = _two_runs(student, PooledRun.warm_up, 3)
+    first, second = _two_runs(student, Distillation.warm_up, 3)
     save_state(first, tmp_path)
     alone = student(ONE_PROCESS)
     resume(alone, tmp_path)
@@ -105,7 +87,7 @@ def test_a_run_goes_on_in_another_number_of_processes(student: Make, tmp_path: P
 def test_batches_of_another_size_go_on_with_the_same_games(
     student: Make, teacher: NTupleNetwork, tmp_path: Path
 ) -> None:
-    first, _ = _two_runs(student, PooledRun.warm_up, 3)
+    first, _ = _two_runs(student, Distillation.warm_up, 3)
     save_state(first, tmp_path)
     as_before = student(ONE_PROCESS)
     resume(as_before, tmp_path)
@@ -116,15 +98,11 @@ def test_batches_of_another_size_go_on_with_the_same_games(
     assert larger.learn(1).positions == (3 + 2) * OPTIONS.batch_size
 
 
-@pytest.mark.parametrize("kind", ["student", "value_network"])
-def test_as_many_processes_go_on_as_if_they_had_not_stopped(
-    request: pytest.FixtureRequest, kind: str, tmp_path: Path
-) -> None:
-    make: Make = request.getfixturevalue(kind)
-    stopped = _two_runs(make, PooledRun.warm_up, 3)
+def test_as_many_processes_go_on_as_if_they_had_not_stopped(student: Make, tmp_path: Path) -> None:
+    stopped = _two_runs(student, Distillation.warm_up, 3)
     save_state(stopped[0], tmp_path)
-    resumed = _two_runs(make, lambda run: resume(run, tmp_path), 4)
-    never_stopped = _two_runs(make, PooledRun.warm_up, 3, 4)
+    resumed = _two_runs(student, lambda run: resume(run, tmp_path), 4)
+    never_stopped = _two_runs(student, Distillation.warm_up, 3, 4)
     for mine, theirs in zip(resumed, never_stopped, strict=True):
         _assert_same_weights(mine.network, theirs.network)
         assert np.array_equal(mine.pool.boards, theirs.pool.boards)

@@ -1,4 +1,4 @@
-"""A run that is shorter than a recipe's averaging or head start still learns, and says what was cut."""
+"""A run that is shorter than a recipe's averaging still learns, and says what was cut."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -8,14 +8,11 @@ import pytest
 import torch
 from octofold_players.ntuple.network import NTupleNetwork
 from octofold_training import cli
-from octofold_training.checkpoints import Checkpoint
 from octofold_training.learners.distil import Distillation, DistilOptions
-from octofold_training.learners.ppo import PPO, PPOOptions
 from octofold_training.run.training_run import TrainingRun
 from torch import Tensor, nn
 
 SHORT = DistilOptions(positions=8_000.0, batch_size=64, slices=2, learning_rate=5e-3, warm_up=64.0)
-REINFORCED = PPOOptions(games=32, horizon=8, minibatch_size=64, warm_up_moves=0, value_units=8)
 
 
 def _weights(network: nn.Module) -> Tensor:
@@ -46,13 +43,6 @@ def test_the_learning_rate_of_a_short_run_reaches_its_peak(
     run = Distillation(options, architecture, teacher)
     run.positions = 4_000
     assert run.learning_rate() == options.learning_rate
-
-
-def test_the_policy_of_a_short_reinforcement_run_learns(start: Checkpoint) -> None:
-    run = PPO(replace(REINFORCED, positions=5_120.0), start, torch.device("cpu"))
-    first = _weights(run.network)
-    assert _left_of_the_start(run, run.network) < 0.5
-    assert not torch.equal(_weights(run.network), first)
 
 
 def test_a_long_run_keeps_what_its_recipe_says(teacher: NTupleNetwork, architecture: dict[str, Any]) -> None:

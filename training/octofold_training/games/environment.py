@@ -7,7 +7,6 @@ games reached, so that late positions are frequent although few games reach them
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -32,12 +31,13 @@ class MoveTable:
         lines[:, :4] = np.arange(_BASE**4)[:, None] // _BASE ** np.arange(4) % _BASE
         afterstates, points, legal = rules.afterstates(lines)
         front, back = 3, 1  # as the top row moves: to its first cell is left, to its last is right
-        self.cells = torch.from_numpy(lines[:, :4].copy()).to(device)
-        """The exponents `[L, 4] uint8` of every line."""
         self.slid = torch.from_numpy(afterstates[:, (front, back), :4].swapaxes(0, 1).copy()).to(device)
         """Every line after a slide to its first and to its last cell, `[2, L, 4] uint8`."""
         self.points = torch.from_numpy(points[:, front].copy()).to(device)
         """What a slide of every line scores, in either direction, `[L] int32`."""
+        tiles = [np.count_nonzero(cells, axis=1) for cells in (lines[:, :4], afterstates[:, front, :4])]
+        self.merges = torch.from_numpy(tiles[0] - tiles[1]).to(device)
+        """How many tiles a slide of every line merges, in either direction, `[L]`."""
         self._changes = torch.from_numpy(legal[:, (front, back)]).to(device)
         self._weights = torch.from_numpy(_BASE ** np.arange(4)).to(device)
 
@@ -87,60 +87,8 @@ def draw_moves(logits: Tensor, random: Tensor) -> Tensor:
     return (logits - waits.log()).argmax(dim=1)
 
 
-@dataclass(frozen=True)
-class Rewards:
-    """The reward of a move: a sum over its four lines, and a value for a lost game."""
-
-    lines: Tensor
-    """The reward of sliding each line `[L] float32`, in either direction."""
-    end: float = 0.0
-    most: float = float("inf")
-
-    def __call__(self, lines: Tensor, lost: Tensor) -> Tensor:
-        """Rewards `[N] float32` of moves that slid `lines` `[N, 4]` and after which the game was `lost`."""
-        return (self.lines[lines].sum(dim=1) + self.end * lost).clamp(max=self.most)
-
-
-def points_rewards(table: MoveTable) -> Rewards:
-    """The score itself, in thousands of points."""
-    return Rewards(table.points / 1000)
-
-
-def merge_rewards(table: MoveTable) -> Rewards:
-    """0.05 a merge, 0.03 (exponent - 6)^1.5 more if it makes 128 or above, -1 for a lost game, at most 1.
-
-    The weights of PufferLib's "simple 2048" (2026).
-    """
-    tiles = [(cells != 0).sum(dim=-1) for cells in (table.cells, table.slid[0])]
-    merges = tiles[0] - tiles[1]
-    # A line merges at most twice. Its score is the sum of the new tiles: 2**a, 2**a + 2**b or,
-    # for two equal tiles, 2**(a + 1). frexp splits powers of two exactly.
-    points = table.points.double()
-    mantissa, exponent = torch.frexp(points)
-    alike = (merges == 2) & (mantissa == 0.5)
-    larger = torch.where(alike, points / 2, torch.exp2(exponent.double() - 1).round())
-    bonus = sum(
-        0.03 * (torch.frexp(made).exponent - 1 - 6).clamp(min=0).double().pow(1.5)
-        for made in (larger, points - larger)
-    )
-    worth = torch.where(merges > 0, 0.05 * merges + bonus, 0)
-    return Rewards(worth.float(), end=-1.0, most=1.0)
-
-
-def count_rewards(table: MoveTable) -> Rewards:
-    """The number of merges."""
-    tiles = [(cells != 0).sum(dim=-1) for cells in (table.cells, table.slid[0])]
-    return Rewards((tiles[0] - tiles[1]).float())
-
-
-RewardName = Literal["points", "merges", "count"]
-"""The names of the rewards in a recipe."""
-
-REWARDS: dict[RewardName, Callable[[MoveTable], Rewards]] = {
-    "points": points_rewards,
-    "merges": merge_rewards,
-    "count": count_rewards,
-}
+RewardName = Literal["points", "count"]
+"""The score in thousands of points, or the number of merges."""
 
 
 @dataclass(frozen=True)
@@ -165,23 +113,25 @@ class Environment:
         self,
         games: int,
         exponents: int,
-        rewards: RewardName,
-        restart_share: float,
         generator: torch.Generator,
+        rewards: RewardName = "points",
+        restart_share: float = 0.0,
         table: MoveTable | None = None,
     ) -> None:
         """Begin the games on the device of `generator`.
 
-        Several environments may share a `table`.
-
-        Raises:
-            ValueError: `restart_share` is no share.
+        Args:
+            games: games at once.
+            exponents: that the network tells apart.
+            generator: of the starts and the spawns.
+            rewards: what `step` returns for a move.
+            restart_share: share of the games that begin with a board of `remember`.
+            table: several environments may share one.
         """
-        if not 0 <= restart_share <= 1:
-            raise ValueError(f"restart_share is {restart_share}, a share is from 0 to 1")
         device = generator.device
         self.table = table or MoveTable(device)
-        self._rewards = REWARDS[rewards](self.table)
+        lines = self.table.merges if rewards == "count" else self.table.points / 1000
+        self._rewards = lines.float()
         self._exponents = exponents
         self._restart_share = restart_share
         self.generator = generator
@@ -213,17 +163,16 @@ class Environment:
         self._whole = torch.where(ended, whole, self._whole)
         self._score = torch.where(ended, 0, score)
         self.legal = self.table.legal(self.boards)
-        return self._rewards(lines, lost), ended
+        return self._rewards[lines].sum(dim=1), ended
 
-    def remember(self, boards: Tensor | None = None) -> None:
-        """Add boards to the history that games restart from; the oldest leave it.
+    def remember(self, boards: Tensor) -> None:
+        """Add boards `[games, 16] uint8`, each with a legal move, to what games restart from.
 
-        Args:
-            boards: `[games, 16] uint8`, each with a legal move; by default those of these games.
+        The oldest leave it.
         """
         games = len(self.boards)
         places = torch.arange(games, device=self.boards.device) + self._remembered % len(self._history)
-        self._history[places] = self.boards if boards is None else boards
+        self._history[places] = boards
         self._remembered += games
 
     def restart(self) -> None:

@@ -16,8 +16,6 @@ from octofold_game.bitboards import OUTGROWN, new_game, next_random, slide, spaw
 from octofold_game.compiling import njit
 from octofold_players.ntuple.network import NTupleNetwork, best_move
 
-from octofold_training.games.stages import KEPT, STAGES, draw, keep, stage
-
 _LONGEST_START_MOVES = 8_000  # about the length of a teacher's game
 _GAMES_AT_ONCE = 128  # moves of the warm-up in one call; Ctrl-C takes effect between two calls
 
@@ -27,22 +25,10 @@ class PositionPool:
 
     When a teacher's game ends, a new one begins. When a student's game ends, three of four continue from the
     board of a teacher's game, so that a weak student also sees late positions; one of four begins anew.
-    `stage_restarts` are the shares of the teacher's and the student's ended games that instead continue from
-    a recent board of a random stage. All stages that any game reached are equally likely, so that rare stages
-    are as frequent as the others.
     """
 
-    def __init__(
-        self,
-        batch_size: int,
-        slices: int,
-        seed: int | Sequence[int],
-        stage_restarts: tuple[float, float] = (0.0, 0.0),
-    ) -> None:
+    def __init__(self, batch_size: int, slices: int, seed: int | Sequence[int]) -> None:
         self.batch_size = batch_size
-        self._stage_restarts = np.array(stage_restarts, np.float64)
-        self._archive = np.zeros((STAGES, KEPT), np.uint64)
-        self._archived = np.zeros(STAGES, np.uint64)
         self.boards = np.zeros(batch_size * slices, np.uint64)
         self.random = np.zeros(1, np.uint64)
         self.reseed(seed)
@@ -57,7 +43,6 @@ class PositionPool:
         for start in range(0, len(self.boards), _GAMES_AT_ONCE):
             end = min(start + _GAMES_AT_ONCE, len(self.boards))
             _play(self.boards, start, end, teacher.values, teacher.layout, self.random, _LONGEST_START_MOVES)
-        _keep_all(self.boards, self._archive, self._archived)
 
     def batch(self) -> NDArray[np.uint64]:
         """The boards `[B] uint64` for the moves of the next `advance`; each has a legal move."""
@@ -73,17 +58,7 @@ class PositionPool:
         half = self.batch_size // 2
         moves = np.concatenate([teacher_moves[:half], student_moves[half:]])
         ended = np.zeros(len(batch), np.bool_)
-        _advance(
-            batch,
-            moves,
-            half,
-            self.boards,
-            self.random,
-            self._stage_restarts,
-            self._archive,
-            self._archived,
-            ended,
-        )
+        _advance(batch, moves, half, self.boards, self.random, ended)
         self._next_slice = (self._next_slice + 1) % (len(self.boards) // self.batch_size)
         return ended
 
@@ -93,8 +68,6 @@ class PositionPool:
             "boards": self.boards,
             "random": self.random,
             "next_slice": np.array([self._next_slice], np.uint64),
-            "archive": self._archive,
-            "archived": self._archived,
         }
 
     def restore(self, state: dict[str, NDArray[np.uint64]]) -> None:
@@ -110,8 +83,6 @@ class PositionPool:
         self.boards[:] = state["boards"]
         self.random[:] = state["random"]
         self._next_slice = int(state["next_slice"][0]) % (len(self.boards) // self.batch_size)
-        self._archive[:] = state["archive"]
-        self._archived[:] = state["archived"]
 
 
 def joined(parts: Sequence[NDArray[np.uint64]]) -> NDArray[np.uint64]:
@@ -150,21 +121,12 @@ def _play(boards, start, end, values, layout, random, longest):
 
 
 @njit(cache=True, nogil=True)
-def _keep_all(boards, archive, archived):
-    for board in boards:
-        keep(board, archive, archived)
-
-
-@njit(cache=True, nogil=True)
-def _advance(batch, moves, half, pool, random, stage_restarts, archive, archived, ended):
+def _advance(batch, moves, half, pool, random, ended):
     for n in range(len(batch)):
-        before = stage(batch[n])
         afterstate, reward = slide(batch[n], moves[n])
         if reward < OUTGROWN:
             batch[n] = spawn(afterstate, random)
             if not _is_over(batch[n]):
-                if stage(batch[n]) > before:
-                    keep(batch[n], archive, archived)
                 continue
         ended[n] = True
         batch[n] = new_game(random)
@@ -174,7 +136,3 @@ def _advance(batch, moves, half, pool, random, stage_restarts, archive, archived
                 slices = len(pool) // len(batch)
                 game = np.int64((bits >> np.uint64(32)) % np.uint64(slices * half))
                 batch[n] = pool[game // half * len(batch) + game % half]
-        share = stage_restarts[1 if n >= half else 0]
-        # Without a share, draw no number, so that the games stay the same.
-        if share > 0 and (next_random(random) >> np.uint64(11)) * 2.0**-53 < share:
-            batch[n] = draw(archive, archived, random)

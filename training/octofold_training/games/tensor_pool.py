@@ -25,7 +25,7 @@ class TensorPool:
     def __init__(self, games: int, table: MoveTable, generator: torch.Generator) -> None:
         """Begin the games on the device of `table` and `generator`."""
         self._teachers, self._students = (
-            Environment(games // 2, EXPONENTS, "points", share, generator, table)
+            Environment(games // 2, EXPONENTS, generator, restart_share=share, table=table)
             for share in (0.0, _STUDENT_RESTARTS)
         )
         self._moves = 0

@@ -20,7 +20,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from octofold_training.errors import TrainingError
-from octofold_training.games.environment import Environment, MoveTable
+from octofold_training.games.environment import Environment
 from octofold_training.games.tensor_pool import spread
 from octofold_training.games.tensor_teacher import EXPONENTS, TensorTeacher
 from octofold_training.learners.imitation import PolicyProgress, require_logits
@@ -76,7 +76,7 @@ class DeviceImitation(TrainingRun[PolicyProgress]):
         require_logits(self.network, architecture)
         self._teacher = teacher
         self._generator = torch.Generator(device).manual_seed(options.seed)
-        self._games = Environment(options.games, EXPONENTS, "points", 0.0, self._generator, MoveTable(device))
+        self._games = Environment(options.games, EXPONENTS, self._generator)
         self._interface = interface_of(self.network)
         self._encode = BoardEncoder(
             self._interface, architecture.get("exponents"), fastest_type(device), device

@@ -22,7 +22,7 @@ from torch import Tensor
 from torch.nn.functional import mse_loss, smooth_l1_loss
 
 from octofold_training.errors import TrainingError
-from octofold_training.games.environment import Environment, RewardName
+from octofold_training.games.environment import Environment, MoveTable, RewardName
 from octofold_training.games.single_game import SingleGame
 from octofold_training.networks.architectures import Architecture
 from octofold_training.networks.build import build, interface_of
@@ -56,9 +56,7 @@ class DQNOptions:
     replay: int = option(10_000, "moves that batches are drawn from, the latest ones", minimum=1)
     batch_size: int = option(100, "moves of one update", minimum=1)
     first_moves: int = option(1000, "moves made before the first update")
-    rewards: RewardName = option(
-        "count", "'count': the number of merges; 'points': the score in thousands; 'merges': by tile"
-    )
+    rewards: RewardName = option("count", "'count': the number of merges; 'points': the score in thousands")
     discount: float = option(0.9, "worth of what comes a move later", maximum=1)
     epsilon: float = option(0.9, "share of random moves in the beginning", maximum=1)
     epsilon_decay: float = option(0.998, "factor on epsilon after each game", maximum=1)
@@ -164,13 +162,12 @@ class DQN(GamesRun[DQNProgress]):
             raise TrainingError(
                 f"replay is {options.replay:,}; each of {options.games:,} games adds a move at once"
             )
+        self._table = MoveTable(device)
         self.environment: Environment | SingleGame
         if options.games == 1 and device.type == "cpu":
             self.environment = SingleGame(_EXPONENTS + 1, options.rewards, self._generator)
         else:
-            self.environment = Environment(
-                options.games, _EXPONENTS + 1, options.rewards, 0.0, self._generator
-            )
+            self.environment = Environment(options.games, _EXPONENTS + 1, self._generator, options.rewards)
         self._replay = ReplayBuffer(options.replay, device)
         self._updates = 0
 
@@ -269,7 +266,7 @@ class DQN(GamesRun[DQNProgress]):
             values, later = self._values(self.network, torch.cat([boards, after])).chunk(2)
         values = values.gather(1, moves[:, None])[:, 0]
         if self.options.legal_targets:
-            later = later.masked_fill(~self.environment.table.legal(after), -math.inf)
+            later = later.masked_fill(~self._table.legal(after), -math.inf)
         # An ended game's next board is of another game, which has a legal move: no value is infinite.
         target = rewards + self.options.discount * later.amax(dim=1).masked_fill(ended, 0.0)
         return smooth_l1_loss(values, target) if self.options.huber else mse_loss(values, target)

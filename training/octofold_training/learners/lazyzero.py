@@ -122,7 +122,7 @@ class LazyZero(GamesRun[LazyZeroProgress]):
         self._dtype = fastest_type(device)
         self._generator = torch.Generator(device).manual_seed(options.seed)
         self._random = np.random.default_rng(options.seed)
-        self.environment = Environment(options.games, _EXPONENTS + 1, "count", 0.0, self._generator)
+        self.environment = Environment(options.games, _EXPONENTS + 1, self._generator)
         self._search = TensorRollouts(options.rollouts, options.depth, options.puct, self.environment.table)
         self._unfinished = Unfinished(options.games, device)
         self.replay = GameReplay(options.replay)

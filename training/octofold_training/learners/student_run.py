@@ -20,9 +20,8 @@ from torch import Tensor
 from octofold_training import checkpoints
 from octofold_training.errors import TrainingError
 from octofold_training.learners.muon import HiddenMuon
-from octofold_training.networks.architectures import Architecture, complete
+from octofold_training.networks.architectures import Architecture, require_architecture
 from octofold_training.networks.build import build, require_planes
-from octofold_training.networks.widening import fit
 from octofold_training.run.options import fit_to_run
 from octofold_training.run.processes import ONE_PROCESS, Processes
 from octofold_training.run.schedules import cooling
@@ -37,8 +36,7 @@ class StudentOptions:
 
     start: str = option(
         "",
-        "folder of a checkpoint that a new run starts from, with the recipe's network or, of kind `pairs`, a "
-        "narrower one; none: random weights",
+        "folder of a checkpoint of the recipe's network that a new run starts from; none: random weights",
     )
     positions: float = option(
         100e6, "positions that the whole run learns from, including resumed parts", minimum=1
@@ -136,10 +134,9 @@ class StudentRun(TrainingRun[StudentProgress]):
             return
         folder = Path(self.options.start)
         start = checkpoints.load(folder)
-        network = fit(start.network, start.architecture, self.architecture, f"{folder}: ", self.options.seed)
-        self.network.load_state_dict(network.state_dict())
-        same = complete(start.architecture) == complete(self.architecture)
-        self._start = {**start.provenance, **({} if same else {"widened_from": start.architecture})}
+        require_architecture(self.architecture, start.architecture, f"{folder}: ")
+        self.network.load_state_dict(start.network.state_dict())
+        self._start = start.provenance
 
     @property
     def updates_left(self) -> int:

@@ -2,8 +2,7 @@
 
 Activations are position-major, `[4, 4, N, C]`: the neighbors below are one contiguous block, and those to the
 right are one block per row. No patch is copied, and the 23% of a padded convolution that multiply zeros are
-left out. On two CPU cores in bfloat16, this trains 1.6 to 1.9 times as fast as `conv2d` on padded boards
-(`bench/strength/training.py`).
+left out. On two CPU cores in bfloat16, this trains 1.6 to 1.9 times as fast as `conv2d` on padded boards.
 """
 
 from __future__ import annotations
