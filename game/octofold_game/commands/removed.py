@@ -15,7 +15,7 @@ REMOVED: dict[str, dict[str, str]] = {
         "ray": "Kubernetes, Slurm or KubeRay start servers; evaluate --ray --target HOST:PORT spreads games",
     },
     "octofold-train": {
-        "ppo": "octofold-train student learns more in its time; octofold-export reads PPO of Stable-Baselines3",
+        "ppo": "octofold-train student learns more; octofold-export reads PPO of Stable-Baselines3",
         "value": "train a value network with any library, and fold it with octofold-export",
     },
     "octofold evaluate": {
