@@ -39,7 +39,7 @@ from octofold_game.trajectories import Climb
 
 from octofold_client.evaluation.result import Evaluation
 from octofold_client.evaluation.summary import TileShare
-from octofold_client.studies.shown import Shown
+from octofold_client.studies.html.results import Shown
 
 _FEW = 10
 """A curve ends where fewer games than this are left, because it would then show single games."""

@@ -1,5 +1,6 @@
 """Elements of HTML. Text becomes text and never markup, whatever the name of a model contains."""
 
+import base64
 import re
 from collections.abc import Sequence
 from xml.etree import ElementTree as ET
@@ -52,40 +53,40 @@ def raw(tag: str, content: str) -> ET.Element:
     return element
 
 
-def table(rows: Sequence[Sequence[Child]], caption: str = "") -> ET.Element:
+def table(rows: Sequence[Sequence[Child]], caption: str) -> ET.Element:
     """A table whose first row and first column are headings; it scrolls sideways where it is too wide."""
     head, *body = rows
-    element = make("table", make("caption", caption) if caption else None)
-    element.append(make("thead", make("tr", *(_cell(cell, scope="col") for cell in head))))
-    element.append(
-        make(
-            "tbody",
-            *(
-                make("tr", _cell(first, scope="row"), *(make("td", cell) for cell in others))
-                for first, *others in body
-            ),
-        )
+    columns = (_heading(cell, scope="col") for cell in head)
+    lines = (make("tr", _heading(first, scope="row"), *map(_data, others)) for first, *others in body)
+    element = make(
+        "table",
+        make("caption", caption),
+        make("thead", make("tr", *columns)),
+        make("tbody", *lines),
     )
     # Something that scrolls must be reachable by keyboard.
-    return make("div.scrolls", element, tabindex="0", role="region", aria_label=caption or "Table")
+    return make("div.scrolls", element, tabindex="0", role="region", aria_label=caption)
 
 
-def _cell(content: Child, *, scope: str) -> ET.Element:
+def _data(content: Child) -> ET.Element:
+    return make("td", content)
+
+
+def _heading(content: Child, *, scope: str) -> ET.Element:
     return make("th", content, scope=scope) if content != "" else make("td")
 
 
 def facts(rows: Sequence[tuple[str, Child]]) -> ET.Element:
     """A list of names and what they are; rows without content are left out."""
-    element = make("dl.facts")
-    for name, content in rows:
-        if content != "":
-            element.append(make("div", make("dt", name), make("dd", content)))
-    return element
+    given = ((name, content) for name, content in rows if content != "")
+    return make("dl.facts", *(make("div", make("dt", name), make("dd", content)) for name, content in given))
 
 
-def named_with_chip(tag: str, name: str, index: int) -> ET.Element:
-    """A name with the color of result `index` before it."""
-    return make(tag, make(f"span.chip.series-{index}"), name)
+def picture(svg: bytes, title: str, text: str) -> ET.Element:
+    """An SVG document with its title above and what it shows below."""
+    data = f"data:image/svg+xml;base64,{base64.b64encode(svg).decode()}"
+    image = make("img.picture", src=data, alt=f"{title}. {text}")
+    return make("figure", make("h3", title), image, make("figcaption.note", text))
 
 
 def html(head: ET.Element, body: ET.Element) -> str:

@@ -18,9 +18,9 @@ from octofold_game.system.files import write_text
 
 from octofold_client.errors import EvaluationError
 from octofold_client.provenance import Provenance
-from octofold_client.studies.html import evaluations, loads
 from octofold_client.studies.html.elements import facts, html, make, raw
-from octofold_client.studies.html.results import MOST_RESULTS, ReportParts, read_parts
+from octofold_client.studies.html.results import MOST_RESULTS, read_parts
+from octofold_client.studies.html.sections import evaluation_sections, load_sections, run_facts
 from octofold_client.wording import counted
 
 STYLES = ("base.css", "tiles.css", "board.css", "viewer.css")
@@ -49,43 +49,28 @@ def write_report(
     """
     if len(folders) > MOST_RESULTS:
         raise EvaluationError(f"a report shows at most {MOST_RESULTS} results, got {len(folders)}")
-    write_text(file, page(read_parts(folders, compared), remarks))
-
-
-def page(parts: ReportParts, remarks: Sequence[str] = ()) -> str:
-    """The text of the report."""
+    evaluations, tests = read_parts(folders, compared)
     content = []
-    if parts.evaluations:
-        content += evaluations.sections(parts.evaluations, remarks)
-    if parts.tests:
-        content += loads.sections(parts.tests)
+    if evaluations:
+        content += evaluation_sections(evaluations, remarks)
+    if tests:
+        content += load_sections(tests)
+    names = [part.name for part in evaluations] + [part.name for part in tests]
+    title = " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+    games = sum(len(part.evaluation.games) for part in evaluations)
+    said = [f"{counted(games, 'game')} played to their end"] * bool(games)
+    said += [counted(len(tests), "load test")] * bool(tests)
     viewer = viewer_files()
     style, script = _style(viewer), in_one({**viewer, "report.js": _static("report.js")}, "report.js")
-    title = _title(parts)
     body = make(
         "body",
         make("a.skip", "Skip to the results", href="#main"),
-        make("header", make("p.brand", "Octofold"), make("h1", title), make("p.note", _subtitle(parts))),
+        make("header", make("p.brand", "Octofold"), make("h1", title), make("p.note", ", ".join(said))),
         make("main", *content, id="main", tabindex="-1"),
-        _footer(),
+        make("footer", make("h2", "This report"), facts(run_facts(Provenance.now()))),
         raw("script", script),
     )
-    return html(_head(title, style, script), body)
-
-
-def _title(parts: ReportParts) -> str:
-    first, *others = parts.names
-    if not others:
-        return first
-    return f"{', '.join([first, *others[:-1]])} and {others[-1]}"
-
-
-def _subtitle(parts: ReportParts) -> str:
-    games = sum(len(part.evaluation.games) for part in parts.evaluations)
-    said = [f"{counted(games, 'game')} played to their end"] if games else []
-    if parts.tests:
-        said.append(counted(len(parts.tests), "load test"))
-    return ", ".join(said)
+    write_text(file, html(_head(title, style, script), body))
 
 
 def _head(title: str, style: str, script: str) -> ET.Element:
@@ -103,21 +88,6 @@ def _head(title: str, style: str, script: str) -> ET.Element:
         make("title", f"{title} - Octofold"),
         make("link", rel="icon", href="data:,"),  # or a browser would ask for one
         raw("style", style),
-    )
-
-
-def _footer() -> ET.Element:
-    run = Provenance.now()
-    return make(
-        "footer",
-        make("h2", "This report"),
-        facts(
-            [
-                ("command", make("code", run.command)),
-                ("made", f"{run.started}, octofold {run.octofold}"),
-                ("machine", run.machine),
-            ]
-        ),
     )
 
 

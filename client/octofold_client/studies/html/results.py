@@ -3,20 +3,21 @@
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from heapq import nlargest
+from heapq import nsmallest
 from pathlib import Path
-from types import MappingProxyType
 
+import numpy as np
+from numpy.typing import NDArray
 from octofold_game.episodes import Episode
 from octofold_game.trajectories import Climb
 
 from octofold_client.evaluation.result import Evaluation
 from octofold_client.evaluation.result_folder import ResultFolder, existing
+from octofold_client.evaluation.summary import Summary
 from octofold_client.loadtest.result import FILE as LOAD_TEST_FILE
 from octofold_client.loadtest.result import LoadTest, read_load_test
 from octofold_client.provenance import Provenance, runs_of, when
 from octofold_client.studies.endings import KeptAnalysis, read_analysis
-from octofold_client.studies.shown import Shown
 
 MOST_RESULTS = 8
 """Results in one report; there are as many colors."""
@@ -39,17 +40,34 @@ class ChosenGames:
 
     def add(self, episodes: Sequence[Episode]) -> None:
         """Choose among the games so far and these."""
-        self.worst = nlargest(GAMES_EACH, [*self.worst, *episodes], key=_badness)
-        self.best = nlargest(GAMES_EACH, [*self.best, *episodes], key=_goodness)
+        self.worst = nsmallest(GAMES_EACH, [*self.worst, *episodes], lambda each: (each.score, each.game))
+        self.best = nsmallest(GAMES_EACH, [*self.best, *episodes], lambda each: (-each.score, each.game))
         self.others += [episode for episode in episodes if episode.game in self.wanted]
 
+    @property
+    def all(self) -> dict[int, Episode]:
+        """All of them by their index."""
+        return {episode.game: episode for episode in (*self.worst, *self.best, *self.others)}
 
-def _badness(episode: Episode) -> tuple[int, int]:
-    return -episode.score, -episode.game
 
+@dataclass(frozen=True)
+class Shown:
+    """An evaluation in a picture, under a name that differs from the others'."""
 
-def _goodness(episode: Episode) -> tuple[int, int]:
-    return episode.score, -episode.game
+    name: str
+    evaluation: Evaluation
+    climb: Climb
+
+    @property
+    def summary(self) -> Summary:
+        """Its figures; only a finished evaluation has them, and only such a one is drawn."""
+        assert self.evaluation.summary is not None
+        return self.evaluation.summary
+
+    @property
+    def scores(self) -> NDArray[np.int64]:
+        """The scores of its games, `[N]`."""
+        return np.array([game.score for game in self.evaluation.games])
 
 
 @dataclass(frozen=True)
@@ -76,21 +94,10 @@ class LoadPart:
     """When the result was written, in words."""
 
 
-@dataclass(frozen=True)
-class ReportParts:
-    """Everything that a report shows."""
-
-    evaluations: list[EvaluationPart]
-    tests: list[LoadPart]
-
-    @property
-    def names(self) -> list[str]:
-        """The names of the results."""
-        return [part.name for part in self.evaluations] + [part.name for part in self.tests]
-
-
-def read_parts(folders: Iterable[Path], compared: Mapping[Path, range] = MappingProxyType({})) -> ReportParts:
-    """The results in these folders, of a comparison only the games that are compared.
+def read_parts(
+    folders: Iterable[Path], compared: Mapping[Path, range]
+) -> tuple[list[EvaluationPart], list[LoadPart]]:
+    """The evaluations and the load tests in these folders, of a comparison only the compared games.
 
     Raises:
         EvaluationError: a folder contains no result.
@@ -106,10 +113,9 @@ def read_parts(folders: Iterable[Path], compared: Mapping[Path, range] = Mapping
         else:
             taken = {part.name for part in evaluations}
             evaluations.append(_evaluation_part(folder, taken, compared.get(folder)))
-    evaluations.sort(
-        key=lambda part: part.evaluation.summary is None
-    )  # these have no figures and no pictures
-    return ReportParts(evaluations, tests)
+    # Those without a summary have no figures and no pictures.
+    evaluations.sort(key=lambda part: part.evaluation.summary is None)
+    return evaluations, tests
 
 
 def _evaluation_part(path: Path, taken: Collection[str], compared: range | None) -> EvaluationPart:

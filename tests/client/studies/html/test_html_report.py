@@ -106,11 +106,8 @@ def test_a_report_asks_no_host_and_fits_every_screen_in_light_and_dark(
             page.emulate_media(color_scheme=scheme)
             assert page.evaluate("document.documentElement.scrollWidth") == size["width"]
             papers.add(page.evaluate("getComputedStyle(document.body).backgroundColor"))
-            drawn = page.locator("svg.picture text").first
-            assert drawn.evaluate("(text) => getComputedStyle(text).fill") == page.evaluate(
-                "getComputedStyle(document.body).color"
-            )
-            assert page.locator("svg.picture").count() == 7
+            pictures = page.locator("img.picture")
+            assert pictures.evaluate_all("(all) => all.map((each) => each.naturalWidth > 0)") == [True] * 7
             if scheme == "light":
                 assert visit.axe() == []  # of both
     assert len(papers) == 2
@@ -177,9 +174,8 @@ def test_a_name_with_a_script_in_it_is_only_a_name(browser: Browser, report: Pat
     with opened(browser, report, DESKTOP) as page:
         assert page.evaluate("window.owned") is None
         assert page.locator("h1").inner_text().count(EVIL) == 2
-        assert page.locator("img").count() == 0
+        assert page.locator("img:not(.picture)").count() == 0
         assert page.locator("script").count() == 1
-        assert page.locator("svg.picture").first.inner_html().count("&lt;script&gt;") == 2
         conditions = page.locator(".conditions").first.inner_text()
         assert conditions.count(EVIL) == 6  # heading, player, command, date, version, machine
 
