@@ -18,7 +18,7 @@
      ├─ ReplayError           a replay file is damaged
      ├─ EvaluationError       an evaluation cannot start or continue
      │   ├─ UsageError        the arguments cannot be right
-     │   ├─ OtherEvaluation   the folder contains games that were played under other conditions
+     │   ├─ OtherEvaluation   the folder has games of other conditions, or another player answers now
      │   └─ FolderInUse       another program is playing games into the folder
      ├─ LoadTestError         a load test cannot start or continue
      ├─ ClusterError          a Ray cluster does not answer, or its tasks fail
@@ -96,7 +96,7 @@ class UsageError(EvaluationError):
 
 
 class OtherEvaluation(EvaluationError):
-    """The folder contains games of another model, version, file or seed, which must not be mixed."""
+    """The games or the answers are of another model, version, file or seed; they must not be mixed."""
 
 
 class FolderInUse(EvaluationError):

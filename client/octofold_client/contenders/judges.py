@@ -90,7 +90,7 @@ def _of_player(player: ValuingPlayer, boards: NDArray[np.uint8]) -> Opinion:
 
 
 def _of_model(client: Client, served: ServedModel, boards: NDArray[np.uint8]) -> Opinion:
-    answers = client.next_moves(boards, model=served.model, version=served.version.version)
+    answers = served.check(client.next_moves(boards, model=served.model, version=served.version.version))
     worth = answers.values if served.is_player else answers.probabilities
     assert worth is not None
     is_known = np.isfinite(worth).any(axis=1, keepdims=True)  # a table may know the move, and no values

@@ -7,13 +7,15 @@ one version plays all games of an evaluation even if a newer one is published in
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 from octofold_game.commands.suggestions import did_you_mean
+from octofold_game.contract.model import short_digest
 
-from octofold_client.errors import Unavailable, UnknownModel
-from octofold_client.rpc.answers import Model, ModelVersion
+from octofold_client.errors import OtherEvaluation, Unavailable, UnknownModel
+from octofold_client.rpc.answers import Model, ModelVersion, NextMoves
 from octofold_client.rpc.client import Client
 from octofold_client.rpc.retry import NO_RETRY
 from octofold_client.wording import listed
@@ -60,12 +62,27 @@ class ServedModel:
     def sha256(self) -> str | None:
         """Digest of the model file or of the player, from the card; None if unknown."""
         card = self.version.card
-        if card is None:
-            return None
-        if card.player is not None:
-            return card.checkpoint_sha256 or None
-        return next(
-            (file.sha256 for name, file in card.precisions.items() if name == self.version.precision), None
+        return None if card is None else card.sha256_of(self.version.precision)
+
+    @cached_property
+    def _made_by(self) -> tuple[str, int]:
+        return self.version.precision, short_digest(self.sha256)
+
+    def check(self, answer: NextMoves) -> NextMoves:
+        """The same answer, if this version's files made it.
+
+        Raises:
+            OtherEvaluation: other files of the same name and version made it.
+        """
+        if (answer.precision, answer.digest) == self._made_by:
+            return answer
+        wanted, found = (
+            f"{self.title} {precision}".rstrip() + f" (digest {digest:016x})"
+            for precision, digest in (self._made_by, (answer.precision, answer.digest))
+        )
+        raise OtherEvaluation(
+            f"another player answers now: {found}, not {wanted}. Nothing of its answers is kept; serve the "
+            "same files again to go on with the same command, or begin anew in another folder"
         )
 
 
@@ -76,7 +93,7 @@ class ServedSource:
         self.target = client.target
         self.server_version = client.server_version
         # Without retries, because another server may answer.
-        self.ask = client.source_of(served.model, served.version.version, NO_RETRY)
+        self.ask = client.source_of(served.model, served.version.version, NO_RETRY, served.check)
 
 
 class RemotePlayer:

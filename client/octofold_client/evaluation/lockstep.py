@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from octofold_game.episodes import Episode, Episodes
 
-from octofold_client.errors import BrokenAnswer, OctofoldError, QueueFull
+from octofold_client.errors import BrokenAnswer, EvaluationError, OctofoldError, QueueFull
 from octofold_client.rpc.answers import NextMoves
 from octofold_client.rpc.retry import EVALUATION_RETRY, RetryPolicy
 
@@ -148,6 +148,7 @@ def play(
 
     Raises:
         BrokenAnswer: a move is illegal.
+        EvaluationError: another player than the selected one answers.
         OctofoldError: the last server failed, or all have been full for too long.
     """
     patience = _Patience(ask_again, patience_seconds, max(full_seconds, patience_seconds))
@@ -157,7 +158,7 @@ def play(
             server, group, answer = table.next_answer(while_waiting)
             try:
                 answered = answer.result()
-            except BrokenAnswer:
+            except (BrokenAnswer, EvaluationError):  # no other server or attempt could mend it
                 raise
             except OctofoldError as error:
                 table.make_ready(group)  # any server may get the same boards

@@ -31,6 +31,10 @@ class NextMove:
     """As in `NextMoves`."""
     value: float | None = None
     """As in `NextMoves`."""
+    precision: str = ""
+    """As in `NextMoves`."""
+    digest: int = 0
+    """As in `NextMoves`."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +62,10 @@ class NextMoves:
     value: NDArray[np.float32] | None = None
     """`[N]`: what a network with a value head expects of each board, in the unit that its card names. None if
     it was not requested, and from other models."""
+    precision: str = ""
+    """fp32, int8 or fp16; empty from a player."""
+    digest: int = 0
+    """The first eight bytes of the SHA-256 of the graph or player that answered; 0 if unknown."""
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from octofold_client.errors import ClientClosed
 from octofold_client.rpc.answers import Model, NextMove, NextMoves
 from octofold_client.rpc.channels import blocking_channel, methods_of
 from octofold_client.rpc.coalescing import AskedByThread, Coalescer
-from octofold_client.rpc.conversations import Action, Calls, Conversation, Send, SendBoard, Wait
+from octofold_client.rpc.conversations import Action, Calls, Conversation, Send, SendBoard, Wait, checked
 from octofold_client.rpc.credentials import PLAINTEXT, Credentials
 from octofold_client.rpc.retry import DEFAULT_RETRY, RetryPolicy
 from octofold_client.rpc.targets import servers_of
@@ -215,14 +215,17 @@ class Client:
         return self._begin(calls.next_moves(boards, with_probabilities, search_seconds, with_value))
 
     def source_of(
-        self, model: str, version: str, retry: RetryPolicy
+        self, model: str, version: str, retry: RetryPolicy, check: Callable[[NextMoves], NextMoves]
     ) -> Callable[[NDArray[np.uint8]], PendingAnswer[NextMoves]]:
-        """`begin_next_moves` for many questions to one model version, without probabilities."""
+        """`begin_next_moves` for many questions to one model version, without probabilities.
+
+        Each answer passes `check`, which may raise an error.
+        """
         calls = self._calls.override(model=model, version=version, retry=retry)
 
         def ask(boards: NDArray[np.uint8]) -> PendingAnswer[NextMoves]:
             # As in `_begin`, but without its call: the boards of an evaluation pass here.
-            conversation = calls.next_moves(boards, with_probabilities=False)
+            conversation = checked(calls.next_moves(boards, with_probabilities=False), check)
             return PendingAnswer(self._start, conversation, next(conversation), self._while_waiting)
 
         return ask

@@ -282,6 +282,11 @@ def _packed(boards: ArrayLike) -> bytes:
     return boards.tobytes()
 
 
+def checked(conversation: Conversation[T], check: Callable[[T], T]) -> Conversation[T]:
+    """The same conversation, whose answer passes `check`."""
+    return check((yield from conversation))
+
+
 def answers_of(response: pb.NextMovesResponse, n: int) -> list[NextMove]:
     """The answers to the `n` boards of a call by `Calls.of_boards`.
 
@@ -297,7 +302,7 @@ def answers_of(response: pb.NextMovesResponse, n: int) -> list[NextMove]:
     value = repeat(None) if many.value is None else many.value.tolist()
     shared = (many.model, many.version, many.queue_us, many.inference_us)
     return [
-        NextMove(move, shares, row, *shared, *searched, worth)
+        NextMove(move, shares, row, *shared, *searched, worth, many.precision, many.digest)
         for move, shares, row, searched, worth in zip(
             many.moves.tolist(), probabilities, votes, _searched(many), value, strict=False
         )
@@ -339,6 +344,8 @@ def _parse_next_moves(response: pb.NextMovesResponse, n: int, with_probabilities
         depth=depth,
         positions=positions,
         value=value,
+        precision=response.precision,
+        digest=response.digest,
     )
 
 

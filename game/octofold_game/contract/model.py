@@ -71,6 +71,7 @@ Rule = Literal["vote", "mean"]
 # A card must not make anybody read files outside of its folder.
 FileName = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*\Z", description="a file name")]
 Sha256 = Annotated[str, msgspec.Meta(pattern=r"^[0-9A-Fa-f]{64}\Z", description="a SHA-256")]
+_HEXADECIMAL = re.compile("[0-9A-Fa-f]{64}")
 Count = Annotated[int, msgspec.Meta(ge=0)]
 Interval = tuple[float, float]
 """Of 95% confidence."""
@@ -295,6 +296,17 @@ class Card(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     boards: CheckedBoards | None = None
     alternatives: Alternatives | None = None
     no_worse: NoWorse | None = None
+
+    def sha256_of(self, precision: str) -> str | None:
+        """The SHA-256 of the graph of a precision, or of the player with ""; None if unknown."""
+        if self.player is not None:
+            return self.checkpoint_sha256 or None
+        return next((file.sha256 for name, file in self.precisions.items() if name == precision), None)
+
+
+def short_digest(sha256: str | None) -> int:
+    """The first eight bytes of a SHA-256 as a number, as answers carry them; 0 if it is unknown."""
+    return int(sha256[:16], 16) if sha256 and _HEXADECIMAL.fullmatch(sha256) else 0
 
 
 class _Versioned(msgspec.Struct):

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
 from octofold_game.contract.graph import DEPTH, LEGAL, MOVE, OUTPUTS, POSITIONS, SEARCH_OUTPUTS, VALUE
-from octofold_game.contract.model import CARD_FILE, Card, GraphFile, OtherVersion, Precision
+from octofold_game.contract.model import (
+    CARD_FILE,
+    Card,
+    GraphFile,
+    OtherVersion,
+    Precision,
+    short_digest,
+)
 from octofold_proto.errors import ModelError
 
 from octofold_server.backends.backend import Backend, BackendError, BackendFactory, Layout
@@ -64,6 +71,17 @@ class ServedVersion:
     def graph(self) -> GraphFile | None:
         """The graph that is served; None for a player."""
         return None if self.precision == "" else self.card.precisions[self.precision]
+
+    @cached_property
+    def digest(self) -> int:
+        """Identifies the graph or the player in answers; see `short_digest`."""
+        return short_digest(self.card.sha256_of(self.precision))
+
+    @cached_property
+    def made_by(self) -> Mapping[str, str]:
+        """What made an answer, for protocols that carry texts: the precision and the digest."""
+        found = {"precision": self.precision, "digest": f"{self.digest:016x}"}
+        return {name: value for name, value in found.items() if value}
 
     @cached_property
     def outputs(self) -> frozenset[str]:

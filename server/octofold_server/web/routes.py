@@ -120,7 +120,8 @@ class _Answers:
         words = [MOVE_NAMES[move] if move >= 0 else NO_MOVE]
         if with_value and answer.value is not None:
             words.append(f"{answer.value[0]:.9g}")
-        return web.Response(text=f"{' '.join(words)}\n", headers=_no_store(SECURITY_HEADERS))
+        headers = {f"X-Octofold-{name.title()}": value for name, value in call.served.made_by.items()}
+        return web.Response(text=f"{' '.join(words)}\n", headers=_no_store(SECURITY_HEADERS) | headers)
 
     async def views(self, request: web.Request) -> web.Response:
         loop = asyncio.get_running_loop()
@@ -133,6 +134,7 @@ class _Answers:
             {
                 "model": call.served.name,
                 "version": call.served.version,
+                **call.served.made_by,
                 "move": int(answer.moves[0]),
                 "probabilities": _first(answer.probabilities),
                 "votes": _first(answer.votes),

@@ -4,13 +4,14 @@ import hashlib
 import json
 import signal
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+import pytest
 from support.commands import Command
 from support.evaluations import ENDLESS, GAMES, OPTIONS, evaluate, first_games, go_on, wait_for_games
 from support.replays import Replays, replays_of
-from support.servers import ServerProcess, served
+from support.servers import ServerProcess, served, write_model
 from support.waiting import wait_for
 
 SECONDS = 60
@@ -45,6 +46,34 @@ def test_two_servers_play_the_games_that_one_would_and_so_does_one_if_the_other_
 
     done = go_on(tmp_path, both)
     assert f"continuing without {second.target}: no Octofold server answers at {second.target}" in done.stderr
+    assert first_games(tmp_path / "out") == uninterrupted
+
+
+@pytest.mark.parametrize("how", ["restart", "reload", "one of two"])
+def test_other_files_of_the_same_version_end_an_evaluation_and_the_same_files_go_on_with_it(
+    how: str, small_model: bytes, brief_target: str, port: int, tmp_path: Path, uninterrupted: Replays
+) -> None:
+    models = tmp_path / "models"
+    version = write_model(models, small_model, "small", largest_exponent=6)
+    other = write_model(tmp_path / "other", small_model + b"2\x01x", "small", largest_exponent=6)  # a comment
+    flags = ["--port", str(port), "--watch", "0.1"]
+    with ExitStack() as stack:
+        changing = stack.enter_context(served(models, *flags))
+        targets = [brief_target, changing] if how == "one of two" else [changing]
+        process = stack.enter_context(begun(tmp_path, *targets, patience=3600))
+        version.rename(tmp_path / "before")
+        other.rename(version)
+        if how != "reload":
+            changing.process.kill()
+            changing.wait()
+            stack.enter_context(served(models, *flags))
+        _, errors = process.communicate(timeout=SECONDS)
+    assert process.returncode == 1, errors
+    last = errors.splitlines()[-1]
+    assert last.startswith("octofold: another player answers now: small version 1 fp32 (digest ")
+    assert "the same command continues them" in errors
+    assert f"not small version 1 fp32 (digest {hashlib.sha256(small_model).hexdigest()[:16]})" in last
+    go_on(tmp_path, brief_target)
     assert first_games(tmp_path / "out") == uninterrupted
 
 

@@ -9,14 +9,16 @@ import grpc
 import numpy as np
 import pytest
 from octofold_client import EvaluationError, Unavailable, evaluate
+from octofold_client.errors import OtherEvaluation
 from octofold_client.evaluation.servers import Servers
 from octofold_client.rpc.conversations import Calls
 from octofold_client.rpc.credentials import PLAINTEXT
 from octofold_client.rpc.targets import addresses_of
-from octofold_game.contract.model import CARD_FORMAT, Card, GraphFile, encode_card
+from octofold_game.contract.model import CARD_FORMAT, Card, GraphFile, encode_card, short_digest
 from octofold_game.rules import legal_moves
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1 import inference_pb2_grpc
+from support.replays import replays_of
 
 
 class FirstLegal(inference_pb2_grpc.OctofoldServiceServicer):
@@ -25,6 +27,9 @@ class FirstLegal(inference_pb2_grpc.OctofoldServiceServicer):
     def __init__(self, sha256: str = "ab" * 32) -> None:
         self.listed = 0
         self.peers: set[str] = set()
+        self.digest = short_digest(sha256)
+        self.changes_after = 0
+        """Number of answers after which other files answer; 0 for never."""
         card = Card(
             format=CARD_FORMAT,
             name="one",
@@ -55,7 +60,16 @@ class FirstLegal(inference_pb2_grpc.OctofoldServiceServicer):
         self.peers.add(context.peer())
         boards = np.frombuffer(request.boards, np.uint8).reshape(-1, 16)
         moves = legal_moves(boards).argmax(axis=1).astype(np.int8)
-        return pb.NextMovesResponse(moves=moves.tobytes(), model=request.model, version=request.version)
+        self.changes_after -= 1
+        if self.changes_after == 0:
+            self.digest += 1
+        return pb.NextMovesResponse(
+            moves=moves.tobytes(),
+            model=request.model,
+            version=request.version,
+            precision="fp32",
+            digest=self.digest,
+        )
 
 
 Served = tuple[str, FirstLegal]
@@ -84,6 +98,26 @@ def test_an_evaluation_opens_one_connection_and_asks_for_the_models_once(
     assert evaluate(target, tmp_path, games=3, model="two").summary.games == 3
     assert servicer.listed == 1
     assert len(servicer.peers) == 1
+
+
+def test_answers_of_other_files_end_an_evaluation_and_the_right_ones_go_on_with_it(
+    two: list[Served], tmp_path: Path
+) -> None:
+    target, servicer = two[0]
+    wanted = servicer.digest
+    whole = replays_of(evaluate(target, tmp_path / "whole", games=40, parallel=4).folder.path)
+    servicer.changes_after = 60
+    told = f"another player answers now: .* fp32 \\(digest {wanted + 1:016x}\\), not .*{wanted:016x}\\)"
+    with pytest.raises(OtherEvaluation, match=told):
+        evaluate(target, tmp_path / "out", games=40, parallel=4)
+    before = replays_of(tmp_path / "out")
+    assert before
+    assert before.items() <= whole.items()
+    with pytest.raises(OtherEvaluation):
+        evaluate(target, tmp_path / "out", games=40, parallel=4)
+    servicer.digest = wanted
+    evaluate(target, tmp_path / "out", games=40, parallel=4)
+    assert replays_of(tmp_path / "out") == whole
 
 
 def test_several_models_are_found_by_one_question(two: list[Served]) -> None:

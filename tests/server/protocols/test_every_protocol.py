@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import http.client
 import json
+import urllib.request
 from pathlib import Path
 from typing import Any
 
@@ -127,6 +129,35 @@ def test_every_protocol_gives_the_same_answers(
             np.testing.assert_allclose(
                 values, expected[name], rtol=0, atol=tolerance, err_msg=f"{protocol}: {name}"
             )
+
+
+def test_every_protocol_says_what_made_its_answer(
+    server: ServerProcess, boards: NDArray[np.uint8], small_model: bytes
+) -> None:
+    digest = hashlib.sha256(small_model).hexdigest()[:16]
+    board, found = boards[1], {}
+    with grpc.insecure_channel(server.target) as channel:
+        stub = OctofoldServiceStub(channel)
+        request = pb.NextMovesRequest(boards=board.tobytes())
+        (streamed,) = stub.StreamNextMoves(iter([pb.StreamNextMovesRequest(id=1, request=request)]))
+        for reply in (
+            stub.NextMove(pb.NextMoveRequest(board=board.tolist())),
+            stub.NextMoves(request),
+            streamed.response,
+        ):
+            found[type(reply).__name__] = {"precision": reply.precision, "digest": f"{reply.digest:016x}"}
+        raw = oip.ModelInferRequest(inputs=[_input(board[None])], raw_input_contents=[board.tobytes()])
+        inferred = GRPCInferenceServiceStub(channel).ModelInfer(raw)
+        found["ModelInfer"] = {name: each.string_param for name, each in inferred.parameters.items()}
+    tensor = {"name": "boards", "datatype": "UINT8", "shape": [1, 16], "data": board.tolist()}
+    address = f"http://127.0.0.1:{server.rest_port}"
+    body = json.dumps({"inputs": [tensor]}).encode()
+    with urllib.request.urlopen(f"{address}/v2/models/small/infer", body) as reply:
+        found["REST"] = json.load(reply)["parameters"]
+    with urllib.request.urlopen(f"{address}/move?board={bytes(board).hex()[1::2]}") as reply:
+        names = ("precision", "digest")
+        found["/move"] = {name: reply.headers[f"X-Octofold-{name}"] for name in names}
+    assert all(each == {"precision": "fp32", "digest": digest} for each in found.values()), found
 
 
 def _by_octofold_v1(stub: OctofoldServiceStub, boards: NDArray[np.uint8]) -> dict[str, Answers]:

@@ -25,39 +25,39 @@ _sym_db = _symbol_database.Default()
 from google.rpc import status_pb2 as google_dot_rpc_dot_status__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n*octofold_proto/octofold/v1/inference.proto\x12\x0boctofold.v1\x1a\x17google/rpc/status.proto\"X\n\x0fNextMoveRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\t\x12\r\n\x05\x62oard\x18\x03 \x03(\r\x12\x16\n\x0esearch_time_us\x18\x04 \x01(\r\"\x8e\x02\n\x10NextMoveResponse\x12)\n\tdirection\x18\x01 \x01(\x0e\x32\x16.octofold.v1.Direction\x12\x15\n\rprobabilities\x18\x02 \x03(\x02\x12\r\n\x05votes\x18\x03 \x03(\r\x12\x11\n\tgame_over\x18\x04 \x01(\x08\x12\r\n\x05model\x18\x05 \x01(\t\x12\x0f\n\x07version\x18\x06 \x01(\t\x12\x10\n\x08queue_us\x18\x07 \x01(\x04\x12\x14\n\x0cinference_us\x18\x08 \x01(\x04\x12\x0e\n\x06values\x18\t \x03(\x02\x12\r\n\x05\x64\x65pth\x18\n \x01(\r\x12\x11\n\tpositions\x18\x0b \x01(\x04\x12\x12\n\x05value\x18\x0c \x01(\x02H\x00\x88\x01\x01\x42\x08\n\x06_value\"\xdc\x01\n\x10NextMovesRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\t\x12\x0e\n\x06\x62oards\x18\x03 \x01(\x0c\x12\x1a\n\x12with_probabilities\x18\x04 \x01(\x08\x12\'\n\x08priority\x18\x05 \x01(\x0e\x32\x15.octofold.v1.Priority\x12\x12\n\nwith_votes\x18\x06 \x01(\x08\x12\x16\n\x0esearch_time_us\x18\x07 \x01(\r\x12\x13\n\x0bwith_search\x18\x08 \x01(\x08\x12\x12\n\nwith_value\x18\t \x01(\x08\"\xd1\x01\n\x11NextMovesResponse\x12\r\n\x05moves\x18\x01 \x01(\x0c\x12\x15\n\rprobabilities\x18\x02 \x01(\x0c\x12\r\n\x05model\x18\x03 \x01(\t\x12\x0f\n\x07version\x18\x04 \x01(\t\x12\x10\n\x08queue_us\x18\x05 \x01(\x04\x12\x14\n\x0cinference_us\x18\x06 \x01(\x04\x12\r\n\x05votes\x18\x07 \x01(\x0c\x12\x0e\n\x06values\x18\x08 \x01(\x0c\x12\r\n\x05\x64\x65pth\x18\t \x01(\x0c\x12\x11\n\tpositions\x18\n \x01(\x0c\x12\r\n\x05value\x18\x0b \x01(\x0c\"T\n\x16StreamNextMovesRequest\x12\n\n\x02id\x18\x01 \x01(\x04\x12.\n\x07request\x18\x02 \x01(\x0b\x32\x1d.octofold.v1.NextMovesRequest\"\x88\x01\n\x17StreamNextMovesResponse\x12\n\n\x02id\x18\x01 \x01(\x04\x12\x32\n\x08response\x18\x02 \x01(\x0b\x32\x1e.octofold.v1.NextMovesResponseH\x00\x12#\n\x05\x65rror\x18\x03 \x01(\x0b\x32\x12.google.rpc.StatusH\x00\x42\x08\n\x06result\"\x13\n\x11ListModelsRequest\"8\n\x12ListModelsResponse\x12\"\n\x06models\x18\x01 \x03(\x0b\x32\x12.octofold.v1.Model\"V\n\x05Model\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x12\n\nis_default\x18\x02 \x01(\x08\x12+\n\x08versions\x18\x03 \x03(\x0b\x32\x19.octofold.v1.ModelVersion\"\x84\x02\n\x0cModelVersion\x12\x0f\n\x07version\x18\x01 \x01(\t\x12.\n\x05state\x18\x02 \x01(\x0e\x32\x1f.octofold.v1.ModelVersion.State\x12\x0e\n\x06reason\x18\x03 \x01(\t\x12\x11\n\tprecision\x18\x04 \x01(\t\x12\x11\n\tcard_json\x18\x05 \x01(\t\"}\n\x05State\x12\x15\n\x11STATE_UNSPECIFIED\x10\x00\x12\x11\n\rSTATE_LOADING\x10\x01\x12\x0f\n\x0bSTATE_READY\x10\x02\x12\x10\n\x0cSTATE_FAILED\x10\x03\x12\x13\n\x0fSTATE_UNLOADING\x10\x04\x12\x12\n\x0eSTATE_UNLOADED\x10\x05*u\n\tDirection\x12\x19\n\x15\x44IRECTION_UNSPECIFIED\x10\x00\x12\x10\n\x0c\x44IRECTION_UP\x10\x01\x12\x13\n\x0f\x44IRECTION_RIGHT\x10\x02\x12\x12\n\x0e\x44IRECTION_DOWN\x10\x03\x12\x12\n\x0e\x44IRECTION_LEFT\x10\x04*Q\n\x08Priority\x12\x18\n\x14PRIORITY_UNSPECIFIED\x10\x00\x12\x18\n\x14PRIORITY_INTERACTIVE\x10\x01\x12\x11\n\rPRIORITY_BULK\x10\x02\x32\xd7\x02\n\x0fOctofoldService\x12G\n\x08NextMove\x12\x1c.octofold.v1.NextMoveRequest\x1a\x1d.octofold.v1.NextMoveResponse\x12J\n\tNextMoves\x12\x1d.octofold.v1.NextMovesRequest\x1a\x1e.octofold.v1.NextMovesResponse\x12`\n\x0fStreamNextMoves\x12#.octofold.v1.StreamNextMovesRequest\x1a$.octofold.v1.StreamNextMovesResponse(\x01\x30\x01\x12M\n\nListModels\x12\x1e.octofold.v1.ListModelsRequest\x1a\x1f.octofold.v1.ListModelsResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n*octofold_proto/octofold/v1/inference.proto\x12\x0boctofold.v1\x1a\x17google/rpc/status.proto\"X\n\x0fNextMoveRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\t\x12\r\n\x05\x62oard\x18\x03 \x03(\r\x12\x16\n\x0esearch_time_us\x18\x04 \x01(\r\"\xb1\x02\n\x10NextMoveResponse\x12)\n\tdirection\x18\x01 \x01(\x0e\x32\x16.octofold.v1.Direction\x12\x15\n\rprobabilities\x18\x02 \x03(\x02\x12\r\n\x05votes\x18\x03 \x03(\r\x12\x11\n\tgame_over\x18\x04 \x01(\x08\x12\r\n\x05model\x18\x05 \x01(\t\x12\x0f\n\x07version\x18\x06 \x01(\t\x12\x10\n\x08queue_us\x18\x07 \x01(\x04\x12\x14\n\x0cinference_us\x18\x08 \x01(\x04\x12\x0e\n\x06values\x18\t \x03(\x02\x12\r\n\x05\x64\x65pth\x18\n \x01(\r\x12\x11\n\tpositions\x18\x0b \x01(\x04\x12\x12\n\x05value\x18\x0c \x01(\x02H\x00\x88\x01\x01\x12\x11\n\tprecision\x18\r \x01(\t\x12\x0e\n\x06\x64igest\x18\x0e \x01(\x06\x42\x08\n\x06_value\"\xdc\x01\n\x10NextMovesRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\t\x12\x0e\n\x06\x62oards\x18\x03 \x01(\x0c\x12\x1a\n\x12with_probabilities\x18\x04 \x01(\x08\x12\'\n\x08priority\x18\x05 \x01(\x0e\x32\x15.octofold.v1.Priority\x12\x12\n\nwith_votes\x18\x06 \x01(\x08\x12\x16\n\x0esearch_time_us\x18\x07 \x01(\r\x12\x13\n\x0bwith_search\x18\x08 \x01(\x08\x12\x12\n\nwith_value\x18\t \x01(\x08\"\xf4\x01\n\x11NextMovesResponse\x12\r\n\x05moves\x18\x01 \x01(\x0c\x12\x15\n\rprobabilities\x18\x02 \x01(\x0c\x12\r\n\x05model\x18\x03 \x01(\t\x12\x0f\n\x07version\x18\x04 \x01(\t\x12\x10\n\x08queue_us\x18\x05 \x01(\x04\x12\x14\n\x0cinference_us\x18\x06 \x01(\x04\x12\r\n\x05votes\x18\x07 \x01(\x0c\x12\x0e\n\x06values\x18\x08 \x01(\x0c\x12\r\n\x05\x64\x65pth\x18\t \x01(\x0c\x12\x11\n\tpositions\x18\n \x01(\x0c\x12\r\n\x05value\x18\x0b \x01(\x0c\x12\x11\n\tprecision\x18\x0c \x01(\t\x12\x0e\n\x06\x64igest\x18\r \x01(\x06\"T\n\x16StreamNextMovesRequest\x12\n\n\x02id\x18\x01 \x01(\x04\x12.\n\x07request\x18\x02 \x01(\x0b\x32\x1d.octofold.v1.NextMovesRequest\"\x88\x01\n\x17StreamNextMovesResponse\x12\n\n\x02id\x18\x01 \x01(\x04\x12\x32\n\x08response\x18\x02 \x01(\x0b\x32\x1e.octofold.v1.NextMovesResponseH\x00\x12#\n\x05\x65rror\x18\x03 \x01(\x0b\x32\x12.google.rpc.StatusH\x00\x42\x08\n\x06result\"\x13\n\x11ListModelsRequest\"8\n\x12ListModelsResponse\x12\"\n\x06models\x18\x01 \x03(\x0b\x32\x12.octofold.v1.Model\"V\n\x05Model\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x12\n\nis_default\x18\x02 \x01(\x08\x12+\n\x08versions\x18\x03 \x03(\x0b\x32\x19.octofold.v1.ModelVersion\"\x84\x02\n\x0cModelVersion\x12\x0f\n\x07version\x18\x01 \x01(\t\x12.\n\x05state\x18\x02 \x01(\x0e\x32\x1f.octofold.v1.ModelVersion.State\x12\x0e\n\x06reason\x18\x03 \x01(\t\x12\x11\n\tprecision\x18\x04 \x01(\t\x12\x11\n\tcard_json\x18\x05 \x01(\t\"}\n\x05State\x12\x15\n\x11STATE_UNSPECIFIED\x10\x00\x12\x11\n\rSTATE_LOADING\x10\x01\x12\x0f\n\x0bSTATE_READY\x10\x02\x12\x10\n\x0cSTATE_FAILED\x10\x03\x12\x13\n\x0fSTATE_UNLOADING\x10\x04\x12\x12\n\x0eSTATE_UNLOADED\x10\x05*u\n\tDirection\x12\x19\n\x15\x44IRECTION_UNSPECIFIED\x10\x00\x12\x10\n\x0c\x44IRECTION_UP\x10\x01\x12\x13\n\x0f\x44IRECTION_RIGHT\x10\x02\x12\x12\n\x0e\x44IRECTION_DOWN\x10\x03\x12\x12\n\x0e\x44IRECTION_LEFT\x10\x04*Q\n\x08Priority\x12\x18\n\x14PRIORITY_UNSPECIFIED\x10\x00\x12\x18\n\x14PRIORITY_INTERACTIVE\x10\x01\x12\x11\n\rPRIORITY_BULK\x10\x02\x32\xd7\x02\n\x0fOctofoldService\x12G\n\x08NextMove\x12\x1c.octofold.v1.NextMoveRequest\x1a\x1d.octofold.v1.NextMoveResponse\x12J\n\tNextMoves\x12\x1d.octofold.v1.NextMovesRequest\x1a\x1e.octofold.v1.NextMovesResponse\x12`\n\x0fStreamNextMoves\x12#.octofold.v1.StreamNextMovesRequest\x1a$.octofold.v1.StreamNextMovesResponse(\x01\x30\x01\x12M\n\nListModels\x12\x1e.octofold.v1.ListModelsRequest\x1a\x1f.octofold.v1.ListModelsResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'octofold_proto.octofold.v1.inference_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_DIRECTION']._serialized_start=1537
-  _globals['_DIRECTION']._serialized_end=1654
-  _globals['_PRIORITY']._serialized_start=1656
-  _globals['_PRIORITY']._serialized_end=1737
+  _globals['_DIRECTION']._serialized_start=1607
+  _globals['_DIRECTION']._serialized_end=1724
+  _globals['_PRIORITY']._serialized_start=1726
+  _globals['_PRIORITY']._serialized_end=1807
   _globals['_NEXTMOVEREQUEST']._serialized_start=84
   _globals['_NEXTMOVEREQUEST']._serialized_end=172
   _globals['_NEXTMOVERESPONSE']._serialized_start=175
-  _globals['_NEXTMOVERESPONSE']._serialized_end=445
-  _globals['_NEXTMOVESREQUEST']._serialized_start=448
-  _globals['_NEXTMOVESREQUEST']._serialized_end=668
-  _globals['_NEXTMOVESRESPONSE']._serialized_start=671
-  _globals['_NEXTMOVESRESPONSE']._serialized_end=880
-  _globals['_STREAMNEXTMOVESREQUEST']._serialized_start=882
-  _globals['_STREAMNEXTMOVESREQUEST']._serialized_end=966
-  _globals['_STREAMNEXTMOVESRESPONSE']._serialized_start=969
-  _globals['_STREAMNEXTMOVESRESPONSE']._serialized_end=1105
-  _globals['_LISTMODELSREQUEST']._serialized_start=1107
-  _globals['_LISTMODELSREQUEST']._serialized_end=1126
-  _globals['_LISTMODELSRESPONSE']._serialized_start=1128
-  _globals['_LISTMODELSRESPONSE']._serialized_end=1184
-  _globals['_MODEL']._serialized_start=1186
-  _globals['_MODEL']._serialized_end=1272
-  _globals['_MODELVERSION']._serialized_start=1275
-  _globals['_MODELVERSION']._serialized_end=1535
-  _globals['_MODELVERSION_STATE']._serialized_start=1410
-  _globals['_MODELVERSION_STATE']._serialized_end=1535
-  _globals['_OCTOFOLDSERVICE']._serialized_start=1740
-  _globals['_OCTOFOLDSERVICE']._serialized_end=2083
+  _globals['_NEXTMOVERESPONSE']._serialized_end=480
+  _globals['_NEXTMOVESREQUEST']._serialized_start=483
+  _globals['_NEXTMOVESREQUEST']._serialized_end=703
+  _globals['_NEXTMOVESRESPONSE']._serialized_start=706
+  _globals['_NEXTMOVESRESPONSE']._serialized_end=950
+  _globals['_STREAMNEXTMOVESREQUEST']._serialized_start=952
+  _globals['_STREAMNEXTMOVESREQUEST']._serialized_end=1036
+  _globals['_STREAMNEXTMOVESRESPONSE']._serialized_start=1039
+  _globals['_STREAMNEXTMOVESRESPONSE']._serialized_end=1175
+  _globals['_LISTMODELSREQUEST']._serialized_start=1177
+  _globals['_LISTMODELSREQUEST']._serialized_end=1196
+  _globals['_LISTMODELSRESPONSE']._serialized_start=1198
+  _globals['_LISTMODELSRESPONSE']._serialized_end=1254
+  _globals['_MODEL']._serialized_start=1256
+  _globals['_MODEL']._serialized_end=1342
+  _globals['_MODELVERSION']._serialized_start=1345
+  _globals['_MODELVERSION']._serialized_end=1605
+  _globals['_MODELVERSION_STATE']._serialized_start=1480
+  _globals['_MODELVERSION_STATE']._serialized_end=1605
+  _globals['_OCTOFOLDSERVICE']._serialized_start=1810
+  _globals['_OCTOFOLDSERVICE']._serialized_end=2153
 # @@protoc_insertion_point(module_scope)

@@ -43,7 +43,7 @@ class NextMoveRequest(_message.Message):
     def __init__(self, model: _Optional[str] = ..., version: _Optional[str] = ..., board: _Optional[_Iterable[int]] = ..., search_time_us: _Optional[int] = ...) -> None: ...
 
 class NextMoveResponse(_message.Message):
-    __slots__ = ("direction", "probabilities", "votes", "game_over", "model", "version", "queue_us", "inference_us", "values", "depth", "positions", "value")
+    __slots__ = ("direction", "probabilities", "votes", "game_over", "model", "version", "queue_us", "inference_us", "values", "depth", "positions", "value", "precision", "digest")
     DIRECTION_FIELD_NUMBER: _ClassVar[int]
     PROBABILITIES_FIELD_NUMBER: _ClassVar[int]
     VOTES_FIELD_NUMBER: _ClassVar[int]
@@ -56,6 +56,8 @@ class NextMoveResponse(_message.Message):
     DEPTH_FIELD_NUMBER: _ClassVar[int]
     POSITIONS_FIELD_NUMBER: _ClassVar[int]
     VALUE_FIELD_NUMBER: _ClassVar[int]
+    PRECISION_FIELD_NUMBER: _ClassVar[int]
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
     direction: Direction
     probabilities: _containers.RepeatedScalarFieldContainer[float]
     votes: _containers.RepeatedScalarFieldContainer[int]
@@ -68,7 +70,9 @@ class NextMoveResponse(_message.Message):
     depth: int
     positions: int
     value: float
-    def __init__(self, direction: _Optional[_Union[Direction, str]] = ..., probabilities: _Optional[_Iterable[float]] = ..., votes: _Optional[_Iterable[int]] = ..., game_over: bool = ..., model: _Optional[str] = ..., version: _Optional[str] = ..., queue_us: _Optional[int] = ..., inference_us: _Optional[int] = ..., values: _Optional[_Iterable[float]] = ..., depth: _Optional[int] = ..., positions: _Optional[int] = ..., value: _Optional[float] = ...) -> None: ...
+    precision: str
+    digest: int
+    def __init__(self, direction: _Optional[_Union[Direction, str]] = ..., probabilities: _Optional[_Iterable[float]] = ..., votes: _Optional[_Iterable[int]] = ..., game_over: bool = ..., model: _Optional[str] = ..., version: _Optional[str] = ..., queue_us: _Optional[int] = ..., inference_us: _Optional[int] = ..., values: _Optional[_Iterable[float]] = ..., depth: _Optional[int] = ..., positions: _Optional[int] = ..., value: _Optional[float] = ..., precision: _Optional[str] = ..., digest: _Optional[int] = ...) -> None: ...
 
 class NextMovesRequest(_message.Message):
     __slots__ = ("model", "version", "boards", "with_probabilities", "priority", "with_votes", "search_time_us", "with_search", "with_value")
@@ -93,7 +97,7 @@ class NextMovesRequest(_message.Message):
     def __init__(self, model: _Optional[str] = ..., version: _Optional[str] = ..., boards: _Optional[bytes] = ..., with_probabilities: bool = ..., priority: _Optional[_Union[Priority, str]] = ..., with_votes: bool = ..., search_time_us: _Optional[int] = ..., with_search: bool = ..., with_value: bool = ...) -> None: ...
 
 class NextMovesResponse(_message.Message):
-    __slots__ = ("moves", "probabilities", "model", "version", "queue_us", "inference_us", "votes", "values", "depth", "positions", "value")
+    __slots__ = ("moves", "probabilities", "model", "version", "queue_us", "inference_us", "votes", "values", "depth", "positions", "value", "precision", "digest")
     MOVES_FIELD_NUMBER: _ClassVar[int]
     PROBABILITIES_FIELD_NUMBER: _ClassVar[int]
     MODEL_FIELD_NUMBER: _ClassVar[int]
@@ -105,6 +109,8 @@ class NextMovesResponse(_message.Message):
     DEPTH_FIELD_NUMBER: _ClassVar[int]
     POSITIONS_FIELD_NUMBER: _ClassVar[int]
     VALUE_FIELD_NUMBER: _ClassVar[int]
+    PRECISION_FIELD_NUMBER: _ClassVar[int]
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
     moves: bytes
     probabilities: bytes
     model: str
@@ -116,7 +122,9 @@ class NextMovesResponse(_message.Message):
     depth: bytes
     positions: bytes
     value: bytes
-    def __init__(self, moves: _Optional[bytes] = ..., probabilities: _Optional[bytes] = ..., model: _Optional[str] = ..., version: _Optional[str] = ..., queue_us: _Optional[int] = ..., inference_us: _Optional[int] = ..., votes: _Optional[bytes] = ..., values: _Optional[bytes] = ..., depth: _Optional[bytes] = ..., positions: _Optional[bytes] = ..., value: _Optional[bytes] = ...) -> None: ...
+    precision: str
+    digest: int
+    def __init__(self, moves: _Optional[bytes] = ..., probabilities: _Optional[bytes] = ..., model: _Optional[str] = ..., version: _Optional[str] = ..., queue_us: _Optional[int] = ..., inference_us: _Optional[int] = ..., votes: _Optional[bytes] = ..., values: _Optional[bytes] = ..., depth: _Optional[bytes] = ..., positions: _Optional[bytes] = ..., value: _Optional[bytes] = ..., precision: _Optional[str] = ..., digest: _Optional[int] = ...) -> None: ...
 
 class StreamNextMovesRequest(_message.Message):
     __slots__ = ("id", "request")

@@ -62,6 +62,8 @@ class NextMoveCodec(_Codec):
             game_over=move < 0,
             model=call.served.name,
             version=call.served.version,
+            precision=call.served.precision,
+            digest=call.served.digest,
             queue_us=round(answer.queue_seconds * 1e6),
             inference_us=round(answer.inference_seconds * 1e6),
             values=None if moves.values is None else moves.values[0].tolist(),
@@ -159,6 +161,8 @@ def _response(message: pb.NextMovesRequest, call: AcceptedCall) -> pb.NextMovesR
         votes=votes,
         model=call.served.name,
         version=call.served.version,
+        precision=call.served.precision,
+        digest=call.served.digest,
         queue_us=round(answer.queue_seconds * 1e6),
         inference_us=round(answer.inference_seconds * 1e6),
     )

@@ -79,6 +79,8 @@ class ModelStreamInfer(ModelInfer):
 def _response(message: Any, call: AcceptedCall) -> pb.ModelInferResponse:
     served = call.served
     response = pb.ModelInferResponse(model_name=served.name, model_version=served.version, id=message.id)
+    for name, value in served.made_by.items():
+        response.parameters[name].string_param = value
     for spec, values in outputs_of(call):
         response.outputs.add(name=spec.name, datatype=spec.datatype, shape=values.shape)
         response.raw_output_contents.append(values.tobytes())

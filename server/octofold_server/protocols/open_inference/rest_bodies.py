@@ -150,7 +150,12 @@ def write_inference(asked: InferenceBody, call: AcceptedCall) -> Reply:
             tensor["data"] = values.ravel().tolist()
         described.append(tensor)
     served = call.served
-    reply = {"model_name": served.name, "model_version": served.version, "outputs": described}
+    reply = {
+        "model_name": served.name,
+        "model_version": served.version,
+        "parameters": served.made_by,
+        "outputs": described,
+    }
     if asked.id:
         reply = {"id": asked.id, **reply}
     json = msgspec.json.encode(reply)
