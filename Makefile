@@ -14,12 +14,12 @@ CHECKPOINT ?= checkpoints/$(NAME)
 NAME ?= mine
 TEACHER ?= models/ntuple/2
 WORKERS ?= 4
-RUNS ?= 10
 SOURCE ?= --checkpoint $(CHECKPOINT)# or the flags of any other network, see docs/export.md
 PIP = $(VENV)/bin/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 BIN = $(VENV)/bin
 SERVING = $(if $(filter expectimax perimeter,$(MODEL)),players,light)# players search with numba
 COMPILED = game/octofold_game players/octofold_players training/octofold_training
+PRODUCT = $(addsuffix /*.py,proto game players training papers export server client)# what `make weight` counts
 PYTEST = $(BIN)/pytest --numprocesses $(WORKERS) --dist worksteal
 
 help: ## this list
@@ -83,8 +83,11 @@ test: $(if $(TESTS),$(VENV)/dev,$(VENV)/compiled-tests) ## all tests but the lon
 test-long: $(VENV)/dev ## what takes longer: whole trainings, examples, benches, Ray, the soak, other Pythons and grpcios
 	$(PYTEST) --dist loadfile --no-loadscope-reorder -m long $(TESTS)
 
-busy: $(VENV)/dev ## RUNS times `make test` beside each kind of other work, and how often which test failed
-	$(BIN)/python bench/operation/busy_tests.py --beside loops --beside bursts --runs $(RUNS)
+weight: ## how much there is to read: lines of product, tests and benches, prose in KB
+	@lines() { git ls-files "$$@" | grep -v _pb2 | xargs -r cat | wc -l; }; \
+	for part in $(PRODUCT:%/*.py=%) tests bench; do printf '%-9s%7d lines\n' $$part `lines "$$part/*.py"`; done; \
+	printf 'product  %7d lines in %d modules\n' `lines $(PRODUCT)` `git ls-files $(PRODUCT) | grep -cv '_pb2\|__init__'`; \
+	printf 'prose    %7d KB\n' `git ls-files '*.md' ':!models/*' | xargs cat | wc -c | sed 's/...$$//'`
 
 format: $(VENV)/dev ## write the code in the house style
 	$(BIN)/ruff check --fix .
@@ -161,4 +164,4 @@ $(VENV)/dev: $(VENV)/light
 	$(PIP) --no-compile --editable '.[server,plots,gymnasium-window,logs,ray,tracing,training,export]' --group dev
 	@touch $@
 
-.PHONY: help setup play serve train first export teacher bench table cards keys lint test test-long busy format clean proto docker page browser sbom unfit
+.PHONY: help setup play serve train first export teacher bench table cards keys lint test test-long weight format clean proto docker page browser sbom unfit

@@ -21,19 +21,19 @@ import random
 import signal
 import subprocess
 import sys
+import sysconfig
 import tempfile
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
-
-from busy_tests import ROOT, clone
 
 sys.path.append(str(Path(__file__).parents[1]))  # where the harness is
 
 from harness import report
 
+ROOT = Path(__file__).resolve().parents[2]
 LIST = Path(__file__).with_name("mutants.jsonl")
 PACKAGES = ("proto", "game", "players", "training", "export", "server", "client")
 COMPILED = ("game/", "players/", "training/")
@@ -233,6 +233,30 @@ def _difference(source: str, mutated: str) -> dict[str, Any]:
     if first == last:
         last, new_last = last + 1, new_last + 1
     return {"line": first + 1, "before": "".join(old[first:last]), "after": "".join(new[new_first:new_last])}
+
+
+def clone(folder: Path, python: str) -> Path:
+    """Clone the last commit, with an environment of its own that finds the packages of this one."""
+    if folder.exists():
+        return folder
+    subprocess.run(["git", "clone", "--quiet", "--no-hardlinks", ROOT, folder], check=True)
+    environment = folder / ".venv"
+    subprocess.run([python, "-m", "venv", "--without-pip", environment], check=True)
+    own = environment / "lib" / "python{}.{}".format(*sys.version_info[:2]) / "site-packages"
+    # Named so that it comes after the folders of the clone.
+    (own / "zz_borrowed.pth").write_text(f"{sysconfig.get_path('purelib')}\n")
+    pip = [sys.executable, "-m", "pip", "--python", str(environment / "bin" / "python"), "--quiet"]
+    subprocess.run([*pip, "install", "--no-deps", "--editable", folder], check=True)
+    for script in Path(sys.executable).parent.iterdir():
+        with suppress(FileExistsError):
+            (environment / "bin" / script.name).symlink_to(script)
+    pytest = environment / "bin" / "pytest"
+    pytest.unlink()
+    pytest.write_text('#!/bin/sh\nexec "${0%/*}/python" -m pytest "$@"\n')
+    pytest.chmod(0o755)
+    for stamp in ("compiled", "light", "dev"):  # in the order of make's rules
+        (environment / stamp).touch()
+    return folder
 
 
 def _parse() -> argparse.Namespace:
