@@ -70,7 +70,9 @@ class Flags:
     checkpoint: Folder | None = option(
         None, "checkpoint folder of octofold-train", alone="source", begins="what to export"
     )
-    ntuple: Folder | None = option(None, "folder of an n-tuple network", alone="source")
+    ntuple: Folder | None = option(
+        None, "folder of an n-tuple network, or a weight file of TDL2048", metavar="PATH", alone="source"
+    )
     module: str | None = option(
         None,
         "PyTorch callable that returns the module, such as a class; see --weights",

@@ -26,23 +26,23 @@ _OTHER_BYTES = 1_000_000  # of a graph without tables: slides of lines, and cell
 _MOST_ENTRIES = 2**31  # their indices are 32-bit integers
 
 
-def from_ntuple(folder: Path) -> Source:
-    """Load a folder of `NTupleNetwork.save`.
+def from_ntuple(path: Path) -> Source:
+    """Load what `NTupleNetwork.load` reads.
 
     Raises:
         ExportError: it cannot be read, or holds too many values or some that are not finite.
     """
-    return ntuple_source(load_network(folder))
+    return ntuple_source(load_network(path))
 
 
-def load_network(folder: Path) -> NTupleNetwork:
-    """Load a folder of `NTupleNetwork.save`.
+def load_network(path: Path) -> NTupleNetwork:
+    """Load what `NTupleNetwork.load` reads.
 
     Raises:
         ExportError: it cannot be read, or holds values that are not finite.
     """
     try:
-        return NTupleNetwork.load(folder)
+        return NTupleNetwork.load(path)
     except TableFileError as error:
         raise ExportError(str(error)) from error
 
@@ -97,17 +97,17 @@ def _stages(network: NTupleNetwork, boards: NDArray[np.uint8]) -> NDArray[np.int
     return stages
 
 
-def from_ntuple_compactly(folder: Path, largest_bytes: int) -> Source:
-    """Load a folder of `NTupleNetwork.save`, for a graph of at most `largest_bytes`.
+def from_ntuple_compactly(path: Path, largest_bytes: int) -> Source:
+    """Load what `NTupleNetwork.load` reads, for a graph of at most `largest_bytes`.
 
     Raises:
         ExportError: the network cannot be read, has several stages or does not fit.
     """
-    network = load_network(folder)
+    network = load_network(path)
     try:
         tables = compact(network, largest_bytes - _OTHER_BYTES)
     except ValueError as error:
-        raise ExportError(f"{folder}: {error}") from error
+        raise ExportError(f"{path}: {error}") from error
     digest = hashlib.sha256(network.values.data).hexdigest()
     del network  # frees its tables before equally large ones are unpacked
     return compact_source(tables, digest)

@@ -31,6 +31,7 @@ from octofold_players.compiled.instructions import gather_bits, prefetch
 from octofold_players.compiled.spread import part_count
 from octofold_players.compiled.table_files import BAD_JSON, TableFileError, array_in, mapped, save_array
 from octofold_players.ntuple.compact_tables import NETWORK_FILE, CompactTables, is_compact
+from octofold_players.ntuple.tdl2048 import read_weights
 from octofold_players.ntuple.tuples import check_tuples
 
 FOUR_SIX_TUPLES = (
@@ -122,10 +123,14 @@ class NTupleNetwork:
 
     @classmethod
     def load(cls, folder: Path) -> NTupleNetwork:
-        """Read what `save` wrote, or unpack a published model that has compact tables.
+        """Read what `save` wrote, a published model that has compact tables, or a weight file of TDL2048.
 
         Raises `TableFileError` that says which file is wrong, and how.
         """
+        if folder.is_file():
+            tuples, values = read_weights(folder)
+            _check_values(values, values.shape, folder)
+            return cls(tuples, values)
         file = folder / _DESCRIPTION
         if is_compact(folder):
             tables = CompactTables.load(folder)

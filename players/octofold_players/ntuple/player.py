@@ -17,7 +17,6 @@ from octofold_players.deepening import DeepeningPlayer, DeepeningSearch, Means, 
 from octofold_players.endgame.lookup import EndgameTable
 from octofold_players.endgame.tables import load_tables, read_tables, table_files
 from octofold_players.local_player import card_options
-from octofold_players.ntuple.compact_tables import is_compact
 from octofold_players.ntuple.network import NTupleNetwork
 from octofold_players.ntuple.search import search_boards
 
@@ -34,7 +33,7 @@ class NTuplePlayer(DeepeningPlayer):
     revision: ClassVar[int] = 2
 
     path: Path
-    """The folder of the network, such as `runs/teacher`."""
+    """The folder of the network, such as `runs/teacher`, or a weight file of TDL2048."""
     depth: int = 1
     """Moves to look ahead: 1 is called 1-ply elsewhere, and 2 is called 3-ply."""
     tables: Path | None = None
@@ -61,7 +60,8 @@ class NTuplePlayer(DeepeningPlayer):
         """As `octofold_game.contract.searches.HasFiles.served_files`."""
         files = {name: self.path / name for name in NTupleNetwork.FILES}
         tables = {} if self.tables is None else table_files(self.tables)
-        return {**(self.network.files() if is_compact(self.path) else files), **tables}
+        is_saved = all(file.exists() for file in files.values())
+        return {**(files if is_saved else self.network.files()), **tables}
 
     @property
     def network(self) -> NTupleNetwork:

@@ -2,6 +2,7 @@
 
 import hashlib
 import shutil
+import struct
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -178,6 +179,20 @@ def test_moves_that_are_worse_than_the_players_own_are_caught(
     values[:, 0] += np.float32(1e6)  # as if up were always better
     with pytest.raises(GateError, match="another move than the player's own"):
         check_moves(graph, boards, values)
+
+
+def test_a_weight_file_of_tdl2048_is_exported(tmp_path: Path, boards: NDArray[np.uint8]) -> None:
+    file = tmp_path / "3patt.w"
+    values = np.random.default_rng(8).uniform(0, 5_000, 4096).astype("<f4")
+    file.write_bytes(
+        struct.pack("<BBIBIHHHQ", ord("w"), 0, 1, 4, 0x156, 3, 0, 4, 4096) + values.tobytes() + b"\0\0"
+    )
+    assert export(file, tmp_path / "models") == 0
+    session = onnxruntime.InferenceSession(
+        str(tmp_path / "models/tiny/1/model.onnx"), providers=["CPUExecutionProvider"]
+    )
+    (moves,) = session.run(["move"], {"boards": boards})
+    assert (behind(NTupleNetwork(((1, 5, 6),), values), boards, moves) <= TIE).all()
 
 
 @pytest.mark.parametrize(

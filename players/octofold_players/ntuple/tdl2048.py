@@ -1,0 +1,82 @@
+"""Weight files of TDL2048 (https://github.com/moporgic/TDL2048), whose networks have the form of ours.
+
+All numbers are little-endian:
+
+    "w" (not in old files), u8 0, u32 tables; for each table:
+    u8 4, u32 name, u16 digits of the name, u16 0, u16 size of a value, u64 values, the values;
+    other arrays alike, such as the state of learning; u16 0
+
+The digits of the name are a tuple's cells. The first cell is the lowest digit of an index, as it is here.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from octofold_players.compiled.table_files import TableFileError, mapped
+from octofold_players.ntuple.tuples import LONGEST_TUPLE, check_tuples
+
+
+def read_weights(file: Path) -> tuple[tuple[tuple[int, ...], ...], NDArray[np.float32]]:
+    """The tuples of a network and its values `[T * 16**L]`.
+
+    Raises `TableFileError` that says what is wrong with the file. Nothing larger than the file is allocated,
+    except that values of 2 bytes become values of 4.
+    """
+    content = _Content(mapped(file))
+    try:
+        tables = [_table(content) for _ in range(_count(content))]
+        tuples = tuple(cells for cells, _ in tables)
+        check_tuples(tuples)
+        if len(set(tuples)) < len(tuples):
+            raise ValueError("two tables have the same cells")
+        return tuples, np.concatenate([values for _, values in tables], dtype=np.float32, casting="same_kind")
+    except ValueError as error:
+        raise TableFileError(f"{file}: not a weight file of TDL2048 with one stage ({error})") from error
+
+
+class _Content:
+    """The bytes of a file, read from the start."""
+
+    def __init__(self, content: NDArray[np.uint8]) -> None:
+        self._content = content
+        self._at = 0
+
+    def array(self, kind: str, count: int) -> NDArray[Any]:
+        """That many numbers, which are not copied; raises `ValueError` where the file ends before them."""
+        start, self._at = self._at, self._at + count * np.dtype(kind).itemsize
+        if self._at > len(self._content):
+            raise ValueError(f"it has {len(self._content):,} bytes, and goes on to byte {self._at:,}")
+        return np.frombuffer(self._content, kind, count, start)
+
+    def number(self, kind: str) -> int:
+        return int(self.array(kind, 1)[0])
+
+
+def _count(content: _Content) -> int:
+    begins = content.number("u1")
+    if begins == ord("w"):
+        begins = content.number("u1")
+    if begins:
+        raise ValueError(f"it begins with {begins}")
+    return content.number("<u4")
+
+
+def _table(content: _Content) -> tuple[tuple[int, ...], NDArray[Any]]:
+    """The cells of the next table and its values."""
+    if (form := content.number("u1")) != 4:
+        raise ValueError(f"a table has format {form}, not 4")
+    name, _, is_text, size, count = (content.number(kind) for kind in ("<u4", "<u2", "<u2", "<u2", "<u8"))
+    length = (count.bit_length() - 1) // 4
+    if is_text or count != 16**length or name >= count or not 1 <= length <= LONGEST_TUPLE:
+        raise ValueError(f"a table of {count:,} values with the name {name:x} is not that of a tuple")
+    if size not in (2, 4, 8):
+        raise ValueError(f"a value has {size} bytes")
+    values = content.array(f"<f{size}", count)
+    while size := content.number("<u2"):
+        content.array("u1", size * content.number("<u8"))
+    return tuple(int(digit, 16) for digit in f"{name:0{length}x}"), values
