@@ -1,7 +1,9 @@
 """Shell completion of all four commands: what the tab key offers, in bash itself."""
 
+import os
 import re
 import subprocess
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -94,3 +96,12 @@ def test_another_shell_is_refused_in_one_line(capsys: pytest.CaptureFixture[str]
     assert ended.value.code == 2
     message = "octofold: --completion must be bash, zsh or fish, got 'fihs'; did you mean fish?"
     assert capsys.readouterr().err.startswith(message)
+
+
+def test_a_reader_that_has_enough_of_the_script_is_no_error() -> None:
+    octofold = Path(sys.executable).with_name("octofold")
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run([octofold, "--completion", "zsh"], stdout=writer, stderr=subprocess.PIPE)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (0, b"")

@@ -13,7 +13,7 @@
      ├─ UnexpectedStatus      the status does not come from the service, but from a proxy for example
      │   └─ NotOctofold       the server speaks gRPC, but not octofold.v1
      ├─ BrokenAnswer          the answer does not match the question or breaks the rules
-     ├─ ClientClosed          this program has closed the client, or has forked since it made the client
+     ├─ ClientClosed          the client is closed, or was made before a fork or in another event loop
      ├─ BoardError            a board is malformed; nothing was sent
      ├─ ReplayError           a replay file is damaged
      ├─ EvaluationError       an evaluation cannot start or continue

@@ -22,8 +22,8 @@ T = TypeVar("T")
 class AsyncClient:
     """A client for asyncio, with the arguments, answers and errors of `Client`.
 
-    Create it inside a running event loop. Tasks share calls as threads do. Instead of using `while_waiting`,
-    cancel the task that awaits.
+    Create it inside a running event loop, the only one that can use it. Tasks share calls as threads do.
+    Instead of using `while_waiting`, cancel the task that awaits.
     """
 
     def __init__(
@@ -37,6 +37,7 @@ class AsyncClient:
         credentials: Credentials = PLAINTEXT,
     ) -> None:
         self._calls = Calls(target, model, version, timeout_seconds, retry, credentials.tls)
+        self._loop = asyncio.get_running_loop()
         self._channel = asyncio_channel(target, credentials)
         self._metadata = credentials.metadata
         self._methods = methods_of(self._channel)
@@ -97,6 +98,7 @@ class AsyncClient:
 
     async def close(self) -> None:
         """Close the connection; unfinished calls fail."""
+        self._check_loop()
         self._closed = True
         await self._channel.close(None)
 
@@ -106,7 +108,14 @@ class AsyncClient:
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
+    def _check_loop(self) -> None:
+        if asyncio.get_running_loop() is not self._loop:
+            raise ClientClosed(
+                f"the client of {self.target} belongs to another event loop: make a new client in this one"
+            )
+
     async def _drive(self, conversation: Conversation[T]) -> T:
+        self._check_loop()
         try:
             step = next(conversation)
             while True:

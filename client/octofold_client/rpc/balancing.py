@@ -5,10 +5,12 @@ Both use only servers whose health is SERVING, which gRPC watches on every conne
 """
 
 import asyncio
+import atexit
 import itertools
 import logging
 import threading
 import time
+import weakref
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -102,14 +104,35 @@ class BlockingSeveral(_Several):
         self._watches = [partial(self.turns.set_state, number) for number in range(len(channels))]
         for channel, watch in zip(channels, self._watches, strict=True):
             channel.subscribe(watch, try_to_connect=True)
+        _watching.add(self)
 
     def close(self) -> None:
         """Close all channels."""
-        for channel, watch in zip(self.channels, self._watches, strict=True):
-            channel.unsubscribe(watch)
-        time.sleep(_WATCH_ENDS_SECONDS)
+        _end_watches(self)
         for channel in self.channels:
             channel.close()
+
+    def unwatch(self) -> None:
+        """Let grpcio's threads that watch the channels end."""
+        for channel, watch in zip(self.channels, self._watches, strict=True):
+            channel.unsubscribe(watch)
+        _watching.discard(self)
+
+
+_watching = weakref.WeakSet[BlockingSeveral]()
+
+
+def _end_watches(*several: BlockingSeveral) -> None:
+    for each in several:
+        each.unwatch()
+    if several:
+        time.sleep(_WATCH_ENDS_SECONDS)
+
+
+@atexit.register
+def _end_all_watches() -> None:
+    """Let a program end that has not closed its clients: their threads would wait in it forever."""
+    _end_watches(*_watching)
 
 
 class AsyncSeveral(_Several):

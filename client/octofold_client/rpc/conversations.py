@@ -6,6 +6,7 @@ output itself, so tests can run it without a server.
 """
 
 import math
+import re
 import time
 from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -41,6 +42,8 @@ T = TypeVar("T")
 
 _NO_PROBABILITIES, _NO_VOTES = np.zeros(0, np.float32), np.zeros(0, np.uint8)
 
+_TOO_LARGE = re.compile(r"message larger than max \((?P<size>\d+) vs\. (?P<most>\d+)\)")
+"""What gRPC says of a message that the server does not read."""
 _LONGEST_SECONDS = 1e9
 """gRPC adds a timeout to the time and counts nanoseconds in 63 bits: a longer one would already be over."""
 
@@ -248,6 +251,12 @@ class Calls:
     def _error(self, rpc_error: grpc.RpcError) -> OctofoldError:
         """The exception for an error of gRPC, with the server's address if the message lacks it."""
         error = error_of_call(rpc_error)
+        if (found := _TOO_LARGE.search(str(error))) is not None:
+            size, most = int(found["size"]), int(found["most"])
+            return InvalidRequest(
+                f"a call of {size:,} bytes is too large for {self.target}, which takes at most {most:,}: "
+                "send fewer boards in a call"
+            )
         if (reason := explain(str(error), self.target, tls=self.tls)) is not None:
             return Unavailable(reason)
         if isinstance(error, DeadlinePassed):

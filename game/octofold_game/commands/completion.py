@@ -6,7 +6,9 @@ The script holds all flags and choices, so a press of the tab key starts no Pyth
 from __future__ import annotations
 
 import argparse
+import os
 import re
+import sys
 from collections.abc import Iterator
 from functools import partial
 from typing import Any
@@ -51,7 +53,10 @@ class _PrintScript(argparse.Action):
                     action.complete = shtab.FILE  # type: ignore[attr-defined]  # where shtab looks for it
                 elif _FOLDER.fullmatch(action.metavar):
                     action.complete = shtab.DIRECTORY  # type: ignore[attr-defined]
-        print(shtab.complete(parser, values))
+        try:
+            print(shtab.complete(parser, values), flush=True)
+        except BrokenPipeError:  # the reader has enough; Python must not write to it at exit either
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         parser.exit()
 
 

@@ -42,7 +42,8 @@ class Game2048Env(gymnasium.Env[NDArray[np.uint8], np.int64]):
         `action_space.sample(mask)` takes. `action_masks()` returns the same as `bool`, the form that maskable
         agents take.
     end
-        `terminated` is True when no action is legal. `truncated` is always False. `info` also has `score` and
+        `terminated` is True when no action is legal, or when two tiles 131072 have merged, which the last
+        observation does not show. `truncated` is always False. `info` also has `score` and
         `largest_tile`.
     seed
         `reset(seed=s)` starts game 0 of `Episodes(s, ...)`. Each later `reset()` starts the next game of that
@@ -101,6 +102,7 @@ class Game2048Env(gymnasium.Env[NDArray[np.uint8], np.int64]):
             ValueError: the seed or the game is out of range, or the board is none on which a game can go on;
                 the running game goes on.
         """
+        seed = None if seed is None else index(seed)  # gymnasium takes no integer of numpy
         chosen = self._seed if seed is None else seed
         if chosen is None:
             chosen = int(self.np_random.integers(1 << 63))
@@ -194,8 +196,8 @@ def observation_space(one_hot: bool) -> gymnasium.spaces.Space[NDArray[np.uint8]
 
 def observation(boards: NDArray[np.uint8], one_hot: bool) -> NDArray[np.uint8]:
     """A copy of boards `[..., 16]` as observations `[..., 4, 4]` or `[..., 4, 4, 18]`."""
-    square = boards.reshape(*boards.shape[:-1], 4, 4)
-    return np.eye(LARGEST_EXPONENT + 1, dtype=np.uint8)[square] if one_hot else square.copy()
+    square = np.minimum(boards, LARGEST_EXPONENT).reshape(*boards.shape[:-1], 4, 4)
+    return np.eye(LARGEST_EXPONENT + 1, dtype=np.uint8)[square] if one_hot else square
 
 
 def whole_games(games: Any, shape: tuple[int, ...]) -> NDArray[np.int64]:

@@ -25,7 +25,7 @@ from octofold_game.environments.single import (
     observation_space,
     whole_games,
 )
-from octofold_game.rules import afterstates
+from octofold_game.rules import LARGEST_EXPONENT, afterstates
 from octofold_game.spawns import STARTING_TILES, SpawnStreams, spawn, starting_boards
 
 Rows: TypeAlias = NDArray[np.intp]
@@ -115,6 +115,8 @@ class Game2048VectorEnv(VectorEnv[NDArray[np.uint8], NDArray[np.int64], NDArray[
             ResetNeeded: there is a mask, but no game to keep.
         """
         options = options or {}
+        if isinstance(seed, np.integer):
+            seed = int(seed)  # as gymnasium wants it
         started = np.ones(self.num_envs, np.bool_)
         if "reset_mask" in options:
             if self._seeds is None:
@@ -205,10 +207,9 @@ class Game2048VectorEnv(VectorEnv[NDArray[np.uint8], NDArray[np.int64], NDArray[
         boards = starting_boards(SpawnStreams(self._seeds[rows]), games) if given is None else given[rows]
         self._games[rows], self._next_games[rows] = games, games + np.uint64(1)
         self._moves[rows] = 0
-        self._boards[rows] = boards
         self._scores[rows] = 0
         self._ended[rows] = False
-        self._afterstates[rows], self._rewards[rows], self._legal[rows] = afterstates(boards)
+        self._look(rows, boards)
 
     def _move(self, chosen: Rows) -> None:
         """Make the chosen move in every game where it is legal."""
@@ -222,8 +223,14 @@ class Game2048VectorEnv(VectorEnv[NDArray[np.uint8], NDArray[np.int64], NDArray[
         gained[rows] = self._rewards[rows, chosen[rows]]
         self._scores = self._scores + gained
         self._moves[rows] += np.uint64(1)
+        self._look(rows, boards)
+
+    def _look(self, rows: Rows, boards: NDArray[np.uint8]) -> None:
+        """Put the new boards of these rows into place, with what moves on them lead to."""
         self._boards[rows] = boards
-        self._afterstates[rows], self._rewards[rows], self._legal[rows] = afterstates(boards)
+        found = afterstates(np.minimum(boards, LARGEST_EXPONENT))
+        self._afterstates[rows], self._rewards[rows], self._legal[rows] = found
+        self._legal[rows[boards.max(axis=1, initial=0) > LARGEST_EXPONENT]] = False
 
     def _checked(self, actions: ArrayLike) -> Rows:
         chosen = np.asarray(actions)

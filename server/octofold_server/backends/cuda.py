@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Protocol
 
 import onnxruntime
-from octofold_game.commands.extras import install_command
 from octofold_game.commands.options import flag_of
 from octofold_game.errors import first_line
 
@@ -111,7 +110,7 @@ def reason_in(said: str) -> str:
 def why_no_cuda(machine: Machine = THIS_MACHINE) -> str | None:
     """Why models cannot run on a GPU, in one line; None if they can."""
     if not has_gpu_build(machine):
-        return f"this onnxruntime is built for CPUs; install the other with: {install_command('server-gpu')}"
+        return "this onnxruntime is built for CPUs; make serve SERVER=server-gpu has the other"
     try:
         gpus = machine.gpus()
     except OSError:

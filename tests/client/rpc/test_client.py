@@ -2,6 +2,8 @@
 
 import asyncio
 import importlib.metadata
+import subprocess
+import sys
 from collections.abc import Iterator
 from concurrent import futures
 from typing import Any
@@ -12,6 +14,7 @@ import pytest
 from octofold_client import (
     AsyncClient,
     Client,
+    ClientClosed,
     InvalidRequest,
     NextMove,
     NotOctofold,
@@ -143,6 +146,36 @@ def test_what_only_the_server_knows_is_refused_by_the_server(target: str, client
         client.next_moves([ONE_TILE, [0, 0, 0, 16] + [0] * 12])
     with Client(target, model="nobody") as other, pytest.raises(UnknownModel, match="nobody"):
         other.next_move(ONE_TILE)
+
+
+def test_a_call_larger_than_the_server_reads_is_refused_in_a_sentence(client: Client) -> None:
+    with pytest.raises(InvalidRequest, match=r"is too large for .*: send fewer boards in a call"):
+        client.next_moves(np.zeros((200_000, 16), np.uint8))
+
+
+def test_the_asyncio_client_says_that_another_event_loop_needs_another_client(target: str) -> None:
+    async def begin() -> AsyncClient:
+        return AsyncClient(target)
+
+    client = asyncio.run(begin())
+    for ask in (lambda: client.next_move(ONE_TILE), client.close):
+        with pytest.raises(ClientClosed, match="belongs to another event loop: make a new client"):
+            asyncio.run(ask())
+
+
+UNCLOSED = """
+import sys
+from octofold_client import Client
+client = Client(sys.argv[1])
+client.next_move([0] * 15 + [1])
+raise SystemExit(3)
+"""
+
+
+def test_a_program_ends_that_has_not_closed_its_client_of_several_servers(target: str) -> None:
+    several = f"{target},127.0.0.1:1"
+    done = subprocess.run([sys.executable, "-c", UNCLOSED, several], timeout=60, capture_output=True)
+    assert (done.returncode, done.stdout) == (3, b"")
 
 
 async def test_the_asyncio_client_answers_and_fails_as_the_blocking_one(target: str, boards: Any) -> None:

@@ -164,3 +164,29 @@ def test_a_wrong_start_is_refused_and_the_games_go_on(options: dict[str, object]
     with pytest.raises(ValueError, match=r"not a whole number|negative|a board must be"):
         envs.reset(options=options)
     assert envs.action_masks().tolist() == before.tolist()
+
+
+def test_a_seed_may_be_an_integer_of_numpy() -> None:
+    many, one = Game2048VectorEnv(2), Game2048Env()
+    boards, _ = many.reset(seed=np.int64(5))  # type: ignore[arg-type]
+    assert boards.tolist() == many.reset(seed=5)[0].tolist()
+    assert boards[0].tolist() == one.reset(seed=np.int64(5))[0].tolist()  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("one_hot", [False, True])
+def test_a_game_ends_when_two_of_the_largest_tiles_merge(one_hot: bool) -> None:
+    board = np.zeros((4, 4), np.uint8)
+    board[0, :2] = 17
+    many, one = Game2048VectorEnv(2, one_hot=one_hot), Game2048Env(one_hot=one_hot)
+    many.reset(seed=1, options={"board": board})
+    one.reset(seed=1, options={"board": board})
+    boards, rewards, terminated, *_, about = many.step([3, 1])
+    seen, reward, ended, *_, info = one.step(3)
+    assert (rewards.tolist(), bool(terminated.all()), about["largest_tile"].max()) == (
+        [1 << 18] * 2,
+        True,
+        1 << 18,
+    )
+    assert (reward, ended, info["largest_tile"], info["action_mask"].any()) == (1 << 18, True, 1 << 18, False)
+    assert boards in many.observation_space
+    assert seen in one.observation_space

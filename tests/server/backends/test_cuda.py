@@ -36,7 +36,7 @@ class FakeMachine:
 
 
 BROKEN = [
-    (FakeMachine(CPU_BUILD), "this onnxruntime is built for CPUs; install the other with: "),
+    (FakeMachine(CPU_BUILD), "this onnxruntime is built for CPUs; make serve SERVER=server-gpu"),
     (FakeMachine(found=None), "the library libcuda.so.1 is missing, which comes with NVIDIA's driver"),
     (FakeMachine(found=0), "the driver finds no GPU"),
     (FakeMachine(failed="the driver is too old"), "the driver is too old"),
