@@ -50,8 +50,7 @@ class TupleTables:
         table_starts = graph.constant("table_starts", starts.astype(np.int32))
         entries = graph.add("Add", [by_view, table_starts], "entries")
         if self.stages:
-            size = graph.constant("stage_size", np.array(stage_size, np.int32))
-            stage_starts = graph.add("Mul", [self._stage_of_views(graph, cells, views), size], "stage_starts")
+            stage_starts = _stage_starts(graph, cells, views, self.stages, stage_size)
             entries = graph.add("Add", [entries, stage_starts], "stage_entries")
         tables = graph.external(TENSOR, self.values)
         found = graph.add("Gather", [tables, entries], "table_values", axis=0)
@@ -60,23 +59,6 @@ class TupleTables:
         return graph.add(
             "Mul", [total, graph.constant("number_of_views", np.array(8, np.float32))], "view_values"
         )
-
-    def _stage_of_views(self, graph: GraphBuilder, cells: str, views: NDArray[np.intp]) -> str:
-        """The stage of each view, `[N, V, 1] int32`, computed once for the views of the same position."""
-        positions, shown = np.unique(np.sort(views, axis=1), axis=0, return_inverse=True)  # [P, 16], [V]
-        places = graph.constant("position_places", positions)
-        boards = graph.add("Gather", [cells, places], "position_cells", axis=1)
-        reached = stage = ""
-        for number, exponent in enumerate(self.stages, 1):
-            tile = graph.constant(f"tile_{number}", np.array(exponent, np.int32))
-            counts = "GreaterOrEqual" if number == 1 else "Equal"
-            held = graph.any(graph.add(counts, [boards, tile], f"alike_{number}"), 2, f"held_{number}")
-            reached = graph.add("And", [reached, held], f"reached_{number}") if reached else held
-            one = graph.add("Cast", [reached], f"one_{number}", to=TensorProto.INT32)
-            stage = graph.add("Add", [stage, one], f"stage_{number}") if stage else one  # [N, P]
-        shown_by = graph.constant("positions_of_views", shown.reshape(-1))
-        by_view = graph.add("Gather", [stage, shown_by], "view_stages", axis=1)
-        return graph.add("Unsqueeze", [by_view, graph.integers(2)], "view_stage")
 
 
 @dataclass(frozen=True)
@@ -103,7 +85,7 @@ class CompactEvaluator:
         return graph.add("Mul", [total, number], "view_values")
 
     def _entries(self, graph: GraphBuilder, cells: str, views: NDArray[np.intp]) -> str:
-        """The entry that each tuple reads on each view: `[N, V * T] int32`.
+        """The entry that each tuple reads on each view: `[N, V, T] int32` with stages, else `[N, V * T]`.
 
         An index is below 2**24, so a product in float32 is exact, and much faster than one in integers.
         """
@@ -116,7 +98,14 @@ class CompactEvaluator:
         products = graph.add("MatMul", [numbers, graph.constant("tuple_digits", digits)], "tuple_numbers")
         indices = graph.add("Cast", [products], "table_entries", to=TensorProto.INT32)
         starts = np.tile(np.arange(len(tuples)) << 4 * tuples.shape[1], len(views)).astype(np.int32)
-        return graph.add("Add", [indices, graph.constant("table_starts", starts)], "entries")
+        entries = graph.add("Add", [indices, graph.constant("table_starts", starts)], "entries")
+        stages = self.tables.stages
+        if not stages:
+            return entries
+        shape = graph.integers(-1, len(views), len(tuples))
+        by_view = graph.add("Reshape", [entries, shape], "entries_by_view")
+        size = self.tables.entries // (len(stages) + 1)
+        return graph.add("Add", [by_view, _stage_starts(graph, cells, views, stages, size)], "stage_entries")
 
     def _unpacked_tables(self, graph: GraphBuilder) -> str:
         """All entries, `[entries] float16`; they do not depend on the boards."""
@@ -144,6 +133,28 @@ class CompactEvaluator:
         high = _fields(graph, upper, 4, "high_parts")
         raised = graph.add("Mul", [high, graph.constant("raise", np.array(256, np.int32))], "raised_parts")
         return graph.add("Add", [low, raised], "codes")
+
+
+def _stage_starts(
+    graph: GraphBuilder, cells: str, views: NDArray[np.intp], stages: Sequence[int], stage_size: int
+) -> str:
+    """The first entry of each view's stage, `[N, V, 1] int32`; views of the same position share the work."""
+    positions, shown = np.unique(np.sort(views, axis=1), axis=0, return_inverse=True)  # [P, 16], [V]
+    places = graph.constant("position_places", positions)
+    boards = graph.add("Gather", [cells, places], "position_cells", axis=1)
+    reached = stage = ""
+    for number, exponent in enumerate(stages, 1):
+        tile = graph.constant(f"tile_{number}", np.array(exponent, np.int32))
+        counts = "GreaterOrEqual" if number == 1 else "Equal"
+        held = graph.any(graph.add(counts, [boards, tile], f"alike_{number}"), 2, f"held_{number}")
+        reached = graph.add("And", [reached, held], f"reached_{number}") if reached else held
+        one = graph.add("Cast", [reached], f"one_{number}", to=TensorProto.INT32)
+        stage = graph.add("Add", [stage, one], f"stage_{number}") if stage else one  # [N, P]
+    shown_by = graph.constant("positions_of_views", shown.reshape(-1))
+    by_view = graph.add("Gather", [stage, shown_by], "view_stages", axis=1)
+    view_stage = graph.add("Unsqueeze", [by_view, graph.integers(2)], "view_stage")
+    size = graph.constant("stage_size", np.array(stage_size, np.int32))
+    return graph.add("Mul", [view_stage, size], "stage_starts")
 
 
 def _fields(graph: GraphBuilder, packed: str, bits: int, output: str) -> str:

@@ -101,7 +101,7 @@ def from_ntuple_compactly(path: Path, largest_bytes: int) -> Source:
     """Load what `NTupleNetwork.load` reads, for a graph of at most `largest_bytes`.
 
     Raises:
-        ExportError: the network cannot be read, has several stages or does not fit.
+        ExportError: the network cannot be read or does not fit.
     """
     network = load_network(path)
     try:
@@ -115,7 +115,7 @@ def from_ntuple_compactly(path: Path, largest_bytes: int) -> Source:
 
 def compact_source(tables: CompactTables, trained_sha256: str) -> Source:
     """Make the source of compact tables from a network whose values have this digest."""
-    source = ntuple_source(NTupleNetwork(tables.tuples, tables.values()))
+    source = ntuple_source(NTupleNetwork(tables.tuples, tables.values(), tables.stages))
     return replace(
         source,
         fp32=CompactEvaluator(tables),

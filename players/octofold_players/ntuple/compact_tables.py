@@ -20,7 +20,7 @@ from octofold_game.contract.model import CARD_FILE, CardError, ListedFile, Place
 from octofold_game.system.files import read_regular
 
 from octofold_players.compiled.table_files import BAD_JSON, TableFileError
-from octofold_players.ntuple.tuples import check_tuples
+from octofold_players.ntuple.tuples import check_stages, check_tuples
 
 PAGE = 16
 """Entries of a page."""
@@ -38,7 +38,7 @@ _LARGEST_ENTRIES = 1 << 31  # of the network: a float32 each, once they are unpa
 
 @dataclass(frozen=True)
 class CompactTables:
-    """The entries of a network of one stage that matter, and what they round to."""
+    """The entries of a network that matter, and what they round to."""
 
     tuples: tuple[tuple[int, ...], ...]
     page_bits: NDArray[np.uint8]
@@ -51,11 +51,13 @@ class CompactTables:
     "[kept / 2]: the upper 4 bits of two codes, the first one's lower; `kept` is even"
     codebook: NDArray[np.float32]
     "[4096]: the value of each code"
+    stages: tuple[int, ...] = ()
+    "as in `octofold_players.ntuple.network.NTupleNetwork`"
 
     @property
     def entries(self) -> int:
         """Number of table entries of the network, those that were left out included."""
-        return len(self.tuples) << 4 * len(self.tuples[0])
+        return (len(self.stages) + 1) * len(self.tuples) << 4 * len(self.tuples[0])
 
     @property
     def kept(self) -> int:
@@ -91,12 +93,12 @@ class CompactTables:
             places = card.compact_tables
             if places is None:
                 raise ValueError("it has no compact tables")
-            tuples = _checked_tuples(card.architecture["tuples"])
+            tuples, stages = _checked(card.architecture["tuples"], card.architecture["stages"])
             if places.format != FORMAT:
                 raise ValueError(f"format {places.format}, this version reads {FORMAT}")
             model = _read_model(folder, card.precisions["fp32"])
             arrays = {name: _array(model, getattr(places, name), kind) for name, kind in ARRAYS.items()}
-            tables = cls(tuples, **arrays)
+            tables = cls(tuples, **arrays, stages=stages)
             _check(tables)
         except TableFileError:
             raise
@@ -127,15 +129,17 @@ def _read_model(folder: Path, listed: ListedFile) -> bytes:
     return model
 
 
-def _checked_tuples(listed: Any) -> tuple[tuple[int, ...], ...]:
-    tuples = tuple(tuple(cells) for cells in listed)
+def _checked(listed: Any, begun_by: Any) -> tuple[tuple[tuple[int, ...], ...], tuple[int, ...]]:
+    """The tuples and the stages of a card."""
+    tuples, stages = tuple(tuple(cells) for cells in listed), tuple(begun_by)
     check_tuples(tuples)
+    check_stages(stages)
     length = len(tuples[0])
     if not 2 <= length <= 6:
         raise ValueError(f"its tuples have {length} cells, not 2 to 6")
-    if len(tuples) << 4 * length > _LARGEST_ENTRIES:
-        raise ValueError(f"{len(tuples)} tuples of {length} cells are too many")
-    return tuples
+    if (len(stages) + 1) * len(tuples) << 4 * length > _LARGEST_ENTRIES:
+        raise ValueError(f"{len(tuples)} tuples of {length} cells in {len(stages) + 1} stages are too many")
+    return tuples, stages
 
 
 def _array(model: bytes, place: Place, kind: str) -> NDArray[Any]:

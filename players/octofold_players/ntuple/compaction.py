@@ -19,13 +19,11 @@ _SEED = 1  # of the games that are played
 
 
 def compact(network: NTupleNetwork, largest_bytes: int) -> CompactTables:
-    """The tables of a network of one stage in arrays of `largest_bytes` at most.
+    """The tables of a network in arrays of `largest_bytes` at most.
 
-    Plays up to 33 million moves to see which entries matter. Raises `ValueError` for a network of several
-    stages, of tuples of 1 or more than 6 cells, or if nothing fits.
+    Plays up to 33 million moves to see which entries matter. Raises `ValueError` for tuples of 1 or more than
+    6 cells, or if nothing fits.
     """
-    if network.stages:
-        raise ValueError("a network of several stages cannot be compacted")
     if not 2 <= len(network.tuples[0]) <= 6:
         raise ValueError("only tuples of 2 to 6 cells can be compacted")
     visits = count_visits(network, min(_COUNTED_MOVES, len(network.values) // 4), _SEED)
@@ -35,7 +33,7 @@ def compact(network: NTupleNetwork, largest_bytes: int) -> CompactTables:
     count = _fitting(entries, len(weights) // (8 * PAGE), largest_bytes)
     kept = np.sort(entries[:count])
     codebook = choose_codebook(network.values[kept], visits[kept], CODES)
-    return _packed(network.tuples, kept, nearest(codebook, network.values[kept]), codebook)
+    return _packed(network, kept, nearest(codebook, network.values[kept]), codebook)
 
 
 def _fitting(entries: NDArray[np.int64], page_bytes: int, largest_bytes: int) -> int:
@@ -51,23 +49,24 @@ def _fitting(entries: NDArray[np.int64], page_bytes: int, largest_bytes: int) ->
 
 
 def _packed(
-    tuples: tuple[tuple[int, ...], ...],
+    network: NTupleNetwork,
     kept: NDArray[np.int64],
     codes: NDArray[np.uint16],
     codebook: NDArray[np.float32],
 ) -> CompactTables:
     """Compact tables of these entries in rising order and their codes."""
-    bits = np.zeros((NTupleNetwork.size(tuples) // PAGE, PAGE), np.bool_)
+    bits = np.zeros((len(network.values) // PAGE, PAGE), np.bool_)
     bits.reshape(-1)[kept] = True
     used = bits.any(axis=1)
     upper = (codes >> 8).astype(np.uint8)
     return CompactTables(
-        tuples,
+        network.tuples,
         np.packbits(used, bitorder="little"),
         np.packbits(bits[used], bitorder="little"),
         codes.astype(np.uint8),
         upper[::2] | upper[1::2] * np.uint8(16),
         codebook,
+        network.stages,
     )
 
 

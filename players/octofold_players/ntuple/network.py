@@ -14,7 +14,6 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -32,7 +31,7 @@ from octofold_players.compiled.spread import part_count
 from octofold_players.compiled.table_files import BAD_JSON, TableFileError, array_in, mapped, save_array
 from octofold_players.ntuple.compact_tables import NETWORK_FILE, CompactTables, is_compact
 from octofold_players.ntuple.tdl2048 import read_weights
-from octofold_players.ntuple.tuples import check_tuples
+from octofold_players.ntuple.tuples import check_stages, check_tuples
 
 FOUR_SIX_TUPLES = (
     (0, 1, 2, 3, 4, 5),
@@ -134,7 +133,7 @@ class NTupleNetwork:
         file = folder / _DESCRIPTION
         if is_compact(folder):
             tables = CompactTables.load(folder)
-            return cls(tables.tuples, tables.values())
+            return cls(tables.tuples, tables.values(), tables.stages)
         try:
             tuples, stages, size = _described(file.read_bytes(), file)
         except FileNotFoundError as error:
@@ -184,14 +183,6 @@ def _described(content: bytes, file: object) -> tuple[tuple[tuple[int, ...], ...
     except BAD_JSON as error:
         raise TableFileError(f"{file}: not the description of an n-tuple network ({error})") from error
     return tuples, stages, NTupleNetwork.size(tuples) * (len(stages) + 1)
-
-
-def check_stages(stages: tuple[int, ...]) -> None:
-    """Raises `ValueError` unless these are falling exponents of 1 to 15."""
-    if any(type(exponent) is not int or not 1 <= exponent <= 15 for exponent in stages):
-        raise ValueError(f"stages {list(stages)}: each is a whole number from 1 to 15")
-    if any(following >= exponent for exponent, following in pairwise(stages)):
-        raise ValueError(f"stages {list(stages)}: they must fall from one to the next")
 
 
 def mapped_array(file: Path, shape: tuple[int, ...]) -> NDArray[np.float32]:

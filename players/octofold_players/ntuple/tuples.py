@@ -1,4 +1,4 @@
-"""Which cells the tuples of a network may have."""
+"""Which tuples and stages a network may have."""
 
 from itertools import pairwise
 
@@ -19,3 +19,11 @@ def check_tuples(tuples: tuple[tuple[int, ...], ...]) -> None:
         known = all(type(cell) is int and 0 <= cell <= 15 for cell in cells)
         if not known or any(b <= a for a, b in pairwise(cells)):
             raise ValueError(f"tuple {list(cells)}: its cells are whole numbers from 0 to 15 that rise")
+
+
+def check_stages(stages: tuple[int, ...]) -> None:
+    """Raises `ValueError` unless these are falling exponents of 1 to 15."""
+    if any(type(exponent) is not int or not 1 <= exponent <= 15 for exponent in stages):
+        raise ValueError(f"stages {list(stages)}: each is a whole number from 1 to 15")
+    if any(following >= exponent for exponent, following in pairwise(stages)):
+        raise ValueError(f"stages {list(stages)}: they must fall from one to the next")

@@ -91,6 +91,29 @@ def test_a_bare_onnxruntime_plays_the_moves_of_the_unpacked_network(
         assert (behind(unpacked, asked[decided], moves[decided]) <= TIE).all()
 
 
+def test_late_stages_are_compacted_and_played(
+    boards_file: Path, tmp_path: Path, boards: NDArray[np.uint8]
+) -> None:
+    stages = (8, 6)
+    size = (len(stages) + 1) * NTupleNetwork.size(TUPLES)
+    values = np.random.default_rng(8).normal(0, 2_000, size).astype(np.float32)
+    NTupleNetwork(TUPLES, values, stages).save(tmp_path / "trained")
+    arguments = ("--boards", str(boards_file), "--max-megabytes", MEGABYTES)
+    assert export(tmp_path / "trained", tmp_path, *arguments) == 0
+    network = NTupleNetwork.load(tmp_path / "small/1")
+    assert network.stages == stages
+    kept = (network.values.reshape(3, -1) != 0).mean(axis=1)
+    assert (kept > 0.005).all()
+    random = np.random.default_rng(1).integers(0, 10, (4_000, 16)).astype(np.uint8)
+    session = onnxruntime.InferenceSession(
+        str(tmp_path / "small/1/model.onnx"), providers=["CPUExecutionProvider"]
+    )
+    for asked in (boards, random):
+        (moves,) = session.run(["move"], {"boards": asked})
+        decided = moves >= 0
+        assert (behind(network, asked[decided], moves[decided]) <= TIE).all()
+
+
 def test_a_server_plays_the_moves_of_the_unpacked_network(
     models: Path, unpacked: NTupleNetwork, boards: NDArray[np.uint8]
 ) -> None:

@@ -107,7 +107,6 @@ def test_values_beyond_the_range_of_float16_round_to_its_end() -> None:
 @pytest.mark.parametrize(
     ("network", "size", "message"),
     [
-        (NTupleNetwork(((0, 1),), np.zeros(512, np.float32), (5,)), 1 << 20, "several stages"),
         (NTupleNetwork(((0, 1),), np.ones(256, np.float32)), 1 << 14, "need more than 16,384 bytes"),
         (NTupleNetwork(((0,),), np.ones(16, np.float32)), 1 << 20, "tuples of 2 to 6 cells"),
     ],

@@ -36,10 +36,9 @@ from octofold_players.compiled.table_files import save_array
 from octofold_players.ntuple.network import (
     FOUR_SIX_TUPLES,
     NTupleNetwork,
-    check_stages,
     mapped_array,
 )
-from octofold_players.ntuple.tuples import check_tuples
+from octofold_players.ntuple.tuples import check_stages, check_tuples
 
 from octofold_training.errors import TrainingError
 from octofold_training.learners.ntuple_episodes import Buffers, Learning, learn
