@@ -33,7 +33,6 @@ LOWEST_AGREEMENT = {"fp32": 0.999, "fp16": 0.995, "int8": 0.95}
 """Minimum share of moves that equal those of fp32 on the CPU; rounding decides near ties. The limit for int8
 is lower than at export, because these boards come from another player's games."""
 
-LOWEST_AGREEMENT_OF_TF32 = 0.995
 
 CHECKED_BATCH = 1024
 LONE_BOARDS = 300
@@ -56,17 +55,6 @@ class Variant:
 
     name: str
     precision: Precision
-    needs_gpu: bool = False
-    "a CPU has nothing of the kind"
-    tf32: bool = False
-    cuda_graphs: bool = True
-    engines: Path | None = None
-    "TensorRT's, which then runs the model"
-
-    @property
-    def lowest_agreement(self) -> float:
-        """Share of moves that must be those of fp32 on the CPU."""
-        return LOWEST_AGREEMENT_OF_TF32 if self.tf32 else LOWEST_AGREEMENT[self.precision]
 
     def layout(self, device: str, max_batch_size: int) -> Layout:
         """How the server would use the device."""
@@ -75,19 +63,12 @@ class Variant:
             device,
             max_batch_size,
             plain.lanes,
-            tf32=self.tf32,
             half=self.precision == "fp16",
-            cuda_graphs=self.cuda_graphs,
-            engines=self.engines,
         )
 
     def flags(self, device: str) -> tuple[str, ...]:
         """The same as flags of octofold-serve."""
-        flags = ["--device", device, "--precision", self.precision]
-        flags += ["--tf32"] if self.tf32 else []
-        flags += [] if self.cuda_graphs else ["--no-cuda-graphs"]
-        flags += ["--tensorrt", str(self.engines)] if self.engines is not None else []
-        return tuple(flags)
+        return ("--device", device, "--precision", self.precision)
 
 
 def agreement(
@@ -111,7 +92,7 @@ def agreement(
         found[f"{kind}: agreement"] = float(np.mean(moves == wanted))
         small = [np.mean(moves_of(lanes[0], some[: 8 * size], size) == wanted[: 8 * size]) for size in sizes]
         found[f"{kind}: lowest of all batch sizes"] = float(min(small))
-    share, lowest = found["boards of games: agreement"], variant.lowest_agreement
+    share, lowest = found["boards of games: agreement"], LOWEST_AGREEMENT[variant.precision]
     if share < lowest:
         raise WrongAnswers(f"{share:.2%} of the moves are those of fp32 on the CPU, not {lowest:.1%}")
     return found
@@ -140,7 +121,7 @@ def warm_lanes(version: VersionFolder, variant: Variant, layout: Layout) -> Sequ
     """
     file = precision_file(version, variant.precision)
     model, tensors = read_model(version.path, file), read_tensors(version.path, file)
-    if layout.device == "cuda" and layout.cuda_graphs and layout.engines is None:
+    if layout.device == "cuda":
         lanes: Sequence[Backend] = [
             OnnxBackend(new_session(model, layout, tensors, capture=True), layout)
             for _ in range(layout.lanes)

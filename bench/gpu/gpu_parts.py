@@ -160,7 +160,7 @@ def _parts(options: argparse.Namespace, device: str, work: Path) -> Iterator[Par
 def _kinds(
     options: argparse.Namespace, device: str, work: Path
 ) -> dict[str, Callable[[VersionFolder], Iterator[Part]]]:
-    variants, seconds = _variants(device, options.tensorrt or work), options.seconds
+    variants, seconds = _variants(device), options.seconds
     half = next(variant for variant in variants if variant.name == "fp16")
     if options.variant:
         variants = [variant for variant in variants if variant.name in options.variant]
@@ -173,17 +173,17 @@ def _kinds(
     def check(version: VersionFolder) -> Iterator[Part]:
         for each in variants:
             run = partial(agreement, version, each, device, options.boards, max(options.batches), work)
-            yield Part(each.name, run, each.needs_gpu)
+            yield Part(each.name, run)
 
     def direct(version: VersionFolder) -> Iterator[Part]:
         for each in variants:
             run = partial(speed, version, each, device, options.batches, seconds)
-            yield Part(each.name, run, each.needs_gpu)
+            yield Part(each.name, run)
 
     def served(version: VersionFolder) -> Iterator[Part]:
         for each in variants:
             run = partial(throughput, service(version, each), loads, seconds)
-            yield Part(each.name, run, each.needs_gpu)
+            yield Part(each.name, run)
 
     def processes(version: VersionFolder) -> Iterator[Part]:
         for count in options.processes:
@@ -201,18 +201,12 @@ def _kinds(
     return dict(zip(PARTS, made, strict=True))
 
 
-def _variants(device: str, engines: Path) -> list[Variant]:
-    """What a GPU may run; a CPU runs int8, too, and has no use for the rest."""
+def _variants(device: str) -> list[Variant]:
+    """What the device may run; a CPU runs int8, too."""
     plain = [Variant("fp32", "fp32"), Variant("fp16", "fp16")]
     if device == "cpu":
         plain.append(Variant("int8", "int8"))
-    return [
-        *plain,
-        Variant("fp32 without CUDA graphs", "fp32", needs_gpu=True, cuda_graphs=False),
-        Variant("fp16 without CUDA graphs", "fp16", needs_gpu=True, cuda_graphs=False),
-        Variant("fp32 with TF32", "fp32", needs_gpu=True, tf32=True),
-        Variant("fp16 by TensorRT", "fp16", needs_gpu=True, engines=engines),
-    ]
+    return plain
 
 
 def _rows(name: str, figures: Figures, error: str | None) -> Iterator[tuple[str, str, str]]:
@@ -253,7 +247,6 @@ def _parse() -> argparse.Namespace:
     )
     parser.add_argument("--batches", type=_integers, default=(1, 64, 1024, 4096, 16_384), metavar="LIST")
     parser.add_argument("--processes", type=_integers, default=(1, 2, 4, 8, 16), metavar="LIST")
-    parser.add_argument("--tensorrt", type=Path, metavar="DIR", help="keep TensorRT's engines here")
     parser.add_argument("--flags", default="", help="further flags of octofold-serve, in one argument")
     options = parser.parse_args()
     options.model = options.model or ["cnn5", "flagship"]

@@ -25,7 +25,7 @@ from octofold_game.system.processors import usable_cores
 from octofold_server.models.repository import VersionFolder
 
 START_SECONDS = 240.0
-"""Many processes that each load a model and record their GPU's work take long; TensorRT builds engines."""
+"""Many processes that each load a model and record their GPU's work take long."""
 RAMP_SECONDS = 0.5
 LONGEST_SECONDS = 30.0
 """For the callers of a load to be answered once each."""

@@ -83,7 +83,6 @@ def run(config: Config, slot: ProcessSlot | None = None) -> int:
     try:
         from octofold_proto.errors import ModelError
 
-        from octofold_server.backends.cuda import check_device
         from octofold_server.models.tuning import tune
         from octofold_server.process.lifecycle import ServingError, serve
         from octofold_server.system.sockets import StartupError
@@ -92,7 +91,6 @@ def run(config: Config, slot: ProcessSlot | None = None) -> int:
         return _fail(missing, 1, config.log_format)
 
     try:
-        check_device(config)
         if config.tune:
             tune(config)
         else:

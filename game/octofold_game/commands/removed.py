@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 _SIGN = "sign and verify the version's folder with cosign or OpenSSF's model_signing"
+_SPINNING = "octofold-serve --tune measures whether it helps"
 _BOARDS = "let the program that asks keep its boards, or record games with octofold record"
 
 REMOVED: dict[str, dict[str, str]] = {
@@ -26,6 +27,11 @@ REMOVED: dict[str, dict[str, str]] = {
     },
     "octofold-serve": {
         "--verify-models": _SIGN,
+        "--spinning": _SPINNING,
+        "--no-spinning": _SPINNING,
+        "--tf32": "fp16, which the card measures, is faster",
+        "--no-cuda-graphs": "a GPU's work is recorded wherever that is possible",
+        "--tensorrt": "NVIDIA Triton serves the same folder with TensorRT",
         "--asked-boards": _BOARDS,
         "--asked-boards-bytes": _BOARDS,
         "--load-report": "let a proxy weigh servers by their metrics, or by requests in flight",

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -140,14 +139,8 @@ class Layout:
     "threads of each lane on a CPU"
     spinning: bool = False
     "whether threads that wait for each other keep their cores busy"
-    tf32: bool = False
-    "whether a GPU may round the factors of float32 products to 10 bits"
     half: bool = False
     "whether the model computes in float16"
-    cuda_graphs: bool = True
-    "whether the work of a GPU is recorded for each batch size, and played back"
-    engines: Path | None = None
-    "folder for the engines of TensorRT; None to run the model with CUDA only"
 
 
 BackendFactory = Callable[[bytes, Layout, Tensors, bytes | None], Sequence[Backend]]

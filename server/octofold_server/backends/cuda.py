@@ -16,12 +16,9 @@ from pathlib import Path
 from typing import Protocol
 
 import onnxruntime
-from octofold_game.commands.options import flag_of
 from octofold_game.errors import first_line
 
-from octofold_server.config.options import Config
 from octofold_server.system.native_log import STANDARD_ERROR
-from octofold_server.system.sockets import StartupError
 
 CUDA = "CUDAExecutionProvider"
 DRIVER = "libcuda.so.1"
@@ -146,22 +143,3 @@ def gpu_name() -> str:
     driver.cuInit(0)
     driver.cuDeviceGetName(name, len(name), 0)
     return name.value.decode() or "GPU"
-
-
-_FOR_A_GPU = ("tensorrt", "tf32")
-
-
-def check_device(config: Config) -> None:
-    """Check the flags that need a GPU.
-
-    Raises:
-        StartupError: a flag needs a GPU, but models run on the CPU; the message gives the reason.
-    """
-    wanted = [flag_of(name) for name in _FOR_A_GPU if getattr(config, name)]
-    if not wanted:
-        return
-    flags = f"{' and '.join(wanted)} {'needs' if len(wanted) == 1 else 'need'} a GPU"
-    if config.device == "cpu":
-        raise StartupError(f"{flags}, and --device is cpu")
-    if why := why_no_cuda():
-        raise StartupError(f"{flags}; no CUDA: {why}")

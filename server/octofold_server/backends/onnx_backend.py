@@ -84,9 +84,7 @@ def onnx_lanes(
         count = 1 if layout.threads == 1 else layout.lanes
         sessions = [HostSessions.of(model, alone, layout, tensors, tables) for _ in range(count)]
         return [OnnxBackend(sessions[lane % count], layout) for lane in range(layout.lanes)]
-    capture = layout.device == "cuda" and layout.cuda_graphs and layout.engines is None
-    new = _captured if capture else new_session
-    return [OnnxBackend(new(model, layout, tensors), layout) for _ in range(layout.lanes)]
+    return [OnnxBackend(_captured(model, layout, tensors), layout) for _ in range(layout.lanes)]
 
 
 class OnnxBackend:

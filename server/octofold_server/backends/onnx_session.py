@@ -86,7 +86,7 @@ def new_session(
     wanted = []
     if layout.device == "cuda":
         preload()
-        wanted = gpu_providers(layout, capture=capture)
+        wanted = gpu_providers(capture=capture)
     elif layout.half:
         # onnxruntime 1.31 crashes where it lays out some float16 graphs for the CPU.
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
@@ -105,32 +105,15 @@ def new_session(
     return session
 
 
-def gpu_providers(layout: Layout, *, capture: bool) -> list[tuple[str, dict[str, Any]]]:
-    """The execution providers for a GPU and their options, the preferred one first."""
+def gpu_providers(*, capture: bool) -> list[tuple[str, dict[str, Any]]]:
+    """The execution provider for a GPU, and its options."""
     cuda = {
         "cudnn_conv_algo_search": "HEURISTIC",  # an exhaustive search takes seconds for every shape
-        "use_tf32": int(layout.tf32),
+        "use_tf32": 0,  # it would round the factors of float32 products to 10 bits
         "enable_cuda_graph": int(capture),
         "arena_extend_strategy": "kSameAsRequested",  # the warm-up uses all shapes
     }
-    if layout.engines is None:
-        return [("CUDAExecutionProvider", cuda)]
-    tensorrt = {
-        "trt_engine_cache_enable": True,
-        "trt_timing_cache_enable": True,
-        "trt_engine_cache_path": str(layout.engines),
-        "trt_timing_cache_path": str(layout.engines),
-        "trt_fp16_enable": True,  # it runs only graphs in float16
-        "trt_profile_min_shapes": _profile(1),
-        "trt_profile_opt_shapes": _profile(layout.max_batch_size),
-        "trt_profile_max_shapes": _profile(layout.max_batch_size),
-    }
-    return [("TensorrtExecutionProvider", tensorrt), ("CUDAExecutionProvider", cuda)]
-
-
-def _profile(boards: int) -> str:
-    """The shape of a batch in TensorRT's notation."""
-    return f"{BOARDS.name}:{'x'.join(map(str, (boards, *BOARDS.shape)))}"
+    return [("CUDAExecutionProvider", cuda)]
 
 
 def _check_contract(session: onnxruntime.InferenceSession, outputs: Sequence[Tensor]) -> None:

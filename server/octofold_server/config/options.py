@@ -128,19 +128,6 @@ class Config:
         0,
         1024,
     )
-    spinning: bool | None = option(
-        None,
-        "let the threads of a lane use their cores while they wait; only for a machine without other work; "
-        "without this flag, the result of --tune decides, or without one they do not",
-    )
-    tf32: bool = option(False, "let a GPU round float32 factors to 10 bits: faster, less exact")
-    cuda_graphs: bool = option(
-        True, "record a GPU's work for each batch size and play it back, if all of it runs there"
-    )
-    tensorrt: Folder | None = option(
-        None,
-        "run fp16 models with TensorRT, and keep its engines in this folder; building them takes minutes",
-    )
     tune: bool = option(
         False,
         "measure the fastest batch size, lanes and threads on this machine, store the result beside each "

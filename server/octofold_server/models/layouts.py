@@ -56,23 +56,15 @@ def choose_device(wanted: str, machine: Machine = THIS_MACHINE) -> str:
 
 
 def choose_layout(config: Config, device: str, precision: str, measured: Layout | None = None) -> Layout:
-    """The layout for a model file of a precision; `measured` is the result of `--tune`, if any.
-
-    TensorRT is only for fp16, because it may round to float16.
-    """
+    """The layout for a model file of a precision; `measured` is the result of `--tune`, if any."""
     layout = measured or default_layout(device)
     lanes, threads = _lanes_and_threads(config, layout)
-    by_tensorrt = config.tensorrt is not None and device == "cuda" and precision == "fp16"
     return replace(
         layout,
         lanes=lanes,
         threads=threads,
         max_batch_size=config.max_batch_size or layout.max_batch_size,
-        spinning=layout.spinning if config.spinning is None else config.spinning,
-        tf32=config.tf32,
         half=precision == "fp16",
-        cuda_graphs=config.cuda_graphs,
-        engines=config.tensorrt if by_tensorrt else None,
     )
 
 

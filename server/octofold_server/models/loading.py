@@ -219,7 +219,7 @@ class Loader:
             file = card.precisions.get("fp32")
             if file is None:
                 raise ModelError("it holds no network")
-            layout = Layout(self._device, DEVICE_ROWS, lanes=1, tf32=self._config.tf32)
+            layout = Layout(self._device, DEVICE_ROWS, lanes=1)
             model, tensors = read_model(path, file), read_tensors(path, file)
             return OnnxEvaluator(model, layout, tensors, card.largest_exponent, cores)
         except (BackendError, ModelError) as error:

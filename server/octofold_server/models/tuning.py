@@ -58,8 +58,7 @@ def tune(
 ) -> None:
     """Measure the newest version of every model that `config` would serve, and store the best beside it.
 
-    Lanes, threads, spinning and batch sizes that flags define are not varied. `clock` tells the
-    time in seconds.
+    Lanes, threads and batch sizes that flags define are not varied. `clock` tells the time in seconds.
 
     Raises:
         ModelError: no model exists, or one cannot be measured; earlier results stay.

@@ -18,7 +18,7 @@ from octofold_server.backends.onnx_backend import (
     batch_sizes,
     onnx_lanes,
 )
-from octofold_server.backends.onnx_session import GraphError, gpu_providers, new_session
+from octofold_server.backends.onnx_session import GraphError, new_session
 from onnxruntime import GraphOptimizationLevel
 from support.fakes import fake_moves
 from support.shipped import newest
@@ -263,15 +263,6 @@ def test_a_graph_in_float16_also_runs_on_a_cpu_where_its_layout_is_left_alone(gr
     lane.warm_up()
     boards = np.random.default_rng(0).integers(0, 15, (8, 16), dtype=np.uint8)
     np.testing.assert_array_equal(lane.run(boards).votes, fake_moves(boards).votes)
-
-
-def test_tensorrt_comes_before_cuda_and_builds_one_profile_for_all_batch_sizes(tmp_path: Path) -> None:
-    layout = Layout("cuda", 256, lanes=1, tf32=True, engines=tmp_path)
-    (tensorrt, options), (cuda, others) = gpu_providers(layout, capture=False)
-    assert (tensorrt, cuda) == ("TensorrtExecutionProvider", "CUDAExecutionProvider")
-    assert options["trt_profile_max_shapes"] == "boards:256x16"
-    assert options["trt_engine_cache_path"] == str(tmp_path)
-    assert (others["use_tf32"], others["enable_cuda_graph"]) == (1, 0)
 
 
 def test_batch_sizes_are_a_short_list_that_ends_with_the_largest() -> None:

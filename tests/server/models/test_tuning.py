@@ -18,7 +18,6 @@ from octofold_game.system.processors import usable_cores
 from octofold_proto.errors import ModelError
 from octofold_server.backends.backend import EVERYTHING, Asked, Backend, Layout, Moves
 from octofold_server.config.options import Config
-from octofold_server.config.reading import read_config
 from octofold_server.models.layouts import choose_layout, default_layout
 from octofold_server.models.registry import Models
 from octofold_server.models.tuning import candidates, tune
@@ -97,15 +96,6 @@ def test_flags_are_not_varied_and_win_over_what_was_measured(
     assert choose_layout(Config(), "cpu", "int8", LAYOUT) == LAYOUT
 
 
-@pytest.mark.parametrize(("flags", "spins"), [(["--spinning"], True), (["--no-spinning"], False)])
-@pytest.mark.parametrize("measured", [True, False])
-def test_the_flag_for_spinning_wins_over_what_was_measured(
-    flags: list[str], spins: bool, measured: bool
-) -> None:
-    config = read_config(flags, {})
-    assert choose_layout(config, "cpu", "int8", replace(LAYOUT, spinning=measured)).spinning is spins
-
-
 @pytest.mark.parametrize(
     ("lanes", "threads", "processes", "share"),
     [(8, 1, 2, (4, 1)), (3, 2, 2, (1, 2)), (1, 16, 2, (1, 8)), (2, 8, 4, (1, 4)), (1, 1, 4, (1, 1))],
@@ -134,16 +124,8 @@ def test_without_a_result_each_core_has_a_lane_of_one_thread() -> None:
     assert default_layout("cuda").lanes == 1
 
 
-def test_tensorrt_runs_what_is_in_float16_on_a_gpu(tmp_path: Path) -> None:
-    config = Config(tensorrt=tmp_path, tf32=True)
-    assert choose_layout(config, "cuda", "fp16").engines == tmp_path
-    assert choose_layout(config, "cuda", "fp32") == Layout("cuda", 1024, lanes=1, tf32=True)
-    assert choose_layout(config, "cpu", "fp16").engines is None
-
-
-def test_a_layout_tells_what_float16_and_the_flags_ask_of_a_session() -> None:
+def test_a_layout_tells_what_float16_asks_of_a_session() -> None:
     assert choose_layout(Config(), "cpu", "fp16") == replace(default_layout("cpu"), half=True)
-    assert choose_layout(Config(cuda_graphs=False), "cuda", "fp32").cuda_graphs is False
 
 
 def test_without_flags_and_tuning_the_first_batch_size_that_is_worth_its_cost_is_taken(

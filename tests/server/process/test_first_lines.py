@@ -85,14 +85,6 @@ def test_the_first_ctrl_c_says_what_a_second_does_and_the_second_does_it(
     ("arguments", "environment", "code", "error"),
     [
         ([], {"OCTOFOLD_MAX_BACH_SIZE": "4"}, 2, "OCTOFOLD_MAX_BACH_SIZE is not a variable"),
-        (["--device", "cpu", "--tensorrt", "engines"], {}, 1, "--tensorrt needs a GPU, and --device is cpu"),
-        (["--device", "cpu", "--tf32"], {}, 1, "--tf32 needs a GPU, and --device is cpu"),
-        (
-            ["--device", "cpu", "--tensorrt", "e", "--tf32"],
-            {},
-            1,
-            "--tensorrt and --tf32 need a GPU, and --device",
-        ),
         (["--models", "nowhere"], {}, 1, "cannot read the model repository nowhere: No such file"),
         (["--config", "nowhere.toml"], {}, 2, "nowhere.toml cannot be read: No such file"),
         (["--tokens", "nowhere"], {}, 1, "nowhere cannot be read: No such file"),
