@@ -4,6 +4,7 @@ from __future__ import annotations
 
 _SIGN = "sign and verify the version's folder with cosign or OpenSSF's model_signing"
 _SPINNING = "octofold-serve --tune measures whether it helps"
+_LIMIT = "the limit is fixed; a proxy such as Envoy sets others"
 _BOARDS = "let the program that asks keep its boards, or record games with octofold record"
 
 REMOVED: dict[str, dict[str, str]] = {
@@ -32,6 +33,15 @@ REMOVED: dict[str, dict[str, str]] = {
         "--tf32": "fp16, which the card measures, is faster",
         "--no-cuda-graphs": "a GPU's work is recorded wherever that is possible",
         "--tensorrt": "NVIDIA Triton serves the same folder with TensorRT",
+        "--max-message-bytes": _LIMIT,
+        "--message-timeout": _LIMIT,
+        "--max-bytes-in-flight": _LIMIT,
+        "--max-boards": _LIMIT,
+        "--max-streams": _LIMIT,
+        "--max-streams-per-connection": _LIMIT,
+        "--stream-idle": _LIMIT,
+        "--connection-idle": _LIMIT,
+        "--max-connection-age-grace": _LIMIT,
         "--asked-boards": _BOARDS,
         "--asked-boards-bytes": _BOARDS,
         "--load-report": "let a proxy weigh servers by their metrics, or by requests in flight",

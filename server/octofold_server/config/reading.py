@@ -11,7 +11,6 @@ import json
 import os
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
 from difflib import get_close_matches
 from importlib.metadata import version as installed_version
 from pathlib import Path
@@ -144,7 +143,7 @@ def _parser() -> Parser:
 
 
 def _variables() -> set[str]:
-    return {variable_of(name) for name in (FILE_OPTION, *(option.name for option in fields(Config)))}
+    return {variable_of(name) for name in (FILE_OPTION, *(option.name for option in options_in(Config)))}
 
 
 def _refuse_misspelled(environment: Mapping[str, str]) -> None:
@@ -168,7 +167,7 @@ def _read_file(path: Path) -> dict[str, str]:
         raise ConfigError(f"{path} cannot be read: {error.strerror}") from None
     except ValueError as error:
         raise ConfigError(f"{path} is not valid TOML: {error}") from None
-    names = {key_of(option.name): option.name for option in fields(Config)}
+    names = {key_of(option.name): option.name for option in options_in(Config)}
     values = {}
     for key, value in content.items():
         if key not in names:

@@ -12,7 +12,7 @@ from support.waiting import wait_for
 
 PAUSE_SECONDS = 0.01
 """Of each caller between two calls, so that servers beside a load can start."""
-OPTIONS = ("--max-connection-age", "1", "--max-connection-age-grace", "1")
+OPTIONS = ("--max-connection-age", "1")
 
 
 @pytest.fixture(scope="module")

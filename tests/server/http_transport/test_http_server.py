@@ -56,7 +56,7 @@ def test_a_body_over_the_limit_is_refused_without_being_read(serve_all: ServeAll
             )
             answer = client.recv(1000)
             assert answer.startswith(b"HTTP/1.1 413")
-            assert b"larger than the 100000 bytes of --max-message-bytes" in answer
+            assert b"larger than the 100000 bytes allowed" in answer
         with open_connection(served) as client:
             client.sendall(b"POST %s HTTP/1.1\r\nHost: localhost\r\n" % INFER.encode())
             client.sendall(b"Transfer-Encoding: chunked\r\n\r\n")
@@ -64,7 +64,7 @@ def test_a_body_over_the_limit_is_refused_without_being_read(serve_all: ServeAll
             client.sendall(chunk * 4)
             answer = client.recv(1000)
             assert answer.startswith(b"HTTP/1.1 413")
-            assert b"larger than the 100000 bytes of --max-message-bytes" in answer
+            assert b"larger than the 100000 bytes allowed" in answer
 
 
 def test_a_call_of_the_most_boards_fits_as_json(ask: Ask, server: Served) -> None:

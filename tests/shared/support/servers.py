@@ -13,18 +13,20 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
 from typing import IO, Any, NamedTuple, Protocol
 
 import grpc
 import pytest
+from octofold_game.commands.options import flag_of
 from octofold_game.contract.model import CARD_FILE, GRAPH_FILES
 from octofold_proto.inference.grpc_service_pb2_grpc import GRPCInferenceServiceStub
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
 from octofold_server.admission.admission import Admission
 from octofold_server.backends.backend import Backend
+from octofold_server.config.options import Config
 from octofold_server.models.registry import Models
 from octofold_server.process.assembly import Parts
 from octofold_server.protocols.open_inference.rest_bodies import JSON_LENGTH
@@ -116,7 +118,8 @@ class Start(Protocol):
 
     It is a copy of a process that has imported it (`support.forks`). With `program`, a file and its
     first arguments, the copy runs that file. If `program` begins with a flag, such as -c, it is what a new
-    interpreter gets.
+    interpreter gets. Limits of the server that are no options, such as `message_timeout`, are given like
+    flags, and without a `program`.
     """
 
     def __call__(
@@ -124,6 +127,7 @@ class Start(Protocol):
     ) -> ServerProcess: ...
 
 
+LIMITED_SERVER = str(Path(__file__).parents[2] / "server" / "limited_server.py")
 NEW_INTERPRETER = ("-m", "octofold_server.cli")
 """The `program` that is the command itself."""
 
@@ -139,6 +143,19 @@ def forked_server(
         streams = (nothing.fileno(), log.fileno(), log.fileno())
         forks = forks_of("octofold-serve")
         return forks.start(arguments, streams, program=program, environment=environment)
+
+
+def limits_in(arguments: Sequence[str]) -> tuple[dict[str, float], list[str]]:
+    """The fields of `Config` among the arguments that are no options, and the other arguments."""
+    fields_by_flag = {flag_of(each.name): each for each in fields(Config) if not each.metadata}
+    limits, others = dict[str, float](), list[str]()
+    words = iter(arguments)
+    for word in words:
+        if field := fields_by_flag.get(word):
+            limits[field.name] = type(getattr(Config, field.name))(next(words))
+        else:
+            others.append(word)
+    return limits, others
 
 
 @contextmanager
@@ -159,7 +176,10 @@ def server_starter(folder: Path, models: Path, transport: str = "direct") -> Ite
         rest_port_file = folder / f"server-{number}.rest-port"
         if rest:
             flags += ["--rest-port", "0", "--rest-port-file", str(rest_port_file)]
-        flags += arguments
+        limits, others = limits_in(arguments)
+        flags += others
+        if limits:
+            program = (LIMITED_SERVER, json.dumps(limits))
         process: ForkedProcess | subprocess.Popen[bytes]
         with log_file.open("wb") as log:
             if program[0].startswith("-"):

@@ -104,7 +104,7 @@ class _Routes:
 
     async def infer(self, request: web.Request) -> web.Response:
         model, version = _model(request)
-        async with self._bodies.body(request, self._max_body_bytes, "of --max-message-bytes") as body:
+        async with self._bodies.body(request, self._max_body_bytes, "allowed") as body:
             is_large = len(body) >= LARGE_BODY_BYTES
             try:
                 read = partial(read_inference, body, request.headers.get(JSON_LENGTH), model, version)
