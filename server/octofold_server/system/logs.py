@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import json
 import logging
+import queue
 import re
 import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from types import TracebackType
@@ -23,6 +25,12 @@ MAX_MESSAGE = 2000
 MAX_TRACEBACK = 10_000
 MAX_FIELD = 200
 """Maximum number of characters; longer texts lose their middle."""
+
+WAITING_LINES = 1000
+"""Maximum number of lines that wait to be written."""
+
+LAST_LINES_SECONDS = 1.0
+"""Limit for writing the last lines when the process ends."""
 
 ExceptionInfo = tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
 
@@ -67,17 +75,55 @@ class JsonLines(logging.Formatter):
         return json.dumps({**_fields(record), **line})
 
 
-class _LimitedHandler(logging.StreamHandler[TextIO]):
-    """Writes lines to a stream, with a limit on repeated lines."""
+class LogHandler(logging.StreamHandler[TextIO]):
+    """Writes lines to a stream on a thread of its own, with a limit on repeated lines.
+
+    A reader of the log that does not read delays no caller: lines that find no room in the queue are dropped
+    and counted.
+    """
 
     def __init__(self, stream: TextIO) -> None:
         super().__init__(stream)
         self._limit = RepeatLimit(self.handle)
         self.addFilter(self._limit)
+        self._lines: queue.Queue[str | None] = queue.Queue(WAITING_LINES)
+        self._dropped = 0
+        self._thread = threading.Thread(target=self._write_lines, name="log", daemon=True)
+        self._thread.start()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Put the line of a record into the queue."""
+        try:
+            self._lines.put_nowait(self.format(record))
+        except queue.Full:
+            self._dropped += 1
+
+    def flush(self) -> None:
+        """Do nothing: the thread writes every line at once, and the stream may be blocked."""
 
     def close(self) -> None:
+        """Write what is in the queue, unless the stream is blocked."""
         self._limit.close()
+        with suppress(queue.Full):
+            self._lines.put(None, timeout=LAST_LINES_SECONDS)
+            self._thread.join(LAST_LINES_SECONDS)
         super().close()
+
+    def _write_lines(self) -> None:
+        while (line := self._lines.get()) is not None:
+            self._write(line)
+            with self.lock or nullcontext():
+                dropped, self._dropped = self._dropped, 0
+            if dropped:
+                text = "dropped %d lines, because the log was not read"
+                self._write(
+                    self.format(_Count(__name__, logging.WARNING, __file__, 0, text, (dropped,), None))
+                )
+
+    def _write(self, line: str) -> None:
+        with suppress(OSError, ValueError):  # a full disk, or a reader that has gone
+            self.stream.write(line + self.terminator)
+            self.stream.flush()
 
 
 def set_up_log(form: str, level: str) -> None:
@@ -87,7 +133,7 @@ def set_up_log(form: str, level: str) -> None:
         form: "text" or "json".
         level: minimum level: "debug", "info", "warning" or "error".
     """
-    handler = _LimitedHandler(sys.stderr)
+    handler = LogHandler(sys.stderr)
     handler.setFormatter(JsonLines() if form == "json" else TextLines())
     logging.basicConfig(level=level.upper(), handlers=[handler])
     logging.raiseExceptions = False  # a full disk must not cause a flood of tracebacks

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -14,6 +16,7 @@ import grpc
 import pytest
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
+from octofold_server.system.logs import WAITING_LINES, LogHandler, TextLines
 from support.certificates import Authority
 from support.forks import ForkedProcess
 from support.servers import WriteVersion, forked_server
@@ -73,6 +76,39 @@ def test_a_server_whose_log_nobody_reads_any_more_serves_and_ends_well(command: 
     channel().close()  # it is ready
     os.close(read)
     assert serve_and_terminate(server, channel) == 0
+
+
+def test_a_server_whose_log_is_not_read_serves_and_ends_well(command: Command) -> None:
+    arguments, channel = command
+    read, write = os.pipe()
+    with os.fdopen(write, "wb") as log:
+        server = forked_server([*arguments, "--log-level", "debug"], log)
+    with channel() as opened:
+        refused = OctofoldServiceStub(opened).NextMove
+        for _ in range(1500):  # more than the pipe and the queue hold
+            with pytest.raises(grpc.RpcError):
+                refused(pb.NextMoveRequest(board=[1] * 15), timeout=LIMIT_SECONDS)
+    assert serve_and_terminate(server, channel) == 0
+    os.close(read)
+
+
+def test_lines_that_a_log_drops_are_counted() -> None:
+    read, write = os.pipe()
+    handler = LogHandler(os.fdopen(write, "w"))
+    handler.setFormatter(TextLines())
+    sent = WAITING_LINES + 500
+    for number in range(sent):
+        handler.handle(logging.makeLogRecord({"levelno": logging.DEBUG, "msg": f"{number} " + "x" * 500}))
+    with os.fdopen(read) as lines:
+        kept = 0
+        while "dropped" not in (line := next(lines)):
+            kept += 1
+        dropped = int(re.search(r"dropped (\d+) lines", line)[1])  # type: ignore[index]
+        assert dropped > 0
+        for number in range(kept, sent - dropped):
+            assert f": {number} x" in next(lines)
+    handler.close()
+    handler.stream.close()
 
 
 def test_a_crash_is_told_on_standard_error(command: Command, tmp_path: Path) -> None:
