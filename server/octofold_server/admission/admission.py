@@ -120,6 +120,7 @@ class Admission:
         budget: the budget for the bytes of all messages in progress, from all protocols.
         refusal: the reason why calls are refused; empty while they are admitted.
         is_alive: returns whether the transport works; the owner of the transport sets it.
+        wants_clients: whether new clients are welcome: between `open` and `leave`.
         call_slot: a context that counts as a call in progress, for replies that take time to send. Entering
             it raises what `take_slot` does.
     """
@@ -133,7 +134,7 @@ class Admission:
         self.refusals = Refusals()
         self.budget = ByteBudget(self.limits.message_bytes, self.refusals)
         self.refusal = "the server is starting"
-        self._wants_clients = False
+        self.wants_clients = False
         self.is_alive: Callable[[], bool] = lambda: True
         self._refused = 0
         self._calls = 0
@@ -150,23 +151,23 @@ class Admission:
 
     @property
     def ready(self) -> bool:
-        """Whether new clients are welcome: between `open` and `leave`, if a model and the transport work."""
-        return self._wants_clients and bool(self.models.ready) and self.is_alive()
+        """Whether new clients are welcome, and a model and the transport work."""
+        return self.wants_clients and bool(self.models.ready) and self.is_alive()
 
     def open(self) -> None:
         """Start to admit calls."""
         self.refusal = ""
-        self._wants_clients = True
+        self.wants_clients = True
 
     def leave(self) -> None:
         """Report not ready to new clients, but continue to admit calls."""
-        self._wants_clients = False
+        self.wants_clients = False
 
     def refuse(self) -> None:
         """Refuse new calls and new messages of open streams; accepted ones are still answered."""
         with self._lock:
             self.refusal = "the server is shutting down"
-            self._wants_clients = False
+            self.wants_clients = False
             streams = list(self._streams.values())
         for _, stop_reading in streams:
             stop_reading()

@@ -9,6 +9,7 @@ import asyncio
 import time
 import zlib
 from collections import Counter
+from collections.abc import Callable
 from contextlib import suppress
 
 from aiohttp import StreamReader, web
@@ -32,6 +33,9 @@ PIECE_BYTES = 65_536
 
 REPLY_SECONDS = web.AppKey("reply_seconds", float)
 """Application key: the time limit for a client to read a reply."""
+
+IS_LEAVING: web.AppKey[Callable[[], bool]] = web.AppKey("is_leaving")
+"""Application key: returns whether clients should go elsewhere."""
 
 
 class Arrival:
@@ -204,7 +208,9 @@ def _too_large(limit: int, whose: str) -> web.HTTPRequestEntityTooLarge:
 
 
 async def send(request: web.Request, response: web.StreamResponse) -> None:
-    """Send a reply; close the connection if the client reads it too slowly."""
+    """Send a reply; close the connection if the client reads it too slowly, or should go elsewhere."""
+    if request.app[IS_LEAVING]():
+        response.force_close()
     try:
         async with asyncio.timeout(request.app[REPLY_SECONDS]):
             with suppress(ConnectionResetError):  # the client has left

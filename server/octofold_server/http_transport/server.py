@@ -20,7 +20,7 @@ from aiohttp import web
 from aiohttp.typedefs import Middleware
 
 from octofold_server.http_transport.calls import Handler, Route
-from octofold_server.http_transport.exchange import REPLY_SECONDS, Bodies, send
+from octofold_server.http_transport.exchange import IS_LEAVING, REPLY_SECONDS, Bodies, send
 from octofold_server.system.sockets import file_limit
 
 IDLE_SECONDS = 75.0
@@ -118,6 +118,7 @@ class RestServer:
             that support it.
         reply_seconds: close a connection whose client has not read its reply in this time.
         probes: paths that are answered under any load.
+        is_leaving: whether clients should go elsewhere: each reply then ends its connection.
     """
 
     def __init__(
@@ -134,9 +135,11 @@ class RestServer:
         stalled_seconds: float = 60.0,
         reply_seconds: float = 120.0,
         probes: Collection[str] = (),
+        is_leaving: Callable[[], bool] = lambda: False,
     ) -> None:
         application = web.Application(middlewares=[self._at_work()])
         application[REPLY_SECONDS] = reply_seconds
+        application[IS_LEAVING] = is_leaving
         for route in routes:
             add = application.router.add_get if route.method == "GET" else application.router.add_post
             add(route.path, route.handler)

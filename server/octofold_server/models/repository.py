@@ -245,6 +245,4 @@ def _read_tensor(folder: Path, file: ListedFile) -> NDArray[np.float32]:
 def check_digest(file: ListedFile, digest: str) -> None:
     """Raise ModelError if a file does not have the SHA-256 that its card lists."""
     if digest != file.sha256.lower():
-        raise ModelError(
-            f"{file.file} does not match the card: its SHA-256 is {digest}, but the card has {file.sha256}"
-        )
+        raise ModelError(f"{file.file} does not match the card: its SHA-256 is not {file.sha256}")

@@ -112,6 +112,7 @@ class Parts:
             admission.refusals.add_handshake,
             LAST_BYTES_SECONDS,
             probes=PROBES,
+            is_leaving=lambda: not admission.wants_clients,
             **limits,
         )
 

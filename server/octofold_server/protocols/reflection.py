@@ -43,7 +43,7 @@ class Reflection:
     """
 
     def __init__(self, services: Sequence[str], admission: Admission) -> None:
-        self._servicer = ReflectionServicer((*services, V1ALPHA, V1), _Pools())
+        self._servicer = ReflectionServicer((*services, V1ALPHA), _Pools())  # no package describes V1
         self._admission = admission
         self._open: dict[_Stream, float] = {}  # when each stream was last active; without those that failed
 

@@ -7,7 +7,9 @@ read those of a server's own certificate.
 
 from __future__ import annotations
 
+import codecs
 import logging
+import re
 import ssl
 from pathlib import Path
 from typing import NamedTuple
@@ -18,6 +20,9 @@ from octofold_game.system.files import read_regular
 from octofold_server.system.reread import FileError, Reread
 
 MAX_FILE_BYTES = 1 << 22
+
+ENCRYPTED = re.compile(rb"^(-----BEGIN ENCRYPTED PRIVATE KEY|Proc-Type: 4,ENCRYPTED)", re.MULTILINE)
+"""What an encrypted key has, in PKCS #8 and in OpenSSL's older form."""
 
 _log = logging.getLogger(__name__)
 
@@ -81,8 +86,12 @@ class Tls:
 
     def _load_into(self, context: ssl.SSLContext) -> None:
         for path in (self._certificate, self._key, self._client_ca):
-            if path is not None:
-                _content(path)  # later errors do not name the file
+            if path is not None:  # later errors do not name the file
+                content = _content(path)
+                if content.startswith(codecs.BOM_UTF8):  # OpenSSL ignores it, and gRPC takes no such file
+                    raise FileError(f"{path} begins with a byte order mark; save it without one")
+                if ENCRYPTED.search(content):
+                    raise FileError(f"{path} is encrypted; the server needs a key without a passphrase")
         try:
             context.load_cert_chain(self._certificate, self._key, password=lambda: b"")
         except (OSError, ValueError) as error:

@@ -25,7 +25,7 @@ from octofold_proto.messages import CELLS
 
 from octofold_server.admission.access import Right
 from octofold_server.admission.admission import AcceptedCall, Admission, code_name
-from octofold_server.admission.request import Request, search_seconds
+from octofold_server.admission.request import Request
 from octofold_server.backends.backend import MOVE_ALONE
 from octofold_server.config.options import Config
 from octofold_server.http_transport.calls import Route, failure_of, submit
@@ -35,8 +35,9 @@ from octofold_server.web.files import INDEX, SECURITY_HEADERS, PageFiles
 from octofold_server.web.results import Results
 from octofold_server.web.views import Views
 
-ASKED = ("board", "model", "version", "search_time_us", "with_value")
-"""What the address of a question about a board may contain."""
+ASKED = ("board", "model", "version", "with_value")
+"""What the address of a question about a board may contain: no time for a search, since an image in a page of
+another site can ask."""
 
 NO_MOVE = "none"
 """The answer to a board without a legal move."""
@@ -193,17 +194,9 @@ def _question(request: web.Request) -> Request:
             raise InvalidRequest(f"unknown parameter {quoted(name)}; allowed: {', '.join(ASKED)}")
         if len(set(query.getall(name))) > 1:
             raise InvalidRequest(f"two parameters {name} with different values")
-    time_us = query.get("search_time_us", "0")
-    if not (time_us.isascii() and time_us.isdigit() and len(time_us) < 16):
-        raise InvalidRequest("search_time_us is not a number of microseconds")
     if query.get("with_value", "false") not in ("true", "false"):
         raise InvalidRequest("with_value is not true or false")
-    return Request(
-        query.get("model", ""),
-        query.get("version", ""),
-        parse_board(query.get("board", "")),
-        search_seconds=search_seconds(int(time_us)),
-    )
+    return Request(query.get("model", ""), query.get("version", ""), parse_board(query.get("board", "")))
 
 
 def parse_board(text: str) -> NDArray[np.uint8] | str:

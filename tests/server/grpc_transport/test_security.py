@@ -308,6 +308,13 @@ def test_loading_and_unloading_can_be_switched_off_for_everybody(
         ("server.pem", b"not PEM", "server.pem and .*server.key are not a certificate and its key"),
         ("server.key", "client.key", "not a certificate and its key: key values mismatch"),
         ("authority.pem", b"not PEM", "authority.pem contains no certificates"),
+        ("server.pem", b"\xef\xbb\xbf-----BEGIN", "server.pem begins with a byte order mark"),
+        (
+            "server.key",
+            b"-----BEGIN ENCRYPTED PRIVATE KEY-----",
+            "server.key is encrypted; .* without a passphrase",
+        ),
+        ("server.key", b"-----BEGIN RSA\nProc-Type: 4,ENCRYPTED", "server.key is encrypted"),
     ],
 )
 def test_files_that_make_no_tls_are_a_failure_at_the_start_that_names_them(

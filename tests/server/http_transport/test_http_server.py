@@ -269,12 +269,13 @@ def test_sigterm_answers_every_accepted_call_and_closes_idle_connections(
     write_version: WriteVersion, start_server: Start
 ) -> None:
     write_version("fake")
-    server = start_server("--grace", "0.3", rest=True)
+    server = start_server("--grace", "3600", rest=True)
     idle = http.client.HTTPConnection("127.0.0.1", server.rest_port, timeout=30)
     idle.request("GET", "/readyz")
     assert idle.getresponse().read() == b""
     outcomes: list[int] = []
     answered = threading.Semaphore(0)
+    sent_away = threading.Event()  # by a reply that ends its connection
 
     def call_until_refused() -> None:
         body = json.dumps({"inputs": [described(data=BOARDS.tolist())]})
@@ -286,6 +287,8 @@ def test_sigterm_answers_every_accepted_call_and_closes_idle_connections(
             assert reply.status != 200 or moves == fake_moves(BOARDS).moves.tolist()
             outcomes.append(reply.status)
             answered.release()
+            if reply.getheader("Connection") == "close":
+                sent_away.set()
         connection.close()
 
     with ThreadPoolExecutor(4) as callers:
@@ -294,7 +297,11 @@ def test_sigterm_answers_every_accepted_call_and_closes_idle_connections(
             answered.acquire()
         with grpc.insecure_channel(server.target) as channel:
             stream = open_until_read(OctofoldServiceStub(channel))
+            assert not sent_away.is_set()
             server.process.send_signal(signal.SIGTERM)
+            assert sent_away.wait(100)
+            assert set(outcomes) == {200}
+            server.process.send_signal(signal.SIGTERM)  # the second one ends the grace
             for call in calls:
                 call.result()
             assert next(stream).id == 1

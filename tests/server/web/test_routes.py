@@ -84,9 +84,7 @@ def test_a_move_is_one_word(ask: Ask, page: Served) -> None:
         ("?board=h000000000000000", 400, "cell 0: exponent 17 is not in 0 to"),
         (f"?board={BOARD}&model=nobody", 404, "nobody"),
         (f"?board={BOARD}&board={16 * '1'}", 400, "two parameters board with different values"),
-        (f"?board={BOARD}&search_time_us=-1", 400, "search_time_us is not a number"),
-        (f"?board={BOARD}&search_time_us=nan", 400, "search_time_us is not a number"),
-        (f"?board={BOARD}&search_time_us=60000001", 400, "it takes microseconds, at most 60000000"),
+        (f"?board={BOARD}&search_time_us=60000000", 400, "unknown parameter 'search_time_us'"),
     ],
 )
 def test_a_bad_question_is_refused_in_one_line(
