@@ -125,7 +125,7 @@ def test_a_result_in_a_folder_is_watched_and_studied(go: Visitor, server: Server
 def test_running_games_count_as_what_they_have_reached(go: Visitor, server: Server) -> None:
     folder = server.results / "evaluate-running"
     folder.mkdir(parents=True)
-    conditions = {"model": "second", "version": "", "precision": "", "sha256": None, "seed": 5}
+    conditions = {"model": "second", "version": "", "precision": "", "sha256": None, "seed": 5, "games": 16}
     (folder / "conditions.json").write_text(json.dumps(conditions))
     boards = [np.array([exponent, *[0] * 15], np.uint8) for exponent in (11, 10)]
     with ReplayWriter(folder / "games.replay") as writer:
@@ -223,7 +223,7 @@ def test_a_result_asks_for_a_token_once(go: Visitor, server: Server) -> None:
 
 def test_an_evaluation_is_watched_while_it_grows(go: Visitor, server: Server) -> None:
     games = corner_games(12)
-    folder = write_result(server.results / "evaluate-corner", games[:6:-1])
+    folder = write_result(server.results / "evaluate-corner", games[:6:-1], planned=12)
     running = [{"game": 5, "board": games[5].start.tolist(), "score": 0, "moves": 0}]
     live = {"player": "corner", "seed": 5, "games": 12, "moves_per_second": 900, "running_scores": [0]}
     (folder / "live.json").write_text(json.dumps({**live, "updated": time.time(), "boards": running}))
@@ -240,7 +240,7 @@ def test_an_evaluation_is_watched_while_it_grows(go: Visitor, server: Server) ->
         (folder / "live.json").write_text(
             json.dumps({**live, "updated": time.time(), "boards": [], "running_scores": []})
         )
-        expect(facts).to_contain_text("12 of 12")
+        expect(visit.page.locator("#tab-watch")).to_contain_text("Finished.")
         scores = np.array([game.score for game in games])
         expect(facts).to_contain_text(f"{scores.mean():,.0f}")
         interval = average_interval(scores)

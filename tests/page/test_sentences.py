@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from octofold_game.drawing.palette import TILE_COLORS
@@ -121,38 +120,29 @@ def rated(visit: Visit, results: list[dict[str, Any]]) -> list[str]:
     return found
 
 
-def test_a_rating_list_leaves_out_what_is_not_finished_or_says_so(shared_visit: Visit) -> None:
-    def result(version: str, average: float, games: int, *, seed: int, has_ended: bool) -> dict[str, Any]:
-        conditions = {"model": "m", "version": version, "precision": "", "sha256": None, "seed": seed}
+def test_a_player_without_a_finished_evaluation_has_no_rank_in_the_rating_list(shared_visit: Visit) -> None:
+    def result(version: str, average: float | None, games: int, *, seed: int) -> dict[str, Any]:
+        conditions = {"model": "m", "version": version, "precision": "", "sha256": None, "seed": str(seed)}
+        unfinished = None if average else f"Not finished: {games} of 9 games."
         figures = {"games": games, "average": average, "deviation": 100.0, "age_seconds": 60}
-        return {"conditions": conditions, "has_ended": has_ended, **figures}
+        return {"conditions": conditions, "unfinished": unfinished, **figures}
 
-    finished = result("1", 5000, 20, seed=1, has_ended=True)
-    growing = result("1", 900, 4, seed=2, has_ended=False)
-    alone = result("2", 700, 3, seed=1, has_ended=False)
-    text = "\n".join(rated(shared_visit, [finished, growing, alone]))
-    all_finished = "\n".join(rated(shared_visit, [finished]))
+    finished, growing = result("1", 5000, 20, seed=1), result("1", None, 4, seed=2)
+    alone = result("2", None, 3, seed=1)
+    text = "\n".join(rated(shared_visit, [growing, finished, alone]))
     assert "1m 15,000" in text  # rank, name and version, and the average of the finished games alone
-    assert "3 not finished" in text
-    assert "the long games are missing, so the average is too low" in text
-    assert "Versions of m: 1: 5,000, 2: 700" in text
-    assert "not finished" not in all_finished.lower()
+    assert "\u2013m 2Not finished: 3 of 9 games.3" in text
+    assert "Not finished: 4 of 9" not in text
+    assert "not finished" not in "\n".join(rated(shared_visit, [finished])).lower()
 
 
-def test_a_comparison_and_a_card_say_that_an_evaluation_is_not_finished(go: Visitor, server: Server) -> None:
-    finished = write_result(server.results / "finished", corner_games(3), model="first")
-    (finished / "result.json").write_text("{}")
-    growing = write_result(server.results / "growing", corner_games(3, seed=9)[:2], model="second")
-    (growing / "live.json").write_text(json.dumps({"games": 8, "updated": 0, "boards": []}))
+def test_seeds_that_a_browser_would_round_are_two_seeds(go: Visitor, server: Server) -> None:
+    for seed in (2**63 + 1, 2**63 + 2):
+        write_result(server.results / f"seed-{seed}", corner_games(3, seed=seed))
     with go("/#watch") as visit:
-        card = visit.page.locator(".card-box", has_text="second")
-        expect(card).to_contain_text("2 of 8 games")
-        expect(card.locator("progress")).to_have_js_property("value", 2)
-        expect(card.locator("progress")).to_have_js_property("max", 8)
-        visit.run("location.hash = '#watch/finished/growing'")
-        compared = visit.page.locator("#tab-watch .compared").locator("xpath=../..")
-        expect(compared).to_contain_text("growing is not finished")
-        expect(compared).not_to_contain_text("finished is not finished")
+        for seed in (2**63 + 1, 2**63 + 2):
+            expect(visit.page.locator(".cards")).to_contain_text(f"seed {seed}")
+        expect(visit.page.locator(".ratings tbody tr")).to_contain_text("6")
 
 
 def test_tiles_grow_bolder_step_by_step_and_are_those_of_the_one_palette(shared_visit: Visit) -> None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import heapq
 import os
-import re
 import stat
 import time
 from collections import deque
@@ -18,13 +17,23 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
-from octofold_game.contract.results import CONDITIONS_FILE, GAMES_FILE, LIVE_FILE, RESULT_FILE
+from octofold_game.contract.results import (
+    CONDITIONS_FILE,
+    GAMES_FILE,
+    LIVE_FILE,
+    UNFINISHED_FILE,
+    Completeness,
+    PlannedGames,
+)
 from octofold_proto.errors import InvalidRequest
 
 from octofold_server.web.tallies import Tally, counted
 
 FILES = (CONDITIONS_FILE, GAMES_FILE, LIVE_FILE)
 """The files of a result that the page reads."""
+
+STATE = "state.json"
+"""In place of a file: what the list says about one result."""
 
 MAX_BYTES = 4 << 20
 """Most bytes of a file in one reply. The page asks again for the rest."""
@@ -37,9 +46,6 @@ MAX_DEPTH, MAX_FOLDERS, MAX_ENTRIES = 4, 5_000, 20_000
 entries of each."""
 
 MAX_CONDITIONS_BYTES = 65_536
-MAX_LIVE_BYTES = 1 << 20
-
-_NAME = re.compile(r"[\w.,=-]{1,200}", re.ASCII)
 
 
 class Piece(NamedTuple):
@@ -65,12 +71,15 @@ class Results:
         self._tallies: dict[str, Tally] = {}
 
     def list(self) -> list[dict[str, Any]]:
-        """The results that changed last: name, conditions, games and their scores, age in seconds."""
+        """The results that changed last: name, conditions, games and their scores, age in seconds.
+
+        Without all planned games, `unfinished` says why there is neither an average nor a deviation.
+        """
         if self._folder is None:
             return []
         now = time.time()
         newest = heapq.nlargest(MAX_RESULTS, _found(self._folder, self._max_folders))
-        self._tallies = {name: self._tally(name) for _, name in newest}
+        self._tallies = {name: self._tallies.get(name, Tally()) for _, name in newest}
         described = (self._described(name, max(0.0, now - changed)) for changed, name in newest)
         return [each for each in described if each is not None]
 
@@ -84,10 +93,13 @@ class Results:
             InvalidRequest: the name of the result or of the file is not one of a result.
         """
         parts = result.split("/")
-        if len(parts) > MAX_DEPTH or not all(map(_is_name, parts)) or file not in FILES:
-            raise InvalidRequest(f"results have names and the files {', '.join(FILES)}")
+        if len(parts) > MAX_DEPTH or not all(map(_is_name, parts)) or file not in (*FILES, STATE):
+            raise InvalidRequest(f"results have names and the files {', '.join((*FILES, STATE))}")
         if self._folder is None or _read(self._folder, f"{result}/{CONDITIONS_FILE}", 0, 1) is None:
             return None
+        if file == STATE:
+            found = self._described(result, 0.0)
+            return None if found is None else Piece(msgspec.json.encode(found)[start:], 0.0)
         return _read(self._folder, f"{result}/{file}", start, MAX_BYTES) or Piece(b"", 0.0)
 
     def _described(self, name: str, age: float) -> dict[str, Any] | None:
@@ -95,37 +107,35 @@ class Results:
         text = _read(self._folder, f"{name}/{CONDITIONS_FILE}", 0, MAX_CONDITIONS_BYTES)
         try:
             conditions = msgspec.json.decode(text.content if text else b"", type=dict[str, Any])
+            planned = msgspec.convert(conditions, PlannedGames).range
         except ValueError:
             return None
-        tally = self._tallies[name]
+        if "seed" in conditions:
+            conditions["seed"] = str(conditions["seed"])  # a browser would round a large number
+        tally = self._tally(f"{name}/{GAMES_FILE}", planned, self._tallies.get(name, Tally()))
+        if name in self._tallies:
+            self._tallies[name] = tally
+        saved = self._tally(f"{name}/{UNFINISHED_FILE}", planned, Tally())
+        completeness = Completeness.of(planned, tally.games, saved.games, max(tally.last, saved.last))
+        has_figures = tally.games and not completeness.missing
         return {
             "name": name,
             "conditions": conditions,
             "age_seconds": round(age, 1),
             "games": tally.games,
-            "planned": self._planned(name),
-            "has_ended": _read(self._folder, f"{name}/{RESULT_FILE}", 0, 1) is not None,
-            "average": tally.mean if tally.games else None,
-            "deviation": tally.deviation,
+            "planned": completeness.planned,
+            "unfinished": completeness.reason or None,
+            "average": tally.mean if has_figures else None,
+            "deviation": tally.deviation if has_figures else None,
         }
 
-    def _planned(self, name: str) -> int | None:
-        """The games of an evaluation that writes how it goes; None for others."""
+    def _tally(self, file: str, planned: range | None, tally: Tally) -> Tally:
+        """The planned games in a replay file, which need not exist, on top of those counted so far."""
         assert self._folder is not None
-        live = _read(self._folder, f"{name}/{LIVE_FILE}", 0, MAX_LIVE_BYTES)
         try:
-            found = msgspec.json.decode(live.content if live else b"", type=dict[str, Any]).get("games")
-        except ValueError:
-            return None
-        return found if isinstance(found, int) else None
-
-    def _tally(self, name: str) -> Tally:
-        assert self._folder is not None
-        tally = self._tallies.get(name, Tally())
-        try:
-            with _opened_file(self._folder, f"{name}/{GAMES_FILE}") as descriptor:
-                return counted(descriptor, tally)
-        except OSError:  # it has gone meanwhile
+            with _opened_file(self._folder, file) as descriptor:
+                return counted(descriptor, tally, planned)
+        except OSError:
             return Tally()
 
 
@@ -163,7 +173,8 @@ def _inside(folder: Path) -> tuple[float | None, list[str]]:
 
 
 def _is_name(text: str) -> bool:
-    return _NAME.fullmatch(text) is not None and not text.startswith(".")
+    """Whether a folder with this name is looked at: any text that is not hidden and that JSON can carry."""
+    return text.isprintable() and not text.startswith(".") and text != ""
 
 
 def _read(root: Path, path: str, start: int, most_bytes: int) -> Piece | None:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import numpy as np
 import pytest
@@ -151,7 +152,7 @@ def test_results_are_listed_and_their_growing_files_are_read_in_pieces(
     ask: Ask, page: Served, results: Path
 ) -> None:
     (listed,) = ask(page, "GET", "/page/results").json
-    assert (listed["name"], listed["conditions"]["seed"]) == (results.name, 7)
+    assert (listed["name"], listed["conditions"]["seed"]) == (results.name, "7")
     path = f"/page/results/{results.name}/games.replay"
     first = ask(page, "GET", path)
     assert first.body == b"OctoGame and more"
@@ -188,13 +189,36 @@ def test_results_in_folders_are_found_and_read_down_to_a_depth(ask: Ask, page: S
         add_result(results.parent / name, seed)
     add_result(results / "inside-a-result", 5)
     listed = {each["name"]: each["conditions"]["seed"] for each in ask(page, "GET", "/page/results").json}
-    assert listed == {results.name: 7, "monday/one": 1, "monday/a/b/two": 2}
+    assert listed == {results.name: "7", "monday/one": "1", "monday/a/b/two": "2"}
     assert ask(page, "GET", "/page/results/monday/a/b/two/games.replay").body == b"2"
     assert ask(page, "GET", "/page/results/monday%2Fone/games.replay").body == b"1"
     assert ask(page, "GET", "/page/results/monday/a/b/c/too-deep/games.replay").status == 400
     assert ask(page, "GET", "/page/results/monday/../monday/one/games.replay?start=0").status in (200, 400)
     assert ask(page, "GET", "/page/results/monday/%2e%2e/one/games.replay").status in (400, 404)
     assert ask(page, "GET", "/page/results/.hidden/x/games.replay").status == 400
+
+
+def test_results_may_have_any_name_that_is_not_hidden(ask: Ask, page: Served, results: Path) -> None:
+    names = [
+        "my run",
+        "2026-11-28T14:18",
+        "a+b",
+        "lr@1e-3",
+        "größe",
+        "try(2)",
+        "old~1",
+        "50%",
+        "a#b?c",
+        "結果",
+    ]
+    for number, name in enumerate(names):
+        add_result(results.parent / name, number)
+    add_result(results.parent / ".hidden", 99)
+    add_result(results.parent / "line\nbreak", 99)
+    listed = {each["name"] for each in ask(page, "GET", "/page/results").json}
+    assert listed == {results.name, *names}
+    for number, name in enumerate(names):
+        assert ask(page, "GET", f"/page/results/{quote(name)}/games.replay").body == b"%d" % number
 
 
 def test_no_link_leads_out_of_the_results(ask: Ask, page: Served, results: Path, tmp_path: Path) -> None:

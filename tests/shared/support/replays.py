@@ -46,10 +46,12 @@ def write_games(file: Path, games: Sequence[Episode]) -> None:
             writer.append(game)
 
 
-def write_result(folder: Path, games: Sequence[Episode], model: str = "corner") -> Path:
-    """A new result folder, as `octofold evaluate` makes it."""
+def write_result(
+    folder: Path, games: Sequence[Episode], model: str = "corner", planned: int | None = None
+) -> Path:
+    """A new result folder, as `octofold evaluate` makes it, by default of as many games as there are."""
     folder.mkdir()
     conditions = {"model": model, "version": "", "precision": "", "sha256": None, "seed": games[0].seed}
-    (folder / "conditions.json").write_text(json.dumps(conditions))
+    (folder / "conditions.json").write_text(json.dumps(conditions | {"games": planned or len(games)}))
     write_games(folder / "games.replay", games)
     return folder

@@ -28,7 +28,7 @@ class WatchTab {
     this._ratings = new Ratings();
     this._chosen = new Set(); // names of results to compare
     this._title = make("h2");
-    this._state = make("p.note", { role: "status" });
+    this._said = make("p.note", { role: "status" });
     this._facts = new Facts();
     this._boards = make("div.live-boards");
     this._histogram = make("canvas.picture", { role: "img" });
@@ -38,14 +38,18 @@ class WatchTab {
       { hidden: true },
       make("p", {}, make("a", { href: "#watch" }, "‹ All evaluations")),
       this._title,
-      this._state,
+      this._said,
       this._facts.element,
       make(
         "div.pictures",
         {},
         this._facts.table,
-        make("figure", {}, make("figcaption", {}, "Scores of finished games, with their average"), this._histogram),
-        make("figure", {}, make("figcaption", {}, "Average as games finish, short ones first, with its 95% interval"), this._running),
+        (this._figures = make(
+          "div",
+          {},
+          make("figure", {}, make("figcaption", {}, "Scores, with their average"), this._histogram),
+          make("figure", {}, make("figcaption", {}, "Average game by game, with its 95% interval"), this._running),
+        )),
       ),
       this._boardsTitle = make("h3", {}, "Games that run now"),
       this._boards,
@@ -95,7 +99,7 @@ class WatchTab {
 
   _say(text) {
     if (this._view.hidden) this._list.replaceChildren(make("p.note", {}, text));
-    else this._state.textContent = text;
+    else this._said.textContent = text;
   }
 
   async _showList() {
@@ -167,7 +171,7 @@ class WatchTab {
         }
         if (!isWanted()) return;
         if (!games.length) throw new Error(`No game of ${name} has finished yet.`);
-        two.push({ name, games, isUnfinished: results.some((each) => each.name === name && !each.has_ended) });
+        two.push({ name, games, unfinished: results.find((each) => each.name === name)?.unfinished });
       }
       this._compared.replaceChildren(comparison(two));
     } catch (error) {
@@ -191,6 +195,7 @@ class WatchTab {
     };
     begin();
     this._live = null;
+    this._state = null;
     this._isRunning = false;
     this._title.textContent = name;
     this._games.href = `#replay/${encodeURIComponent(name)}`;
@@ -222,7 +227,11 @@ class WatchTab {
       begunAgain = false;
       const live = await source.resultFile(name, "live.json");
       if (!isWanted()) return;
-      this._live = live?.bytes.length ? JSON.parse(new TextDecoder().decode(live.bytes)) : null;
+      this._live = parsed(live);
+      const state = parsed(await source.resultFile(name, "state.json"));
+      if (!isWanted()) return;
+      if (!state) throw new Refused(`${name} cannot be read: its conditions.json is damaged.`, 404);
+      this._state = state;
       this._show(live?.age);
     };
   }
@@ -231,17 +240,19 @@ class WatchTab {
     const { _live: live, _scores: scores } = this;
     const wasRunning = this._isRunning;
     this._isRunning = Boolean(live?.boards.length) && age < STALE_SECONDS;
-    const conditions = live?.player ? `${live.player}, seed ${live.seed}. ` : "";
-    const pace = this._isRunning ? `Running, ${grouped(live.moves_per_second)} moves a second.` : ended(live, scores);
-    this._state.textContent = conditions + (live ? pace : `${grouped(scores.length)} games.`);
+    const { conditions, unfinished } = this._state;
+    const pace = this._isRunning ? `Running, ${grouped(live.moves_per_second)} moves a second.` : (unfinished ?? "Finished.");
+    this._said.textContent = `${conditions.model}${conditions.version ? ` version ${conditions.version}` : ""}, seed ${conditions.seed}. ${pace}`;
     if (wasRunning && !this._isRunning) announce("The evaluation has ended.");
-    this._facts.show(scores, this._tiles, live);
+    this._facts.show(scores, this._tiles, this._isRunning ? live : null, this._state);
     this._showBoards(this._isRunning ? live.boards : []);
     this._draw();
   }
 
   _draw() {
-    if (this._view.hidden || !this._scores) return;
+    if (this._view.hidden || !this._state) return;
+    this._figures.hidden = Boolean(this._state.unfinished);
+    if (this._figures.hidden) return;
     drawHistogram(this._histogram, this._scores);
     drawRunning(this._running, this._scores);
   }
@@ -272,7 +283,8 @@ class WatchTab {
   }
 }
 
-const ended = (live, scores) => (live && scores.length >= live.games ? "Finished." : "Not running.");
+/** The JSON of a file of a result; null if there is none. */
+const parsed = (file) => (file?.bytes.length ? JSON.parse(new TextDecoder().decode(file.bytes)) : null);
 
 /** The finished games of a result, as they are read. */
 async function* gamesOf(source, name) {
@@ -285,11 +297,10 @@ async function* gamesOf(source, name) {
   }
 }
 
-function card({ name, conditions, age_seconds: age, games, planned, average, has_ended: hasEnded }, choose) {
+function card({ name, conditions, age_seconds: age, games, planned, average, unfinished }, choose) {
   const { model, version, seed } = conditions;
-  const total = hasEnded ? games : planned;
-  const played = total && total > games ? `${grouped(games)} of ${grouped(total)} games` : `${grouped(games)} ${games === 1 ? "game" : "games"}`;
-  const isGrowing = !hasEnded && age < GROWING_SECONDS;
+  const played = `${grouped(games)} ${games === 1 ? "game" : "games"}`;
+  const isGrowing = unfinished && age < GROWING_SECONDS;
   const state = isGrowing ? "growing now" : new Date(Date.now() - age * 1000).toLocaleString();
   return make(
     "li.card-box",
@@ -298,8 +309,8 @@ function card({ name, conditions, age_seconds: age, games, planned, average, has
       "a.card",
       { href: `#watch/${encodeURIComponent(name)}` },
       make("strong", {}, `${model}${version ? ` ${version}` : ""}`),
-      make("span", {}, games ? `${grouped(average)} on average, ${played}` : "no game has finished yet"),
-      total ? make("progress", { max: total, value: Math.min(games, total), "aria-label": `${played} finished` }) : null,
+      make("span", {}, unfinished ?? (games ? `${grouped(average)} on average, ${played}` : "no game has finished yet")),
+      unfinished ? make("progress", { max: planned, value: games, "aria-label": `${played} finished` }) : null,
       make("span.note", {}, `seed ${seed} · ${name}`),
       make("span.note", {}, state),
     ),

@@ -9,11 +9,18 @@ const SMALLEST_TILE = 9; // 512
 /**
  * The comparison of two evaluations.
  *
- * @param {{name: string, games: {game: number, seed: bigint, score: number, tile: number}[], isUnfinished: boolean}[]}
- *   two each with games
+ * @param {{name: string, games: {game: number, seed: bigint, score: number, tile: number}[], unfinished: string|null}[]}
+ *   both each with games; those that both have are compared
  * @returns {HTMLElement}
  */
-export function comparison(two) {
+export function comparison(both) {
+  const unfinished = both.filter((each) => each.unfinished).map((each) => `${each.name}: ${each.unfinished}`);
+  const heading = [
+    make("p", {}, make("a", { href: "#watch" }, "‹ All evaluations")),
+    make("h2", {}, `${both[0].name} and ${both[1].name}`),
+  ];
+  if (unfinished.length) return make("div.watched", {}, ...heading, make("p.verdict", { role: "status" }, unfinished.join(" ")));
+  const two = inCommon(both);
   const figures = two.map(({ games }) => summarize(games.map(({ score }) => score)));
   const tiles = two.flatMap(({ games }) => games.map(({ tile }) => tile));
   const rows = [
@@ -29,10 +36,8 @@ export function comparison(two) {
   return make(
     "div.watched",
     {},
-    make("p", {}, make("a", { href: "#watch" }, "‹ All evaluations")),
-    make("h2", {}, `${two[0].name} and ${two[1].name}`),
-    make("p.verdict", { role: "status" }, sentence(two)),
-    ...two.filter(({ isUnfinished }) => isUnfinished).map(({ name }) => make("p.note", {}, `${name} is not finished: its long games are missing, so its figures may be too low.`)),
+    ...heading,
+    make("p.verdict", { role: "status" }, sentence(two, figures)),
     make(
       "div.scrolls",
       { tabindex: 0, role: "region", "aria-label": "Table of both" },
@@ -50,19 +55,33 @@ export function comparison(two) {
 
 const KINDS = ["is-model", "is-judge"];
 
-/** Which one is better, and by how much. */
-function sentence([first, second]) {
-  const { difference, interval, isPaired, count } = differenceOf(first.games, second.games);
-  const games = isPaired ? `${grouped(count)} equal games (same seed, same new tiles)` : "different games";
-  if (!interval) return `Not decided over ${games}: at least ${FEWEST} ${isPaired ? "in which they differ" : "of each, with different scores,"} are needed.`;
-  const isFirst = difference >= 0;
-  const by = Math.abs(difference);
-  const { name } = isFirst ? first : second;
-  const [low, high] = isFirst ? interval : [-interval[1], -interval[0]];
-  const said = `95% interval ${grouped(low)} to ${grouped(high)}, over ${games}.`;
-  if (low <= 0) return `Not decided: ${name} scores ${grouped(by)} more on average, ${said}`;
-  return `${name} is better: ${grouped(by)} points on average, ${said}`;
+/** Both with the games that both have, if they have any of one seed. */
+function inCommon(two) {
+  const keyOf = ({ seed, game }) => `${seed}/${game}`;
+  const [first, second] = two.map(({ games }) => new Set(games.map(keyOf)));
+  const common = new Set([...first].filter((key) => second.has(key)));
+  if (!common.size) return two;
+  return two.map((each) => ({ ...each, games: each.games.filter((game) => common.has(keyOf(game))) }));
 }
+
+/** What `octofold compare` says about both, in the same words. */
+function sentence([first, second], figures) {
+  const { difference, interval, isPaired } = differenceOf(second.games, first.games);
+  const [ours, theirs] = figures.map(({ count }) => count);
+  const games = isPaired ? `${counted(ours)} each` : `not the same games: ${grouped(ours)} and ${counted(theirs)}`;
+  if (!interval) {
+    const averages = `On average, ${first.name} scores ${grouped(figures[0].average)} and ${second.name} ${grouped(figures[1].average)}`;
+    return `${averages}; ${games}. An interval takes at least ${FEWEST} games${isPaired ? " in which they differ" : ""}.`;
+  }
+  const [better, worse] = difference >= 0 ? [second, first] : [first, second];
+  const [low, high] = difference >= 0 ? interval : [-interval[1], -interval[0]];
+  const said = `(95% interval ${grouped(low)} to ${grouped(high)}; ${games})`;
+  const more = `${better.name} scores ${grouped(Math.abs(difference))} more`;
+  if (low > 0) return `${more} on average than ${worse.name} ${said}.`;
+  return `No significant difference: on average, ${more} ${said}. This interval is right for one look after a number of games that was chosen beforehand.`;
+}
+
+const counted = (games) => `${grouped(games)} ${games === 1 ? "game" : "games"}`;
 
 /** One scale for both, so that the bars can be compared. */
 function bars(two) {

@@ -20,25 +20,29 @@ export class Facts {
   /**
    * @param {number[]} scores of finished games
    * @param {number[]} tiles their largest exponents
-   * @param {object|null} live the evaluation, if it wrote `live.json`
+   * @param {object|null} live what `live.json` says, if it runs
+   * @param {{planned: number, unfinished: string|null}} state whether games are missing
    */
-  show(scores, tiles, live) {
+  show(scores, tiles, live, { planned, unfinished }) {
     const running = live?.running_scores ?? [];
     // A running game counts as what it has reached; without it, only the short games would count.
     const { count, average, interval, median, best } = summarize([...scores, ...running]);
-    const figure = (number) => (count ? (running.length ? "at least " : "") + grouped(number) : "–");
+    const isKnown = count && (running.length || !unfinished);
+    const figure = (number) => (isKnown ? (running.length ? "at least " : "") + grouped(number) : "–");
     const facts = [
-      ["Games", live ? `${grouped(scores.length)} of ${grouped(live.games)}` : grouped(count)],
+      ["Games", unfinished ? `${grouped(scores.length)} of ${grouped(planned)}` : grouped(count)],
       ["Average", figure(average)],
-      ["95% interval", (!running.length && interval?.map(grouped).join(" to ")) || "–"],
+      ["95% interval", (!running.length && !unfinished && interval?.map(grouped).join(" to ")) || "–"],
       ["Median", figure(median)],
       ["Best", count ? grouped(best) : "–"],
     ];
     this._list.replaceChildren(
       ...facts.map(([name, value]) => make("div", {}, make("dt", {}, name), make("dd", {}, value))),
     );
-    this._warning.textContent = condition(scores.length, running.length, live);
-    this._showTiles(tiles, live?.running_exponents ?? []);
+    this._warning.textContent = running.length
+      ? `The ${grouped(running.length)} games that still run count as what they have reached.`
+      : (unfinished ?? "");
+    this._showTiles(isKnown ? tiles : [], live?.running_exponents ?? []);
   }
 
   _showTiles(tiles, running) {
@@ -71,12 +75,4 @@ export class Facts {
       make("tbody", {}, ...rows),
     );
   }
-}
-
-/** What the figures hold for, if games are running or missing. */
-function condition(finished, running, live) {
-  if (running) return `The ${grouped(running)} games that still run count as what they have reached.`;
-  if (live && finished < live.games)
-    return "The evaluation is not finished. Long games finish last, so all figures may be too low.";
-  return "";
 }

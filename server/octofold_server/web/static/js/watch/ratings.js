@@ -8,12 +8,12 @@ import { drawVersions } from "./pictures.js";
  * Players by strength.
  *
  * Results of one player with different seeds are different games and count together. Of two results with the same
- * seed, which repeat games, the larger one counts. A result that is not finished lacks its long games, so it counts
- * only if its player has no other.
+ * seed, which repeat games, the larger one counts. A result that is not finished has no figures; a player who has no
+ * other stands at the end, without a rank.
  *
  * @param {object[]} results as the server lists them
- * @returns {{name: string, version: string, precision: string, games: number, average: number,
- *   interval: [number, number]|null, age: number, isFinished: boolean}[]} the strongest first
+ * @returns {{name: string, version: string, precision: string, games: number, average: number|null,
+ *   interval: [number, number]|null, age: number, unfinished: string|null}[]} the strongest first
  */
 export function ratingsOf(results) {
   const players = new Map();
@@ -22,12 +22,12 @@ export function ratingsOf(results) {
     const key = JSON.stringify([model, version, precision, sha256]);
     players.set(key, [...(players.get(key) ?? []), result]);
   }
-  return [...players.values()].map((each) => rated(counting(each))).sort((a, b) => b.average - a.average);
+  return [...players.values()].map((each) => rated(counting(each))).sort((a, b) => (b.average ?? -1) - (a.average ?? -1));
 }
 
 /** Those of a player's results that count. */
 function counting(results) {
-  const finished = results.filter(({ has_ended: hasEnded }) => hasEnded);
+  const finished = results.filter(({ unfinished }) => !unfinished);
   const seeds = new Map();
   for (const result of finished.length ? finished : results) {
     const seed = JSON.stringify([result.conditions.seed, result.conditions.slice ?? null]);
@@ -38,6 +38,9 @@ function counting(results) {
 
 function rated(results) {
   const { model: name, version, precision } = results[0].conditions;
+  const { unfinished } = results[0];
+  const age = Math.min(...results.map((each) => each.age_seconds));
+  if (unfinished) return { name, version, precision, games: results[0].games, average: null, interval: null, age, unfinished };
   const games = results.reduce((sum, each) => sum + each.games, 0);
   const average = results.reduce((sum, each) => sum + each.games * each.average, 0) / games;
   const squares = results.reduce(
@@ -45,9 +48,7 @@ function rated(results) {
     0,
   );
   const interval = averageInterval(games, average, Math.sqrt(squares / (games - 1)));
-  const age = Math.min(...results.map((each) => each.age_seconds));
-  const isFinished = results.every(({ has_ended: hasEnded }) => hasEnded);
-  return { name, version, precision, games, average, interval, age, isFinished };
+  return { name, version, precision, games, average, interval, age, unfinished };
 }
 
 /** The list as a table, and for models of several versions a picture of their averages. */
@@ -66,7 +67,6 @@ export class Ratings {
         this._pictures,
       ),
       make("p.note", {}, "Average score over all games of the results above; from 10 games on with its 95% interval, as “octofold evaluate” gives it."),
-      (this._unfinished = make("p.note", {}, "“Not finished”: the long games are missing, so the average is too low. Such games count only for players without a finished evaluation.")),
     );
   }
 
@@ -77,9 +77,9 @@ export class Ratings {
       make("thead", {}, make("tr", {}, ...["Rank", "Player", "Average", "95% interval", "Games", "Last game"].map((name) => make("th", { scope: "col" }, name)))),
       make("tbody", {}, ...ratings.map((each, i) => row(each, i, best))),
     );
-    this._unfinished.hidden = ratings.every(({ isFinished }) => isFinished);
-    const names = [...new Set(ratings.map(({ name }) => name))];
-    const known = names.map((name) => [name, ratings.filter((each) => each.name === name)]);
+    const finished = ratings.filter(({ unfinished }) => !unfinished);
+    const names = [...new Set(finished.map(({ name }) => name))];
+    const known = names.map((name) => [name, finished.filter((each) => each.name === name)]);
     const several = known.filter(([, versions]) => versions.length > 1);
     this._pictures.replaceChildren(
       ...several.map(([name, versions]) => {
@@ -91,15 +91,19 @@ export class Ratings {
   }
 }
 
-function row({ name, version, precision, games, average, interval, age, isFinished }, i, best) {
+function row({ name, version, precision, games, average, interval, age, unfinished }, i, best) {
   return make(
     "tr",
     {},
-    make("td.note", {}, String(i + 1)),
+    make("td.note", {}, unfinished ? "–" : String(i + 1)),
     make("th", { scope: "row" }, `${name}${version ? ` ${version}` : ""}`, make("span.note", {}, precision ? ` ${precision}` : "")),
-    make("td", {}, make("strong", {}, grouped(average)), make("span.bar.of-model", { style: { "--share": average / best } })),
-    make("td.note", {}, interval ? interval.map(grouped).join(" to ") : "–"),
-    make("td", {}, grouped(games), isFinished ? "" : make("span.note", {}, " not finished")),
+    ...(unfinished
+      ? [make("td.note", { colspan: 2 }, unfinished)]
+      : [
+          make("td", {}, make("strong", {}, grouped(average)), make("span.bar.of-model", { style: { "--share": average / best } })),
+          make("td.note", {}, interval ? interval.map(grouped).join(" to ") : "–"),
+        ]),
+    make("td", {}, grouped(games)),
     make("td.note", {}, new Date(Date.now() - age * 1000).toLocaleDateString("en-CA")),
   );
 }
