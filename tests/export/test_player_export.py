@@ -140,7 +140,7 @@ def test_the_tables_of_a_player_are_published_with_their_digests(folder: Path, t
     assert card.checkpoint_sha256 == PerimeterPlayer(folder).sha256 == PerimeterPlayer(version).sha256
 
 
-def test_a_network_that_ships_in_small_form_is_published_unpacked(tmp_path: Path) -> None:
+def test_a_network_that_ships_in_small_form_is_published_in_it(tmp_path: Path) -> None:
     tuples = ((0, 1, 2, 3), (1, 2, 5, 6))
     values = np.random.default_rng(5).normal(100, 30, NTupleNetwork.size(tuples)).astype(np.float32)
     NTupleNetwork(tuples, values).save(tmp_path / "network")
@@ -148,7 +148,12 @@ def test_a_network_that_ships_in_small_form_is_published_unpacked(tmp_path: Path
     assert main(["--ntuple", str(tmp_path / "network"), *small, "--precisions", "fp32"]) == 0
     model = tmp_path / "models" / "small" / "1"
     assert published(tmp_path, f"ntuple:{model},depth=2") == 0
-    found = NTuplePlayer(tmp_path / "mine" / "1", 2).network
+    version = tmp_path / "mine" / "1"
+    assert (version / "network.onnx").samefile(model / "model.onnx")
+    player = read_card(version).player
+    assert player is not None
+    assert (player.kind, player.options) == ("ntuple", {"depth": 2})
+    found = NTuplePlayer(version, 2).network
     np.testing.assert_array_equal(found.values, NTuplePlayer(model).network.values)
 
 

@@ -10,16 +10,16 @@ from there.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from octofold_game.contract.model import CARD_FILE, CardError, ListedFile, Place, read_card
-from octofold_game.system.files import read_regular
+from octofold_game.contract.model import CARD_FILE, MAX_CARD_BYTES, CardError, Place, parse_card, read_card
 
-from octofold_players.compiled.table_files import BAD_JSON, TableFileError
+from octofold_players.compiled.table_files import BAD_JSON, TableFileError, mapped
 from octofold_players.ntuple.tuples import check_stages, check_tuples
 
 PAGE = 16
@@ -32,13 +32,15 @@ FORMAT = 1
 ARRAYS = {"page_bits": "u1", "entry_bits": "u1", "lower_codes": "u1", "upper_codes": "u1", "codebook": "<f4"}
 """The arrays of `CompactTables`, and how a model's file holds their numbers."""
 
-_LARGEST_MODEL = 1 << 31  # bytes
 _LARGEST_ENTRIES = 1 << 31  # of the network: a float32 each, once they are unpacked
 
 
 @dataclass(frozen=True)
 class CompactTables:
     """The entries of a network that matter, and what they round to."""
+
+    FILES: ClassVar[tuple[str, ...]] = ("network-card.json", "network.onnx")
+    """What a published player calls the card and the graph of the model whose tables it reads."""
 
     tuples: tuple[tuple[int, ...], ...]
     page_bits: NDArray[np.uint8]
@@ -80,31 +82,55 @@ class CompactTables:
         return values.reshape(-1)
 
     @classmethod
-    def load(cls, folder: Path) -> CompactTables:
-        """Read them from the folder of a published model, such as `models/ntuple/2`.
+    def files_in(cls, folder: Path) -> dict[str, Path]:
+        """Where `FILES` are in the folder of a published player, or of a model, such as `models/ntuple/2`.
 
         Raises `TableFileError` that says which file is wrong, and how.
         """
+        files = {name: folder / name for name in cls.FILES}
+        if files[cls.FILES[0]].exists():
+            return files
         try:
-            card = read_card(folder)
+            graph = read_card(folder).precisions["fp32"].file
         except CardError as error:
             raise TableFileError(f"{folder}: {error}") from error
+        except KeyError as error:
+            raise TableFileError(f"{folder / CARD_FILE}: not the card of an n-tuple model") from error
+        return dict(zip(cls.FILES, (folder / CARD_FILE, folder / graph), strict=True))
+
+    @classmethod
+    def load(cls, folder: Path) -> CompactTables:
+        """Read them from `files_in` a folder; raises alike."""
+        files = cls.files_in(folder)
+        return cls._in([mapped(file) for file in files.values()], list(files.values()))
+
+    @classmethod
+    def read(cls, files: Mapping[str, NDArray[np.uint8]]) -> CompactTables:
+        """Read them from the contents of `FILES`; raises `TableFileError` alike."""
+        return cls._in([files[name] for name in cls.FILES], cls.FILES)
+
+    @classmethod
+    def _in(cls, contents: Sequence[NDArray[np.uint8]], names: Sequence[object]) -> CompactTables:
+        (card_text, model), (card_name, model_name) = contents, names
         try:
+            card = parse_card(card_text[:MAX_CARD_BYTES].tobytes().decode())
             places = card.compact_tables
             if places is None:
                 raise ValueError("it has no compact tables")
             tuples, stages = _checked(card.architecture["tuples"], card.architecture["stages"])
             if places.format != FORMAT:
                 raise ValueError(f"format {places.format}, this version reads {FORMAT}")
-            model = _read_model(folder, card.precisions["fp32"])
+            if hashlib.sha256(model.data).hexdigest() != card.precisions["fp32"].sha256.lower():
+                raise TableFileError(f"{model_name}: damaged; its SHA-256 is not the one in {card_name}")
             arrays = {name: _array(model, getattr(places, name), kind) for name, kind in ARRAYS.items()}
             tables = cls(tuples, **arrays, stages=stages)
             _check(tables)
+        except CardError as error:
+            raise TableFileError(f"{card_name}: {error}") from error
         except TableFileError:
             raise
         except BAD_JSON as error:
-            file = folder / CARD_FILE
-            raise TableFileError(f"{file}: not the card of an n-tuple model ({error})") from error
+            raise TableFileError(f"{card_name}: not the card of an n-tuple model ({error})") from error
         return tables
 
 
@@ -116,17 +142,6 @@ def unpacked(bits: NDArray[np.uint8]) -> NDArray[np.bool_]:
 def is_compact(folder: Path) -> bool:
     """Whether a folder is that of a published model. A published player has the network's own files, too."""
     return (folder / CARD_FILE).exists() and not (folder / NETWORK_FILE).exists()
-
-
-def _read_model(folder: Path, listed: ListedFile) -> bytes:
-    file = folder / listed.file
-    try:
-        model = read_regular(file, _LARGEST_MODEL)
-    except OSError as error:
-        raise TableFileError(f"{file}: {error.strerror}") from error
-    if hashlib.sha256(model).hexdigest() != listed.sha256.lower():
-        raise TableFileError(f"{file}: damaged; its SHA-256 is not the one in {CARD_FILE}")
-    return model
 
 
 def _checked(listed: Any, begun_by: Any) -> tuple[tuple[tuple[int, ...], ...], tuple[int, ...]]:
@@ -142,7 +157,7 @@ def _checked(listed: Any, begun_by: Any) -> tuple[tuple[tuple[int, ...], ...], t
     return tuples, stages
 
 
-def _array(model: bytes, place: Place, kind: str) -> NDArray[Any]:
+def _array(model: NDArray[np.uint8], place: Place, kind: str) -> NDArray[Any]:
     """A copy of the array that lies at `place` in the file of a model."""
     dtype = np.dtype(kind)
     if place.offset + place.count * dtype.itemsize > len(model):

@@ -144,10 +144,13 @@ class NTupleNetwork:
 
     @classmethod
     def read(cls, files: Mapping[str, NDArray[np.uint8]]) -> NTupleNetwork:
-        """The network in the bytes of `FILES`, which are not copied.
+        """The network in the bytes of `FILES`, which are not copied, or of `CompactTables.FILES`.
 
         Raises `TableFileError` that says which file is missing or wrong, and how.
         """
+        if all(name in files for name in CompactTables.FILES):
+            tables = CompactTables.read(files)
+            return cls(tables.tuples, tables.values(), tables.stages)
         for name in cls.FILES:
             if name not in files:
                 raise TableFileError(f"{name} is missing")

@@ -17,8 +17,11 @@ from octofold_players.deepening import DeepeningPlayer, DeepeningSearch, Means, 
 from octofold_players.endgame.lookup import EndgameTable
 from octofold_players.endgame.tables import load_tables, read_tables, table_files
 from octofold_players.local_player import card_options
+from octofold_players.ntuple.compact_tables import CompactTables, is_compact
 from octofold_players.ntuple.network import NTupleNetwork
 from octofold_players.ntuple.search import search_boards
+
+_NETWORK_FILES = {*NTupleNetwork.FILES, *CompactTables.FILES}
 
 
 @dataclass(frozen=True)
@@ -53,15 +56,17 @@ class NTuplePlayer(DeepeningPlayer):
     ) -> NTupleSearch:
         """As `octofold_game.contract.searches.ServedKind.served`."""
         depth = card_options(cls, options, evaluators).get("depth", cls.depth)
-        others = {name: content for name, content in files.items() if name not in NTupleNetwork.FILES}
+        others = {name: content for name, content in files.items() if name not in _NETWORK_FILES}
         return NTupleSearch(NTupleNetwork.read(files), depth, read_tables(others) if others else (), cores)
 
     def served_files(self) -> dict[str, FileSource]:
         """As `octofold_game.contract.searches.HasFiles.served_files`."""
-        files = {name: self.path / name for name in NTupleNetwork.FILES}
         tables = {} if self.tables is None else table_files(self.tables)
-        is_saved = all(file.exists() for file in files.values())
-        return {**(files if is_saved else self.network.files()), **tables}
+        if self.path.is_file():
+            return {**self.network.files(), **tables}
+        if is_compact(self.path):
+            return {**CompactTables.files_in(self.path), **tables}
+        return {**{name: self.path / name for name in NTupleNetwork.FILES}, **tables}
 
     @property
     def network(self) -> NTupleNetwork:
