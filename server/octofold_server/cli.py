@@ -24,7 +24,7 @@ from octofold_server.system.signals import hold_hangups, release_hangups
 
 if TYPE_CHECKING:
     from octofold_server.config.options import Config
-    from octofold_server.process.siblings import ProcessSlot
+    from octofold_server.process.shared_service import ProcessSlot
 
 _log = logging.getLogger(__name__)
 

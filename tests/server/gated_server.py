@@ -18,7 +18,7 @@ from octofold_server.backends.onnx_backend import OnnxBackend, onnx_lanes
 from octofold_server.config.options import Config
 from octofold_server.config.reading import read_config
 from octofold_server.process.lifecycle import serve
-from octofold_server.process.siblings import ProcessSlot
+from octofold_server.process.shared_service import ProcessSlot
 from octofold_server.process.supervisor import serve_together
 from octofold_server.system.logs import set_up_log
 

@@ -23,8 +23,7 @@ from octofold_server.grpc_transport.methods import Methods
 from octofold_server.grpc_transport.unread import UnreadReplies
 from octofold_server.models.registry import Models
 from octofold_server.models.unloaded import Unloaded
-from octofold_server.process.shared_service import SharedService
-from octofold_server.process.siblings import ProcessSlot
+from octofold_server.process.shared_service import ProcessSlot, SharedService
 from octofold_server.protocols.health import SERVICE as HEALTH
 from octofold_server.protocols.health import Health, add_health
 from octofold_server.protocols.octofold_v1.service import SERVICE as OCTOFOLD

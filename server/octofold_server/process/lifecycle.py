@@ -25,7 +25,7 @@ from octofold_server.models.reloading import Reloading
 from octofold_server.process.assembly import build
 from octofold_server.process.places import check_places
 from octofold_server.process.ports import Ports
-from octofold_server.process.siblings import ProcessSlot
+from octofold_server.process.shared_service import ProcessSlot
 from octofold_server.process.watchdog import Watchdog
 from octofold_server.protocols.health import Health
 from octofold_server.system.native_log import NativeLog

@@ -1,5 +1,8 @@
 """Several processes as one service: they load and unload models together and share one page of metrics.
 
+They ask each other over sockets in a folder that only their user can enter. `supervisor` kills a process that
+stays stopped, so an answer that may take long needs no time limit.
+
 Counters never decrease, even if a process dies. Each process writes its page to a file before it reports the
 page, and its replacement continues from the file. Counts after the last page are lost with the process.
 """
@@ -7,24 +10,143 @@ page, and its replacement continues from the file. Counts after the last page ar
 from __future__ import annotations
 
 import logging
+import socket
+import socketserver
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from google.protobuf.message import DecodeError
+from google.rpc.code_pb2 import OK, UNKNOWN
+from google.rpc.status_pb2 import Status
 from octofold_game.system.files import read_regular, write_text
 from octofold_proto.errors import ModelError
+from octofold_proto.status import CODES, error_of, status_of
 
 from octofold_server.admission.admission import Admission
-from octofold_server.process.siblings import ProcessSlot, Siblings
 from octofold_server.system.file_lock import locked
 from octofold_server.telemetry.metric_families import counters_of, summed
 from octofold_server.telemetry.metrics import exposition
 
 MAX_PAGE_BYTES = 1 << 26
+MAX_REQUEST_BYTES = 4096
+
+PAGE_SECONDS = 3.0
+"""Time limit for the page of another process; a process that is stopped for now does not answer."""
+
+_DONE = "done"  # an empty answer would look like that of a process that died
 
 _log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class ProcessSlot:
+    """One of several processes that serve a port.
+
+    Attributes:
+        folder: folder with a socket for each process.
+        number: number of this process, from 0.
+        processes: number of processes.
+        joins: whether others may already serve, so that callers must not reach this one before it is ready.
+    """
+
+    folder: Path
+    number: int
+    processes: int
+    joins: bool = False
+
+
+class SiblingFailed(Exception):
+    """Another process raised an unexpected error; the message describes it."""
+
+
+class Siblings:
+    """The other processes.
+
+    Args:
+        slot: the slot of this process.
+        abilities: functions that the others may call, by name; each takes a text and returns a text or None.
+    """
+
+    def __init__(self, slot: ProcessSlot, abilities: Mapping[str, Callable[[str], str | None]]) -> None:
+        self._slot = slot
+        own = self._socket(slot.number)
+        own.unlink(missing_ok=True)  # left by a process that died
+        listener = _Listener(str(own), abilities)
+        threading.Thread(target=listener.serve_forever, name="siblings", daemon=True).start()
+
+    def ask(self, ability: str, text: str = "", limit_seconds: float | None = None) -> dict[int, str]:
+        """Call a function in all other processes, and return the answers by their numbers.
+
+        Processes that do not answer are left out.
+
+        Args:
+            ability: name of the function.
+            text: its argument.
+            limit_seconds: time limit; None for none.
+
+        Raises:
+            OctofoldError: a process raised this error; all have been asked.
+            SiblingFailed: a process raised another error.
+        """
+        others = [number for number in range(self._slot.processes) if number != self._slot.number]
+        with ThreadPoolExecutor(max(1, len(others))) as callers:
+            replies = callers.map(partial(self._reply, f"{ability} {text}", limit_seconds), others)
+            answers = {number: reply for number, reply in zip(others, replies, strict=True) if reply}
+        for reply in answers.values():
+            if reply.code == UNKNOWN:
+                raise SiblingFailed(reply.message)
+            if reply.code != OK:
+                raise error_of(reply)
+        return {number: reply.message for number, reply in answers.items()}
+
+    def _reply(self, request: str, limit_seconds: float | None, number: int) -> Status | None:
+        try:
+            with socket.socket(socket.AF_UNIX) as end, end.makefile("rb") as received:
+                end.settimeout(limit_seconds)
+                end.connect(str(self._socket(number)))
+                end.sendall(request.encode())
+                end.shutdown(socket.SHUT_WR)
+                if content := received.read():
+                    return Status.FromString(content)
+        except (OSError, DecodeError):
+            pass
+        _log.info("process %d does not answer", number)
+        return None
+
+    def _socket(self, number: int) -> Path:
+        return self._slot.folder / str(number)
+
+
+class _Listener(socketserver.ThreadingUnixStreamServer):
+    daemon_threads = True
+
+    def __init__(self, address: str, abilities: Mapping[str, Callable[[str], str | None]]) -> None:
+        super().__init__(address, _Answering)
+        self.abilities = abilities
+
+    def handle_error(self, *_: object) -> None:
+        """Log that the other process has gone, in place of a traceback on standard error."""
+        _log.info("another process did not wait for its answer")
+
+
+class _Answering(socketserver.StreamRequestHandler):
+    server: _Listener
+
+    def handle(self) -> None:
+        """Answer a request with a status, whose message is the answer if it is OK."""
+        ability, _, text = self.rfile.read(MAX_REQUEST_BYTES).decode().partition(" ")
+        try:
+            reply = Status(message=self.server.abilities[ability](text) or _DONE)
+        except Exception as error:  # the error is for the caller in the other process
+            unexpected = Status(code=UNKNOWN, message=f"{type(error).__name__}: {error}")
+            reply = status_of(error) if type(error) in CODES else unexpected
+        self.wfile.write(reply.SerializeToString())
 
 
 class SharedService:
@@ -74,7 +196,7 @@ class SharedService:
 
     def metrics(self) -> str:
         """The metrics of all processes; only the counters of a process that does not answer."""
-        answers = self._siblings.ask("page", skip_silent=True)
+        answers = self._siblings.ask("page", limit_seconds=PAGE_SECONDS)
         others = set(range(self._slot.processes)) - {self._slot.number}
         pages = [answers.get(number) or self._counted_by(number) for number in sorted(others)]
         return summed([self._own_page(), *pages])

@@ -21,7 +21,7 @@ from typing import Any
 
 from octofold_server.config.options import Config
 from octofold_server.process.places import check_places
-from octofold_server.process.siblings import ProcessSlot
+from octofold_server.process.shared_service import ProcessSlot
 from octofold_server.system.signals import Signals, hangups_held
 from octofold_server.system.sockets import hold_port, port_written, socket_folder
 

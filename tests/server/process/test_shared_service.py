@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 from octofold_proto.errors import Unavailable
 from octofold_server.admission.admission import Admission
-from octofold_server.process.shared_service import SharedService
-from octofold_server.process.siblings import ProcessSlot
+from octofold_server.process.shared_service import ProcessSlot, SharedService
 from octofold_server.protocols.open_inference.operations import OpenInference
 from octofold_server.system.file_lock import locked
 from support.processes import metric

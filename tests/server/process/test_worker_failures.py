@@ -6,7 +6,6 @@ import select
 import shutil
 import signal
 import socket
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
@@ -20,7 +19,7 @@ from octofold_proto.inference import grpc_service_pb2 as oip
 from octofold_proto.inference.grpc_service_pb2_grpc import GRPCInferenceServiceStub
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
-from octofold_server.process.siblings import SILENCE_SECONDS, ProcessSlot, SiblingFailed, Siblings
+from octofold_server.process.shared_service import ProcessSlot, SiblingFailed, Siblings
 from support.processes import members, metric, on_a_connection_of_its_own
 from support.servers import (
     Ask,
@@ -253,55 +252,31 @@ def test_sighup_does_not_end_several_processes_that_are_starting(
     assert server.terminate() == 0
 
 
-def test_a_sibling_that_takes_its_time_is_waited_for_and_one_that_is_gone_is_not(tmp_path: Path) -> None:
-    def work(text: str) -> str:
-        time.sleep(SILENCE_SECONDS + 1)
-        return text.upper()
-
+def test_siblings_that_answer_are_waited_for_and_one_that_is_gone_is_not(tmp_path: Path) -> None:
     first = Siblings(ProcessSlot(tmp_path, 0, 3), {})
-    Siblings(ProcessSlot(tmp_path, 1, 3), {"work": work})
-    assert first.ask("work", "text") == {1: "TEXT"}
+    Siblings(ProcessSlot(tmp_path, 1, 3), {"work": str.upper})
+    assert first.ask("work", "a text") == {1: "A TEXT"}
+    with socket.socket(socket.AF_UNIX) as silent:  # it accepts nobody, as a stopped process does
+        silent.bind(str(tmp_path / "2"))
+        silent.listen()
+        assert first.ask("work", "text", limit_seconds=0.1) == {1: "TEXT"}
 
 
 def test_what_a_sibling_raises_is_raised_after_all_have_answered(tmp_path: Path) -> None:
     done: list[str] = []
 
     def fail(text: str) -> None:
-        raise ValueError(text)
-
-    first = Siblings(ProcessSlot(tmp_path, 0, 3), {})
-    Siblings(ProcessSlot(tmp_path, 1, 3), {"work": fail})
-    Siblings(ProcessSlot(tmp_path, 2, 3), {"work": done.append})
-    with pytest.raises(SiblingFailed, match="ValueError: text"):
-        first.ask("work", "text")
-    assert done == ["text"]
-
-
-def test_a_silent_sibling_is_waited_for_once_and_not_again_at_once(tmp_path: Path) -> None:
-    first = Siblings(ProcessSlot(tmp_path, 0, 3), {})
-    Siblings(ProcessSlot(tmp_path, 1, 3), {"page": lambda _: "page"})
-    with socket.socket(socket.AF_UNIX) as silent:  # it accepts nobody, as a stopped process does
-        silent.bind(str(tmp_path / "2"))
-        silent.listen()
-        assert first.ask("page", skip_silent=True) == {1: "page"}
-        silent.accept()[0].close()
-        assert first.ask("page", skip_silent=True) == {1: "page"}
-        silent.setblocking(False)
-        with pytest.raises(BlockingIOError):
-            silent.accept()  # it was not asked again
-
-
-def test_an_error_that_takes_more_than_a_message_comes_from_a_sibling_too(tmp_path: Path) -> None:
-    def fail(text: str) -> None:
         raise QueueFull(text, 2.5)
 
     def break_down(text: str) -> None:
         raise UnicodeDecodeError("utf-8", b"\xff", 0, 1, text)
 
-    first = Siblings(ProcessSlot(tmp_path, 0, 2), {})
-    Siblings(ProcessSlot(tmp_path, 1, 2), {"work": fail, "more": break_down})
+    first = Siblings(ProcessSlot(tmp_path, 0, 3), {})
+    Siblings(ProcessSlot(tmp_path, 1, 3), {"work": fail, "more": break_down})
+    Siblings(ProcessSlot(tmp_path, 2, 3), {"work": done.append, "more": done.append})
     with pytest.raises(QueueFull, match="no room") as raised:
         first.ask("work", "no room")
     assert raised.value.retry_after_seconds == 2.5
     with pytest.raises(SiblingFailed, match=r"UnicodeDecodeError: .*odd"):
         first.ask("more", "odd")
+    assert done == ["no room", "odd"]
