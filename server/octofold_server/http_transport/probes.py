@@ -11,9 +11,10 @@ from aiohttp import web
 
 from octofold_server.admission.access import Right
 from octofold_server.http_transport.calls import Route
-from octofold_server.telemetry.metric_families import (
+from octofold_server.telemetry.metrics import (
     OPENMETRICS_TYPE,
     PLAIN_TYPE,
+    Page,
     openmetrics,
     plain,
     prefers_openmetrics,
@@ -47,15 +48,15 @@ def probes(is_ready: Callable[[], bool], is_grpc_answering: Callable[[], bool]) 
     ]
 
 
-def metrics(text: Callable[[], str]) -> Route:
-    """Make the route of `/metrics`, from the function that makes the text."""
+def metrics(read: Callable[[], Page]) -> Route:
+    """Make the route of `/metrics`, from the function that reads the values."""
     thread = ThreadPoolExecutor(1, thread_name_prefix="metrics")
-    newest: asyncio.Future[str] | None = None
+    newest: asyncio.Future[Page] | None = None
 
     async def answer(request: web.Request) -> web.Response:
         nonlocal newest
         if newest is None or newest.done():
-            newest = asyncio.get_running_loop().run_in_executor(thread, text)
+            newest = asyncio.get_running_loop().run_in_executor(thread, read)
         page = await asyncio.shield(newest)  # other requests wait for the same page
         kind, form = PLAIN_TYPE, plain
         if prefers_openmetrics(", ".join(request.headers.getall("Accept", []))):

@@ -21,6 +21,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from google.protobuf.message import DecodeError
 from google.rpc.code_pb2 import OK, UNKNOWN
 from google.rpc.status_pb2 import Status
@@ -30,8 +31,7 @@ from octofold_proto.status import CODES, error_of, status_of
 
 from octofold_server.admission.admission import Admission
 from octofold_server.system.file_lock import locked
-from octofold_server.telemetry.metric_families import counters_of, summed
-from octofold_server.telemetry.metrics import exposition
+from octofold_server.telemetry.metrics import Page, counters_of, exposition, summed
 
 MAX_PAGE_BYTES = 1 << 26
 MAX_REQUEST_BYTES = 4096
@@ -40,6 +40,8 @@ PAGE_SECONDS = 3.0
 """Time limit for the page of another process; a process that is stopped for now does not answer."""
 
 _DONE = "done"  # an empty answer would look like that of a process that died
+
+_pages = msgspec.json.Decoder(Page)
 
 _log = logging.getLogger(__name__)
 
@@ -163,7 +165,7 @@ class SharedService:
         self._lock = threading.Lock()  # keeps pages in order
         self._before = self._counted_by(slot.number)
         abilities: dict[str, Callable[[str], Any]] = {
-            "page": self._own_page,
+            "page": lambda _: _json(self._own_page()),
             "load": admission.models.load,
             "unload": admission.models.unload,
         }
@@ -194,18 +196,21 @@ class SharedService:
             self._admission.models.unload(name)
             self._siblings.ask("unload", name)
 
-    def metrics(self) -> str:
+    def metrics(self) -> Page:
         """The metrics of all processes; only the counters of a process that does not answer."""
         answers = self._siblings.ask("page", limit_seconds=PAGE_SECONDS)
         others = set(range(self._slot.processes)) - {self._slot.number}
-        pages = [answers.get(number) or self._counted_by(number) for number in sorted(others)]
+        pages = [
+            _pages.decode(answers[number]) if number in answers else self._counted_by(number)
+            for number in sorted(others)
+        ]
         return summed([self._own_page(), *pages])
 
     def _turn(self) -> AbstractContextManager[None]:
         """Changes by two processes at once would reach the processes in different orders."""
         return locked(self._slot.folder / "changing", self._admission.models.check_still_loads)
 
-    def _own_page(self, _: str = "") -> str:
+    def _own_page(self) -> Page:
         admission = self._admission
         with self._lock:
             page = exposition(
@@ -213,16 +218,20 @@ class SharedService:
             )
             page = summed([page, self._before])
             try:
-                write_text(self._file(self._slot.number), page)
+                write_text(self._file(self._slot.number), _json(page))
             except OSError as error:
                 _log.warning("cannot save the counters; they are lost if this process ends: %s", error)
         return page
 
-    def _counted_by(self, number: int) -> str:
+    def _counted_by(self, number: int) -> Page:
         try:
-            return counters_of(read_regular(self._file(number), MAX_PAGE_BYTES).decode())
+            return counters_of(_pages.decode(read_regular(self._file(number), MAX_PAGE_BYTES)))
         except OSError:  # it has written no page yet
-            return ""
+            return []
 
     def _file(self, number: int) -> Path:
         return self._slot.folder / f"{number}.metrics"
+
+
+def _json(page: Page) -> str:
+    return msgspec.json.encode(page).decode()

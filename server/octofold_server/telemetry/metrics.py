@@ -1,4 +1,4 @@
-"""The page of metrics, in the form of `octofold_server.telemetry.metric_families`.
+"""The page of metrics: its families, the two formats in which callers get it, and the sum of several pages.
 
 The models' statistics have Triton's metric names, so that dashboards for Triton work. Other metrics have
 Octofold's own names. The page reads all values when it is requested, so it adds no work to calls. It does not
@@ -9,13 +9,17 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from importlib.metadata import version as installed_version
-from itertools import accumulate
+from itertools import accumulate, chain
 from pathlib import Path
+from typing import NamedTuple
 
+import msgspec
 from octofold_proto.status import CODES
 
 from octofold_server.admission.refusals import Refusals
@@ -33,14 +37,44 @@ _REASONS = {
 _NO_FAILURES = dict.fromkeys(["CANCELLED", "UNIMPLEMENTED", *(code.name for code in CODES.values())], 0)
 """Initial counters: Prometheus would miss the step from 0 of a counter that first appears as 1."""
 
+_NO_SUMS: dict[str, Callable[[Iterable[float]], float]] = {
+    "octofold_ready": max,  # a process that is starting has no port yet: clients reach those that are ready
+    "octofold_build_info": max,  # always 1
+    "octofold_model_info": max,
+}
+
+PLAIN_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+OPENMETRICS_TYPE = "application/openmetrics-text; version=1.0.0; charset=utf-8"
+
+_BOUND = re.compile(r'le="([^"]*)"')
+
+
+class Sample(NamedTuple):
+    """A number, and an example of what it counts, as the page has it; empty if there is none."""
+
+    value: int | float
+    exemplar: str = ""
+
+
+class Family(msgspec.Struct):
+    """All samples of one metric, by name and labels as the page has them."""
+
+    name: str
+    kind: str
+    text: str
+    samples: dict[str, Sample]
+
+
+Page = list[Family]
+
 Labels = Mapping[str, str]
 SampleLine = tuple[str, Labels, float] | tuple[str, Labels, float, str]
 """Suffix of the name, labels, value, and the exemplar, if any."""
 _Row = tuple[Labels, Snapshot]
 
 
-def exposition(models: Models, refusals: Refusals, *, ready: bool, open_calls: int) -> str:
-    """Write the page.
+def exposition(models: Models, refusals: Refusals, *, ready: bool, open_calls: int) -> Page:
+    """Read the values of the page.
 
     Args:
         models: the models of the server.
@@ -52,22 +86,87 @@ def exposition(models: Models, refusals: Refusals, *, ready: bool, open_calls: i
         ({"model": name, "version": version}, statistics.snapshot())
         for (name, version), statistics in models.statistics().items()
     ]
-    return "".join(
-        [
-            *_triton(rows),
-            *_histograms(rows),
-            *_failures(rows, refusals),
-            *_state(models, ready, open_calls),
-            *_process(),
-        ]
-    )
+    return [
+        *_triton(rows),
+        *_histograms(rows),
+        *_failures(rows, refusals),
+        *_state(models, ready, open_calls),
+        *_process(),
+    ]
 
 
-def _triton(rows: list[_Row]) -> Iterator[str]:
-    def counter(name: str, text: str, read: Callable[[Snapshot], float]) -> str:
+def plain(page: Page) -> str:
+    """A page in Prometheus' text format, which has no exemplars."""
+    lines: list[str] = []
+    for family in page:
+        lines += [f"# HELP {family.name} {family.text}", f"# TYPE {family.name} {family.kind}"]
+        lines += (f"{name} {sample.value!r}" for name, sample in family.samples.items())
+    return "".join(f"{line}\n" for line in lines)
+
+
+def openmetrics(page: Page) -> str:
+    """A page in the format of OpenMetrics 1.0, with exemplars.
+
+    Its counters end in `_total`. Triton's do not, so their type is unknown there.
+    """
+    lines: list[str] = []
+    for family in page:
+        name, kind = family.name, family.kind
+        if kind == "counter":
+            name, kind = (name.removesuffix("_total"), kind) if name.endswith("_total") else (name, "unknown")
+        lines += [f"# HELP {name} {family.text}", f"# TYPE {name} {kind}"]
+        for sample, (value, exemplar) in family.samples.items():
+            line = f"{_BOUND.sub(_canonical, sample)} {value!r}"
+            lines.append(f"{line} # {exemplar}" if exemplar else line)
+    return "".join(f"{line}\n" for line in [*lines, "# EOF"])
+
+
+def prefers_openmetrics(accept: str) -> bool:
+    """Whether an Accept header names OpenMetrics, and does not prefer plain text."""
+    weights = {"text/plain": 0.0, "application/openmetrics-text": 0.0}
+    for accepted in accept.split(","):
+        kind, *parameters = (part.strip().lower() for part in accepted.split(";"))
+        if kind in weights:
+            weight = next((part[2:] for part in parameters if part.startswith("q=")), "1")
+            with suppress(ValueError):
+                weights[kind] = max(weights[kind], float(weight))
+    text, wanted = weights.values()
+    return wanted > 0 and wanted >= text
+
+
+def summed(pages: Sequence[Page]) -> Page:
+    """Combine the pages of several processes, in the order in which families and samples first appear."""
+    families: dict[str, Family] = {}
+    samples: dict[str, dict[str, list[Sample]]] = {}
+    for family in chain.from_iterable(pages):
+        families.setdefault(family.name, family)
+        collected = samples.setdefault(family.name, {})
+        for name, sample in family.samples.items():
+            collected.setdefault(name, []).append(sample)
+    return [
+        Family(
+            name,
+            family.kind,
+            family.text,
+            {
+                sample: Sample(_NO_SUMS.get(name, sum)(one.value for one in found), _newest(found))
+                for sample, found in samples[name].items()
+            },
+        )
+        for name, family in families.items()
+    ]
+
+
+def counters_of(page: Page) -> Page:
+    """The counters and histograms of a page: the part that stays valid after its process has ended."""
+    return [family for family in page if family.kind in ("counter", "histogram")]
+
+
+def _triton(rows: list[_Row]) -> Iterator[Family]:
+    def counter(name: str, text: str, read: Callable[[Snapshot], float]) -> Family:
         return _family(name, "counter", text, [("", labels, read(now)) for labels, now in rows])
 
-    def microseconds(part: str, text: str, read: Callable[[Snapshot], Total]) -> str:
+    def microseconds(part: str, text: str, read: Callable[[Snapshot], Total]) -> Family:
         return counter(f"nv_inference_{part}_duration_us", text, lambda now: read(now).seconds * 1e6)
 
     yield counter("nv_inference_request_success", "Calls answered", lambda now: now.success.count)
@@ -96,7 +195,7 @@ def _triton(rows: list[_Row]) -> Iterator[str]:
     )
 
 
-def _histograms(rows: list[_Row]) -> Iterator[str]:
+def _histograms(rows: list[_Row]) -> Iterator[Family]:
     reads: tuple[tuple[str, str, Callable[[Snapshot], BucketHistogram]], ...] = (
         ("octofold_batch_boards", "Boards in a batch", lambda now: now.batch_boards),
         ("octofold_queue_seconds", "Time of answered calls in the queue", lambda now: now.queue_seconds),
@@ -107,7 +206,7 @@ def _histograms(rows: list[_Row]) -> Iterator[str]:
         yield _family(name, "histogram", text, samples)
 
 
-def _failures(rows: list[_Row], refusals: Refusals) -> Iterator[str]:
+def _failures(rows: list[_Row], refusals: Refusals) -> Iterator[Family]:
     nobody = {"model": "", "version": ""}
     counts = [(labels, now.failures) for labels, now in rows] + [(nobody, refusals.counts())]
     yield _family(
@@ -128,7 +227,7 @@ def _failures(rows: list[_Row], refusals: Refusals) -> Iterator[str]:
     )
 
 
-def _state(models: Models, ready: bool, open_calls: int) -> Iterator[str]:
+def _state(models: Models, ready: bool, open_calls: int) -> Iterator[Family]:
     served = [({"model": model.name, "version": model.version}, model.batcher) for model in models.served()]
     yield _family(
         "nv_inference_pending_request_count",
@@ -163,7 +262,7 @@ def _state(models: Models, ready: bool, open_calls: int) -> Iterator[str]:
     )
 
 
-def _process() -> Iterator[str]:
+def _process() -> Iterator[Family]:
     """Metrics of the process, with the names that Prometheus' own libraries use."""
     yield _gauge("process_threads", "Threads of Python", threading.active_count())
     yield _family(
@@ -197,17 +296,28 @@ def _written(exemplar: Exemplar) -> str:
     return f'{{trace_id="{exemplar.trace_id}"}} {exemplar.value!r} {exemplar.at:.3f}'
 
 
-def _gauge(name: str, text: str, value: float) -> str:
+def _gauge(name: str, text: str, value: float) -> Family:
     return _family(name, "gauge", text, [("", {}, value)])
 
 
-def _family(name: str, kind: str, text: str, samples: Iterable[SampleLine]) -> str:
-    lines = [f"# HELP {name} {text}", f"# TYPE {name} {kind}"]
+def _family(name: str, kind: str, text: str, samples: Iterable[SampleLine]) -> Family:
+    family = Family(name, kind, text, {})
     for suffix, labels, value, *exemplar in samples:
         written = ",".join(f'{key}="{_escaped(label)}"' for key, label in labels.items())
-        line = f"{name}{suffix}{{{written}}} {value!r}" if written else f"{name}{suffix} {value!r}"
-        lines.append(" # ".join([line, *filter(None, exemplar)]))
-    return "\n".join(lines) + "\n"
+        key = f"{name}{suffix}{{{written}}}" if written else f"{name}{suffix}"
+        family.samples[key] = Sample(value, *exemplar)
+    return family
+
+
+def _newest(samples: Sequence[Sample]) -> str:
+    """The newest exemplar, which ends with its time; empty if there is none."""
+    exemplars = [sample.exemplar for sample in samples if sample.exemplar]
+    return max(exemplars, key=lambda exemplar: float(exemplar.rpartition(" ")[2]), default="")
+
+
+def _canonical(bound: re.Match[str]) -> str:
+    """OpenMetrics writes 1.0 for 1."""
+    return bound[0] if bound[1] == "+Inf" else f'le="{float(bound[1])!r}"'
 
 
 def _escaped(label: str) -> str:

@@ -14,6 +14,7 @@ from octofold_server.admission.admission import Admission
 from octofold_server.process.shared_service import ProcessSlot, SharedService
 from octofold_server.protocols.open_inference.operations import OpenInference
 from octofold_server.system.file_lock import locked
+from octofold_server.telemetry.metrics import plain
 from support.processes import metric
 from support.servers import Served
 
@@ -22,10 +23,10 @@ def test_the_page_says_not_ready_when_the_probe_does(server: Served, tmp_path: P
     shared = SharedService(ProcessSlot(tmp_path, 0, 1), server.admission)
     operations = OpenInference(server.admission, shared)
     assert operations.ready
-    assert metric(shared.metrics(), "octofold_ready") == 1
+    assert metric(plain(shared.metrics()), "octofold_ready") == 1
     server.admission.is_alive = lambda: False  # as when gRPC is stuck
     assert not operations.ready
-    assert metric(shared.metrics(), "octofold_ready") == 0
+    assert metric(plain(shared.metrics()), "octofold_ready") == 0
 
 
 class OneModel:

@@ -19,7 +19,6 @@ from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
 from octofold_server.backends.backend import Layout
 from octofold_server.models.tuning_file import write_tuning
-from octofold_server.telemetry.metric_families import counters_of, summed
 from support.processes import members, metric, on_a_connection_of_its_own
 from support.servers import Ask, Start, WriteVersion
 from support.waiting import becomes_true, wait_for
@@ -102,31 +101,3 @@ def test_a_process_whose_parent_was_killed_ends(write_version: WriteVersion, sta
     orphans = members(server)
     server.process.kill()
     assert becomes_true(lambda: not any(orphan.is_running() for orphan in orphans))
-
-
-def test_pages_of_metrics_are_added_but_for_what_is_no_sum() -> None:
-    def family(name: str, *samples: str) -> str:
-        return "".join(
-            [f"# HELP {name} Words\n# TYPE {name} gauge\n", *(f"{name}{one}\n" for one in samples)]
-        )
-
-    one = family("octofold_ready", " 1") + family("calls", '{model="a b"} 2') + family("empty")
-    other = family("octofold_ready", " 0") + family("calls", '{model="a b"} 3', '{model="c"} 0.5')
-    other += family("octofold_model_info", " 1")
-    assert summed([one, other]) == (
-        family("octofold_ready", " 1")
-        + family("calls", '{model="a b"} 5', '{model="c"} 0.5')
-        + family("empty")
-        + family("octofold_model_info", " 1")
-    )
-    assert summed([one]) == one
-
-
-def test_of_a_process_that_has_ended_the_page_keeps_what_only_grows() -> None:
-    counter = "# HELP calls Words\n# TYPE calls counter\ncalls 2\n"
-    gauge = "# HELP ready Words\n# TYPE ready gauge\nready 1\n"
-    histogram = (
-        '# HELP time Words\n# TYPE time histogram\ntime_bucket{le="+Inf"} 2\ntime_sum 1.5\ntime_count 2\n'
-    )
-    assert counters_of(counter + gauge + histogram) == counter + histogram
-    assert counters_of(gauge) == counters_of("") == ""

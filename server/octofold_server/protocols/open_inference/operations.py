@@ -14,7 +14,7 @@ from octofold_server.admission.admission import Admission
 from octofold_server.protocols.open_inference import descriptions as describe
 from octofold_server.protocols.open_inference.descriptions import JsonObject
 from octofold_server.system.quoting import quoted
-from octofold_server.telemetry.metrics import exposition
+from octofold_server.telemetry.metrics import Page, exposition
 
 
 class SharedOperations(Protocol):
@@ -28,8 +28,8 @@ class SharedOperations(Protocol):
         """Unload a model in all processes."""
         ...
 
-    def metrics(self) -> str:
-        """Write the metrics of all processes."""
+    def metrics(self) -> Page:
+        """Read the metrics of all processes."""
         ...
 
 
@@ -146,8 +146,8 @@ class OpenInference:
         _check_repository(repository)
         (self._shared or self._models).unload(name)
 
-    def metrics(self) -> str:
-        """Write the metrics of all processes for Prometheus; blocks until they answer."""
+    def metrics(self) -> Page:
+        """Read the metrics of all processes for Prometheus; blocks until they answer."""
         if self._shared is not None:
             return self._shared.metrics()
         admission = self._admission
