@@ -3,6 +3,7 @@
 The commands play with the same `Players`.
 """
 
+import sys
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -14,7 +15,7 @@ from octofold_game.player import Player
 from octofold_game.trajectories import GAMES_AT_ONCE, Climb, batched
 
 from octofold_client.contenders.local_players import Contender, LocalContender
-from octofold_client.errors import EvaluationError
+from octofold_client.errors import EvaluationError, OctofoldError
 from octofold_client.evaluation.evaluate import ProgressObserver
 from octofold_client.evaluation.evaluate import evaluate as run
 from octofold_client.evaluation.live import LiveFile
@@ -37,7 +38,6 @@ if TYPE_CHECKING:  # extras, and rich
     from matplotlib.figure import Figure
 
     from octofold_client.ray.games import RayCluster
-    from octofold_client.terminal.progress import EvaluationProgress
 
 
 PARALLEL, LOCAL_PARALLEL = 1024, 64
@@ -83,6 +83,26 @@ class EvaluationResult:
 
     def _repr_markdown_(self) -> str:
         return repr(self)
+
+
+@dataclass(frozen=True)
+class Games:
+    """Which games to play, and how."""
+
+    wanted: int | Slice
+    """So many games from the first one on, or a slice of them."""
+    seed: int
+    parallel: int | None = None
+    """Games at a time; None for the default of the player's kind."""
+    watch: bool = False
+    """Whether to write the running games for the page, too."""
+    patience_seconds: float = PATIENCE_SECONDS
+    """How long to wait while no server answers."""
+
+    @property
+    def number(self) -> int:
+        """The number of games to play."""
+        return len(self.wanted.range) if isinstance(self.wanted, Slice) else self.wanted
 
 
 @dataclass(eq=False)
@@ -136,54 +156,62 @@ class Players:
         return self._servers.client
 
     def play(
-        self,
-        contender: Contender,
-        folder: ResultFolder,
-        progress: "EvaluationProgress",
-        *,
-        seed: int,
-        games: int | Slice,
-        parallel: int | None = None,
-        watch: bool = False,
-        patience_seconds: float = PATIENCE_SECONDS,
+        self, contender: Contender, folder: ResultFolder, games: Games, *, command: bool = True
     ) -> Evaluation:
-        """Play games into `folder` as `evaluation.evaluate` does; `watch` also writes them for the page."""
-        if parallel is None:
-            parallel = LOCAL_PARALLEL if isinstance(contender, LocalContender) else PARALLEL
-        with ExitStack() as stack, progress:
-            observer: ProgressObserver = progress
-            if watch:
-                live = LiveFile(
-                    progress, folder.path, player=contender.title, seed=seed, games=progress.games
+        """Play games into a folder, with progress on standard error or in a notebook.
+
+        `command` tells whether the command line of this program plays them, which would continue them.
+
+        Raises:
+            OctofoldError: the evaluation failed; a line on standard error has told which games are kept.
+            KeyboardInterrupt: as for any other error.
+        """
+        # Imported here, because programs that only ask for moves do not need rich.
+        from rich.console import Console
+
+        from octofold_client.terminal.progress import progress_on
+
+        title = f"{contender.title}: {counted(games.number, 'game')}, seed {games.seed}"
+        progress = progress_on(Console(stderr=True), games.number, title)
+        parallel = games.parallel or (LOCAL_PARALLEL if isinstance(contender, LocalContender) else PARALLEL)
+        try:
+            with ExitStack() as stack:
+                stack.enter_context(record_run(folder.path, command=command))
+                stack.enter_context(progress)
+                observer: ProgressObserver = progress
+                if games.watch:
+                    live = LiveFile(
+                        progress, folder.path, player=contender.title, seed=games.seed, games=games.number
+                    )
+                    observer = stack.enter_context(live)
+                elsewhere = None
+                if self.cluster is not None:
+                    elsewhere = self.cluster.games(
+                        contender, games.seed, parallel, progress.remark, self.check
+                    )
+                return run(
+                    sources_of(contender, self._servers, stack),
+                    contender,
+                    folder,
+                    seed=games.seed,
+                    games=games.wanted,
+                    parallel=parallel,
+                    progress=observer,
+                    while_waiting=self.check,
+                    elsewhere=elsewhere,
+                    patience_seconds=games.patience_seconds,
                 )
-                observer = stack.enter_context(live)
-            elsewhere = None
-            if self.cluster is not None:
-                elsewhere = self.cluster.play(contender, seed, parallel, progress.remark, self.check)
-            return run(
-                sources_of(contender, self._servers, stack),
-                contender,
-                folder,
-                seed=seed,
-                games=games,
-                parallel=parallel,
-                progress=observer,
-                while_waiting=self.check,
-                elsewhere=elsewhere,
-                patience_seconds=patience_seconds,
-            )
-
-
-def progress_of(contender: Contender, games: int | Slice, seed: int) -> "EvaluationProgress":
-    """The progress of an evaluation that begins, in a notebook or on standard error."""
-    # Imported here, because programs that only ask for moves do not need rich.
-    from rich.console import Console
-
-    from octofold_client.terminal.progress import progress_on
-
-    number = len(games.range) if isinstance(games, Slice) else games
-    title = f"{contender.title}: {counted(number, 'game')}, seed {seed}"
-    return progress_on(Console(stderr=True), number, title)
+        except (KeyboardInterrupt, OctofoldError):
+            if progress.done or progress.running:
+                kept = f"{progress.done:,} of {counted(games.number, 'game')} finished"
+                if progress.running:
+                    kept += f", {progress.running:,} more in progress"
+                which = "all" if self.cluster is None else "all that the tasks had sent"
+                again = "command" if command else "call"
+                # The path has a line of its own, so that no terminal breaks it sooner than it must.
+                said = f"{kept}; {which} are kept, and the same {again} continues them:\n{folder.path}"
+                print(said, file=sys.stderr)
+            raise
 
 
 def evaluate(
@@ -230,10 +258,9 @@ def evaluate(
         players = Players([player] if isinstance(player, str) else player, [(model, version)], credentials)
     else:
         players = Players(local=[LocalContender(player)])
-    with players, record_run(kept.path, command=False):
+    with players:
         (contender,) = players.contenders
-        progress = progress_of(contender, wanted, seed)
-        evaluation = players.play(contender, kept, progress, seed=seed, games=wanted, parallel=parallel)
+        evaluation = players.play(contender, kept, Games(wanted, seed, parallel), command=False)
     return EvaluationResult(evaluation, kept)
 
 

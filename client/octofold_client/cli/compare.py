@@ -8,7 +8,7 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf, sqrt
 from pathlib import Path
 
@@ -29,7 +29,7 @@ from octofold_client.cli.arguments import (
 )
 from octofold_client.cli.html_report import HtmlFlag, write_html
 from octofold_client.cli.json_output import JsonFlag, print_json
-from octofold_client.cli.playing import Games, play
+from octofold_client.cli.playing import folder_of, games_of
 from octofold_client.contenders.local_players import Contender, local_player
 from octofold_client.errors import EvaluationError, OctofoldError, Unavailable, UnknownModel, UsageError
 from octofold_client.evaluation.contest import Contest
@@ -55,7 +55,7 @@ from octofold_client.evaluation.sequential import (
 from octofold_client.evaluation.sides import Side, named_apart, read_side
 from octofold_client.extras import needing
 from octofold_client.rpc.local_server import LocalServer
-from octofold_client.session import Players
+from octofold_client.session import Games, Players
 from octofold_client.studies.html.results import MOST_RESULTS
 from octofold_client.terminal.tables import print_markdown
 
@@ -207,7 +207,7 @@ def _forecast(options: Options, question: Question, first: Contender) -> None:
 
 def _play(options: Options, question: Question | None) -> tuple[Contest, Path]:
     """Play the games, until it is decided if asked; return the comparison and the folder for it."""
-    games = Games.of(options)
+    games = games_of(options)
     models = [asked_for(side) for side in options.sides]
     with ExitStack() as stack:
         server = stack.enter_context(LocalServer(options.models)) if options.models and models else None
@@ -244,7 +244,7 @@ def _check_different(players: Players) -> None:
 
 
 def _play_games(options: Options, games: Games, players: Players, question: Question | None) -> Contest:
-    folders = [games.folder_of(contender, alone=False) for contender in players.contenders]
+    folders = [folder_of(options, games, contender, alone=False) for contender in players.contenders]
     deciding = options.until_decided or question is not None
     if question is not None:
         _forecast(options, question, players.contenders[0])
@@ -254,7 +254,7 @@ def _play_games(options: Options, games: Games, players: Players, question: Ques
     while True:
         sides = []
         for contender, folder in zip(players.contenders, folders, strict=True):
-            played = play(players, contender, folder, games, number)
+            played = players.play(contender, folder, replace(games, wanted=number))
             scores = {game.game: game.score for game in played.games}
             largest = contender.largest_exponent or LARGEST_EXPONENT
             sides.append(

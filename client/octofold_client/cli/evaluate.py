@@ -1,25 +1,60 @@
 """`octofold evaluate`: plays full games with served models or local players, and prints the results."""
 
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from octofold_game.commands.options import Name, option
 from octofold_game.commands.subcommands import Command
 
-from octofold_client.cli.arguments import GameFlags, SliceFlag, asked_for
+from octofold_client.cli.arguments import GameFlags, Names, PlayersFlag, ServerFlags, SliceFlag, asked_for
 from octofold_client.cli.json_output import JsonFlag, print_json
-from octofold_client.cli.playing import Games, as_json, play, show
-from octofold_client.cli.spreading import ClusterFlags
+from octofold_client.cli.playing import as_json, folder_of, games_of, show
 from octofold_client.contenders.local_players import local_player
 from octofold_client.errors import UsageError
+from octofold_client.extras import needing
 from octofold_client.session import Players
+
+if TYPE_CHECKING:  # an extra
+    from octofold_client.ray.games import RayCluster
 
 
 @dataclass(kw_only=True)
-class Options(ClusterFlags, JsonFlag, SliceFlag, GameFlags):
+class Options(JsonFlag, SliceFlag, GameFlags, ServerFlags, PlayersFlag):
     """Its options."""
 
+    models: Names = option(
+        [],
+        "models to play one after the other, NAME or NAME:VERSION (default: the server's default model)",
+        flag="--model",
+    )
     version: Name = option("", "version of the models (default: the newest ready version)", metavar="N")
+    ray: str | None = option(
+        None,
+        "play the games in tasks of this Ray cluster, which ask the servers of --target; without an address, "
+        "the cluster of this machine",
+        metavar="HOST:PORT",
+        const="auto",
+        begins="spreading over a Ray cluster",
+    )
+
+    @contextmanager
+    def cluster(self) -> Iterator["RayCluster | None"]:
+        """The cluster that plays; connected to it while the block runs.
+
+        Raises:
+            ClusterError: no cluster answers.
+            EvaluationError: Ray is not installed.
+        """
+        if self.ray is None:
+            yield None
+            return
+        with needing("ray"):
+            from octofold_client.ray import cluster
+            from octofold_client.ray.games import RayCluster
+        with cluster.connected(self.ray):
+            yield RayCluster(self.targets, self.credential_files().absolute())
 
 
 def evaluate(options: Options) -> None:
@@ -30,7 +65,7 @@ def evaluate(options: Options) -> None:
         EvaluationError: the folder is not usable.
         OctofoldError: a call to the server failed.
     """
-    games = Games.of(options)
+    games = games_of(options)
     # The server's default model plays only if no model and no player is named.
     models = options.models or ([] if options.players else [""])
     if options.version and not models:
@@ -43,8 +78,8 @@ def evaluate(options: Options) -> None:
         alone = len(players.contenders) == 1
         described = []
         for number, contender in enumerate(players.contenders):
-            folder = games.folder_of(contender, alone=alone)
-            evaluation = play(players, contender, folder, games)
+            folder = folder_of(options, games, contender, alone=alone)
+            evaluation = players.play(contender, folder, games)
             if options.json:
                 described.append(as_json(folder, evaluation))
                 continue

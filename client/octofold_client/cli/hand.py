@@ -1,9 +1,15 @@
 """`octofold hand`: a person plays on a terminal; `terminal/hand.py` is the screen."""
 
+import os
+import re
 import secrets
+import select
 import sys
+import termios
+import tty
 from contextlib import ExitStack
 from dataclasses import dataclass
+from typing import Self
 
 from octofold_game.commands.options import Folder, Seed, option
 from octofold_game.commands.subcommands import Command
@@ -19,8 +25,9 @@ from octofold_client.evaluation.result_folder import Conditions, KeptGames, Resu
 from octofold_client.terminal.boards import Look
 from octofold_client.terminal.hand import Hand, HandGame, draw
 from octofold_client.terminal.interrupts import DeferredInterrupts
-from octofold_client.terminal.keyboard import Keyboard
 
+_SEQUENCE = re.compile(rb"\x1b[\[O]([A-Z]|[0-9]+~)|.", re.DOTALL)
+_NAMES = {b"A": "up", b"B": "down", b"C": "right", b"D": "left"}
 _LOOK_SECONDS = 0.5
 """How often the size of the terminal is read while no key is pressed."""
 
@@ -82,6 +89,45 @@ def _full_screen() -> Console:
             "the terminal can show it"
         )
     return console
+
+
+class Keyboard:
+    """Reads the keys of the terminal with this file descriptor while the block runs.
+
+    Ctrl-C still raises `KeyboardInterrupt`.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    def __enter__(self) -> Self:
+        self._before = termios.tcgetattr(self._descriptor)
+        tty.setcbreak(self._descriptor)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        termios.tcsetattr(self._descriptor, termios.TCSADRAIN, self._before)
+
+    def read(self, timeout_seconds: float) -> list[str] | None:
+        """The keys pressed since the last call, or the next ones.
+
+        Returns an empty list after `timeout_seconds`, and None if the terminal is closed.
+        """
+        if not select.select([self._descriptor], [], [], timeout_seconds)[0]:
+            return []
+        try:
+            typed = os.read(self._descriptor, 1024)
+        except OSError:  # on Linux: the other end of the terminal is closed
+            return None
+        return keys_of(typed) if typed else None
+
+
+def keys_of(typed: bytes) -> list[str]:
+    """The names of keys: a character for itself, a word for an arrow, `unknown` for other special keys."""
+    return [
+        _NAMES.get(match[1], "unknown") if match[1] else match[0].decode("latin-1")
+        for match in _SEQUENCE.finditer(typed)
+    ]
 
 
 class _Games:

@@ -13,13 +13,12 @@ from rich.text import Text
 
 from octofold_client.cli.arguments import GameFlags, ModelFlags, SliceFlag, asked_for, result_folders
 from octofold_client.cli.json_output import JsonFlag
-from octofold_client.cli.playing import Games, folder_name, report
-from octofold_client.cli.playing import play as play_games
+from octofold_client.cli.playing import folder_name, games_of, report
 from octofold_client.contenders.local_players import Contender
 from octofold_client.errors import EvaluationError, FolderInUse, OctofoldError
 from octofold_client.evaluation.result_folder import Conditions, ResultFolder, check_writable, existing
 from octofold_client.rpc.local_server import LocalServer
-from octofold_client.session import Players
+from octofold_client.session import Games, Players
 
 DEFAULT_MODELS = Path("models")
 
@@ -42,7 +41,7 @@ def play(options: Options) -> None:
         ServerDied: the server ended.
         OctofoldError: a call failed.
     """
-    games, asked = Games.of(options), asked_for(options.model, options.version)
+    games, asked = games_of(options), asked_for(options.model, options.version)
     if not options.out:
         check_writable(RESULTS)
     _check_models(options.models)
@@ -52,9 +51,9 @@ def play(options: Options) -> None:
         try:
             with Players([server.target], [asked]) as players:
                 (contender,) = players.contenders
-                for folder in _folders(contender, games):
+                for folder in _folders(contender, games, options.out):
                     with suppress(*() if options.out else (FolderInUse,)):
-                        report(folder, play_games(players, contender, folder, games), options)
+                        report(folder, players.play(contender, folder, games), options)
                         return
         except OctofoldError:
             server.check()  # if the server died, its log says more than the error of the call
@@ -71,17 +70,17 @@ def _check_models(folder: Path) -> None:
         )
 
 
-def _folders(contender: Contender, games: Games) -> Iterator[ResultFolder]:
+def _folders(contender: Contender, games: Games, out: Path | None) -> Iterator[ResultFolder]:
     """The folders to try in turn.
 
     These are the folder of --out, or those of NAME, NAME-2, NAME-3 ... that are new or contain the same
     evaluation, not yet finished.
     """
-    if games.out:
-        yield ResultFolder(games.out)
+    if out:
+        yield ResultFolder(out)
         return
     conditions = Conditions.of(contender, games.seed, games.wanted)
-    name = folder_name("play", contender, games.seed, games.slice)
+    name = folder_name("play", contender, games)
     for folder in map(ResultFolder, result_folders(name)):
         if not folder.result.exists() and folder.conditions() in (None, conditions):
             yield folder

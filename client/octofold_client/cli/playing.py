@@ -1,105 +1,40 @@
-"""Plays games into a result folder and shows progress; used by evaluate, compare, play and record."""
+"""What evaluate, compare, play and record share: games, their folders, and how results are printed."""
 
-import sys
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from octofold_game.contract.results import RESULTS
 from rich.console import Console
 
-from octofold_client.cli.arguments import GAMES, GameFlags, name_in_folder
+from octofold_client.cli.arguments import GAMES, GameFlags, SliceFlag, name_in_folder
 from octofold_client.cli.json_output import JsonFlag, print_json
 from octofold_client.contenders.local_players import Contender, LocalContender
-from octofold_client.errors import OctofoldError
-from octofold_client.evaluation.lockstep import PATIENCE_SECONDS
 from octofold_client.evaluation.result import Evaluation
 from octofold_client.evaluation.result_folder import ResultFolder, check_writable
 from octofold_client.evaluation.slices import Slice
-from octofold_client.provenance import record_run
-from octofold_client.session import Players, progress_of
+from octofold_client.session import Games
 from octofold_client.terminal.tables import print_report
-from octofold_client.wording import counted
 
 
-@dataclass(frozen=True)
-class Games:
-    """Which games to play, and where to keep them."""
-
-    number: int
-    seed: int
-    parallel: int | None
-    """Games at a time; None for the default of the player's kind."""
-    out: Path | None
-    watch: bool = False
-    """Whether to write the running games for the page."""
-    slice: Slice | None = None
-    """The only games to play, of `number`."""
-    patience_seconds: float = PATIENCE_SECONDS
-    """How long to wait while no server answers."""
-
-    @classmethod
-    def of(cls, options: GameFlags) -> Self:
-        """The games from the flags of `add_games`.
-
-        Raises:
-            EvaluationError: the folder of --out cannot be written, or there are fewer games than slices.
-        """
-        numbers: tuple[int, int] | None = getattr(options, "slice", None)
-        games = options.games or GAMES
-        part = Slice(*numbers, games) if numbers else None
-        if options.out:
-            check_writable(options.out)
-        return cls(games, options.seed, options.parallel, options.out, options.watch, part, options.patience)
-
-    @property
-    def wanted(self) -> int | Slice:
-        """The games to play, for `evaluate`."""
-        return self.slice or self.number
-
-    def folder_of(self, contender: Contender, *, alone: bool) -> ResultFolder:
-        """The folder for the games of a contender; a subfolder of --out unless it is `alone`."""
-        name = folder_name("evaluate", contender, self.seed, self.slice)
-        if not self.out:
-            return ResultFolder(RESULTS / name)
-        return ResultFolder(self.out if alone else self.out / name)
-
-
-def play(
-    players: Players, contender: Contender, folder: ResultFolder, games: Games, number: int | None = None
-) -> Evaluation:
-    """Play `number` games (default: `games.number`) into `folder`, with progress on standard error.
+def games_of(options: GameFlags) -> Games:
+    """The games that the flags name.
 
     Raises:
-        OctofoldError: the evaluation failed; a line on standard error has reported the kept games.
-        KeyboardInterrupt: as for any other error.
+        EvaluationError: the folder of --out cannot be written, or there are fewer games than slices.
     """
-    wanted = number or games.wanted
-    progress = progress_of(contender, wanted, games.seed)
-    try:
-        with record_run(folder.path):
-            return players.play(
-                contender,
-                folder,
-                progress,
-                seed=games.seed,
-                games=wanted,
-                parallel=games.parallel,
-                watch=games.watch,
-                patience_seconds=games.patience_seconds,
-            )
-    except (KeyboardInterrupt, OctofoldError):
-        if progress.done or progress.running:
-            kept = f"{progress.done:,} of {counted(progress.games, 'game')} finished"
-            if progress.running:
-                kept += f", {progress.running:,} more in progress"
-            which = "all" if players.cluster is None else "all that the tasks had sent"
-            # The path has a line of its own, so that no terminal breaks it sooner than it must.
-            print(
-                f"{kept}; {which} are kept, and the same command continues them:\n{folder.path}",
-                file=sys.stderr,
-            )
-        raise
+    number = options.games or GAMES
+    numbers = options.slice if isinstance(options, SliceFlag) else None
+    if options.out:
+        check_writable(options.out)
+    wanted = Slice(*numbers, number) if numbers else number
+    return Games(wanted, options.seed, options.parallel, options.watch, options.patience)
+
+
+def folder_of(options: GameFlags, games: Games, contender: Contender, *, alone: bool) -> ResultFolder:
+    """The folder for the games of a contender; a subfolder of --out unless it is `alone`."""
+    name = folder_name("evaluate", contender, games)
+    if not options.out:
+        return ResultFolder(RESULTS / name)
+    return ResultFolder(options.out if alone else options.out / name)
 
 
 def report(folder: ResultFolder, evaluation: Evaluation, options: JsonFlag, *, pace: bool = True) -> None:
@@ -130,14 +65,14 @@ def as_json(folder: ResultFolder, evaluation: Evaluation) -> dict[str, Any]:
     return content | {"files": {kind: str(file) for kind, file in files.items()}}
 
 
-def folder_name(command: str, contender: Contender, seed: int, part: Slice | None = None) -> str:
+def folder_name(command: str, contender: Contender, games: Games) -> str:
     """A folder name such as "evaluate-cnn5-v3-seed1"."""
-    model = name_in_folder(contender.model)
+    model, part = name_in_folder(contender.model), games.wanted
     version = f"v{contender.version.version}"
     if isinstance(contender, LocalContender) and not contender.names_itself and contender.sha256:
         version += f"-{contender.sha256[:8]}"  # a changed player gets a folder of its own
-    suffix = f"-slice{part.number}of{part.of}" if part else ""
-    return f"{command}-{model}-{version}-seed{seed}{suffix}"
+    suffix = f"-slice{part.number}of{part.of}" if isinstance(part, Slice) else ""
+    return f"{command}-{model}-{version}-seed{games.seed}{suffix}"
 
 
 def _pace(evaluation: Evaluation) -> str:

@@ -13,7 +13,7 @@ from rich.console import Console
 from octofold_client.cli.arguments import GameFlags, asked_for
 from octofold_client.cli.json_output import JsonFlag, print_json
 from octofold_client.cli.judging import JudgeFlags
-from octofold_client.cli.playing import Games, as_json, folder_name, play, show
+from octofold_client.cli.playing import as_json, folder_name, games_of, show
 from octofold_client.contenders.judges import served_judge
 from octofold_client.contenders.local_players import LocalContender, local_player
 from octofold_client.errors import UsageError
@@ -51,7 +51,7 @@ def record(options: Options) -> None:
         UsageError: the player has no probabilities, or the format has no room for what was asked for.
             Otherwise, as `Players` and `write_logs` do.
     """
-    games = Games.of(options)
+    games = games_of(options)
     if (options.probabilities or options.judge) and options.format != "parquet":
         raise UsageError("probabilities and a judge's values need --format parquet")
     if options.probabilities and options.player:
@@ -70,8 +70,8 @@ def record(options: Options) -> None:
         if options.probabilities:
             assert not isinstance(contender, LocalContender)
             player = served_judge(players.client, contender)
-        folder = ResultFolder(games.out or RESULTS / folder_name("record", contender, games.seed))
-        evaluation = play(players, contender, folder, games)
+        folder = ResultFolder(options.out or RESULTS / folder_name("record", contender, games))
+        evaluation = players.play(contender, folder, games)
         if not options.json:
             show(folder, evaluation)
         content = Content(f".{options.format}", player, judge)

@@ -246,7 +246,7 @@ class RayCluster:
     targets: Sequence[str]
     credentials: CredentialFiles
 
-    def play(
+    def games(
         self,
         contender: Contender,
         seed: int,
