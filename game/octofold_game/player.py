@@ -29,3 +29,15 @@ class ValuingPlayer(Player, Protocol):
 
     def action_values(self, boards: NDArray[np.uint8]) -> NDArray[np.float64]:
         """The value of each move on each of `[N, 16]` boards: `[N, 4]`, `-inf` for illegal moves."""
+
+
+@runtime_checkable
+class TileValuingPlayer(ValuingPlayer, Protocol):
+    """A player that values the boards of all new tiles together, faster than one by one."""
+
+    def tile_values(self, afterstates: NDArray[np.uint8]) -> NDArray[np.float32]:
+        """The value of the board after each new tile on each of `[N, 16]` afterstates: `[N, 2, 16]`.
+
+        Element `[n, t, c]` is for a tile 2 (`t` = 0) or 4 (`t` = 1) in cell `c`: what is still expected,
+        at least 0, 0 if the game is over, and NaN for a cell that is not empty.
+        """

@@ -6,6 +6,7 @@ It trusts the records; only the referee checks them. It needs memory for `GAMES_
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from itertools import islice
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,6 +62,26 @@ def scores_by_move(episodes: Sequence[Episode]) -> Iterator[NDArray[np.int64]]:
     """For each move, the scores `[N]` after it of the games that made it, the longest game first."""
     for _, _, scores in _steps(_longest_first(episodes)):
         yield scores
+
+
+class NewTiles(NamedTuple):
+    """The new tiles that follow the same move number of several games."""
+
+    afterstates: NDArray[np.uint8]
+    """`[N, 16]`: the boards that they appeared on."""
+    tiles: NDArray[np.uint8]
+    """`[N]`: 0 for a tile 2, 1 for a tile 4."""
+    cells: NDArray[np.uint8]
+    """`[N]`: where they appeared."""
+    scores: NDArray[np.int64]
+    """`[N]`: the scores by then."""
+
+
+def new_tiles_by_move(episodes: Sequence[Episode]) -> Iterator[NewTiles]:
+    """For each move, the new tiles after it of the games that made it, the longest game first."""
+    for before, made, scores in _steps(_longest_first(episodes)):
+        tiles, cells = (made >> 6).astype(np.uint8), (made >> 2 & 15).astype(np.uint8)
+        yield NewTiles(slide(before, made & 3)[0], tiles, cells, scores)
 
 
 @dataclass(frozen=True)

@@ -83,7 +83,7 @@ class LocalPlayer(ABC):
 class ValuePlayer(LocalPlayer):
     """A player that values each move and makes the best one, unless endgame tables know another one.
 
-    The lowest move number breaks ties. It implements `octofold_game.player.ValuingPlayer`.
+    The lowest move number breaks ties. It implements `octofold_game.player.TileValuingPlayer`.
     """
 
     value_unit: ClassVar[str]
@@ -95,6 +95,21 @@ class ValuePlayer(LocalPlayer):
             BoardError: a board is malformed or has an exponent above 17.
         """
         return self._values(self._packed(boards))
+
+    def tile_values(self, afterstates: NDArray[np.uint8]) -> NDArray[np.float32]:
+        """As `octofold_game.player.TileValuingPlayer`, of `[N, 16]` afterstates.
+
+        Raises:
+            BoardError: an afterstate is malformed or has an exponent above 17.
+        """
+        packed = self._packed(afterstates)
+        rows, cells = np.nonzero(afterstates == 0)
+        shifts = (4 * cells).astype(np.uint64)
+        values = np.full((len(afterstates), 2, 16), np.nan, np.float32)
+        for tile in range(2):
+            worth = self._values(packed[rows] | np.uint64(tile + 1) << shifts)
+            values[rows, tile, cells] = np.maximum(worth.max(axis=1), 0)  # -inf: the game is over
+        return values
 
     def _choose(self, boards: NDArray[np.uint64]) -> NDArray[np.int8]:
         return best_moves(self._values(boards))

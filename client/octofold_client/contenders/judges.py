@@ -9,8 +9,8 @@ from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
-from octofold_game.player import ValuingPlayer
-from octofold_game.rules import LARGEST_EXPONENT
+from octofold_game.player import TileValuingPlayer, ValuingPlayer
+from octofold_game.rules import LARGEST_EXPONENT, legal_moves
 
 from octofold_client.contenders.local_players import local_player
 from octofold_client.contenders.player_thread import BOARDS_AT_ONCE
@@ -44,6 +44,31 @@ class Judge:
     boards_at_once: int
     """Maximum number of boards for `ask`."""
     ask: Callable[[NDArray[np.uint8]], Opinion]
+    all_tiles: Callable[[NDArray[np.uint8]], NDArray[np.float32]] | None = None
+    """`TileValuingPlayer.tile_values`, of a player that has it."""
+
+    def tile_values(self, afterstates: NDArray[np.uint8]) -> NDArray[np.float32]:
+        """The value of the board after each new tile, as `TileValuingPlayer.tile_values`: `[N, 2, 16]`."""
+        if self.all_tiles is not None:
+            return self.all_tiles(afterstates)
+        values = np.full((len(afterstates), 2, 16), np.nan, np.float32)
+        rows, cells = np.nonzero(afterstates == 0)
+        for tile in range(2):
+            boards = afterstates[rows]
+            boards[np.arange(len(rows)), cells] = tile + 1
+            values[rows, tile, cells] = self._board_values(boards)
+        return values
+
+    def _board_values(self, boards: NDArray[np.uint8]) -> NDArray[np.float64]:
+        """The value of the best move on each of `[N, 16]` boards, at least 0 and 0 in the end: `[N]`."""
+        legal = legal_moves(boards)
+        worth = np.zeros(len(boards))
+        running = np.flatnonzero(legal.any(axis=1) & (boards.max(axis=1, initial=0) <= self.largest_exponent))
+        for start in range(0, len(running), self.boards_at_once):
+            some = running[start : start + self.boards_at_once]
+            values = self.ask(boards[some]).values
+            worth[some] = np.where(legal[some], values, 0).max(axis=1, initial=0)
+        return worth
 
 
 def local_judge(spec: str) -> Judge:
@@ -63,6 +88,7 @@ def local_judge(spec: str) -> Judge:
         contender.largest_exponent,
         BOARDS_AT_ONCE,
         partial(_of_player, player),
+        player.tile_values if isinstance(player, TileValuingPlayer) else None,
     )
 
 

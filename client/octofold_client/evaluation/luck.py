@@ -1,0 +1,263 @@
+"""Takes the luck of the tiles out of scores: the average stays the same, and varies less.
+
+    board --(move, reward)--> afterstate --(new tile)--> board ...
+
+A value function says how many points are still expected on a board. The luck of a tile is the value of its
+board less the mean over all tiles that could have come. Its expected value is 0 whoever plays and however
+wrong the values are, because the tile is drawn after the move. So the score less the luck has the same
+expected value as the score, and most of its variance is gone if the values are good. This is the estimate of
+Burch, Schmid, Moravcik, Morrill and Bowling, "AIVAT: A New Variance Reduction Technique for Agent Evaluation
+in Imperfect Information Games" (AAAI 2018), with chance alone.
+
+Two limits keep an adjusted score in a known range, as bets need it (`sequential.py`). A tile is left out if
+it, or another one in its place, would bring the luck above the score so far or outside of a window around 0.
+That is known before the tile comes, so the expected value stays. `bench/strength/luck.py` measures the rest.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+from zipfile import BadZipFile
+
+import numpy as np
+from numpy.typing import NDArray
+from octofold_game.contract.model import Interval
+from octofold_game.episodes import Episode
+from octofold_game.spawns import CHANCE_OF_FOUR, CHANCE_OF_TWO
+from octofold_game.system.files import whole_file
+from octofold_game.trajectories import NewTiles, batched, new_tiles_by_move
+
+from octofold_client.contenders.judges import POINTS, Judge
+from octofold_client.errors import UsageError
+from octofold_client.evaluation.intervals import average_interval
+from octofold_client.evaluation.result_folder import ResultFolder
+
+COEFFICIENTS: NDArray[np.float64] = np.array(
+    [0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.1, 1.2, 1.3, 1.5, 1.7, 2]
+)
+"""`[K]`: by how much luck may be multiplied. A player that is weaker or stronger than the values assume gains
+or loses less or more by a tile. Other games than those that are adjusted choose one of them."""
+MOST_LUCK = 2.0
+"""The window of the luck of a game ends at this times the value of the start; below 0, at the value."""
+FEWEST = 20
+"""Fewer games are not adjusted: half of them choose the coefficient of the other half."""
+FILE = "luck.npz"
+_POSITIONS_AT_ONCE = 1 << 13
+_GAMES_AT_ONCE = 256
+_CHANCES = np.array([CHANCE_OF_TWO, CHANCE_OF_FOUR])[:, None]
+
+
+@dataclass(frozen=True)
+class Luck:
+    """The luck in some games by one value function, for each of `COEFFICIENTS`."""
+
+    values: str
+    """The name of the value function."""
+    sha256: str | None
+    start: float
+    """The value at the start of a game."""
+    games: NDArray[np.int64]
+    """`[N]`: the indices of the games, rising."""
+    taken: NDArray[np.float64]
+    """`[N, K]`: the luck to subtract from the score."""
+
+    def of(self, games: Sequence[int]) -> "Luck":
+        """The luck of some of the games."""
+        rows = np.searchsorted(self.games, np.asarray(games, np.int64))
+        return Luck(self.values, self.sha256, self.start, self.games[rows], self.taken[rows])
+
+    @property
+    def most(self) -> NDArray[np.float64]:
+        """`[K]`: by how much an adjusted score can exceed the score."""
+        return COEFFICIENTS * self.start
+
+    def choose(self, scores: NDArray[np.float64], cap: float = np.inf) -> int:
+        """Which coefficient leaves the least variance in these games, of those that keep scores above 0.
+
+        Args:
+            scores: `[N]`, up to the cap.
+            cap: the largest score that counts.
+        """
+        spread = (scores[:, None] - self.taken).var(axis=0)
+        spread[COEFFICIENTS * self.start * MOST_LUCK > cap] = np.inf
+        return int(spread.argmin())
+
+
+@dataclass(frozen=True)
+class AdjustedAverage:
+    """An average score without the luck of the tiles."""
+
+    values: str
+    """The name of the value function."""
+    sha256: str | None
+    average: float
+    interval: Interval | None
+    worth: float
+    """How many plain games would be needed for each game, for an interval as narrow."""
+
+    @classmethod
+    def of(cls, scores: NDArray[np.int64], luck: Luck) -> "AdjustedAverage | None":
+        """The average of `[N]` scores; None for fewer than `FEWEST`."""
+        if len(scores) < FEWEST:
+            return None
+        adjusted = adjusted_scores(scores, luck)
+        spread = float(adjusted.var())
+        return cls(
+            luck.values,
+            luck.sha256,
+            float(adjusted.mean()),
+            average_interval(adjusted),
+            float(scores.var()) / spread if spread else 1.0,
+        )
+
+
+def adjusted_scores(scores: NDArray[np.int64], luck: Luck) -> NDArray[np.float64]:
+    """The scores `[N]` less their luck; the coefficient of every second game is chosen by the others.
+
+    So no game has a say in its own adjustment, and the expected value of each is that of its score.
+    """
+    plain = scores.astype(np.float64)
+    adjusted = plain.copy()
+    for half in range(2):
+        others = slice(1 - half, None, 2)
+        chosen = luck.of(luck.games[others].tolist()).choose(plain[others])
+        adjusted[half::2] -= luck.taken[half::2, chosen]
+    return adjusted
+
+
+def luck_in(folder: ResultFolder, judge: Judge, progress: Callable[[int], None] = lambda _: None) -> Luck:
+    """The luck in all finished games of a folder, which keeps it for the next time.
+
+    Args:
+        folder: the games, and the file of their luck.
+        judge: the value function.
+        progress: called with the number of games that are done; an exception from it ends the work, and what
+            is done is kept.
+
+    Raises:
+        UsageError: the values of the judge are not points.
+        EvaluationError: the folder is not a result folder.
+        ReplayError: the replay file is damaged.
+        OSError: the file of the luck cannot be written.
+    """
+    if judge.unit != POINTS:
+        raise UsageError(f"{judge.name} values boards in {judge.unit}; luck needs points")
+    file = folder.path / FILE
+    known = _read(file, judge) or Luck(
+        judge.name, judge.sha256, _start_value(judge), np.zeros(0, np.int64), np.zeros((0, len(COEFFICIENTS)))
+    )
+    done = set(known.games.tolist())
+    missing = (episode for episode in folder.finished() if episode.game not in done)
+    before = len(done)
+    for some in batched(missing, _GAMES_AT_ONCE):
+        games = np.append(known.games, [episode.game for episode in some])
+        taken = np.concatenate([known.taken, taken_from(some, judge, known.start)])
+        order = np.argsort(games)
+        known = Luck(known.values, known.sha256, known.start, games[order], taken[order])
+        progress(len(games))
+    if len(known.games) > before and judge.sha256 is not None:
+        _write(file, known)
+    return known
+
+
+def taken_from(episodes: Sequence[Episode], judge: Judge, start: float) -> NDArray[np.float64]:
+    """The luck in finished games for each of `COEFFICIENTS`: `[N, K]`.
+
+    Args:
+        episodes: the games.
+        judge: the value function.
+        start: its value at the start of a game.
+    """
+    taken = np.zeros((len(episodes), len(COEFFICIENTS)))  # the longest game first
+    low, high = -COEFFICIENTS * start, COEFFICIENTS * start * MOST_LUCK
+    for scores, luck, most, least in luck_by_move(episodes, judge):
+        now = taken[: len(luck)]
+        highest = np.minimum(high, scores[:, None])
+        fits = (now + COEFFICIENTS * most[:, None] <= highest) & (now + COEFFICIENTS * least[:, None] >= low)
+        now += fits * COEFFICIENTS * luck[:, None]
+    order = sorted(range(len(episodes)), key=lambda row: len(episodes[row]), reverse=True)
+    given = np.empty_like(taken)
+    given[order] = taken
+    return given
+
+
+class LuckByMove(NamedTuple):
+    """The luck of the new tiles that follow the same move number of several games."""
+
+    scores: NDArray[np.int64]
+    """`[N]`: the scores by then."""
+    luck: NDArray[np.float64]
+    """`[N]`: that of the tile that came."""
+    most: NDArray[np.float64]
+    """`[N]`: that of the best tile that could have come."""
+    least: NDArray[np.float64]
+    """`[N]`: that of the worst."""
+
+
+def luck_by_move(episodes: Sequence[Episode], judge: Judge) -> Iterator[LuckByMove]:
+    """For each move, the luck of the new tiles after it of the games that made it, the longest game first."""
+    waiting: list[NewTiles] = []
+    for tiles in new_tiles_by_move(episodes):
+        waiting.append(tiles)
+        if sum(len(each.cells) for each in waiting) >= _POSITIONS_AT_ONCE:
+            yield from _valued(waiting, judge)
+            waiting = []
+    if waiting:
+        yield from _valued(waiting, judge)
+
+
+def _valued(parts: Sequence[NewTiles], judge: Judge) -> Iterator[LuckByMove]:
+    tiles = NewTiles(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+    values = judge.tile_values(tiles.afterstates).astype(np.float64)
+    expected = _expected(values)
+    flat = values.reshape(len(values), -1)
+    every = LuckByMove(
+        tiles.scores,
+        values[np.arange(len(values)), tiles.tiles, tiles.cells] - expected,
+        np.fmax.reduce(flat, axis=1) - expected,
+        np.fmin.reduce(flat, axis=1) - expected,
+    )
+    first = 0
+    for part in parts:
+        rows = slice(first, first + len(part.cells))
+        first = rows.stop
+        yield LuckByMove(every.scores[rows], every.luck[rows], every.most[rows], every.least[rows])
+
+
+def _expected(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The mean value over all new tiles, from `[N, 2, 16]` values: `[N]`."""
+    means: NDArray[np.float64] = np.nanmean((values * _CHANCES).sum(axis=1), axis=1)
+    return means
+
+
+def _start_value(judge: Judge) -> float:
+    """The mean value of the boards that games start with."""
+    first = np.zeros((2, 16, 16), np.uint8)
+    for tile in range(2):
+        np.fill_diagonal(first[tile], tile + 1)
+    means = _expected(judge.tile_values(first.reshape(-1, 16)).astype(np.float64)).reshape(2, 16)
+    return float((means.mean(axis=1) * _CHANCES[:, 0]).sum())
+
+
+def _read(file: Path, judge: Judge) -> Luck | None:
+    """What `_write` wrote for this value function; None for another one, or without such a file."""
+    try:
+        with np.load(file, allow_pickle=False) as kept:
+            found = Luck(judge.name, str(kept["sha256"]), float(kept["start"]), kept["games"], kept["taken"])
+            same = found.sha256 == judge.sha256 and np.array_equal(kept["coefficients"], COEFFICIENTS)
+    except (OSError, KeyError, ValueError, BadZipFile):
+        return None
+    return found if same and found.taken.shape == (len(found.games), len(COEFFICIENTS)) else None
+
+
+def _write(file: Path, luck: Luck) -> None:
+    with whole_file(file) as partial, partial.open("wb") as opened:
+        np.savez(
+            opened,
+            sha256=np.array(luck.sha256),
+            start=np.array(luck.start),
+            coefficients=COEFFICIENTS,
+            games=luck.games,
+            taken=luck.taken,
+        )

@@ -1,0 +1,185 @@
+"""The luck of the tiles: its mean is 0 for any values and any player; adjusted scores keep their limits."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from octofold_client.contenders.judges import POINTS, Judge, Opinion, local_judge
+from octofold_client.errors import UsageError
+from octofold_client.evaluation.luck import (
+    COEFFICIENTS,
+    FILE,
+    MOST_LUCK,
+    AdjustedAverage,
+    Luck,
+    adjusted_scores,
+    luck_in,
+    taken_from,
+)
+from octofold_client.evaluation.result_folder import Conditions, ResultFolder
+from octofold_game.episodes import Episode, Episodes
+from octofold_game.replays import ReplayWriter
+from octofold_game.rules import afterstates
+from octofold_game.spawns import CHANCE_OF_FOUR, CHANCE_OF_TWO
+
+NTUPLE = f"ntuple:{Path(__file__).parents[3] / 'models/ntuple/2'}"
+Values = Callable[[NDArray[np.uint8]], NDArray[np.float64]]
+
+
+def judge_by(values: Values, sha256: str | None = "1" * 64) -> Judge:
+    """A judge whose value of a board is that of the board itself, whatever the moves."""
+
+    def ask(boards: NDArray[np.uint8]) -> Opinion:
+        return Opinion(np.zeros(len(boards), np.int8), np.repeat(values(boards)[:, None], 4, axis=1))
+
+    return Judge("values", sha256, POINTS, 17, 1000, ask)
+
+
+def near_the_corner(boards: NDArray[np.uint8]) -> NDArray[np.float64]:
+    return boards @ np.arange(16.0, 0.0, -1.0)
+
+
+def nonsense(boards: NDArray[np.uint8]) -> NDArray[np.float64]:
+    """Values that mean nothing, and differ by more than a game scores."""
+    return 1e4 * np.modf(np.abs(np.sin(boards.astype(float) @ np.arange(1.0, 17.0))) * 1e4)[0] - 4e3
+
+
+def the_wrong_way(boards: NDArray[np.uint8]) -> NDArray[np.float64]:
+    """Values that are the wrong way round: what is good is bad."""
+    return 1_500 - near_the_corner(boards)
+
+
+VALUES = pytest.mark.parametrize("values", [near_the_corner, nonsense, the_wrong_way])
+
+
+def pleasing(values: Values, board: NDArray[np.uint8]) -> int | None:
+    """The legal move to the board that the values like best; None if the game is over."""
+    after, _, legal = afterstates(board[None])
+    return int(np.where(legal[0], values(after[0]), -np.inf).argmax()) if legal.any() else None
+
+
+def all_games(values: Values, start: NDArray[np.uint8], moves: int) -> list[tuple[Episode, float]]:
+    """Every game of at most so many moves, and its probability."""
+    games = []
+
+    def play(board: NDArray[np.uint8], made: bytes, score: int, probability: float) -> None:
+        move = pleasing(values, board) if len(made) < moves else None
+        if move is None:
+            games.append((Episode(len(games), 1, 17, start, made, score, board), probability))
+            return
+        after, rewards, _ = afterstates(board[None])
+        empty = np.flatnonzero(after[0, move] == 0)
+        for tile, chance in enumerate((CHANCE_OF_TWO, CHANCE_OF_FOUR)):
+            for cell in empty.tolist():
+                following = after[0, move].copy()
+                following[cell] = tile + 1
+                byte = bytes([move | cell << 2 | tile << 6])
+                play(following, made + byte, score + int(rewards[0, move]), probability * chance / len(empty))
+
+    play(start, b"", 0, 1.0)
+    return games
+
+
+@VALUES
+def test_over_all_games_that_a_player_could_have_the_luck_is_exactly_zero(values: Values) -> None:
+    start = np.array([9, 2, 3, 8, 9, 1, 2, 8, 3, 2, 1, 4, 1, 1, 3, 2], np.uint8)
+    games, chances = zip(*all_games(values, start, 4), strict=True)
+    assert sum(chances) == pytest.approx(1.0)
+    taken = taken_from(games, judge_by(values), 500.0)
+    assert np.count_nonzero(taken[:, 1:].any(axis=0)) > 3  # the limits leave out some tiles, and not all
+    assert np.array(chances) @ taken == pytest.approx(0.0, abs=1e-9)
+
+
+def random_games(count: int) -> list[Episode]:
+    random = np.random.default_rng(1)
+    episodes, finished = Episodes(5, range(count)), []
+    while len(episodes.running):
+        finished += episodes.step(np.where(episodes.legal, random.random(episodes.legal.shape), -1).argmax(1))
+    return sorted(finished, key=lambda game: game.game)
+
+
+@VALUES
+def test_an_adjusted_score_is_never_negative_nor_above_the_score_and_its_window(values: Values) -> None:
+    games, start = random_games(60), 150.0
+    scores = np.array([game.score for game in games], float)[:, None]
+    taken = taken_from(games, judge_by(values), start)
+    assert (taken <= np.minimum(scores, MOST_LUCK * start * COEFFICIENTS)).all()
+    assert (taken >= -start * COEFFICIENTS).all()
+    assert (taken[:, 0] == 0).all()
+
+
+def luck_of(taken: NDArray[np.float64]) -> Luck:
+    return Luck("values", None, 100.0, np.arange(len(taken)), taken)
+
+
+def test_no_game_has_a_say_in_its_own_adjustment() -> None:
+    random = np.random.default_rng(1)
+    taken = random.normal(size=(100, 1)) * COEFFICIENTS * 100
+    scores = (1_000 + 50 * random.normal(size=100) + taken[:, -1]).astype(np.int64)
+    before = scores - adjusted_scores(scores, luck_of(taken))
+    scores[::2] = scores[::2] * -3  # for which all other coefficients are better
+    assert (scores - adjusted_scores(scores, luck_of(taken)))[::2] == pytest.approx(before[::2])
+
+
+def test_good_values_narrow_the_interval_and_bad_ones_leave_it() -> None:
+    random = np.random.default_rng(1)
+    luck = random.normal(size=(400, 1)) * 100
+    scores = (1_000 + 50 * random.normal(size=400) + luck[:, 0]).astype(np.int64)
+    good = AdjustedAverage.of(scores, luck_of(luck * COEFFICIENTS))
+    bad = AdjustedAverage.of(scores, luck_of(random.normal(size=(400, 1)) * 1e5 * COEFFICIENTS))
+    assert good is not None
+    assert bad is not None
+    assert good.interval is not None
+    assert 4 < good.worth < 6  # (100**2 + 50**2) / 50**2
+    assert good.interval[0] < 1_000 < good.interval[1]
+    assert bad.worth == 1.0
+    assert AdjustedAverage.of(scores[:10], luck_of(luck[:10] * COEFFICIENTS)) is None
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> ResultFolder:
+    found = ResultFolder(tmp_path)
+    found.write_conditions(Conditions("random", "", "", None, 5))
+    with ReplayWriter(found.replays) as writer:
+        for game in random_games(30):
+            writer.append(game)
+    return found
+
+
+def test_a_folder_keeps_its_luck_for_the_same_values_alone(folder: ResultFolder) -> None:
+    asked: list[int] = []
+
+    def counting(boards: NDArray[np.uint8]) -> NDArray[np.float64]:
+        asked.append(len(boards))
+        return near_the_corner(boards)
+
+    done: list[int] = []
+    first = luck_in(folder, judge_by(counting), done.append)
+    assert done == [30]
+    assert asked
+    asked.clear()
+    again = luck_in(folder, judge_by(counting))
+    assert not asked
+    assert (again.taken == first.taken).all()
+    assert again.start == first.start
+    other = luck_in(folder, judge_by(the_wrong_way, "2" * 64))
+    assert (other.taken != first.taken).any()
+    (folder.path / FILE).write_bytes(b"PK damaged")
+    assert (luck_in(folder, judge_by(counting)).taken == first.taken).all()
+
+
+def test_values_that_are_no_points_are_refused(folder: ResultFolder) -> None:
+    with pytest.raises(UsageError, match="values boards in probability; luck needs points"):
+        luck_in(folder, replace(judge_by(near_the_corner), unit="probability"))
+
+
+def test_all_tiles_together_have_the_values_of_the_boards_one_by_one() -> None:
+    judge = local_judge(NTUPLE)
+    boards = np.random.default_rng(3).integers(0, 12, (40, 16)).astype(np.uint8)
+    boards[0], boards[1, 1:] = np.arange(1, 17), 17  # full, and beyond a packed board
+    together = judge.tile_values(boards)
+    assert np.isnan(together).sum(axis=(1, 2)).tolist() == (2 * (boards > 0).sum(axis=1)).tolist()
+    assert together == pytest.approx(replace(judge, all_tiles=None).tile_values(boards), nan_ok=True)
