@@ -1,7 +1,9 @@
 """Simulates how often `octofold compare` answers wrongly, and how many games an answer takes.
 
 Scores are drawn like those of a model: its largest tile by the shares of its card, and a sum that fits the
-tile. The second player plays independent games, half of the games alike, or nearly all; or it plays all alike
+tile. "With luck", the luck of the tiles is known and taken out; it explains about two thirds of the variance.
+With "bad values" it is noise that explains nothing; where it "drifts", it is noise from game 200 on. The
+second player plays independent games, half of the games alike, or nearly all; or it plays all alike
 and fails in rare ones. "Ties" are scores that often repeat. At the margin, it also scores nothing in so many
 games that its average is exactly the margin, whatever the cap. Each run looks after every tenth game, far
 more often than the command does. The seed is fixed. First it checks that it decides as the command does.
@@ -17,7 +19,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
-from math import log
+from math import log, sqrt
 from pathlib import Path
 from typing import Any
 
@@ -25,12 +27,14 @@ import numpy as np
 from numpy.typing import NDArray
 from octofold_client.evaluation.contest import pair_differences
 from octofold_client.evaluation.intervals import average_interval, difference_interval, independent_interval
+from octofold_client.evaluation.luck import COEFFICIENTS, Luck
 from octofold_client.evaluation.question import EQUAL, NO_WORSE, Question
 from octofold_client.evaluation.sequential import (
     CAP,
     ERROR_RATE,
     FRACTIONS,
     Bets,
+    Record,
     cap_of,
     greatest_score,
     growth,
@@ -47,6 +51,9 @@ from harness import report as report_rows
 Scores = NDArray[np.float64]
 Draw = Callable[[np.random.Generator, tuple[int, ...]], Scores]
 DrawPairs = Callable[[np.random.Generator, tuple[int, ...]], tuple[Scores, Scores]]
+DrawLuck = Callable[[np.random.Generator, Scores, float, int], Scores]
+"""Draws the luck in scores of an average, of games from a number on. Its mean is 0, and none is above the
+score, so a game that fails has none."""
 
 LOOK_EVERY = 10
 _LOOKS_AT_ONCE = 25
@@ -115,6 +122,11 @@ def pairs_of(draw: Draw, alike: float, failing: float = 0.0, ties: bool = False)
     return pairs
 
 
+def twice_as_strong(draw: Draw) -> DrawPairs:
+    """Draws of scores of which those of the second player are twice as high on average."""
+    return lambda generator, shape: (0.5 * draw(generator, shape), draw(generator, shape))
+
+
 def losing_rarely(share: float) -> DrawPairs:
     """Draws of equal averages: the second scores 0 in a share of the games and a little more elsewhere."""
 
@@ -125,8 +137,29 @@ def losing_rarely(share: float) -> DrawPairs:
     return pairs
 
 
+def good_values(generator: np.random.Generator, scores: Scores, average: float, _: int) -> Scores:
+    """Luck that explains most of the variance."""
+    return np.where(scores > 0, generator.choice([0.4, 1.0], scores.shape) * (scores - average), 0.0)
+
+
+def bad_values(generator: np.random.Generator, scores: Scores, average: float, _: int) -> Scores:
+    """Luck that explains nothing."""
+    return generator.choice([-0.7, 0.7], scores.shape) * np.minimum(scores, average)
+
+
+def drifting_values(generator: np.random.Generator, scores: Scores, average: float, begun: int) -> Scores:
+    """Luck that explains most of the variance in the first 200 games alone."""
+    return (good_values if begun < 200 else bad_values)(generator, scores, average, begun)
+
+
 def decide(
-    question: Question | None, draw: DrawPairs, runs: int, games: int, seed: int = 1, capped: bool = True
+    question: Question | None,
+    draw: DrawPairs,
+    runs: int,
+    games: int,
+    seed: int = 1,
+    capped: bool = True,
+    luck: tuple[DrawLuck, float, float] | None = None,
 ) -> Decisions:
     """Run the test of a question many times, or without one, that of `--until-decided`.
 
@@ -137,45 +170,108 @@ def decide(
         games: maximum number of games of each player.
         seed: seed of the simulation.
         capped: whether scores count up to the cap; otherwise up to the greatest score of a game.
+        luck: draws the luck; the averages of both players, without the games that fail.
     """
     generator = np.random.default_rng(seed)
     most: Scores = np.full(runs, float(greatest_score(17)))
     begun = 0
+    before = Record.of(*np.zeros((2, runs, 0)))
+    adjustments = None
     if capped:
-        averages = [scores.mean(axis=1) for scores in draw(generator, (runs, FIRST_GAMES))]
+        first = draw(generator, (runs, FIRST_GAMES))
+        averages = [scores.mean(axis=1) for scores in first]
         most, begun = np.minimum(np.ceil(CAP * np.maximum(*averages)), most), FIRST_GAMES
-    test = _Test(question, most)
+        counted = [np.minimum(scores, most[:, None]) for scores in first]
+        if luck is not None:
+            adjustments = [
+                _Adjustment.of(generator, scores, most, luck[0], average)
+                for scores, average in zip(first, luck[1:], strict=True)
+            ]
+            counted = [each.adjusted for each in adjustments]
+        before = Record.of(*counted)
+    test = _Test(question, most, before, adjustments)
     while begun < games and len(test.open):
         looks = min(_LOOKS_AT_ONCE, (games - begun) // LOOK_EVERY)
         if not looks:
             break
-        test.bet(*draw(generator, (len(test.open), looks, LOOK_EVERY)), begun)
+        test.bet(*draw(generator, (len(test.open), looks, LOOK_EVERY)), begun, generator)
         begun += looks * LOOK_EVERY
     return Decisions(test.yes, test.no)
+
+
+@dataclass(frozen=True)
+class _Adjustment:
+    """How luck is taken out of the scores of one player, in many runs."""
+
+    draw: DrawLuck
+    coefficients: Scores
+    """`[runs]`: what the first games have chosen."""
+    average: float
+    adjusted: Scores
+    """`[runs, FIRST_GAMES]`: the first games."""
+
+    @classmethod
+    def of(
+        cls, generator: np.random.Generator, scores: Scores, most: Scores, draw: DrawLuck, average: float
+    ) -> _Adjustment:
+        """The adjustment that the first games `[runs, FIRST_GAMES]` choose."""
+        luck, scores = draw(generator, scores, average, 0), np.minimum(scores, most[:, None])
+        known = np.minimum(COEFFICIENTS, 1.0)  # with more, no luck here would be below its score
+        chosen = [
+            known[Luck("", None, average, np.arange(len(row)), taken[:, None] * known).choose(row, cap)]
+            for row, taken, cap in zip(scores, luck, most, strict=True)
+        ]
+        coefficients = np.array(chosen)
+        return cls(draw, coefficients, average, scores - coefficients[:, None] * luck)
 
 
 class _Test:
     """The wealth of all runs that are still open, for each hypothesis that a question refutes."""
 
-    def __init__(self, question: Question | None, most: Scores) -> None:
-        least = 1.0 if question is None else float(1 - question.margin)
+    def __init__(
+        self,
+        question: Question | None,
+        most: Scores,
+        before: Record,
+        adjustments: Sequence[_Adjustment] | None,
+    ) -> None:
+        least = 1.0 if question is None else question.ratios[0]
         self.yes, self.no = np.zeros((2, len(most)), np.int64)
         self.open = np.arange(len(most))
         self._question = question
         self._most = most
+        self._before = before
+        self._adjustments = adjustments
         # "second is more than ratio * first" and "less", for the ratio at either end of the margin.
         two_sided = question is None or question.kind == EQUAL
         self._ratios = [least, 1 / least] if two_sided else [least]
-        self._logs = np.zeros((2 * len(self._ratios), len(FRACTIONS), len(most), 1))
+        self._logs = np.zeros((2 * len(self._ratios), len(FRACTIONS) + 1, len(most), 1))
 
-    def bet(self, first: Scores, second: Scores, begun: int) -> None:
+    def bet(self, first: Scores, second: Scores, begun: int, generator: np.random.Generator) -> None:
         """Bet on scores `[open, looks, games]` after `begun` games, and close the runs that are decided."""
-        most = self._most[self.open][:, None, None]
-        first, second = np.minimum(first, most), np.minimum(second, most)
+        cap = self._most[self.open][:, None, None]
+        most = [cap, cap]
+        taken = [0.0 * first, 0.0 * second]
+        for place, each in enumerate(self._adjustments or ()):
+            by = each.coefficients[self.open][:, None, None]
+            taken[place] = by * each.draw(generator, (first, second)[place], each.average, begun)
+            most[place] = cap + by * each.average
+        first, second = np.minimum(first, cap) - taken[0], np.minimum(second, cap) - taken[1]
+        margins = (0.0, 0.0) if self._question is None else self._question.margins
+        rows = first.reshape(len(first), -1), second.reshape(len(second), -1)
+        more_stakes, less_stakes = (
+            self._before.stakes(*rows, sign, margin).reshape(first.shape)
+            for sign, margin in zip((1, -1), margins, strict=True)
+        )
+        self._before += Record.of(*rows)
         wealth = []
         for place, (ratio, more) in enumerate((ratio, more) for ratio in self._ratios for more in (1, 0)):
             gains = second - ratio * first
-            added = growth(gains, ratio * most) if more else growth(-gains, most)
+            added = (
+                growth(gains, ratio * most[0], more_stakes / sqrt(ratio))
+                if more
+                else growth(-gains, most[1], less_stakes / sqrt(ratio))
+            )
             logs = self._logs[place] + added.cumsum(axis=-1)
             self._logs[place] = logs[..., -1:]
             wealth.append(log_wealth(logs))
@@ -185,6 +281,10 @@ class _Test:
         going_on = np.minimum(yes, no) >= LOOK_EVERY * _NEVER
         self.open = self.open[going_on]
         self._logs = self._logs[:, :, going_on]
+        known = self._before
+        self._before = Record(
+            known.games, known.first[going_on], known.difference[going_on], known.squares[going_on]
+        )
 
     def _passed(self, wealth: Sequence[Scores]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Where the answers are yes and no, `[open, looks]`."""
@@ -285,8 +385,23 @@ def main() -> None:
     runs = options.runs
     rows: list[dict[str, Any]] = []
 
-    def add(kind: str, question: Question | None, state: str, pairs: DrawPairs, games: int) -> None:
-        made = decide(question, pairs, runs, games)
+    average = float(sample.mean())
+    lucks: dict[str, DrawLuck] = {
+        "independent, with luck": good_values,
+        "independent, bad values": bad_values,
+        "independent, luck drifts": drifting_values,
+    }
+
+    def add(
+        kind: str,
+        question: Question | None,
+        state: str,
+        pairs: DrawPairs,
+        games: int,
+        average: float = average,
+    ) -> None:
+        luck = (lucks[kind], average, float(sample.mean())) if kind in lucks else None
+        made = decide(question, pairs, runs, games, luck=luck)
         flag = "--until-decided" if question is None else question.flag
         rows.append(
             {
@@ -306,6 +421,7 @@ def main() -> None:
         "all alike but failures": partial(pairs_of, draw, 1.0),
         "ties": partial(pairs_of, draw, 0.5, ties=True),
     }
+    kinds |= dict.fromkeys(lucks, partial(pairs_of, draw, 0.0))
     for kind, pairs in kinds.items():
         add(kind, None, "equal", pairs(), options.games)
         for percent in (2, 5, 10):
@@ -316,6 +432,8 @@ def main() -> None:
         both = Question(Fraction(5, 100), EQUAL)
         for state, failing in (("at the margin", 0.05), ("equal", 0.0)):
             add(kind, both, state, pairs(failing=failing), options.games)
+    for kind in ("independent", *lucks):
+        add(kind, None, "twice as strong", twice_as_strong(draw), 1_000, average / 2)
     for failing, margin in FAILURES:
         question = Question(Fraction(margin).limit_denominator(1000))
         add(f"fails in {failing:.0%}", question, "worse", pairs_of(draw, 1.0, failing), 3_000)

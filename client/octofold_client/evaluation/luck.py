@@ -28,7 +28,7 @@ from octofold_game.spawns import CHANCE_OF_FOUR, CHANCE_OF_TWO
 from octofold_game.system.files import whole_file
 from octofold_game.trajectories import NewTiles, batched, new_tiles_by_move
 
-from octofold_client.contenders.judges import POINTS, Judge
+from octofold_client.contenders.judges import Judge
 from octofold_client.errors import UsageError
 from octofold_client.evaluation.intervals import average_interval
 from octofold_client.evaluation.result_folder import ResultFolder
@@ -43,6 +43,8 @@ MOST_LUCK = 2.0
 FEWEST = 20
 """Fewer games are not adjusted: half of them choose the coefficient of the other half."""
 FILE = "luck.npz"
+POINTS = "points"
+"""The only unit of values that luck can have, which is that of scores."""
 _POSITIONS_AT_ONCE = 1 << 13
 _GAMES_AT_ONCE = 256
 _CHANCES = np.array([CHANCE_OF_TWO, CHANCE_OF_FOUR])[:, None]

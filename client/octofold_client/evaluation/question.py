@@ -55,16 +55,22 @@ class Question:
             return float(1 + self.margin), inf
         return float(1 - self.margin), float(1 / (1 - self.margin)) if self.kind == EQUAL else inf
 
+    @property
+    def margins(self) -> Interval:
+        """What a yes and a no, or for equality both sides of a yes, grant: see `Bets.ratio_limits`."""
+        margin = float(self.margin)
+        return -margin if self.kind == BETTER else margin, -margin if self.kind == NO_WORSE else margin
+
     def answer(self, bets: Bets) -> Finding:
         """The answer after these bets; a yes and a no are wrong in at most `ERROR_RATE` of all runs each."""
         least, most = self.ratios
-        low, high = limits = bets.ratio_limits(ERROR_RATE)
+        low, high = limits = bets.ratio_limits(ERROR_RATE, self.margins)
         if least <= low and high <= most:
             return Finding(True, limits, ERROR_RATE)
         if self.kind != EQUAL:
             return Finding(False if high < least else None, limits, ERROR_RATE)
         # A yes must pass both tests, so it errs no more often than one of them. A no must pass one of two.
-        low, high = limits = bets.ratio_limits(ERROR_RATE / 2)
+        low, high = limits = bets.ratio_limits(ERROR_RATE / 2, self.margins)
         return Finding(False if high < least or most < low else None, limits, ERROR_RATE / 2)
 
     def sentence(self, first: str, second: str, answer: bool | None) -> str:

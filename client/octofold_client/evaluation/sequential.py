@@ -3,7 +3,8 @@
 Gamblers bet against a hypothesis, such as "B is more than 2% worse than A", game by game. If it is true,
 every bet is fair or worse, so their wealth ever passes 20 times its start in at most 5% of all runs (Ville
 1939). If it does pass, the hypothesis is refuted. The bets and the intervals are those of Waudby-Smith and
-Ramdas, "Estimating means of bounded random variables by betting", 2024.
+Ramdas, "Estimating means of bounded random variables by betting", 2024. Scores may be without the luck of the
+tiles (`luck.py`), which leaves the hypotheses as they are, because it leaves the averages.
 `bench/strength/decisions.py` simulates how often the answers are wrong, and how many games they take.
 """
 
@@ -11,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import ceil, log
+from math import ceil, log, sqrt
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,18 +20,24 @@ from octofold_game.contract.model import Interval
 from octofold_game.contract.results import FIRST_GAMES
 from octofold_game.rules import LARGEST_EXPONENT
 
+from octofold_client.evaluation.luck import Luck
+
 ERROR_RATE = 0.05
 """The maximum share of runs whose answer is wrong."""
 CAP = 4
 """Scores count up to so many times the largest average of a player in the first games."""
-FIRST_LOOK = FIRST_GAMES + 50
+FIRST_LOOK = FIRST_GAMES + 20
 """Number of games at the first check."""
 _FEWEST_NEW = 50
 """Games between two checks at least: fewer would leave most places of a batch empty."""
-FRACTIONS: NDArray[np.float64] = 0.95 * 0.575 ** np.arange(9.0)
-"""`[J]`: the shares of the wealth that nine gamblers can lose in a game, 95% to 1%. All start with the same
-wealth. Large shares win fast if nearly all games are equal, small ones if scores vary. At 100%, a gambler
-could lose everything."""
+MOST_STAKED = 0.95
+"""The share of the wealth that a game can cost at most. At 100%, a gambler could lose everything."""
+FRACTIONS: NDArray[np.float64] = MOST_STAKED * 0.575 ** np.arange(9.0)
+"""`[J]`: the shares of the wealth that nine gamblers can lose in a game, 95% to 1%. They begin with half of
+the wealth, in equal parts. Large shares win fast if nearly all games are equal, small ones if scores vary.
+The other half belongs to a gambler who learns his stakes from the games before, see `Record.stakes`."""
+_FEWEST_KNOWN = 10
+"""Games from which the learning gambler learns before he bets."""
 _HALVINGS = 30
 """A limit is found up to 2**-30 of the range in which it is searched; it errs to the outside."""
 _CELLS = 16
@@ -55,15 +62,76 @@ def greatest_score(largest_exponent: int) -> int:
     return sum((exponent - 1) << exponent for exponent in exponents)
 
 
-def growth(gains: ArrayLike, worst: ArrayLike) -> NDArray[np.float64]:
-    """What bets on `[..., N]` gains add to the logarithm of each gambler's wealth: `[J, ...]`.
+@dataclass(frozen=True)
+class Record:
+    """What is known of two players from their games so far; arrays `[...]` hold many pairs of players."""
+
+    games: int
+    first: NDArray[np.float64]
+    """The sum of the scores of the first player."""
+    difference: NDArray[np.float64]
+    """The sum of the differences, second less first."""
+    squares: NDArray[np.float64]
+    """The sum of their squares."""
+
+    @classmethod
+    def of(cls, first: NDArray[np.float64], second: NDArray[np.float64]) -> Record:
+        """The record of games `[..., N]`."""
+        gained = second - first
+        return cls(first.shape[-1], first.sum(axis=-1), gained.sum(axis=-1), np.square(gained).sum(axis=-1))
+
+    def __add__(self, other: Record) -> Record:
+        return Record(
+            self.games + other.games,
+            self.first + other.first,
+            self.difference + other.difference,
+            self.squares + other.squares,
+        )
+
+    def stakes(
+        self, first: NDArray[np.float64], second: NDArray[np.float64], sign: int, margin: float
+    ) -> NDArray[np.float64]:
+        """How much to bet per point of gain on each of the games `[..., N]` that follow this record.
+
+        The stake of a game depends on the games before it alone. It is the one by which wealth grows fastest
+        if the gain has the expected value and the variance that these games suggest, the approximate GRAPA
+        bet of Waudby-Smith and Ramdas. What is expected beyond the margin is counted from one standard error
+        on, so that equal players do not make it follow noise.
+
+        Args:
+            first: the scores of the first player.
+            second: those of the second player.
+            sign: 1 to bet that the second scores more, -1 that it scores less.
+            margin: what the hypothesis grants, as a share of the average of the first player; below 0 if
+                it must be exceeded.
+        """
+        gained = second - first
+
+        def before(each: NDArray[np.float64], known: NDArray[np.float64]) -> NDArray[np.float64]:
+            return np.cumsum(each, axis=-1) - each + np.asarray(known)[..., None]
+
+        games = np.maximum(1, self.games + np.arange(first.shape[-1]))
+        mean = before(gained, self.difference) / games
+        variance = np.maximum(0.0, before(np.square(gained), self.squares) / games - mean**2)
+        surplus = np.maximum(0.0, sign * mean - np.sqrt(variance / games))
+        expected = np.maximum(0.0, margin * before(first, self.first) / games + surplus)
+        expected[..., : max(0, _FEWEST_KNOWN - self.games)] = 0.0
+        stakes: NDArray[np.float64] = expected / np.maximum(variance + expected**2, 1e-9)
+        return stakes
+
+
+def growth(gains: ArrayLike, worst: ArrayLike, stakes: ArrayLike) -> NDArray[np.float64]:
+    """What bets on `[..., N]` gains add to the logarithm of each gambler's wealth: `[J + 1, ...]`.
 
     Args:
         gains: none is below -`worst`.
         worst: above 0, broadcast with the gains.
+        stakes: what the learning gambler bets per point, broadcast with the gains.
     """
     relative = np.asarray(gains, np.float64) / np.asarray(worst, np.float64)
-    factors = 1 + FRACTIONS.reshape(-1, *[1] * relative.ndim) * relative
+    fixed = FRACTIONS.reshape(-1, *[1] * relative.ndim) * relative
+    learning = np.minimum(MOST_STAKED, np.asarray(stakes) * worst) * relative
+    factors = 1 + np.concatenate([fixed, learning[None]])
     # A logarithm takes far longer than a product; of ten factors of at least 0.05, none is lost.
     starts = range(0, relative.shape[-1], 10)
     summed: NDArray[np.float64] = np.log(np.multiply.reduceat(factors, starts, axis=-1)).sum(axis=-1)
@@ -71,11 +139,12 @@ def growth(gains: ArrayLike, worst: ArrayLike) -> NDArray[np.float64]:
 
 
 def log_wealth(logs: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The logarithm of the wealth of all gamblers together, from that of each, `[J, ...]`; 0 at first.
+    """The logarithm of the wealth of all gamblers together, from that of each, `[J + 1, ...]`; 0 at first.
 
     If the expected gains are 0 or less, it ever passes log(1 / e) in a share of at most e of all runs.
     """
-    together: NDArray[np.float64] = np.logaddexp.reduce(logs) - log(len(FRACTIONS))
+    fixed = np.logaddexp.reduce(logs[:-1]) - log(len(FRACTIONS))
+    together: NDArray[np.float64] = np.logaddexp(fixed, logs[-1]) - log(2)
     return together
 
 
@@ -99,10 +168,19 @@ class Bets:
     """The largest score that counts for all; None without a cap."""
     above_cap: tuple[float, float] | None
     """The share of the games of each player above the cap."""
+    before: Record
+    """The games before those that bet."""
+    worth: float | None = None
+    """How many games without luck would be needed for each game; None if luck is not taken out."""
 
     @classmethod
     def of(
-        cls, first: ArrayLike, second: ArrayLike, exponents: tuple[int, int], cap: int | None
+        cls,
+        first: ArrayLike,
+        second: ArrayLike,
+        exponents: tuple[int, int],
+        cap: int | None,
+        lucks: tuple[Luck, Luck] | None = None,
     ) -> Bets | None:
         """The bets on `[N]` scores of both players, in the order of the games' numbers.
 
@@ -112,22 +190,31 @@ class Bets:
             exponents: the largest exponent of each player.
             cap: the largest score that counts, from `cap_of`; the first games, which set it, do not bet. None
                 if all scores count.
+            lucks: the luck in the games of each player, which is taken out. The first games choose by how
+                much, and do not bet.
 
         Returns:
             None if no game is left to bet on, or if the first player never scores.
         """
         ours, theirs = np.asarray(first, np.float64), np.asarray(second, np.float64)
         most = [float(greatest_score(exponent)) for exponent in exponents]
-        above = None
+        begun = FIRST_GAMES if cap is not None or lucks is not None else 0
+        above = worth = None
         if cap is not None:
-            ours, theirs = ours[FIRST_GAMES:], theirs[FIRST_GAMES:]
             most = [min(each, float(cap)) for each in most]
-            if len(ours):
-                above = float(np.mean(ours > cap)), float(np.mean(theirs > cap))
+            if len(ours) > begun:
+                above = float(np.mean(ours[begun:] > cap)), float(np.mean(theirs[begun:] > cap))
             ours, theirs = np.minimum(ours, cap), np.minimum(theirs, cap)
+        if lucks is not None and len(ours) > begun:
+            plain = float((theirs - ours).var())
+            ours, most[0] = _without(lucks[0], ours, most[0])
+            theirs, most[1] = _without(lucks[1], theirs, most[1])
+            worth = plain / max(1e-9, float((theirs - ours).var())) if plain else 1.0
+        before = Record.of(ours[:begun], theirs[:begun])
+        ours, theirs = ours[begun:], theirs[begun:]
         if not ours.any():
             return None
-        return cls(ours, theirs, most[0], most[1], cap, above)
+        return cls(ours, theirs, most[0], most[1], cap, above, before, worth)
 
     @property
     def ratio(self) -> float:
@@ -139,17 +226,26 @@ class Bets:
         """The second average less the first."""
         return float(self.second.mean() - self.first.mean())
 
-    def ratio_limits(self, error_rate: float) -> Interval:
+    def ratio_limits(self, error_rate: float, margins: tuple[float, float] = (0.0, 0.0)) -> Interval:
         """The ratios that are not refuted, of the second average over the first.
 
         Each limit is wrong in a share of at most `error_rate` of all runs.
-        """
 
+        Args:
+            error_rate: for each limit.
+            margins: of the hypotheses that matter most for the lower and for the upper limit, see
+                `Record.stakes`. They change the number of games, and not the rate of errors.
+        """
+        more, less = self.stakes(margins)
+
+        # Divided by the root of the ratio, the stakes mean the same if the players are turned round.
         def is_more(ratio: float) -> bool:
-            return _refutes(self.second - ratio * self.first, ratio * self.most_first, error_rate)
+            gains = self.second - ratio * self.first
+            return _refutes(gains, ratio * self.most_first, more / sqrt(ratio), error_rate)
 
         def is_less(ratio: float) -> bool:
-            return _refutes(ratio * self.first - self.second, self.most_second, error_rate)
+            gains = ratio * self.first - self.second
+            return _refutes(gains, self.most_second, less / sqrt(ratio), error_rate)
 
         found = self.ratio
         low = _edge(is_more, 0.0, found) if found else 0.0
@@ -161,22 +257,39 @@ class Bets:
     def difference_limits(self, error_rate: float) -> Interval:
         """The differences that are not refuted, second less first; `error_rate` as for `ratio_limits`."""
         gains = self.second - self.first
+        more, less = self.stakes((0.0, 0.0))
 
         def is_more(difference: float) -> bool:
-            return _refutes(gains - difference, self.most_first + difference, error_rate)
+            return _refutes(gains - difference, self.most_first + difference, more, error_rate)
 
         def is_less(difference: float) -> bool:
-            return _refutes(difference - gains, self.most_second - difference, error_rate)
+            return _refutes(difference - gains, self.most_second - difference, less, error_rate)
 
         return (
             _edge(is_more, -self.most_first, self.difference),
             _edge(is_less, self.most_second, self.difference),
         )
 
+    def stakes(self, margins: tuple[float, float]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """What the learning gambler bets on more and on less: `[N]` each; `margins` as in `ratio_limits`."""
+        more, less = (
+            self.before.stakes(self.first, self.second, sign, margin)
+            for sign, margin in zip((1, -1), margins, strict=True)
+        )
+        return more, less
 
-def _refutes(gains: NDArray[np.float64], worst: float, error_rate: float) -> bool:
+
+def _without(luck: Luck, scores: NDArray[np.float64], most: float) -> tuple[NDArray[np.float64], float]:
+    """The scores `[N]` without luck, and the largest that can be; the first games choose the coefficient."""
+    chosen = luck.choose(scores[:FIRST_GAMES], most)
+    return scores - luck.taken[:, chosen], most + float(luck.most[chosen])
+
+
+def _refutes(
+    gains: NDArray[np.float64], worst: float, stakes: NDArray[np.float64], error_rate: float
+) -> bool:
     """Whether the bets refute that the expected gain is 0 or less."""
-    return bool(log_wealth(growth(gains, worst)) >= -log(error_rate))
+    return bool(log_wealth(growth(gains, worst, stakes)) >= -log(error_rate))
 
 
 def _edge(is_refuted: Callable[[float], bool], outside: float, inside: float) -> float:
@@ -199,9 +312,10 @@ def fewest_games(margin: float, share: float = 1 / CAP) -> int:
     Returns:
         The number of games that bet. Games that vary take more.
     """
-    rates = np.log1p(FRACTIONS * share * margin / (1 - margin))
-    needed, games = log(len(FRACTIONS) / ERROR_RATE), 1.0
-    while np.logaddexp.reduce(games * rates) < needed:
+    # The learning gambler stakes as much as he may, because no game varies.
+    rates = np.log1p(np.append(FRACTIONS, MOST_STAKED) * share * margin / (1 - margin))
+    games = 1.0
+    while log_wealth(games * rates) < -log(ERROR_RATE):
         games *= 1.01
     return ceil(games)
 
@@ -217,10 +331,10 @@ def games_needed(second: float, ratio: float, spread: float, error_rate: float) 
 
     Returns:
         The games of each player, with those that set the cap. Wealth grows by about gain² / (2 variance) a
-        game, and must pay for the gamblers that bet too much or too little.
+        game, half of which is the learning gambler's at first.
     """
     variance = spread**2 * (second**2 + ratio**2)
-    needed = log(len(FRACTIONS) ** 0.75 / error_rate)
+    needed = log(2 / error_rate)
     fewest = needed / float(np.log1p(FRACTIONS[0] * abs(second - ratio) / CAP))
     return FIRST_GAMES + ceil(max(fewest, 2 * variance * needed / (second - ratio) ** 2))
 

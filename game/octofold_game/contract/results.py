@@ -28,7 +28,7 @@ RESULT_SCHEMAS = (1, 2, 3, RESULT_SCHEMA)
 """The versions in which conditions and run have the same fields."""
 COMPARISON_SCHEMA = 3
 """Version of `comparison.json`, as `RESULT_SCHEMA`."""
-FIRST_GAMES = 100
+FIRST_GAMES = 30
 """Games of a comparison that set the cap of the scores. They cannot bet: bets begin with a known cap."""
 UNDECIDED, NO = 3, 4
 """Exit codes of a comparison if the games did not decide its question, and if the answer is no."""

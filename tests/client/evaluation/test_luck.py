@@ -7,12 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from octofold_client.contenders.judges import POINTS, Judge, Opinion, local_judge
+from octofold_client.contenders.judges import Judge, Opinion, local_judge
 from octofold_client.errors import UsageError
 from octofold_client.evaluation.luck import (
     COEFFICIENTS,
     FILE,
     MOST_LUCK,
+    POINTS,
     AdjustedAverage,
     Luck,
     adjusted_scores,
@@ -39,17 +40,21 @@ def judge_by(values: Values, sha256: str | None = "1" * 64) -> Judge:
 
 
 def near_the_corner(boards: NDArray[np.uint8]) -> NDArray[np.float64]:
-    return boards @ np.arange(16.0, 0.0, -1.0)
+    worth: NDArray[np.float64] = boards @ np.arange(16.0, 0.0, -1.0)
+    return worth
 
 
 def nonsense(boards: NDArray[np.uint8]) -> NDArray[np.float64]:
     """Values that mean nothing, and differ by more than a game scores."""
-    return 1e4 * np.modf(np.abs(np.sin(boards.astype(float) @ np.arange(1.0, 17.0))) * 1e4)[0] - 4e3
+    mixed = np.abs(np.sin(boards.astype(float) @ np.arange(1.0, 17.0)))
+    worth: NDArray[np.float64] = 1e4 * np.modf(1e4 * mixed)[0] - 4e3
+    return worth
 
 
 def the_wrong_way(boards: NDArray[np.uint8]) -> NDArray[np.float64]:
     """Values that are the wrong way round: what is good is bad."""
-    return 1_500 - near_the_corner(boards)
+    worth: NDArray[np.float64] = 1_500 - near_the_corner(boards)
+    return worth
 
 
 VALUES = pytest.mark.parametrize("values", [near_the_corner, nonsense, the_wrong_way])
@@ -63,7 +68,7 @@ def pleasing(values: Values, board: NDArray[np.uint8]) -> int | None:
 
 def all_games(values: Values, start: NDArray[np.uint8], moves: int) -> list[tuple[Episode, float]]:
     """Every game of at most so many moves, and its probability."""
-    games = []
+    games: list[tuple[Episode, float]] = []
 
     def play(board: NDArray[np.uint8], made: bytes, score: int, probability: float) -> None:
         move = pleasing(values, board) if len(made) < moves else None

@@ -71,7 +71,7 @@ def test_the_first_version_has_nothing_to_play_against(
 def test_games_against_the_published_version_decide_whether_a_version_is_published(
     source: list[str], capfd: pytest.CaptureFixture[str]
 ) -> None:
-    assert main([*source, "--no-worse-than", "5%", "--limit", "101"]) == 3
+    assert main([*source, "--no-worse-than", "5%", "--limit", "31"]) == 3
     *_, line = capfd.readouterr().err.splitlines()
     assert line.startswith(
         "octofold-export: nothing was published: Not decided whether small version 2 is at most 5% worse "
@@ -81,7 +81,7 @@ def test_games_against_the_published_version_decide_whether_a_version_is_publish
 
     assert main([*source, "--no-worse-than", "20%"]) == 0  # the same network; its games go on
     captured = capfd.readouterr()
-    assert "101 games already finished in earlier runs" in captured.err
+    assert "31 games already finished in earlier runs" in captured.err
     assert "small version 2 is at most 20% worse than small version 1." in captured.err
     assert captured.out == "models/small/2\n"
     assert versions() == ["1", "2"]
@@ -160,8 +160,8 @@ def is_alive(process: psutil.Process) -> bool:
         (("--no-worse-than", "00%"), "must be a percentage above 0% and below 100%, such as 2%, got '00%'"),
         (("--no-worse-than", "5"), "--no-worse-than: 5 has no percent sign: write 5% for 5 in a hundred"),
         (
-            ("--no-worse-than", "5%", "--limit", "100"),
-            "--limit: 100 games cannot decide anything: the first 100 only set the cap of the scores",
+            ("--no-worse-than", "5%", "--limit", "30"),
+            "--limit: 30 games cannot decide anything: the first 30 only set the cap of the scores",
         ),
     ],
 )
