@@ -89,7 +89,7 @@ def test_games_against_the_published_version_decide_whether_a_version_is_publish
     assert json.loads((folder / "comparison.json").read_text())["answer"] is True
     shown = read_card(Path("models/small/2")).no_worse
     assert shown is not None
-    assert (shown.than, shown.margin, shown.ratio, shown.games) == (1, 0.2, 1.0, 200)
+    assert (shown.than, shown.margin, shown.ratio, shown.games) == (1, 0.2, 1.0, 100)
     assert f"Scores counted up to {shown.cap:,}; " in Path("models/small/2/README.md").read_text()
 
 
