@@ -133,6 +133,25 @@ def test_ctrl_c_while_the_threads_play_counts_and_keeps_all_that_they_learned() 
     wait_for(lambda: threading.active_count() == others)
 
 
+def test_a_run_starts_from_a_network_and_learns_slowly_what_is_known(tmp_path: Path) -> None:
+    values = np.random.default_rng(1).choice([0, 200], NTupleNetwork.size(SMALL)).astype(np.float32)
+    NTupleNetwork(SMALL, values).save(tmp_path / "known")
+    options = _options(start=str(tmp_path / "known"), stages=(11,), moves=1.0)
+    learner = train(options, tmp_path / "run", lambda *_: None)
+    stages = learner.network.values.reshape(2, -1)
+    assert (stages[1] == values).all()  # no game comes so far
+    learned = stages[0] != values
+    assert 0 < learned.sum() < 20_000
+    change = np.abs(stages[0] - values)
+    assert change[learned & (values > 0)].mean() < change[learned & (values == 0)].mean() / 5
+
+
+def test_a_network_of_another_shape_is_no_start(tmp_path: Path) -> None:
+    NTupleLearner(_options()).network.save(tmp_path)
+    with pytest.raises(TrainingError, match="it starts from one stage of these"):
+        NTupleLearner(_options(tuples=(*SMALL[1:], (0, 1, 2, 6)))).start(tmp_path)
+
+
 def test_the_tables_of_an_ntuple_run_with_other_tuples_are_refused(tmp_path: Path) -> None:
     NTupleLearner(_options()).save(tmp_path)
     with pytest.raises(TrainingError, match="trained with tuples"):

@@ -50,6 +50,8 @@ from octofold_training.run.schedules import cooling
 
 _CURVES = Curves({"recent_average": "Average score of the games that it learns from"})
 SAVE_SECONDS = 300.0  # between saves: the tables are large
+_STARTED = np.array([15_000, 300_000], np.float32)
+"""Sums of errors and of their sizes, of entries that a run starts with: a rate of 0.05, until they learn."""
 _REMEMBERED = 1e-3  # share of the error sums that a new stage inherits: rates are kept, but change quickly
 
 
@@ -57,6 +59,7 @@ _REMEMBERED = 1e-3  # share of the error sums that a new stage inherits: rates a
 class NTupleOptions:
     """Options of one training run."""
 
+    start: str = option("", "network that the tables of every stage begin with, as `--teacher`; none: zeros")
     tuples: tuple[tuple[int, ...], ...] = option(FOUR_SIX_TUPLES, "cells of each tuple, in rising order")
     first_tuples: int = option(4, "tuples that learn alone at first: fewer learn faster", minimum=1)
     first_moves: float = option(0.0, "moves before the remaining tuples join")
@@ -166,6 +169,23 @@ class NTupleLearner:
         self.episodes = 0
         self.moves = 0
         self.seconds = 0.0
+
+    def start(self, path: Path) -> None:
+        """Take the values of a network as those of every stage; those that are 0 are unknown.
+
+        Raises:
+            TrainingError: it has other tuples, or several stages.
+            TableFileError: it cannot be read.
+        """
+        known, network = NTupleNetwork.load(path), self.network
+        if known.tuples != network.tuples or known.stages:
+            raise TrainingError(
+                f"{path}: tuples {known.tuples} in {len(known.stages) + 1} stages, and the run begins with "
+                f"tuples {network.tuples}; it starts from one stage of these"
+            )
+        entries = self._entries.reshape(len(network.stages) + 1, -1, 3)
+        entries[:, :, 0] = known.values
+        entries[:, :, 1:] = (known.values != 0)[:, None] * _STARTED
 
     @classmethod
     def resume(cls, options: NTupleOptions, folder: Path) -> NTupleLearner:
@@ -360,6 +380,8 @@ def _train(
     if not resumed and (folder / "values.npy").exists():
         raise TrainingError(f"{folder} holds a network but no learner.json; a run needs a folder of its own")
     learner = NTupleLearner.resume(options, folder) if resumed else NTupleLearner(options)
+    if options.start and not resumed:
+        learner.start(Path(options.start))
     history = History(folder / "history.jsonl", learner.moves, _CURVES.titles)
     saved = learner.seconds
     end = learner.seconds + minutes * 60
