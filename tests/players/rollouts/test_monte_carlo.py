@@ -60,13 +60,24 @@ def test_lists_of_moves_value_a_move_by_the_best_list_that_begins_with_it() -> N
     assert values_of(MonteCarloPlayer(runs=300, depth=3, score="minimum"), board)[0] == 8 + 16 + 4
 
 
+def test_where_a_run_makes_a_new_largest_tile_of_4096_or_more_there_are_more_runs() -> None:
+    near = np.array([11, 11, 6, 3, 5, 4, 3, 1, 2, 1, 0, 0, 1, 0, 0, 0], np.uint8)  # any game makes the 4096
+    far = np.array([11, 9, 6, 3, 5, 4, 3, 1, 2, 1, 0, 0, 1, 0, 0, 0], np.uint8)  # hardly a random one does
+    small = np.array([10, 10, 6, 3, 5, 4, 3, 1, 2, 1, 0, 0, 1, 0, 0, 0], np.uint8)
+    for board, deepens in ((near, True), (far, False), (small, False)):
+        plain, deep = (values_of(MonteCarloPlayer(runs=10, deep=deep), board) for deep in (0, 300))
+        assert (plain != deep) == deepens
+        alone, among = MonteCarloPlayer(runs=10, deep=300).action_values(np.stack([board, near]))[0], deep
+        np.testing.assert_array_equal(alone, among)  # the board alone decides
+
+
 def test_a_move_after_which_no_list_is_legal_is_worth_its_reward() -> None:
     assert values_of(MonteCarloPlayer(runs=20, depth=3), NEARLY_OVER) == [-np.inf, 0.0, 0.0, -np.inf]
 
 
 def test_the_defaults_of_the_monte_carlo_player_are_its_authors() -> None:
     player = MonteCarloPlayer()
-    assert (player.runs, player.depth, player.score) == (100, 1, "average")
+    assert (player.runs, player.depth, player.score, player.deep) == (100, 1, "average", 0)
     board = np.array([[1, 2, 3, 4, 2, 3, 4, 5, 0, 0, 0, 1, 0, 1, 0, 2]], np.uint8)
     explicit = MonteCarloPlayer(runs=100, depth=1, score="average", seed=0)
     np.testing.assert_array_equal(player.action_values(board), explicit.action_values(board))
@@ -81,14 +92,14 @@ def test_wrong_options_of_the_monte_carlo_player_are_named() -> None:
 
 def test_a_rollout_ends_with_the_game() -> None:
     over = pack(np.array([[1, 2, 1, 2, 2, 1, 2, 1] * 2], np.uint8))[0]
-    assert rollout(over, np.zeros(1, np.uint64)) == 0
+    assert rollout(over, np.zeros(1, np.uint64)) == (0, 2)
 
 
 def test_the_points_of_rollouts_match_the_average_of_random_games() -> None:
     # A game of random moves scores about 1,090 points on average (measured over 1,000 games).
     state = np.array([5], np.uint64)
     start = pack(np.array([[0] * 14 + [1, 1]], np.uint8))[0]
-    points = [rollout(start, state) for _ in range(2000)]
+    points = [rollout(start, state)[0] for _ in range(2000)]
     assert 1_020 < np.mean(points) < 1_170
 
 
