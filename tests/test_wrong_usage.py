@@ -111,7 +111,7 @@ COMMANDS = {
             "octofold-train xyz a.toml",
             "",
             "there is no command 'xyz'; there are teacher, student, imitation, dqn, lazyzero, "
-            "moves, endgame, trim, table",
+            "moves, endgame, trim, tune, table",
         ),
         (
             "octofold-train student a.toml --techer runs/other",

@@ -17,7 +17,7 @@ from support.terminals import OCTOFOLD, Screen
 
 OCTOFOLD_TRAIN = OCTOFOLD.with_name("octofold-train")
 COMMANDS = ["teacher", "student", "imitation", "dqn", "lazyzero"]
-COMMANDS += ["moves", "endgame", "trim", "table"]
+COMMANDS += ["moves", "endgame", "trim", "tune", "table"]
 ENDLESS = {
     "teacher": "[ntuple]\ntuples = [[0, 1, 2, 3]]\nfirst_tuples = 1\nmoves = 1e9\nthreads = 1\n",
     "dqn": '[network]\nkind = "q_network"\nform = "simple"\nvalue_scale = 1.0\n[dqn]\nepisodes = 1000000\n',

@@ -1,7 +1,8 @@
 """Trainers.
 
     cli, flags, trainers       `octofold-train`
-    endgames, move_logs        what else it does: endgame tables, and play logs made ready to learn from
+    endgames, move_logs        what else it does: endgame tables, play logs made ready to learn from,
+    tuning                     and the weights of a heuristic
     recipes                    what a recipe may say
     published/                 every network of two papers, trained on the same moves
     learners/                  the learning algorithms

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
-from octofold_game.commands.options import Folder, Kind, Seed, argument, number, one_of, option
+from octofold_game.commands.options import Folder, Kind, Seed, argument, number, one_of, option, whole
 
 from octofold_training.published.rows import ROWS
 
@@ -99,6 +99,19 @@ class TrimFlags:
     out: Folder = option(Path("runs/endgame-small"), "the new folder")
     games: Count = option(500, "games to play")
     seed: Seed = option(1, "seed of the games")
+
+
+@dataclass
+class TuneFlags:
+    """Of `tune`."""
+
+    depth: Annotated[int, whole(1, 12)] = option(2, "moves that the player looks ahead")
+    heuristic: Literal["moravek", "nneonneo"] = option("nneonneo", "heuristic whose weights are the start")
+    candidates: Count = option(600, "weights to try; the last ones tried together may exceed this")
+    games: Count = option(300, "games that each candidate plays")
+    seed: Annotated[int, whole(0, 2**31)] = option(1, "seed of the candidates and the games")
+    state: Folder = option(Path("runs/tune"), "folder of the candidates")
+    minutes: Minutes = option(math.inf, f"stop after this many minutes{_CONTINUES}")
 
 
 @dataclass

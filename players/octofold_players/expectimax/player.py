@@ -18,8 +18,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cache, cached_property
-from typing import ClassVar
+from functools import cached_property, lru_cache
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +37,9 @@ _U = np.uint64
 _LEAST_DEPTH, _MOST_DEPTH = 4, 12
 _DEPTH_FROM_TILES = 1
 """nneonneo searches two moves fewer than there are distinct tiles, after the move that is valued."""
+_LARGEST_WEIGHT = 1e7
+LARGEST_POWER = 8.0
+"""Of the powers of exponents that a heuristic may sum."""
 _LEAST_ENTRIES, _MOST_ENTRIES = 1 << 12, 1 << 24
 """Sizes of a transposition table: the default depth fills some 300,000 entries of 16 bytes."""
 
@@ -56,6 +59,9 @@ class HeuristicExpectimaxPlayer(DeepeningPlayer):
     """Branches with a smaller probability are not searched further; 0 searches all branches."""
     heuristic: str = "moravek"
     """What a board is worth that is not searched: `moravek`, as today, or `nneonneo`, his first one."""
+    weights: str = ""
+    """Other weights of the heuristic, seven numbers joined by `+`: `Weights` has their order. `octofold-train
+    tune` finds some."""
 
     def __post_init__(self) -> None:
         """Check the options.
@@ -68,6 +74,7 @@ class HeuristicExpectimaxPlayer(DeepeningPlayer):
         check_option("cutoff", self.cutoff, 0, 1)
         if self.heuristic not in HEURISTICS:
             raise OptionError(f"heuristic {self.heuristic!r} is not one of {', '.join(HEURISTICS)}")
+        weights_of(self.heuristic, self.weights)
 
     @classmethod
     def served(
@@ -99,7 +106,7 @@ class ExpectimaxSearch(DeepeningSearch):
     def __init__(self, player: HeuristicExpectimaxPlayer, cores: int | None = None) -> None:
         super().__init__(player.depth, cores)
         self._cutoff = np.float32(player.cutoff)
-        self._lines = worth_of_lines(player.heuristic)
+        self._lines = worth_of_lines(player.heuristic, player.weights)
 
     def depths(self, boards: NDArray[np.uint64]) -> NDArray[np.uint8]:
         """As in `DeepeningSearch`."""
@@ -142,30 +149,53 @@ def depth_by_tiles(board):
     return max(_LEAST_DEPTH, distinct - _DEPTH_FROM_TILES)
 
 
-_ALIVE = 200_000.0  # added for each line of a board that is not lost; a lost board is worth 0
-_EMPTY = 270.0
-_MERGE = 700.0
-_DISORDER, _DISORDER_POWER = 47.0, 4
-_SUM, _SUM_POWER = 11.0, 3.5
+class Weights(NamedTuple):
+    """The weights of a heuristic, in the order of the option `weights`."""
 
-_FIRST_ALIVE = 100_000.0 / 8  # a line's part of what he adds for a board
-_FIRST_EMPTY = 10_000.0
-_FIRST_EDGE = 20_000.0
+    empty: float
+    """for each empty cell"""
+    merges: float
+    """for each tile next to an equal one"""
+    disorder: float
+    """against tiles out of order: by the differences of `exponent ** power` that go the wrong way"""
+    disorder_power: float
+    sum: float
+    """against tiles: by the sum of `exponent ** power`"""
+    sum_power: float
+    edge: float
+    """for a line whose largest tile is at one of its ends"""
 
 
-def _worth(lines: Lines) -> NDArray[np.float64]:
-    steps = np.diff(lines**_DISORDER_POWER, axis=0)
-    disorder = np.minimum(np.maximum(0, -steps).sum(axis=0), np.maximum(0, steps).sum(axis=0))
-    powers = np.array([math.pow(exponent, _SUM_POWER) for exponent in range(16)])
-    first, second, third, fourth = powers[lines]
-    worth: NDArray[np.float64] = (
-        _ALIVE
-        + _EMPTY * (lines == 0).sum(axis=0)
-        + _MERGE * _merges(lines)
-        - _DISORDER * disorder
-        - _SUM * (first + second + third + fourth)
-    )
-    return worth
+class _Heuristic(NamedTuple):
+    alive: float
+    """Added for each line of a board that is not lost; a lost board is worth 0."""
+    weights: Weights
+
+
+HEURISTICS = {
+    "moravek": _Heuristic(200_000.0, Weights(270.0, 700.0, 47.0, 4.0, 11.0, 3.5, 0.0)),
+    "nneonneo": _Heuristic(100_000.0 / 8, Weights(10_000.0, 0.0, 0.0, 4.0, 0.0, 3.5, 20_000.0)),
+}
+
+
+def weights_of(heuristic: str, text: str) -> Weights:
+    """The weights that the options of a player mean.
+
+    Raises:
+        OptionError: the text is not seven numbers joined by +, or one is out of range.
+    """
+    if not text:
+        return HEURISTICS[heuristic].weights
+    names = Weights._fields
+    try:
+        weights = Weights(*map(float, text.split("+")))
+    except (ValueError, TypeError):
+        raise OptionError(
+            f"weights {text!r} is not {len(names)} numbers joined by +, for {', '.join(names)}"
+        ) from None
+    for name, weight in weights._asdict().items():
+        check_option(name, weight, 0, LARGEST_POWER if name.endswith("power") else _LARGEST_WEIGHT)
+    return weights
 
 
 def _merges(lines: Lines) -> NDArray[np.int64]:
@@ -176,19 +206,28 @@ def _merges(lines: Lines) -> NDArray[np.int64]:
     return merging
 
 
-def _first_worth(lines: Lines) -> NDArray[np.float64]:
-    at_an_end = lines.argmax(axis=0) % 3 == 0
-    worth: NDArray[np.float64] = (
-        _FIRST_ALIVE + _FIRST_EMPTY * (lines == 0).sum(axis=0) + _FIRST_EDGE * at_an_end
-    )
-    return worth
+@lru_cache(8)
+def worth_of_lines(heuristic: str, text: str = "") -> NDArray[np.float32]:
+    """The worth of every line `[65536]` by a heuristic, with other weights if the text names some.
 
+    Indexed with the first cell lowest.
+    """
+    weights = weights_of(heuristic, text)
 
-HEURISTICS = {"moravek": _worth, "nneonneo": _first_worth}
-"""What each heuristic says a line is worth, by name."""
+    def worth(lines: Lines) -> NDArray[np.float64]:
+        steps = np.diff(lines**weights.disorder_power, axis=0)
+        disorder = np.minimum(np.maximum(0, -steps).sum(axis=0), np.maximum(0, steps).sum(axis=0))
+        powers = np.array([math.pow(exponent, weights.sum_power) for exponent in range(16)])
+        first, second, third, fourth = powers[lines]
+        at_an_end = lines.argmax(axis=0) % 3 == 0
+        of_lines: NDArray[np.float64] = (
+            HEURISTICS[heuristic].alive
+            + weights.empty * (lines == 0).sum(axis=0)
+            + weights.merges * _merges(lines)
+            - weights.disorder * disorder
+            - weights.sum * (first + second + third + fourth)
+            + weights.edge * at_an_end
+        )
+        return of_lines
 
-
-@cache
-def worth_of_lines(heuristic: str) -> NDArray[np.float32]:
-    """The worth of every line `[65536]` by one of `HEURISTICS`; indexed with the first cell lowest."""
-    return line_table(HEURISTICS[heuristic], np.float32).astype(np.float32)
+    return line_table(worth, np.float32).astype(np.float32)

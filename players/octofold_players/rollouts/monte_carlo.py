@@ -97,7 +97,8 @@ def rollout(board, state):
 def _run(afterstate, moves, count, state):
     """The points of a list of moves and of random moves after it, and the largest exponent at the end.
 
-    The points are -1 if a move of the list is illegal. `moves` holds `count` moves of two bits each, the first one lowest.
+    The points are -1 if a move of the list is illegal. `moves` holds `count` moves of two bits each, the
+    first one lowest.
     """
     points = 0
     board = spawn(afterstate, state)
@@ -118,7 +119,8 @@ def _run(afterstate, moves, count, state):
 def _score(afterstate, moves, count, runs, weights, state):
     """The score of the runs that begin with a list of moves, and the largest exponent that one came to.
 
-    The score is -1 if the list is illegal in all of them. `weights` are those of the average, the minimum and the maximum.
+    The score is -1 if the list is illegal in all of them. `weights` are those of the average, the minimum and
+    the maximum.
     """
     counted, total, least, most, largest = 0, 0, np.int64(1) << 62, np.int64(0), 0
     for _ in range(runs):

@@ -13,6 +13,7 @@ from octofold_players.compiled.endings import TABLE_FULL, new_state
 from octofold_players.compiled.line_tables import sum_of_lines
 from octofold_players.expectimax.player import HeuristicExpectimaxPlayer, depth_by_tiles, worth_of_lines
 from octofold_players.expectimax.search import Entry, search_move
+from octofold_players.local_player import OptionError
 
 Square = NDArray[np.uint8]
 
@@ -105,6 +106,26 @@ def test_the_heuristics_match_the_program(boards: Square, heuristic: str) -> Non
     lines = worth_of_lines(heuristic)
     for board in boards:
         assert sum_of_lines(pack(board[None])[0], lines) == pytest.approx(worth(board, heuristic), rel=1e-6)
+
+
+def test_weights_take_the_place_of_the_heuristics_own(boards: Square) -> None:
+    own, none = (worth_of_lines("moravek", text) for text in ("270+700+47+4+11+3.5+0", "0+0+0+4+0+3.5+0"))
+    np.testing.assert_array_equal(own, worth_of_lines("moravek"))
+    assert set(none.tolist()) == {200_000.0}
+    edges = worth_of_lines("nneonneo", "0+0+0+4+0+3.5+1")
+    for board in boards[:3]:
+        found = sum_of_lines(pack(board[None])[0], edges)
+        square = board.reshape(4, 4)
+        ends = sum(line.argmax() in (0, 3) for lines in (square, square.T) for line in lines)
+        assert found == 8 * 12_500 + ends
+
+
+@pytest.mark.parametrize("weights", ["1+2", "a+0+0+4+0+3.5+0", "0+0+0+9+0+3.5+0", "-1+0+0+4+0+3.5+0"])
+def test_wrong_weights_are_named(weights: str) -> None:
+    with pytest.raises(
+        OptionError, match=r"weights '.*' is not 7 numbers|(disorder_power|empty) .* is not in 0"
+    ):
+        HeuristicExpectimaxPlayer(weights=weights)
 
 
 @pytest.mark.parametrize(
