@@ -2,8 +2,8 @@
 
 The covariance matrix adaptation evolution strategy draws some candidates from a normal distribution, and
 moves and shapes it by their order (Hansen, "The CMA Evolution Strategy: A Tutorial", 2016; the library
-`cma`). Petr Moravek found the weights of `expectimax` in this way. All candidates of a generation play the same
-games, and each generation plays others, so that luck decides little and is not learned.
+`cma`). Petr Moravek found the weights of `expectimax` in this way. All candidates of a generation play the
+same games, and each generation plays others, so that luck decides little and is not learned.
 """
 
 from __future__ import annotations
