@@ -16,7 +16,7 @@ from octofold_client.loadtest.statistics import ServerStatistics
 from octofold_client.rpc.credentials import PLAINTEXT
 from octofold_client.rpc.local_server import LocalServer
 
-from support.name_server import Names
+from support.nameserver import NameServer
 from support.waiting import wait_for
 
 NAME = "fleet.test"
@@ -44,8 +44,7 @@ class Fleet:
 
     def __enter__(self) -> Self:
         """Start the name server."""
-        self._names = self._stack.enter_context(Names())
-        self._names.addresses[NAME] = []
+        self._names = self._stack.enter_context(NameServer())
         return self
 
     def __exit__(
@@ -60,8 +59,8 @@ class Fleet:
         port = self._port if self.servers else 0
         server = LocalServer(self._models, self._options, host=host, port=port)
         self.servers.append(self._stack.enter_context(server))
-        if host not in self._names.addresses[NAME]:
-            self._names.addresses[NAME].append(host)
+        if host not in self._names.addresses:
+            self._names.addresses += (host,)
         return server
 
     def kill(self) -> None:
@@ -70,7 +69,7 @@ class Fleet:
 
     def end(self) -> None:
         """Ask the newest server to stop, and take its address from the name."""
-        self._names.addresses[NAME].pop()
+        self._names.addresses = self._names.addresses[:-1]
         self._signal(signal.SIGTERM)
 
     def _signal(self, number: int) -> None:
@@ -85,7 +84,7 @@ class Fleet:
     @property
     def name(self) -> str:
         """The target that means all servers of the name."""
-        return self._names.target(NAME, self._port)
+        return f"dns://127.0.0.1:{self._names.port}/{NAME}:{self._port}"
 
     @property
     def listed(self) -> str:
