@@ -1,15 +1,9 @@
 """`octofold hand`: a person plays on a terminal; `terminal/hand.py` is the screen."""
 
-import os
-import re
 import secrets
-import select
 import sys
-import termios
-import tty
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Self
 
 from octofold_game.commands.options import Folder, Seed, option
 from octofold_game.commands.subcommands import Command
@@ -20,14 +14,13 @@ from rich.live import Live
 
 from octofold_client.cli.judging import JudgeFlags
 from octofold_client.contenders.advice import Adviser
-from octofold_client.errors import EvaluationError, UsageError
+from octofold_client.errors import EvaluationError
 from octofold_client.evaluation.result_folder import Conditions, KeptGames, ResultFolder
 from octofold_client.terminal.boards import Look
 from octofold_client.terminal.hand import Hand, HandGame, draw
 from octofold_client.terminal.interrupts import DeferredInterrupts
+from octofold_client.terminal.keyboard import Keyboard
 
-_SEQUENCE = re.compile(rb"\x1b[\[O]([A-Z]|[0-9]+~)|.", re.DOTALL)
-_NAMES = {b"A": "up", b"B": "down", b"C": "right", b"D": "left"}
 _LOOK_SECONDS = 0.5
 """How often the size of the terminal is read while no key is pressed."""
 
@@ -42,7 +35,7 @@ class Options(JudgeFlags):
         metavar="N",
     )
     out: Folder = option(RESULTS / "hand", "folder for the games")
-    hint: bool = option(False, "show hints from the start")
+    hint: bool = option(True, "show no hints at the start", flag="--no-hint")
 
 
 def hand(options: Options) -> None:
@@ -50,7 +43,7 @@ def hand(options: Options) -> None:
 
     Raises:
         EvaluationError: this is not a terminal, or the folder holds games of another seed or player.
-        OctofoldError: the server cannot be reached, or does not have the model.
+        OctofoldError: a server that was named cannot be reached, or does not have the model.
     """
     console = _full_screen()
     folder = ResultFolder(options.out)
@@ -60,8 +53,6 @@ def hand(options: Options) -> None:
     conditions = Conditions("hand", "", "", "", options.seed)
     with ExitStack() as stack:
         ask = options.adviser_of(stack)
-        if options.hint and ask is None:
-            raise UsageError("--hint needs --judge")
         kept = stack.enter_context(folder.open(conditions))
         games = _Games(kept, options.seed)
         try:
@@ -89,45 +80,6 @@ def _full_screen() -> Console:
             "the terminal can show it"
         )
     return console
-
-
-class Keyboard:
-    """Reads the keys of the terminal with this file descriptor while the block runs.
-
-    Ctrl-C still raises `KeyboardInterrupt`.
-    """
-
-    def __init__(self, descriptor: int) -> None:
-        self._descriptor = descriptor
-
-    def __enter__(self) -> Self:
-        self._before = termios.tcgetattr(self._descriptor)
-        tty.setcbreak(self._descriptor)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        termios.tcsetattr(self._descriptor, termios.TCSADRAIN, self._before)
-
-    def read(self, timeout_seconds: float) -> list[str] | None:
-        """The keys pressed since the last call, or the next ones.
-
-        Returns an empty list after `timeout_seconds`, and None if the terminal is closed.
-        """
-        if not select.select([self._descriptor], [], [], timeout_seconds)[0]:
-            return []
-        try:
-            typed = os.read(self._descriptor, 1024)
-        except OSError:  # on Linux: the other end of the terminal is closed
-            return None
-        return keys_of(typed) if typed else None
-
-
-def keys_of(typed: bytes) -> list[str]:
-    """The names of keys: a character for itself, a word for an arrow, `unknown` for other special keys."""
-    return [
-        _NAMES.get(match[1], "unknown") if match[1] else match[0].decode("latin-1")
-        for match in _SEQUENCE.finditer(typed)
-    ]
 
 
 class _Games:
@@ -196,6 +148,11 @@ def _play(console: Console, hand: Hand, games: _Games, ask: Adviser | None) -> N
                         hand.game, hand.another = games.another(), False
                 if keys:
                     games.save()
+            if hand.suspended:
+                hand.suspended = False
+                live.stop()
+                keyboard.suspend()
+                live.start()
 
 
 def _show(live: Live, hand: Hand, look: Look, ask: Adviser | None) -> None:
@@ -212,9 +169,9 @@ def _show(live: Live, hand: Hand, look: Look, ask: Adviser | None) -> None:
 COMMAND = Command(
     "hand",
     "play by hand on the terminal",
-    "Plays 2048 by hand, with the arrow keys, WASD or HJKL. With --judge, a "
-    "player or a model gives hints and says what it thinks of each move. Every game is kept; the "
-    "same command continues an unfinished one.",
+    "Plays 2048 by hand, with the arrow keys, WASD or HJKL. A player or a model gives hints and says what it "
+    "thinks of each move: that of --judge, or the server's default model if a server answers. Every game is "
+    "kept; the same command continues an unfinished one.",
     Options,
     hand,
 )

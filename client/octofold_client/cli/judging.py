@@ -1,5 +1,6 @@
 """The flag `--judge`, and who it means: a judge, or an adviser on single boards."""
 
+import socket
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -12,10 +13,11 @@ from octofold_client.contenders.advice import Adviser, local_adviser, served_adv
 from octofold_client.contenders.judges import Judge, local_judge, served_judge
 from octofold_client.contenders.local_players import is_spec
 from octofold_client.contenders.served_model import ServedModel
-from octofold_client.errors import UsageError
 from octofold_client.rpc.client import Client
 
 _Named = TypeVar("_Named", Judge, Adviser)
+
+_LISTENING_SECONDS = 0.5
 
 
 @dataclass(kw_only=True)
@@ -39,16 +41,20 @@ class JudgeFlags(ServerFlags):
         return self._named(stack, local_judge, served_judge)
 
     def adviser_of(self, stack: ExitStack) -> Adviser | None:
-        """The judge as an adviser, which need not value moves; None without the flag.
+        """The judge as an adviser, which need not value moves.
+
+        Without the flag, it is the server's default model, or None if no server was named and none answers.
 
         Raises:
-            UsageError: servers are named, but nobody to ask there.
             EvaluationError: the player is unknown.
-            OctofoldError: the server cannot be reached, or does not have the model.
+            OctofoldError: a server that was named cannot be reached, or does not have the model.
         """
-        if not self.judge and self.targets != [DEFAULT_TARGET]:
-            raise UsageError("--target needs --judge NAME: which model of the server to ask")
-        return self._named(stack, local_adviser, served_adviser)
+        if self.judge:
+            return self._named(stack, local_adviser, served_adviser)
+        if self.targets == [DEFAULT_TARGET] and not _is_listening(DEFAULT_TARGET):
+            return None
+        found = stack.enter_context(self.servers())
+        return served_adviser(found.client, found.select("", ""))
 
     def _named(
         self,
@@ -62,3 +68,12 @@ class JudgeFlags(ServerFlags):
             return local(self.judge)
         found = stack.enter_context(self.servers())
         return served(found.client, found.select(*asked_for(self.judge)))
+
+
+def _is_listening(address: str) -> bool:
+    host, port = address.rsplit(":", 1)
+    try:
+        socket.create_connection((host, int(port)), _LISTENING_SECONDS).close()
+    except OSError:
+        return False
+    return True

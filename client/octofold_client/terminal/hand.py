@@ -16,6 +16,7 @@ from rich.console import Group
 from rich.text import Text
 
 from octofold_client.contenders.advice import Advice, Thought
+from octofold_client.terminal import keyboard
 from octofold_client.terminal.boards import ARROWS, Look, board_picture, opinion, remark, with_board
 
 MOVE_KEYS = {
@@ -122,6 +123,10 @@ class Hand:
     game: HandGame
     hint: bool = False
     """Whether the adviser's opinion of the present board is shown."""
+    help: bool = field(default=False, init=False)
+    """Whether the keys are listed."""
+    suspended: bool = field(default=False, init=False)
+    """Whether the player wants to go back to the shell for a while."""
     message: str = field(default="", init=False)
     left: bool = field(default=False, init=False)
     """Whether the player wants to leave."""
@@ -130,7 +135,7 @@ class Hand:
 
     def press(self, key: str) -> None:
         """Apply a key; unknown keys do nothing."""
-        self.message = ""
+        self.message, self.help = "", key == "?" and not self.help
         key = key.lower()
         if key in MOVE_KEYS:
             direction = MOVE_KEYS[key]
@@ -143,8 +148,10 @@ class Hand:
                     self.message = "there is no move to undo"
             case "n":
                 self.another = True
-            case "?" | "t":
+            case "t":
                 self.hint = not self.hint
+            case keyboard.SUSPEND:
+                self.suspended = True
             case "q":
                 self.left = True
 
@@ -160,7 +167,7 @@ def draw(hand: Hand, look: Look, now: Thought, before: Thought, *, asked: bool) 
         asked: whether there is an adviser.
     """
     game = hand.game
-    text = [*_state(game), *_thoughts(hand, look, now, before)]
+    text = [*_state(game), *(_help(asked=asked) if hand.help else _thoughts(hand, look, now, before))]
     if hand.message:
         text.append(Text(hand.message, "yellow" if look.colors else "bold"))
     picture = board_picture(game.board, look, game.new_cell)
@@ -188,7 +195,13 @@ def _thoughts(hand: Hand, look: Look, now: Thought, before: Thought) -> list[Tex
     return lines + [Text(error, "red" if look.colors else "bold") for error in errors]
 
 
+def _help(*, asked: bool) -> list[Text]:
+    hints = ["t: show or hide hints"] if asked else []
+    keys = ["arrows, WASD, HJKL: move", "u, Backspace: undo", "n: new game", *hints, "q, Ctrl-C: quit"]
+    return [Text(line) for line in (*keys, "Ctrl-Z: back to the shell")]
+
+
 def _keys(*, asked: bool) -> str:
-    hint = "   ?: hint" if asked else ""
+    hint = "   t: hints" if asked else ""
     # The way out comes first, and so is seen on the narrowest terminal.
-    return f"q: quit   u: undo   n: new game{hint}   arrows, WASD or HJKL: move"
+    return f"q: quit   u: undo   n: new game{hint}   ?: keys"

@@ -23,6 +23,9 @@ REMOVED: dict[str, dict[str, str]] = {
     "octofold evaluate": {
         "--ray-name": "name the servers with --target",
     },
+    "octofold hand": {
+        "--hint": "hints are shown from the start; --no-hint hides them",
+    },
     "octofold loadtest": {
         "--games": "leave it out, because boards of recorded games load a server alike",
     },

@@ -1,6 +1,7 @@
 """`octofold hand`: games on a real terminal, played by real keys, with real advisers."""
 
 import re
+import shlex
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -8,7 +9,7 @@ from pathlib import Path
 import pytest
 from octofold_game.replays import read_replays
 from support.commands import octofold
-from support.terminals import DOWN, LEFT, RIGHT, SECONDS, UP, Screen
+from support.terminals import DOWN, LEFT, OCTOFOLD, RIGHT, SECONDS, UP, Screen
 
 OpenScreen = Callable[..., Screen]
 TURNS = "hjkl" * 250
@@ -120,6 +121,27 @@ def test_however_a_game_by_hand_ends_it_is_kept_and_the_terminal_is_as_before(
     assert 2 <= len(next(read_replays(tmp_path / "unfinished.replay"))) <= 4
 
 
+def test_ctrl_z_goes_back_to_the_shell_and_fg_to_the_game(tmp_path: Path) -> None:
+    shell = ("--ctty", "--wait", "bash", "--norc", "-i")  # a shell with job control
+    screen = Screen(*shell, program=Path("/usr/bin/setsid"), PS1="shell> ")
+    command = f"{shlex.quote(str(OCTOFOLD))} hand --seed 9 --out {shlex.quote(str(tmp_path))}\n"
+    screen.type(command)
+    screen.shows("game 0, move 0")
+    for _ in range(2):
+        screen.type("\x1a")
+        screen.shows(r"Stopped[\s\S]*shell> ")
+        assert screen.raw.rfind("\x1b[?1049l") > screen.raw.rfind("\x1b[?1049h") > -1
+        screen.type("fg\n")
+        screen.shows("quit")
+    screen.type("hjkl")
+    screen.shows(r"game 0, move [2-4]")
+    screen.type("q")
+    screen.shows("0 finished and 1 unfinished games are kept in")
+    screen.type("exit\n")
+    screen.ends()
+    screen.close()
+
+
 def test_a_killed_program_has_kept_the_game(tmp_path: Path, open_screen: OpenScreen) -> None:
     screen = open_screen("--out", tmp_path)
     screen.shows("game 0, move 0")
@@ -132,11 +154,11 @@ def test_a_killed_program_has_kept_the_game(tmp_path: Path, open_screen: OpenScr
     assert len(next(read_replays(tmp_path / "unfinished.replay"))) >= 1
 
 
+@pytest.mark.parametrize("judge", [("--judge", "small"), ()])
 def test_a_served_model_gives_probabilities_and_votes(
-    tmp_path: Path, target: str, open_screen: OpenScreen
+    tmp_path: Path, target: str, open_screen: OpenScreen, judge: tuple[str, ...]
 ) -> None:
-    judge = ("--judge", "small", "--target", target)
-    screen = open_screen("--out", tmp_path, *judge, "--hint", columns=80, lines=24)
+    screen = open_screen("--out", tmp_path, "--target", target, *judge, columns=80, lines=24)
     screen.shows(r"small version 1[\s\S]*↑ up +\d+\.\d% \d/8[\s\S]*its choice")
     screen.type("hjkl")
     screen.shows(r"[↑→↓←] (up|right|down|left) \(\d/8 views\) is")
@@ -159,14 +181,9 @@ def test_each_kind_of_terminal_gets_the_colors_that_it_has(
     assert not re.search(absent, screen.raw)
 
 
-def test_a_game_by_hand_without_a_terminal_or_with_contradicting_flags_says_why(
-    tmp_path: Path, open_screen: OpenScreen
-) -> None:
+def test_a_game_by_hand_without_a_terminal_says_why(tmp_path: Path, open_screen: OpenScreen) -> None:
     done = octofold("hand", "--out", tmp_path)
     assert (done.returncode, done.stderr) == (1, "octofold: hand needs a terminal\n")
-    screen = open_screen("--out", tmp_path, "--hint")
-    screen.shows("octofold hand: --hint needs --judge")
-    screen.ends(2)
     dumb = open_screen("--out", tmp_path, TERM="dumb")
     dumb.shows("octofold: hand needs a terminal that can move its cursor; TERM is dumb")
     dumb.ends(1)

@@ -1,6 +1,9 @@
 """A game by hand: what keys do, that undo forgets nothing else, and what is drawn."""
 
+import os
+import pty
 import re
+import threading
 from dataclasses import replace
 from typing import Literal
 
@@ -9,6 +12,7 @@ import pytest
 from octofold_client.contenders.advice import Advice
 from octofold_client.terminal.boards import Look, remark
 from octofold_client.terminal.hand import Hand, HandGame, draw
+from octofold_client.terminal.keyboard import Keyboard, keys_of
 from octofold_game import referee
 from octofold_game.episodes import Episode, Episodes
 from octofold_game.rules import LARGEST_EXPONENT
@@ -59,6 +63,31 @@ def test_arrows_and_both_sets_of_letters_move(keys: str) -> None:
         by_keys.press(keys[move])
     assert by_keys.game.moves > 4
     assert by_keys.game.episode.moves == by_arrows.game.episode.moves
+
+
+@pytest.mark.parametrize(
+    ("typed", "keys"),
+    [
+        (b"\x1b[D\x1bOAx", ["left", "up", "x"]),
+        (b"\x1b[1;5D\x1b[1;2A\x1b\x1b[D", ["unknown"] * 3),  # with Ctrl, with Shift, with Alt
+        (b"\x1bh\x1b[3~\x1b[15;2~\x1b[Z", ["unknown"] * 4),
+        (b"\x1b", ["\x1b"]),
+    ],
+)
+def test_keys_with_modifiers_are_no_other_keys(typed: bytes, keys: list[str]) -> None:
+    assert keys_of(typed) == keys
+
+
+def test_an_arrow_that_comes_in_two_parts_is_one_key() -> None:
+    terminal, other = pty.openpty()
+    with Keyboard(other) as keyboard:
+        os.write(terminal, b"\x1b")
+        rest = threading.Timer(0.01, os.write, (terminal, b"[D"))
+        rest.start()
+        assert keyboard.read(100) == ["left"]
+        rest.join()
+    os.close(terminal)
+    os.close(other)
 
 
 def test_undo_takes_back_the_board_the_score_and_the_new_tile() -> None:
