@@ -7,12 +7,14 @@ the old one in one step, and the old one finishes its accepted calls.
 from __future__ import annotations
 
 import logging
+import math
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from octofold_game.contract.model import DEFAULT_MODEL
+from octofold_game.contract.model import DEFAULT_MODEL, Card
 from octofold_game.system.files import write_text
 from octofold_proto.errors import ModelError, Unavailable, UnknownModel
 
@@ -21,17 +23,21 @@ from octofold_server.backends.onnx_value import network_lanes
 from octofold_server.batching.statistics import ModelStatistics
 from octofold_server.config.options import Config
 from octofold_server.models.loading import Loader, ServedVersion
-from octofold_server.models.on_demand import WHEN_ASKED, OnDemand
-from octofold_server.models.reasons import (
+from octofold_server.models.repository import VersionFolder, find_versions, read_card, versions_by_name
+from octofold_server.models.version_index import (
     BY_REQUEST,
+    WHEN_ASKED,
+    VersionIndex,
+    VersionState,
+    VersionStatus,
     why_not_found,
-    why_not_loaded,
     why_nothing_is_served,
 )
-from octofold_server.models.repository import VersionFolder, find_versions, read_card, versions_by_name
-from octofold_server.models.unloaded import Unloaded
-from octofold_server.models.version_index import VersionIndex, VersionState, VersionStatus
 from octofold_server.system.quoting import quoted
+
+PAUSE_SECONDS = 2.0
+"""Time from the end of a try to load a player to the next. Each reads the repository, and callers may ask all
+the time."""
 
 FOLDER_GONE = "its folder is gone; it serves until there is another version"
 
@@ -48,9 +54,8 @@ class Models:
         new_backends: makes the lanes of a version.
         on_change: called with the name of a model and whether any of its versions is ready, whenever that may
             have changed.
-        unloaded: the models that were unloaded by request, here or in another process.
-        default_file: keeps the default model for processes that start later; None if there is only this one.
-        digests: as in `PlayerFiles`.
+        shared: folder in which the processes of one service share what they must agree on: the default model,
+            the models that were unloaded by request, and digests; None if there is only this process.
 
     Attributes:
         ready: every version that answers calls, by the name and version that a call may ask for; the empty
@@ -69,20 +74,18 @@ class Models:
         config: Config,
         new_backends: BackendFactory = network_lanes,
         on_change: OnChange = lambda _name, _ready: None,
-        unloaded: Unloaded | None = None,
-        default_file: Path | None = None,
-        digests: Path | None = None,
+        shared: Path | None = None,
     ) -> None:
         self._config = config
-        self._loader = Loader(config, new_backends, digests)
+        self._loader = Loader(config, new_backends, None if shared is None else shared / "digests")
         self._on_demand = OnDemand({config.default_model}, everything=config.players is not None)
         self._on_change = on_change
         self.ready: Mapping[tuple[str, str], ServedVersion] = {}
         self._index = VersionIndex()
-        self._unloaded = unloaded or Unloaded()  # by request, until a request loads them again
+        self._unloaded = _Unloaded(shared)
         self._changing = threading.Lock()  # held while loading or unloading
         self._loads_no_more = threading.Event()
-        self._default_file = default_file
+        self._default_file = None if shared is None else shared / "default"
         self.may_do_better = False
         self.default = config.default_model
         for folder in find_versions(config.models):
@@ -321,7 +324,7 @@ class Models:
                     return None, WHEN_ASKED
             return self._loader.load(folder, card, text, self._index.statistics_of(name, version)), ""
         except Exception as error:  # no error may affect other models
-            reason, may_pass = why_not_loaded(f"{name}/{version}", error)
+            reason, may_pass = _why_not_loaded(f"{name}/{version}", error)
             self.may_do_better |= may_pass
         return current, reason if current is None else f"its newer files cannot be served: {reason}"
 
@@ -371,3 +374,109 @@ def _ready(served: ServedVersion, reason: str = "") -> VersionStatus:
     return VersionStatus(
         served.name, int(served.version), VersionState.READY, reason, served.precision, served.card_text
     )
+
+
+def _why_not_loaded(version: str, error: Exception) -> tuple[str, bool]:
+    """Log why a version, such as "flagship/3", cannot be served; also, whether the reason may pass."""
+    reason = str(error) if isinstance(error, ModelError) else f"unexpected {error!r}"
+    if isinstance(error, MemoryError):
+        reason = "not enough memory"
+    is_known = isinstance(error, (ModelError, MemoryError))
+    _log.error("%s cannot be served: %s", version, reason, exc_info=None if is_known else error)
+    cause: BaseException | None = error
+    while cause is not None and not isinstance(cause, (OSError, MemoryError)):
+        cause = cause.__cause__  # of the system's, such as that too many files are open
+    return reason, is_known and cause is not None
+
+
+class OnDemand:
+    """Players that are loaded when somebody first asks for them, because some take seconds and gigabytes.
+
+    Args:
+        asked: those that the configuration asks for.
+        everything: whether it asks for all players.
+    """
+
+    def __init__(self, asked: Collection[str], *, everything: bool) -> None:
+        self._asked = set(asked)
+        self._everything = everything
+        self._next_tries: dict[str, float] = {}  # times of `time.monotonic`; never while one is loaded
+        self._lock = threading.Lock()
+
+    def waits(self, card: Card) -> bool:
+        """Whether a version waits until somebody asks for its model."""
+        return card.player is not None and not self._everything and card.name not in self._asked
+
+    def add(self, name: str) -> bool:
+        """Note that somebody asks for a model; return whether nobody has before."""
+        with self._lock:
+            is_new = name not in self._asked
+            self._asked.add(name)
+        return is_new
+
+    def add_all(self, names: Iterable[str]) -> bool:
+        """Note that somebody asks for some models; return whether there are any."""
+        return sum([self.add(name) for name in names]) > 0
+
+    def load(self, name: str, load: Callable[[str], None]) -> None:
+        """Load a model aside, because a call has asked for it, unless that has begun already.
+
+        If nothing comes of it, because the repository cannot be read for now, a call tries again after
+        `PAUSE_SECONDS`.
+        """
+        with self._lock:
+            if time.monotonic() < self._next_tries.get(name, -math.inf):
+                return
+            self._next_tries[name] = math.inf
+        loading = threading.Thread(target=self._load, args=(name, load), name=f"load-{name}", daemon=True)
+        try:
+            loading.start()
+        except RuntimeError as error:  # the system has no thread left
+            self._end_try(name, error)
+
+    def _load(self, name: str, load: Callable[[str], None]) -> None:
+        error: Exception | None = None
+        try:
+            load(name)
+        except (ModelError, Unavailable, UnknownModel) as reason:
+            error = reason
+        finally:
+            self._end_try(name, error)
+
+    def _end_try(self, name: str, error: Exception | None) -> None:
+        if error is not None:
+            _log.info("%s was asked for and cannot be loaded: %s", name, error)
+        with self._lock:
+            self._next_tries[name] = time.monotonic() + PAUSE_SECONDS
+
+
+class _Unloaded:
+    """The models that were unloaded by request, until a request loads them again.
+
+    A process that starts later must not serve them either: several processes share a folder with a file for
+    each.
+    """
+
+    def __init__(self, shared: Path | None) -> None:
+        self._folder = None if shared is None else shared / "unloaded"
+        self._names: set[str] = set()
+        if self._folder is not None:
+            self._folder.mkdir(exist_ok=True)
+
+    def add(self, name: str) -> None:
+        """Add a model, which must be known."""
+        self._names.add(name)
+        if self._folder is not None:
+            (self._folder / name).touch()
+
+    def discard(self, name: str) -> None:
+        """Remove a model of the repository, if it was unloaded."""
+        self._names.discard(name)
+        if self._folder is not None:
+            (self._folder / name).unlink(missing_ok=True)
+
+    def names(self) -> frozenset[str]:
+        """All names."""
+        if self._folder is None:
+            return frozenset(self._names)
+        return frozenset(file.name for file in self._folder.iterdir())

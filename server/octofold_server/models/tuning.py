@@ -25,7 +25,6 @@ from octofold_server.backends.backend import Backend, BackendError, BackendFacto
 from octofold_server.backends.onnx_value import network_lanes
 from octofold_server.config.options import Config
 from octofold_server.models.layouts import choose_device, choose_layout
-from octofold_server.models.reasons import why_nothing_is_served
 from octofold_server.models.repository import (
     VersionFolder,
     choose_precision,
@@ -36,6 +35,7 @@ from octofold_server.models.repository import (
     read_tensors,
 )
 from octofold_server.models.tuning_file import device_name, write_tuning
+from octofold_server.models.version_index import why_nothing_is_served
 
 SECONDS = 60.0
 """Duration of the measurement for one model, without loading."""

@@ -1,13 +1,21 @@
-"""The status and statistics of every version of a model repository."""
+"""The status and statistics of every version of a model repository, and why one cannot answer."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from pathlib import Path
+
+from octofold_game.contract.model import CARD_FILE
+from octofold_proto.errors import Unavailable, UnknownModel
 
 from octofold_server.batching.statistics import ModelStatistics
+from octofold_server.system.quoting import quoted
+
+BY_REQUEST = "unloaded by request"
+WHEN_ASKED = "a player, which is loaded when it is first asked for"
 
 
 class VersionState(Enum):
@@ -81,3 +89,38 @@ class VersionIndex:
             for key in [key for key in self._statuses if key[0] == name and key[1] not in but]:
                 del self._statuses[key]
                 self._statistics.pop(key, None)
+
+
+def why_nothing_is_served(repository: Path, known: Sequence[VersionStatus]) -> str:
+    """Why no version of a repository can be served."""
+    if not known:
+        return f"no models in {repository.resolve()}: expected NAME/VERSION/{CARD_FILE}"
+    failures = (f"{status.name}/{status.version}: {status.reason}" for status in known)
+    return "no model can be served: " + "; ".join(failures)
+
+
+def why_not_found(
+    name: str, version: str, known: Iterable[VersionStatus], ready: str
+) -> UnknownModel | Unavailable:
+    """Why a call finds no model.
+
+    Args:
+        name: the model that the call names, or the default; empty if there is neither.
+        version: the version that it names; empty for the newest ready one.
+        known: the versions of the model.
+        ready: the versions that serve, as a text.
+    """
+    if not name:
+        return UnknownModel(f"this server has no default model: name one of {ready}")
+    asked = f"{name}/{version}" if version else name
+    for status in known:
+        if version in ("", str(status.version)):
+            if status.state is VersionState.READY:  # it has just left the table; the index follows
+                return Unavailable(f"{asked} is being unloaded")
+            if status.state in (VersionState.LOADING, VersionState.UNLOADING):
+                return Unavailable(f"{asked} is {status.state.name.lower()}")
+            if status.reason == BY_REQUEST:
+                return Unavailable(f"{asked} was {status.reason}")
+            if status.reason == WHEN_ASKED:
+                return Unavailable(f"{asked} is loading")
+    return UnknownModel(f"no model {quoted(asked)} is ready; ready: {ready}")

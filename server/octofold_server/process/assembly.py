@@ -22,7 +22,6 @@ from octofold_server.grpc_transport.interface import Server
 from octofold_server.grpc_transport.methods import Methods
 from octofold_server.grpc_transport.unread import UnreadReplies
 from octofold_server.models.registry import Models
-from octofold_server.models.unloaded import Unloaded
 from octofold_server.process.shared_service import ProcessSlot, SharedService
 from octofold_server.protocols.health import SERVICE as HEALTH
 from octofold_server.protocols.health import Health, add_health
@@ -154,11 +153,8 @@ def build(
     if slot is not None and new_backends is network_lanes:
         new_backends = partial(network_lanes, shared=slot.folder)
     health = Health(SERVICES)
-    unloaded = Unloaded(None if slot is None else slot.folder / "unloaded")
-    default_file = None if slot is None else slot.folder / "default"
-    digests = None if slot is None else slot.folder / "digests"
     try:
-        models = Models(config, new_backends, health.set_model, unloaded, default_file, digests)
+        models = Models(config, new_backends, health.set_model, None if slot is None else slot.folder)
         admission = Admission(models, _limits(config), _tracing() if config.tracing else None)
         tls = _tls(config)
         access = Access(config.tokens, config.admin_tokens, admin=config.admin, refusals=admission.refusals)

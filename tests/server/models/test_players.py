@@ -22,10 +22,10 @@ from octofold_players.rollouts.policy_rollouts import PolicyRollouts
 from octofold_proto.errors import ModelError, Unavailable, UnknownModel
 from octofold_server.config.options import Config
 from octofold_server.config.policies import parse_policies
-from octofold_server.models import on_demand
-from octofold_server.models.on_demand import WHEN_ASKED, OnDemand
+from octofold_server.models import registry
 from octofold_server.models.player_files import PlayerFiles
-from octofold_server.models.registry import Models
+from octofold_server.models.registry import Models, OnDemand
+from octofold_server.models.version_index import WHEN_ASKED
 from support.batches import Awaited
 from support.fakes import FakeBackend
 from support.player_versions import KINDS, TABLE, write_player, write_version
@@ -158,7 +158,7 @@ def test_calls_that_ask_for_a_player_at_once_load_it_once() -> None:
 def test_a_player_is_asked_for_again_when_the_repository_could_not_be_read(
     repository: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(on_demand, "PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(registry, "PAUSE_SECONDS", 0.0)
     caplog.set_level("INFO")
     write_player(repository, kind="expectimax", table=b"")
     models = models_of(repository)
@@ -182,7 +182,7 @@ def test_a_player_is_asked_for_again_when_the_repository_could_not_be_read(
 def test_a_load_that_failed_is_tried_again_after_a_pause(
     pause_seconds: float, tries: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(on_demand, "PAUSE_SECONDS", pause_seconds)
+    monkeypatch.setattr(registry, "PAUSE_SECONDS", pause_seconds)
     tried: list[str] = []
 
     def load(name: str) -> None:
