@@ -122,6 +122,8 @@ class Players:
     """Load them before `with`: it may take seconds, and Ctrl-C must end it at once."""
     cluster: "RayCluster | None" = None
     """Plays the games instead of this process."""
+    patience_seconds: float = 0.0
+    """How long to wait for a server at the start."""
     contenders: list[Contender] = field(default_factory=list, init=False)
     """First the models, then the local players."""
     check: Callable[[], None] = field(init=False)
@@ -139,7 +141,14 @@ class Players:
             self.check = stack.enter_context(DeferredInterrupts()).check if in_main_thread else lambda: None
             if self.models:
                 self._servers = stack.enter_context(
-                    Servers(self.targets, self.credentials, self.check, report_missing, report_loading)
+                    Servers(
+                        self.targets,
+                        self.credentials,
+                        self.check,
+                        report_missing,
+                        report_loading,
+                        self.patience_seconds,
+                    )
                 )
                 self.contenders += [self._servers.select(*model) for model in self.models]
             self.contenders += self.local

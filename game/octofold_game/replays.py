@@ -90,6 +90,14 @@ class ReplayWriter:
         """
         self._write(record_of(episode))
 
+    def sync(self) -> None:
+        """Wait until the disk has all games.
+
+        Raises:
+            OSError: it does not take them.
+        """
+        os.fsync(self._file.fileno())
+
     def close(self) -> None:
         """Close the file and release its lock."""
         self._file.close()

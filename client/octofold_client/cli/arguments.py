@@ -146,9 +146,10 @@ class GameFlags:
         MOST_PARALLEL,
     )
     out: Folder | None = option(None, "folder for replays and result (default: a new folder in results)")
-    patience: int = option(
-        int(PATIENCE_SECONDS),
-        "how long to wait while no server answers, for example because it restarts",
+    patience: int | None = option(
+        None,
+        "how long to wait while no server answers, for example because it restarts (default: "
+        f"{PATIENCE_SECONDS:g} during the games, and not at all before them)",
         0,
         MOST_PATIENCE,
         metavar="SECONDS",

@@ -216,7 +216,13 @@ def _play(options: Options, question: Question | None) -> tuple[Contest, Path]:
             players = stack.enter_context(
                 Players([server.target], models, local=local)
                 if server
-                else Players(options.targets, models, options.credentials(), local)
+                else Players(
+                    options.targets,
+                    models,
+                    options.credentials(),
+                    local,
+                    patience_seconds=options.patience or 0,
+                )
             )
         except (Unavailable, UnknownModel) as error:
             sides = " and ".join(options.sides)

@@ -74,7 +74,8 @@ def evaluate(options: Options) -> None:
     with ExitStack() as stack:
         cluster = stack.enter_context(options.cluster())
         local = [local_player(spec) for spec in options.players]
-        players = stack.enter_context(Players(options.targets, wanted, options.credentials(), local, cluster))
+        credentials, patience = options.credentials(), options.patience or 0
+        players = stack.enter_context(Players(options.targets, wanted, credentials, local, cluster, patience))
         alone = len(players.contenders) == 1
         described = []
         for number, contender in enumerate(players.contenders):

@@ -82,7 +82,8 @@ def _folders(contender: Contender, games: Games, out: Path | None) -> Iterator[R
     conditions = Conditions.of(contender, games.seed, games.wanted)
     name = folder_name("play", contender, games)
     for folder in map(ResultFolder, result_folders(name)):
-        if not folder.result.exists() and folder.conditions() in (None, conditions):
+        known = folder.conditions()
+        if known is None or (known == conditions and folder.read()[1].missing):
             yield folder
 
 

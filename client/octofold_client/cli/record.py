@@ -64,7 +64,9 @@ def record(options: Options) -> None:
     with ExitStack() as stack:
         judge = options.judge_of(stack)
         local = [local_player(options.player)] if options.player else []
-        players = stack.enter_context(Players(options.targets, models, credentials, local))
+        players = stack.enter_context(
+            Players(options.targets, models, credentials, local, patience_seconds=options.patience or 0)
+        )
         (contender,) = players.contenders
         player = None
         if options.probabilities:

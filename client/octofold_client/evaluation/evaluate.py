@@ -20,6 +20,11 @@ from octofold_client.evaluation.slices import Slice
 from octofold_client.evaluation.tables import report
 from octofold_client.wording import counted
 
+SAVE_SECONDS = 5.0
+"""How often running games are saved: whatever kills the program, no more is lost."""
+_SAVING_SHARE = 0.05
+"""Share of the time that saving may take."""
+
 
 class ProgressObserver(Protocol):
     """Observes the progress of an evaluation."""
@@ -129,12 +134,12 @@ def evaluate(
         play_games = elsewhere or _play_here(
             sources, seed, parallel, progress, while_waiting, patience_seconds
         )
-        steps = play_games(
-            _ToPlay(list(begun.values()), np.flatnonzero(new) + wanted.start),
-            largest,
-            lambda left: kept.leave(left + beyond),
-        )
-        run = _follow(steps, kept, done, progress, while_waiting)
+
+        def save(left: list[Episode]) -> None:
+            kept.leave(left + beyond)
+
+        games_left = _ToPlay(list(begun.values()), np.flatnonzero(new) + wanted.start)
+        run = _follow(play_games(games_left, largest, save), kept, done, progress, while_waiting, save)
         kept.put_in_order(while_waiting)
     done = done.in_order()
     evaluation = Evaluation(
@@ -187,9 +192,11 @@ def _follow(
     done: GameTable,
     progress: ProgressObserver,
     while_waiting: Callable[[], None],
+    save: Callable[[list[Episode]], None],
 ) -> RunFigures:
-    """Make all steps, keep the games that finish, and add them to `done`."""
+    """Make all steps, keep the games that finish, add them to `done`, and save the others now and then."""
     started = time.monotonic()
+    save_at = started + SAVE_SECONDS
     moves = requests = queue_us = inference_us = 0
     with closing(steps):
         for step in steps:
@@ -202,4 +209,8 @@ def _follow(
             inference_us += step.inference_us
             progress.update(step, finished)
             while_waiting()
+            if (now := time.monotonic()) >= save_at:
+                save(step.unfinished())
+                took = time.monotonic() - now
+                save_at = now + max(SAVE_SECONDS, took / _SAVING_SHARE)
     return RunFigures(moves, time.monotonic() - started, requests, queue_us, inference_us)

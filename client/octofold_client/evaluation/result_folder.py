@@ -351,11 +351,12 @@ class KeptGames:
                 write_in_order([(self._folder.replays, self._order)], partial, check)
 
     def leave(self, episodes: Sequence[Episode]) -> None:
-        """Keep unfinished games for the next run, in place of those of the last run.
+        """Keep unfinished games for the next run, in place of those that were kept before.
 
         Raises:
             OSError: the games cannot be written.
         """
+        self._writer.sync()  # after a power cut, a game is in one of both files
         if not episodes:
             self._folder.unfinished.unlink(missing_ok=True)
             return

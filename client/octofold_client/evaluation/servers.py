@@ -1,6 +1,7 @@
 """Connects to the servers that share an evaluation, and asks each for its models once."""
 
 import sys
+import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from typing import Self
@@ -12,7 +13,7 @@ from octofold_client.errors import DeadlinePassed, EvaluationError, OctofoldErro
 from octofold_client.evaluation.evaluate import MoveSource
 from octofold_client.evaluation.result_folder import Conditions, differences
 from octofold_client.rpc.answers import Model
-from octofold_client.rpc.client import Client
+from octofold_client.rpc.client import SLICE_SECONDS, Client
 from octofold_client.rpc.credentials import Credentials
 from octofold_client.rpc.retry import FIRST_CALL_RETRY
 from octofold_client.rpc.targets import addresses_of, servers_of
@@ -57,6 +58,7 @@ class Servers:
         on_missing: called with the address of a server that does not answer, and the reason. Without it,
             every server must answer.
         on_loading: called with the name of a player that a server has to load first.
+        patience_seconds: how long to ask again while no server answers.
     """
 
     def __init__(
@@ -66,7 +68,9 @@ class Servers:
         while_waiting: Callable[[], None] = lambda: None,
         on_missing: Callable[[str, OctofoldError], None] | None = None,
         on_loading: Callable[[str], None] = lambda _name: None,
+        patience_seconds: float = 0.0,
     ) -> None:
+        self._patience_seconds = patience_seconds
         self._targets = [address for target in targets for address in addresses_of(target)]
         self._credentials = credentials
         self._while_waiting = while_waiting
@@ -82,19 +86,20 @@ class Servers:
             OctofoldError: no server answers, or one does not and `on_missing` is not given.
         """
         with ExitStack() as stack:
-            missing: list[tuple[str, OctofoldError]] = []
-            for target in self._targets:
-                client = Client(target, credentials=self._credentials, while_waiting=self._while_waiting)
-                stack.enter_context(client)
-                try:
-                    models = client.list_models(timeout_seconds=FIRST_SECONDS, retry=FIRST_CALL_RETRY)
-                except (Unavailable, DeadlinePassed) as failure:
-                    error = diagnose(failure, target, self._credentials)
-                    if self._on_missing is None:
-                        raise error from None
-                    missing.append((target, error))
-                else:
-                    self._answering.append((client, models))
+            clients = [
+                stack.enter_context(
+                    Client(target, credentials=self._credentials, while_waiting=self._while_waiting)
+                )
+                for target in self._targets
+            ]
+            end = time.monotonic() + self._patience_seconds
+            missing = self._ask(clients)
+            if not self._answering and self._patience_seconds:
+                print(f"waiting for {self._patience_seconds:g} s: {missing[0][1]}", file=sys.stderr)
+            while not self._answering and time.monotonic() < end:
+                self._while_waiting()
+                time.sleep(SLICE_SECONDS)
+                missing = self._ask(clients)
             if len(missing) > 1 and not self._answering:
                 reasons = "; ".join(str(reason) for _, reason in missing)
                 raise Unavailable(f"none of {len(missing)} servers answers: {reasons}")
@@ -108,6 +113,21 @@ class Servers:
 
     def __exit__(self, *_: object) -> None:
         self._stack.close()
+
+    def _ask(self, clients: Sequence[Client]) -> list[tuple[str, OctofoldError]]:
+        """Ask all servers for their models; return those that do not answer, with the reasons."""
+        missing = []
+        for client in clients:
+            try:
+                models = client.list_models(timeout_seconds=FIRST_SECONDS, retry=FIRST_CALL_RETRY)
+            except (Unavailable, DeadlinePassed) as failure:
+                error = diagnose(failure, client.target, self._credentials)
+                if self._on_missing is None:
+                    raise error from None
+                missing.append((client.target, error))
+            else:
+                self._answering.append((client, models))
+        return missing
 
     @property
     def target(self) -> str:

@@ -6,7 +6,7 @@ Every call of this client only asks, so that each is safe to repeat, even if the
 import random
 from dataclasses import dataclass
 
-from octofold_client.errors import OctofoldError, QueueFull, Unavailable
+from octofold_client.errors import DeadlinePassed, OctofoldError, QueueFull, Unavailable
 
 
 @dataclass(frozen=True)
@@ -14,19 +14,21 @@ class RetryPolicy:
     """When to retry a failed call, always within its deadline.
 
     UNAVAILABLE is retried after a wait that doubles each time, and a full queue after the delay that the
-    server asks for. Each wait is extended at random by up to a half, so that many clients do not return
-    together.
+    server asks for. With `silence`, so is a deadline that has passed. Each wait is extended at random by up
+    to a half, so that many clients do not return together.
     """
 
     attempts: int = 6
     first_wait_seconds: float = 0.1
     largest_wait_seconds: float = 2.0
+    silence: bool = False
+    """Whether to ask a server again that did not answer in time."""
 
     def wait_seconds(self, error: OctofoldError, attempt: int) -> float | None:
         """Time to wait after failed attempt number `attempt` (from 1); None to give up."""
         if attempt >= self.attempts:
             return None
-        if isinstance(error, Unavailable):
+        if isinstance(error, Unavailable) or (self.silence and isinstance(error, DeadlinePassed)):
             wait = min(self.largest_wait_seconds, self.first_wait_seconds * 2.0 ** (attempt - 1))
         elif isinstance(error, QueueFull):
             wait = error.retry_after_seconds
@@ -39,7 +41,7 @@ DEFAULT_RETRY = RetryPolicy()
 NO_RETRY = RetryPolicy(attempts=1)
 FIRST_CALL_RETRY = RetryPolicy(attempts=3)
 """For the first call to a server, which shall fail soon if nobody answers."""
-EVALUATION_RETRY = RetryPolicy(attempts=7, largest_wait_seconds=5.0)
+EVALUATION_RETRY = RetryPolicy(attempts=7, largest_wait_seconds=5.0, silence=True)
 """For a server that plays games. It gives the pace; the patience of an evaluation ends it."""
 LOAD_TEST_RETRY = RetryPolicy(attempts=8, first_wait_seconds=0.02)
 """For a load test, where another server or stream answers at once. It retries only UNAVAILABLE: a full queue

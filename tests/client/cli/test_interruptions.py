@@ -71,17 +71,25 @@ def test_after_ctrl_c_an_evaluation_goes_on_move_by_move_and_ends_with_the_same_
     assert not (tmp_path / "out" / "unfinished.replay").exists()
 
 
-def test_a_client_that_is_killed_loses_at_most_the_game_that_it_was_writing(
+def test_a_client_that_is_killed_goes_on_with_the_games_that_it_last_saved(
     start: Start, brief_target: str, tmp_path: Path, uninterrupted: Replays
 ) -> None:
     process = start("evaluate", *ENDLESS, "--target", brief_target, "--out", "out")
-    wait_for_games(tmp_path / "out", process)
+    saved = tmp_path / "out" / "unfinished.replay"
+    wait_for(saved.exists, process=process)
     process.kill()
     process.communicate(timeout=SECONDS)
     recover(tmp_path / "out" / "games.replay")
-    assert replays_of(tmp_path / "out")
+    before = replays_of(tmp_path / "out")
+    kept = [len(episode) for episode in read_replays(saved) if episode.game not in before]
     go_on(tmp_path, brief_target)
+    after = replays_of(tmp_path / "out")
+    assert before.items() <= after.items()
     assert first_games(tmp_path / "out") == uninterrupted
+    moves = sum(len(moves) for _, moves, _ in after.values()) - sum(
+        len(moves) for _, moves, _ in before.values()
+    )
+    assert json.loads((tmp_path / "out" / "result.json").read_text())["run"]["moves"] == moves - sum(kept)
 
 
 def test_when_the_server_dies_the_finished_games_are_kept_and_go_on_with_another(

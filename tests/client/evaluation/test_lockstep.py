@@ -8,6 +8,7 @@ import pytest
 from numpy.typing import NDArray
 from octofold_client import (
     BrokenAnswer,
+    DeadlinePassed,
     InvalidRequest,
     NextMoves,
     OctofoldError,
@@ -149,7 +150,7 @@ def full(seconds: float) -> QueueFull:
     return QueueFull("too many boards are waiting", seconds)
 
 
-AT_ONCE = RetryPolicy(attempts=3, first_wait_seconds=0)
+AT_ONCE = RetryPolicy(attempts=3, first_wait_seconds=0, silence=True)
 """Asks a server that has failed again at once."""
 
 
@@ -200,9 +201,12 @@ def test_when_the_last_server_dies_its_failure_is_the_end() -> None:
     assert len(lost) == 1
 
 
-def test_a_server_that_restarts_is_waited_for_as_long_as_asked() -> None:
+@pytest.mark.parametrize("error", [Unavailable, DeadlinePassed])
+def test_a_server_that_restarts_or_falls_silent_is_waited_for_as_long_as_asked(
+    error: type[OctofoldError],
+) -> None:
     calls = 200  # far more than there are attempts
-    back = Failing(range(3, calls))
+    back = Failing(range(3, calls), lambda: error("gone"))
     steps = list(play([back], 7, range(4), 4, 15, ask_again=AT_ONCE, patience_seconds=3_600))
     assert sum(len(step.finished) for step in steps) == 4
     gone = dying(3)

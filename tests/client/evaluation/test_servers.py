@@ -4,13 +4,14 @@ import sys
 from collections.abc import Iterator
 from concurrent import futures
 from pathlib import Path
+from threading import Timer
 
 import grpc
 import numpy as np
 import pytest
 from octofold_client import EvaluationError, Unavailable, evaluate
 from octofold_client.errors import OtherEvaluation
-from octofold_client.evaluation.servers import Servers
+from octofold_client.evaluation.servers import Servers, report_missing
 from octofold_client.rpc.conversations import Calls
 from octofold_client.rpc.credentials import PLAINTEXT
 from octofold_client.rpc.targets import addresses_of
@@ -146,6 +147,26 @@ def test_servers_that_answer_with_different_files_are_not_mixed(two: list[Served
     targets = [target for target, _ in two]
     with Servers(targets, PLAINTEXT) as servers, pytest.raises(EvaluationError, match="have different files"):
         servers.select()
+
+
+def test_a_server_that_comes_late_is_waited_for(
+    two: list[Served], port: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server = grpc.server(futures.ThreadPoolExecutor(4))
+    inference_pb2_grpc.add_OctofoldServiceServicer_to_server(two[0][1], server)
+
+    def wait() -> None:
+        if not server.add_insecure_port(f"127.0.0.1:{port}"):
+            raise AssertionError("the port is taken")
+        server.start()
+
+    late = Timer(0.5, wait)
+    late.start()
+    with Servers([f"127.0.0.1:{port}"], PLAINTEXT, on_missing=report_missing, patience_seconds=30) as servers:
+        assert servers.select().title == "one version 1"
+    late.join()
+    server.stop(None).wait()
+    assert capsys.readouterr().err.startswith("waiting for 30 s: ")
 
 
 def test_a_server_that_is_missing_is_told_or_ends_it(two: list[Served]) -> None:
