@@ -75,6 +75,17 @@ class Window:
         pygame.display.flip()
         self._clock.tick(FRAMES_PER_SECOND)
 
+    def next_key(self, title: str) -> str | None:
+        """Wait for a key below a title; its name in pygame, or None if the window is closed."""
+        pygame = self._pygame
+        pygame.display.set_caption(title)
+        while True:
+            event = pygame.event.wait()
+            if event.type == pygame.QUIT:
+                return None
+            if event.type == pygame.KEYDOWN:
+                return str(pygame.key.name(event.key))
+
     def close(self) -> None:
         """Close the window; a window that was not opened is left alone."""
         if self._screen is not None:
