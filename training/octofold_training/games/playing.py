@@ -109,7 +109,10 @@ def _vote(answers: NDArray[np.float32]) -> NDArray[np.uint8]:
 
 
 def play(
-    player: NetworkPlayer, seed: int, games: Iterable[int], at_once: int = 64
+    player: Callable[[NDArray[np.uint8]], NDArray[np.uint8]],
+    seed: int,
+    games: Iterable[int],
+    at_once: int = 64,
 ) -> Iterator[Episode | None]:
     """Play the games of a seed, `at_once` at a time; yields each that ends, and None between moves.
 
