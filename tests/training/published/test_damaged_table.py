@@ -20,13 +20,13 @@ Damage = Callable[[Path], Path]
 
 
 def _damage_games(network: Path) -> Path:
-    games = network / "2" / "games-8.jsonl"
+    games = network / "2000" / "games-8.jsonl"
     games.write_text("rubbish\n")
     return games
 
 
 def _change_training(network: Path, change: Callable[[dict[str, Any]], object]) -> Path:
-    description = network / "2" / "checkpoint.json"
+    description = network / "2000" / "checkpoint.json"
     content = json.loads(description.read_text())
     change(content["training"])
     description.write_text(json.dumps(content))
@@ -52,7 +52,7 @@ def _replace_history(network: Path) -> Path:
 
 
 def _make_folder_of_games(network: Path) -> Path:
-    games = network / "2" / "games-1.jsonl"
+    games = network / "2000" / "games-1.jsonl"
     games.unlink()
     games.mkdir()
     return games
@@ -62,19 +62,19 @@ def _make_folder_of_games(network: Path) -> Path:
 def two_networks(moves: ShuffledMoves, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a table of two networks that nothing stopped."""
     folder = tmp_path_factory.mktemp("two")
-    table_of(moves, folder, games=1, positions=2).run()
+    table_of(moves, folder, games=1, positions=2000).run()
     return folder
 
 
 @pytest.mark.parametrize(
     ("damage", "stages"),
     [
-        (_damage_games, ["MLP4 at 2 positions"]),
-        (_drop_hours, ["MLP4 at 2 positions"]),
-        (_write_nan_hours, ["MLP4 at 2 positions"]),
-        (_write_hours_as_text, ["MLP4 at 2 positions"]),
-        (_make_folder_of_games, ["MLP4 at 2 positions"]),
-        (_replace_history, [f"MLP4 at {positions} positions" for positions in (1, 2)]),
+        (_damage_games, ["MLP4 at 2,000 positions"]),
+        (_drop_hours, ["MLP4 at 2,000 positions"]),
+        (_write_nan_hours, ["MLP4 at 2,000 positions"]),
+        (_write_hours_as_text, ["MLP4 at 2,000 positions"]),
+        (_make_folder_of_games, ["MLP4 at 2,000 positions"]),
+        (_replace_history, ["MLP4 at 1,000 positions", "MLP4 at 2,000 positions"]),
     ],
 )
 def test_a_damaged_file_is_named_and_only_its_stages_are_left_out_of_the_report(
@@ -82,12 +82,12 @@ def test_a_damaged_file_is_named_and_only_its_stages_are_left_out_of_the_report(
 ) -> None:
     folder = tmp_path / "table"
     shutil.copytree(two_networks, folder)
-    whole = table_of(moves, folder, games=1, positions=2).results()
+    whole = table_of(moves, folder, games=1, positions=2000).results()
     damaged = damage(folder / "MLP4")
-    table = table_of(moves, folder, TINY[1:], games=1, positions=2)
+    table = table_of(moves, folder, TINY[1:], games=1, positions=2000)
     table.run()
     results = table.results()
-    assert results == [each for each in whole if f"{each.row} at {each.positions} positions" not in stages]
+    assert results == [each for each in whole if f"{each.row} at {each.positions:,} positions" not in stages]
     assert {each.row for each in results} >= {"cnn-5"}
     assert list(table.failed) == stages
     for reason in table.failed.values():
@@ -103,7 +103,9 @@ def test_the_command_fails_where_the_report_leaves_out_a_stage(
     shutil.copytree(two_networks, folder)
     damaged = _damage_games(folder / "MLP4")
     command = ["table", "--moves", str(moves.folder), "--out", str(folder), "--device", "cpu"]
-    assert cli.main([*command, "--positions", "2", "--games", "1", "--rows", "cnn-2", "--minutes", "0"]) == 1
+    assert (
+        cli.main([*command, "--positions", "2000", "--games", "1", "--rows", "cnn-2", "--minutes", "0"]) == 1
+    )
     (line,) = [line for line in capsys.readouterr().err.splitlines() if str(damaged) in line]
     assert line.endswith("; the report leaves out this stage")
     assert "| cnn-5 | " in (folder / "table.md").read_text()
@@ -124,10 +126,10 @@ def test_games_that_stop_a_network_and_damage_its_report_are_told_of_once(
     folder = tmp_path / "table"
     shutil.copytree(two_networks, folder)
     _damage_games(folder / "MLP4")
-    table = table_of(moves, folder, games=1, positions=2)
+    table = table_of(moves, folder, games=1, positions=2000)
     table.run()
     table.results()
-    assert list(table.failed) == ["MLP4 at 2 positions"]
+    assert list(table.failed) == ["MLP4 at 2,000 positions"]
 
 
 def test_games_that_stop_a_network_before_its_last_stage_are_told_of_both(
@@ -135,12 +137,12 @@ def test_games_that_stop_a_network_before_its_last_stage_are_told_of_both(
 ) -> None:
     folder = tmp_path / "table"
     shutil.copytree(two_networks, folder)
-    shutil.rmtree(folder / "MLP4" / "2")
-    (folder / "MLP4" / "1" / "games-8.jsonl").write_text("rubbish\n")
-    table = table_of(moves, folder, games=1, positions=2)
+    shutil.rmtree(folder / "MLP4" / "2000")
+    (folder / "MLP4" / "1000" / "games-8.jsonl").write_text("rubbish\n")
+    table = table_of(moves, folder, games=1, positions=2000)
     table.run()
     table.results()
-    assert list(table.failed) == ["MLP4", "MLP4 at 1 positions"]
+    assert list(table.failed) == ["MLP4", "MLP4 at 1,000 positions"]
 
 
 def test_a_full_disk_is_told_with_the_file_of_the_games(
@@ -151,8 +153,8 @@ def test_a_full_disk_is_told_with_the_file_of_the_games(
 ) -> None:
     folder = tmp_path / "table"
     shutil.copytree(two_networks, folder)
-    games = folder / "MLP4" / "1" / "games-8.jsonl"
-    table = table_of(moves, folder, TINY[:1], games=2, positions=2)
+    games = folder / "MLP4" / "1000" / "games-8.jsonl"
+    table = table_of(moves, folder, TINY[:1], games=2, positions=2000)
     with full_disk(games.stat().st_size + 10), pytest.raises(OSError, match="too large") as failure:
         table.run()
     assert str(failure.value.filename) == str(games)

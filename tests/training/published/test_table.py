@@ -135,8 +135,9 @@ def test_every_network_learns_from_the_same_positions_in_stages_and_plays(
 
 
 def test_a_larger_table_goes_on_from_the_stages_of_a_smaller_one() -> None:
-    assert stages(8) == [1, 2, 4, 8]
-    assert stages(1) == [1]
+    assert stages(8) == [8]
+    assert stages(4000) == [1000, 2000, 4000]  # a network learns from 1,000 at once
+    assert stages(9000) == [2000, 3000, 5000, 9000]
     assert stages(16_000_000) == [1_000_000, 2_000_000, 4_000_000, 8_000_000, 16_000_000]
     assert stages(50_000_000) == [*stages(16_000_000), 32_000_000, 50_000_000]
 

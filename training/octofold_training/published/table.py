@@ -45,6 +45,7 @@ VIEWS = (8, 1)
 _SEED = 1  # of the games
 _TRAINING_COST = 3  # of a position, as a multiple of an answer's
 _GAME_MOVES = 300  # of a network that has learned little
+_BATCH = 1000  # positions of an update, as published
 _MICRO_BATCH = 250  # boards that a thread of a CPU takes through a network: a quarter of a batch
 
 
@@ -283,10 +284,11 @@ def stages(positions: int) -> list[int]:
     """The numbers of positions after which networks play: at least four where possible, the last `positions`.
 
     Each is twice the one before: from a million on, so that larger tables have the stages of smaller ones, or
-    from an eighth of few positions.
+    from an eighth of few positions. Networks learn from whole batches, so stages of few positions are some.
     """
     if positions < FIRST_STAGE << _LEAST_STAGES - 1:
-        return sorted({max(1, positions >> halvings) for halvings in range(_LEAST_STAGES)})
+        halves = (positions >> halvings for halvings in range(_LEAST_STAGES))
+        return sorted({min(positions, -(-half // _BATCH) * _BATCH or _BATCH) for half in halves})
     doublings = (FIRST_STAGE << number for number in range(positions.bit_length()))
     return [*(stage for stage in doublings if stage < positions), positions]
 
