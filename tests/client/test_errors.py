@@ -22,15 +22,6 @@ def test_every_error_is_in_the_tree_that_the_docstring_draws() -> None:
     assert all(issubclass(error, OctofoldError) for error in classes())
 
 
-def test_the_tree_is_drawn_with_the_parents_it_has() -> None:
-    parents: list[tuple[int, str]] = [(0, "OctofoldError")]
-    for indent, name in re.findall(r"\n( +(?:│ +)?)[├└]─ (\w+)", errors.__doc__ or ""):
-        while parents[-1][0] >= len(indent):
-            parents.pop()
-        assert parents[-1][1] in {base.__name__ for base in getattr(errors, name).__bases__}, name
-        parents.append((len(indent), name))
-
-
 @pytest.mark.parametrize("kind", status.CODES, ids=lambda kind: kind.__name__)
 def test_what_the_server_raises_the_client_raises_again(kind: type[Exception]) -> None:
     extra = {errors.QueueFull: (0.5,), errors.BackendFailed: ("id-1",)}.get(kind, ())

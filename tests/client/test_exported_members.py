@@ -8,7 +8,6 @@ from types import ModuleType
 
 import octofold_client
 import pytest
-from octofold_client import errors
 
 
 def test_all_names_every_public_member_and_nothing_else() -> None:
@@ -18,15 +17,6 @@ def test_all_names_every_public_member_and_nothing_else() -> None:
         if not name.startswith("_") and not isinstance(member, ModuleType)
     }
     assert public == set(octofold_client.__all__)
-
-
-def test_all_is_sorted_and_names_nothing_twice() -> None:
-    assert octofold_client.__all__ == sorted(set(octofold_client.__all__))
-
-
-def test_every_error_is_exported_from_the_top() -> None:
-    kinds = {name for name in errors.__all__ if isinstance(getattr(errors, name), type)}
-    assert kinds <= set(octofold_client.__all__)
 
 
 @pytest.mark.parametrize("package", ["proto", "game", "players", "training", "export", "server", "client"])

@@ -5,19 +5,15 @@ import re
 import subprocess
 import sys
 import threading
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from octofold_client import BrokenAnswer, Credentials, EvaluationError, OtherEvaluation, evaluate
-from octofold_client.loadtest.statistics import ServerStatistics
+from octofold_client import BrokenAnswer, EvaluationError, OtherEvaluation, evaluate
 from octofold_game.replays import check_replays
-from octofold_game.rules import legal_moves
 from support.players import FirstLegal
-from support.servers import served
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "library.md"
 ADDRESS = "127.0.0.1:50051"
@@ -55,36 +51,6 @@ def test_a_player_in_this_process_is_judged_on_the_games_of_the_seed(tmp_path: P
     assert result.summary.games == 12
     assert result._repr_markdown_().startswith("**first legal: 12 games, seed 5**\n")
     assert "average score" in str(result)
-
-
-def test_the_same_call_goes_on_and_another_players_games_are_not_mixed_in(tmp_path: Path) -> None:
-    first = evaluate(FirstLegal(), tmp_path, games=4, seed=5)
-    more = evaluate(FirstLegal(), tmp_path, games=8, seed=5)
-    assert more.games[:4] == first.games
-    with pytest.raises(OtherEvaluation):
-        evaluate(FirstLegal(), tmp_path, games=4, seed=6)
-
-
-class Preferring:
-    """The first legal move in its order."""
-
-    name = "mine"
-
-    def __init__(self, order: list[int]) -> None:
-        self.order = order
-
-    def next_moves(self, boards: NDArray[np.uint8]) -> NDArray[np.int8]:
-        first = legal_moves(boards)[:, self.order].argmax(axis=1)
-        moves: NDArray[np.int8] = np.array(self.order, np.int8)[first]
-        return moves
-
-
-def test_the_games_of_a_changed_player_are_not_passed_off_as_its_own(tmp_path: Path) -> None:
-    before = evaluate(Preferring([2, 3, 1, 0]), tmp_path, games=5, seed=5)
-    again = evaluate(Preferring([2, 3, 1, 0]), tmp_path, games=5, seed=5)
-    assert again.games == before.games
-    with pytest.raises(OtherEvaluation, match="sha256"):
-        evaluate(Preferring([0, 1, 2, 3]), tmp_path, games=5, seed=5)
 
 
 def test_a_player_that_nothing_can_identify_does_not_go_on_in_a_folder_with_games(tmp_path: Path) -> None:
@@ -133,15 +99,6 @@ def test_an_evaluation_in_a_thread_is_the_same(tmp_path: Path) -> None:
     assert results[0].games == evaluate(FirstLegal(), tmp_path / "main", games=3, seed=5).games
 
 
-def test_an_illegal_move_names_the_game_and_the_move(tmp_path: Path) -> None:
-    class Stubborn(FirstLegal):
-        def next_moves(self, boards: NDArray[np.uint8]) -> NDArray[np.int8]:
-            return np.zeros(len(boards), np.int8)
-
-    with pytest.raises(BrokenAnswer, match=r"game \d+, move number \d+: up \(0\) is not legal"):
-        evaluate(Stubborn(), tmp_path, games=3)
-
-
 @pytest.mark.parametrize("answer", [None, 0, np.zeros((1, 4), np.int8)])
 def test_a_player_that_does_not_answer_with_moves_is_named(answer: Any, tmp_path: Path) -> None:
     class Mistaken(FirstLegal):
@@ -161,19 +118,6 @@ def test_a_number_of_games_below_one_is_named_before_anything_is_written(
     with pytest.raises(EvaluationError, match=f"^{name} must be at least 1, got {value}$"):
         evaluate(FirstLegal(), tmp_path / "games", **{name: value})  # type: ignore[arg-type]
     assert not (tmp_path / "games").exists()
-
-
-def test_two_servers_share_the_games_of_an_evaluation(target: str, repository: Path, tmp_path: Path) -> None:
-    def calls(statistics: ServerStatistics) -> int:
-        counters = statistics.read()
-        return 0 if counters is None else counters.calls
-
-    with served(repository) as other, ExitStack() as stack:
-        targets = [target, other.target]
-        both = [stack.enter_context(ServerStatistics(each, "small", "1", Credentials())) for each in targets]
-        before = [calls(statistics) for statistics in both]
-        assert evaluate(targets, tmp_path, games=8).summary.games == 8
-        assert all(calls(statistics) > count for statistics, count in zip(both, before, strict=True))
 
 
 NOTEBOOK = """

@@ -24,7 +24,7 @@ from octofold_client.extras import needing
 from octofold_client.loadtest.boards import played_boards, replayed_boards
 from octofold_client.loadtest.forms import Form
 from octofold_client.loadtest.loads import Closed, Load, Open
-from octofold_client.loadtest.result import FILE, REPORT, LoadTest, Search, tables
+from octofold_client.loadtest.result import FILE, REPORT, LoadTest, tables
 from octofold_client.loadtest.search import LoadTestRun
 from octofold_client.loadtest.statistics import ServerStatistics
 from octofold_client.loadtest.steps import Limit, Plan
@@ -126,8 +126,8 @@ CallForm = Annotated[Form, Kind(form, "a form", "FORM", is_plain=True)]
 
 
 @dataclass(kw_only=True)
-class LoadFlags:
-    """What only a load test has."""
+class Options(JsonFlag, HtmlFlag, ModelFlags, ServerFlags):
+    """Its options."""
 
     concurrency: Callers = option(
         [1, 2, 4, 8, 16, 32, 64, 128],
@@ -190,11 +190,6 @@ class LoadFlags:
     def is_poisson(self) -> bool:
         """Whether an open loop sends its calls at random times."""
         return self.arrivals == "poisson"
-
-
-@dataclass(kw_only=True)
-class Options(JsonFlag, HtmlFlag, LoadFlags, ModelFlags, ServerFlags):
-    """Its options."""
 
 
 def loadtest(options: Options) -> None:
@@ -272,7 +267,7 @@ def _prepared(options: Options) -> tuple[LoadTest, Task]:
         timeout_seconds=options.timeout,
         **asdict(Plan(options.ramp, options.window, options.windows)),
         run=Provenance.now(),
-        limit=None if options.slo is None else Search(options.slo.percentile, options.slo.milliseconds),
+        limit=options.slo,
     )
     return test, Task(target, model, version, options.form, boards, seed, options.timeout, credentials)
 

@@ -103,7 +103,7 @@ def _note_callers(axes: Axes, steps: Sequence[StepResult]) -> None:
 def _mark_limit(axes: Axes, test: LoadTest) -> None:
     if test.limit is None:
         return
-    limit, rate = test.limit.limit, test.limit.highest_rate
+    limit, rate = test.limit, test.limit.highest_rate
     axes.axhline(limit.milliseconds, color=INK, linestyle=":", linewidth=1, label=f"limit: {limit}")
     if rate is not None:
         label = f"highest rate within it: {per_second(rate)} calls/s"

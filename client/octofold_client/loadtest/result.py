@@ -134,20 +134,6 @@ class StepResult(Struct, kw_only=True):
         return ", ".join(parts)
 
 
-class Search(Struct):
-    """The limit of a search, and what it found."""
-
-    percentile: float
-    milliseconds: float
-    highest_rate: float | None = None
-    """The highest rate that keeps the limit; None if no rate does, or the search has not ended."""
-
-    @property
-    def limit(self) -> Limit:
-        """The limit."""
-        return Limit(self.percentile, self.milliseconds)
-
-
 class LoadTest(Struct, kw_only=True):
     """A load test and its results so far."""
 
@@ -173,7 +159,7 @@ class LoadTest(Struct, kw_only=True):
     finished: bool = False
     run: Provenance | None = None
     """The command, the machine and the time of the test."""
-    limit: Search | None = None
+    limit: Limit | None = None
     """None for a sweep."""
     steps: list[StepResult] = []
     """In the order of measurement; each has at least one window."""
@@ -272,9 +258,9 @@ def remarks(test: LoadTest) -> list[str]:
     if test.limit is not None and test.finished:
         rate = test.limit.highest_rate
         found.append(
-            f"no rate keeps the limit, {test.limit.limit}"
+            f"no rate keeps the limit, {test.limit}"
             if rate is None
-            else f"{per_second(rate)} calls/s is the highest rate found that keeps {test.limit.limit}: "
+            else f"{per_second(rate)} calls/s is the highest rate found that keeps {test.limit}: "
             f"{per_second(rate * test.boards_a_call)} boards/s"
         )
     if not test.finished:

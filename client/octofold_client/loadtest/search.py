@@ -59,7 +59,7 @@ class LoadTestRun:
     def _measure(self, load: Load, steps: int | None = None) -> StepResult:
         """Measure a load, one of `steps`, which is None if their number is unknown."""
         step, test = Step(load), self.test
-        limit = None if test.limit is None else test.limit.limit
+        limit = test.limit
 
         def status(now: str) -> Status:
             return Status(test.title, len(test.steps), steps, "steps", (now,))

@@ -35,13 +35,15 @@ class Plan:
     most_windows: int = 10
 
 
-@dataclass(frozen=True)
+@dataclass
 class Limit:
     """The highest allowed latency at a percentile, such as p99=20ms."""
 
     percentile: float
     """Above 0; 100 is the maximum."""
     milliseconds: float
+    highest_rate: float | None = None
+    """What a search found; None if no rate keeps the limit, or the search has not ended."""
 
     def __str__(self) -> str:
         return f"p{self.percentile:g} of {self.milliseconds:g} ms"

@@ -7,24 +7,8 @@ from octofold_client.cli.board_text import BoardTextError, parse_board, parse_li
 BOARD = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15]
 
 
-@pytest.mark.parametrize("separator", [" ", ",", ", ", "  "])
-def test_spaces_and_commas_separate_cells(separator: str) -> None:
-    assert parse_board(separator.join(map(str, BOARD))) == BOARD
-
-
 def test_tiles_are_turned_into_exponents() -> None:
     assert parse_board(" ".join(str(1 << cell if cell else 0) for cell in BOARD), tiles=True) == BOARD
-
-
-def test_an_empty_csv_cell_is_an_empty_cell() -> None:
-    assert parse_board("1" + "," * 15) == [1] + [0] * 15
-
-
-def test_lines_become_rows_and_blank_lines_none() -> None:
-    line = ",".join(map(str, BOARD))
-    boards = parse_lines([line + "\n", "\n", line])
-    assert boards.dtype == np.uint8
-    assert boards.tolist() == [BOARD, BOARD]
 
 
 def test_no_lines_are_no_boards() -> None:
@@ -116,10 +100,6 @@ def test_a_board_in_one_row_or_in_four_is_read(separator: str, quote: str) -> No
     assert parse_lines(["\ufeff" + saved(SHEET_CELLS)]).tolist() == [SHEET_CELLS]
     first, *others = map(saved, SHEET)
     assert parse_lines(["\ufeff" + first, *others]).tolist() == [SHEET_CELLS]
-
-
-def test_semicolons_still_end_rows() -> None:
-    assert parse_lines(["1 0 0 0; 2 3 0 0; 0 0 0 0; 4 5 6 17"]).tolist() == [SHEET_CELLS]
 
 
 def test_a_row_of_titles_is_named() -> None:

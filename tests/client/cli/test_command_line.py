@@ -47,14 +47,6 @@ def test_a_board_on_the_command_line_gets_its_move_and_the_probabilities(target:
         assert "right 0.0%, down 0.0%" in done.stdout
 
 
-def test_tiles_and_exponents_say_the_same(target: str, tmp_path: Path) -> None:
-    exponents = octofold("move", "0 0 0 0 0 0 0 0 0 0 0 0 3 2 1 1", "--target", target, folder=tmp_path)
-    tiles = octofold(
-        "move", "--tiles", "0 0 0 0 0 0 0 0 0 0 0 0 8 4 2 2", "--target", target, folder=tmp_path
-    )
-    assert exponents.stdout == tiles.stdout != ""
-
-
 def test_csv_on_standard_input_gets_a_line_of_csv_for_each_board(target: str, tmp_path: Path) -> None:
     over = ",".join(map(str, [1, 2, 1, 2, 2, 1, 2, 1] * 2))
     lines = f"{CORNER.replace(' ', ',')}\n{over}\n" * 3000  # more than fit into one call
@@ -86,12 +78,6 @@ def test_a_file_in_place_of_a_board_is_pointed_to_standard_input(target: str, tm
     (tmp_path / "boards.csv").write_text(f"{CORNER}\n")
     message = failure("move", "boards.csv", "--target", target, folder=tmp_path, code=2)
     assert message.startswith("boards.csv is a file; boards come from standard input: < boards.csv")
-
-
-def test_a_malformed_line_is_named_and_no_board_before_it_is_answered(target: str, tmp_path: Path) -> None:
-    lines = f"{CORNER}\n\n{CORNER.replace('1', '16')}\n"
-    message = failure("move", "--target", target, folder=tmp_path, stdin=lines)
-    assert message.startswith("line 3, row 4, column 4: 16 is above the largest exponent, 15")
 
 
 def test_bytes_in_place_of_boards_are_one_line(target: str, tmp_path: Path) -> None:
@@ -129,29 +115,12 @@ def test_an_evaluation_prints_the_table_and_says_where_everything_lies(target: s
     assert "An earlier run played all games." in again.stdout
 
 
-def test_an_unknown_model_is_answered_with_those_there_are(target: str, tmp_path: Path) -> None:
-    message = failure("evaluate", "--model", "smal", "--target", target, folder=tmp_path)
-    assert message == "the server has no model smal (it has small); did you mean small?"
-    message = failure("evaluate", "--version", "7", "--target", target, folder=tmp_path)
-    assert message == "small has no version 7; it has 1"
-    assert not (tmp_path / "results").exists()
-
-
-@pytest.mark.parametrize("command", ["models", "evaluate", "move"])
+@pytest.mark.parametrize("command", ["models", "move"])
 def test_a_server_that_is_not_there_is_a_line_and_not_a_traceback(
     nobody: str, tmp_path: Path, command: str
 ) -> None:
     message = failure(command, "--target", nobody, folder=tmp_path, stdin="")
     assert message == f"no Octofold server answers at {nobody}: Connection refused"
-
-
-def test_another_grpc_server_is_told_from_ours(tmp_path: Path) -> None:
-    server = grpc.server(futures.ThreadPoolExecutor(1))
-    target = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
-    server.start()
-    message = failure("models", "--target", target, folder=tmp_path)
-    server.stop(None).wait()
-    assert message == f"{target}: this gRPC server is not an Octofold server"
 
 
 @pytest.mark.parametrize("command", ["evaluate", "play"])
@@ -186,11 +155,6 @@ def test_a_dead_address_among_living_ones_is_named_and_the_others_answer(
 def test_ready_is_told_by_the_exit_code_alone(target: str, tmp_path: Path) -> None:
     done = octofold("ready", "--target", target, folder=tmp_path)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
-
-
-def test_ready_names_a_server_that_is_not_there(nobody: str, tmp_path: Path) -> None:
-    message = failure("ready", "--target", nobody, folder=tmp_path)
-    assert message.startswith(f"no Octofold server is ready at {nobody} ")
 
 
 def test_a_server_that_answers_but_does_not_serve_is_not_ready(tmp_path: Path) -> None:
@@ -239,10 +203,3 @@ def test_a_reader_that_leaves_is_no_error_message(target: str, tmp_path: Path) -
     os.close(reader)
     assert process.wait(SECONDS) == 1
     assert errors.read_text() == ""
-
-
-def test_a_corrupt_replay_file_is_named(target: str, tmp_path: Path) -> None:
-    command = ("evaluate", "--games", "2", "--target", target, "--out", "out")
-    assert octofold(*command, folder=tmp_path).returncode == 0
-    (tmp_path / "out" / "games.replay").write_bytes(b"something else entirely")
-    assert failure(*command, folder=tmp_path) == "out/games.replay: not a replay file"

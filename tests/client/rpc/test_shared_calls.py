@@ -23,7 +23,6 @@ from octofold_client import (
     InvalidRequest,
     NextMove,
     RetryPolicy,
-    UnknownModel,
 )
 from octofold_client.rpc.coalescing import AskedByThread
 from octofold_proto.octofold.v1 import inference_pb2 as pb
@@ -96,12 +95,6 @@ def test_a_board_that_the_model_refuses_fails_only_its_caller(target: str, alone
     assert all(same(answer, one) for answer, one in zip(answers, alone, strict=True))  # type: ignore[arg-type]
 
 
-async def test_an_unknown_model_is_told_to_every_task(target: str) -> None:
-    async with AsyncClient(target, model="nobody") as client:
-        answers = await asyncio.gather(*map(client.next_move, BOARDS[:8]), return_exceptions=True)
-    assert {type(answer) for answer in answers} == {UnknownModel}
-
-
 class Patient(inference_pb2_grpc.OctofoldServiceServicer):
     """Answers every board with its first cell, once `go` is set; refuses the first `refusals` calls."""
 
@@ -143,25 +136,6 @@ def listen() -> Iterator[Listen]:
 
 def board_of(cell: int) -> list[int]:
     return [cell] + [0] * 15
-
-
-def test_all_callers_are_answered_by_the_server_that_comes_after_the_one_that_went(
-    listen: Listen, port: int
-) -> None:
-    first, second = Patient(), Patient()
-    server, target = listen(first, port)
-    with (
-        Client(target, timeout_seconds=60.0, retry=RetryPolicy(attempts=500)) as client,
-        ThreadPoolExecutor(12) as threads,
-    ):
-        asked = [threads.submit(client.next_move, board_of(cell)) for cell in range(12)]
-        wait_for(lambda: bool(first.calls))
-        server.stop(None)
-        first.go.set()
-        server.wait_for_termination()
-        second.go.set()
-        listen(second, port)
-        assert [one.result().move for one in asked] == list(range(12))
 
 
 def test_callers_that_were_refused_together_are_all_asked_again(listen: Listen) -> None:

@@ -36,10 +36,6 @@ def test_an_address_that_is_there_twice_is_named() -> None:
         addresses_of("a:1,b:2,a:1")
 
 
-def test_spaces_around_commas_do_not_count() -> None:
-    assert addresses_of("a:1, b:2 ,c:3") == ("a:1", "b:2", "c:3")
-
-
 @pytest.mark.parametrize(
     ("target", "address"),
     [
@@ -52,10 +48,6 @@ def test_spaces_around_commas_do_not_count() -> None:
 )
 def test_what_grpc_calls_an_address_is_one(target: str, address: str) -> None:
     assert addresses_of(target) == (address,)
-
-
-def test_the_scope_of_an_address_is_part_of_the_host() -> None:
-    assert host_and_port("[fe80::1%eth0]:1") == ("fe80::1%eth0", 1)
 
 
 @pytest.mark.parametrize(

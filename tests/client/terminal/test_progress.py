@@ -64,13 +64,6 @@ def test_no_time_is_promised_while_nobody_can_know_it() -> None:
     assert progress.time_left == ""
 
 
-def test_a_best_tile_is_not_forgotten() -> None:
-    progress = plain()
-    progress.update(step(best_tile=512), [])
-    progress.update(step(best_tile=8), [])
-    assert progress.best_tile == 512
-
-
 def test_a_pipe_gets_whole_lines_without_escapes_and_the_first_says_what_was_taken_over() -> None:
     pipe = io.StringIO()
     display = display_on(Console(file=pipe))
@@ -102,11 +95,3 @@ def test_a_terminal_gets_a_display_that_leaves_nothing_behind() -> None:
     assert "cnn5 version 1" in screen.getvalue()
     assert "1/10 games" in screen.getvalue()
     assert screen.getvalue().endswith("\x1b[2K")  # the last thing it does is to erase its last line
-
-
-def test_a_count_is_shown_on_the_same_display() -> None:
-    pipe = io.StringIO()
-    display = PlainDisplay(Console(file=pipe), itertools.count(0.0, 60.0).__next__)
-    with count_on(display, 2_000, "judged by random", "positions") as count:
-        count(1_500)
-    assert pipe.getvalue() == "judged by random: 1,500/2,000 positions done\n"

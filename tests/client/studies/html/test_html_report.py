@@ -145,20 +145,6 @@ def test_the_worst_game_steps_by_keys_through_the_boards_of_its_record(
         assert figures(page)["move"] == 0
 
 
-def test_every_game_in_a_report_ends_with_its_score_and_board(browser: Browser, report: Path) -> None:
-    with opened(browser, report, PHONE) as page:
-        buttons = page.locator("button.game")
-        assert buttons.count() == 13  # three worst and best of each, and one with a costly move
-        for index in range(buttons.count()):
-            buttons.nth(index).click()
-            part, game = map(int, (buttons.nth(index).get_attribute("id") or "").split("-")[1:])
-            episode = game_of(report, game, ("good", "bad")[part])
-            assert (board_of(page, BOARD), figures(page)["score"]) == (
-                episode.final_board.tolist(),
-                episode.score,
-            )
-
-
 def test_a_costly_move_opens_its_game_at_the_move(browser: Browser, report: Path) -> None:
     episode = game_of(report, 3)
     with opened(browser, report, DESKTOP) as page:
