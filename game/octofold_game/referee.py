@@ -7,6 +7,7 @@ rules and the generator that made the game, so a mistake in either one shows.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 
 from octofold_game.episodes import Episode
 from octofold_game.errors import OctofoldError
@@ -74,22 +75,32 @@ def verify(episode: Episode, *, may_go_on: bool = False) -> None:
 
 def _slide(board: list[int], move: int) -> tuple[list[int], int | None]:
     """The afterstate and the reward; the reward is None if the move changes nothing."""
-    slid = [0] * 16
+    slid = board.copy()
     reward = 0
-    for line in _LINES[move]:
-        made: list[int] = []
-        may_merge = False
-        for exponent in (board[cell] for cell in line if board[cell]):
-            if may_merge and made[-1] == exponent:
-                made[-1] += 1
-                reward += 1 << made[-1]
-                may_merge = False
-            else:
-                made.append(exponent)
-                may_merge = True
-        for cell, exponent in zip(line, made, strict=False):
-            slid[cell] = exponent
+    for first, second, third, fourth in _LINES[move]:
+        line = board[first], board[second], board[third], board[fourth]
+        (slid[first], slid[second], slid[third], slid[fourth]), gained = _slide_line(line)
+        reward += gained
     return slid, reward if slid != board else None
+
+
+@lru_cache(1 << 17)  # more than there are lines
+def _slide_line(line: tuple[int, ...]) -> tuple[tuple[int, ...], int]:
+    """The four cells after they slid to the first one, and the reward."""
+    made: list[int] = []
+    reward = 0
+    may_merge = False
+    for exponent in line:
+        if not exponent:
+            continue
+        if may_merge and made[-1] == exponent:
+            made[-1] += 1
+            reward += 1 << made[-1]
+            may_merge = False
+        else:
+            made.append(exponent)
+            may_merge = True
+    return tuple(made + [0] * (4 - len(made))), reward
 
 
 def _spawn(board: list[int], bits: int) -> tuple[int, int]:

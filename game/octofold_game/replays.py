@@ -7,11 +7,13 @@ checksums distinguish a record that was cut short from a damaged one.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import struct
 from array import array
 from collections.abc import Callable, Iterator, Sequence
+from io import FileIO
 from pathlib import Path
 from typing import BinaryIO
 from zlib import crc32
@@ -69,7 +71,7 @@ class ReplayWriter:
         """
         self._file = path.open("ab", buffering=0)
         try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _lock(self._file, path)
             if not os.path.samestat(os.fstat(self._file.fileno()), path.stat()):
                 raise BlockingIOError  # its writer has just put another file in its place
             # Only with the lock: a torn record may be one that another writer is still writing.
@@ -117,6 +119,24 @@ class ReplayWriter:
         except BaseException:
             self._file.truncate(start)
             raise
+
+
+def _lock(file: BinaryIO | FileIO, path: Path) -> None:
+    """Lock a file for one writer.
+
+    Raises:
+        BlockingIOError: another writer has locked it.
+        ReplayError: the file system has no locks.
+    """
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno not in (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK):
+            raise
+        raise ReplayError(
+            f"{path}: this file system has no locks (flock: {error.strerror}), which keep two programs from "
+            "writing one file: choose a folder on another one, or mount Lustre with -o flock"
+        ) from None
 
 
 def record_of(episode: Episode) -> bytes:

@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 from octofold_game.commands.signals import exit_by_signal, handling
 from octofold_game.commands.subcommands import parse, parser_of
@@ -54,6 +55,8 @@ COMMANDS = tuple(
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one subcommand and return the exit code."""
     arguments = sys.argv[1:] if arguments is None else arguments
+    # Whoever starts a program may have closed its output; Python then has none.
+    sys.stdout, sys.stderr = (each or Path(os.devnull).open("w") for each in (sys.stdout, sys.stderr))  # noqa: SIM115
     about = "Asks a server for 2048 moves, and measures how strong and how fast its models are."
     parser = parser_of("octofold", about, COMMANDS, arguments)
     if not arguments:

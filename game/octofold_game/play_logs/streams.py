@@ -21,6 +21,8 @@ from octofold_game.system.files import whole_file
 BLOCK_BYTES = 1 << 18  # fits a core's cache
 _COMPRESSED_BYTES = 1 << 9  # zstd may make 32,768 times as much of them: 16 MiB
 _TEXT, _GZIP, _ZSTD, _PARQUET = b"r ", b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"PAR1"
+_SKIPPABLE = tuple(bytes([first]) + b"\x2a\x4d\x18" for first in range(0x50, 0x60))
+"""What a frame of zstd without content begins with; pzstd writes one in front of each other frame."""
 GZIP_LEVEL, ZSTD_LEVEL = 3, 3
 
 
@@ -48,7 +50,7 @@ def begins_as_log(path: Path) -> bool:
     """Whether the first bytes of a file are those of a play log: of text, gzip, zstd or Parquet."""
     try:
         with path.open("rb") as file:
-            return file.read(4).startswith((_TEXT, _GZIP, _ZSTD, _PARQUET))
+            return file.read(4).startswith((_TEXT, _GZIP, _ZSTD, _PARQUET, *_SKIPPABLE))
     except OSError:
         return False  # the reader says why it cannot be read
 
@@ -67,7 +69,7 @@ def line_blocks(path: Path) -> Iterator[bytes]:
         file.seek(0)
         if start.startswith(_GZIP):
             pieces = _gunzipped(path, file)
-        elif start == _ZSTD:
+        elif start.startswith((_ZSTD, *_SKIPPABLE)):
             pieces = _cut(_unzstd(path, file))
         else:
             pieces = iter(lambda: file.read(BLOCK_BYTES), b"")

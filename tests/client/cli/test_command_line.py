@@ -25,6 +25,13 @@ def nobody(port: int) -> str:
     return f"127.0.0.1:{port}"
 
 
+def test_a_closed_output_is_no_error(tmp_path: Path) -> None:
+    play = '"$0" evaluate --player random --games 2 --out out --json >&- 2>&-'
+    done = subprocess.run(["sh", "-c", play, OCTOFOLD], cwd=tmp_path, timeout=SECONDS)
+    assert done.returncode == 0
+    assert (tmp_path / "out" / "result.json").exists()
+
+
 def test_values_of_players_have_no_exponents() -> None:
     values = [1_234_567.25, 1000.0, 310.25, 0.9731, 0.0004, 0.00001234, -12.5, 0.0]
     assert [in_full(value) for value in values] == [

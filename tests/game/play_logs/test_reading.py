@@ -13,7 +13,7 @@ import zstandard
 from octofold_game.play_logs.moves import CheckedMoves, LogError, LoggedMoves
 from octofold_game.play_logs.parquet import PROBABILITIES, VALUES
 from octofold_game.play_logs.reading import BadLine, log_files, read_log
-from octofold_game.play_logs.streams import BLOCK_BYTES, line_blocks
+from octofold_game.play_logs.streams import BLOCK_BYTES, begins_as_log, line_blocks
 from octofold_game.play_logs.writing import log_writer
 from support.logged_moves import rows
 
@@ -90,9 +90,12 @@ def test_a_small_file_of_zstd_does_not_fill_the_memory(tmp_path: Path) -> None:
     assert peak < 1 << 26
 
 
-def test_frames_of_zstd_follow_each_other(tmp_path: Path, played: LoggedMoves) -> None:
+@pytest.mark.parametrize("before", [b"", b"\x50\x2a\x4d\x18\x04\0\0\0size", b"\x5f\x2a\x4d\x18\0\0\0\0"])
+def test_frames_of_zstd_follow_each_other(tmp_path: Path, played: LoggedMoves, before: bytes) -> None:
+    """Also those that a reader skips, such as pzstd writes."""
     path = write(tmp_path / "moves.txt.zst", [played])
-    path.write_bytes(path.read_bytes() * 2)
+    path.write_bytes((before + path.read_bytes()) * 2)
+    assert begins_as_log(path)
     assert len(read(path)[0]) == 2 * len(played)
 
 
