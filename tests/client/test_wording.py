@@ -1,7 +1,7 @@
-"""Durations as people read them."""
+"""Durations and tables as people read them."""
 
 import pytest
-from octofold_client.wording import duration_range
+from octofold_client.wording import aligned, duration_range
 
 
 @pytest.mark.parametrize(
@@ -18,3 +18,10 @@ from octofold_client.wording import duration_range
 )
 def test_a_duration_is_a_range_in_the_units_of_its_size(low: float, high: float, said: str) -> None:
     assert duration_range(low, high) == said
+
+
+@pytest.mark.parametrize("name", ["cnn|5 layers", "cnn\n6 layers", "cnn\r\n|"])
+def test_no_name_breaks_a_table(name: str) -> None:
+    lines = aligned([("", "score"), (name, "7")])
+    assert len(lines) == 3
+    assert [line.replace(r"\|", "").count("|") for line in lines] == [3, 3, 3]

@@ -154,9 +154,7 @@ def test_a_file_system_without_locks_is_named_with_a_way_out(
         raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
 
     monkeypatch.setattr("fcntl.flock", flock)  # no file system here is without them
-    with pytest.raises(
-        ReplayError, match=r"this file system has no locks .*: choose a folder on another"
-    ):
+    with pytest.raises(ReplayError, match=r"this file system has no locks .*: choose a folder on another"):
         ReplayWriter(path)
 
 

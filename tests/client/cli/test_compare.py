@@ -157,15 +157,15 @@ def test_folders_that_lack_their_long_games_answer_nothing(games: Path, tmp_path
     assert "part: Not finished: 15 of " in plain.stdout
 
 
-def made_up(folder: Path, name: str, scores: Sequence[int]) -> Path:
+def made_up(folder: Path, name: str, scores: Sequence[int], seed: int = 1) -> Path:
     """A result folder of games with these scores, which nobody played."""
     folder.mkdir()
-    conditions = {"model": name, "version": "1", "precision": "fp32", "sha256": "ab" * 32, "seed": 1}
+    conditions = {"model": name, "version": "1", "precision": "fp32", "sha256": "ab" * 32, "seed": seed}
     (folder / "conditions.json").write_text(json.dumps(conditions))
     board = np.zeros(16, np.uint8)
     with ReplayWriter(folder / "games.replay") as writer:
         for game, score in enumerate(scores):
-            writer.append(Episode(game, 1, 17, board, bytes(1), score, board))
+            writer.append(Episode(game, seed, 17, board, bytes(1), score, board))
     return folder
 
 
@@ -205,6 +205,20 @@ def test_three_players_get_a_league_table_and_every_pair(
     assert (tmp_path / "out" / "comparison.png").read_bytes().startswith(b"\x89PNG")
     report = (tmp_path / "out" / "comparison.md").read_text()
     assert report == f"{done.stdout}\n![comparison](comparison.png)\n"
+
+
+def test_a_league_shows_the_games_that_it_compares_and_no_others(
+    games: Path, worse_games: Path, tmp_path: Path
+) -> None:
+    few = made_up(tmp_path / "few", "few", [300 + game for game in range(20)], seed=7)
+    done = compare(games, worse_games, few, "--html", "--out", tmp_path / "out")
+    assert done.returncode == 0, done
+    kept_games, text = scores(games), (tmp_path / "out" / "comparison.html").read_text()
+    average = sum(kept_games[game] for game in range(20)) / 20
+    for shown in (done.stdout, text):
+        assert f"{average:,.0f}" in shown
+        assert f"{sum(kept_games.values()) / 40:,.0f}" not in shown
+    assert "in 20 games." in text
 
 
 def test_the_exit_code_tells_that_a_player_is_no_worse(two_models: str) -> None:
