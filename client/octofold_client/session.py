@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 from octofold_game.player import Player
 from octofold_game.trajectories import GAMES_AT_ONCE, Climb, batched
 
+from octofold_client.contenders.judges import Judge
 from octofold_client.contenders.local_players import Contender, LocalContender
 from octofold_client.errors import EvaluationError, OctofoldError
 from octofold_client.evaluation.evaluate import ProgressObserver
@@ -98,6 +99,8 @@ class Games:
     """Whether to write the running games for the page, too."""
     patience_seconds: float = PATIENCE_SECONDS
     """How long to wait while no server answers."""
+    values: Judge | None = None
+    """Whose values take the luck out of averages."""
 
     @property
     def number(self) -> int:
@@ -209,6 +212,7 @@ class Players:
                     while_waiting=self.check,
                     elsewhere=elsewhere,
                     patience_seconds=games.patience_seconds,
+                    values=games.values,
                 )
         except (KeyboardInterrupt, OctofoldError):
             if progress.done or progress.running:

@@ -23,13 +23,14 @@ from octofold_client.cli.arguments import (
     GameFlags,
     PlayersFlag,
     PlotsFlag,
-    ServerFlags,
     asked_for,
     name_in_folder,
 )
 from octofold_client.cli.html_report import HtmlFlag, write_html
 from octofold_client.cli.json_output import JsonFlag, print_json
+from octofold_client.cli.luck_flag import LuckFlag, tell
 from octofold_client.cli.playing import folder_of, games_of
+from octofold_client.contenders.judges import Judge
 from octofold_client.contenders.local_players import Contender, local_player
 from octofold_client.errors import EvaluationError, OctofoldError, Unavailable, UnknownModel, UsageError
 from octofold_client.evaluation.contest import Contest
@@ -65,7 +66,7 @@ _LONGEST_NAME = 100
 
 
 @dataclass(kw_only=True)
-class Options(JsonFlag, HtmlFlag, PlotsFlag, GameFlags, ServerFlags, PlayersFlag):
+class Options(JsonFlag, HtmlFlag, PlotsFlag, GameFlags, LuckFlag, PlayersFlag):
     """Its options."""
 
     sides: list[str] = argument(
@@ -99,7 +100,7 @@ class Options(JsonFlag, HtmlFlag, PlotsFlag, GameFlags, ServerFlags, PlayersFlag
     capped: bool = option(
         True,
         "ask about plain averages (default: scores count up to four times the larger average of the first "
-        "100 games, so that rare giants do not double the number of games)",
+        f"{FIRST_GAMES} games, so that rare giants do not double the number of games)",
         flag="--no-cap",
     )
     limit: int = option(10_000, "maximum number of games until it is decided", 1, MOST_GAMES)
@@ -120,20 +121,23 @@ def compare(options: Options) -> int:
     if options.plots:
         with needing("plots"):
             from octofold_client.studies.contest_picture import draw
-    if options.sides and _means_folder(options.sides[0]):
-        sides = [read_side(Path(side)) for side in options.sides]
-        folder = options.out or RESULTS / _folder_name([Path(side).resolve().name for side in options.sides])
-        check_writable(folder)
-        contest = Contest.of(named_apart(sides), question=question, capped=options.capped)
-    else:
-        contest, folder = _play(options, question)
-    pictures = [draw(folder, contest)] if options.plots and contest.compared else []
-    write_files(contest, folder, pictures)
-    files = {"result": JSON_FILE, "report": REPORT_FILE} | ({"picture": pictures[0]} if pictures else {})
-    if options.html:
-        files["page"] = _HTML_FILE
-        results = [standing.side.folder for standing in contest.standings]
-        write_html(folder / _HTML_FILE, results, _remarks(contest), contest.compared)
+    with ExitStack() as stack:
+        values = options.values(stack)
+        if options.sides and _means_folder(options.sides[0]):
+            sides = [read_side(Path(side)).with_luck(values, tell) for side in options.sides]
+            names = [Path(side).resolve().name for side in options.sides]
+            folder = options.out or RESULTS / _folder_name(names)
+            check_writable(folder)
+            contest = Contest.of(named_apart(sides), question=question, capped=options.capped)
+        else:
+            contest, folder = _play(options, question, values)
+        pictures = [draw(folder, contest)] if options.plots and contest.compared else []
+        write_files(contest, folder, pictures)
+        files = {"result": JSON_FILE, "report": REPORT_FILE} | ({"picture": pictures[0]} if pictures else {})
+        if options.html:
+            files["page"] = _HTML_FILE
+            results = [standing.side.folder for standing in contest.standings]
+            write_html(folder / _HTML_FILE, results, _remarks(contest), contest.compared, values)
     _show(contest, {kind: folder / name for kind, name in files.items()}, options.json)
     if question is None and not options.until_decided:
         return 0
@@ -205,9 +209,9 @@ def _forecast(options: Options, question: Question, first: Contender) -> None:
         )
 
 
-def _play(options: Options, question: Question | None) -> tuple[Contest, Path]:
+def _play(options: Options, question: Question | None, values: Judge | None) -> tuple[Contest, Path]:
     """Play the games, until it is decided if asked; return the comparison and the folder for it."""
-    games = games_of(options)
+    games = replace(games_of(options), values=values)
     models = [asked_for(side) for side in options.sides]
     with ExitStack() as stack:
         server = stack.enter_context(LocalServer(options.models)) if options.models and models else None
@@ -263,9 +267,8 @@ def _play_games(options: Options, games: Games, players: Players, question: Ques
             played = players.play(contender, folder, replace(games, wanted=number))
             scores = {game.game: game.score for game in played.games}
             largest = contender.largest_exponent or LARGEST_EXPONENT
-            sides.append(
-                Side(contender.title, played.conditions, folder.path, scores, played.completeness, largest)
-            )
+            side = Side(contender.title, played.conditions, folder.path, scores, played.completeness, largest)
+            sides.append(side.with_luck(games.values, tell))
         contest = Contest.of(named_apart(sides), stopped=deciding, question=question, capped=options.capped)
         if not deciding or contest.decided or number == options.limit:
             return contest

@@ -2,14 +2,15 @@
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from octofold_game.commands.options import Name, option
 from octofold_game.commands.subcommands import Command
 
-from octofold_client.cli.arguments import GameFlags, Names, PlayersFlag, ServerFlags, SliceFlag, asked_for
+from octofold_client.cli.arguments import GameFlags, Names, PlayersFlag, SliceFlag, asked_for
 from octofold_client.cli.json_output import JsonFlag, print_json
+from octofold_client.cli.luck_flag import LuckFlag
 from octofold_client.cli.playing import as_json, folder_of, games_of, show
 from octofold_client.contenders.local_players import local_player
 from octofold_client.errors import UsageError
@@ -21,7 +22,7 @@ if TYPE_CHECKING:  # an extra
 
 
 @dataclass(kw_only=True)
-class Options(JsonFlag, SliceFlag, GameFlags, ServerFlags, PlayersFlag):
+class Options(JsonFlag, SliceFlag, GameFlags, LuckFlag, PlayersFlag):
     """Its options."""
 
     models: Names = option(
@@ -76,6 +77,7 @@ def evaluate(options: Options) -> None:
         local = [local_player(spec) for spec in options.players]
         credentials, patience = options.credentials(), options.patience or 0
         players = stack.enter_context(Players(options.targets, wanted, credentials, local, cluster, patience))
+        games = replace(games, values=options.values(stack))
         alone = len(players.contenders) == 1
         described = []
         for number, contender in enumerate(players.contenders):

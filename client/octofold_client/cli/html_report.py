@@ -7,6 +7,7 @@ from types import MappingProxyType
 
 from octofold_game.commands.options import option
 
+from octofold_client.contenders.judges import Judge
 from octofold_client.extras import needing
 
 HTML_FILE = "report.html"
@@ -38,9 +39,10 @@ def write_html(
     folders: Sequence[Path],
     remarks: Sequence[str] = (),
     compared: Mapping[Path, range] = MappingProxyType({}),
+    values: Judge | None = None,
 ) -> str:
     """Write the report of some result folders, as `studies.html.page` does; return the name of the file."""
     from octofold_client.studies.html.page import write_report
 
-    write_report(file, folders, remarks, compared)
+    write_report(file, folders, remarks, compared, values)
     return str(file)

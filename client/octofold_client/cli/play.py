@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from octofold_game.commands.options import Folder, option
@@ -13,6 +13,7 @@ from rich.text import Text
 
 from octofold_client.cli.arguments import GameFlags, ModelFlags, SliceFlag, asked_for, result_folders
 from octofold_client.cli.json_output import JsonFlag
+from octofold_client.cli.luck_flag import shipped_values
 from octofold_client.cli.playing import folder_name, games_of, report
 from octofold_client.contenders.local_players import Contender
 from octofold_client.errors import EvaluationError, FolderInUse, OctofoldError
@@ -41,7 +42,8 @@ def play(options: Options) -> None:
         ServerDied: the server ended.
         OctofoldError: a call failed.
     """
-    games, asked = games_of(options), asked_for(options.model, options.version)
+    games = replace(games_of(options), values=shipped_values())
+    asked = asked_for(options.model, options.version)
     if not options.out:
         check_writable(RESULTS)
     _check_models(options.models)

@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,9 @@ from rich.console import Console
 
 from octofold_client.cli.html_report import HTML_FILE, HtmlFlag, write_html
 from octofold_client.cli.json_output import Files, JsonFlag, print_files
+from octofold_client.cli.luck_flag import LuckFlag, tell
 from octofold_client.cli.playing import as_json
+from octofold_client.contenders.judges import Judge
 from octofold_client.errors import EvaluationError, UsageError
 from octofold_client.evaluation.game_table import GameSummary, GameTable
 from octofold_client.evaluation.result import Evaluation
@@ -33,7 +36,7 @@ OVERLAY_FILE = "report-of-several.html"
 
 
 @dataclass(kw_only=True)
-class Options(JsonFlag, HtmlFlag):
+class Options(JsonFlag, HtmlFlag, LuckFlag):
     """Its options."""
 
     folders: list[Path] = argument(
@@ -79,11 +82,13 @@ def report(options: Options) -> None:
         raise EvaluationError(f"{first} contains a load test, which only --html shows")
     content: dict[str, Any] = {}
     files: Files = {}
-    if not several and not is_load_test:
-        content, files = _rebuild(first, options, write_scores)
-    if options.html:
-        file = options.out or (beside(options.folders) / OVERLAY_FILE if several else first / HTML_FILE)
-        files["page"] = write_html(file, options.folders)
+    with ExitStack() as stack:
+        values = options.values(stack)
+        if not several and not is_load_test:
+            content, files = _rebuild(first, options, values, write_scores)
+        if options.html:
+            file = options.out or (beside(options.folders) / OVERLAY_FILE if several else first / HTML_FILE)
+            files["page"] = write_html(file, options.folders, values=values)
     print_files(content, files, options.json)
 
 
@@ -114,12 +119,14 @@ def _check(options: Options) -> None:
 def _rebuild(
     path: Path,
     options: Options,
+    values: Judge | None,
     write_scores: Callable[[Evaluation, Path], None] | None,
 ) -> tuple[dict[str, Any], Files]:
     """Write the files of an evaluation, print its table without `--json`, return its JSON form and files."""
     folder, _ = ResultFolder.of_evaluation(path)
     climb = Climb()
     evaluation = Evaluation.of_folder(folder, *([climb.add] if options.plots else []))
+    evaluation = evaluation.with_luck(folder, values, tell)
     drawn: list[str] = []
     if options.plots and evaluation.summary is not None:
         from octofold_client.studies.pictures import draw

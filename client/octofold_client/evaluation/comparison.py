@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from octofold_game.contract.model import Interval
 from octofold_game.contract.results import FIRST_GAMES
 
 from octofold_client.evaluation.intervals import FEWEST, difference_interval, independent_interval
+from octofold_client.evaluation.luck import FEWEST as FEWEST_ADJUSTED
+from octofold_client.evaluation.luck import adjusted_scores
 from octofold_client.evaluation.question import Finding, Question
 from octofold_client.evaluation.sequential import ERROR_RATE, Bets
 from octofold_client.evaluation.sides import Side
@@ -55,6 +57,9 @@ class Comparison:
     """Number of comparisons for which the intervals are corrected."""
     p_value: float | None = None
     """Corrected as the plain interval; None if it was not computed."""
+    without_luck: tuple[float, Interval] | None = None
+    """The difference of the averages without the luck of the tiles, with its interval, where there is a plain
+    one; None if luck is not taken out."""
 
     @classmethod
     def of(
@@ -81,17 +86,24 @@ class Comparison:
         unfinished = [side for side in (first, second) if not side.finished]
         paired = first.conditions.seed == second.conditions.seed
         ours, theirs = (np.array(list(side.scores.values()), np.int64) for side in (first, second))
-        interval = bets = bets_interval = None
+        interval = bets = bets_interval = without_luck = None
         if not unfinished and (pairs == 1 or stopped):
             number = min(len(ours), len(theirs))
             exponents = first.largest_exponent, second.largest_exponent
-            bets = Bets.of(ours[:number], theirs[:number], exponents, cap)
+            lucks = None
+            if first.luck is not None and second.luck is not None:
+                lucks = first.luck.first(number), second.luck.first(number)
+            bets = Bets.of(ours[:number], theirs[:number], exponents, cap, lucks)
             if bets is not None:
                 bets_interval = bets.difference_limits(ERROR_RATE / 2 / pairs)
             if pairs == 1 and not stopped:
-                interval = (
-                    difference_interval(theirs - ours) if paired else independent_interval(ours, theirs)
-                )
+                interval = _interval(ours, theirs, paired)
+                if first.luck is not None and second.luck is not None and number >= FEWEST_ADJUSTED:
+                    ours_adjusted = adjusted_scores(ours, first.luck)
+                    theirs_adjusted = adjusted_scores(theirs, second.luck)
+                    found = _interval(ours_adjusted, theirs_adjusted, paired)
+                    difference = float(theirs_adjusted.mean() - ours_adjusted.mean())
+                    without_luck = None if found is None else (difference, found)
         return cls(
             first=first,
             second=second,
@@ -107,6 +119,7 @@ class Comparison:
             found=question.answer(bets) if question is not None and bets is not None else None,
             capped=cap is not None,
             corrected_for=pairs,
+            without_luck=without_luck,
         )
 
     @property
@@ -180,7 +193,8 @@ class Comparison:
     @property
     def sentence(self) -> str:
         """The result in words: the answer to a question, the plain difference, the capped one."""
-        said = [self.unfinished] if self.unfinished else [self._plain_in_words, self._capped_in_words]
+        told = self._plain_in_words, self._without_luck_in_words, self._capped_in_words
+        said = [self.unfinished] if self.unfinished else list(told)
         if self.question is not None:
             said.insert(0, self.question.sentence(self.first.name, self.second.name, self.answer))
         return " ".join(filter(None, [*said, self._sameness]))
@@ -206,6 +220,14 @@ class Comparison:
         )
 
     @property
+    def _without_luck_in_words(self) -> str:
+        if self.without_luck is None:
+            return ""
+        better, worse, difference, limits = self._turned(*self.without_luck)
+        amount, low, high = _rounded(difference, limits)
+        return f"Without the luck of the tiles: {better} {amount} more than {worse} ({low} to {high})."
+
+    @property
     def _capped_in_words(self) -> str:
         """The bets: up to which score they count, and what they tell."""
         if self.bets is None:
@@ -219,6 +241,8 @@ class Comparison:
                 f"{self.first.name} and {theirs:.1%} of those of {self.second.name} score more)"
             )
             games += f" after the first {FIRST_GAMES}, which set this cap"
+        if self.bets.worth is not None:
+            scope += f" and without the luck of the tiles (worth {self.bets.worth:.1f} times the games)"
         if self.found is None:
             better, worse, difference, limits = self._turned(self.bets.difference, self.bets_interval)
             amount, low, high = _rounded(difference, limits)
@@ -281,6 +305,8 @@ class Comparison:
             "difference": self.difference if whole else None,
             "interval": None if self.interval is None else list(self.interval),
             "p_value": self.p_value,
+            "without_luck": self.without_luck
+            and {"difference": self.without_luck[0], "interval": list(self.without_luck[1])},
             "clear": self.clear,
             "won_by_second": self.won_by_second if whole else None,
             "bets": bets
@@ -288,6 +314,7 @@ class Comparison:
                 "games": len(bets.first),
                 "cap": bets.cap,
                 "above_cap": bets.above_cap,
+                "worth": bets.worth,
                 "difference": bets.difference,
                 "interval": self.bets_interval and list(self.bets_interval),
             },
@@ -296,6 +323,13 @@ class Comparison:
             "limit_error_rate": found and found.limit_error_rate,
             "sentence": self.sentence,
         }
+
+
+def _interval(first: ArrayLike, second: ArrayLike, paired: bool) -> Interval | None:
+    """The interval of the average difference of `[N]` scores, second less first."""
+    if not paired:
+        return independent_interval(first, second)
+    return difference_interval(np.subtract(second, first))
 
 
 def _rounded(difference: float, interval: Interval | None) -> tuple[str, str, str]:

@@ -17,6 +17,7 @@ from octofold_game.contract.results import COMPARISON_SCHEMA
 
 from octofold_client.evaluation.comparison import Comparison
 from octofold_client.evaluation.intervals import average_interval
+from octofold_client.evaluation.luck import AdjustedAverage
 from octofold_client.evaluation.question import Question
 from octofold_client.evaluation.sequential import cap_of
 from octofold_client.evaluation.sides import Side, in_common
@@ -31,6 +32,8 @@ class Standing:
     """`[N]`: those of the games that count, in the order of their index."""
     interval: Interval | None
     """95% interval of the average alone; None for too few games, and if games are missing."""
+    adjusted: AdjustedAverage | None
+    """The average without the luck of the tiles; None if it is not taken out."""
     rank: tuple[int, int] | None
     """The best and the worst rank that the intervals of all differences allow; None if games are missing."""
 
@@ -190,7 +193,8 @@ def _ranks(sides: Sequence[Side], pairs: Sequence[Comparison]) -> list[tuple[int
 
 def _standing(side: Side, rank: tuple[int, int] | None) -> Standing:
     scores = np.array(list(side.scores.values()))
-    return Standing(side, scores, average_interval(scores) if side.finished else None, rank)
+    interval = average_interval(scores) if side.finished else None
+    return Standing(side, scores, interval, side.adjusted, rank)
 
 
 def _player(standing: Standing) -> dict[str, Any]:

@@ -66,32 +66,43 @@ def write_files(contest: Contest, folder: Path, pictures: Iterable[str] = ()) ->
     write_text(folder / REPORT_FILE, markdown(contest) + images + "\n")
 
 
-_HEADINGS = ("average score", "95% interval", "median", "best")
+def _headings(contest: Contest) -> tuple[str, ...]:
+    """What the tables say about each player."""
+    adjusted = any(standing.adjusted is not None for standing in contest.standings)
+    without = ("without luck", "its interval") if adjusted else ()
+    return ("average score", "95% interval", *without, "median", "best")
 
 
-def _figures_of(standing: Standing) -> tuple[str, ...]:
-    """What the tables say about a player, by `_HEADINGS`; nothing if games are missing."""
+def _figures_of(standing: Standing, number: int) -> tuple[str, ...]:
+    """The `number` figures of `_headings` for a player; nothing if games are missing."""
     if standing.average is None:
-        return ("",) * len(_HEADINGS)
+        return ("",) * number
     median, best = np.median(standing.scores), standing.scores.max()
-    return f"{standing.average:,.0f}", _range(standing.interval), f"{median:,.0f}", f"{best:,}"
+    figures = [f"{standing.average:,.0f}", _range(standing.interval), f"{median:,.0f}", f"{best:,}"]
+    if number > len(figures):
+        adjusted = standing.adjusted
+        known = ["", ""] if adjusted is None else [f"{adjusted.average:,.0f}", _range(adjusted.interval)]
+        figures[2:2] = known
+    return tuple(figures)
 
 
 def _two(contest: Contest) -> str:
     (pair,) = contest.pairs
-    columns = [_figures_of(standing) for standing in contest.standings]
-    rows = [("", pair.first.name, pair.second.name), *zip(_HEADINGS, *columns, strict=True)]
+    headings = _headings(contest)
+    columns = [_figures_of(standing, len(headings)) for standing in contest.standings]
+    rows = [("", pair.first.name, pair.second.name), *zip(headings, *columns, strict=True)]
     if not pair.unfinished:
         rows.append(("games won", f"{1 - pair.won_by_second:.1%}", f"{pair.won_by_second:.1%}"))
     return "\n".join(aligned(rows))
 
 
 def _league(contest: Contest) -> str:
-    rows = [
-        (standing.side.name, standing.rank_in_words, f"{len(standing.scores):,}", *_figures_of(standing))
-        for standing in contest.ranked
-    ]
-    return "\n".join(aligned([("player", "rank", "games", *_HEADINGS), *rows]))
+    headings = _headings(contest)
+    rows = []
+    for standing in contest.ranked:
+        found = _figures_of(standing, len(headings))
+        rows.append((standing.side.name, standing.rank_in_words, f"{len(standing.scores):,}", *found))
+    return "\n".join(aligned([("player", "rank", "games", *headings), *rows]))
 
 
 def _pairs(contest: Contest) -> list[str]:

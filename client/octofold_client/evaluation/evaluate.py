@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from octofold_game.episodes import Episode
 from octofold_game.rules import LARGEST_EXPONENT
 
+from octofold_client.contenders.judges import Judge
 from octofold_client.contenders.local_players import Contender
 from octofold_client.errors import OctofoldError
 from octofold_client.evaluation.game_table import GameSummary, GameTable
@@ -94,6 +95,7 @@ def evaluate(
     while_waiting: Callable[[], None] = lambda: None,
     elsewhere: PlayGames | None = None,
     patience_seconds: float = PATIENCE_SECONDS,
+    values: Judge | None = None,
 ) -> Evaluation:
     """Play the games 0 to `games` - 1, or those of a slice, that are not yet in `folder`; write the result.
 
@@ -101,6 +103,7 @@ def evaluate(
     Games that an earlier run left unfinished continue. The `sources` share the games; each must answer with
     the moves of `contender`. If a source fails, its games continue at the others. At most `parallel` games
     run at a time. `while_waiting` is called at least every 0.2 s; an exception from it ends the evaluation.
+    At the end, the values of `values` take the luck out of the average.
     All games are kept whatever ends the evaluation, including the unfinished ones. If
     `elsewhere` is given, it plays the games in place of the sources. The evaluation ends when all sources
     have been unavailable for `patience_seconds`.
@@ -150,6 +153,12 @@ def evaluate(
         server_version=", ".join(programs) or None,
         run=run,
     )
+
+    def told(games: int) -> None:
+        while_waiting()
+        progress.remark(f"luck of the tiles: {games:,} of {counted(len(done), 'game')}")
+
+    evaluation = evaluation.with_luck(folder, values, told)
     if kept.planned.games != conditions.games:
         progress.remark(
             f"{folder.result} and {folder.report.name} describe the {kept.planned.games:,} games of an "

@@ -70,6 +70,15 @@ class Luck:
         return Luck(self.values, self.sha256, self.start, self.games[rows], self.taken[rows])
 
     @property
+    def whole(self) -> NDArray[np.float64]:
+        """`[N]`: the luck in points of the values, up to its limits."""
+        return self.taken[:, int(np.flatnonzero(COEFFICIENTS == 1)[0])]
+
+    def first(self, number: int) -> "Luck":
+        """The luck of the first games."""
+        return self.of(self.games[:number].tolist())
+
+    @property
     def most(self) -> NDArray[np.float64]:
         """`[K]`: by how much an adjusted score can exceed the score."""
         return COEFFICIENTS * self.start
@@ -97,6 +106,14 @@ class AdjustedAverage:
     interval: Interval | None
     worth: float
     """How many plain games would be needed for each game, for an interval as narrow."""
+
+    @property
+    def note(self) -> str:
+        """What it is, in words."""
+        return (
+            f"Without the luck of the tiles, by the values of {self.values}, the games are worth "
+            f"{self.worth:.1f} times as many."
+        )
 
     @classmethod
     def of(cls, scores: NDArray[np.int64], luck: Luck) -> "AdjustedAverage | None":
@@ -152,14 +169,16 @@ def luck_in(folder: ResultFolder, judge: Judge, progress: Callable[[int], None] 
     done = set(known.games.tolist())
     missing = (episode for episode in folder.finished() if episode.game not in done)
     before = len(done)
-    for some in batched(missing, _GAMES_AT_ONCE):
-        games = np.append(known.games, [episode.game for episode in some])
-        taken = np.concatenate([known.taken, taken_from(some, judge, known.start)])
-        order = np.argsort(games)
-        known = Luck(known.values, known.sha256, known.start, games[order], taken[order])
-        progress(len(games))
-    if len(known.games) > before and judge.sha256 is not None:
-        _write(file, known)
+    try:
+        for some in batched(missing, _GAMES_AT_ONCE):
+            games = np.append(known.games, [episode.game for episode in some])
+            taken = np.concatenate([known.taken, taken_from(some, judge, known.start)])
+            order = np.argsort(games)
+            known = Luck(known.values, known.sha256, known.start, games[order], taken[order])
+            progress(len(games))
+    finally:
+        if len(known.games) > before and judge.sha256 is not None:
+            _write(file, known)
     return known
 
 
@@ -173,15 +192,36 @@ def taken_from(episodes: Sequence[Episode], judge: Judge, start: float) -> NDArr
     """
     taken = np.zeros((len(episodes), len(COEFFICIENTS)))  # the longest game first
     low, high = -COEFFICIENTS * start, COEFFICIENTS * start * MOST_LUCK
-    for scores, luck, most, least in luck_by_move(episodes, judge):
-        now = taken[: len(luck)]
-        highest = np.minimum(high, scores[:, None])
-        fits = (now + COEFFICIENTS * most[:, None] <= highest) & (now + COEFFICIENTS * least[:, None] >= low)
-        now += fits * COEFFICIENTS * luck[:, None]
+    for step in luck_by_move(episodes, judge):
+        now = taken[: len(step.luck)]
+        best, worst = (COEFFICIENTS * each[:, None] for each in (step.most, step.least))
+        fits = (now + best <= np.minimum(high, step.scores[:, None])) & (now + worst >= low)
+        now += fits * COEFFICIENTS * step.luck[:, None]
     order = sorted(range(len(episodes)), key=lambda row: len(episodes[row]), reverse=True)
     given = np.empty_like(taken)
     given[order] = taken
     return given
+
+
+class ScoreCurve(NamedTuple):
+    """What a game was expected to score, from its start to its end, and why that has changed."""
+
+    expected: NDArray[np.float64]
+    """`[M + 1]`: the score so far and the value of the board, after `i` moves and their tiles."""
+    tiles: NDArray[np.float64]
+    """`[M + 1]`: what the tiles have added to the first expectation, which is their luck."""
+    moves: NDArray[np.float64]
+    """`[M + 1]`: what the moves have added; mostly costs, if the values are those of a stronger player."""
+
+
+def score_curve(episode: Episode, judge: Judge) -> ScoreCurve:
+    """The expected score over a finished game, by the values of a judge."""
+    steps = list(luck_by_move([episode], judge))
+    luck = np.array([step.luck[0] for step in steps])
+    start = _start_value(judge)
+    after = [float(step.scores[0] + step.expected[0] + step.luck[0]) for step in steps]
+    expected, tiles = np.array([start, *after]), np.append(0.0, luck.cumsum())
+    return ScoreCurve(expected, tiles, expected - start - tiles)
 
 
 class LuckByMove(NamedTuple):
@@ -189,6 +229,8 @@ class LuckByMove(NamedTuple):
 
     scores: NDArray[np.int64]
     """`[N]`: the scores by then."""
+    expected: NDArray[np.float64]
+    """`[N]`: the mean value over all tiles that could have come."""
     luck: NDArray[np.float64]
     """`[N]`: that of the tile that came."""
     most: NDArray[np.float64]
@@ -216,6 +258,7 @@ def _valued(parts: Sequence[NewTiles], judge: Judge) -> Iterator[LuckByMove]:
     flat = values.reshape(len(values), -1)
     every = LuckByMove(
         tiles.scores,
+        expected,
         values[np.arange(len(values)), tiles.tiles, tiles.cells] - expected,
         np.fmax.reduce(flat, axis=1) - expected,
         np.fmin.reduce(flat, axis=1) - expected,
@@ -224,7 +267,9 @@ def _valued(parts: Sequence[NewTiles], judge: Judge) -> Iterator[LuckByMove]:
     for part in parts:
         rows = slice(first, first + len(part.cells))
         first = rows.stop
-        yield LuckByMove(every.scores[rows], every.luck[rows], every.most[rows], every.least[rows])
+        yield LuckByMove(
+            every.scores[rows], every.expected[rows], every.luck[rows], every.most[rows], every.least[rows]
+        )
 
 
 def _expected(values: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -1,17 +1,20 @@
 """The result of an evaluation and its JSON form, which docs/results.md describes field by field."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 from octofold_game.contract.model import Card, CardError, card_of
 from octofold_game.contract.results import RESULT_SCHEMA, RESULT_SCHEMAS, Completeness
 from octofold_game.episodes import Episode
 
+from octofold_client.contenders.judges import Judge
 from octofold_client.errors import EvaluationError
+from octofold_client.evaluation.luck import FEWEST, AdjustedAverage, luck_in
 from octofold_client.evaluation.result_folder import Conditions, ResultFolder
 from octofold_client.evaluation.summary import GameSummary, Summary
 from octofold_client.wording import counted
@@ -71,6 +74,8 @@ class Evaluation:
     """Version of the server's program, or all versions if they differed; None if unknown."""
     run: RunFigures | None
     """None if only the replays are left."""
+    adjusted: AdjustedAverage | None = None
+    """The average without the luck of the tiles; None if it is not known."""
 
     @classmethod
     def of_folder(
@@ -95,6 +100,22 @@ class Evaluation:
     def summary(self) -> Summary | None:
         """The figures; None if games are missing, and `completeness` says why."""
         return None if self.completeness.missing else Summary.of(self.games)
+
+    def with_luck(
+        self, folder: ResultFolder, values: Judge | None, progress: Callable[[int], None]
+    ) -> "Evaluation":
+        """The same with the average without luck, if the games are finished and enough.
+
+        Args:
+            folder: its games.
+            values: whose values tell how lucky tiles were; nobody's: None.
+            progress: as for `luck_in`.
+        """
+        if values is None or self.completeness.missing or len(self.games) < FEWEST:
+            return self
+        luck = luck_in(folder, values, progress).of([game.game for game in self.games])
+        scores = np.array([game.score for game in self.games], np.int64)
+        return replace(self, adjusted=AdjustedAverage.of(scores, luck))
 
     @property
     def title(self) -> str:
@@ -137,6 +158,7 @@ class Evaluation:
             "lost_games": self.completeness.lost,
             "unfinished": self.completeness.reason or None,
             "statistics": self.summary and self.summary.to_json(),
+            "without_luck": None if self.adjusted is None else asdict(self.adjusted),
             "run": None if self.run is None else self.run.to_json(),
             "scores": [],
             "card": None if self.card is None else msgspec.to_builtins(self.card),

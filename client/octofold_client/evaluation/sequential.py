@@ -281,7 +281,7 @@ class Bets:
 
 def _without(luck: Luck, scores: NDArray[np.float64], most: float) -> tuple[NDArray[np.float64], float]:
     """The scores `[N]` without luck, and the largest that can be; the first games choose the coefficient."""
-    chosen = luck.choose(scores[:FIRST_GAMES], most)
+    chosen = luck.first(FIRST_GAMES).choose(scores[:FIRST_GAMES], most)
     return scores - luck.taken[:, chosen], most + float(luck.most[chosen])
 
 

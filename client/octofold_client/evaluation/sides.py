@@ -1,14 +1,17 @@
 """The sides of a comparison: players with the scores of games that were just played or are kept."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
 from octofold_game.contract.results import Completeness
 from octofold_game.rules import LARGEST_EXPONENT
 
+from octofold_client.contenders.judges import Judge
 from octofold_client.errors import EvaluationError
+from octofold_client.evaluation.luck import AdjustedAverage, Luck, luck_in
 from octofold_client.evaluation.result_folder import Conditions, ResultFolder
 
 
@@ -26,6 +29,21 @@ class Side:
     """Only finished games are compared."""
     largest_exponent: int = LARGEST_EXPONENT
     """A game ends when it exceeds this exponent."""
+    luck: Luck | None = None
+    """The luck in these games; None if it is not taken out."""
+
+    def with_luck(self, values: Judge | None, progress: Callable[[int], None]) -> "Side":
+        """The same with the luck in its games, as `Evaluation.with_luck`."""
+        if values is None or not self.finished:
+            return self
+        luck = luck_in(ResultFolder(self.folder), values, progress)
+        return replace(self, luck=luck.of(list(self.scores)))
+
+    @property
+    def adjusted(self) -> AdjustedAverage | None:
+        """The average without luck; None if it is not taken out, and for too few games."""
+        scores = np.array(list(self.scores.values()), np.int64)
+        return None if self.luck is None else AdjustedAverage.of(scores, self.luck)
 
     @property
     def finished(self) -> bool:
@@ -71,7 +89,8 @@ def _within(side: Side, same: Sequence[Side]) -> Side:
     games = sorted(set.intersection(*(set(each.scores) for each in same)))
     if not games:
         raise EvaluationError(f"{' and '.join(each.name for each in same)} have no games in common")
-    return replace(side, scores={game: side.scores[game] for game in games})
+    luck = None if side.luck is None else side.luck.of(games)
+    return replace(side, scores={game: side.scores[game] for game in games}, luck=luck)
 
 
 def _seed(side: Side) -> int:

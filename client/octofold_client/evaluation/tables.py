@@ -10,11 +10,13 @@ from pathlib import Path
 from octofold_game.contract.model import Interval
 
 from octofold_client.evaluation.intervals import FEWEST
+from octofold_client.evaluation.luck import AdjustedAverage
 from octofold_client.evaluation.result import Evaluation
 from octofold_client.evaluation.summary import Summary
 from octofold_client.wording import aligned
 
 HEADINGS = ("", "measured", "95% interval")
+WITHOUT_LUCK = "average without luck"
 INTERVALS = (
     f"Intervals: Student's for averages (from {FEWEST} games on), order statistics for the median, Wilson's "
     "for shares."
@@ -35,10 +37,14 @@ class SummaryRow:
     share: float | None = None
 
 
-def rows_of(summary: Summary) -> tuple[list[SummaryRow], list[SummaryRow]]:
-    """The rows about scores and lengths, and the rows about tiles."""
+def rows_of(
+    summary: Summary, adjusted: AdjustedAverage | None = None
+) -> tuple[list[SummaryRow], list[SummaryRow]]:
+    """The rows about scores and lengths, and the rows about tiles; `adjusted` is the average without luck."""
+    without = [] if adjusted is None else [(adjusted.average, adjusted.interval)]
     figures = [
         SummaryRow("average score", f"{summary.average:,.0f}", _counts(summary.average_interval)),
+        *(SummaryRow(WITHOUT_LUCK, f"{average:,.0f}", _counts(found)) for average, found in without),
         SummaryRow("standard error", _count(summary.average_standard_error), ""),
         SummaryRow("median score", f"{summary.median:,.0f}", _counts(summary.median_interval)),
         SummaryRow("best score", f"{summary.best:,}", ""),
@@ -90,7 +96,7 @@ def markdown(evaluation: Evaluation) -> str:
     """The table as Markdown under its title, and notes about it."""
     parts = [f"**{evaluation.title}**"]
     if evaluation.summary is not None:
-        figures, tiles = rows_of(evaluation.summary)
+        figures, tiles = rows_of(evaluation.summary, evaluation.adjusted)
         cells = [HEADINGS, *((row.label, row.measured, row.interval) for row in figures + tiles)]
         parts.append("\n".join(aligned(cells)))
     return "\n\n".join([*parts, *notes_of(evaluation)])
@@ -101,7 +107,8 @@ def notes_of(evaluation: Evaluation) -> list[str]:
     summary = evaluation.summary
     if summary is None:
         return [evaluation.completeness.reason]
-    return [ASSUMED] + ([outgrown_note(summary)] if summary.outgrown_games else [])
+    adjusted = [] if evaluation.adjusted is None else [evaluation.adjusted.note]
+    return [ASSUMED, *adjusted] + ([outgrown_note(summary)] if summary.outgrown_games else [])
 
 
 def outgrown_note(summary: Summary) -> str:

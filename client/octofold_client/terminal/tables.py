@@ -6,14 +6,15 @@ from rich.markdown import Markdown
 from rich.table import Table
 from rich.text import Text
 
+from octofold_client.evaluation.luck import AdjustedAverage
 from octofold_client.evaluation.result import Evaluation
 from octofold_client.evaluation.summary import Summary
 from octofold_client.evaluation.tables import HEADINGS, markdown, notes_of, rows_of
 
 
-def table(summary: Summary, title: str) -> Table:
+def table(summary: Summary, title: str, adjusted: AdjustedAverage | None = None) -> Table:
     """The table for a terminal; shares carry a bar."""
-    figures, tiles = rows_of(summary)
+    figures, tiles = rows_of(summary, adjusted)
     # `Text` is not parsed as markup; the name of a model may contain brackets.
     bold = Text(title, style="bold")
     drawn = Table(title=bold, title_justify="left", box=box.ROUNDED, border_style="dim")
@@ -39,7 +40,7 @@ def print_report(evaluation: Evaluation, console: Console) -> None:
     if evaluation.summary is None:
         console.print(Text(evaluation.title, style="bold"))
     else:
-        console.print(table(evaluation.summary, evaluation.title))
+        console.print(table(evaluation.summary, evaluation.title, evaluation.adjusted))
     for note in notes_of(evaluation):
         console.print(note, style="yellow", highlight=False)
 

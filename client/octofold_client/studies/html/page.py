@@ -16,6 +16,7 @@ from octofold_game.drawing.viewer import viewer_files
 from octofold_game.drawing.viewer.script import in_one
 from octofold_game.system.files import write_text
 
+from octofold_client.contenders.judges import Judge
 from octofold_client.errors import EvaluationError
 from octofold_client.provenance import Provenance
 from octofold_client.studies.html.elements import facts, html, make, raw
@@ -32,6 +33,7 @@ def write_report(
     folders: Sequence[Path],
     remarks: Sequence[str] = (),
     compared: Mapping[Path, range] = MappingProxyType({}),
+    values: Judge | None = None,
 ) -> None:
     """Write the report of the results in some folders: evaluations with their analyses, and load tests.
 
@@ -40,6 +42,7 @@ def write_report(
         folders: result folders.
         remarks: sentences about the evaluations, in place of a comparison of each with the first one.
         compared: the games of a folder that are compared, the only ones to show.
+        values: whose values tell how lucky tiles were; nobody's: None.
 
     Raises:
         EvaluationError: a folder contains no result, or there are too many.
@@ -49,7 +52,7 @@ def write_report(
     """
     if len(folders) > MOST_RESULTS:
         raise EvaluationError(f"a report shows at most {MOST_RESULTS} results, got {len(folders)}")
-    evaluations, tests = read_parts(folders, compared)
+    evaluations, tests = read_parts(folders, compared, values)
     content = []
     if evaluations:
         content += evaluation_sections(evaluations, remarks)

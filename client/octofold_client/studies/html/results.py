@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 from octofold_game.episodes import Episode
 from octofold_game.trajectories import Climb
 
+from octofold_client.contenders.judges import Judge
+from octofold_client.evaluation.luck import luck_in
 from octofold_client.evaluation.result import Evaluation
 from octofold_client.evaluation.result_folder import ResultFolder, existing
 from octofold_client.evaluation.summary import Summary
@@ -23,6 +25,8 @@ MOST_RESULTS = 8
 """Results in one report; there are as many colors."""
 GAMES_EACH = 3
 """Worst and best games that a report contains."""
+LUCKY_GAMES = 2
+"""Luckiest games, and as many unluckiest ones, that a report shows."""
 COSTLY_MOVES = 5
 """Costly moves that a report shows, with their games."""
 
@@ -32,22 +36,28 @@ class ChosenGames:
     """The worst and the best games of an evaluation, and those that are asked for by their index."""
 
     wanted: Collection[int] = ()
+    extremes: Sequence[int] = ()
+    """The indices of the luckiest and the unluckiest games, the luckiest first."""
     worst: list[Episode] = field(default_factory=list)
     """In the order of their scores, the worst first."""
     best: list[Episode] = field(default_factory=list)
     """In the order of their scores, the best first."""
     others: list[Episode] = field(default_factory=list)
+    by_luck: list[Episode] = field(default_factory=list)
+    """The luckiest and the unluckiest games, in the order of their luck, the largest first."""
 
     def add(self, episodes: Sequence[Episode]) -> None:
         """Choose among the games so far and these."""
         self.worst = nsmallest(GAMES_EACH, [*self.worst, *episodes], lambda each: (each.score, each.game))
         self.best = nsmallest(GAMES_EACH, [*self.best, *episodes], lambda each: (-each.score, each.game))
         self.others += [episode for episode in episodes if episode.game in self.wanted]
+        self.by_luck += [episode for episode in episodes if episode.game in self.extremes]
+        self.by_luck.sort(key=lambda each: self.extremes.index(each.game))
 
     @property
     def all(self) -> dict[int, Episode]:
         """All of them by their index."""
-        return {episode.game: episode for episode in (*self.worst, *self.best, *self.others)}
+        return {episode.game: episode for episode in (*self.worst, *self.best, *self.by_luck, *self.others)}
 
 
 @dataclass(frozen=True)
@@ -76,6 +86,8 @@ class EvaluationPart(Shown):
 
     folder: Path
     games: ChosenGames
+    values: Judge | None
+    """Whose values tell how lucky tiles were; None if they do not."""
     analysis: KeptAnalysis | None
     runs: list[Provenance]
     """Empty for results of older programs."""
@@ -95,7 +107,7 @@ class LoadPart:
 
 
 def read_parts(
-    folders: Iterable[Path], compared: Mapping[Path, range]
+    folders: Iterable[Path], compared: Mapping[Path, range], values: Judge | None = None
 ) -> tuple[list[EvaluationPart], list[LoadPart]]:
     """The evaluations and the load tests in these folders, of a comparison only the compared games.
 
@@ -112,21 +124,30 @@ def read_parts(
             tests.append(_load_part(folder, {part.name for part in tests}))
         else:
             taken = {part.name for part in evaluations}
-            evaluations.append(_evaluation_part(folder, taken, compared.get(folder)))
+            evaluations.append(_evaluation_part(folder, taken, compared.get(folder), values))
     # Those without a summary have no figures and no pictures.
     evaluations.sort(key=lambda part: part.evaluation.summary is None)
     return evaluations, tests
 
 
-def _evaluation_part(path: Path, taken: Collection[str], compared: range | None) -> EvaluationPart:
+def _evaluation_part(
+    path: Path, taken: Collection[str], compared: range | None, values: Judge | None
+) -> EvaluationPart:
     folder, conditions = ResultFolder.of_evaluation(path)
     analysis, climb = read_analysis(path), Climb()
     costly = analysis.costliest[:COSTLY_MOVES] if analysis is not None else []
-    games = ChosenGames({move.game for move in costly})
+    extremes: list[int] = []
+    if values is not None:
+        luck = luck_in(folder, values)
+        order = luck.games[np.argsort(-luck.whole, kind="stable")]
+        order = order if compared is None else order[np.isin(order, compared)]
+        extremes = list(dict.fromkeys([*order[:LUCKY_GAMES].tolist(), *order[-LUCKY_GAMES:].tolist()]))
+    games = ChosenGames({move.game for move in costly}, extremes)
     evaluation = Evaluation.of_folder(folder, climb.add, games.add, games=compared)
+    evaluation = evaluation.with_luck(folder, values, lambda _: None)
     name = conditions.player if conditions.player not in taken else str(path)
     written = _written(folder.replays)
-    return EvaluationPart(name, evaluation, climb, path, games, analysis, runs_of(path), written)
+    return EvaluationPart(name, evaluation, climb, path, games, values, analysis, runs_of(path), written)
 
 
 def _load_part(path: Path, taken: Collection[str]) -> LoadPart:

@@ -24,6 +24,7 @@ from octofold_client.studies.ending_pictures import panels_of
 from octofold_client.studies.endings import CostlyMove, JudgeName
 from octofold_client.studies.html.elements import Child, facts, make, picture, table
 from octofold_client.studies.html.results import COSTLY_MOVES, EvaluationPart, LoadPart
+from octofold_client.studies.luck_pictures import luck_picture
 from octofold_client.studies.pictures import overlaid
 from octofold_client.wording import counted
 
@@ -37,6 +38,11 @@ CAPTIONS = {
     "survival-by-move": (
         "How long the games last",
         "The share of the games that are not over after so many moves.",
+    ),
+    "luck": (
+        "The luckiest and the unluckiest games",
+        "The expected score of a game begins at the same value and ends at its score. Luck is what the new "
+        "tiles have added to it, compared with all tiles that could have come; the rest is by the moves.",
     ),
     "score-by-move": (
         "How the score grows",
@@ -74,6 +80,7 @@ def evaluation_sections(parts: list[EvaluationPart], remarks: Sequence[str]) -> 
     return [
         _results(parts, finished, remarks),
         *([make("section", make("h2", "Pictures"), make("div.pictures", *pictures))] if drawn else []),
+        *(_luck(part, len(parts) > 1) for part in finished if part.games.by_luck),
         _games(parts),
         *(_lost(part, index, len(parts) > 1) for index, part in enumerate(parts) if part.analysis),
         make("section", make("h2", "Conditions"), *(_conditions(part, len(parts) > 1) for part in parts)),
@@ -114,7 +121,8 @@ def _results(
 
 
 def _table(parts: list[EvaluationPart]) -> ET.Element:
-    found = [rows_of(part.summary) for part in parts]
+    adjusted = all(part.evaluation.adjusted is not None for part in parts)
+    found = [rows_of(part.summary, part.evaluation.adjusted if adjusted else None) for part in parts]
     # Up to the first tile that no game of any result reached.
     most = max(1 + sum(bool(row.share) for row in tiles) for _, tiles in found)
     columns = ([*figures, *tiles[:most]] for figures, tiles in found)
@@ -159,6 +167,19 @@ def _warnings(parts: list[EvaluationPart]) -> Iterator[str]:
             yield name + outgrown_note(summary)
 
 
+def _luck(part: EvaluationPart, named: bool) -> ET.Element:
+    """The average without luck, and the games with the most and the least of it."""
+    assert part.values is not None
+    adjusted = part.evaluation.adjusted
+    drawn = svg_of(luck_picture(part.games.by_luck, part.values, COMPACT))
+    return make(
+        "section",
+        make("h2", f"Luck of {part.name}" if named else "Luck"),
+        None if adjusted is None else make("p", adjusted.note),
+        make("div.pictures", picture(drawn, *CAPTIONS["luck"])),
+    )
+
+
 def _games(parts: list[EvaluationPart]) -> ET.Element:
     """The worst and the best games of every result, and the board; `static/report.js` shows a game."""
     keys: list[Child] = []
@@ -191,7 +212,9 @@ def _games_of(part: EvaluationPart, index: int, named: bool) -> ET.Element:
         data_replay=base64.b64encode(replay).decode(),
     )
     left = games.all
-    for title, some in (("Worst", games.worst), ("Best", games.best), ("With costly moves", games.others)):
+    kinds = ("Worst", games.worst), ("Best", games.best)
+    others = ("Luckiest and unluckiest", games.by_luck), ("With costly moves", games.others)
+    for title, some in (*kinds, *others):
         fresh = [left.pop(episode.game) for episode in some if episode.game in left]
         if fresh:
             buttons = (make("li", _button(episode, index, part.name)) for episode in fresh)
