@@ -304,6 +304,26 @@ def _first(passed: NDArray[np.bool_]) -> NDArray[np.int64]:
     return np.where(passed.any(axis=1), passed.argmax(axis=1) + 1, _NEVER)
 
 
+def sprt_games(
+    question: Question, draw: DrawPairs, runs: int, games: int, luck: DrawLuck | None, average: float
+) -> float | None:
+    """The median number of games of a sequential probability ratio test (Wald 1945) until its yes, if known.
+
+    It is told the variance, tests "at the margin" against the truth, equal averages, and errs in 5% of all
+    runs each. No test for any scores can be as fast.
+    """
+    generator = np.random.default_rng(2)
+    scores = draw(generator, (runs, games))
+    first, second = (each - (luck(generator, each, average, 0) if luck else 0.0) for each in scores)
+    gains = second - question.ratios[0] * first
+    mean, variance = gains.mean(), gains.var()
+    ratios = (mean / variance * (gains - mean / 2)).cumsum(axis=1)
+    passed = ratios >= log((1 - ERROR_RATE) / ERROR_RATE)
+    if np.mean(passed.any(axis=1)) <= 0.5:
+        return None
+    return float(np.median(np.where(passed.any(axis=1), 1 + passed.argmax(axis=1), np.inf)))
+
+
 def league_errors(draw: Draw, players: int, runs: int, games: int, seed: int = 1) -> tuple[float, float]:
     """The shares of league tables of equal players with a clear difference: corrected, and not corrected."""
     generator = np.random.default_rng(seed)
@@ -412,7 +432,13 @@ def main() -> None:
                 "no": made.share("no"),
             }
             | {"median": made.median_games, "limit": games}
+            | {"sprt": _sprt(question, pairs, luck and luck[0]) if state == "equal" else None}
         )
+
+    def _sprt(question: Question | None, pairs: DrawPairs, luck: DrawLuck | None) -> float | None:
+        if question is None or question.kind != NO_WORSE:
+            return None
+        return sprt_games(question, pairs, min(runs, 200), 2 * options.games, luck, average)
 
     kinds: dict[str, Callable[..., DrawPairs]] = {
         "independent": partial(pairs_of, draw, 0.0),
@@ -441,13 +467,13 @@ def main() -> None:
     league, plain = league_errors(draw, options.players, runs // 2, 300)
     report_rows(
         f"decisions, {runs:,} runs each; a score deviates by {sample.std() / sample.mean():.0%} of its mean",
-        ["games", "question", "second player", "yes", "no", "games, median"],
+        ["games", "question", "second player", "yes", "no", "games, median", "SPRT"],
         [
             (
                 *(row[name] for name in ("games", "question", "second")),
                 f"{row['yes']:.1%}",
                 f"{row['no']:.1%}",
-                "" if row["median"] is None else f"{row['median']:,.0f}",
+                *("" if row[name] is None else f"{row[name]:,.0f}" for name in ("median", "sprt")),
             )
             for row in rows
         ],

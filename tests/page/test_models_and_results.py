@@ -111,11 +111,17 @@ def test_a_result_in_a_folder_is_watched_and_studied(go: Visitor, server: Server
         while len(episodes.running):
             for game in episodes.step(episodes.legal.argmax(axis=1)):
                 writer.append(game)
+    without_luck = {"values": "v", "sha256": None, "average": 1234.4, "interval": [1000, 1500], "worth": 1.94}
+    told = {"games": 4, "without_luck": without_luck, "scores": []}
+    (folder / "result.json").write_text(json.dumps(told, indent=2))
     with go("/#watch") as visit:
         card = visit.page.get_by_role("link", name="first")
         expect(card).to_contain_text("monday/morning-noon/evaluate-first")
         card.click()
         expect(visit.page.locator(".facts")).to_contain_text("4")
+        expect(visit.page.locator(".facts")).to_contain_text(
+            "1,234 (1,000 to 1,500), worth 1.9 times the games"
+        )
         visit.page.get_by_text("Look at the finished games").click()
         expect(visit.page.locator("#game-list option")).to_have_count(4)
         visit.page.reload()

@@ -34,6 +34,15 @@ UNDECIDED, NO = 3, 4
 """Exit codes of a comparison if the games did not decide its question, and if the answer is no."""
 
 
+class WithoutLuck(msgspec.Struct, frozen=True):
+    """The average of an evaluation without the luck of the tiles."""
+
+    average: float
+    interval: Interval | None
+    worth: float
+    """How many plain games would be needed for each game, for an interval as narrow."""
+
+
 class GamesSlice(msgspec.Struct, frozen=True):
     """Which of several equal parts of the games is played."""
 

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import heapq
+import json
 import os
 import stat
 import time
@@ -21,9 +22,11 @@ from octofold_game.contract.results import (
     CONDITIONS_FILE,
     GAMES_FILE,
     LIVE_FILE,
+    RESULT_FILE,
     UNFINISHED_FILE,
     Completeness,
     PlannedGames,
+    WithoutLuck,
 )
 from octofold_proto.errors import InvalidRequest
 
@@ -127,7 +130,25 @@ class Results:
             "unfinished": completeness.reason or None,
             "average": tally.mean if has_figures else None,
             "deviation": tally.deviation if has_figures else None,
+            "without_luck": self._without_luck(f"{name}/{RESULT_FILE}", tally.games) if has_figures else None,
         }
+
+    def _without_luck(self, file: str, games: int) -> dict[str, Any] | None:
+        """The average without luck in a result file, if it is known and the file tells of so many games.
+
+        Only the first part of the file is read: behind it are the scores, which may be millions.
+        """
+        assert self._folder is not None
+        head = _read(self._folder, file, 0, MAX_CONDITIONS_BYTES)
+        text = head.content.decode(errors="replace") if head else ""
+        _, found, rest = text.partition('\n  "without_luck": ')
+        if not found or f'\n  "games": {games},' not in text:
+            return None
+        try:
+            adjusted = msgspec.convert(json.JSONDecoder().raw_decode(rest)[0], WithoutLuck | None)
+        except ValueError:
+            return None
+        return None if adjusted is None else msgspec.to_builtins(adjusted)
 
     def _tally(self, file: str, planned: range | None, tally: Tally) -> Tally:
         """The planned games in a replay file, which need not exist, on top of those counted so far."""

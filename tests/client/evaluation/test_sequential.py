@@ -1,5 +1,6 @@
 """The bets: they promise what the simulation keeps, and never what a game could break."""
 
+from dataclasses import replace
 from fractions import Fraction
 from math import log, sqrt
 
@@ -8,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import ArrayLike
+from octofold_client.evaluation.luck import COEFFICIENTS, Luck
 from octofold_client.evaluation.question import Question
 from octofold_client.evaluation.sequential import (
     CAP,
@@ -118,6 +120,32 @@ def test_the_limits_are_where_the_bets_begin_to_refute() -> None:
     assert below < bets.difference < above
     wealth = log_wealth(growth(bets.second - bets.first - below, bets.cap + below, more))
     assert wealth == pytest.approx(refuted, abs=1e-3)
+
+
+def test_without_luck_the_bets_are_about_the_same_averages_and_decide_sooner() -> None:
+    random = np.random.default_rng(8)
+    base = random.gamma(40.0, 5_000, (2, 600))
+    luck = random.choice([-1.0, 1.0], (2, 600)) * 100_000
+    scores = base + luck
+    ours, theirs = (
+        Luck("values", None, 100_000.0, np.arange(600), each[:, None] * np.minimum(COEFFICIENTS, 1))
+        for each in luck
+    )
+    plain = Bets.of(scores[0], scores[1], ANY, cap_of(scores))
+    adjusted = Bets.of(scores[0], scores[1], ANY, cap_of(scores), (ours, theirs))
+    assert plain is not None
+    assert adjusted is not None
+    assert adjusted.first == pytest.approx(base[0, FIRST_GAMES:])
+    assert adjusted.most_first == plain.most_first + 100_000
+    assert adjusted.worth == pytest.approx(10, rel=0.3)  # (100,000**2 + 31,623**2) / 31,623**2
+    question = Question(Fraction(5, 100))
+    assert question.answer(plain).yes is None
+    assert question.answer(adjusted).yes
+    after = ours.taken[FIRST_GAMES:] * -1  # which has no say in the coefficient
+    turned = replace(ours, taken=np.concatenate([ours.taken[:FIRST_GAMES], after]))
+    other = Bets.of(scores[0], scores[1], ANY, cap_of(scores), (turned, theirs))
+    assert other is not None
+    assert other.first == pytest.approx(scores[0, FIRST_GAMES:] + luck[0, FIRST_GAMES:])
 
 
 def test_a_difference_excludes_zero_when_the_ratio_excludes_one() -> None:

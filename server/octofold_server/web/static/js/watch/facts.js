@@ -7,6 +7,12 @@ import { tileOf } from "../../viewer/rules.js";
 const SMALLEST_TILE = 9; // 512
 const FEWEST_ROWS = 3; // also of a player that does not get there
 
+/** The average without luck, its interval, and how much that is worth. */
+function withoutLuck({ average, interval, worth }) {
+  const range = interval ? ` (${interval.map(grouped).join(" to ")})` : "";
+  return `${grouped(average)}${range}, worth ${worth.toFixed(1)} times the games`;
+}
+
 export class Facts {
   constructor() {
     this._list = make("dl.scores.facts");
@@ -21,9 +27,10 @@ export class Facts {
    * @param {number[]} scores of finished games
    * @param {number[]} tiles their largest exponents
    * @param {object|null} live what `live.json` says, if it runs
-   * @param {{planned: number, unfinished: string|null}} state whether games are missing
+   * @param {{planned: number, unfinished: string|null, without_luck: object|null}} state whether games are
+   *   missing, and the average without luck
    */
-  show(scores, tiles, live, { planned, unfinished }) {
+  show(scores, tiles, live, { planned, unfinished, without_luck: adjusted }) {
     const running = live?.running_scores ?? [];
     // A running game counts as what it has reached; without it, only the short games would count.
     const { count, average, interval, median, best } = summarize([...scores, ...running]);
@@ -33,6 +40,7 @@ export class Facts {
       ["Games", unfinished ? `${grouped(scores.length)} of ${grouped(planned)}` : grouped(count)],
       ["Average", figure(average)],
       ["95% interval", (!running.length && !unfinished && interval?.map(grouped).join(" to ")) || "–"],
+      ...(adjusted && !running.length ? [["Without luck", withoutLuck(adjusted)]] : []),
       ["Median", figure(median)],
       ["Best", count ? grouped(best) : "–"],
     ];

@@ -1,0 +1,148 @@
+"""How much of the variance of scores is luck of the tiles, and what it costs to take it out.
+
+"Left" is the variance of adjusted scores as a share of that of the scores; its inverse is how many times as
+many games the same interval would take. The cost is CPU time of one core. Then pairs are drawn from these
+games: equal players from one folder, unequal ones from two. Their verdicts with and without luck are
+compared. No luck is centered there, as it is in an endless number of games.
+
+octofold play --model swift --games 200 --out results/swift
+python bench/strength/luck.py results/swift
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections import Counter
+from dataclasses import replace
+from fractions import Fraction
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from octofold_client.contenders.judges import Judge, local_judge
+from octofold_client.evaluation.luck import AdjustedAverage, Luck, luck_in, taken_from
+from octofold_client.evaluation.question import Question
+from octofold_client.evaluation.result import Evaluation
+from octofold_client.evaluation.result_folder import ResultFolder
+from octofold_client.evaluation.sequential import Bets, cap_of
+
+sys.path.append(str(Path(__file__).parents[1]))  # where the harness is
+
+from harness import newest_version, report, show
+
+Pool = tuple[NDArray[np.int64], Luck]
+"""Scores `[N]` and their luck."""
+QUESTION = Question(Fraction(5, 100))
+_TIMED_GAMES = 20
+
+
+def microseconds_a_move(folder: ResultFolder, values: Judge, start: float) -> float:
+    """The CPU time that the luck of a move takes, in microseconds."""
+    games = list(islice(folder.finished(), _TIMED_GAMES))
+    taken_from(games[:1], values, start)  # compiled, and in the cache
+    before = time.process_time()
+    taken_from(games, values, start)
+    return 1e6 * (time.process_time() - before) / sum(map(len, games))
+
+
+def drawn(pool: Pool, games: int, generator: np.random.Generator) -> Pool:
+    """So many games of a player, drawn with replacement."""
+    scores, luck = pool
+    rows = generator.integers(0, len(scores), games)
+    taken = luck.taken - luck.taken.mean(axis=0)
+    return scores[rows], replace(luck, games=np.arange(games), taken=taken[rows])
+
+
+def verdicts(first: Pool, second: Pool, games: int, generator: np.random.Generator) -> tuple[str, str]:
+    """The answers to `QUESTION` about two drawn players, from the scores and without luck."""
+    (ours, our_luck), (theirs, their_luck) = (drawn(pool, games, generator) for pool in (first, second))
+    cap = cap_of([ours, theirs])
+    found = []
+    for lucks in (None, (our_luck, their_luck)):
+        bets = Bets.of(ours, theirs, (17, 17), cap, lucks)
+        assert bets is not None
+        answer = QUESTION.answer(bets).yes
+        found.append("open" if answer is None else "yes" if answer else "no")
+    return found[0], found[1]
+
+
+def main() -> None:
+    """Print both tables."""
+    options = _options()
+    values = local_judge(f"ntuple:{options.values or newest_version(Path('models'), 'ntuple')}")
+    rows, pools, figures = [], [], []
+    for path in options.folders:
+        folder = ResultFolder(path)
+        evaluation = Evaluation.of_folder(folder)
+        luck = luck_in(folder, values).of([game.game for game in evaluation.games])
+        scores = np.array([game.score for game in evaluation.games], np.int64)
+        found = AdjustedAverage.of(scores, luck)
+        if evaluation.summary is None or found is None:
+            raise SystemExit(f"{path} has unfinished games, or too few")
+        cost = microseconds_a_move(folder, values, luck.start)
+        moves = evaluation.summary.moves_per_game
+        pools.append((scores, luck))
+        rows.append(
+            (
+                evaluation.conditions.player,
+                len(scores),
+                _with_interval(evaluation.summary.average, evaluation.summary.average_interval),
+                _with_interval(found.average, found.interval),
+                f"{1 / found.worth:.2f}",
+                f"{found.worth:.1f}",
+                f"{1e-6 * cost * moves:.3f} s",
+                f"{cost:.0f} us",
+            )
+        )
+        figures.append(
+            {
+                "player": evaluation.conditions.player,
+                "games": len(scores),
+                "left": 1 / found.worth,
+                "seconds_a_game": 1e-6 * cost * moves,
+            }
+        )
+    generator = np.random.default_rng(1)
+    counts: Counter[tuple[str, str, str]] = Counter()
+    for number in range(options.pairs):
+        one, other = generator.integers(0, len(pools), 2)
+        equal = number % 2 == 0 or len(pools) == 1
+        kind = "equal" if equal or one == other else "unequal"
+        second = pools[one] if kind == "equal" else pools[other]
+        counts[kind, *verdicts(pools[one], second, options.games, generator)] += 1
+    contradictions = sum(
+        count for (_, plain, adjusted), count in counts.items() if {plain, adjusted} == {"yes", "no"}
+    )
+    show(
+        f"verdicts on {options.pairs} pairs of {options.games:,} games, {QUESTION.flag}",
+        ["second player", "with luck", "without", "pairs"],
+        [(*kind, count) for kind, count in sorted(counts.items())],
+    )
+    report(
+        f"luck, by the values of {values.name}",
+        ["player", "games", "average", "without luck", "left", "worth", "a game", "a move"],
+        rows,
+        players=figures,
+        pairs=options.pairs,
+        contradictions=contradictions,
+    )
+
+
+def _with_interval(average: float, interval: tuple[float, float] | None) -> str:
+    return f"{average:,.0f}" + ("" if interval is None else f" ({interval[0]:,.0f} to {interval[1]:,.0f})")
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("folders", type=Path, nargs="+", help="result folders of finished evaluations")
+    parser.add_argument("--values", type=Path, help="n-tuple network (default: the newest of models/ntuple)")
+    parser.add_argument("--pairs", type=int, default=200)
+    parser.add_argument("--games", type=int, default=2_000, help="games of each player of a pair")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()
