@@ -1,5 +1,6 @@
 """`octofold merge`: puts the slices of an evaluation together."""
 
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -8,6 +9,7 @@ from octofold_game.commands.subcommands import Command
 from rich.console import Console
 
 from octofold_client.cli.json_output import JsonFlag
+from octofold_client.cli.luck_flag import LuckFlag
 from octofold_client.cli.playing import report
 from octofold_client.evaluation.merging import merge as merge_slices
 from octofold_client.evaluation.result_folder import ResultFolder
@@ -15,7 +17,7 @@ from octofold_client.terminal.display import count_on, display_on
 
 
 @dataclass(kw_only=True)
-class Options(JsonFlag):
+class Options(JsonFlag, LuckFlag):
     """Its options."""
 
     folders: list[Path] = argument("DIR", "result folder of a slice", words="+")
@@ -29,8 +31,11 @@ def merge(options: Options) -> None:
         EvaluationError: the folders are not all slices of one finished evaluation, or --out is not empty.
         ReplayError: a replay file is damaged.
     """
-    with count_on(display_on(Console(stderr=True)), None, f"merging into {options.out}", "games") as count:
-        evaluation = merge_slices(options.folders, options.out, on_read=count)
+    with ExitStack() as stack:
+        values = options.values(stack)
+        shown = count_on(display_on(Console(stderr=True)), None, f"merging into {options.out}", "games")
+        count = stack.enter_context(shown)
+        evaluation = merge_slices(options.folders, options.out, on_read=count, values=values)
     # The slices may have run at the same time, so their moves per second are none of the whole.
     report(ResultFolder(options.out), evaluation, options, pace=False)
 

@@ -12,6 +12,7 @@ import numpy as np
 from octofold_game.contract.model import Card
 from octofold_game.replays import ReplayOrder, write_in_order
 
+from octofold_client.contenders.judges import Judge
 from octofold_client.errors import EvaluationError, OtherEvaluation
 from octofold_client.evaluation.game_table import GameSummary, GameTable
 from octofold_client.evaluation.result import Evaluation, RunFigures, earlier_run
@@ -66,6 +67,7 @@ def merge(
     *,
     check: Callable[[], None] = lambda: None,
     on_read: Callable[[int], None] = lambda _: None,
+    values: Judge | None = None,
 ) -> Evaluation:
     """Write the evaluation whose slices are in `folders`; the folder `to` appears when it is complete.
 
@@ -77,6 +79,7 @@ def merge(
         to: the new folder; it must be missing or empty.
         check: called often; an exception from it ends the work, and `to` is as it was before.
         on_read: called with a number of games whenever some have been read.
+        values: whose values take the luck out of the average.
 
     Raises:
         OtherEvaluation: the folders contain games of different conditions.
@@ -111,6 +114,7 @@ def merge(
     with _new_folder(to) as folder:
         folder.write_conditions(evaluation.conditions)
         write_in_order(orders, folder.replays, check)
+        evaluation = evaluation.with_luck(folder, values, lambda _: check())
         evaluation.write(folder, report(evaluation))
         for part in parts:
             for run in runs_of(part.folder.path):

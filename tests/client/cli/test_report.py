@@ -1,1 +1,238 @@
 """`octofold report`: the figures of the replays themselves, the files that it leaves, what it refuses."""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from octofold_client.cli.report import beside
+from octofold_game.episodes import Episode
+from octofold_game.replays import ReplayWriter, read_replays
+from support.commands import failure, octofold
+from support.shipped import newest
+
+ROOT = Path(__file__).parents[3]
+PNG = b"\x89PNG\r\n\x1a\n"
+FEW_MB = 16_000  # kB
+
+
+def report(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    return octofold("report", *arguments)
+
+
+@pytest.fixture
+def folder(games: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(games, tmp_path / "greedy"))
+
+
+def result_of(folder: Path) -> dict[str, Any]:
+    result: dict[str, Any] = json.loads((folder / "result.json").read_text())
+    return result
+
+
+def test_the_page_of_several_results_lies_beside_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert beside([Path("results/one"), Path("results/two")]) == Path("results")
+    assert beside([Path("results/one"), Path("others/two")]) == Path()
+    monkeypatch.chdir(tmp_path)
+    assert beside([Path("one"), tmp_path / "two"]) == Path()
+    (tmp_path / "one").mkdir()
+    monkeypatch.chdir(tmp_path / "one")
+    assert beside([Path(), Path("../two")]) == Path("..")
+
+
+def test_luck_is_taken_out_by_the_values_that_are_named(folder: Path) -> None:
+    values = f"ntuple:{newest('ntuple')}"
+    done = report(folder, "--luck", values, "--html")
+    assert done.returncode == 0, done
+    result = result_of(folder)
+    found = result["without_luck"]
+    assert found["values"] == values
+    low, high = found["interval"]
+    assert low < found["average"] < high
+    told = f"| average without luck | {found['average']:,.0f} | {low:,.0f} to {high:,.0f} |"
+    assert told in re.sub(" +", " ", done.stdout)
+    page = (folder / "report.html").read_text()
+    assert "<h2>Luck</h2>" in page
+    assert "Luckiest and unluckiest" in page
+    assert report(folder, "--luck", "none").returncode == 0
+    assert result_of(folder) == result | {"without_luck": None}
+    assert failure("report", folder, "--luck", "expectimax", code=2) == (
+        "expectimax values boards in heuristic points; luck needs points"
+    )
+
+
+def test_a_report_of_replays_alone_has_every_figure_of_theirs(folder: Path) -> None:
+    done = report(folder)
+    assert done.returncode == 0, done
+    assert done.stdout.startswith("**greedy version 1: 40 games, seed 7**\n")
+    result = result_of(folder)
+    scores = {episode.game: episode.score for episode in read_replays(folder / "games.replay")}
+    assert {row["game"]: row["score"] for row in result["scores"]} == scores
+    statistics = result["statistics"]
+    values = np.array(list(scores.values()))
+    assert statistics["average"] == pytest.approx(values.mean())
+    assert statistics["average_standard_error"] == pytest.approx(values.std(ddof=1) / 40**0.5)
+    low, high = statistics["average_interval"]
+    assert low < statistics["average"] < high
+    assert [row["tile"] for row in statistics["reached"]] == [512 << step for step in range(9)]
+    assert sum(row["games"] for row in statistics["largest_tiles"]) == 40
+    assert (result["schema"], result["run"], result["card"]) == (4, None, None)
+
+
+def test_the_documentation_names_every_field_and_no_other(folder: Path) -> None:
+    report(folder)
+    result = result_of(folder)
+    text = (Path(__file__).parents[3] / "docs" / "results.md").read_text()
+    described = {
+        name.strip("` ")
+        for line in text.partition("## `result.json`")[2].partition("\n## ")[0].splitlines()
+        if line.startswith("| `")
+        for name in line.split("|")[1].split(",")
+    }
+    run = {"moves", "seconds", "moves_per_second", "requests", "queue_us", "inference_us"}
+    assert described == {*result, *result["statistics"], *run}
+
+
+def test_the_scores_are_also_a_parquet_file_when_asked_for(folder: Path) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    done = report(folder, "--parquet")
+    assert done.returncode == 0, done
+    assert f"scores:  {folder / 'scores.parquet'}" in done.stdout
+    table = parquet.read_table(folder / "scores.parquet")
+    assert table.to_pylist() == result_of(folder)["scores"]
+    conditions = json.loads((folder / "conditions.json").read_text())
+    assert json.loads(table.schema.metadata[b"octofold"]) == conditions
+    assert octofold("verify", folder).returncode == 0  # it is no play log
+
+
+def test_pictures_are_drawn_when_asked_for_and_named_in_the_markdown(folder: Path) -> None:
+    done = report(folder, "--plots")
+    assert done.returncode == 0, done
+    pictures = sorted(path.name for path in folder.glob("*.png"))
+    assert pictures == [
+        "score-by-move.png",
+        "score-distribution.png",
+        "survival-by-move.png",
+        "tiles-reached.png",
+    ]
+    text = (folder / "report.md").read_text()
+    for name in pictures:
+        content = (folder / name).read_bytes()
+        assert content.startswith(PNG)
+        assert int.from_bytes(content[16:20]) == 8 * 150  # pixels: 8 inches at 150 dots per inch
+        assert f"]({name})" in text
+        assert f"picture: {folder / name}\n" in done.stdout
+    assert not list(folder.glob("*.partial"))
+
+
+def test_card_and_run_of_an_earlier_schema_are_kept(folder: Path) -> None:
+    run = {
+        "moves": 10,
+        "seconds": 2.0,
+        "moves_per_second": 5.0,
+        "requests": 3,
+        "queue_us": 1,
+        "inference_us": 2,
+    }
+    card = json.loads((newest("swift") / "card.json").read_text())
+    before = {"schema": 1, "run": run, "card": card, "statistics": {"average": 1}}
+    (folder / "result.json").write_text(json.dumps(before))
+    assert report(folder).returncode == 0
+    result = result_of(folder)
+    assert (result["schema"], result["run"], result["decision_rule"]) == (4, run, card["decision_rule"])
+    assert result["card"] == card
+    assert "| moves/s       |" in (folder / "report.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("result", "message"),
+    [
+        ('{"schema": 5}', "schema 5, but this program reads schema 4"),
+        ("[]", "is not the result of an evaluation"),
+        ("{", "is damaged: not JSON"),
+        ('{"schema": 2, "run": 5, "card": null}', "is damaged"),
+    ],
+)
+def test_a_result_that_cannot_be_read_is_named_and_left_alone(
+    folder: Path, result: str, message: str
+) -> None:
+    (folder / "result.json").write_text(result)
+    line = failure("report", folder)
+    assert line.startswith(str(folder / "result.json"))
+    assert message in line
+    assert (folder / "result.json").read_text() == result
+
+
+def test_a_folder_without_an_evaluation_is_named(tmp_path: Path) -> None:
+    assert failure("report", tmp_path) == f"{tmp_path} is not a result folder"
+
+
+def repeated(folder: Path, episodes: list[Episode], times: int) -> Path:
+    """A result folder with each episode so many times."""
+    folder.mkdir()
+    shutil.copy(folder.parent / "greedy" / "conditions.json", folder)
+    with ReplayWriter(folder / "games.replay") as writer:
+        for index in range(times * len(episodes)):
+            writer.append(replace(episodes[index % len(episodes)], game=index))
+    return folder
+
+
+@pytest.mark.long  # thousands of games
+def test_memory_hardly_grows_with_the_number_of_games(folder: Path) -> None:
+    episodes = list(read_replays(folder / "games.replay"))
+    few, many = (repeated(folder.parent / str(times), episodes, times) for times in (13, 117))
+    program = (
+        "import resource, sys; from octofold_client.cli import main\n"
+        "for folder in sys.argv[1:]:\n"
+        "    main(['report', folder, '--plots'])\n"
+        "    print('kB', resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
+    )
+    command = [sys.executable, "-c", program, str(few), str(many)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    peaks = [int(line.split()[1]) for line in done.stdout.splitlines() if line.startswith("kB ")]
+    assert peaks[1] - peaks[0] < FEW_MB
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({}, "game 0 of seed 7 occurs twice"),
+        ({"game": 40, "seed": 8}, "game 40 of seed 8 has another seed than 7"),
+        ({"game": 40, "moves": b""}, "game 40 of seed 7 has no moves"),
+    ],
+)
+@pytest.mark.parametrize("command", ["report", "analyse"])
+def test_games_that_do_not_belong_to_an_evaluation_are_named_instead_of_counted(
+    folder: Path, command: str, change: dict[str, Any], said: str
+) -> None:
+    first = next(episode for episode in read_replays(folder / "games.replay") if episode.game == 0)
+    with ReplayWriter(folder / "games.replay") as writer:
+        writer.append(replace(first, **change))
+    done = octofold(command, folder)
+    assert done.returncode == 1
+    assert done.stderr == f"octofold: {folder / 'games.replay'}: {said}\n"
+    assert not (folder / "result.json").exists()
+
+
+def test_a_report_on_an_unfinished_evaluation_says_that_the_long_games_are_missing(folder: Path) -> None:
+    episodes = sorted(read_replays(folder / "games.replay"), key=len)
+    (folder / "games.replay").unlink()
+    with ReplayWriter(folder / "games.replay") as writer:
+        for episode in episodes[:15]:
+            writer.append(episode)
+    done = report(folder)
+    planned = max(episode.game for episode in episodes[:15]) + 1
+    note = f"Not finished: 15 of {planned} games. Long games end last, "
+    assert done.returncode == 0, done
+    assert note in done.stdout
+    assert note in (folder / "report.md").read_text()
+    result = result_of(folder)
+    assert (result["missing_games"], result["statistics"]) == (planned - 15, None)
