@@ -23,7 +23,6 @@ from torch.overrides import TorchFunctionMode
 
 ARCHITECTURES = [
     {"kind": "cnn", "layers": 2, "channels": 32, "exponents": 16},
-    {"kind": "valid_cnn", "channels": [16, 24], "dense": [128], "exponents": 16},
     {"kind": "pairs", "patterns": ["lines", "squares"], "features": 12, "dense": [256], "exponents": 16},
 ]
 

@@ -75,7 +75,6 @@ def test_a_published_version_is_complete_and_its_card_true(
     weights = {
         "cnn": 16 * 32 * 4 + 32 + 32 * 32 * 4 + 32 + 32 * 16 * 4 + 4,
         "pairs": 2 * 6 * 16 * 16 * 12 + (8 + 9) * 12 * 256 + 256 + 256 * 4 + 4,
-        "valid_cnn": 16 * 16 * 4 + 16 + 16 * 24 * 4 + 24 + 4 * 24 * 128 + 128 + 128 * 4 + 4,
     }
     assert card["weights"] == weights[architecture["kind"]]
     file = next(checkpoint.glob("weights-*.pt"))
@@ -278,7 +277,7 @@ def break_checkpoint(checkpoint: Path, how: str) -> None:
     [
         ("missing", "there is no "),
         ("truncated", ".pt is damaged or replaced"),
-        ("other kind", "kind is 'transformer', which is none of cnn, valid_cnn, pairs"),
+        ("other kind", "kind is 'transformer', which is none of cnn, pairs"),
         ("not a number", "weights that are not finite numbers"),
     ],
 )

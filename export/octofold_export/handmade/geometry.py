@@ -64,18 +64,16 @@ def board_places() -> Places:
     return np.arange(16, dtype=np.int64).reshape(4, 4)
 
 
-def convolution(places: Places, *, padded: bool) -> tuple[tuple[Region, ...], Places]:
+def convolution(places: Places) -> tuple[tuple[Region, ...], Places]:
     """The regions of a 2x2 convolution over a square, and the places of the resulting square.
 
-    The outputs of the regions lie one after another. `padded` adds a row and a column of zeros below and
-    right, which keeps the size of the square; otherwise its side shrinks by one.
+    The outputs of the regions lie one after another. A row and a column of zeros below and right keep the
+    size of the square.
     """
     side = len(places) - 1
     taps = [places[row : row + side, column : column + side] for row, column in TAPS]
     inside = Region("inside", _sources(*taps))
     square = np.arange(side**2, dtype=np.int64).reshape(side, side)
-    if not padded:
-        return (inside,), square
     right = Region("right", _sources(places[1:, -1], places[:-1, -1]))
     bottom = Region("bottom", _sources(places[-1, :-1], places[-1, 1:]), first_tap=1)
     corner = Region("corner", _sources(places[-1, -1]), first_tap=1)

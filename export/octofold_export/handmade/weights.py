@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from octofold_training.networks.cnn import CNN, ValidCNN
+from octofold_training.networks.cnn import CNN
 from octofold_training.networks.pair_network import PAIRS, PATTERNS, PairNetwork
 from torch import Tensor, nn
 
@@ -49,7 +49,7 @@ class FoldableNetwork:
 
 def has_form(network: nn.Module) -> bool:
     """Whether `foldable` supports networks of this class."""
-    return isinstance(network, CNN | ValidCNN | PairNetwork)
+    return isinstance(network, CNN | PairNetwork)
 
 
 def foldable(network: nn.Module) -> FoldableNetwork:
@@ -66,13 +66,10 @@ def foldable(network: nn.Module) -> FoldableNetwork:
         encoding = PatternSums(network.exponents, patterns)
         places = np.arange(sum(len(pattern.places) for pattern in patterns))[None]
         layers = _dense_layers(network.dense, places)
-    elif isinstance(network, CNN | ValidCNN):
-        padded = isinstance(network, CNN)
-        layers, places = _convolutions(network.convolutions, padded=padded)
+    elif isinstance(network, CNN):
+        layers, places = _convolutions(network.convolutions)
         encoding = OneHotCells(layers[0].shape.inputs)
-        # The padded network flattens channel by channel, the other one cell by cell.
-        linears = [network.dense] if isinstance(network, CNN) else network.dense
-        layers += _dense_layers(linears, places, channels_first=padded)
+        layers += _dense_layers([network.dense], places, channels_first=True)
     else:
         raise ExportError(f"cannot fold a network of class {type(network).__name__}")
     *hidden, last = layers
@@ -85,11 +82,11 @@ def _patterns(network: PairNetwork) -> Iterable[Pattern]:
         yield Pattern(name, PATTERNS[name], np.array(PAIRS), by_pair)
 
 
-def _convolutions(modules: Iterable[nn.Module], *, padded: bool) -> tuple[list[Layer], Places]:
+def _convolutions(modules: Iterable[nn.Module]) -> tuple[list[Layer], Places]:
     """The layers in order, and the places of their outputs."""
     places, layers = board_places(), []
     for depth, module in enumerate(modules):
-        regions, places = convolution(places, padded=padded)
+        regions, places = convolution(places)
         layers.append(_convolution(f"conv{depth}", module, regions))
     return layers, places
 

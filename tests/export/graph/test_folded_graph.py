@@ -19,7 +19,6 @@ from octofold_export.handmade.weights import FoldableNetwork
 from octofold_game.contract.model import Rule
 from octofold_game.rules import legal_moves, slide
 from octofold_game.symmetries import CELLS, MOVES
-from octofold_training.networks.cnn import CNN
 from octofold_training.networks.pair_network import PairNetwork
 from support.one_kind import of_one_kind
 from torch import nn
@@ -57,33 +56,26 @@ def graph(network: FoldableNetwork) -> FoldedGraph:
 
 
 def naive_logits(module: nn.Module, square: NDArray[np.uint8]) -> NDArray[np.float64]:
-    """Logits `[4]` of one 4x4 view, by loops over cells.
-
-    The padded network flattens channel by channel before its one dense layer, the others place by place.
-    """
+    """Logits `[4]` of one 4x4 view, by loops over cells."""
     weights = {name: value.double().numpy() for name, value in module.state_dict().items()}
     if isinstance(module, PairNetwork):
         flat = naive_features(module, square, weights)
     else:
-        planes = naive_planes(module, square, weights)
-        flat = (planes.transpose(2, 0, 1) if isinstance(module, CNN) else planes).ravel()
+        flat = naive_planes(square, weights).transpose(2, 0, 1).ravel()  # channel by channel
     *hidden, output = [name.removesuffix(".weight") for name in weights if re.match("dense.*weight", name)]
     for layer in hidden:
         flat = np.maximum(weights[f"{layer}.weight"] @ flat + weights[f"{layer}.bias"], 0)
     return np.asarray(weights[f"{output}.weight"] @ flat + weights[f"{output}.bias"])
 
 
-def naive_planes(
-    module: nn.Module, square: NDArray[np.uint8], weights: dict[str, NDArray[np.float64]]
-) -> NDArray[np.float64]:
+def naive_planes(square: NDArray[np.uint8], weights: dict[str, NDArray[np.float64]]) -> NDArray[np.float64]:
     """`[rows, columns, channels]` behind the convolutions."""
     planes = np.eye(16)[square]
     kernels = [weights[name] for name in weights if name.startswith("conv") and name.endswith("weight")]
     for depth, kernel in enumerate(kernels):
-        seen = np.pad(planes, ((0, 1), (0, 1), (0, 0))) if isinstance(module, CNN) else planes
-        side = len(seen) - 1
-        planes = np.empty((side, side, len(kernel)))
-        for row, column in product(range(side), range(side)):
+        seen = np.pad(planes, ((0, 1), (0, 1), (0, 0)))
+        planes = np.empty((4, 4, len(kernel)))
+        for row, column in product(range(4), range(4)):
             window = seen[row : row + 2, column : column + 2]
             planes[row, column] = np.einsum("oiyx,yxi->o", kernel, window)
         planes = np.maximum(planes + weights[f"convolutions.{depth}.bias"], 0)

@@ -6,12 +6,11 @@ import pytest
 import torch
 from octofold_training.networks.architectures import ArchitectureError
 from octofold_training.networks.build import build, count_weights
-from octofold_training.networks.cnn import CNN, ValidCNN
+from octofold_training.networks.cnn import CNN
 from octofold_training.networks.pair_network import PairNetwork, looked_up, products
 from torch import Tensor, nn
 
 CNN5 = {"kind": "cnn", "layers": 5, "channels": 222, "exponents": 16}
-VALID = {"kind": "valid_cnn", "channels": [12, 20], "dense": [24, 16], "exponents": 16}
 PAIRED = {
     "kind": "pairs",
     "patterns": ["lines", "squares"],
@@ -54,22 +53,6 @@ def test_forward_and_gradients_are_those_of_ordinary_padded_convolutions() -> No
         torch.testing.assert_close(of_fast, of_ordinary, rtol=1e-4, atol=1e-4)
 
 
-def test_a_cnn_without_padding_is_that_of_ordinary_convolutions_and_dense_layers() -> None:
-    torch.manual_seed(0)
-    network = build(VALID)
-    assert isinstance(network, ValidCNN)
-    exponents = torch.randint(0, 16, (9, 16))
-    one_hot = torch.eye(16)[exponents].view(9, 4, 4, 16).permute(0, 3, 1, 2)
-    x = one_hot
-    for convolution in network.convolutions:
-        x = torch.relu(convolution(x))
-    x = x.permute(0, 2, 3, 1).flatten(1)
-    for layer in network.dense[:-1]:
-        x = torch.relu(layer(x))
-    torch.testing.assert_close(network(one_hot), network.dense[-1](x))
-    assert network(one_hot.bfloat16()).dtype == torch.float32
-
-
 def test_a_pair_network_sums_what_its_tables_say_of_every_pair_of_four_cells() -> None:
     torch.manual_seed(0)
     network = build(PAIRED)
@@ -110,15 +93,15 @@ def test_a_gpu_and_a_cpu_find_the_same_sums_and_gradients_of_a_table() -> None:
         (PAIRED | {"patterns": ["rows"]}, r"patterns\[0\] is 'rows', which is none of lines, squares"),
         (PAIRED | {"patterns": ["lines", "lines"]}, "without repetitions"),
         (PAIRED | {"patterns": "lines"}, "patterns is 'lines'"),
-        (VALID | {"channels": [8, 8, 8, 8]}, "channels has 4 entries; the most is 3"),
-        (VALID | {"channels": 8}, "channels is 8, not a list"),
-        (VALID | {"dense": [0]}, r"dense\[0\] is 0; the least is 1"),
-        ({"kind": "valid_cnn", "channels": [8], "exponents": 16}, "dense is missing"),
-        (VALID | {"head": "distance"}, "head is 'distance', which is none of policy, value"),
-        (VALID | {"head": "value"}, "value_scale is missing"),
-        (VALID | {"head": "value", "value_scale": 0}, "value_scale is 0; it must be above 0"),
-        (VALID | {"value_scale": 300}, "value_scale is for networks of head"),
-        (VALID | {"head": "value", "value_scale": float("inf")}, "value_scale is inf"),
+        (PAIRED | {"dense": [8] * 9}, "dense has 9 entries; the most is 8"),
+        (PAIRED | {"dense": 8}, "dense is 8, not a list"),
+        (PAIRED | {"dense": [0]}, r"dense\[0\] is 0; the least is 1"),
+        ({"kind": "pairs", "patterns": ["lines"], "features": 8, "exponents": 16}, "dense is missing"),
+        (PAIRED | {"head": "distance"}, "head is 'distance', which is none of policy, value"),
+        (PAIRED | {"head": "value"}, "value_scale is missing"),
+        (PAIRED | {"head": "value", "value_scale": 0}, "value_scale is 0; it must be above 0"),
+        (PAIRED | {"value_scale": 300}, "value_scale is for networks of head"),
+        (PAIRED | {"head": "value", "value_scale": float("inf")}, "value_scale is inf"),
     ],
 )
 def test_other_impossible_networks_are_refused_by_name(architecture: dict[str, object], message: str) -> None:
@@ -129,7 +112,7 @@ def test_other_impossible_networks_are_refused_by_name(architecture: dict[str, o
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"kind": "transformer"}, "kind is 'transformer', which is none of cnn, valid_cnn, pairs"),
+        ({"kind": "transformer"}, "kind is 'transformer', which is none of cnn, pairs"),
         ({"kind": 5}, "kind is 5"),
         ({"channels": 0}, "channels is 0; the least is 1"),
         ({"channels": True}, "channels is true, not a whole number"),

@@ -65,16 +65,6 @@ class CNNArchitecture(_Architecture, frozen=True, tag="cnn"):
     channels: Channels
 
 
-class ValidCNNArchitecture(_Architecture, frozen=True, tag="valid_cnn"):
-    """A `cnn.ValidCNN`."""
-
-    channels: Annotated[
-        list[Size],
-        msgspec.Meta(min_length=1, max_length=3, description="channels of each convolution, without padding"),
-    ]
-    dense: DenseSizes
-
-
 class PairArchitecture(_Architecture, frozen=True, tag="pairs"):
     """A `pair_network.PairNetwork`."""
 
@@ -135,7 +125,6 @@ class ResidualArchitecture(_Numbers, frozen=True, tag="residual"):
 
 AnyArchitecture = (
     CNNArchitecture
-    | ValidCNNArchitecture
     | PairArchitecture
     | PaddedCNNArchitecture
     | MLPArchitecture

@@ -19,10 +19,9 @@ from octofold_training.networks.architectures import (
     QNetworkArchitecture,
     ResidualArchitecture,
     SymmetricCNNArchitecture,
-    ValidCNNArchitecture,
     architecture_of,
 )
-from octofold_training.networks.cnn import CNN, ValidCNN
+from octofold_training.networks.cnn import CNN
 from octofold_training.networks.interfaces import PLANES_TO_LOGITS, Interface
 from octofold_training.networks.pair_network import PairNetwork
 from octofold_training.networks.published_networks import MLP, PaddedCNN, QNetwork, SymmetricCNN
@@ -44,8 +43,6 @@ def build(architecture: Architecture) -> nn.Module:
     match architecture_of(architecture):
         case CNNArchitecture() as sizes:
             return CNN(sizes.layers, sizes.channels, sizes.exponents, sizes.outputs)
-        case ValidCNNArchitecture() as sizes:
-            return ValidCNN(sizes.channels, sizes.dense, sizes.exponents, sizes.outputs)
         case PairArchitecture() as sizes:
             return PairNetwork(sizes.patterns, sizes.features, sizes.dense, sizes.exponents, sizes.outputs)
         case PaddedCNNArchitecture() as sizes:
