@@ -16,7 +16,7 @@ from octofold_game.spawns import SpawnStream
 from octofold_training import checkpoints
 from octofold_training.games.environment import Environment, MoveTable
 from octofold_training.games.lazyzero_player import LazyZeroPlayer
-from octofold_training.games.policy_rollouts import TensorRollouts
+from octofold_training.learners.lazyzero import TensorRollouts
 from octofold_training.networks.build import build
 from octofold_training.networks.matrix_form import MatrixForm
 from octofold_training.networks.residual_network import ResidualNetwork

@@ -13,9 +13,14 @@ from octofold_game.symmetries import CELLS, MOVES
 from octofold_training import checkpoints
 from octofold_training.errors import TrainingError
 from octofold_training.games.environment import Environment, MoveTable
-from octofold_training.games.policy_rollouts import TensorRollouts
 from octofold_training.learners import lazyzero
-from octofold_training.learners.lazyzero import GameReplay, LazyZero, LazyZeroOptions, Unfinished
+from octofold_training.learners.lazyzero import (
+    GameReplay,
+    LazyZero,
+    LazyZeroOptions,
+    TensorRollouts,
+    Unfinished,
+)
 from octofold_training.networks.build import build
 from octofold_training.networks.interfaces import BoardEncoder
 from octofold_training.networks.matrix_form import MatrixForm

@@ -7,7 +7,7 @@ import torch
 from octofold_players.ntuple.network import NTupleNetwork
 from octofold_training.errors import TrainingError
 from octofold_training.learners.distil import CURVES, Distillation, DistilOptions
-from octofold_training.learners.muon import HiddenMuon
+from octofold_training.learners.student_run import HiddenMuon
 from octofold_training.networks.build import build
 from octofold_training.run.loop import resume, train
 from torch import nn

@@ -2,8 +2,8 @@
 
 import pytest
 import torch
+from octofold_training.learners.imitation import MicroBatches
 from octofold_training.networks.build import build
-from octofold_training.networks.micro_batches import MicroBatches
 from torch import Tensor, nn
 
 CNN = {"kind": "cnn", "layers": 2, "channels": 16, "exponents": 16}

@@ -1,7 +1,7 @@
 """How rates change in the course of a run."""
 
 import pytest
-from octofold_training.run.schedules import cooling
+from octofold_training.run.training_run import cooling
 
 
 @pytest.mark.parametrize(

@@ -22,8 +22,7 @@ from torch import Tensor
 from torch.nn.functional import mse_loss, smooth_l1_loss
 
 from octofold_training.errors import TrainingError
-from octofold_training.games.environment import Environment, MoveTable, RewardName
-from octofold_training.games.single_game import SingleGame
+from octofold_training.games.environment import Environment, MoveTable, RewardName, SingleGame
 from octofold_training.networks.architectures import Architecture
 from octofold_training.networks.build import build, interface_of
 from octofold_training.networks.interfaces import BoardEncoder
@@ -34,8 +33,7 @@ from octofold_training.run.random_state import (
     restore_generator,
     restore_random,
 )
-from octofold_training.run.schedules import cooling
-from octofold_training.run.training_run import GamesProgress, GamesRun, averaged_over
+from octofold_training.run.training_run import GamesProgress, GamesRun, averaged_over, cooling
 
 CURVES = Curves(
     {

@@ -11,7 +11,8 @@ Several processes can share a run: each takes its part of every batch, and their
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,19 +20,18 @@ import torch
 from octofold_game.commands.options import option
 from octofold_game.play_logs.moves import LoggedMoves
 from octofold_game.play_logs.shards import ShuffledMoves
-from torch import nn
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 from torch.nn.functional import cross_entropy
 
 from octofold_training.errors import TrainingError
 from octofold_training.networks.architectures import Architecture, values_afterstates
 from octofold_training.networks.build import build, interface_of
 from octofold_training.networks.interfaces import BoardEncoder
-from octofold_training.networks.micro_batches import MicroBatches
 from octofold_training.run.curves import Curves
 from octofold_training.run.options import fit_to_run
 from octofold_training.run.processes import ONE_PROCESS, Processes
-from octofold_training.run.schedules import cooling
-from octofold_training.run.training_run import RunProgress, TrainingRun, averaged_over
+from octofold_training.run.training_run import RunProgress, TrainingRun, averaged_over, cooling
 
 CURVES = Curves(
     {
@@ -218,6 +218,62 @@ class Imitation(TrainingRun[ImitationProgress]):
         _require_batches(self.network, left, self.options.batch_size, self._processes.count)
         super().restore(state)
         self._batches = self._shuffled()
+
+
+class MicroBatches:
+    """Calls a network on micro-batches, each in one thread from the first layer to the last and back.
+
+    Threads that share every product of a large batch wait for each other between the layers, and for memory,
+    because the activations of a layer are larger than the cache of a core. The activations of a few hundred
+    positions stay in the cache of one thread. For `cnn5` on two cores, this is 1.2 times as fast.
+    """
+
+    def __init__(self, network: nn.Module, size: int, threads: int | None = None) -> None:
+        """`size` is the number of boards that a thread takes at once; torch decides the number of threads."""
+        self._network = network
+        self._size = size
+        self._pool = ThreadPoolExecutor(
+            threads or torch.get_num_threads(),
+            thread_name_prefix="micro-batch",
+            initializer=torch.set_num_threads,
+            initargs=(1,),
+        )
+
+    def __call__(self, one_hot: Tensor) -> Tensor:
+        """The network's answer `[N, ...]` to `[N, ...]`; gradients reach its weights, not `one_hot`.
+
+        They are the same in every run, because the gradients of the micro-batches are added in order.
+        """
+        if len(one_hot) <= self._size:
+            answer: Tensor = self._network(one_hot)
+            return answer
+        weights = [each for each in self._network.parameters() if each.requires_grad]
+        return _Passes.apply(self._network, self._pool, one_hot.split(self._size), *weights)  # type: ignore[no-untyped-call, no-any-return]
+
+
+class _Passes(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, network: nn.Module, pool: ThreadPoolExecutor, parts: Sequence[Tensor], *weights: Tensor
+    ) -> Tensor:
+        ctx.pool, ctx.weights = pool, weights
+        ctx.answers = list(pool.map(network, parts))  # in threads of the pool, gradients are recorded
+        return torch.cat([each.detach() for each in ctx.answers])
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        def through(answer: Tensor, of_answer: Tensor) -> tuple[Tensor, ...]:
+            gradients: tuple[Tensor, ...] = torch.autograd.grad(answer, ctx.weights, of_answer)
+            return gradients
+
+        of_answers = torch.split(gradient, [len(each) for each in ctx.answers])
+        total, *others = ctx.pool.map(through, ctx.answers, of_answers)
+        for of_part in others:
+            for of_weights, more in zip(total, of_part, strict=True):
+                of_weights += more
+        ctx.answers = None
+        return (None, None, None, *total)
 
 
 def require_logits(network: nn.Module, architecture: Architecture) -> None:

@@ -46,7 +46,7 @@ from octofold_training.run.curves import Curves, draw_curves
 from octofold_training.run.folders import alone_in
 from octofold_training.run.history import History
 from octofold_training.run.progress import notice
-from octofold_training.run.schedules import cooling
+from octofold_training.run.training_run import cooling
 
 _CURVES = Curves({"recent_average": "Average score of the games that it learns from"})
 SAVE_SECONDS = 300.0  # between saves: the tables are large

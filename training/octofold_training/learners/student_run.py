@@ -15,17 +15,15 @@ import torch
 from octofold_game.bitboards import LARGEST_EXPONENT
 from octofold_game.commands.options import option
 from octofold_players.ntuple.network import NTupleNetwork
-from torch import Tensor
+from torch import Tensor, nn
 
 from octofold_training import checkpoints
 from octofold_training.errors import TrainingError
-from octofold_training.learners.muon import HiddenMuon
 from octofold_training.networks.architectures import Architecture, require_architecture
 from octofold_training.networks.build import build, require_planes
 from octofold_training.run.options import fit_to_run
 from octofold_training.run.processes import ONE_PROCESS, Processes
-from octofold_training.run.schedules import cooling
-from octofold_training.run.training_run import RunProgress, TrainingRun, averaged_over
+from octofold_training.run.training_run import RunProgress, TrainingRun, averaged_over, cooling
 
 _EXPONENTS = LARGEST_EXPONENT + 1  # which a teacher's games come to
 
@@ -77,6 +75,54 @@ class StudentProgress(RunProgress):
     def details(self) -> str:
         """The figures of this kind of run."""
         return f"{super().details()}  agreement {self.accuracy:.1%}  regret {self.regret:.1f}"
+
+
+class HiddenMuon:
+    """Muon for the weights of all convolutions but the first, each as a matrix `[C_out, C_in * 4]`.
+
+    Muon (Jordan and others, "Muon: An optimizer for hidden layers in neural networks", 2024) makes the
+    singular values of an update alike and learns more from each. That takes matrix products as large as the
+    layer itself: a convolution, which uses its weights on many cells of every board, hardly notices them; in
+    batches of a thousand, a dense layer would spend about as long on them as on its gradients.
+
+    Its steps are as long as AdamW's would be, so that both take the same learning rate and weight decay (Liu
+    and others, "Muon is Scalable for LLM Training", 2025).
+    """
+
+    def __init__(self, network: nn.Module, weight_decay: float) -> None:
+        """Prepare the optimizer.
+
+        Raises:
+            TrainingError: the network has no such convolutions.
+        """
+        convolutions = [each.weight for each in network.modules() if isinstance(each, nn.Conv2d)]
+        self._weights = convolutions[1:]
+        if not self._weights:
+            raise TrainingError("the network has no convolutions between hidden layers, which `muon` is for")
+        self._matrices = [nn.Parameter(each.detach().view(len(each), -1)) for each in self._weights]
+        self._muon = torch.optim.Muon(self._matrices, adjust_lr_fn="match_rms_adamw")
+        self._weight_decay = weight_decay
+
+    def step(self, learning_rate: float) -> None:
+        """Make a step and clear the gradients, so that the optimizer of the other weights ignores these."""
+        for weight, matrix in zip(self._weights, self._matrices, strict=True):
+            assert weight.grad is not None
+            matrix.grad, weight.grad = weight.grad.flatten(1), None
+        for group in self._muon.param_groups:
+            group["lr"], group["weight_decay"] = learning_rate, self._weight_decay
+        self._muon.step()
+
+    def state(self) -> dict[str, Any]:
+        """Everything that `restore` needs."""
+        return self._muon.state_dict()
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Continue from `state`.
+
+        Raises:
+            ValueError: the state has another number of layers.
+        """
+        self._muon.load_state_dict(state)
 
 
 class StudentRun(TrainingRun[StudentProgress]):

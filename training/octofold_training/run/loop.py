@@ -28,7 +28,6 @@ from octofold_training.run.history import History
 from octofold_training.run.options import fixed, require_same
 from octofold_training.run.processes import ONE_PROCESS, Processes
 from octofold_training.run.progress import notice
-from octofold_training.run.provenance import Stage, require_stages, stages_so_far
 from octofold_training.run.training_run import RunProgress, TrainingRun
 
 if TYPE_CHECKING:
@@ -36,11 +35,88 @@ if TYPE_CHECKING:
 
     from octofold_training.games.strength import StrengthEstimate
 
+
+from typing import TypedDict
+
 STATE = "state.pt"
 SAVE_SECONDS = 60.0
 """How long a run learns between saves of its state and checkpoint."""
 
 Progress = TypeVar("Progress", bound=RunProgress)
+
+
+Stage = dict[str, Any]
+"""Plain JSON: `positions` and `hours` of this stage, its `options`, its `method`, and the SHA-256 of what it
+learned from or started from."""
+
+
+class _Required(TypedDict):
+    """What every stage has."""
+
+    positions: Annotated[int, msgspec.Meta(ge=0)]
+    hours: float
+    options: dict[str, Any]
+
+
+_LENGTHS = ("positions", "episodes", "hours")
+
+
+def require_stages(found: Any) -> list[Stage]:
+    """What was read from a file, if it is a list of stages.
+
+    Raises:
+        ValueError: it is not.
+    """
+    try:
+        msgspec.convert(found, list[_Required])
+    except msgspec.ValidationError as error:
+        raise ValueError(f"not stages: {error}") from error
+    stages: list[Stage] = found
+    return stages
+
+
+def stages_so_far(
+    before: Sequence[Stage],
+    origin: Mapping[str, Any],
+    options: Mapping[str, Any],
+    positions: int,
+    seconds: float,
+) -> list[Stage]:
+    """The stages of a run that stands at `positions` after `seconds`.
+
+    Args:
+        before: the stages when the run was resumed; none for a new run.
+        origin: how it learns now, see `Run.origin`.
+        options: by which options. How long the whole run is does not make another stage.
+        positions: of the whole run.
+        seconds: of the whole run.
+
+    Returns:
+        The earlier stages and the current one. If nothing changed, the current one extends the last.
+    """
+    earlier = list(before)
+    if earlier and _same(earlier[-1], {**origin, "options": dict(options)}):
+        earlier.pop()
+    positions -= sum(stage["positions"] for stage in earlier)
+    hours = round(seconds / 3600 - sum(stage["hours"] for stage in earlier), 2)
+    if not positions:
+        return list(before)
+    return [*earlier, {**origin, "positions": positions, "hours": hours, "options": dict(options)}]
+
+
+def _same(before: Stage, now: Stage) -> bool:
+    """Whether a stage goes on. Options that did not exist when it began make no difference."""
+    known = {name: value for name, value in now["options"].items() if name in before["options"]}
+    return _what(before) == _what({**now, "options": known})
+
+
+def _what(stage: Stage) -> dict[str, Any]:
+    """A stage without how far it has come, and without how far the run is to come."""
+    return _without_length(stage) | {"options": _without_length(stage["options"])}
+
+
+def _without_length(part: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in part.items() if name not in _LENGTHS}
 
 
 class _Counts(msgspec.Struct):
