@@ -47,6 +47,11 @@ def direct_measures(
     return measures
 
 
+def direct_one_caller(version: Path, boards: NDArray[np.uint8], seconds: float) -> float:
+    """Calls per second of one caller of one board, in a session of one thread with the int8 file."""
+    return _direct(_session(version / GRAPH_FILES["int8"], 1), 1, boards, 1, seconds)
+
+
 def best_direct(found: Mapping[str, float], precision: str) -> float:
     """The best result of a precision among the medians of `direct_measures`; 0 without that precision."""
     return max(

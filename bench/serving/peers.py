@@ -92,7 +92,7 @@ def main() -> None:
             port = running.enter_context(_pytriton(options.pytriton, file))
             servers["pytriton"] = _model_infer(f"127.0.0.1:{port}", "boards")
         if options.mosec:
-            port = running.enter_context(_mosec(options.mosec, file))
+            port, _ = running.enter_context(mosec_server(options.mosec, file))
             servers["mosec"] = _mosec_infer(f"http://127.0.0.1:{port}/inference")
         closing = AsyncExitStack()
         running.callback(lambda: loop.run_until_complete(closing.aclose()))
@@ -236,21 +236,30 @@ def _pytriton(python: Path, file: Path) -> Iterator[int]:
 
 
 @contextmanager
-def _mosec(python: Path, file: Path) -> Iterator[int]:
+def mosec_server(python: Path, file: Path) -> Iterator[tuple[int, int]]:
+    """Serve a file with mosec.
+
+    Args:
+        python: the Python of an environment that has mosec.
+        file: the ONNX file.
+
+    Yields:
+        The port and the number of the process.
+    """
     port = _free_port()
     command = [str(python), str(FOLDER / "peer_mosec.py"), "--port", str(port)]
-    with _process(command, OCTOFOLD_PEER=str(file)):
-        yield port
+    with _process(command, OCTOFOLD_PEER=str(file)) as pid:
+        yield port, pid
 
 
 @contextmanager
-def _process(command: list[str], **environment: str) -> Iterator[None]:
+def _process(command: list[str], **environment: str) -> Iterator[int]:
     others = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     process = subprocess.Popen(
         command, env={**others, **environment}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
     try:
-        yield
+        yield process.pid
     finally:
         process.send_signal(signal.SIGINT)
         try:

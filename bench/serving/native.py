@@ -1,0 +1,284 @@
+"""Measures servers by a load generator that costs almost nothing: h2load, of Debian's nghttp2-client.
+
+    python3 -m venv /tmp/mosec && /tmp/mosec/bin/pip install mosec onnxruntime
+    python bench/serving/native.py --model swift --mosec /tmp/mosec/bin/python
+    python bench/serving/native.py --tree ../before --tree . --transport native
+
+A load generator in Python takes so much of two cores that it hides what the server costs. A call has one
+board, or 64 where it says so. mosec is called over HTTP/1.1, the only protocol it has, so it has no case of
+many calls on one connection. "Direct" calls onnxruntime in a loop, in its best layout and batch size, and for
+one caller with one board at a time. CPU time is that of the server and its children. Octofold's statistics
+say whether every call was answered.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+import grpc
+import numpy as np
+import psutil
+from octofold_client.loadtest.boards import played_boards
+from octofold_game.contract.model import GRAPH_FILES
+from octofold_proto.inference import grpc_service_pb2 as oip
+from octofold_proto.inference.grpc_service_pb2_grpc import GRPCInferenceServiceStub
+from octofold_proto.octofold.v1 import inference_pb2 as pb
+
+sys.path.append(str(Path(__file__).parents[1]))  # where the harness is
+
+from direct import best_direct, direct_measures, direct_one_caller
+from harness import interleave, medians, newest_version, report
+from peers import LARGEST_EXPONENT, START_SECONDS, mosec_server
+
+CASES = {
+    "64 connections": (64, 1, 1),
+    "64 streams on one connection": (1, 64, 1),
+    "one caller": (1, 1, 1),
+    "4 callers of 64 boards": (4, 1, 64),
+}
+"""Connections, calls at the same time on each, and boards in a call."""
+
+PACKAGES = ("proto", "game", "players", "server", "client", "export")
+WARM_UP_SECONDS = 1
+ONE_CALLER = "one caller"
+GRPC = ("-H", "content-type: application/grpc", "-H", "te: trailers")
+BOARDS = played_boards(LARGEST_EXPONENT)
+
+
+class Server(NamedTuple):
+    """A running server."""
+
+    pid: int
+    url: str
+    is_grpc: bool
+    answered: Callable[[], int]
+    "how many calls it has answered so far"
+
+
+class Measured(NamedTuple):
+    """What one run of h2load found."""
+
+    calls_per_second: float
+    cpu_us: float
+    "CPU time of the server for a call"
+    mean_us: float
+    p50_us: float
+    p99_us: float
+
+
+def main() -> None:
+    """Run the benchmark."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--models", type=Path, default=Path("models"), help="model repository")
+    parser.add_argument("--model", default="swift", help="model to serve (default: %(default)s)")
+    parser.add_argument(
+        "--tree", type=Path, action="append", help="a checkout whose server is measured (default: .)"
+    )
+    parser.add_argument(
+        "--transport",
+        action="append",
+        help="--transport of the servers; several are measured side by side (default: auto)",
+    )
+    parser.add_argument("--tls", action="store_true", help="serve over TLS, and ask so")
+    parser.add_argument(
+        "--mosec", type=Path, help="Python of an environment with mosec (default: not measured)"
+    )
+    parser.add_argument("--seconds", type=int, default=3, help="length of one run (default: %(default)s)")
+    parser.add_argument("--rounds", type=int, default=5, help="number of rounds (default: %(default)s)")
+    parser.add_argument("--only", default="", help="only cases whose name contains this")
+    options = parser.parse_args()
+    version = newest_version(options.models, options.model).resolve()
+    with ExitStack() as running:
+        folder = Path(running.enter_context(tempfile.TemporaryDirectory()))
+        (folder / "models").mkdir()
+        (folder / "models" / options.model).symlink_to(version.parent)
+        flags = ["--models", str(folder / "models"), "--default-model", options.model, "--precision", "int8"]
+        if options.tls:
+            flags += _certificate(folder)
+        trees = options.tree or [Path()]
+        transports = options.transport or ["auto"]
+        servers = {
+            " ".join(
+                filter(None, (str(tree) * (len(trees) > 1), f"octofold, {transport}"))
+            ): running.enter_context(
+                _octofold(tree.resolve(), [*flags, "--transport", transport], options.model, tls=options.tls)
+            )
+            for tree in trees
+            for transport in transports
+        }
+        if options.mosec:
+            port, pid = running.enter_context(mosec_server(options.mosec, version / GRAPH_FILES["int8"]))
+            url = f"http://127.0.0.1:{port}/inference"
+            servers["mosec"] = Server(pid, url, is_grpc=False, answered=lambda: 0)
+            _wait_until_answered(url)
+        measures = {
+            (case, name): partial(_measure, server, CASES[case], options.seconds, folder)
+            for case in CASES
+            if options.only in case
+            for name, server in servers.items()
+            if server.is_grpc or CASES[case][1] == 1
+        }
+        found = interleave(
+            {f"{case}, {name}": each for (case, name), each in measures.items()}, options.rounds
+        )
+    direct = medians(interleave(_direct(version), options.rounds))
+    _report(options, list(measures), found, direct)
+
+
+def _report(
+    options: argparse.Namespace,
+    cases: Sequence[tuple[str, str]],
+    found: dict[str, list[Measured]],
+    direct: dict[str, float],
+) -> None:
+    best = best_direct(direct, "int8")
+    lone_us = 1e6 / direct[ONE_CALLER]
+    rows = []
+    figures: dict[str, dict[str, float]] = {}
+    for case, name in cases:
+        runs = found[f"{case}, {name}"]
+        now = Measured(*(statistics.median(values) for values in zip(*runs, strict=True)))
+        figures[f"{case}, {name}"] = now._asdict()
+        boards = now.calls_per_second * CASES[case][2]
+        first = figures[next(f"{case}, {other}" for this, other in cases if this == case)]["calls_per_second"]
+        rows.append(
+            (
+                case,
+                name,
+                f"{now.calls_per_second:,.0f}",
+                f"{now.calls_per_second / first:.2f}",
+                f"{boards / best:.2f}",
+                f"{now.cpu_us:.0f}",
+                f"{now.mean_us:,.0f}",
+                f"{now.p50_us:,.0f} / {now.p99_us:,.0f}",
+            )
+        )
+    title = f"{options.model}, int8; direct {best:,.0f} boards/s, one board {lone_us:.0f} us"
+    columns = ["load", "server", "calls/s", "of first", "of direct", "CPU, us", "mean, us", "p50 / p99, us"]
+    report(title, columns, rows, figures=figures, direct_boards_per_second=best, direct_one_board_us=lone_us)
+
+
+def _measure(server: Server, load: tuple[int, int, int], seconds: int, folder: Path) -> Measured:
+    connections, streams, boards = load
+    body, log = folder / f"body-{boards}-{server.is_grpc}", folder / "log"
+    packed = BOARDS[:boards].tobytes()
+    if server.is_grpc:
+        message = pb.NextMovesRequest(boards=packed).SerializeToString()
+        packed = b"\0" + len(message).to_bytes(4, "big") + message
+    body.write_bytes(packed)
+    log.unlink(missing_ok=True)
+    protocol = GRPC if server.is_grpc else ("--h1",)
+    timing = (f"--duration={seconds}", f"--warm-up-time={WARM_UP_SECONDS}", f"--log-file={log}")
+    command = ["h2load", "-t1", f"-c{connections}", f"-m{streams}", *timing, f"--data={body}", *protocol]
+    answered, cpu = server.answered(), _cpu_seconds(server.pid)
+    told = subprocess.run([*command, server.url], capture_output=True, text=True, check=True).stdout
+    cpu = _cpu_seconds(server.pid) - cpu
+    rate = re.search(r"finished in \S+, ([\d.]+) req/s", told)
+    failed = re.search(r"(\d+) failed, (\d+) errored, (\d+) timeout", told)
+    if not rate or not failed or any(map(int, failed.groups())):
+        raise SystemExit(f"calls failed:\n{told}")
+    latencies = np.array([int(line.split("\t")[2]) for line in log.read_text().splitlines()])
+    calls_per_second = float(rate[1])
+    calls = calls_per_second * (seconds + WARM_UP_SECONDS)
+    if server.is_grpc and server.answered() - answered < len(latencies):
+        raise SystemExit(f"{server.url} has not answered every call")
+    p50, p99 = np.percentile(latencies, (50, 99))
+    return Measured(calls_per_second, 1e6 * cpu / calls, float(latencies.mean()), float(p50), float(p99))
+
+
+def _wait_until_answered(url: str) -> None:
+    give_up = time.monotonic() + START_SECONDS
+    while True:
+        try:
+            urllib.request.urlopen(urllib.request.Request(url, data=bytes(16)), timeout=START_SECONDS).close()
+            return
+        except OSError:
+            if time.monotonic() > give_up:
+                raise
+            time.sleep(0.2)
+
+
+def _cpu_seconds(pid: int) -> float:
+    server = psutil.Process(pid)
+    return sum(sum(each.cpu_times()[:2]) for each in (server, *server.children(recursive=True)))
+
+
+def _direct(version: Path) -> dict[str, Callable[[], float]]:
+    boards = np.frombuffer(BOARDS.tobytes(), np.uint8).reshape(-1, 16)
+    found = direct_measures(version, boards, 0.5)
+    measures = {name: measure for name, measure in found.items() if "int8" in name}
+    return {ONE_CALLER: partial(direct_one_caller, version, boards, 1.0), **measures}
+
+
+@contextmanager
+def _octofold(tree: Path, flags: Sequence[str], model: str, *, tls: bool) -> Iterator[Server]:
+    """The server of a checkout, called over TCP."""
+    with tempfile.TemporaryDirectory() as folder:
+        port_file = Path(folder) / "port"
+        command = [sys.executable, "-m", "octofold_server.cli", *flags, "--grace", "0"]
+        command += ["--port", "0", "--port-file", str(port_file), "--log-level", "warning"]
+        path = os.pathsep.join(str(tree / package) for package in PACKAGES)
+        process = subprocess.Popen(command, env={**os.environ, "PYTHONPATH": path})
+        try:
+            while not port_file.exists():
+                if process.poll() is not None:
+                    raise SystemExit(f"the server of {tree} stopped before it was ready")
+                time.sleep(0.05)
+            port = port_file.read_text().strip()
+            with _channel(port, flags, tls=tls) as channel:
+                stub = GRPCInferenceServiceStub(channel)
+
+                def answered() -> int:
+                    told = stub.ModelStatistics(oip.ModelStatisticsRequest(name=model)).model_stats
+                    return sum(one.inference_stats.success.count for one in told)
+
+                scheme = "https" if tls else "http"
+                url = f"{scheme}://localhost:{port}/octofold.v1.OctofoldService/NextMoves"
+                yield Server(process.pid, url, is_grpc=True, answered=answered)
+        finally:
+            process.terminate()
+            process.wait()
+
+
+def _channel(port: str, flags: Sequence[str], *, tls: bool) -> grpc.Channel:
+    if not tls:
+        return grpc.insecure_channel(f"127.0.0.1:{port}")
+    roots = Path(flags[flags.index("--tls-certificate") + 1]).read_bytes()
+    return grpc.secure_channel(f"localhost:{port}", grpc.ssl_channel_credentials(roots))
+
+
+def _certificate(folder: Path) -> list[str]:
+    """Flags for a new certificate of this machine."""
+    key, certificate = folder / "key.pem", folder / "certificate.pem"
+    command = [
+        "openssl",
+        "req",
+        "-x509",
+        "-newkey",
+        "rsa:2048",
+        "-nodes",
+        "-days",
+        "2",
+        "-subj",
+        "/CN=localhost",
+    ]
+    command += ["-addext", "subjectAltName=DNS:localhost", "-keyout", str(key), "-out", str(certificate)]
+    subprocess.run(command, check=True, capture_output=True)
+    return ["--tls-certificate", str(certificate), "--tls-key", str(key)]
+
+
+if __name__ == "__main__":
+    main()
