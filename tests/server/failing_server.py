@@ -29,19 +29,19 @@ take = UnaryCalls.take
 has_paused = threading.Event()
 
 
-def pause(calls: UnaryCalls[Any], rpc: Any, message: bytes) -> None:
+def pause(calls: UnaryCalls[Any], arrived: Any) -> None:
     if not has_paused.is_set():
         has_paused.set()
         time.sleep(2)
-    take(calls, rpc, message)
+    take(calls, arrived)
 
 
-def shout(calls: UnaryCalls[Any], rpc: Any, message: bytes) -> None:
+def shout(calls: UnaryCalls[Any], arrived: Any) -> None:
     library = ctypes.PyDLL(None)  # keeps the interpreter to itself, so that no thread reads its words
     line = b"w" * 999 + b"\n"
     for _ in range(1000):
         library.write(2, line, len(line))
-    take(calls, rpc, message)
+    take(calls, arrived)
 
 
 if sys.argv[1] == "block":

@@ -11,13 +11,17 @@ import math
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import CancelledError
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from itertools import groupby
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 from octofold_game.contract.graph import MOVE
+from octofold_game.errors import OctofoldError
 from octofold_game.rules import check_boards
 from octofold_proto.errors import InvalidRequest, QueueFull, Unavailable
 from octofold_proto.messages import LONGEST_SEARCH_US
@@ -37,6 +41,9 @@ if TYPE_CHECKING:  # an optional extra
 QUIET_SECONDS = 0.2
 MAX_QUIET_WAITS = 5
 
+FEW_CELLS = 128
+"""Bytes up to which numpy takes longer than Python to find the largest one."""
+
 _MOVE = frozenset({MOVE.name})
 """What every call gets, so that none has to ask for it."""
 
@@ -47,8 +54,8 @@ Error = TypeVar("Error", bound=Exception)
 StopReading = Callable[[], None]
 """Makes an open stream stop reading messages; the messages that it has read are still answered."""
 
-WhenAnswered = Callable[["AcceptedCall"], None]
-"""Takes a finished call; must return soon."""
+WhenAnswered = Callable[[Sequence["AcceptedCall"]], None]
+"""Takes finished calls; must return soon."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +72,7 @@ class AdmissionLimits:
 
 @dataclass(eq=False, repr=False, slots=True, kw_only=True)
 class AcceptedCall(Call):
-    """An admitted call, which `Admission.submit` makes; its boards are checked."""
+    """An admitted call, which `Admission.accept` makes; its boards are checked."""
 
     admission: Admission
     "what has admitted it"
@@ -74,8 +81,10 @@ class AcceptedCall(Call):
     "the model version that answers it"
     when_answered: WhenAnswered | None
     "called when the call has ended"
+    context: Any
+    "what `when_answered` needs to know about the call"
     headers: Headers
-    "as in `Admission.submit`"
+    "as in `Admission.accept`"
     has_slot: bool
     "whether it counts as a call in progress until it ends"
 
@@ -83,30 +92,28 @@ class AcceptedCall(Call):
         """Cancel the call, because the caller has left; no effect on a finished call."""
         self.served.batcher.cancel(self)
 
-    def has_ended(self) -> None:
-        """Release the slot, count a failure and call `when_answered`.
+    @staticmethod
+    def have_ended(calls: Sequence[AcceptedCall]) -> None:
+        """Release the slots, count the failures and call `when_answered` for those that share it.
 
         The batcher has counted the answered calls already. It does not know the status codes of failures.
         """
         try:
-            try:
-                self._count()
-            finally:
-                when_answered, self.when_answered = self.when_answered, None  # breaks a reference cycle
-                if when_answered is not None:
-                    when_answered(self)
-        except Exception:  # the lane that answered it must go on
-            _log.exception("unexpected error after the end of a call")
+            calls[0].admission.count_ends(calls)
+        except Exception:  # the lane that answered them must go on
+            _log.exception("unexpected error while counting calls that have ended")
+        for when_answered, together in groupby(calls, _when_answered):
+            if when_answered is not None:
+                try:
+                    when_answered(list(together))
+                except Exception:
+                    _log.exception("unexpected error after the end of a call")
+        for call in calls:
+            call.when_answered = call.context = None  # breaks a reference cycle
 
-    def _count(self) -> None:
-        admission, served = self.admission, self.served
-        if self.has_slot:
-            admission.give_slot()
-        if self.error is not None:
-            served.statistics.record_failure(code_name(self.error), time.monotonic() - self.submitted)
-        if admission.tracing is not None:
-            headers = {name: str(value) for name, value in self.headers if name in TRACE_HEADERS}
-            admission.tracing.record(self, served.name, served.version, served.statistics, headers)
+
+_when_answered: Callable[[AcceptedCall], WhenAnswered | None] = attrgetter("when_answered")
+_served: Callable[[AcceptedCall], ServedVersion] = attrgetter("served")
 
 
 class Admission:
@@ -230,78 +237,146 @@ class Admission:
         deadline: float = math.inf,
         headers: Headers = (),
         *,
+        context: Any = None,
+    ) -> AcceptedCall:
+        """Submit the boards of a request to its model, for a message of a stream or a call in a `call_slot`.
+
+        Args:
+            request: as in `accept`, like all others.
+            when_answered: called with the call when it is done.
+            deadline: a time of `time.monotonic`.
+            headers: those of the call.
+            context: kept with the call.
+
+        Raises:
+            Unavailable, UnknownModel, InvalidRequest, BoardError: as in `accept`.
+            QueueFull: the boards do not fit into the queue.
+        """
+        call = self.accept(request, when_answered, deadline, headers, context=context)
+        if refused := self._queue([call]):
+            call.served.statistics.record_failure(code_name(refused[0][1]))
+            raise refused.pop()[1]  # see `count`
+        return call
+
+    def accept(
+        self,
+        request: Request,
+        when_answered: WhenAnswered | None,
+        deadline: float,
+        headers: Headers,
+        *,
+        context: Any,
         takes_slot: bool = False,
     ) -> AcceptedCall:
-        """Submit the boards of a request to its model.
+        """Check a request and make a call of it, for `queue`.
 
         Args:
             request: the request; its timeout applies in addition to `deadline`.
-            when_answered: called with the call when it is done; must return soon.
+            when_answered: called with the calls that share it and ended together; must return soon.
             deadline: a time of `time.monotonic`.
             headers: metadata or headers of the call, which may name the caller's trace.
-            takes_slot: whether this is a separate call, which counts as one in progress until it ends. A
-                message of a stream is not, and neither is a call in a `call_slot`.
+            context: kept with the call for `when_answered`.
+            takes_slot: whether this is a separate call, which counts as one in progress until it ends.
 
         Raises:
             Unavailable: no calls are admitted, or the model is being loaded or unloaded.
-            QueueFull: the maximum number of calls is in progress, or the boards do not fit into the queue.
+            QueueFull: the maximum number of calls is in progress.
             UnknownModel: as in `Models.resolve`.
             InvalidRequest, BoardError: the boards are invalid or too many, or the model lacks an output.
         """
         if takes_slot:
             self.take_slot()
-        if request.timeout_seconds != math.inf:
-            deadline = min(deadline, time.monotonic() + request.timeout_seconds)
-        models = self.models
-        key = (request.model or models.default, request.version)
         served = None
         try:
-            while True:
-                served, before = models.ready.get(key) or models.resolve(*key, loads=True), served
-                boards = request.boards
-                if isinstance(boards, str):
-                    raise InvalidRequest(boards)
-                if boards.dtype != np.uint8 or boards.max() > served.largest_exponent:
-                    boards = check_boards(boards, served.largest_exponent)
-                if len(boards) > self.limits.boards:
-                    raise InvalidRequest(
-                        f"{len(boards)} boards in one call; {self.limits.boards} are allowed"
-                    )
-                if self.limits.search_seconds < request.search_seconds < math.inf:
-                    raise InvalidRequest(
-                        f"a search of {request.search_seconds:g} s a board; this server allows "
-                        f"{self.limits.search_seconds:g} s"
-                    )
-                outputs = served.outputs if request.outputs is None else frozenset(request.outputs)
-                if request.needs_outputs and not outputs <= served.outputs:
-                    raise InvalidRequest(_unknown_output(request.outputs or (), served))
-                call = AcceptedCall(
-                    boards,
-                    deadline,
-                    request.priority,
-                    outputs - _MOVE,
-                    request.search_seconds,
-                    admission=self,
-                    request=request,
-                    served=served,
-                    when_answered=when_answered,
-                    headers=headers,
-                    has_slot=takes_slot,
-                )
-                try:
-                    served.batcher.submit(call)
-                    return call
-                except Unavailable:  # another version may have taken over since the lookup
-                    if served is before:
-                        raise
+            if request.timeout_seconds != math.inf:
+                deadline = min(deadline, time.monotonic() + request.timeout_seconds)
+            served = self._served(request)
+            boards, outputs = self._checked(request, served)
+            return AcceptedCall(
+                boards,
+                deadline,
+                request.priority,
+                outputs,
+                request.search_seconds,
+                admission=self,
+                request=request,
+                served=served,
+                when_answered=when_answered,
+                context=context,
+                headers=headers,
+                has_slot=takes_slot,
+            )
         except Exception as error:
             if served is None:
                 self.refusals.add(code_name(error))
             else:
                 served.statistics.record_failure(code_name(error))
             if takes_slot:
-                self.give_slot()
+                self.give_slots(1)
             raise
+
+    def queue(self, calls: Sequence[AcceptedCall]) -> None:
+        """Queue calls that arrived together; those that find no room end with the error."""
+        for call, error in self._queue(calls):
+            call.done, call.error = True, error
+            call.have_ended([call])
+
+    def _queue(self, calls: Sequence[AcceptedCall]) -> list[tuple[Call, OctofoldError]]:
+        """Queue calls, and return those that are refused, with their errors."""
+        all_refused: list[tuple[Call, OctofoldError]] = []
+        for served, together in groupby(calls, _served):
+            for call, error in served.batcher.submit_all(together):
+                assert isinstance(call, AcceptedCall)
+                try:
+                    # Another version may have taken over since the lookup.
+                    if isinstance(error, Unavailable) and (newer := self._served(call.request)) is not served:
+                        call.served = newer
+                        call.boards, call.outputs = self._checked(call.request, newer)
+                        all_refused += self._queue([call])
+                        continue
+                except OctofoldError as of_newer:
+                    all_refused.append((call, of_newer))
+                else:
+                    all_refused.append((call, error))
+        return all_refused
+
+    def _served(self, request: Request) -> ServedVersion:
+        models = self.models
+        key = (request.model or models.default, request.version)
+        return models.ready.get(key) or models.resolve(*key, loads=True)
+
+    def _checked(self, request: Request, served: ServedVersion) -> tuple[NDArray[np.uint8], frozenset[str]]:
+        """The boards of a request, and the outputs that it asks for in addition to moves."""
+        boards = request.boards
+        if isinstance(boards, str):
+            raise InvalidRequest(boards)
+        largest = max(boards.tobytes()) if boards.nbytes <= FEW_CELLS else boards.max()
+        if boards.dtype != np.uint8 or largest > served.largest_exponent:
+            boards = check_boards(boards, served.largest_exponent)
+        if len(boards) > self.limits.boards:
+            raise InvalidRequest(f"{len(boards)} boards in one call; {self.limits.boards} are allowed")
+        if self.limits.search_seconds < request.search_seconds < math.inf:
+            raise InvalidRequest(
+                f"a search of {request.search_seconds:g} s a board; this server allows "
+                f"{self.limits.search_seconds:g} s"
+            )
+        outputs = served.outputs if request.outputs is None else frozenset(request.outputs)
+        if request.needs_outputs and not outputs <= served.outputs:
+            raise InvalidRequest(_unknown_output(request.outputs or (), served))
+        return boards, outputs - _MOVE
+
+    def count_ends(self, calls: Sequence[AcceptedCall]) -> None:
+        """Count calls that have ended: release their slots, record failures and traces."""
+        if slots := [call.has_slot for call in calls].count(True):
+            self.give_slots(slots)
+        for call in calls:
+            if call.error is not None:
+                seconds = time.monotonic() - call.submitted
+                call.served.statistics.record_failure(code_name(call.error), seconds)
+            if self.tracing is not None:
+                headers = {name: str(value) for name, value in call.headers if name in TRACE_HEADERS}
+                served = call.served
+                self.tracing.record(call, served.name, served.version, served.statistics, headers)
 
     def count(self, error: Error) -> Error:
         """Count an error of a call that belongs to no model, and return it, so that the caller can raise it.
@@ -329,10 +404,10 @@ class Admission:
                 )
             self._calls += 1
 
-    def give_slot(self) -> None:
-        """Release the slot of `take_slot`."""
+    def give_slots(self, slots: int) -> None:
+        """Release slots of `take_slot`."""
         with self._lock:
-            self._calls -= 1
+            self._calls -= slots
             if self.refusal and not self._calls:  # `drain` may wait for the last one
                 self._ended.notify_all()
 
@@ -363,7 +438,7 @@ class _CallSlot:
         self._admission.take_slot()
 
     def __exit__(self, *_: object) -> None:
-        self._admission.give_slot()
+        self._admission.give_slots(1)
 
 
 def _unknown_output(asked: Iterable[str], served: ServedVersion) -> str:

@@ -61,6 +61,8 @@ class Moves(NamedTuple):
     def rows(self, start: int, stop: int) -> Moves:
         """The answers for boards `start` to `stop`, as views."""
         moves, probabilities, votes, legal, values, depth, positions, value = self
+        if probabilities is None and legal is None and depth is None and value is None:  # of most calls
+            return Moves(moves[start:stop])
         return Moves(
             moves[start:stop],
             None if probabilities is None else probabilities[start:stop],

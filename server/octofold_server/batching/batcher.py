@@ -14,12 +14,13 @@ import sys
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import CancelledError
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from octofold_game.errors import OctofoldError
 from octofold_proto.errors import BackendFailed, DeadlinePassed, QueueFull, Unavailable
 
 from octofold_server.backends.backend import UNFINISHED, Asked, Backend, Moves
@@ -85,8 +86,8 @@ class Batcher:
 
     A call fails at its deadline, even while all lanes are busy, and frees its room in the queue.
 
-    `Call.has_ended` runs on the lane that answered the call, on the thread of `cancel`, or on the thread that
-    watches the deadlines.
+    `Call.have_ended` runs on the lane that answered the calls, on the thread of `cancel`, or on the thread
+    that watches the deadlines.
 
     Args:
         backends: one backend for each lane.
@@ -160,25 +161,46 @@ class Batcher:
             QueueFull: the queue has no room for all boards; none is queued.
             Unavailable: the batcher is closed.
         """
+        if refused := self.submit_all([call]):
+            raise refused.pop()[1]  # no variable holds the error, whose traceback refers to them
+
+    def submit_all(self, calls: Iterable[Call]) -> list[tuple[Call, OctofoldError]]:
+        """Queue the boards of calls that arrived together, all boards of a call or none.
+
+        Returns:
+            The calls that are refused, each with the error of `submit`.
+        """
+        refused: list[tuple[Call, OctofoldError]] = []
+        levels = set()
+        with self._lock:
+            for call in calls:
+                level = self._level_of(call)
+                if error := self._refusal(call, level):
+                    refused.append((call, error))
+                    continue
+                level.add(call)
+                levels.add(level)
+                if call.deadline != math.inf and self._deadlines.add(call):
+                    self._sooner.notify()
+            for level in levels:
+                self._wake(level)
+        return refused
+
+    def _refusal(self, call: Call, level: _Level) -> OctofoldError | None:
         size = len(call.boards)
+        if self._closed:
+            return Unavailable("the model is being unloaded")
+        if level.boards + size > self._queue_capacity:
+            return QueueFull(
+                f"{level.boards} boards are waiting, and the queue has room for {self._queue_capacity}: "
+                f"no room for {size} more",
+                max(SHORTEST_RETRY_SECONDS, self.waiting * self._pace.seconds_per_board / self.lanes),
+            )
         if size > WHOLE_BOARDS:
             call.longest_turn = call.turn = self._longest_turn
-        level = self._level_of(call)
-        with self._lock:
-            if self._closed:
-                raise Unavailable("the model is being unloaded")
-            if level.boards + size > self._queue_capacity:
-                raise QueueFull(
-                    f"{level.boards} boards are waiting, and the queue has room for {self._queue_capacity}: "
-                    f"no room for {size} more",
-                    max(SHORTEST_RETRY_SECONDS, self.waiting * self._pace.seconds_per_board / self.lanes),
-                )
-            if self._budgets is not None and level is self._long:
-                self._budgets.check_room(call, level.calls)
-            level.add(call)
-            if call.deadline != math.inf and self._deadlines.add(call):
-                self._sooner.notify()
-            self._wake(level)
+        if self._budgets is not None and level is self._long:
+            return self._budgets.refusal(call, level.calls)
+        return None
 
     def cancel(self, call: Call) -> None:
         """Cancel a call and remove its waiting boards; no effect on a finished call.
@@ -192,7 +214,7 @@ class Batcher:
         with self._lock:
             ended = self._finish(call, DeadlinePassed(TOO_LATE) if late else CancelledError())
         if ended:
-            call.has_ended()
+            call.have_ended([call])
 
     def close(self) -> None:
         """Refuse new calls, finish the accepted ones, and end the threads."""
@@ -430,9 +452,9 @@ class Batcher:
 
 def _tell(ended: list[Call]) -> None:
     """Tell calls that they have ended, and forget them: who calls this may wait for hours."""
-    for call in ended:
-        call.has_ended()
-    ended.clear()
+    if ended:
+        ended[0].have_ended(ended)
+        ended.clear()
 
 
 def _backend_failed(what: str) -> BackendFailed:

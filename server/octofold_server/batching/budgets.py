@@ -91,19 +91,16 @@ class Budgets:
             return min(room, max(self.cores, int(BATCH_SECONDS * self.cores / max(seconds, 1e-6))))
         return min(room, max(self.least_boards, int(BATCH_SECONDS / max(seconds_per_board, 1e-6))))
 
-    def check_room(self, call: Call, waiting: Iterable[Call]) -> None:
-        """Check that another long call may wait.
-
-        Raises:
-            QueueFull: the searches that wait would take too long.
-        """
+    def refusal(self, call: Call, waiting: Iterable[Call]) -> QueueFull | None:
+        """Why another long call may not wait: the searches would take too long; None if it may."""
         seconds, more = sum(map(self._seconds, waiting)), self._seconds(call)
-        if seconds + more > LONG_QUEUE_SECONDS:
-            raise QueueFull(
-                f"searches of {seconds:.0f} s are waiting, and the queue has room for "
-                f"{LONG_QUEUE_SECONDS:.0f} s: no room for {more:.0f} s more",
-                max(BATCH_SECONDS, seconds / len(LONG_LANES)),
-            )
+        if seconds + more <= LONG_QUEUE_SECONDS:
+            return None
+        return QueueFull(
+            f"searches of {seconds:.0f} s are waiting, and the queue has room for "
+            f"{LONG_QUEUE_SECONDS:.0f} s: no room for {more:.0f} s more",
+            max(BATCH_SECONDS, seconds / len(LONG_LANES)),
+        )
 
     def begin(self, calls: Iterable[Call], boards: int, now: float) -> tuple[Running, Limits]:
         """The limits for a batch of so many boards; `end` must follow."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -90,11 +91,12 @@ class Call:
     error: Exception | None = field(default=None, init=False)
     "the reason why there is no answer; None if there is one"
 
-    def has_ended(self) -> None:
-        """React to the end of the call; does nothing by default.
+    @staticmethod
+    def have_ended(calls: Sequence[Any]) -> None:
+        """React to the end of calls of this class that ended together; does nothing by default.
 
-        The batcher calls this exactly once, when the call is final, on the thread where it ended, without a
-        lock. An override must return soon, and raise nothing.
+        The batcher calls this exactly once for each call, when it is final, on the thread where it ended,
+        without a lock. An override must return soon, and raise nothing.
         """
 
     def is_nearly_late(self, now: float) -> bool:

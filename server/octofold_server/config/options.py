@@ -83,7 +83,7 @@ class Config:
         "auto",
         "gRPC transport: native is fastest, has no TLS and does not bound a message before it is read, so it "
         "is for trusted callers; direct uses private names of grpcio; public uses only public API; auto is "
-        "direct if a call to itself succeeds at start, otherwise public",
+        "native on loopback or a Unix socket and direct elsewhere, if a call to itself succeeds at start",
     )
     models: Folder = option(
         Path("models"), "model repository: a folder of NAME/VERSION/card.json", begins="Models"

@@ -18,7 +18,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError
 from dataclasses import dataclass
 from functools import partial
@@ -30,7 +30,7 @@ from octofold_server.admission.admission import code_name
 from octofold_server.admission.byte_budget import ByteBudget
 from octofold_server.admission.refusals import RETRY_SECONDS, Refusals
 from octofold_server.grpc_transport.interface import Rpc, nothing
-from octofold_server.grpc_transport.unary import fail
+from octofold_server.grpc_transport.unary import Arrived, Take, fail
 
 PATIENCE_SECONDS = 1.0
 """A call that has been read for this long makes room when other connections wait."""
@@ -42,10 +42,6 @@ QUIET_SECONDS = 60.0
 """Time between two log lines about slow calls."""
 
 _log = logging.getLogger(__name__)
-
-
-Take = Callable[[Rpc, bytes], None]
-"""Takes a call and its only message, and ends the call, at once or later, after one or several replies."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,10 +104,14 @@ class Arrivals:
         if message is None:  # never sent, or larger than gRPC takes
             self._refuse(rpc, method, CancelledError())
         else:
-            self.take(method, rpc, message)
+            self.take(method, ((rpc, message),))
 
-    def take(self, method: Method, rpc: Rpc, message: bytes) -> None:
-        """Check the size of a message that has arrived, and give it to its method; any thread may do so."""
+    def take(self, method: Method, arrived: Sequence[Arrived]) -> None:
+        """Check the sizes of messages that have arrived, and give them to their method, on any thread."""
+        if fitting := [each for each in arrived if self._fits(method, *each)]:
+            method.take(fitting)
+
+    def _fits(self, method: Method, rpc: Rpc, message: bytes) -> bool:
         size = len(message)
         try:
             if method.most_bytes is not None and size > method.most_bytes:
@@ -124,7 +124,8 @@ class Arrivals:
         except OctofoldError as error:
             self._refuse(rpc, method, error)
         else:
-            method.take(rpc, message)
+            return True
+        return False
 
     def expire(self) -> None:
         """End the calls whose message is late, and give the places of long reads to waiting calls."""

@@ -16,9 +16,8 @@ from octofold_proto.errors import QueueFull
 
 from octofold_server.admission.admission import Admission, code_name
 from octofold_server.admission.refusals import RETRY_SECONDS, Refusals, log_change
-from octofold_server.grpc_transport.arrivals import Take
 from octofold_server.grpc_transport.interface import Rpc
-from octofold_server.grpc_transport.unary import decode, fail, request_id_of
+from octofold_server.grpc_transport.unary import TakeOne, decode, fail, request_id_of
 
 Request = TypeVar("Request", bound=Message)
 
@@ -30,7 +29,7 @@ def answering(
     answer: Callable[[Request], Message],
     *,
     is_logged: bool = False,
-) -> Take:
+) -> TakeOne:
     """Make a method that answers a message at once.
 
     Args:
@@ -69,7 +68,7 @@ class Aside:
         self._room = threading.Semaphore(self._most)
         self._refusals = refusals
 
-    def run(self, method: Take, name: str) -> Take:
+    def run(self, method: TakeOne, name: str) -> TakeOne:
         """Wrap a method, so that its calls run on these threads.
 
         Args:

@@ -1,4 +1,4 @@
-"""The choice of a transport: the direct one if grpcio supports it, else the public one."""
+"""The choice of a transport: the fastest that may and can serve here."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import logging
 import math
 import time
 from collections.abc import Sequence
-from contextlib import nullcontext
 from typing import Any
 
 import grpc
@@ -19,6 +18,7 @@ from octofold_server.grpc_transport.methods import Methods
 from octofold_server.grpc_transport.public import PublicServer
 from octofold_server.grpc_transport.self_call import private_address
 from octofold_server.system.grpc_core import knows_our_experiment
+from octofold_server.system.sockets import StartupError
 
 TRANSPORTS = ("auto", "native", "direct", "public")
 CHECK_SECONDS = 10.0
@@ -28,48 +28,54 @@ LOOK_SECONDS = 0.005
 _log = logging.getLogger(__name__)
 
 
-def new_server(kind: str, methods: Methods, options: Sequence[tuple[str, int]] = ()) -> Server:
+def new_server(
+    kind: str, methods: Methods, options: Sequence[tuple[str, int]] = (), *, is_native: bool = False
+) -> Server:
     """Make a server.
 
     Args:
-        kind: one of `TRANSPORTS`; "auto" falls back to the public transport if the direct one fails.
+        kind: one of `TRANSPORTS`; "auto" is the first that serves calls of our own.
         methods: the methods to serve.
         options: options of gRPC's C core.
+        is_native: whether "auto" may be the native transport, which is for trusted callers.
 
     Raises:
         StartupError: there is no place for a socket of the server's own.
-        Exception: `kind` is "direct", and grpcio does not support it; or "native", and it is not installed.
+        Exception: the transport that `kind` names cannot serve here.
     """
-    if kind == "public":
-        return PublicServer(methods, options)
-    if kind == "native":
-        # Imported here because not every platform has it.
+    if kind != "auto":
+        return _transport(kind)(methods, options)
+    for name in ("native", "direct")[not is_native :]:
+        try:
+            transport = _transport(name)
+            with private_address() as address:
+                check(transport, address)
+            return transport(methods, options)
+        except StartupError:
+            raise
+        except Exception as error:
+            _log.warning(
+                "--transport %s cannot serve here, trying another one: %s: %s",
+                *(name, type(error).__name__, error),
+            )
+    return PublicServer(methods, options)
+
+
+def _transport(kind: str) -> type[Server]:
+    if kind == "native":  # not every platform has it
         from octofold_server.grpc_transport.native import NativeServer
 
-        return NativeServer(methods, options)
-    # Outside of the `try`, because grpcio is not to blame if this fails.
-    with private_address() if kind == "auto" else nullcontext() as address:
-        try:
-            # Imported here because the import itself uses private names of grpcio.
-            from octofold_server.grpc_transport.direct import DirectServer
+        return NativeServer
+    if kind == "direct":  # the import itself uses private names of grpcio
+        from octofold_server.grpc_transport.direct import DirectServer
 
-            if address is not None:
-                check(DirectServer, address)
-            server = DirectServer(methods, options)
-        except Exception as error:
-            if kind == "direct":
-                raise
+        if not knows_our_experiment(DirectServer.library()):
             _log.warning(
-                "the direct transport does not support grpcio %s, using --transport public instead: %s: %s",
-                *(grpc.__version__, type(error).__name__, error),
+                "grpcio %s does not read connections in the serving thread: calls cost more CPU time",
+                grpc.__version__,
             )
-            return PublicServer(methods, options)
-    if not knows_our_experiment(DirectServer.library()):
-        _log.warning(
-            "grpcio %s does not support reading connections in the serving thread: calls cost more CPU time",
-            grpc.__version__,
-        )
-    return server
+        return DirectServer
+    return PublicServer
 
 
 class _Misbehaves(Exception):
@@ -91,7 +97,7 @@ def check(transport: type[Server], address: str) -> None:
     methods = Methods(arrivals, refusals)
     methods.add_unary("check.Check/Double", _double)
     methods.add_stream("check.Check/Echo", _echo)
-    server = transport(methods, ())  # type: ignore[call-arg]  # every transport takes these
+    server = transport(methods, ())
     server.listen(address)
     server.start()
     try:

@@ -22,7 +22,7 @@ from grpc._cython import cygrpc  # type: ignore[attr-defined]  # private, so not
 
 from octofold_server.grpc_transport.interface import CALL_BYTES, TICK_SECONDS, YEAR_SECONDS, Metadata, nothing
 from octofold_server.grpc_transport.methods import Begin, Methods
-from octofold_server.grpc_transport.unary import fail
+from octofold_server.grpc_transport.unary import run_guarded
 
 _CLOSE, _MESSAGE, _SENT, _STATUS = range(4)
 """The operations of a call that gRPC has to finish."""
@@ -114,13 +114,6 @@ class DirectRpc:
         if (call := self._call) is not None:
             call.cancel(code, details)
 
-    def run_guarded(self, callback: Callable[..., None], *arguments: object) -> None:
-        """Run a callback of this call; an unexpected exception ends the call, and not the serving thread."""
-        try:
-            callback(*arguments)
-        except Exception as error:
-            fail(self, error, "gRPC")  # logs it
-
     def _start(self, owed: int, operations: Sequence[Any], when_done: Callable[[Any], None]) -> None:
         self._owed.add(owed)
         try:
@@ -140,18 +133,18 @@ class DirectRpc:
             if self.on_left is nothing:
                 self.end(CANCELLED)
             else:
-                self.run_guarded(self.on_left)
+                run_guarded(self, self.on_left)
         self._look()
 
     def _received(self, event: Any) -> None:
         self._owed.discard(_MESSAGE)
-        self.run_guarded(self.on_message, event.batch_operations[0].message())
+        run_guarded(self, self.on_message, event.batch_operations[0].message())
         if self._ended:
             self._look()
 
     def _was_sent(self, _event: Any) -> None:
         self._owed.discard(_SENT)
-        self.run_guarded(self.on_sent)
+        run_guarded(self, self.on_sent)
         if self._ended:
             self._look()
 
@@ -306,10 +299,10 @@ class DirectServer:
             ask()
             call = self._new_call(event)
             if begin is not None:
-                call.run_guarded(begin, call)
+                run_guarded(call, begin, call)
             else:
                 unknown = event.call_details.method.decode(errors="replace")
-                call.run_guarded(self._methods.begin_unknown, call, unknown)
+                run_guarded(call, self._methods.begin_unknown, call, unknown)
 
         def ask() -> None:
             try:

@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import grpc
+
+if TYPE_CHECKING:
+    from octofold_server.grpc_transport.methods import Methods
 
 YEAR_SECONDS = 3.2e7
 """Limit for a real deadline: for a call without one, gRPC's C core reports the largest time that it has."""
@@ -100,6 +103,10 @@ class Rpc(Protocol):
 class Server(Protocol):
     """Serves `Methods`.
 
+    Args:
+        methods: the methods to serve; complete before the first `listen`.
+        options: options of gRPC's C core.
+
     Attributes:
         beats: grows several times a second while the server works; if it does not grow, the server is stuck.
         failure: the exception that ended the thread that serves all calls; None if there was none.
@@ -109,6 +116,8 @@ class Server(Protocol):
     beats: int
     cpu_clock: int | None
     failure: BaseException | None
+
+    def __init__(self, methods: Methods, options: Sequence[tuple[str, int]] = ()) -> None: ...
 
     def listen(self, address: str, credentials: grpc.ServerCredentials | None = None) -> int:
         """Listen on another address; return the port. Call this before `start`.

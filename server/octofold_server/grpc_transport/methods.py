@@ -6,7 +6,7 @@ refuse the same calls with the same messages.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -15,9 +15,9 @@ from octofold_proto.errors import NotAllowed, Unauthenticated
 
 from octofold_server.admission.access import Access
 from octofold_server.admission.refusals import Refusals
-from octofold_server.grpc_transport.arrivals import Arrivals, Method, Take
+from octofold_server.grpc_transport.arrivals import Arrivals, Method
 from octofold_server.grpc_transport.interface import Rpc
-from octofold_server.grpc_transport.unary import fail
+from octofold_server.grpc_transport.unary import Arrived, Take, TakeOne, fail, run_guarded
 from octofold_server.grpc_transport.unread import UnreadReplies
 
 SMALL_BYTES = 65_536
@@ -68,7 +68,7 @@ class Methods:
         self.unary: dict[str, Unary] = {}
 
     def add_unary(
-        self, name: str, take: Take, most_bytes: int | None = None, *, is_streaming: bool = False
+        self, name: str, take: TakeOne, most_bytes: int | None = None, *, is_streaming: bool = False
     ) -> None:
         """Add a method whose calls carry one request message.
 
@@ -78,6 +78,17 @@ class Methods:
             most_bytes: limit for the message; None applies only the limit of gRPC.
             is_streaming: whether a call is answered by several messages.
         """
+
+        def take_each(arrived: Sequence[Arrived]) -> None:
+            for rpc, message in arrived:
+                run_guarded(rpc, take, rpc, message)
+
+        self.add_unary_together(name, take_each, most_bytes, is_streaming=is_streaming)
+
+    def add_unary_together(
+        self, name: str, take: Take, most_bytes: int | None = None, *, is_streaming: bool = False
+    ) -> None:
+        """Add a method, as `add_unary` does, that takes together the calls that arrive together."""
         is_small = most_bytes is not None and most_bytes <= SMALL_BYTES
         arrivals = self._small_arrivals if is_small else self._arrivals
         method = Method(name, take, most_bytes)
@@ -124,9 +135,8 @@ class Methods:
         if self._is_let_in(rpc, path):
             begin(rpc)
 
-    def _take_if_let_in(self, path: str, take: Take, rpc: Rpc, message: bytes) -> None:
-        if self._is_let_in(rpc, path):
-            take(rpc, message)
+    def _take_if_let_in(self, path: str, take: Take, arrived: Sequence[Arrived]) -> None:
+        take([each for each in arrived if self._is_let_in(each[0], path)])
 
     def _is_let_in(self, rpc: Rpc, path: str) -> bool:
         if self._access is None:

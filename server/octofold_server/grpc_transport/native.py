@@ -22,12 +22,11 @@ import grpc
 from google.rpc.code_pb2 import CANCELLED, RESOURCE_EXHAUSTED
 from pygrpc_native import EVENT_CALL, STREAM_FULL, NativeGrpcFront
 
-from octofold_server.grpc_transport.arrivals import Take
 from octofold_server.grpc_transport.interface import TICK_SECONDS, Metadata, nothing
 from octofold_server.grpc_transport.methods import Methods
 from octofold_server.grpc_transport.public import PublicServer
 from octofold_server.grpc_transport.self_call import private_address
-from octofold_server.grpc_transport.unary import fail
+from octofold_server.grpc_transport.unary import Arrived, Take, fail, run_guarded
 
 MOST_EVENTS = 256
 """Calls and cancellations that are taken at once."""
@@ -102,10 +101,7 @@ class NativeRpc:
         if self.on_left is nothing:
             self.end(CANCELLED)
         else:
-            try:
-                self.on_left()
-            except Exception as error:
-                fail(self, error, "gRPC")  # logs it
+            run_guarded(self, self.on_left)
 
     def _end(self, end: Callable[[NativeGrpcFront], object]) -> None:
         calls = self._listener.calls
@@ -142,18 +138,28 @@ class _Listener:
         recv: Any = self.front.recv_batch_details  # the types of its tuples depend on the kind of event
         while (events := recv(MOST_EVENTS, round(1000 * TICK_SECONDS))) is not None:
             on_beat()
+            arrived: dict[int, list[Arrived]] = {}
+            ended = []
             for kind, number, method, message, _, details in events:
-                if kind == EVENT_CALL:
-                    calls[number] = rpc = NativeRpc(self, number, details)
-                    if len(message) > most_bytes:  # gRPC's own words
-                        told = f"Received message larger than max ({len(message)} vs. {most_bytes})"
-                        rpc.end(RESOURCE_EXHAUSTED, told)
-                        continue
-                    try:
-                        takes[method](rpc, message)
-                    except Exception as error:
-                        fail(rpc, error, "gRPC")  # logs it
-                elif (left := calls.get(number)) is not None:
+                if kind != EVENT_CALL:
+                    ended.append(number)
+                    continue
+                calls[number] = rpc = NativeRpc(self, number, details)
+                if len(message) > most_bytes:  # gRPC's own words
+                    told = f"Received message larger than max ({len(message)} vs. {most_bytes})"
+                    rpc.end(RESOURCE_EXHAUSTED, told)
+                elif method in arrived:
+                    arrived[method].append((rpc, message))
+                else:
+                    arrived[method] = [(rpc, message)]
+            for method, together in arrived.items():
+                try:
+                    takes[method](together)
+                except Exception as error:
+                    for one, _ in together:
+                        fail(one, error, "gRPC")  # logs it
+            for number in ended:
+                if (left := calls.get(number)) is not None:
                     left.leave()
             for waiting in list(self.unsent):
                 waiting.send_again()
@@ -208,7 +214,7 @@ class NativeServer:
                 metrics=True,  # tells when replies are sent
                 keepalive_time_ms=options.get("grpc.keepalive_time_ms", 7_200_000),
                 keepalive_timeout_ms=options.get("grpc.keepalive_timeout_ms", 20_000),
-                keepalive_permit_without_calls=False,
+                keepalive_permit_without_calls=False,  # only connections with calls are not silent
                 max_concurrent_streams=options.get("grpc.max_concurrent_streams", 1024),
                 reuse_port=bool(options.get("grpc.so_reuseport")),
             )

@@ -24,7 +24,7 @@ from octofold_proto.status import GRPC_CODES
 
 from octofold_server.grpc_transport.interface import CALL_BYTES, TICK_SECONDS, YEAR_SECONDS, Metadata, nothing
 from octofold_server.grpc_transport.methods import Begin, Methods
-from octofold_server.grpc_transport.unary import fail
+from octofold_server.grpc_transport.unary import run_guarded
 
 _log = logging.getLogger(__name__)
 
@@ -80,25 +80,18 @@ class PublicRpc:
         """End the call without a message."""
         self._on_loop(self._set_end, code, details, trailing, None)
 
-    def _run_guarded(self, callback: Callable[..., None], *arguments: object) -> None:
-        """Run a callback of this call; an unexpected exception ends the call, and not the serving thread."""
-        try:
-            callback(*arguments)
-        except Exception as error:
-            fail(self, error, "gRPC")  # logs it
-
     async def serve(self, begin: Begin) -> None:
         """Run the method until it ends the call or the client leaves."""
         self._serving = asyncio.current_task()
         try:
-            self._run_guarded(begin, self)
+            run_guarded(self, begin, self)
             code, details, trailing = await self._end
             if self._last is not None:
                 await self._context.write(self._last)
         except asyncio.CancelledError:
             self._is_done = True
             self._stop_tasks()
-            self._run_guarded(self.on_left if self.on_left is not nothing else partial(self.end, CANCELLED))
+            run_guarded(self, self.on_left if self.on_left is not nothing else partial(self.end, CANCELLED))
             raise
         finally:
             self._is_done = True
@@ -119,7 +112,7 @@ class PublicRpc:
 
     def _start_reading(self) -> None:
         if self._is_done:
-            self._run_guarded(self.on_message, None)
+            run_guarded(self, self.on_message, None)
         else:
             self._reading = self._loop.create_task(self._read())
             self._reading.add_done_callback(self._was_read)
@@ -136,11 +129,11 @@ class PublicRpc:
     def _was_read(self, reading: asyncio.Task[bytes | None]) -> None:
         self._reading = None
         is_message = not (self._is_done or reading.cancelled())
-        self._run_guarded(self.on_message, reading.result() if is_message else None)
+        run_guarded(self, self.on_message, reading.result() if is_message else None)
 
     def _start_sending(self, message: bytes) -> None:
         if self._is_done:
-            self._run_guarded(self.on_sent)
+            run_guarded(self, self.on_sent)
         else:
             self._sending = self._loop.create_task(self._send(message))
             self._sending.add_done_callback(self._was_sent)
@@ -151,7 +144,7 @@ class PublicRpc:
 
     def _was_sent(self, _: asyncio.Task[None]) -> None:
         self._sending = None
-        self._run_guarded(self.on_sent)
+        run_guarded(self, self.on_sent)
 
     def _set_end(self, code: int, details: str, trailing: Metadata, last: bytes | None) -> None:
         if self._end.done():
@@ -174,7 +167,7 @@ class PublicRpc:
     def _be_over(self) -> None:
         on_over, self.on_over = self.on_over, None
         if on_over is not None:
-            self._run_guarded(on_over)
+            run_guarded(self, on_over)
 
 
 class _Handlers(grpc.GenericRpcHandler):

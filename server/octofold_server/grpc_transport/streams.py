@@ -9,8 +9,8 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
+from collections.abc import Sequence
 from concurrent.futures import CancelledError
-from functools import partial
 from typing import Generic, Protocol, TypeVar
 
 from google.protobuf.message import Message
@@ -226,21 +226,24 @@ class AnswerStream(Generic[AnyMessage]):
             except InvalidRequest as error:
                 admission.refusals.add(code_name(error))
                 raise
-            when_answered = partial(self._answer, opened, message)
-            opened.call = admission.submit(request, when_answered, rpc.deadline, rpc.metadata)
+            opened.call = admission.submit(
+                request, self._answer, rpc.deadline, rpc.metadata, context=(opened, message)
+            )
             if opened.reply:  # a lane was faster
                 opened.call = None
         except Exception as error:
             self._refuse(opened, message, error)
 
-    def _answer(self, opened: _Open, message: AnyMessage, call: AcceptedCall) -> None:
-        if call.error is not None:
-            self._refuse(opened, message, call.error)
-            return
-        try:
-            self._send(opened, self._codec.reply(message, call))
-        except Exception as error:
-            self._refuse(opened, message, error)
+    def _answer(self, calls: Sequence[AcceptedCall]) -> None:
+        for call in calls:
+            opened, message = call.context
+            if call.error is not None:
+                self._refuse(opened, message, call.error)
+                continue
+            try:
+                self._send(opened, self._codec.reply(message, call))
+            except Exception as error:
+                self._refuse(opened, message, error)
 
     def _refuse(self, opened: _Open, message: AnyMessage, why: Exception) -> None:
         try:

@@ -6,7 +6,7 @@ stream take the same steps.
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Callable, Sequence
 from typing import Generic, Protocol, TypeVar
 
 from google.protobuf.message import DecodeError, Message
@@ -17,12 +17,21 @@ from octofold_proto.wire import SHORT_BYTES, parse
 from octofold_server.admission.admission import AcceptedCall, Admission, code_name
 from octofold_server.admission.refusals import failure_status, usable_request_id
 from octofold_server.admission.request import Request
-from octofold_server.grpc_transport.interface import Metadata, Rpc
+from octofold_server.grpc_transport.interface import Metadata, Rpc, nothing
 
 REQUEST_ID_KEY = "x-request-id"
 """The metadata key for the request id: a caller may send one, and a failed call returns it."""
 
 AnyMessage = TypeVar("AnyMessage", bound=Message)
+
+Arrived = tuple[Rpc, bytes]
+"""A call and its only message."""
+
+Take = Callable[[Sequence[Arrived]], None]
+"""Takes calls that arrived together, and ends each, at once or later, after one or several replies."""
+
+TakeOne = Callable[[Rpc, bytes], None]
+"""Takes a call and its only message, as `Take`."""
 
 
 class Codec(Protocol[AnyMessage]):
@@ -64,38 +73,48 @@ class UnaryCalls(Generic[AnyMessage]):
     def __init__(self, admission: Admission, codec: Codec[AnyMessage]) -> None:
         self._admission = admission
         self._codec = codec
+        self._when_answered = self._answer  # made once: calls that share it are answered together
 
-    def take(self, rpc: Rpc, received: bytes) -> None:
-        """Answer a call, at once or later.
-
-        Args:
-            rpc: the call.
-            received: its message.
-        """
-        admission, codec = self._admission, self._codec
-        message = None
-        try:
-            message = decode(codec.kind, received, codec.name, admission)
+    def take(self, arrived: Sequence[Arrived]) -> None:
+        """Answer calls that arrived together, at once or later."""
+        admission, codec, when_answered = self._admission, self._codec, self._when_answered
+        calls = []
+        for rpc, received in arrived:
+            message = None
             try:
-                request = codec.request(message)
-            except InvalidRequest as error:
-                admission.refusals.add(code_name(error))
-                raise
-            when_answered = partial(self._answer, rpc, message)
-            call = admission.submit(request, when_answered, rpc.deadline, rpc.metadata, takes_slot=True)
-        except Exception as error:
-            self._fail(rpc, message, error)
-        else:
-            rpc.on_left = call.cancel
+                message = decode(codec.kind, received, codec.name, admission)
+                try:
+                    request = codec.request(message)
+                except InvalidRequest as error:
+                    admission.refusals.add(code_name(error))
+                    raise
+                call = admission.accept(
+                    request,
+                    when_answered,
+                    rpc.deadline,
+                    rpc.metadata,
+                    context=(rpc, message),
+                    takes_slot=True,
+                )
+            except Exception as error:
+                self._fail(rpc, message, error)
+            else:
+                rpc.on_left = call.cancel
+                calls.append(call)
+        admission.queue(calls)
 
-    def _answer(self, rpc: Rpc, message: AnyMessage, call: AcceptedCall) -> None:
-        if call.error is not None:
-            self._fail(rpc, message, call.error)
-            return
-        try:
-            rpc.reply(self._codec.reply(message, call))
-        except Exception as error:
-            self._fail(rpc, message, error)
+    def _answer(self, calls: Sequence[AcceptedCall]) -> None:
+        codec = self._codec
+        for call in calls:
+            rpc, message = call.context
+            rpc.on_left = nothing  # breaks a reference cycle
+            if call.error is not None:
+                self._fail(rpc, message, call.error)
+                continue
+            try:
+                rpc.reply(codec.reply(message, call))
+            except Exception as error:
+                self._fail(rpc, message, error)
 
     def _fail(self, rpc: Rpc, message: AnyMessage | None, error: Exception) -> None:
         request_id = "" if message is None else self._codec.request_id(message)
@@ -141,3 +160,11 @@ def fail(rpc: Rpc, error: Exception, name: str, request_id: str = "") -> None:
     status = failure_status(error, name, identity, rpc.peer())
     trailing = ((DETAILS_KEY, status.SerializeToString()), (REQUEST_ID_KEY, identity))
     rpc.end(status.code, status.message, trailing)
+
+
+def run_guarded(rpc: Rpc, callback: Callable[..., None], *arguments: object) -> None:
+    """Run a callback of a call; an unexpected exception ends the call, and not the serving thread."""
+    try:
+        callback(*arguments)
+    except Exception as error:
+        fail(rpc, error, "gRPC")  # logs it

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from http import HTTPStatus
 from typing import Any, NamedTuple
@@ -91,10 +91,10 @@ class PendingCall(asyncio.Future[AcceptedCall]):
         super().__init__()
         self.headers = [(name, http.headers[name]) for name in TRACE_HEADERS if name in http.headers]
 
-    def tell(self, call: AcceptedCall) -> None:
+    def tell(self, calls: Sequence[AcceptedCall]) -> None:
         """Take the finished call, on any thread."""
         with suppress(RuntimeError):  # the loop has ended, and all waiting requests with it
-            self.get_loop().call_soon_threadsafe(self._settle, call)
+            self.get_loop().call_soon_threadsafe(self._settle, calls[0])
 
     def cancel(self, msg: Any | None = None) -> bool:
         """Cancel the call too."""

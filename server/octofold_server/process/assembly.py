@@ -163,7 +163,8 @@ def build(
     operations = OpenInference(admission, None if slot is None else SharedService(slot, admission))
     methods = _methods(config, admission, health, access, operations)
     try:
-        grpc = new_server(config.transport, methods, _options(config))
+        is_native = is_loopback(config.host) and not config.lacks_native()
+        grpc = new_server(config.transport, methods, _options(config), is_native=is_native)
     except StartupError:
         raise
     except Exception as error:

@@ -97,9 +97,9 @@ class CheckedBoards(np.ndarray[tuple[int, ...], np.dtype[np.uint8]]):
         boards.when_checked = when_checked
         return boards
 
-    def max(self, *arguments: Any, **options: Any) -> Any:
+    def tobytes(self, *arguments: Any, **options: Any) -> bytes:
         self.when_checked()
-        return np.asarray(self).max(*arguments, **options)
+        return np.asarray(self).tobytes(*arguments, **options)
 
 
 @contextmanager

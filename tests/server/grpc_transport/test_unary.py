@@ -77,31 +77,31 @@ def test_a_call_is_no_longer_at_work_whatever_becomes_of_its_reply(
     serve_all: ServeAll, wire: Any, reply: Callable[[], bytes], code: int
 ) -> None:
     with serve_all(FakeBackend()) as served:
-        UnaryCalls(served.admission, Codec(reply)).take(wire, b"")
+        UnaryCalls(served.admission, Codec(reply)).take([(wire, b"")])
         assert wire.codes.get(timeout=30) == code
         wait_for(lambda: served.admission.open_calls == 0)
         assert wire.codes.empty()
 
 
 def ask_what_is_no_message(served: Any, wire: Any) -> None:
-    UnaryCalls(served.admission, Codec(no_reply)).take(wire, b"\xff")
+    UnaryCalls(served.admission, Codec(no_reply)).take([(wire, b"\xff")])
 
 
 def ask_for_more_than_a_message_may_hold(served: Any, wire: Any) -> None:
-    UnaryCalls(served.admission, Codec(no_reply)).take(wire, b"\x0a\x00" * 300)
+    UnaryCalls(served.admission, Codec(no_reply)).take([(wire, b"\x0a\x00" * 300)])
 
 
 def ask_when_calls_are_refused(served: Any, wire: Any) -> None:
     served.admission.refuse()
-    UnaryCalls(served.admission, Codec(no_reply)).take(wire, b"")
+    UnaryCalls(served.admission, Codec(no_reply)).take([(wire, b"")])
 
 
 def ask_when_all_slots_are_taken(served: Any, wire: Any) -> None:
     for _ in range(served.admission.limits.calls):
         served.admission.take_slot()
-    UnaryCalls(served.admission, Codec(no_reply)).take(wire, b"")
+    UnaryCalls(served.admission, Codec(no_reply)).take([(wire, b"")])
     for _ in range(served.admission.limits.calls):
-        served.admission.give_slot()
+        served.admission.give_slots(1)
 
 
 @pytest.mark.parametrize(

@@ -92,7 +92,10 @@ class Methods:
         self.unary: dict[str, Any] = {}
         self.streams: dict[str, Any] = {}
 
-    def add_unary(self, name: str, method: Any, most_bytes: int = 0) -> None:  # noqa: ARG002 -- the method's
+    def add_unary(self, name: str, method: Any, *_: object, **__: object) -> None:
+        self.unary[name] = lambda arrived: [method(*each) for each in arrived]
+
+    def add_unary_together(self, name: str, method: Any) -> None:
         self.unary[name] = method
 
     def add_stream(self, name: str, method: Any) -> None:
@@ -128,7 +131,7 @@ def call(methods: Methods, name: str, messages: list[bytes]) -> None:
     if name in methods.unary:
         for message in messages:
             wire = Wire()
-            methods.unary[name](wire, message)
+            methods.unary[name]([(wire, message)])
             wire.wait()
     else:
         for message in messages:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -34,9 +34,11 @@ class Awaited(Call):
         self._told = [] if told is None else told
         self._ended = threading.Event()
 
-    def has_ended(self) -> None:
-        self._told.append(self)
-        self._ended.set()
+    @staticmethod
+    def have_ended(calls: Sequence[Awaited]) -> None:
+        for call in calls:
+            call._told.append(call)
+            call._ended.set()
 
     def result(self) -> Answer:
         self._ended.wait()

@@ -127,7 +127,7 @@ def _request(message: pb.NextMovesRequest) -> Request:
     packed = message.boards
     boards: NDArray[np.uint8] | str
     if packed and len(packed) % CELLS == 0:
-        boards = np.frombuffer(packed, dtype=np.uint8).reshape(-1, CELLS)
+        boards = np.ndarray((len(packed) // CELLS, CELLS), np.uint8, packed)
     else:
         boards = _no_boards(len(packed))
     outputs = _OUTPUTS[

@@ -44,8 +44,8 @@ def add_octofold(
             )
         return response
 
-    methods.add_unary(f"{SERVICE}/NextMove", UnaryCalls(admission, NextMoveCodec()).take)
-    methods.add_unary(f"{SERVICE}/NextMoves", UnaryCalls(admission, NextMovesCodec()).take)
+    methods.add_unary_together(f"{SERVICE}/NextMove", UnaryCalls(admission, NextMoveCodec()).take)
+    methods.add_unary_together(f"{SERVICE}/NextMoves", UnaryCalls(admission, NextMovesCodec()).take)
     streams = StreamCalls(admission, StreamNextMovesCodec(), idle_seconds)
     methods.add_stream(f"{SERVICE}/StreamNextMoves", streams.begin)
     name = f"{SERVICE}/ListModels"

@@ -39,7 +39,7 @@ def add_open_inference(
         slow: runs operations that may take seconds.
         idle_seconds: time limit for a stream without messages to answer.
     """
-    methods.add_unary(f"{SERVICE}/ModelInfer", UnaryCalls(admission, ModelInfer()).take)
+    methods.add_unary_together(f"{SERVICE}/ModelInfer", UnaryCalls(admission, ModelInfer()).take)
     streams = StreamCalls(admission, ModelStreamInfer(), idle_seconds)
     methods.add_stream(f"{SERVICE}/ModelStreamInfer", streams.begin)
 
