@@ -41,7 +41,7 @@ def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Envoy, i
     folder = tmp_path_factory.mktemp("envoy")
     shutil.copytree(SWIFT, folder / "models" / "swift" / SWIFT.name)
     with Pods(folder) as pods, NameServer() as names:
-        server = pods.start(folder / "models")
+        server = pods.start(folder / "models", "--transport", "native")
         names.addresses = (server.address,)
         with Envoy(folder, names.port, pods.port) as envoy:
             yield envoy, server.process.pid
@@ -98,6 +98,24 @@ def test_a_connection_that_resets_its_calls_is_closed(place: tuple[str, int]) ->
     target, _ = place
     with Flood(target, rapid_resets, connections=1) as flood:
         wait_for(lambda: flood.begun > 3)
+
+
+@pytest.mark.parametrize("algorithm", [grpc.Compression.NoCompression, grpc.Compression.Gzip])
+def test_a_message_that_is_too_large_as_it_is_or_unpacked_does_not_reach_the_server(
+    place: tuple[str, int], algorithm: grpc.Compression
+) -> None:
+    target, server = place
+    boards = bytes(300 * MIB)
+    with (
+        memory_at_most(server, 50 * MIB, "a message of 300 MiB"),
+        grpc.insecure_channel(target, [("grpc.max_send_message_length", -1)]) as channel,
+        pytest.raises(grpc.RpcError) as failure,
+    ):
+        OctofoldServiceStub(channel).NextMoves(
+            pb.NextMovesRequest(boards=boards), timeout=60, compression=algorithm
+        )
+    is_packed = algorithm is grpc.Compression.Gzip
+    assert failure.value.code() is (grpc.StatusCode.UNIMPLEMENTED if is_packed else grpc.StatusCode.UNKNOWN)
 
 
 def test_the_longest_message_comes_through(place: tuple[str, int]) -> None:

@@ -102,7 +102,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 @pytest.fixture
 def transport(request: pytest.FixtureRequest) -> str:
     """How gRPC is served."""
-    return str(getattr(request, "param", "direct"))
+    return str(getattr(request, "param", "auto"))
 
 
 @pytest.fixture

@@ -101,7 +101,7 @@ class AcceptedCall(Call):
         try:
             calls[0].admission.count_ends(calls)
         except Exception:  # the lane that answered them must go on
-            _log.exception("unexpected error while counting calls that have ended")
+            _log.exception("unexpected error after the end of a call")
         for when_answered, together in groupby(calls, _when_answered):
             if when_answered is not None:
                 try:

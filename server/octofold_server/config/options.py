@@ -79,11 +79,11 @@ class Config:
         RESULTS,
         "folder of the results of `octofold evaluate`, which the page shows to everyone who may call",
     )
-    transport: Literal["auto", "native", "direct", "public"] = option(
+    transport: Literal["auto", "native", "direct"] = option(
         "auto",
-        "gRPC transport: native is fastest, has no TLS and does not bound a message before it is read, so it "
-        "is for trusted callers; direct uses private names of grpcio; public uses only public API; auto is "
-        "native on loopback or a Unix socket and direct elsewhere, if a call to itself succeeds at start",
+        "gRPC transport: native is fastest, but has no TLS and does not bound a message before it is read, "
+        "so it is for trusted callers; direct drives the C core of grpcio; auto is native on loopback and on "
+        "a Unix socket, if a call to itself succeeds at the start, and otherwise direct",
     )
     models: Folder = option(
         Path("models"), "model repository: a folder of NAME/VERSION/card.json", begins="Models"

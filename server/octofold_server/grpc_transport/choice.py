@@ -15,12 +15,10 @@ from octofold_server.admission.refusals import Refusals
 from octofold_server.grpc_transport.arrivals import Arrivals
 from octofold_server.grpc_transport.interface import Rpc, Server
 from octofold_server.grpc_transport.methods import Methods
-from octofold_server.grpc_transport.public import PublicServer
 from octofold_server.grpc_transport.self_call import private_address
 from octofold_server.system.grpc_core import knows_our_experiment
 from octofold_server.system.sockets import StartupError
 
-TRANSPORTS = ("auto", "native", "direct", "public")
 CHECK_SECONDS = 10.0
 LOOK_SECONDS = 0.005
 """Interval between two looks whether the server still serves while a call of ours waits."""
@@ -34,48 +32,45 @@ def new_server(
     """Make a server.
 
     Args:
-        kind: one of `TRANSPORTS`; "auto" is the first that serves calls of our own.
+        kind: "native", "direct", or "auto" for the first of these that answers calls of our own.
         methods: the methods to serve.
         options: options of gRPC's C core.
         is_native: whether "auto" may be the native transport, which is for trusted callers.
 
     Raises:
         StartupError: there is no place for a socket of the server's own.
-        Exception: the transport that `kind` names cannot serve here.
+        Exception: the transport cannot serve here.
     """
-    if kind != "auto":
-        return _transport(kind)(methods, options)
-    for name in ("native", "direct")[not is_native :]:
+    if kind == "native" or (kind == "auto" and is_native):
         try:
-            transport = _transport(name)
-            with private_address() as address:
-                check(transport, address)
-            return transport(methods, options)
+            # Not every platform has it.
+            from octofold_server.grpc_transport.native import NativeServer
+
+            return _checked(NativeServer, kind)(methods, options)
         except StartupError:
             raise
         except Exception as error:
+            if kind == "native":
+                raise
             _log.warning(
-                "--transport %s cannot serve here, trying another one: %s: %s",
-                *(name, type(error).__name__, error),
+                "--transport native cannot serve here, using direct: %s: %s", type(error).__name__, error
             )
-    return PublicServer(methods, options)
+    # The import itself uses private names of grpcio.
+    from octofold_server.grpc_transport.direct import DirectServer
+
+    if not knows_our_experiment(DirectServer.library()):
+        _log.warning(
+            "grpcio %s does not read connections in the serving thread: calls cost more CPU time",
+            grpc.__version__,
+        )
+    return _checked(DirectServer, kind)(methods, options)
 
 
-def _transport(kind: str) -> type[Server]:
-    if kind == "native":  # not every platform has it
-        from octofold_server.grpc_transport.native import NativeServer
-
-        return NativeServer
-    if kind == "direct":  # the import itself uses private names of grpcio
-        from octofold_server.grpc_transport.direct import DirectServer
-
-        if not knows_our_experiment(DirectServer.library()):
-            _log.warning(
-                "grpcio %s does not read connections in the serving thread: calls cost more CPU time",
-                grpc.__version__,
-            )
-        return DirectServer
-    return PublicServer
+def _checked(transport: type[Server], kind: str) -> type[Server]:
+    if kind == "auto":
+        with private_address() as address:
+            check(transport, address)
+    return transport
 
 
 class _Misbehaves(Exception):

@@ -3,7 +3,7 @@
 grpcio's server starts a thread for each call and wakes it three times. Its asyncio server wakes the event
 loop as often. This costs several times as much as gRPC itself. Here one thread polls the queue and delivers
 messages, and any thread may send the answer. The transport uses `cygrpc`, the private module behind grpcio's
-own server. No other file uses it, and `public.py` serves if it is missing.
+own server. No other file uses it.
 """
 
 from __future__ import annotations
@@ -186,6 +186,7 @@ class DirectServer:
     def __init__(self, methods: Methods, options: Sequence[tuple[str, int]] = ()) -> None:
         self.beats = 0
         self.failure: BaseException | None = None
+        self.idle_seconds = math.inf
         self.cpu_clock: int | None = None
         self._methods = methods
         self._queue = cygrpc.CompletionQueue()

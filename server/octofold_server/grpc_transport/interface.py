@@ -1,6 +1,6 @@
 """The interface of a gRPC transport: callback-driven calls, and a server.
 
-`direct.py` and `public.py` implement it. Protocols use nothing else of a transport.
+`native.py` and `direct.py` implement it. Protocols use nothing else of a transport.
 """
 
 from __future__ import annotations
@@ -111,11 +111,14 @@ class Server(Protocol):
         beats: grows several times a second while the server works; if it does not grow, the server is stuck.
         failure: the exception that ended the thread that serves all calls; None if there was none.
         cpu_clock: the clock of that thread's CPU time; None before it runs, or where there is none.
+        idle_seconds: time after which somebody else has to end a connection on which nothing arrives;
+            infinity if the transport ends those without calls itself.
     """
 
     beats: int
     cpu_clock: int | None
     failure: BaseException | None
+    idle_seconds: float
 
     def __init__(self, methods: Methods, options: Sequence[tuple[str, int]] = ()) -> None: ...
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from google.rpc.code_pb2 import UNIMPLEMENTED
+from google.rpc.code_pb2 import RESOURCE_EXHAUSTED, UNIMPLEMENTED
 from octofold_proto.errors import NotAllowed, Unauthenticated
 
 from octofold_server.admission.access import Access
@@ -112,6 +112,11 @@ class Methods:
         if self._is_let_in(rpc, path):
             self._refusals.add("UNIMPLEMENTED")
             rpc.end(UNIMPLEMENTED, "the server has no such method")
+
+    def refuse_size(self, rpc: Rpc, size: int, most_bytes: float) -> None:
+        """End a call whose message is larger than gRPC takes, with the words of gRPC's C core."""
+        self._refusals.add("RESOURCE_EXHAUSTED")
+        rpc.end(RESOURCE_EXHAUSTED, f"Received message larger than max ({size} vs. {most_bytes})")
 
     def tick(self, calls: Iterable[Rpc]) -> None:
         """End the calls that have waited too long.

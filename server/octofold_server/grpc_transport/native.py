@@ -19,20 +19,23 @@ from contextlib import ExitStack
 from typing import Any
 
 import grpc
-from google.rpc.code_pb2 import CANCELLED, RESOURCE_EXHAUSTED
+from google.rpc.code_pb2 import CANCELLED
 from pygrpc_native import EVENT_CALL, STREAM_FULL, NativeGrpcFront
 
+from octofold_server.grpc_transport.direct import DirectServer
 from octofold_server.grpc_transport.interface import TICK_SECONDS, Metadata, nothing
 from octofold_server.grpc_transport.methods import Methods
-from octofold_server.grpc_transport.public import PublicServer
 from octofold_server.grpc_transport.self_call import private_address
-from octofold_server.grpc_transport.unary import Arrived, Take, fail, run_guarded
+from octofold_server.grpc_transport.unary import Arrived, fail, run_guarded
 
 MOST_EVENTS = 256
 """Calls and cancellations that are taken at once."""
 
 OF_CONNECTIONS = ("grpc.max_connection_idle_ms", "grpc.max_connection_age_ms")
 """Options that the server behind the socket does not get: the callers' connections are not its own."""
+
+PINGS = 3
+"""Pings of a connection with calls in the time after which a silent connection ends."""
 
 DRAIN_SECONDS = 0.02
 """Interval between two looks whether the last replies are on their way, and time for the last one."""
@@ -126,15 +129,15 @@ class _Listener:
         self.calls: dict[int, NativeRpc] = {}
         self.unsent: dict[NativeRpc, None] = {}
 
-    def serve(self, takes: Sequence[Take], most_bytes: float, on_beat: Callable[[], None]) -> None:
+    def serve(self, methods: Methods, most_bytes: float, on_beat: Callable[[], None]) -> None:
         """Take calls until the front is closed, then end those that are left.
 
         Args:
-            takes: what takes the calls, by the number of the method.
+            methods: take the calls.
             most_bytes: limit for a message.
             on_beat: called several times a second.
         """
-        calls = self.calls
+        calls, takes = self.calls, [method.take for method in methods.unary.values()]
         recv: Any = self.front.recv_batch_details  # the types of its tuples depend on the kind of event
         while (events := recv(MOST_EVENTS, round(1000 * TICK_SECONDS))) is not None:
             on_beat()
@@ -145,9 +148,8 @@ class _Listener:
                     ended.append(number)
                     continue
                 calls[number] = rpc = NativeRpc(self, number, details)
-                if len(message) > most_bytes:  # gRPC's own words
-                    told = f"Received message larger than max ({len(message)} vs. {most_bytes})"
-                    rpc.end(RESOURCE_EXHAUSTED, told)
+                if len(message) > most_bytes:
+                    methods.refuse_size(rpc, len(message), most_bytes)
                 elif method in arrived:
                     arrived[method].append((rpc, message))
                 else:
@@ -189,10 +191,14 @@ class NativeServer:
         self.cpu_clock: int | None = None  # native threads read the connections, each its share
         self._methods = methods
         self._options = dict(options)
+        self.idle_seconds = self._options.get("grpc.max_connection_idle_ms", math.inf) / 1000
+        # Connections with calls get pings, and are never silent for long.
+        ping_ms = self._options.get("grpc.keepalive_time_ms", 7_200_000)
+        self._ping_ms = round(min(ping_ms, 1000 * self.idle_seconds / PINGS))
         self._listeners: list[_Listener] = []
         self._ending = ExitStack()
         self._socket = self._ending.enter_context(private_address())
-        self._behind = PublicServer(
+        self._behind = DirectServer(
             methods, [(name, value) for name, value in options if name not in OF_CONNECTIONS]
         )
         self._behind.listen(self._socket)
@@ -212,9 +218,9 @@ class NativeServer:
                 io_threads=1,
                 call_details=True,
                 metrics=True,  # tells when replies are sent
-                keepalive_time_ms=options.get("grpc.keepalive_time_ms", 7_200_000),
+                keepalive_time_ms=self._ping_ms,
                 keepalive_timeout_ms=options.get("grpc.keepalive_timeout_ms", 20_000),
-                keepalive_permit_without_calls=False,  # only connections with calls are not silent
+                keepalive_permit_without_calls=False,
                 max_concurrent_streams=options.get("grpc.max_concurrent_streams", 1024),
                 reuse_port=bool(options.get("grpc.so_reuseport")),
             )
@@ -246,9 +252,10 @@ class NativeServer:
         self.beats += 1
 
     def _serve(self, listener: _Listener, on_beat: Callable[[], None]) -> None:
-        takes = [method.take for method in self._methods.unary.values()]
         try:
-            listener.serve(takes, self._options.get("grpc.max_receive_message_length", math.inf), on_beat)
+            listener.serve(
+                self._methods, self._options.get("grpc.max_receive_message_length", math.inf), on_beat
+            )
         except BaseException as error:
             self.failure = error
             _log.critical("the thread that serves gRPC has failed", exc_info=error)

@@ -216,7 +216,8 @@ def _options(config: Config) -> list[tuple[str, int]]:
         ("grpc.max_concurrent_streams", config.max_calls_per_connection),
         # It counts calls that are over until they are freed, and so refuses clients that keep to the limit.
         ("grpc.http.overload_protection", int(config.strict_calls_per_connection)),
-        ("grpc.max_allowed_incoming_connections", file_limit() // 2),  # the rest is for REST, models, logs
+        # A few more than the watchdog leaves open.
+        ("grpc.max_allowed_incoming_connections", most_connections() * 9 // 8),
         # Without SO_REUSEPORT, a second server on the port fails instead of taking half of the calls.
         ("grpc.so_reuseport", int(config.processes > 1)),
         # A client whose machine is gone says nothing; what it had open ends when it answers no ping.
@@ -243,6 +244,11 @@ def _options(config: Config) -> list[tuple[str, int]]:
         options.append(("grpc.max_connection_age_ms", round(config.max_connection_age * 1000)))
         options.append(("grpc.max_connection_age_grace_ms", round(config.max_connection_age_grace * 1000)))
     return options
+
+
+def most_connections() -> int:
+    """How many gRPC connections may be open; the other files are for REST, models and logs."""
+    return file_limit() * 4 // 9
 
 
 def _limits(config: Config) -> AdmissionLimits:

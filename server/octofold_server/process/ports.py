@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from octofold_server.grpc_transport.self_call import SelfCall
-from octofold_server.process.assembly import LAST_BYTES_SECONDS, Parts
+from octofold_server.process.assembly import LAST_BYTES_SECONDS, Parts, most_connections
 from octofold_server.process.watchdog import Watchdog
 from octofold_server.protocols.health import SERVICE as HEALTH
 from octofold_server.system.connections import Connections
@@ -72,7 +72,7 @@ class Ports:
         if self.rest is not None:
             self.rest.start()
         self._is_open = True
-        self.watchdog.start(Connections(self.grpc))
+        self.watchdog.start(Connections(self.grpc), most_connections())
 
     def close(self) -> None:
         """Stop serving; return once the last bytes are sent, or after `LAST_BYTES_SECONDS`."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import os
 import threading
 import time
@@ -10,7 +11,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from octofold_server.grpc_transport.interface import Server
-from octofold_server.system.connections import Connections
+from octofold_server.system.connections import Connections, open_files
 
 LOOK_SECONDS = 0.05
 WARY_LOOK_SECONDS = 0.02
@@ -33,6 +34,12 @@ SILENT_SECONDS = 2.0
 
 STUCK_SECONDS = 10.0
 """After this long without a heartbeat, the server has failed."""
+
+CROWD_SECONDS = 0.5
+"""Time between two looks whether too many connections are open."""
+
+IDLE_LOOKS = 8
+"""Looks for silent connections in the time after which one ends."""
 
 FLOOD_BYTES = 32_768
 """Least that is read between two looks of a connection that is ended."""
@@ -72,6 +79,7 @@ class Watchdog:
         self._looks = 0  # at the connections since then
         self._few_seconds = 0.0  # left
         self._keeps_few = False
+        self._silence_seconds = self._crowd_seconds = 0.0  # until the next look at connections
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._look, name="watchdog", daemon=True)
 
@@ -79,9 +87,15 @@ class Watchdog:
         """Whether the server had a heartbeat recently."""
         return not self.failure and self._silent_seconds < SILENT_SECONDS
 
-    def start(self, connections: Connections) -> None:
-        """Begin to check; `connections` are those of the server."""
+    def start(self, connections: Connections, most_connections: int) -> None:
+        """Begin to check.
+
+        Args:
+            connections: those of the server.
+            most_connections: beyond so many, those that are silent for longest end.
+        """
         self._connections = connections
+        self._most_connections = most_connections
         connections.keep_waiting(MANY_CONNECTIONS)
         self._thread.start()
 
@@ -107,12 +121,30 @@ class Watchdog:
                 self._fail(f"the thread that serves gRPC has been stuck for {STUCK_SECONDS:g} seconds")
                 return
             try:
+                self._end_silent(seconds)
                 self._accept_again(seconds)
                 if cpu_seconds - self._busy_since >= seconds / 2:
                     self._busy_since = cpu_seconds
                     self._end_floods(beats)
             except Exception:  # a stuck thread must still end the process
                 _log.exception("could not look for connections that keep gRPC")
+
+    def _end_silent(self, seconds: float) -> None:
+        self._silence_seconds -= seconds
+        self._crowd_seconds -= seconds
+        is_crowded = False
+        if self._crowd_seconds <= 0:
+            self._crowd_seconds = CROWD_SECONDS
+            is_crowded = open_files() > self._most_connections
+        idle_seconds = self._server.idle_seconds
+        if not is_crowded and (self._silence_seconds > 0 or idle_seconds == math.inf):
+            return
+        self._silence_seconds = idle_seconds / IDLE_LOOKS
+        if ended := self._connections.end_silent(idle_seconds, self._most_connections):
+            _log.warning(
+                "more than %d connections are open; ended the %d that were silent for longest",
+                *(self._most_connections, ended),
+            )
 
     def _end_floods(self, beats: int) -> None:
         def is_silent() -> bool:

@@ -11,6 +11,7 @@ import socket
 import struct
 import sys
 import termios
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from pathlib import Path
@@ -19,6 +20,13 @@ _DESCRIPTORS = Path("/proc/self/fd")
 _INFO_BYTES = 136
 _RECEIVED = struct.Struct("=128xQ")
 """Where the kernel's `tcp_info` has the number of bytes that have arrived."""
+_SILENT_MS = struct.Struct("=52xI")
+"""Where it has the time since the last of them."""
+_JIFFY_SECONDS = 0.01
+"""At most what the kernel's clock is wrong by."""
+
+SPARE_SHARE = 16
+"""One in so many of the connections that may be open is ended as well when there are too many."""
 
 
 class Connections:
@@ -53,10 +61,34 @@ class Connections:
         ended = []
         for name, _, connection in self._all():
             if grown.get(name, 0) >= enough:
-                with suppress(OSError):  # it has ended meanwhile
-                    connection.shutdown(socket.SHUT_RDWR)
-                    ended.append(str(name[0]))
+                _end(connection)
+                ended.append(str(name[0]))
         return ended
+
+    def end_silent(self, idle_seconds: float, most: int) -> int:
+        """End connections on which nothing has arrived for a while.
+
+        Args:
+            idle_seconds: how long that is.
+            most: how many may be open; if there are more, those that are silent for longest end as well.
+
+        Returns:
+            How many were ended because too many are open.
+        """
+        heard = sorted(when for when, _ in self._heard())
+        crowd = len(heard) - most + most // SPARE_SHARE if len(heard) > most else 0
+        before = time.monotonic() - idle_seconds
+        if crowd:
+            before = max(before, heard[crowd - 1] + _JIFFY_SECONDS)
+        for when, connection in self._heard():
+            if when <= before:
+                _end(connection)
+        return crowd
+
+    def _heard(self) -> Iterator[tuple[float, socket.socket]]:
+        """When something last arrived on each connection, and a copy for this step."""
+        for _, info, connection in self._connected():
+            yield time.monotonic() - _SILENT_MS.unpack_from(info)[0] / 1000, connection
 
     def keep_waiting(self, waiting: int) -> bool:
         """Let the kernel keep about so many new connections until they are accepted, and drop others.
@@ -76,12 +108,33 @@ class Connections:
 
     def _all(self) -> Iterator[tuple[tuple[object, ...], int, socket.socket]]:
         """The peer of each connection, how many bytes of it were read, and a copy for this step."""
-        for connection in _sockets(self._port):
+        for peer, info, connection in self._connected():
             with suppress(OSError, struct.error):
-                peer = connection.getpeername()
-                info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _INFO_BYTES)
                 unread = fcntl.ioctl(connection, termios.FIONREAD, bytes(4))
                 yield peer, _RECEIVED.unpack(info)[0] - int.from_bytes(unread, sys.byteorder), connection
+
+    def _connected(self) -> Iterator[tuple[tuple[object, ...], bytes, socket.socket]]:
+        """The peer of each connection, what the kernel knows about it, and a copy for this step."""
+        for connection in _sockets(self._port):
+            with suppress(OSError):  # it listens, or has ended
+                peer = connection.getpeername()
+                yield (
+                    peer,
+                    connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _INFO_BYTES),
+                    connection,
+                )
+
+
+def open_files() -> int:
+    """How many files and connections this process has open, which is quick to count; 0 if unknown."""
+    with suppress(OSError):  # no Linux
+        return sum(1 for _ in _DESCRIPTORS.iterdir())
+    return 0
+
+
+def _end(connection: socket.socket) -> None:
+    with suppress(OSError):  # it has ended meanwhile
+        connection.shutdown(socket.SHUT_RDWR)
 
 
 def _sockets(port: int) -> Iterator[socket.socket]:

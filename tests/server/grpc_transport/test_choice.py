@@ -1,4 +1,4 @@
-"""Which transport serves when grpcio is not what the direct one takes."""
+"""Which transport serves whom, and what becomes of a library that is missing or behaves in another way."""
 
 from __future__ import annotations
 
@@ -7,17 +7,15 @@ import subprocess
 import sys
 from pathlib import Path
 
-import grpc
 import pytest
-from octofold_proto.octofold.v1 import inference_pb2 as pb
-from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
-from octofold_server.grpc_transport.choice import check
 from octofold_server.grpc_transport.direct import DirectServer
-from octofold_server.grpc_transport.public import PublicServer
-from octofold_server.grpc_transport.self_call import private_address
+from octofold_server.grpc_transport.native import NativeServer
 from octofold_server.system.grpc_core import knows_our_experiment
+from support.http2 import RawConnection
+from support.http2_frames import DATA, frame, message_start
 from support.servers import Start, WriteVersion
 
+NEXT_MOVES = "/octofold.v1.OctofoldService/NextMoves"
 OTHER_GRPCIO = """
 import sys
 from grpc._cython import cygrpc
@@ -25,7 +23,7 @@ from grpc._cython import cygrpc
 from octofold_server.cli import main
 sys.exit(main())
 """
-MISSING = "del cygrpc.ReceiveCloseOnServerOperation"
+MISSING = "del cygrpc.WriteFlag"
 MISBEHAVING = """
 Status = cygrpc.SendStatusFromServerOperation
 cygrpc.SendStatusFromServerOperation = lambda metadata, code, details, flags: Status((), 0, b"", flags)
@@ -48,47 +46,41 @@ with private_address() as address:
 """
 
 
-@pytest.mark.parametrize("change", [MISSING, MISBEHAVING])
-def test_auto_serves_by_public_names_when_a_private_one_is_missing_or_behaves_in_another_way(
-    write_version: WriteVersion, start_server: Start, change: str
+@pytest.mark.parametrize(("change", "words"), [(MISSING, "AttributeError"), (MISBEHAVING, "_Misbehaves")])
+def test_a_grpcio_that_is_not_what_the_transport_takes_is_a_failure_in_one_line(
+    write_version: WriteVersion, start_server: Start, change: str, words: str
 ) -> None:
     write_version()
-    server = start_server("--transport", "auto", program=("-c", OTHER_GRPCIO.format(change=change)))
-    with grpc.insecure_channel(server.target) as channel:
-        stub = OctofoldServiceStub(channel)
-        assert stub.NextMove(pb.NextMoveRequest(board=[1] * 16), timeout=30).model == "tiny"
-    (told,) = [line for line in server.log.splitlines() if "using --transport public" in line]
-    assert grpc.__version__ in told
-    assert server.terminate() == 0
-
-
-def test_direct_is_a_failure_in_one_line_when_a_private_name_is_missing(
-    write_version: WriteVersion, start_server: Start
-) -> None:
-    write_version()
-    program = ("-c", OTHER_GRPCIO.format(change="del cygrpc.WriteFlag"))
-    server = start_server("--transport", "direct", ready=False, program=program)
+    server = start_server(ready=False, program=("-c", OTHER_GRPCIO.format(change=change)))
     assert server.wait() == 1
-    assert "--transport direct cannot serve here: AttributeError" in server.log
+    assert f"--transport auto cannot serve here: {words}" in server.log
     assert "Traceback" not in server.log
 
 
-def test_auto_is_direct_with_this_grpcio(write_version: WriteVersion, start_server: Start) -> None:
+def test_auto_is_native_on_loopback_and_direct_without_the_library(
+    write_version: WriteVersion, start_server: Start
+) -> None:
     write_version()
-    server = start_server("--transport", "auto")
-    assert "public" not in server.log.replace("transport=", "")
+    server = start_server(program=("-c", OTHER_GRPCIO.format(change="sys.modules['pygrpc_native'] = None")))
+    assert "--transport native cannot serve here, using direct: ModuleNotFoundError" in server.log
     assert server.terminate() == 0
+    assert "using direct" not in start_server().log
 
 
-@pytest.mark.parametrize("transport", [DirectServer, PublicServer])
-def test_both_transports_pass_the_check_at_start(transport: type[DirectServer | PublicServer]) -> None:
-    with private_address() as address:
-        check(transport, address)
+@pytest.mark.parametrize("flags", [("--host", "0.0.0.0"), ("--max-connection-age", "300")])
+def test_auto_is_direct_for_strangers_and_for_what_native_has_not(
+    write_version: WriteVersion, start_server: Start, flags: tuple[str, ...]
+) -> None:
+    write_version()
+    server = start_server(*flags)
+    with RawConnection(server.target) as connection:  # only direct ends a message that takes too long
+        connection.write(frame(DATA, 0, connection.begin(NEXT_MOVES), message_start(2**30)))
+        assert connection.wait_for_ends(1)
 
 
-@pytest.mark.parametrize("transport", [DirectServer, PublicServer])
+@pytest.mark.parametrize("transport", [NativeServer, DirectServer])
 def test_a_connection_that_is_still_open_when_the_check_ends_leaves_no_words_of_grpc_in_the_log(
-    transport: type[DirectServer | PublicServer],
+    transport: type[NativeServer | DirectServer],
 ) -> None:
     module = transport.__module__.rpartition(".")[2]
     program = CHECK_WITH_A_CONNECTION_THAT_STAYS.format(module=module, name=transport.__name__)

@@ -10,7 +10,7 @@ from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
 from support.fakes import FakeBackend, RecordingBackend
 from support.servers import ServeAll
 
-TRANSPORTS = ("direct", "public")
+TRANSPORTS = ("direct",)
 BOARD = [1, 1, *[0] * 14]
 SECONDS = 100
 READY = grpc.ChannelConnectivity.READY

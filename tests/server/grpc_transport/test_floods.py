@@ -30,7 +30,7 @@ from support.servers import NEW_INTERPRETER, Ask, ServeAll, ServerProcess, Start
 from support.spending import at_most
 from support.waiting import wait_for
 
-TRANSPORTS = ("direct", "public")
+TRANSPORTS = ("direct",)
 
 NEXT_MOVE = "/octofold.v1.OctofoldService/NextMove"
 NEXT_MOVES = "/octofold.v1.OctofoldService/NextMoves"

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import gc
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
-from typing import Any
 
 import grpc
 import pytest
@@ -18,13 +16,12 @@ from octofold_server.grpc_transport.arrivals import Arrivals
 from octofold_server.grpc_transport.choice import new_server
 from octofold_server.grpc_transport.interface import Rpc
 from octofold_server.grpc_transport.methods import Methods
-from octofold_server.grpc_transport.public import PublicRpc
 from support.grpc_calls import raw_unary
 
 Unary = Callable[[Rpc, bytes], None]
 
 
-TRANSPORTS = ("native", "direct", "public")
+TRANSPORTS = ("native", "direct")
 Serve = Callable[..., AbstractContextManager[grpc.Channel]]
 
 
@@ -82,15 +79,14 @@ def test_a_mistake_ends_its_call_with_an_id_that_the_log_has_and_no_other(
         assert ask(channel, b"good") == b"good"
 
 
-def test_a_call_that_has_ended_makes_room_on_its_connection_at_once(served: Serve, transport: str) -> None:
+def test_a_call_that_has_ended_makes_room_on_its_connection_at_once(served: Serve) -> None:
     def answer(call: Rpc, message: bytes) -> None:
         call.on_left = lambda: call.end()  # what is there to be cancelled refers to the call
         call.reply(message)
 
     gc.disable()
     try:
-        # The public one leaves some calls to the garbage collector; without protection they do not count.
-        protection = {"http.overload_protection": int(transport == "direct")}
+        protection = {"http.overload_protection": 1}
         with served(answer, max_concurrent_streams=4, **protection) as channel:
             for number in range(100):
                 assert ask(channel, b"%d" % number) == b"%d" % number
@@ -116,46 +112,3 @@ def test_a_server_that_stops_ends_the_calls_that_nobody_answers(served: Serve) -
     assert left.wait(30)
     with pytest.raises((grpc.RpcError, grpc.FutureCancelledError)):
         waiting.result(30)
-
-
-class SilentContext:
-    """A call of grpcio whose client neither sends nor takes anything."""
-
-    def time_remaining(self) -> None:
-        return None
-
-    def peer(self) -> str:
-        return "test"
-
-    async def read(self) -> bytes:
-        await asyncio.Event().wait()
-        raise AssertionError
-
-    async def write(self, _: bytes) -> None:
-        await asyncio.Event().wait()
-
-
-@pytest.mark.parametrize("has_begun", [True, False])
-def test_whoever_reads_and_sends_as_the_client_leaves_hears_that_both_are_over(has_begun: bool) -> None:
-    over: list[str] = []
-
-    async def leave() -> None:
-        context: Any = SilentContext()
-        call = PublicRpc(asyncio.get_running_loop(), context, ())
-        call.on_message = lambda message: over.append(f"read {message!r}")
-        call.on_sent = lambda: over.append("sent")
-        call.on_left = lambda: over.append("left")
-        serving = asyncio.create_task(call.serve(lambda _: None))
-        await asyncio.sleep(0)
-        if not has_begun:
-            serving.cancel()  # which the call hears of in the next step of the loop
-        call.read()
-        call.send(b"message")
-        if has_begun:
-            await asyncio.sleep(0)
-            serving.cancel()
-        for _ in range(10):
-            await asyncio.sleep(0)
-
-    asyncio.run(leave())
-    assert sorted(over) == ["left", "read None", "sent"]

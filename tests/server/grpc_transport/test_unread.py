@@ -23,7 +23,7 @@ from support.waiting import wait_for
 
 SERVICE = "/octofold.v1.OctofoldService/"
 MIB = 2**20
-both_transports = pytest.mark.parametrize("transport", ["direct", "public"], indirect=True)
+TRANSPORTS = ("direct",)
 
 
 @pytest.fixture
@@ -56,8 +56,7 @@ def boards(count: int) -> pb.NextMovesRequest:
     return pb.NextMovesRequest(boards=bytes(16 * count), with_probabilities=True)
 
 
-@both_transports
-def test_a_reply_that_is_not_taken_gives_its_bytes_back(start: Start, transport: str) -> None:
+def test_a_reply_that_is_not_taken_gives_its_bytes_back(start: Start) -> None:
     limits = ("--max-message-bytes", str(2 * MIB), "--max-bytes-in-flight", str(4 * MIB))
     server = start("--message-timeout", "1", *limits)
     message = boards(65_000).SerializeToString()
@@ -74,8 +73,7 @@ def test_a_reply_that_is_not_taken_gives_its_bytes_back(start: Start, transport:
                 return False
 
         wait_for(is_answered)
-        if transport == "direct":  # no public name ends a call past a message that is on its way
-            assert connection.wait_for_ends(2)
+        assert connection.wait_for_ends(2)
 
 
 def unread_stream(server: ServerProcess) -> RawConnection:
@@ -83,8 +81,7 @@ def unread_stream(server: ServerProcess) -> RawConnection:
     return without_reading(server, "StreamNextMoves", message)
 
 
-@both_transports
-def test_a_stream_that_never_reads_loses_its_slot(start: Start, transport: str) -> None:
+def test_a_stream_that_never_reads_loses_its_slot(start: Start) -> None:
     server = start("--stream-idle", "1", "--max-streams", "1")
     with unread_stream(server) as connection, grpc.insecure_channel(server.target) as channel:
 
@@ -97,12 +94,10 @@ def test_a_stream_that_never_reads_loses_its_slot(start: Start, transport: str) 
                 return False
 
         wait_for(has_a_slot)
-        if transport == "direct":  # no public name ends a call past a message that is on its way
-            assert connection.wait_for_ends(1)
-            assert b"the client read no reply of this stream" in b"".join(connection.replies.values())
+        assert connection.wait_for_ends(1)
+        assert b"the client read no reply of this stream" in b"".join(connection.replies.values())
 
 
-@both_transports
 def test_a_stream_that_never_reads_does_not_hold_the_drain(start: Start) -> None:
     server = start("--stream-idle", "0", "--drain", "86400")
     with unread_stream(server) as connection:

@@ -22,7 +22,7 @@ from support.served import NOT_SERVING, ask_until_refused, boards_of, open_until
 from support.servers import Start, WriteVersion
 from support.waiting import wait_for
 
-TRANSPORTS = ("native", "direct", "public")
+TRANSPORTS = ("native", "direct")
 TIMES = int(os.environ.get("OCTOFOLD_TEST_DRAINS", "2"))
 LIMIT_SECONDS = 100
 BOARDS = boards_of(2000)

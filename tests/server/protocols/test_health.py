@@ -18,7 +18,7 @@ from support.grpc_calls import HealthCalls, health_stub
 from support.servers import Served, Start, WriteVersion
 from support.waiting import wait_for
 
-TRANSPORTS = ("native", "direct", "public")
+TRANSPORTS = ("native", "direct")
 
 READY, NOT_READY = health_pb2.HealthCheckResponse.SERVING, health_pb2.HealthCheckResponse.NOT_SERVING
 UNKNOWN = health_pb2.HealthCheckResponse.SERVICE_UNKNOWN

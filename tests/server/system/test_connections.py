@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import struct
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -65,6 +66,22 @@ def test_connections_to_other_ports_are_left_alone_and_no_descriptor_is_kept(
     assert Connections(port + 1).end_greediest(1) == []
     assert not Connections(port + 1).keep_waiting(1)
     assert {*Path("/proc/self/fd").iterdir()} <= before  # other threads may have closed theirs
+
+
+def test_of_too_many_connections_the_one_that_is_silent_for_longest_ends(
+    pairs: tuple[int, list[Pair]],
+) -> None:
+    port, (first, silent, last) = pairs
+    connections = Connections(port)
+    time.sleep(0.1)
+    for pair in (first, last):
+        send(pair, 1, 1)
+    assert connections.end_silent(3600, most=3) == 0
+    assert connections.end_silent(3600, most=2) == 1
+    assert silent[0].recv(1) == b""
+    time.sleep(0.1)
+    assert connections.end_silent(0.05, most=3) == 0
+    assert last[0].recv(1) == b""
 
 
 def test_the_kernel_keeps_as_few_new_connections_as_it_is_told() -> None:

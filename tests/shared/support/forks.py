@@ -50,7 +50,7 @@ IMPORTED = {
         "octofold_server.web.routes",
         "octofold_server.http_transport.guard",
         "octofold_server.grpc_transport.direct",
-        "octofold_server.grpc_transport.public",
+        "octofold_server.grpc_transport.native",
         "octofold_server.http_transport.server",
         "octofold_players.expectimax.player",
         "octofold_players.ntuple.player",

@@ -24,6 +24,10 @@ COMBINATIONS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         ("kubernetes/overlays/cpu", "envoy"),
         tuple(f"kubernetes/components/{name}" for name in ("models", "monitoring", "tls", "tokens", "keda")),
     ),
+    "cpu behind envoy": (
+        ("kubernetes/overlays/cpu", "envoy"),
+        ("kubernetes/components/behind-envoy",),
+    ),
     "gpu with an autoscaler": (("kubernetes/overlays/gpu",), ("kubernetes/components/hpa",)),
     "kserve": (("kubernetes/kserve",), ()),
 }

@@ -159,7 +159,7 @@ def limits_in(arguments: Sequence[str]) -> tuple[dict[str, float], list[str]]:
 
 
 @contextmanager
-def server_starter(folder: Path, models: Path, transport: str = "direct") -> Iterator[Start]:
+def server_starter(folder: Path, models: Path, transport: str = "auto") -> Iterator[Start]:
     """A function that starts servers of these models on free ports; they are ended behind the block."""
     started: list[ServerProcess] = []
 

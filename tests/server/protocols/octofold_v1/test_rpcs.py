@@ -17,7 +17,7 @@ from support.fakes import FakeBackend, RecordingBackend, fake_moves
 from support.served import packed
 from support.servers import ServeBackend
 
-TRANSPORTS = ("native", "direct", "public")
+TRANSPORTS = ("native", "direct")
 
 BOARDS = np.random.default_rng(7).integers(1, 12, (40, 16), dtype=np.uint8)
 
