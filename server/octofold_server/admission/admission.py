@@ -41,6 +41,9 @@ if TYPE_CHECKING:  # an optional extra
 QUIET_SECONDS = 0.2
 MAX_QUIET_WAITS = 5
 
+NAMELESS = "unix:"
+"""What gRPC calls every connection to a Unix socket; streams of the native transport arrive at one."""
+
 FEW_CELLS = 128
 """Bytes up to which numpy takes longer than Python to find the largest one."""
 
@@ -419,7 +422,7 @@ class Admission:
     def _check_room(self, connection: str) -> None:
         if len(self._streams) >= self.limits.streams:
             raise QueueFull(f"{len(self._streams)} streams are open, the maximum", RETRY_SECONDS)
-        if self._streams_of[connection] >= self.limits.streams_per_connection:
+        if connection != NAMELESS and self._streams_of[connection] >= self.limits.streams_per_connection:
             raise QueueFull(
                 f"{self._streams_of[connection]} streams are open on this connection, the maximum",
                 RETRY_SECONDS,

@@ -5,7 +5,9 @@ That is how much of each was read, how one ends, and how many new ones may wait.
 
 from __future__ import annotations
 
+import errno
 import fcntl
+import math
 import os
 import socket
 import struct
@@ -39,6 +41,7 @@ class Connections:
     def __init__(self, port: int) -> None:
         self._port = port
         self._read: dict[tuple[object, ...], int] = {}
+        self._spare: int | None = os.open(os.devnull, os.O_RDONLY)
 
     def look(self) -> None:
         """Remember how much has been read of each connection."""
@@ -75,6 +78,9 @@ class Connections:
         Returns:
             How many were ended because too many are open.
         """
+        if self._spare is not None:  # a descriptor to look with when there is no other
+            os.close(self._spare)
+            self._spare = None
         heard = sorted(when for when, _ in self._heard())
         crowd = len(heard) - most + most // SPARE_SHARE if len(heard) > most else 0
         before = time.monotonic() - idle_seconds
@@ -83,6 +89,8 @@ class Connections:
         for when, connection in self._heard():
             if when <= before:
                 _end(connection)
+        with suppress(OSError):  # perhaps next time
+            self._spare = os.open(os.devnull, os.O_RDONLY)
         return crowd
 
     def _heard(self) -> Iterator[tuple[float, socket.socket]]:
@@ -125,11 +133,15 @@ class Connections:
                 )
 
 
-def open_files() -> int:
-    """How many files and connections this process has open, which is quick to count; 0 if unknown."""
-    with suppress(OSError):  # no Linux
+def open_files() -> float:
+    """How many files and connections this process has open, which is quick to count.
+
+    Infinity if no further one can be opened, and 0 where the system does not tell.
+    """
+    try:
         return sum(1 for _ in _DESCRIPTORS.iterdir())
-    return 0
+    except OSError as error:
+        return math.inf if error.errno == errno.EMFILE else 0
 
 
 def _end(connection: socket.socket) -> None:

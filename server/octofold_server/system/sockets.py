@@ -63,7 +63,7 @@ def is_loopback(host: str) -> bool:
         return True
     try:
         found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
-    except OSError:
+    except (OSError, UnicodeError):  # whoever listens there says what is wrong
         return False
     return all(ipaddress.ip_address(address[0]).is_loopback for *_, address in found)
 

@@ -213,7 +213,7 @@ def test_connections_that_say_nothing_leave_file_descriptors_for_others(
     ask: Ask, write_version: WriteVersion, start_server: Start
 ) -> None:
     write_version("fake")
-    server = start_server(rest=True, program=("-c", FEW_FILES))
+    server = start_server("--transport", "direct", rest=True, program=("-c", FEW_FILES))
     assert psutil.Process(server.process.pid).rlimit(psutil.RLIMIT_NOFILE) == (300, 300)
 
     def open_many(port: int) -> list[socket.socket]:

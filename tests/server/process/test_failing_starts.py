@@ -84,7 +84,11 @@ def test_broken_models_are_listed_with_their_reason_and_do_not_disturb_the_other
         (lambda write: write(), ("--models", "/nowhere"), "cannot read the model repository /nowhere"),
         (lambda write: write(), ("--port-file", "/nowhere/port"), "cannot write the port file"),
         (lambda write: write(), ("--host", ".."), "cannot listen on ..:0: '..' is not the name of a host"),
-        (lambda write: write(), ("--host", "127.1"), "cannot listen on 127.1:0: gRPC cannot bind it"),
+        (
+            lambda write: write(),
+            ("--transport", "direct", "--host", "127.1"),
+            "cannot listen on 127.1:0: gRPC cannot bind it",
+        ),
     ],
 )
 def test_a_server_with_nothing_to_serve_says_why_in_one_line_and_fails(

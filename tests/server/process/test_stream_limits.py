@@ -34,7 +34,7 @@ async def test_one_connection_cannot_take_all_the_streams(
     write_version: WriteVersion, start_server: Start
 ) -> None:
     write_version()
-    server = start_server("--max-streams-per-connection", "2")
+    server = start_server("--transport", "direct", "--max-streams-per-connection", "2")
     message = pb.StreamNextMovesRequest(request=pb.NextMovesRequest(boards=bytes(16)))
 
     async def open_stream(channel: grpc.aio.Channel) -> Any:

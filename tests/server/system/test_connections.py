@@ -62,9 +62,10 @@ def test_connections_to_other_ports_are_left_alone_and_no_descriptor_is_kept(
     port, found = pairs
     for pair in found:
         send(pair, 1000, 1000)
+    others = Connections(port + 1)
     before = {*Path("/proc/self/fd").iterdir()}
-    assert Connections(port + 1).end_greediest(1) == []
-    assert not Connections(port + 1).keep_waiting(1)
+    assert others.end_greediest(1) == []
+    assert not others.keep_waiting(1)
     assert {*Path("/proc/self/fd").iterdir()} <= before  # other threads may have closed theirs
 
 

@@ -53,10 +53,12 @@ def test_metadata_that_is_not_utf_8_does_not_flood_the_log(server: ServerProcess
 
 
 def test_calls_with_an_unknown_encoding_are_counted_rather_than_told_each_by_the_native_library(
-    server: ServerProcess,
+    write_version: WriteVersion, start_server: Start, form: str
 ) -> None:
+    write_version("fake")
+    server = start_server("--transport", "direct", "--log-format", form)
     calls = 3 * MAX_LINES
-    headers = [(b"grpc-encoding", b"nonsense"), (b"authorization", b"Bearer a-token")]
+    headers = [(b"grpc-encoding", b"nonsense")]
     with RawConnection(server.target) as connection:
         for _ in range(calls):
             connection.begin(METHOD, headers, END_STREAM)
