@@ -20,7 +20,7 @@ from typing import Any
 from octofold_game.contract.graph import TEMPERATURE
 from octofold_game.contract.model import DEFAULT_MODEL, Card, CardError, Precision, read_card
 from octofold_game.drawing.viewer import viewer_files
-from octofold_game.drawing.viewer.script import in_one, with_all_it_needs
+from octofold_game.drawing.viewer.script import in_one, with_dependencies
 from octofold_server.web.about import described
 from octofold_server.web.files import INDEX, VIEWER
 
@@ -97,7 +97,7 @@ def build(out: Path, repository: Path, names: list[str] | None, max_megabytes: f
     texts |= {f"page/{VIEWER}{name}": text for name, text in viewer_files().items()}
     scripts = {name: text for name, text in texts.items() if name.endswith(".js")}
     # A worker has no document, so it must not take what it needs from the page's module.
-    modules = with_all_it_needs(scripts, MAIN) | {SEARCH_WORKER: in_one(scripts, SEARCH_WORKER)}
+    modules = with_dependencies(scripts, MAIN) | {SEARCH_WORKER: in_one(scripts, SEARCH_WORKER)}
     for name, text in {**modules, SHEET: "".join(texts[name] for name in _SHEETS.findall(index))}.items():
         (out / name).parent.mkdir(parents=True, exist_ok=True)
         (out / name).write_text(text)

@@ -196,9 +196,9 @@ class Players:
                         progress, folder.path, player=contender.title, seed=games.seed, games=games.number
                     )
                     observer = stack.enter_context(live)
-                elsewhere = None
+                remote_play = None
                 if self.cluster is not None:
-                    elsewhere = self.cluster.games(
+                    remote_play = self.cluster.games(
                         contender, games.seed, parallel, progress.remark, self.check
                     )
                 return run(
@@ -210,7 +210,7 @@ class Players:
                     parallel=parallel,
                     progress=observer,
                     while_waiting=self.check,
-                    elsewhere=elsewhere,
+                    remote_play=remote_play,
                     patience_seconds=games.patience_seconds,
                     values=games.values,
                 )

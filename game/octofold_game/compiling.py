@@ -20,7 +20,7 @@ from numba.core import event
 
 _log = logging.getLogger(__name__)
 _SILENT_SECONDS = 2.0
-"""What is compiled within this time needs no words."""
+"""Compilations faster than this are not announced."""
 _settings = vars(numba.config)  # which numba fills in without types
 
 

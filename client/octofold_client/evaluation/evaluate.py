@@ -43,8 +43,8 @@ class ProgressObserver(Protocol):
 PlayGames = Callable[
     [Sequence[int | Episode], int, Callable[[list[Episode]], None]], Generator[PlayedBatch, None, None]
 ]
-"""Plays games as `lockstep.play` does, here or elsewhere; its arguments are `games`, `largest_exponent` and
-`on_left` of that."""
+"""Plays games as `lockstep.play` does, here or on a cluster; its arguments are `games`, `largest_exponent`
+and `on_left` of that."""
 
 
 class MoveSource(Protocol):
@@ -93,7 +93,7 @@ def evaluate(
     parallel: int,
     progress: ProgressObserver,
     while_waiting: Callable[[], None] = lambda: None,
-    elsewhere: PlayGames | None = None,
+    remote_play: PlayGames | None = None,
     patience_seconds: float = PATIENCE_SECONDS,
     values: Judge | None = None,
 ) -> Evaluation:
@@ -105,7 +105,7 @@ def evaluate(
     run at a time. `while_waiting` is called at least every 0.2 s; an exception from it ends the evaluation.
     At the end, the values of `values` take the luck out of the average.
     All games are kept whatever ends the evaluation, including the unfinished ones. If
-    `elsewhere` is given, it plays the games in place of the sources. The evaluation ends when all sources
+    `remote_play` is given, it plays the games in place of the sources. The evaluation ends when all sources
     have been unavailable for `patience_seconds`.
 
     Raises:
@@ -134,7 +134,7 @@ def evaluate(
         new = np.ones(len(wanted), bool)
         new[done.column("game") - wanted.start] = False
         new[[game - wanted.start for game in begun]] = False
-        play_games = elsewhere or _play_here(
+        play_games = remote_play or _play_here(
             sources, seed, parallel, progress, while_waiting, patience_seconds
         )
 

@@ -31,6 +31,8 @@ _LINES = {"p50": ("half of the calls", "-"), "p99": ("99 of 100", "--")}
 """What is drawn, in words and with the style of the line."""
 _NINES = (0.0, 50.0, 90.0, 99.0, 99.9, 99.99, 99.999)
 _MOST_CURVES = 6
+_LONG_NAME = 20
+"""Characters of a name from which on names stand one below the other."""
 _NAME_INCHES = 0.17
 
 
@@ -154,7 +156,7 @@ def _label(tests: dict[str, LoadTest], name: str, what: str) -> str:
 
 
 def _finish(figure: Figure, axes: Axes) -> None:
-    """Complete the axes, and name the curves above them, where no name can hide a curve."""
+    """Complete the axes, and name the curves below them, where no name can hide a curve."""
     axes.set_yscale("log")
     # A label for every step of a decade would overlap with the next one.
     axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
@@ -163,5 +165,6 @@ def _finish(figure: Figure, axes: Axes) -> None:
     axes.set_ylabel("milliseconds until the answer")
     axes.grid()
     handles, labels = axes.get_legend_handles_labels()
-    figure.set_figheight(figure.get_figheight() + _NAME_INCHES * len(labels))
-    figure.legend(handles, labels, loc="outside upper left")
+    columns = 1 if max(map(len, labels), default=0) > _LONG_NAME else 3
+    figure.set_figheight(figure.get_figheight() + _NAME_INCHES * -(-len(labels) // columns))
+    figure.legend(handles, labels, loc="outside lower left", ncols=columns, fontsize="small")

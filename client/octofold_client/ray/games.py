@@ -130,7 +130,7 @@ class ClusterGames:
             on_left(self._unfinished())
 
     def _next_slice(self) -> _Slice | None:
-        """A slice that failed elsewhere, or else a new one; None if all games are in slices that run."""
+        """A slice whose task failed, or else a new one; None if all games are in slices that run."""
         if self._waiting:
             return self._waiting.popleft()
         begun = [self._begun.popleft() for _ in range(min(self._size, len(self._begun)))]

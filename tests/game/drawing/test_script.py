@@ -1,7 +1,7 @@
 """Modules of JavaScript become one script or one module, or the build says why not."""
 
 import pytest
-from octofold_game.drawing.viewer.script import in_one, with_all_it_needs
+from octofold_game.drawing.viewer.script import in_one, with_dependencies
 
 
 def test_a_module_comes_once_and_before_all_that_import_it() -> None:
@@ -46,7 +46,7 @@ def test_a_module_contains_what_it_needs_and_shares_it_with_those_that_come_late
         "js/tabs/pictures.js": "export const draw = (...all) => console.log(all);\n",
         "words.js": "export const say = 1; /** not a line of its own */\nexport const shout = 2;\n",
     }
-    found = with_all_it_needs(modules, "js/main.js")
+    found = with_dependencies(modules, "js/main.js")
     assert found.keys() == {"js/main.js", "js/tabs/later.js", "js/tabs/pictures.js"}
     main = found["js/main.js"]
     assert main.index("of_words =") < main.index("of_js_tabs_tabs =") < main.index("of_js_main =")
@@ -63,4 +63,4 @@ def test_a_form_that_one_module_cannot_have_is_named() -> None:
     entry = 'import { a } from "./far/a.js";\n'
     modules = {"entry.js": entry, "far/a.js": "export const a = import.meta.url;\n"}
     with pytest.raises(ValueError, match=r"far/a.js: 'import.' is of a form that one module cannot have"):
-        with_all_it_needs(modules, "entry.js")
+        with_dependencies(modules, "entry.js")

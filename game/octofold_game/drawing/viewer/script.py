@@ -30,7 +30,7 @@ def in_one(modules: Mapping[str, str], entry: str) -> str:
     return "".join(['(() => {\n"use strict";\n', *texts.values(), "})();\n"])
 
 
-def with_all_it_needs(modules: Mapping[str, str], entry: str) -> dict[str, str]:
+def with_dependencies(modules: Mapping[str, str], entry: str) -> dict[str, str]:
     """The modules without those that `entry` imports: it contains them, and the others take them from it.
 
     What is imported later, by `import(...)`, stays a module of its own.
