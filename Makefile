@@ -35,7 +35,9 @@ play: $(VENV)/$(SERVING) ## play GAMES full games against MODEL, served on a fre
 	$(BIN)/octofold play --games $(GAMES) --model $(MODEL)
 
 serve: $(VENV)/$(SERVING) ## serve the models in models/, and new ones as they appear: gRPC on HOST:PORT, REST and /metrics on HOST:REST_PORT
-	@$(BIN)/octofold-serve --default-model $(MODEL) --host $(HOST) --port $(PORT) --rest-port $(REST_PORT) --watch 5
+	@mkdir -p runs; echo "starting; the log is in runs/serve-$(PORT).log"; $(BIN)/octofold-serve --default-model $(MODEL) --host $(HOST) \
+		--port $(PORT) --rest-port $(REST_PORT) --watch 5 2>runs/serve-$(PORT).log || { code=$$?; tail -n 1 runs/serve-$(PORT).log >&2; \
+		echo "other ports: make serve PORT=50052 REST_PORT=8001" >&2; exit $$code; }
 
 train: $(VENV)/dev ## checkpoints/NAME by training/recipes/NAME.toml, from TEACHER, in an hour or two; goes on where it stopped
 	$(BIN)/octofold-train student training/recipes/$(NAME).toml --teacher $(TEACHER)

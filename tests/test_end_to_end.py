@@ -22,7 +22,8 @@ def test_play_serves_a_model_plays_full_games_and_reports_on_them(repository: Pa
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=SECONDS)
     assert done.returncode == 0, done
     assert "**small version 1: 3 games, seed 0**" in done.stdout
-    assert "| reached 65536 " in done.stdout
+    assert "| reached 128 " in done.stdout
+    assert "| reached 65536 " not in done.stdout
     folder = tmp_path / "results" / "play-small-v1-seed0"
     assert done.stdout.splitlines()[-3:] == [
         f"replays: {(folder / 'games.replay').relative_to(tmp_path)}",

@@ -277,4 +277,9 @@ COMMAND = Command(
     "ended. With --judge, also prints how often the judge agrees and which moves cost most.",
     Options,
     analyse,
+    examples=(
+        "results/play-flagship-v4-seed0",
+        "results/play-flagship-v4-seed0 --judge ntuple:models/ntuple/2",
+        "results/mine --last 100 --costliest 5",
+    ),
 )

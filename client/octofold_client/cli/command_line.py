@@ -62,6 +62,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not arguments:
         parser.print_help()
         return 0
+    if arguments[0] == "help":
+        arguments = [*arguments[1:], "--help"]
     asked = parse(parser, arguments)
     try:
         with handling(exit_by_signal, signal.SIGTERM, signal.SIGHUP):  # a server that we started ends, too

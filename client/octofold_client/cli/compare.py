@@ -360,4 +360,9 @@ COMMAND = Command(
     Options,
     compare,
     usage="octofold compare [A] [B ...] [--player SPEC ...] [options]",
+    examples=(
+        "swift flagship",
+        "swift flagship --no-worse-than 5%",
+        "results/mine results/yours",
+    ),
 )

@@ -101,4 +101,9 @@ COMMAND = Command(
     "continues where it stopped.",
     Options,
     evaluate,
+    examples=(
+        "--model flagship --games 1000",
+        "--player expectimax:depth=2 --games 50",
+        "--target server:50051 --model mine:3 --out results/mine",
+    ),
 )

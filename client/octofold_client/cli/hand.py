@@ -174,4 +174,9 @@ COMMAND = Command(
     "kept; the same command continues an unfinished one.",
     Options,
     hand,
+    examples=(
+        "",
+        "--judge expectimax:depth=3",
+        "--judge swift --no-hint",
+    ),
 )

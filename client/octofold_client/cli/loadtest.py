@@ -294,4 +294,9 @@ COMMAND = Command(
     "rates and latencies. Ctrl-C ends the test and keeps the results so far.",
     Options,
     loadtest,
+    examples=(
+        "--model flagship",
+        "--model swift --form packed:64 --concurrency 4",
+        "--rate 500,1000 --windows 10 --html",
+    ),
 )

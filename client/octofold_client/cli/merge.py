@@ -48,4 +48,9 @@ COMMAND = Command(
     "games that are missing, and games that are in two folders.",
     Options,
     merge,
+    examples=(
+        "--out results/whole results/slice1 results/slice2",
+        "--out results/whole results/slice*",
+        "--json --out results/whole results/slice*",
+    ),
 )

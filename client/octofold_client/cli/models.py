@@ -96,4 +96,9 @@ COMMAND = Command(
     "by the evaluation in its card.",
     Options,
     models,
+    examples=(
+        "",
+        "--target server:50051",
+        "--json",
+    ),
 )

@@ -157,4 +157,9 @@ COMMAND = Command(
     "standard input: 16 columns, separated by commas or spaces, or four lines of 4 columns.",
     Options,
     move,
+    examples=(
+        "'0 1 1 2  0 3 3 4  4 7 1 2  0 10 9 1'",
+        "--tiles 0,2,2,4,0,8,8,16,16,2,4,0,1024,512,2,2",
+        "--model swift < boards.csv",
+    ),
 )

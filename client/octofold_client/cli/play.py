@@ -96,4 +96,9 @@ COMMAND = Command(
     "server reads the environment variables of octofold-serve, such as OCTOFOLD_DEVICE.",
     Options,
     play,
+    examples=(
+        "",
+        "--games 20 --model swift",
+        "--model mine:2 --games 1000 --out results/mine",
+    ),
 )

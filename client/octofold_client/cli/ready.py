@@ -38,4 +38,9 @@ COMMAND = Command(
     "with 1 otherwise: it is starting or draining, or no server answers.",
     Options,
     ready,
+    examples=(
+        "",
+        "--target server:50051",
+        "--tls-ca ca.pem --target server:443",
+    ),
 )

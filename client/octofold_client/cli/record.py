@@ -101,4 +101,9 @@ COMMAND = Command(
     "where it stopped.",
     Options,
     record,
+    examples=(
+        "--model flagship --games 100",
+        "--player ntuple:models/ntuple/2 --games 1000 --out logs/ntuple",
+        "--model swift --judge flagship --out logs/judged",
+    ),
 )

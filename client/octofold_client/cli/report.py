@@ -176,4 +176,9 @@ COMMAND = Command(
     "report, and load tests.",
     Options,
     report,
+    examples=(
+        "results/play-flagship-v4-seed0",
+        "results/mine --plots",
+        "results/mine results/yours --html --out report.html",
+    ),
 )

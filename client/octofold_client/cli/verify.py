@@ -164,4 +164,9 @@ COMMAND = Command(
     "tile's cell is empty after it. Exits with 0 if all records are correct, and with 1 otherwise.",
     Options,
     verify,
+    examples=(
+        "results/play-flagship-v4-seed0",
+        "results/mine/games.replay",
+        "logs/ntuple",
+    ),
 )

@@ -22,7 +22,7 @@ from octofold_client.evaluation.intervals import (
 
 __all__ = ["TILES", "GameSummary", "Summary", "TileShare"]
 
-TILES = (512, 1024, 2048, 4096, 8192, 16384, 32768, 65536, 131072)
+TILES = (128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536, 131072)
 
 
 @dataclass(frozen=True)

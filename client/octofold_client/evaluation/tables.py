@@ -38,9 +38,15 @@ class SummaryRow:
 
 
 def rows_of(
-    summary: Summary, adjusted: AdjustedAverage | None = None
+    summary: Summary, *others: Summary, adjusted: AdjustedAverage | None = None
 ) -> tuple[list[SummaryRow], list[SummaryRow]]:
-    """The rows about scores and lengths, and the rows about tiles; `adjusted` is the average without luck."""
+    """The rows about scores and lengths, and the rows about tiles; `adjusted` is the average without luck.
+
+    The tiles go from the largest that every game reached to the smallest that none did, in `others` as well.
+    """
+    tables = [each.reached for each in (summary, *others)]
+    first = max(0, min(sum(row.share == 1 for row in table) for table in tables) - 1)
+    last = max(sum(row.games > 0 for row in table) for table in tables)
     without = [] if adjusted is None else [(adjusted.average, adjusted.interval)]
     figures = [
         SummaryRow("average score", f"{summary.average:,.0f}", _counts(summary.average_interval)),
@@ -54,7 +60,7 @@ def rows_of(
     ]
     tiles = [
         SummaryRow(f"reached {row.tile}", f"{row.share:.1%}", _percents(row.interval), row.share)
-        for row in summary.reached
+        for row in summary.reached[first : last + 1]
     ]
     return figures, tiles
 
@@ -96,7 +102,7 @@ def markdown(evaluation: Evaluation) -> str:
     """The table as Markdown under its title, and notes about it."""
     parts = [f"**{evaluation.title}**"]
     if evaluation.summary is not None:
-        figures, tiles = rows_of(evaluation.summary, evaluation.adjusted)
+        figures, tiles = rows_of(evaluation.summary, adjusted=evaluation.adjusted)
         cells = [HEADINGS, *((row.label, row.measured, row.interval) for row in figures + tiles)]
         parts.append("\n".join(aligned(cells)))
     return "\n\n".join([*parts, *notes_of(evaluation)])

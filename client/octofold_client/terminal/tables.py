@@ -14,7 +14,7 @@ from octofold_client.evaluation.tables import HEADINGS, markdown, notes_of, rows
 
 def table(summary: Summary, title: str, adjusted: AdjustedAverage | None = None) -> Table:
     """The table for a terminal; shares carry a bar."""
-    figures, tiles = rows_of(summary, adjusted)
+    figures, tiles = rows_of(summary, adjusted=adjusted)
     # `Text` is not parsed as markup; the name of a model may contain brackets.
     bold = Text(title, style="bold")
     drawn = Table(title=bold, title_justify="left", box=box.ROUNDED, border_style="dim")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, NoReturn
 
 from octofold_game.commands.removed import why_gone
@@ -18,13 +18,20 @@ _LONGEST_WORD = 100  # of what was typed, in an error
 class Parser(argparse.ArgumentParser):
     """`argparse.ArgumentParser` with our errors, without the usage before them, and without abbreviations.
 
-    The type of an argument raises a ValueError that says all that is wrong.
+    The type of an argument raises a ValueError that says all that is wrong. Examples come first in the help.
     """
 
-    def __init__(self, **options: Any) -> None:
+    def __init__(self, *, examples: Sequence[str] = (), **options: Any) -> None:
         super().__init__(allow_abbrev=False, exit_on_error=False, **options)
+        self._examples = examples
         # For what only the command itself can find out; that of a subcommand takes the place of its parent's.
         self.set_defaults(parser=self)
+
+    def format_help(self) -> str:
+        """The usage, the examples, and the options."""
+        usage, rest = super().format_help().split("\n\n", 1)
+        examples = ["examples:", *(f"  {example}" for example in self._examples), "\n"]
+        return "\n\n".join([usage, "\n".join(examples) * bool(self._examples) + rest])
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """As `argparse` does, but each parser of a subcommand refuses what it does not know."""

@@ -26,6 +26,8 @@ class Command:
     run: Callable[[Any], int | None] = lambda _: None
     """What it does with its options; may return the exit code."""
     usage: str | None = None
+    examples: tuple[str, ...] = ()
+    """Command lines, which its help shows before the options."""
 
 
 class Parsed(NamedTuple):
@@ -53,7 +55,13 @@ def parser_of(
     needs_all = any(word.startswith(FLAG) for word in words)
     actions = parser.add_subparsers(metavar="COMMAND")
     for each in commands:
-        added = actions.add_parser(each.name, help=each.help, description=each.description, usage=each.usage)
+        added = actions.add_parser(
+            each.name,
+            help=each.help,
+            description=each.description,
+            usage=each.usage,
+            examples=[f"{prog} {each.name} {example}".rstrip() for example in each.examples],
+        )
         added.set_defaults(command=each)
         if needs_all or each.name in words:
             add_options(added, each.options)

@@ -7,10 +7,13 @@ from contextlib import suppress
 from difflib import get_close_matches
 from pathlib import Path
 
+_CLOSE = 0.65
+"""How similar a word is at least, of 1: "nope" should not be "ntuple"."""
+
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """Such as "; did you mean games?", to be put behind what is wrong; empty if nothing is close."""
-    close = get_close_matches(word, list(known), 1)
+    close = get_close_matches(word, list(known), 1, _CLOSE)
     return f"; did you mean {close[0]}?" if close else ""
 
 

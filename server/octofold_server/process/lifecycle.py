@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -187,7 +188,10 @@ def announce_service(config: Config, models: Models, port: int, rest_port: int |
         scheme = "https" if config.tls_certificate else "http"
         page = "the page, " if config.page else ""
         addresses += f" and {scheme}://{address_of(config.host, rest_port)} ({page}REST, /metrics)"
-    _log.info("serving on %s; Ctrl-C or SIGTERM stops the server", addresses)
+    where = f"serving on {addresses}; Ctrl-C or SIGTERM stops the server"
+    _log.info(where)
+    if sys.stdout.isatty() and not sys.stderr.isatty():  # somebody waits for it who does not see the log
+        print(f"{where} (in the background: kill {os.getpid()})", flush=True)
 
 
 def announce_stop(grace_seconds: float) -> None:

@@ -3,6 +3,7 @@
 import json
 import os
 import pty
+import shlex
 import subprocess
 import sys
 from concurrent import futures
@@ -11,7 +12,9 @@ from pathlib import Path
 import grpc
 import pytest
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from octofold_client.cli.command_line import COMMANDS, main
 from octofold_client.cli.move import in_full
+from octofold_game.commands.subcommands import Command, parse, parser_of
 from support.commands import failure, octofold
 from support.forks import forks_of
 
@@ -30,6 +33,24 @@ def test_a_closed_output_is_no_error(tmp_path: Path) -> None:
     done = subprocess.run(["sh", "-c", play, OCTOFOLD], cwd=tmp_path, timeout=SECONDS)
     assert done.returncode == 0
     assert (tmp_path / "out" / "result.json").exists()
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
+def test_the_examples_of_a_command_are_right_and_first_in_its_help(
+    command: Command, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert len(command.examples) == 3
+    for example in command.examples:
+        arguments = [command.name, *shlex.split(example.partition(" <")[0])]
+        assert parse(parser_of("octofold", "", COMMANDS, arguments), arguments).command is command
+    with pytest.raises(SystemExit) as ended:
+        main(["help", command.name])
+    assert ended.value.code == 0
+    usage, examples = capsys.readouterr().out.split("\n\n")[:2]
+    assert usage.startswith(f"usage: octofold {command.name}")
+    assert examples.splitlines()[1:] == [
+        f"  octofold {command.name} {each}".rstrip() for each in command.examples
+    ]
 
 
 def test_values_of_players_have_no_exponents() -> None:

@@ -82,7 +82,7 @@ def test_a_report_of_replays_alone_has_every_figure_of_theirs(folder: Path) -> N
     assert statistics["average_standard_error"] == pytest.approx(values.std(ddof=1) / 40**0.5)
     low, high = statistics["average_interval"]
     assert low < statistics["average"] < high
-    assert [row["tile"] for row in statistics["reached"]] == [512 << step for step in range(9)]
+    assert [row["tile"] for row in statistics["reached"]] == [128 << step for step in range(11)]
     assert sum(row["games"] for row in statistics["largest_tiles"]) == 40
     assert (result["schema"], result["run"], result["card"]) == (4, None, None)
 

@@ -121,11 +121,13 @@ def _results(
 
 
 def _table(parts: list[EvaluationPart]) -> ET.Element:
-    adjusted = all(part.evaluation.adjusted is not None for part in parts)
-    found = [rows_of(part.summary, part.evaluation.adjusted if adjusted else None) for part in parts]
-    # Up to the first tile that no game of any result reached.
-    most = max(1 + sum(bool(row.share) for row in tiles) for _, tiles in found)
-    columns = ([*figures, *tiles[:most]] for figures, tiles in found)
+    has_adjusted = all(part.evaluation.adjusted is not None for part in parts)
+    summaries = [part.summary for part in parts]
+    columns = []
+    for part in parts:
+        adjusted = part.evaluation.adjusted if has_adjusted else None
+        figures, tiles = rows_of(part.summary, *summaries, adjusted=adjusted)
+        columns.append([*figures, *tiles])
     chips = (make("span", _chip(index), part.name) for index, part in enumerate(parts))
     head: list[Sequence[Child]] = [("", *chips)] if len(parts) > 1 else [("", "measured (95% interval)")]
     rows = head + [(same[0].label, *map(_measured, same)) for same in zip(*columns, strict=True)]
