@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 from octofold_client import EvaluationError, Unavailable, evaluate
 from octofold_client.errors import OtherEvaluation
+from octofold_client.evaluation.result_folder import Conditions
 from octofold_client.evaluation.servers import Servers, report_missing
+from octofold_client.ray.tasks import TaskGames, TaskPlayer, play_games
 from octofold_client.rpc.conversations import Calls
 from octofold_client.rpc.credentials import PLAINTEXT
 from octofold_client.rpc.targets import addresses_of
@@ -101,24 +103,41 @@ def test_an_evaluation_opens_one_connection_and_asks_for_the_models_once(
     assert len(servicer.peers) == 1
 
 
+@pytest.mark.parametrize("part", [None, (2, 3)])
 def test_answers_of_other_files_end_an_evaluation_and_the_right_ones_go_on_with_it(
-    two: list[Served], tmp_path: Path
+    two: list[Served], tmp_path: Path, part: tuple[int, int] | None
 ) -> None:
     target, servicer = two[0]
     wanted = servicer.digest
-    whole = replays_of(evaluate(target, tmp_path / "whole", games=40, parallel=4).folder.path)
+
+    def play(folder: str) -> None:
+        evaluate(target, tmp_path / folder, games=40, parallel=4, slice=part)
+
+    play("whole")
+    whole = replays_of(tmp_path / "whole")
     servicer.changes_after = 60
     told = f"another player answers now: .* fp32 \\(digest {wanted + 1:016x}\\), not .*{wanted:016x}\\)"
     with pytest.raises(OtherEvaluation, match=told):
-        evaluate(target, tmp_path / "out", games=40, parallel=4)
+        play("out")
     before = replays_of(tmp_path / "out")
     assert before
     assert before.items() <= whole.items()
     with pytest.raises(OtherEvaluation):
-        evaluate(target, tmp_path / "out", games=40, parallel=4)
+        play("out")
     servicer.digest = wanted
-    evaluate(target, tmp_path / "out", games=40, parallel=4)
+    play("out")
     assert replays_of(tmp_path / "out") == whole
+
+
+def test_a_task_of_a_cluster_ends_for_good_when_other_files_answer(two: list[Served]) -> None:
+    target, servicer = two[0]
+    with Servers([target], PLAINTEXT) as servers:
+        conditions = Conditions.of(servers.select("one"), 0)
+    servicer.changes_after = 60
+    games = TaskGames(TaskPlayer(model="one", version="1"), target, conditions, 4, range(40))
+    *_, last = play_games(games)
+    assert last.is_final
+    assert last.failure.startswith("another player answers now: ")
 
 
 def test_several_models_are_found_by_one_question(two: list[Served]) -> None:
