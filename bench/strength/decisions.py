@@ -6,7 +6,8 @@ With "bad values" it is noise that explains nothing; where it "drifts", it is no
 second player plays independent games, half of the games alike, or nearly all; or it plays all alike
 and fails in rare ones. "Ties" are scores that often repeat. At the margin, it also scores nothing in so many
 games that its average is exactly the margin, whatever the cap. Each run looks after every tenth game, far
-more often than the command does. The seed is fixed. First it checks that it decides as the command does.
+more often than the command does. A player that becomes better while it plays, and one with rare giants
+above the cap, show what the test does not promise. The seed is fixed. First it checks that it decides as the command does.
 
 python bench/strength/decisions.py
 """
@@ -28,7 +29,7 @@ from numpy.typing import NDArray
 from octofold_client.evaluation.contest import pair_differences
 from octofold_client.evaluation.intervals import average_interval, difference_interval, independent_interval
 from octofold_client.evaluation.luck import COEFFICIENTS, Luck
-from octofold_client.evaluation.question import EQUAL, NO_WORSE, Question
+from octofold_client.evaluation.question import BETTER, EQUAL, NO_WORSE, Question
 from octofold_client.evaluation.sequential import (
     CAP,
     ERROR_RATE,
@@ -100,7 +101,9 @@ def drawn_from(scores: Scores) -> Draw:
     return lambda generator, shape: scores[generator.integers(0, len(scores), shape, np.int32)]
 
 
-def pairs_of(draw: Draw, alike: float, failing: float = 0.0, ties: bool = False) -> DrawPairs:
+def pairs_of(
+    draw: Draw, alike: float, failing: float = 0.0, ties: bool = False, behind: float = 0.0
+) -> DrawPairs:
     """Draws of the scores of two players.
 
     Args:
@@ -108,6 +111,7 @@ def pairs_of(draw: Draw, alike: float, failing: float = 0.0, ties: bool = False)
         alike: share of the games that both play alike; their other games are independent.
         failing: share of the games in which the second player scores nothing, whatever else.
         ties: whether scores are rounded to a fifth of the average, so that many are equal.
+        behind: share of the games in which the first player scores nothing, whatever else.
     """
 
     def pairs(generator: np.random.Generator, shape: tuple[int, ...]) -> tuple[Scores, Scores]:
@@ -117,6 +121,8 @@ def pairs_of(draw: Draw, alike: float, failing: float = 0.0, ties: bool = False)
             step = first.mean() / 5
             first, other = np.round(first / step) * step, np.round(other / step) * step
         second = np.where(generator.random(shape) < alike, first, other) if alike < 1 else first
+        if behind:
+            first = np.where(generator.random(shape) < behind, 0.0, first)
         return first, np.where(generator.random(shape) < failing, 0.0, second) if failing else second
 
     return pairs
@@ -125,6 +131,33 @@ def pairs_of(draw: Draw, alike: float, failing: float = 0.0, ties: bool = False)
 def twice_as_strong(draw: Draw) -> DrawPairs:
     """Draws of scores of which those of the second player are twice as high on average."""
     return lambda generator, shape: (0.5 * draw(generator, shape), draw(generator, shape))
+
+
+def drifting(draw: Draw, change: float, over: int) -> DrawPairs:
+    """Draws of a second player that becomes better, from 1 - `change` to 1 + `change` after `over` games.
+
+    On average over these games, both are equal.
+    """
+    begun = 0
+
+    def pairs(generator: np.random.Generator, shape: tuple[int, ...]) -> tuple[Scores, Scores]:
+        nonlocal begun
+        places = begun + np.arange(np.prod(shape[1:])).reshape(1, *shape[1:])
+        begun += int(np.prod(shape[1:]))
+        first, second = draw(generator, (2, *shape))
+        return first, second * (1 + change * np.minimum(2 * places / over - 1, 1))
+
+    return pairs
+
+
+def without_giants(draw: Draw) -> DrawPairs:
+    """Draws of equal players, but the first scores fifty times as much in 1% of its games."""
+
+    def pairs(generator: np.random.Generator, shape: tuple[int, ...]) -> tuple[Scores, Scores]:
+        first, second = draw(generator, (2, *shape))
+        return np.where(generator.random(shape) < 0.01, 50 * first, first), second
+
+    return pairs
 
 
 def losing_rarely(share: float) -> DrawPairs:
@@ -458,6 +491,26 @@ def main() -> None:
         both = Question(Fraction(5, 100), EQUAL)
         for state, failing in (("at the margin", 0.05), ("equal", 0.0)):
             add(kind, both, state, pairs(failing=failing), options.games)
+    better = {margin: Question(Fraction(margin, 100), BETTER) for margin in (0, 5)}
+    for margin, question in better.items():
+        # The first player loses so many games that the second is better by exactly the margin.
+        add(
+            "independent",
+            question,
+            "at the margin",
+            pairs_of(draw, 0.0, behind=margin / (100 + margin)),
+            options.games,
+        )
+        add("independent", question, "10% better", pairs_of(draw, 0.0, behind=0.1 / 1.1), options.games)
+    add(
+        "becomes 10% better, was 10% worse",
+        better[0],
+        "equal",
+        drifting(draw, 0.1, options.games),
+        options.games,
+    )
+    no_worse = Question(Fraction(5, 100))
+    add("A has giants in 1%", no_worse, "33% worse", without_giants(draw), options.games)
     for kind in ("independent", *lucks):
         add(kind, None, "twice as strong", twice_as_strong(draw), 1_000, average / 2)
     for failing, margin in FAILURES:
