@@ -7,7 +7,8 @@ second player plays independent games, half of the games alike, or nearly all; o
 and fails in rare ones. "Ties" are scores that often repeat. At the margin, it also scores nothing in so many
 games that its average is exactly the margin, whatever the cap. Each run looks after every tenth game, far
 more often than the command does. A player that becomes better while it plays, and one with rare giants
-above the cap, show what the test does not promise. The seed is fixed. First it checks that it decides as the command does.
+above the cap, show what the test does not promise. The seed is fixed. First it checks that it decides as
+the command does.
 
 python bench/strength/decisions.py
 """
@@ -373,6 +374,16 @@ def league_errors(draw: Draw, players: int, runs: int, games: int, seed: int = 1
     return corrected / runs, plain / runs
 
 
+def found_different(pairs: DrawPairs, games: Sequence[int], runs: int, seed: int = 1) -> float:
+    """The share of runs in which Student's interval of equal players excludes 0 at one of these looks."""
+    first, second = pairs(np.random.default_rng(seed), (runs, games[-1]))
+    wrong = np.zeros(runs, bool)
+    for number in games:
+        found = map(difference_interval, (second - first)[:, :number])
+        wrong |= [each is not None and not each[0] <= 0 <= each[1] for each in found]
+    return float(wrong.mean())
+
+
 def misses(draw: Draw, games: int, runs: int, seed: int = 1) -> tuple[float, float, float]:
     """How often the intervals for a fixed number of games miss the truth.
 
@@ -435,6 +446,7 @@ def main() -> None:
     sample = draw(generator, (_POOL,))
     weak = drawn_from(generator.lognormal(7.6, 0.7, _POOL))
     with_giants = drawn_from(np.where(generator.random(_POOL) < 0.03, 8 * sample, sample))
+    rare_giants = drawn_from(np.where(generator.random(_POOL) < 0.01, 50 * sample, sample))
     runs = options.runs
     rows: list[dict[str, Any]] = []
 
@@ -533,6 +545,21 @@ def main() -> None:
         outcomes=rows,
         league={"players": options.players, "runs": runs // 2, "wrong": league, "uncorrected": plain},
     )
+    looks = range(LOOK_EVERY, 20 * LOOK_EVERY + 1, LOOK_EVERY)
+    show(
+        "equal players that Student's interval finds different",
+        ["games", "looks", "share"],
+        [("independent", "20", f"{found_different(pairs_of(draw, 0.0), looks, runs):.1%}")]
+        + [
+            (
+                "loses all in 1%, gains elsewhere",
+                f"after {games}",
+                f"{found_different(rarely, [games], runs):.1%}",
+            )
+            for rarely in [losing_rarely(0.01)]
+            for games in (50, 100, 300)
+        ],
+    )
     show(
         "intervals for a fixed number of games: how often they miss",
         ["scores", "games", "average", "difference", "difference, other games"],
@@ -542,6 +569,7 @@ def main() -> None:
                 ("like the model", draw),
                 ("of a weak network", weak),
                 ("giants", with_giants),
+                ("rare giants", rare_giants),
             )
             for games in (10, 20, 50, 100, 300)
         ],
