@@ -503,14 +503,14 @@ def main() -> None:
         both = Question(Fraction(5, 100), EQUAL)
         for state, failing in (("at the margin", 0.05), ("equal", 0.0)):
             add(kind, both, state, pairs(failing=failing), options.games)
-    better = {margin: Question(Fraction(margin, 100), BETTER) for margin in (0, 5)}
-    for margin, question in better.items():
+    better = {percent: Question(Fraction(percent, 100), BETTER) for percent in (0, 5)}
+    for percent, question in better.items():
         # The first player loses so many games that the second is better by exactly the margin.
         add(
             "independent",
             question,
             "at the margin",
-            pairs_of(draw, 0.0, behind=margin / (100 + margin)),
+            pairs_of(draw, 0.0, behind=percent / (100 + percent)),
             options.games,
         )
         add("independent", question, "10% better", pairs_of(draw, 0.0, behind=0.1 / 1.1), options.games)
