@@ -5,7 +5,6 @@ from __future__ import annotations
 import socket
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import grpc
@@ -69,6 +68,8 @@ def test_broken_models_are_listed_with_their_reason_and_do_not_disturb_the_other
 @pytest.mark.parametrize(
     ("prepare", "arguments", "message"),
     [
+        (lambda write: write().joinpath("card.json").unlink(), (), "tiny/1: card.json cannot be read"),
+        (lambda write: write(), ("--tokens", "/nowhere"), "/nowhere cannot be read: No such file"),
         (lambda write: write(model=b"not a graph"), (), "tiny/1: model.onnx: onnxruntime cannot load it"),
         (
             lambda write: write(),
@@ -138,13 +139,6 @@ def test_a_server_without_a_place_for_its_sockets_says_so_in_one_line_that_does_
     assert line.startswith("octofold-serve: cannot make a folder for the server's own sockets (TMPDIR: ")
 
 
-def test_an_empty_repository_is_a_failure(tmp_path: Path, start_server: Start) -> None:
-    (tmp_path / "models").mkdir()
-    server = start_server(ready=False)
-    assert server.wait() == 1
-    assert "no models in" in server.log.splitlines()[-1]
-
-
 def test_a_port_in_use_is_one_line_and_a_failure(write_version: WriteVersion, start_server: Start) -> None:
     write_version()
     first = start_server()
@@ -189,12 +183,3 @@ def test_a_second_server_never_shares_the_port_of_one_on_another_address(
         taken.listen()
         server = start_server("--port", str(taken.getsockname()[1]), ready=False)
         assert server.wait() == 1
-
-
-def test_a_wrong_value_is_one_line_and_exit_code_two() -> None:
-    command = [sys.executable, "-m", "octofold_server.cli", "--lanes", "many"]
-    run = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert (run.returncode, run.stdout) == (2, "")
-    assert run.stderr == (
-        "octofold-serve: --lanes must be an integer from 0 to 1024, got 'many' (see octofold-serve --help)\n"
-    )

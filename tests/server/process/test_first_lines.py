@@ -81,35 +81,6 @@ def test_the_first_ctrl_c_says_what_a_second_does_and_the_second_does_it(
     assert server.wait() == 0
 
 
-@pytest.mark.parametrize(
-    ("arguments", "environment", "code", "error"),
-    [
-        ([], {"OCTOFOLD_MAX_BACH_SIZE": "4"}, 2, "OCTOFOLD_MAX_BACH_SIZE is not a variable"),
-        (["--models", "nowhere"], {}, 1, "cannot read the model repository nowhere: No such file"),
-        (["--config", "nowhere.toml"], {}, 2, "nowhere.toml cannot be read: No such file"),
-        (["--tokens", "nowhere"], {}, 1, "nowhere cannot be read: No such file"),
-    ],
-)
-def test_a_wrong_flag_variable_or_file_is_one_line_and_a_failure(
-    start_server: Start,
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-    arguments: list[str],
-    environment: dict[str, str],
-    code: int,
-    error: str,
-) -> None:
-    (tmp_path / "models").mkdir()
-    monkeypatch.chdir(tmp_path)
-    for name, value in environment.items():
-        monkeypatch.setenv(name, value)
-    server = start_server(*arguments, ready=False)
-    assert server.wait() == code
-    (line,) = server.log.splitlines()
-    assert line.startswith(f"octofold-serve: {error}")
-    assert "[Errno" not in line
-
-
 @pytest.mark.skipif(shutil.which("setsid") is None, reason="setsid gives the shell its terminal")
 def test_in_the_background_of_a_terminal_the_first_line_does_not_join_the_prompt(tmp_path: Path) -> None:
     leader, terminal = pty.openpty()

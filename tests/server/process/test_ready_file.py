@@ -57,15 +57,6 @@ def test_a_suspended_server_lets_its_ready_file_grow_old(
     touched_again(file)
 
 
-def test_a_ready_file_that_cannot_be_written_is_an_error_at_the_start(
-    write_version: WriteVersion, start_server: Start, tmp_path: Path
-) -> None:
-    write_version()
-    server = start_server("--ready-file", str(tmp_path / "nowhere" / "ready"), ready=False)
-    assert server.wait() == 1
-    assert f"cannot write the ready file {tmp_path}/nowhere/ready: No such file or directory" in server.log
-
-
 @pytest.fixture
 def answers() -> list[bool]:
     return []

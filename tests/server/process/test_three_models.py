@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import http.client
 import json
 import signal
 from collections.abc import Iterator
@@ -18,8 +17,6 @@ from numpy.typing import NDArray
 from octofold_client import Client, evaluate
 from octofold_game.episodes import Episodes
 from octofold_game.rules import legal_moves
-from octofold_proto.inference import grpc_service_pb2 as oip
-from octofold_proto.inference.grpc_service_pb2_grpc import GRPCInferenceServiceStub
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
 from support.commands import octofold
@@ -86,42 +83,11 @@ def moves(stub: OctofoldServiceStub, model: str) -> bytes:
     return bytes(answer.moves)
 
 
-@every_model
-def test_every_protocol_gives_the_moves_that_the_player_makes_in_this_process(
-    model: str,
-    server: ServerProcess,
-    channel: grpc.Channel,
-    boards: NDArray[np.uint8],
-    three: ThreeModels,
+def test_players_make_the_moves_that_they_make_in_this_process(
+    channel: grpc.Channel, boards: NDArray[np.uint8], three: ThreeModels
 ) -> None:
-    moves = packed(channel, model, boards)
-    if model in three.players:
-        assert moves == [-1, *three.players[model].next_moves(boards[1:]).tolist()]
-    octofold = OctofoldServiceStub(channel)
-    singly = [octofold.NextMove(pb.NextMoveRequest(model=model, board=board.tolist())) for board in boards]
-    assert [
-        (4 if answer.game_over else answer.direction - 1) % 5 - 5 * answer.game_over for answer in singly
-    ] == moves
-    messages = [
-        pb.StreamNextMovesRequest(id=n, request=pb.NextMovesRequest(model=model, boards=board.tobytes()))
-        for n, board in enumerate(boards)
-    ]
-    streamed = {answer.id: answer.response.moves for answer in octofold.StreamNextMoves(iter(messages))}
-    assert [np.frombuffer(streamed[n], np.int8)[0] for n in range(len(boards))] == moves
-    asked = oip.ModelInferRequest(
-        model_name=model,
-        inputs=[{"name": "boards", "datatype": "UINT8", "shape": boards.shape}],
-        outputs=[{"name": "move"}],
-        raw_input_contents=[boards.tobytes()],
-    )
-    (inferred,) = GRPCInferenceServiceStub(channel).ModelInfer(asked).raw_output_contents
-    assert np.frombuffer(inferred, np.int8).tolist() == moves
-    connection = http.client.HTTPConnection("127.0.0.1", server.rest_port)
-    tensor = {"name": "boards", "datatype": "UINT8", "shape": boards.shape, "data": boards.ravel().tolist()}
-    connection.request("POST", f"/v2/models/{model}/infer", json.dumps({"inputs": [tensor]}))
-    outputs = {output["name"]: output["data"] for output in json.load(connection.getresponse())["outputs"]}
-    connection.close()
-    assert outputs["move"] == moves
+    for model, player in three.players.items():
+        assert packed(channel, model, boards) == [-1, *player.next_moves(boards[1:]).tolist()]
 
 
 @every_model

@@ -55,20 +55,6 @@ def infer(boards: np.ndarray, *outputs: str, model: str = "valued") -> oip.Model
     )
 
 
-def test_octofold_v1_answers_the_value_to_who_asks(channel: grpc.Channel) -> None:
-    stub = OctofoldServiceStub(channel)
-    one = stub.NextMove(pb.NextMoveRequest(board=BOARDS[0].tolist()))
-    assert one.HasField("value")
-    assert one.value == VALUES[0]
-    many = stub.NextMoves(packed(BOARDS, with_value=True))
-    assert np.frombuffer(many.value, "<f4").tolist() == VALUES
-    (streamed,) = stub.StreamNextMoves(
-        iter([pb.StreamNextMovesRequest(id=1, request=packed(BOARDS, with_value=True))])
-    )
-    assert (streamed.response.value, streamed.response.moves) == (many.value, many.moves)
-    assert stub.NextMoves(packed(BOARDS)).value == b""
-
-
 async def test_both_clients_have_the_value_if_they_ask_for_it(server: ServerProcess) -> None:
     with Client(server.target) as client:
         assert client.next_moves(BOARDS).value is None
@@ -128,7 +114,7 @@ def test_the_command_prints_the_value_of_one_board_and_of_many(server: ServerPro
     assert "plain version 1 has no value head" in refused.stderr
 
 
-def test_open_inference_announces_the_value_and_answers_it(
+def test_open_inference_announces_the_value_and_answers_it_alone(
     server: ServerProcess, channel: grpc.Channel, ask: Ask
 ) -> None:
     stub = GRPCInferenceServiceStub(channel)
@@ -136,15 +122,10 @@ def test_open_inference_announces_the_value_and_answers_it(
     assert (announced.name, announced.datatype, list(announced.shape)) == ("value", "FP32", [-1])
     config = stub.ModelConfig(oip.ModelConfigRequest(name="valued")).config
     assert config.parameters["value_unit"].string_value == "points"
-    for answer in (stub.ModelInfer(infer(BOARDS)), stub.ModelInfer(infer(BOARDS, "move", "value"))):
-        assert (answer.outputs[-1].name, list(answer.outputs[-1].shape)) == ("value", [5])
-        assert np.frombuffer(answer.raw_output_contents[-1], "<f4").tolist() == VALUES
+    (answer,) = stub.ModelInfer(infer(BOARDS, "value")).raw_output_contents
+    assert np.frombuffer(answer, "<f4").tolist() == VALUES
     described = ask(server, "GET", "/v2/models/valued").json["outputs"][-1]
     assert described == {"name": "value", "datatype": "FP32", "shape": [-1]}
-    tensor = {"name": "boards", "datatype": "UINT8", "shape": [5, 16], "data": BOARDS.ravel().tolist()}
-    body = {"inputs": [tensor], "outputs": [{"name": "value"}]}
-    (output,) = ask(server, "POST", "/v2/models/valued/infer", body).json["outputs"]
-    assert output == {"name": "value", "datatype": "FP32", "shape": [5], "data": VALUES}
 
 
 def test_a_call_that_does_not_ask_for_the_value_does_not_compute_it(channel: grpc.Channel) -> None:

@@ -112,18 +112,3 @@ def test_an_expectation_that_nobody_knows_gets_an_error_of_the_protocol(ask: Ask
     reply = ask(server, "GET", "/v2", Expect="200-ok")
     assert (reply.status, reply.json) == (417, {"error": "the header Expect may only be 100-continue"})
     assert ask(server, "GET", "/v2", Expect="100-continue").status == 200
-
-
-def test_a_question_about_a_board_with_an_unknown_parameter_is_refused(ask: Ask, server: Served) -> None:
-    reply = ask(server, "GET", "/move?board=0112033447120a91&modle=swift")
-    assert reply.status == 400
-    assert "modle" in reply.body.decode()
-    assert "allowed: board, model, version" in reply.body.decode()
-
-
-@pytest.mark.parametrize("count", [1, 5000])
-def test_numbers_with_a_point_are_refused_by_name(ask: Ask, server: Served, count: int) -> None:
-    boards = [[1.0] * 16] * count
-    reply = ask(server, "POST", INFER, {"inputs": [described(shape=[count, 16], data=boards)]})
-    assert reply.status == 400
-    assert "write 1, not 1.0" in reply.json["error"]

@@ -17,24 +17,6 @@ from support.servers import Ask, ServeAll, Served
 from support.waiting import wait_for
 
 
-@pytest.mark.parametrize("data", [BOARDS.tolist(), BOARDS.ravel().tolist()])
-def test_json_tensors_nested_or_flat_are_answered_in_json(ask: Ask, server: Served, data: Any) -> None:
-    reply = ask(server, "POST", INFER, {"id": "seven", "inputs": [described(data=data)]})
-    assert reply.status == 200
-    assert (reply.json["id"], reply.json["model_name"], reply.json["model_version"]) == ("seven", "fake", "1")
-    found = {output["name"]: output for output in reply.json["outputs"]}
-    expected = fake_moves(BOARDS)
-    assert found["move"] == {
-        "name": "move",
-        "datatype": "INT8",
-        "shape": [40],
-        "data": expected.moves.tolist(),
-    }
-    assert found["probabilities"]["data"] == expected.probabilities.ravel().tolist()
-    assert found["votes"]["data"] == expected.votes.ravel().tolist()
-    assert found["legal"]["data"] == fake_moves(BOARDS).legal.ravel().tolist()
-
-
 def test_binary_tensors_follow_the_json_in_and_out(ask: Ask, server: Served) -> None:
     raw = BOARDS.tobytes()
     request = {
@@ -56,17 +38,6 @@ def test_binary_tensors_follow_the_json_in_and_out(ask: Ask, server: Served) -> 
         {"binary_data_size": 160},
     )
     assert tail == fake_moves(BOARDS).votes.tobytes() + fake_moves(BOARDS).legal.tobytes()
-
-
-def test_all_outputs_are_binary_when_the_request_says_so(ask: Ask, server: Served) -> None:
-    request = {"inputs": [described(data=BOARDS.tolist())], "parameters": {"binary_data_output": True}}
-    reply = ask(server, "POST", INFER, request)
-    assert [output["parameters"]["binary_data_size"] for output in reply.json["outputs"]] == [
-        40,
-        640,
-        160,
-        160,
-    ]
 
 
 @pytest.mark.parametrize(
