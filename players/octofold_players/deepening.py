@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from octofold_game.contract.searches import Found, Limits
 from octofold_game.rules import LARGEST_EXPONENT, check_boards
 
-from octofold_players.compiled.endings import NEVER, RUNNING, STOPPED, TURN_OVER, clock, deadline_in
-from octofold_players.compiled.spread import numba_threads, spread_parts, spread_singly
+from octofold_players.compiled.search_limits import NEVER, RUNNING, STOPPED, TURN_OVER, clock, deadline_in
+from octofold_players.compiled.spread import numba_threads, parallel_for_each, spread_parts
 from octofold_players.downgrading import pack_downgraded
 from octofold_players.endgame.lookup import EndgameTable, endgame_moves
 from octofold_players.local_player import ValuePlayer, best_moves, check_option
@@ -249,7 +249,7 @@ class DeepeningSearch(ABC):
         def fill(move: int) -> None:
             endings[move] = self.search(boards, depths, EVERY_MOVE[move : move + 1], split[move], means)
 
-        spread_singly(fill, len(EVERY_MOVE), means.threads)
+        parallel_for_each(fill, len(EVERY_MOVE), means.threads)
         rows.positions[0] += sum(int(each.positions[0]) for each in split)
         ending = max(endings)
         if ending == RUNNING:

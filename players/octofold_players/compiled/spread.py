@@ -67,10 +67,10 @@ def spread_parts(
         fill(0, count)
         return
     bounds = [part * count // parts for part in range(parts + 1)]
-    spread_singly(lambda part: fill(bounds[part], bounds[part + 1]), parts, threads)
+    parallel_for_each(lambda part: fill(bounds[part], bounds[part + 1]), parts, threads)
 
 
-def spread_singly(fill: Callable[[int], None], count: int, threads: int | None = None) -> None:
+def parallel_for_each(fill: Callable[[int], None], count: int, threads: int | None = None) -> None:
     """Call `fill(n)` for every n below `count`, on so many threads (default: as many as numba uses).
 
     One of them is the caller's, which would wait otherwise: to wake another takes longer than a short part.

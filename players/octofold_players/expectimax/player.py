@@ -26,8 +26,8 @@ from numpy.typing import NDArray
 from octofold_game.compiling import njit
 from octofold_game.contract.searches import Evaluator, Option
 
-from octofold_players.compiled.endings import TABLE_FULL, new_state
 from octofold_players.compiled.line_tables import Lines, line_table, without_gaps
+from octofold_players.compiled.search_limits import TABLE_FULL, new_state
 from octofold_players.compiled.transpositions import Transpositions
 from octofold_players.deepening import DeepeningPlayer, DeepeningSearch, Means, Rows
 from octofold_players.expectimax.search import Entry, search_boards

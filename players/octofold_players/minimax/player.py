@@ -2,11 +2,11 @@
 
     board --move--> afterstate --worst spawn--> board ...      `depth` counts the moves
 
-The search looks only at the most annoying spawns, which keeps the tree narrow. A move that makes the tile
+The search looks only at the worst new tiles, which keeps the tree narrow. A move that makes the tile
 2048 wins, and a sooner win is worth more than a later one
 (https://github.com/ovolve/2048-AI, ai.js, described in https://stackoverflow.com/a/22389702).
 
-The option `expected` is ours. The most annoying spawns are seldom the ones that come, and a search that fears
+The option `expected` is ours. The worst new tiles are seldom the ones that come, and a search that fears
 them alone gives up good positions. With the option, all spawns after the board's own moves count.
 
 ovolve's heuristics for minimax: the worth of a board and how annoying a spawn is.
@@ -39,7 +39,7 @@ from octofold_game.compiling import njit
 from octofold_game.spawns import CHANCE_OF_FOUR, CHANCE_OF_TWO
 
 from octofold_players.compiled.line_tables import Lines, line_table, sum_of_rows, without_gaps
-from octofold_players.compiled.spread import spread, spread_singly
+from octofold_players.compiled.spread import parallel_for_each, spread
 from octofold_players.local_player import ValuePlayer, best_moves, check_option
 
 _U = np.uint64
@@ -98,7 +98,7 @@ class MinimaxPlayer(ValuePlayer):
         values = np.empty((len(boards), 4))
         win = max(0, self.win.bit_length() - 1)
         if self.milliseconds:
-            spread_singly(
+            parallel_for_each(
                 lambda n: self._deepen(boards[n : n + 1], values[n : n + 1], win, exact), len(boards)
             )
         else:

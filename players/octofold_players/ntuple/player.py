@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from octofold_game.contract.searches import Evaluator, FileSource, Option
 
-from octofold_players.compiled.endings import new_state
+from octofold_players.compiled.search_limits import new_state
 from octofold_players.deepening import DeepeningPlayer, DeepeningSearch, Means, Rows
 from octofold_players.endgame.lookup import EndgameTable
 from octofold_players.endgame.tables import load_tables, read_tables, table_files

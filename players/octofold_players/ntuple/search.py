@@ -14,7 +14,7 @@ from octofold_game.bitboards import OUTGROWN, POINTS, count_empty, slide
 from octofold_game.compiling import njit
 from octofold_game.spawns import CHANCE_OF_FOUR, CHANCE_OF_TWO
 
-from octofold_players.compiled.endings import may_begin, visit
+from octofold_players.compiled.search_limits import may_begin, visit
 from octofold_players.ntuple.network import fetch_afterstates, move_value
 
 _U = np.uint64

@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 from octofold_game.contract.searches import Evaluator, Option
 
-from octofold_players.compiled.endings import new_state
 from octofold_players.compiled.line_tables import Lines, line_table
+from octofold_players.compiled.search_limits import new_state
 from octofold_players.compiled.transpositions import Transpositions
 from octofold_players.deepening import EVERY_MOVE, DeepeningPlayer, DeepeningSearch, Means, Rows
 from octofold_players.endgame.lookup import EndgameTable

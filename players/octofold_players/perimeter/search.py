@@ -16,9 +16,9 @@ from octofold_game.bitboards import LEFT, OUTGROWN, RIGHT, count_empty, slide, t
 from octofold_game.compiling import njit
 from octofold_game.spawns import CHANCE_OF_FOUR, CHANCE_OF_TWO
 
-from octofold_players.compiled.endings import may_begin, visit
 from octofold_players.compiled.last_moves import last_moves, slid_rows
 from octofold_players.compiled.line_tables import sum_of_lines
+from octofold_players.compiled.search_limits import may_begin, visit
 
 _U = np.uint64
 _NOTHING = -np.inf

@@ -33,7 +33,7 @@ from octofold_game.errors import OctofoldError
 from octofold_game.rules import check_boards, legal_moves
 from octofold_game.spawns import CHANCE_OF_FOUR, SpawnStream
 
-from octofold_players.compiled.spread import spread_singly
+from octofold_players.compiled.spread import parallel_for_each
 from octofold_players.downgrading import pack_downgraded
 from octofold_players.local_player import best_moves, check_option
 from octofold_players.rollouts.random_player import LARGEST_SEED
@@ -223,7 +223,7 @@ class PolicyRollouts:
         def fill(part: int) -> None:
             answers[part] = self._network(output, pieces[part])
 
-        spread_singly(fill, parts, self._network.threads)
+        parallel_for_each(fill, parts, self._network.threads)
         return np.concatenate(answers)
 
 

@@ -11,7 +11,7 @@ import time
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from octofold_players.compiled.spread import numba_threads, spread, spread_singly
+from octofold_players.compiled.spread import numba_threads, parallel_for_each, spread
 
 needs_two_threads = pytest.mark.skipif(numba_threads() < 2, reason="needs two threads")
 
@@ -46,11 +46,11 @@ def test_after_an_exception_nothing_more_begins_and_what_has_begun_ends(error: t
         ended.append(number)
 
     with pytest.raises(error):
-        spread_singly(fill, 200, 2)
+        parallel_for_each(fill, 200, 2)
     assert 1 in ended
     assert len(ended) < 199
     begun = len(ended)
-    spread_singly(lambda _: None, 2, 2)
+    parallel_for_each(lambda _: None, 2, 2)
     assert len(ended) == begun
 
 

@@ -9,8 +9,8 @@ import pytest
 from numpy.typing import NDArray
 from octofold_game import rules
 from octofold_game.bitboards import pack
-from octofold_players.compiled.endings import TABLE_FULL, new_state
 from octofold_players.compiled.line_tables import sum_of_lines
+from octofold_players.compiled.search_limits import TABLE_FULL, new_state
 from octofold_players.expectimax.player import HeuristicExpectimaxPlayer, depth_by_tiles, worth_of_lines
 from octofold_players.expectimax.search import Entry, search_move
 from octofold_players.local_player import OptionError

@@ -9,7 +9,7 @@ import torch
 from octofold_players.ntuple.network import NTupleNetwork
 from octofold_training import cli
 from octofold_training.learners.distil import Distillation, DistilOptions
-from octofold_training.run.training_run import TrainingRun
+from octofold_training.run.training_run import TrainingRun, cooling
 from torch import Tensor, nn
 
 SHORT = DistilOptions(positions=8_000.0, batch_size=64, slices=2, learning_rate=5e-3, warm_up=64.0)
@@ -73,3 +73,21 @@ def test_the_command_warns_of_what_it_cuts(
         line.startswith("octofold-train: warning: ") and line.endswith(warning)
         for line in capsys.readouterr().err.splitlines()
     )
+
+
+@pytest.mark.parametrize(
+    ("done", "cool_down", "factor"),
+    [
+        (0, 0.25, 1.0),
+        (75, 0.25, 1.0),
+        (90, 0.25, 0.4),
+        (100, 0.25, 0.0),
+        (130, 0.25, 0.0),
+        (50, 1.0, 0.5),
+        (100, 0.0, 1.0),
+    ],
+)
+def test_a_rate_stays_and_then_falls_in_a_line_to_nothing(
+    done: float, cool_down: float, factor: float
+) -> None:
+    assert cooling(done, 100, cool_down) == pytest.approx(factor)
