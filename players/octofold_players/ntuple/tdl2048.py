@@ -29,7 +29,12 @@ def read_weights(file: Path) -> tuple[tuple[tuple[int, ...], ...], NDArray[np.fl
     """
     content = _Content(mapped(file))
     try:
-        tables = [_table(content) for _ in range(_count(content))]
+        begins = content.number("u1")
+        if begins == ord("w"):
+            begins = content.number("u1")
+        if begins:
+            raise ValueError(f"it begins with {begins}")
+        tables = [_table(content) for _ in range(content.number("<u4"))]
         tuples = tuple(cells for cells, _ in tables)
         check_tuples(tuples)
         if len(set(tuples)) < len(tuples):
@@ -55,15 +60,6 @@ class _Content:
 
     def number(self, kind: str) -> int:
         return int(self.array(kind, 1)[0])
-
-
-def _count(content: _Content) -> int:
-    begins = content.number("u1")
-    if begins == ord("w"):
-        begins = content.number("u1")
-    if begins:
-        raise ValueError(f"it begins with {begins}")
-    return content.number("<u4")
 
 
 def _table(content: _Content) -> tuple[tuple[int, ...], NDArray[Any]]:
