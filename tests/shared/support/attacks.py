@@ -74,6 +74,11 @@ def compressed_headers(stream: int) -> bytes:
     return frame(HEADERS, END_HEADERS | END_STREAM, stream, _HEAD + kept + b"\xbe" * 12_000)
 
 
+def static_headers(stream: int) -> bytes:
+    """A call with 15,000 references to a header of HTTP/2's own table, which no setting takes away."""
+    return frame(HEADERS, END_HEADERS | END_STREAM, stream, _HEAD + b"\x90" * 15_000)
+
+
 def rapid_resets(stream: int) -> bytes:
     """A call that is reset at once."""
     return call(NEXT_MOVE, stream) + frame(RST_STREAM, 0, stream, struct.pack(">I", CANCEL))
