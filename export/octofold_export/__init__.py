@@ -13,8 +13,8 @@ To understand how a network becomes a graph, read in this order:
    be written node by node (`handmade`).
 4. `precision`: `bodies` converts any body to 8 bits and to float16. The other files make the 8-bit form of
    our own kinds.
-5. `checks`: `reference` computes the expected answers of a graph, `gates` compares, and `sense` detects wrong
-   descriptions.
+5. `checks`: `reference` computes the expected answers of a graph, `gates` compares, and `misread_detection`
+   completes and checks a description by games.
 6. `publishing`: files, metadata and the card. A version appears complete or not at all.
 7. `export`: the steps in order. `flags` defines the options, and `cli` runs the command.
 """

@@ -6,6 +6,7 @@ missing, as does what needs neither.
 
 from __future__ import annotations
 
+import shlex
 import signal
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -22,17 +23,21 @@ from octofold_game.commands.signals import exit_by_signal, handling
 from octofold_game.errors import OctofoldError
 
 from octofold_export.description.hints import Hints, hints_from_flags, merged, read_hints
-from octofold_export.errors import ExportError, NotShown, WrongUsage
+from octofold_export.errors import ExportError, NeedsFlags, NotShown, WrongUsage
 from octofold_export.flags import AUTO, DESCRIPTION, Flags
 from octofold_export.publishing.contest import ContestRule
 from octofold_export.publishing.versions import check_name
 
 if TYPE_CHECKING:  # torch and onnx
+    from octofold_game.contract.model import Evidence
+
+    from octofold_export.description.description import Description
     from octofold_export.planning import ExportOptions
+    from octofold_export.sources.described import TrainedNetwork
     from octofold_export.sources.source import Source
 
 _SOURCES = ("checkpoint", "ntuple", "module", "torchscript", "exported_program", "onnx", "sb3", "player")
-_OF_A_NEW_VERSION = ("symmetries", "rule", "views_output", "judge", "accept", "no_worse_than")
+_OF_A_NEW_VERSION = ("symmetries", "rule", "views_output", "accept", "no_worse_than")
 """Flags that --extend would ignore: it keeps the graphs, and a published description was checked already."""
 _OF_AN_EXPORT = ("extend", "precisions", "boards")
 """Flags that --extend reads, but --record-strength would ignore, too."""
@@ -77,6 +82,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             folder = _task(flags, hints)()
         except KeyboardInterrupt:
             code = _fail("interrupted; nothing was published", 130)
+        except NeedsFlags as error:
+            code = _fail(str(error))
+            if error.flags:
+                _report(_with_flags(sys.argv[1:] if arguments is None else arguments, error.flags))
         except OctofoldError as error:
             code = _fail(
                 str(error), 3 if isinstance(error, NotShown) else 2 if isinstance(error, WrongUsage) else 1
@@ -175,6 +184,14 @@ def _imported(flags: Flags, hints: Hints) -> Callable[[], Path]:
 
 def _source(flags: Flags, hints: Hints) -> Callable[[], Source]:
     """Loads what the flags name. Reads the description at once: a wrong one is found before any work."""
+    from octofold_export.checks.misread_detection import choose_reading
+    from octofold_export.publishing.card_files import published_description
+
+    def describe(said: Hints, network: TrainedNetwork) -> tuple[Description, Evidence | None]:
+        if flags.extend:
+            return published_description(flags.models / flags.name / str(flags.version)), None
+        return choose_reading(said, network, network.weights, _report, accept=flags.accept)
+
     if flags.ntuple is not None:
         from octofold_export.sources import ntuple
 
@@ -184,7 +201,7 @@ def _source(flags: Flags, hints: Hints) -> Callable[[], Source]:
     if (file := flags.onnx) is not None:
         from octofold_export.sources import described
 
-        return partial(described.from_onnx, file, _with_file(flags, hints, file))
+        return partial(described.from_onnx, file, _with_file(flags, hints, file), describe)
     if flags.checkpoint is not None:
         from octofold_export.sources import octofold_checkpoint
 
@@ -194,7 +211,13 @@ def _source(flags: Flags, hints: Hints) -> Callable[[], Source]:
     if flags.module is not None:
         hints = _with_file(flags, hints, flags.weights)
         return partial(
-            torch_sources.from_module, flags.module, flags.weights, hints, flags.state, flags.encoder
+            torch_sources.from_module,
+            flags.module,
+            flags.weights,
+            hints,
+            flags.state,
+            flags.encoder,
+            describe,
         )
     for file, load in (
         (flags.torchscript, torch_sources.from_torchscript),
@@ -202,7 +225,7 @@ def _source(flags: Flags, hints: Hints) -> Callable[[], Source]:
         (flags.sb3, torch_sources.from_sb3),
     ):
         if file is not None:
-            return partial(load, file, _with_file(flags, hints, file))
+            return partial(load, file, _with_file(flags, hints, file), describe)
     raise AssertionError("no source")
 
 
@@ -228,10 +251,21 @@ def _options(flags: Flags) -> ExportOptions:
         precisions=flags.precisions,
         with_views=flags.views_output,
         boards=flags.boards,
-        judge=flags.judge,
-        accept=flags.accept,
         contest=None if flags.no_worse_than is None else ContestRule(flags.no_worse_than, flags.limit),
     )
+
+
+def _with_flags(arguments: Sequence[str], described: str) -> str:
+    """The command with the flags of a description in place of its own, as it can be pasted."""
+    changed = {word for word in described.split() if word.startswith("--")} | {"--no-empty-plane"}
+    kept = iter(arguments)
+    others = []
+    for word in kept:
+        if word.partition("=")[0] not in changed:
+            others.append(word)
+        elif "=" not in word and word != "--no-empty-plane":
+            next(kept, None)
+    return f"octofold-export {shlex.join(others)} {described}"
 
 
 def _report(line: str) -> None:

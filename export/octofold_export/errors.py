@@ -13,6 +13,15 @@ class WrongUsage(ExportError):
     """The command line asks for something that does not exist."""
 
 
+class NeedsFlags(ExportError):
+    """The description is wrong or incomplete."""
+
+    def __init__(self, message: str, flags: str = "") -> None:
+        """Keep the flags of a description that would be published; empty: there is none to propose."""
+        super().__init__(message)
+        self.flags = flags
+
+
 class GateError(ExportError):
     """A graph failed a check and was not published."""
 

@@ -105,7 +105,7 @@ def export(load: Callable[[], Source], options: ExportOptions, report: Report) -
     for note in source.notes:
         report(note)
     wanted = wanted_precisions(source, options)
-    plan, evidence = plan_of(source, options, report)
+    plan = plan_of(source, options, report)
     if plan.symmetries < source.fewest_symmetries:
         raise ExportError(f"the network needs all {source.fewest_symmetries} symmetries")
 
@@ -122,7 +122,7 @@ def export(load: Callable[[], Source], options: ExportOptions, report: Report) -
 
     if not source.tensors:
         made.add_moves(made.graphs, boards, source.weight_files)
-    card = replace(_card(plan), evidence=evidence, not_published=made.refused)
+    card = replace(_card(plan), not_published=made.refused)
     calibration = len(boards.calibration) if "int8" in wanted else 0
     card = with_checks(card, equal, reference, boards, options, calibration)
     player.give_memory()
@@ -176,6 +176,7 @@ def _card(plan: ExportPlan) -> Card:
         tie=spread.tie if spread else None,
         value_unit=unit,
         alternatives=plan.alternatives,
+        evidence=source.evidence,
         largest_exponent=source.description.largest_exponent,
         precisions={},
         exporter=installed_version("octofold"),

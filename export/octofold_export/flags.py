@@ -122,7 +122,7 @@ class Flags:
         None,
         "file with these fields (default: the network's file with the ending .toml, if it exists)",
         metavar="FILE.toml",
-        begins="how the network reads a board and what it answers (the export infers what it can)",
+        begins="how the network reads a board and what it answers (games find out what is not said)",
     )
     input: InputKind | None = option(None, "kind of the cells")
     layout: Layout | None = option(
@@ -138,7 +138,7 @@ class Flags:
     cells: CellOrder | None = option(
         None, "order of the cells: row by row or column by column (default: rows)"
     )
-    divide_by: float | None = option(None, "divisor of the numbers (default: 1)", metavar="X")
+    divide_by: float | None = option(None, "divisor of the numbers", metavar="X")
     above: Above | None = option(
         None,
         "what happens to tiles above the last one-hot plane: their boards are refused, or they are read as "
@@ -151,7 +151,7 @@ class Flags:
     )
     answer: AnswerKind | None = option(None, "kind of the output")
     output: str | None = option(None, "output to use, if the network has several")
-    actions: Actions | None = option(None, "order of the four numbers (default: up,right,down,left)")
+    actions: Actions | None = option(None, "order of the four numbers, such as up,right,down,left")
     scale: float | None = option(
         None,
         "points of the game for a value of 1; required for afterstate_value, changes no move elsewhere",
@@ -161,12 +161,7 @@ class Flags:
         None,
         "output with one number, the value of the board (default: the only further output of this kind)",
     )
-    judge: Folder | None = option(
-        None,
-        "published network to check the description against (default: the strongest of --models, otherwise a "
-        "search)",
-    )
-    accept: bool = option(False, "publish even if the description seems wrong")
+    accept: bool = option(False, "publish as described even if games show that another reading plays better")
     name: str = option(None, "name of the model (required)", begins="what to publish")
     models: Folder = option(Path("models"), "model repository (default: ./models)")
     version: int | None = option(

@@ -1,7 +1,6 @@
 """What an export will make: the options, and the views and the rule that suit the network.
 
-The description of a network that is not ours may be wrong, so it is held against a sensible player, and games
-choose the views.
+Games choose the views of a network that is not ours.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 from numpy.typing import NDArray
-from octofold_game.contract.model import Alternatives, Evidence, Precision, Rule
+from octofold_game.contract.model import Alternatives, Precision, Rule
 from octofold_game.symmetries import VIEWS
 from octofold_game.system.processors import usable_cores
 from octofold_players.expectimax.player import HeuristicExpectimaxPlayer
@@ -22,9 +21,7 @@ from octofold_players.expectimax.player import HeuristicExpectimaxPlayer
 from octofold_export.checks.recording import Report, play_boards, read_boards
 from octofold_export.checks.reference import measured_spread
 from octofold_export.checks.runner import FoldedGraph
-from octofold_export.checks.sense import compare_readings, find_judge, read_judge, summary
 from octofold_export.checks.views_choice import Way, choose_way
-from octofold_export.errors import GateError
 from octofold_export.graph.folding import fold
 from octofold_export.graph.heads import GraphEvaluator, Spread, head
 from octofold_export.publishing.contest import ContestRule
@@ -54,10 +51,6 @@ class ExportOptions:
     "the graph has the output `views`, too"
     boards: Path | None = None
     "recorded boards [M, 16] uint8; None: from games that the network plays itself"
-    judge: Path | None = None
-    "published version that the description is held against; None: the strongest at hand"
-    accept: bool = False
-    "publish a network even if its description makes no sense"
     contest: ContestRule | None = None
     "what the new version must show against the published one; None: nothing"
 
@@ -87,33 +80,21 @@ class ExportPlan:
         )
 
 
-def plan_of(source: Source, options: ExportOptions, report: Report) -> tuple[ExportPlan, Evidence | None]:
-    """The plan of an export, and what speaks for the description if its user gave it.
-
-    Raises:
-        GateError: the description makes no sense, and the user has not accepted it.
-    """
-    if source.described_by_user:
+def plan_of(source: Source, options: ExportOptions, report: Report) -> ExportPlan:
+    """The plan of an export."""
+    if source.evidence is not None:
         return _strangers_plan(source, options, report)
     views = options.symmetries or _OUR_SYMMETRIES
-    return ExportPlan(source, options, options.rule or source.rule, views, _our_spread(source, options)), None
+    return ExportPlan(source, options, options.rule or source.rule, views, _our_spread(source, options))
 
 
-def _strangers_plan(source: Source, options: ExportOptions, report: Report) -> tuple[ExportPlan, Evidence]:
-    """Measure the spread of a network, check its description, and choose its views.
-
-    Raises:
-        GateError: the description makes no sense, and the user has not accepted it.
-    """
-    ExportPlan(source, options, "vote", 1).graph(
-        source.fp32
-    )  # what cannot be folded is refused before any game
+def _strangers_plan(source: Source, options: ExportOptions, report: Report) -> ExportPlan:
+    """Measure the spread of a network, and choose its views."""
     description, boards = source.description, _judged_boards(source, options)
     spread = measured_spread(description, source.evaluate, boards)
-    evidence = _check_description(source, options, boards, report)
     plan = ExportPlan(source, options, options.rule or source.rule, options.symmetries or 1, spread)
     if options.symmetries is not None:
-        return plan, evidence
+        return plan
     rules: tuple[Rule, ...] = ("vote", "mean") if options.rule is None else (options.rule,)
     ways = [Way(views, rule) for views in sorted(VIEWS) for rule in (rules if views > 1 else (plan.rule,))]
 
@@ -134,10 +115,7 @@ def _strangers_plan(source: Source, options: ExportOptions, report: Report) -> t
         report,
         at_once=usable_cores() if is_small else 1,
     )
-    return (
-        dataclasses.replace(plan, symmetries=way.symmetries, rule=way.rule, alternatives=alternatives),
-        evidence,
-    )
+    return dataclasses.replace(plan, symmetries=way.symmetries, rule=way.rule, alternatives=alternatives)
 
 
 def _our_spread(source: Source, options: ExportOptions) -> Spread | None:
@@ -157,28 +135,3 @@ def _judged_boards(source: Source, options: ExportOptions) -> NDArray[np.uint8]:
 
 def _silent(_line: str) -> None:
     pass
-
-
-def _check_description(
-    source: Source, options: ExportOptions, boards: NDArray[np.uint8], report: Report
-) -> Evidence:
-    """Check that the description makes sense.
-
-    Raises:
-        GateError: another one makes more, and the user has not accepted it; the message has the evidence.
-    """
-    judge = read_judge(options.judge) if options.judge else find_judge(options.models)
-    assert source.reread is not None
-    evidence = compare_readings(source.description, source.reread, boards, judge)
-    if evidence.problem is not None and not options.accept:
-        raise GateError(
-            f"the description seems wrong: {evidence.problem}; the network {summary(evidence)}; change the "
-            "flags, or publish it as described with --accept"
-        )
-    accepted = f"accepted although {evidence.problem}: " if evidence.problem else ""
-    report(f"description: {accepted}{summary(evidence)}")
-    if evidence.warning is not None:
-        report(f"warning: {evidence.warning}")
-    elif evidence.agreement <= evidence.chance:
-        report("  it seldom moves like that player, but scores well in games: it may prefer another corner")
-    return evidence

@@ -16,7 +16,6 @@ FOR_A_NEW_VERSION = [
     ["--symmetries", "8"],
     ["--rule", "mean"],
     ["--views-output"],
-    ["--judge", "c"],
     ["--accept"],
     ["--no-worse-than", "2%"],
 ]
@@ -30,6 +29,7 @@ FOR_A_NEW_VERSION = [
         ([__file__, "--name", "a"], "needs a flag before it that says what it is: --onnx, --torchscript"),
         (["net.pt", "--name", "a"], "unexpected argument 'net.pt'"),
         (["--checkpoint", "a"], "--name is required"),
+        (["--judge", "a"], "--judge is gone: games of the network itself check its description"),
         (
             ["--checkpoint", "a", "--name", "b", "--version", "0"],
             "--version must be an integer from 1",

@@ -17,9 +17,7 @@ from octofold_client import Client
 from octofold_client.evaluation.summary import GameSummary, Summary
 from octofold_export import player_export
 from octofold_export.checks.recording import Report, play_boards
-from octofold_export.checks.sense import find_judge, read_judge
 from octofold_export.cli import main
-from octofold_export.errors import ExportError
 from octofold_game.contract.model import PLAYER_CARD_FORMAT, read_card
 from octofold_game.player import Player
 from octofold_players.endgame.formation import SIX
@@ -183,7 +181,6 @@ def test_a_spec_that_cannot_be_served_is_one_line_and_leaves_nothing(
     ("flags", "message"),
     [
         (["--symmetries", "4"], "--symmetries is for networks, and --player is none"),
-        (["--judge", "x"], "--judge is for networks, and --player is none"),
         (["--input", "exponents"], "--player needs no description: remove its flags"),
     ],
 )
@@ -221,9 +218,6 @@ def test_games_of_the_player_are_its_strength(tmp_path: Path, capsys: pytest.Cap
     assert strength.command == "octofold evaluate --model mine --version 1 --games 4 --seed 5"
     page = (tmp_path / "mine" / "1" / "README.md").read_text()
     assert "4 games, 95% intervals in brackets: average 50,000" in page
-    assert isinstance(find_judge(tmp_path), HeuristicExpectimaxPlayer)  # exports are judged by networks
-    with pytest.raises(ExportError, match="a player that searches; the judge is a network"):
-        read_judge(tmp_path / "mine" / "1")
     capsys.readouterr()
     file.write_text(json.dumps({**result, "sha256": HeuristicExpectimaxPlayer(3).sha256}))
     assert main([*recording, "--models", str(tmp_path)]) == 1

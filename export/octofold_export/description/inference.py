@@ -1,19 +1,21 @@
-"""Completes a description from the inputs that the network accepts and the outputs that it returns.
+"""Finds the ways to read a network from the inputs that it accepts and the outputs that it returns.
 
-Every reading that fits the hints is tried on the network. Readings that produce the same input are one
-reading. If several readings remain, the error lists them, and the user has to choose.
+Every reading of a board is tried on the network. Readings that produce the same input are one reading. Games
+choose among those that remain (`checks.misread_detection`).
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 from octofold_game.errors import OctofoldError
-from octofold_game.rules import LARGEST_EXPONENT
+from octofold_game.rules import LARGEST_EXPONENT, MOVE_NAMES
 
 from octofold_export.description.description import (
     NUMBER_LAYOUTS,
@@ -26,7 +28,15 @@ from octofold_export.description.description import (
 )
 from octofold_export.description.encoding import encode
 from octofold_export.description.hints import AnswersHints, Hints, ReadsHints, given
-from octofold_export.errors import ExportError
+from octofold_export.description.readings import (
+    Reading,
+    cells_of,
+    flag_values,
+    numbers_of,
+    orders_of,
+    written,
+)
+from octofold_export.errors import ExportError, NeedsFlags
 
 _KINDS: tuple[InputKind, ...] = ("one_hot", "exponents", "tiles", "log2", "log2_plus_1")
 _USUAL_PLANES = range(10, 33)  # tried if neither the user nor the network gives a number
@@ -61,35 +71,138 @@ class Network(Protocol):
             NetworkError: the network does not accept these inputs.
         """
 
+    def operations(self, inputs: NDArray[Any]) -> int:
+        """How many operators run for some inputs."""
+
+
+@dataclass(frozen=True)
+class Readings:
+    """The ways to read a network, and what its user must say, because nothing shows it."""
+
+    all: Sequence[Reading]
+    question: str
+    "empty: none"
+
+
+def readings_of(hints: Hints, network: Network) -> Readings:
+    """All ways to read `network`: what `hints` leave open, the most usual first, then what contradicts them.
+
+    If it answers with four numbers of an unknown kind, they are taken as logits, which make the same moves.
+
+    Raises:
+        ExportError: the hints contradict the network, or it has several outputs that may be meant.
+    """
+    fitting = _fitting(hints, network)
+    inputs = encode(fitting[0], _BOARDS)
+    outputs, again = network.run(inputs), network.run(inputs)
+    if any(not np.array_equal(outputs[name], again[name], equal_nan=True) for name in outputs):
+        raise ExportError(
+            "the network answers the same boards differently from call to call; remove what is random, such "
+            "as a dropout that is always on, and what it remembers"
+        )
+    if network.operations(inputs) > 2 * network.operations(inputs[:1]):
+        raise NoBatchError("its forward loops over the boards of a batch")
+    answers, question = _answers(hints.answers, by_board(outputs, len(_BOARDS)))
+    said = hints.reads
+    kept = ReadsHints(type=said.type, planes=said.planes, above=said.above, cells=said.cells)
+    others = replace(hints, reads=kept)
+    every: dict[tuple[object, ...], tuple[Reads, bool]] = {}
+    for bases, known in ((fitting, hints), (_accepted(others, network)[0], others)):
+        for base in bases:
+            for reads in cells_of(base, known):
+                every.setdefault(numbers_of(reads), (reads, known is hints))
+    found: list[Reading] = []
+    for reads, is_possible in every.values():
+        description = _described(hints, network, reads, answers, is_possible=is_possible)
+        if description is not None:
+            found += orders_of(description, hints, is_possible=is_possible)
+    return Readings(found, question)
+
+
+def settled(readings: Sequence[Reading]) -> Reading:
+    """The only one of the possible `readings`; fields that have a default have it, where one of them does.
+
+    Raises:
+        NeedsFlags: there are several; the message lists them, and the flags have words for what is open.
+    """
+    readings = [reading for reading in readings if reading.is_default] or readings
+    if len(readings) == 1:
+        return readings[0]
+    flags = [flag_values(reading.description) for reading in readings]
+    is_open = [flag for flag in flags[0] if len({values[flag] for values in flags}) > 1]
+    cells = list(dict.fromkeys(_name(reading.description.reads) for reading in readings))
+    more = f" and {len(cells) - _SHOWN_READINGS} others" if len(cells) > _SHOWN_READINGS else ""
+    ways = f", as it may be {', '.join(cells[:_SHOWN_READINGS])}{more}" if len(cells) > 1 else ""
+    words = {flag: flag.strip("-").upper() for flag in is_open}
+    raise NeedsFlags(f"say {' and '.join(is_open)}{ways}", written({**flags[0], **words}))
+
 
 def complete(hints: Hints, network: Network) -> Description:
-    """Complete the description of `network`, starting from `hints`.
+    """Complete the description of `network` without games: actions are ordered up, right, down, left.
 
     Raises:
         ExportError: the hints contradict the network, or leave more than one reading.
     """
-    reads = _reads(hints, network)
-    answers = _answers(hints.answers, by_board(network.run(encode(reads, _BOARDS)), len(_BOARDS)))
-    largest = _largest(reads, network) if hints.largest_exponent is None else hints.largest_exponent
+    readings = readings_of(hints, network)
+    if readings.question:
+        raise ExportError(readings.question)
+    actions = hints.answers.actions or MOVE_NAMES
+    possible = [each for each in readings.all if each.is_possible]
+    return settled([each for each in possible if each.description.answers.actions == actions]).description
+
+
+def _described(
+    hints: Hints, network: Network, reads: Reads, answers: Answers, *, is_possible: bool
+) -> Description | None:
+    """The description of one reading; None if the network cannot be read so up to a usual tile."""
+    said = hints.largest_exponent
     try:
-        description = Description(reads=reads, answers=answers, largest_exponent=largest)
-    except ValueError as error:
-        raise ExportError(f"the description contradicts itself: {error}") from error
-    try:
+        largest = _largest(reads, network) if said is None else said
         network.run(encode(reads, np.full((len(_BOARDS), 16), largest, np.uint8)))
+        return Description(reads=reads, answers=answers, largest_exponent=largest)
+    except ValueError as error:
+        problem = ExportError(f"the description contradicts itself: {error}")
     except NetworkError as error:
-        raise ExportError(
-            f"the network takes no boards with largest_exponent {largest}; use a smaller --largest-exponent "
+        problem = ExportError(
+            f"the network takes no boards with largest_exponent {said}; use a smaller --largest-exponent "
             f"({error})"
-        ) from error
-    return description
+        )
+    except ExportError as error:
+        problem = error
+    if is_possible:
+        raise problem
+    return None
 
 
-def _reads(all_hints: Hints, network: Network) -> Reads:
-    hints = all_hints.reads
+def _fitting(hints: Hints, network: Network) -> Sequence[Reads]:
+    """The readings of the cells that fit the hints and that the network takes.
+
+    Raises:
+        ExportError: there are none.
+    """
+    found, refused = _accepted(hints, network)
+    if found:
+        return found
+    declared = "" if network.shape is None else f" (it declares {_declared(network)})"
+    described = ", ".join(
+        f"{'input' if name == 'kind' else name} {value}" for name, value in given(hints.reads).items()
+    )
+    single = _takes_one(hints.reads, network)
+    if len(refused) == 1 and not single:
+        raise ExportError(
+            f"the network does not take {described or 'boards'}{declared}: {refused.popitem()[1]}"
+        )
+    nothing = f"the network takes no input that fits {described or 'a board'}{declared}"
+    if single:
+        raise NoBatchError(nothing + single)
+    raise ExportError(nothing + _reasons(refused))
+
+
+def _accepted(hints: Hints, network: Network) -> tuple[Sequence[Reads], dict[str, str]]:
+    """The readings that the network takes, and why it refuses others, by their names."""
     refused: dict[str, str] = {}
     readings: dict[tuple[Any, ...], tuple[Reads, bool]] = {}
-    for reads in _candidates(hints, network):
+    for reads in _candidates(hints.reads, network):
         try:
             outputs = network.run(encode(reads, _BOARDS))
         except NetworkError as error:
@@ -98,47 +211,15 @@ def _reads(all_hints: Hints, network: Network) -> Reads:
         if rows := by_board(outputs, len(_BOARDS)):
             # The same numbers in the same order are one reading, regardless of the shape.
             answers = any(_width(row) in (1, 4) for row in rows.values())
-            readings.setdefault((reads.kind, reads.planes, reads.by_plane), (reads, answers))
+            readings.setdefault(numbers_of(reads), (reads, answers))
         else:
             shapes = ", ".join(str(list(output.shape)) for output in outputs.values())
-            answered = (
-                f"its outputs for {len(_BOARDS)} boards have the shapes {shapes}, not a row for each board"
+            refused.setdefault(
+                _name(reads),
+                f"its outputs for {len(_BOARDS)} boards have the shapes {shapes}, not a row for each board",
             )
-            refused.setdefault(_name(reads), answered)
-    answering = {key: reads for key, (reads, answers) in readings.items() if answers} or {
-        key: reads for key, (reads, _) in readings.items()
-    }
-    if len(answering) == 1:
-        return next(iter(answering.values()))
-    if answering:
-        named = [_name(reads) for reads in answering.values()]
-        more = f" and {len(named) - _SHOWN_READINGS} others" if len(named) > _SHOWN_READINGS else ""
-        raise ExportError(
-            f"the network can be read in {len(named)} ways: {'; '.join(named[:_SHOWN_READINGS])}{more}; say "
-            "which with --input, --layout and --planes, or in a description file"
-            + _also(all_hints.answers, network, next(iter(answering.values())))
-        )
-    declared = "" if network.shape is None else f" (it declares {_declared(network)})"
-    described = ", ".join(
-        f"{'input' if name == 'kind' else name} {value}" for name, value in given(hints).items()
-    )
-    if len(refused) == 1 and not _takes_one(hints, network):
-        raise ExportError(
-            f"the network does not take {described or 'boards'}{declared}: {refused.popitem()[1]}"
-        )
-    nothing = f"the network takes no input that fits {described or 'a board'}{declared}"
-    if single := _takes_one(hints, network):
-        raise NoBatchError(nothing + single)
-    raise ExportError(nothing + _reasons(refused))
-
-
-def _also(hints: AnswersHints, network: Network, reads: Reads) -> str:
-    """What is not known of the answers either, so that it is not asked for in another run."""
-    try:
-        _answers(hints, by_board(network.run(encode(reads, _BOARDS)), len(_BOARDS)))
-    except ExportError as error:
-        return f". Also, {error}"
-    return ""
+    found = [reads for reads, answers in readings.values() if answers]
+    return found or [reads for reads, _ in readings.values()], refused
 
 
 def _takes_one(hints: ReadsHints, network: Network) -> str:
@@ -216,17 +297,24 @@ def _fits(shape: tuple[int, ...], declared: Sequence[int | None] | None) -> bool
     )
 
 
-def _answers(hints: AnswersHints, outputs: dict[str, NDArray[Any]]) -> Answers:
+def _answers(hints: AnswersHints, outputs: dict[str, NDArray[Any]]) -> tuple[Answers, str]:
+    """What the outputs mean, and what only the network's author knows about it."""
     name, output = _output(hints.output, outputs, hints.value)
     width = _width(output)
-    kind = hints.kind
+    kind, question = hints.kind, ""
+    if width == 1 and output.dtype.kind in "iu":
+        raise ExportError(
+            f"output {name!r} is the number of a move; remove the ArgMax behind the four numbers of the moves"
+        )
     if kind is None and width == 1:
         kind = "afterstate_value"
     elif kind is None and width == 4 and is_distribution(output):
         kind = "policy_probabilities"
     elif kind is None and width == 4:
-        raise ExportError(
-            "four numbers a board may be policy_logits or action_values; say which with --answer"
+        kind = "policy_logits"
+        question = (
+            "its four numbers may be policy_logits or, of a Q-network, action_values, which are merged in "
+            "other ways over several views of a board; say which with --answer"
         )
     needed = 1 if kind == "afterstate_value" else 4
     if width != needed or kind is None:
@@ -245,7 +333,7 @@ def _answers(hints: AnswersHints, outputs: dict[str, NDArray[Any]]) -> Answers:
         raise ExportError(f"the description contradicts itself: {error}") from error
     if kind == "policy_probabilities" and not is_distribution(output):
         raise ExportError(f"output {name!r} holds no probabilities: they must be 0 or more and sum to 1")
-    return answers
+    return answers, question
 
 
 def _output(
@@ -314,7 +402,8 @@ def _largest(reads: Reads, network: Network) -> int:
 
 def _name(reads: Reads) -> str:
     planes = "" if reads.planes is None else f" of {reads.planes} planes"
-    return f"{reads.kind} {reads.layout}{planes}"
+    divided = "" if reads.divide_by == 1 else f" divided by {reads.divide_by:g}"
+    return f"{reads.kind} {reads.layout}{planes}{divided}"
 
 
 def _declared(network: Network) -> str:

@@ -1,58 +1,122 @@
-"""Other ways to read a network: what its owner may have meant, in place of what the description says."""
+"""The ways to read a network: what its owner may have meant, with the flags that say it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import permutations
+from typing import Literal
 
 from msgspec.structs import replace
-from octofold_game.rules import LARGEST_EXPONENT
+from octofold_game.rules import MOVE_NAMES
 
-from octofold_export.description.description import Description, InputKind, Reads
+from octofold_export.description.description import Action, Description, InputKind, Reads
+from octofold_export.description.hints import Hints
 
 _DIVISORS: dict[InputKind, tuple[float, ...]] = {
-    "exponents": (1, 10, 11, 15, 16, 17, 18, 20),
-    "tiles": (1, 1024, 2048, 4096, 16384, 32768, 65536, 131072),
-    "log2_plus_1": (1, 11, 16, 17),
+    "exponents": (1, 16, 11),
+    "tiles": (1, 2048, 65536),
+    "log2_plus_1": (1, 16),
 }
-"""What people divide by; `log2` is the same as `exponents` in floats."""
+"""What people divide by, about; `log2` is the same as `exponents` in floats."""
+_DEFAULTS = {"--type": "float32", "--cells": "rows", "--above": "refused"}
+_TRANSPOSED: dict[Action, Action] = {"up": "left", "left": "up", "right": "down", "down": "right"}
 
 
-def readings(description: Description) -> Iterator[Description]:
-    """Descriptions with the same input shape and other cells, `description` itself first."""
-    yield description
-    seen = {_numbers_of(description.reads)}
-    for reads in _other_reads(description.reads):
-        if _numbers_of(reads) in seen:
-            continue
-        seen.add(_numbers_of(reads))
-        largest = description.largest_exponent
-        if reads.largest_plane is not None and reads.above == "refused":
-            largest = min(largest, reads.largest_plane, LARGEST_EXPONENT)
-        yield replace(description, reads=reads, largest_exponent=largest)
+@dataclass(frozen=True)
+class Reading:
+    """One way to read a network."""
+
+    description: Description
+    is_possible: bool
+    "nothing that the user said contradicts it"
+    value_sign: Literal[1, 0, -1] = 1
+    "of afterstate values: small ones may be good, or without meaning; no flag says so"
+
+    @property
+    def is_default(self) -> bool:
+        """Whether the fields that have a default have it."""
+        reads, cells = self.description.reads, "rows"
+        return reads.cells == cells and reads.empty_plane and reads.divide_by == 1
+
+    def is_like(self, other: Reading) -> bool:
+        """Whether both differ only by how numbers are scaled, which games can hardly tell."""
+        one, two = self.description, other.description
+        return (
+            self.value_sign == other.value_sign
+            and one.answers == two.answers
+            and (one.reads == two.reads or one.reads.planes is two.reads.planes is None)
+            and one.reads.cells == two.reads.cells
+        )
+
+    def name(self, but: Description) -> str:
+        """The flags that differ from those of a description."""
+        if self.value_sign != 1:
+            return "small values as good ones" if self.value_sign < 0 else "no value at all"
+        return flags_of(self.description, but) or "as described"
+
+
+def cells_of(reads: Reads, hints: Hints) -> Iterator[Reads]:
+    """Fills in the fields of `reads` that neither the network nor the user says, the default first."""
+    if reads.kind == "one_hot":
+        said = hints.reads.empty_plane
+        for empty_plane in (True, False) if said is None else (said,):
+            yield replace(reads, empty_plane=empty_plane)
+    elif reads.type.startswith("float") and hints.reads.divide_by is None:
+        for divide_by in _DIVISORS["exponents" if reads.kind == "log2" else reads.kind]:
+            yield replace(reads, divide_by=divide_by)
+    else:
+        yield reads
+
+
+def orders_of(description: Description, hints: Hints, *, is_possible: bool) -> Iterator[Reading]:
+    """The readings of the same cells that play differently: 24 orders of the actions, or 3 signs of a value.
+
+    A board and its transpose are equally good, so each order stands for two readings that play equally well:
+    with cells by rows, and with cells by columns and transposed actions. It is named as the user says it.
+    """
+    if description.answers.width == 1:
+        yield Reading(description, is_possible)
+        if is_possible:
+            yield Reading(description, False, -1)
+            yield Reading(description, False, 0)
+        return
+    said = hints.answers.actions
+    for actions in permutations(MOVE_NAMES):
+        named = replace(description, answers=replace(description.answers, actions=actions))
+        if hints.reads.cells is None and said is not None and said != actions:
+            other = _transposed(named)
+            named = other if other.answers.actions == said else named
+        yield Reading(named, is_possible and said in (None, named.answers.actions))
+
+
+def _transposed(description: Description) -> Description:
+    first, second, third, fourth = (_TRANSPOSED[action] for action in description.answers.actions)
+    return replace(
+        description,
+        reads=replace(description.reads, cells="rows" if description.reads.cells == "columns" else "columns"),
+        answers=replace(description.answers, actions=(first, second, third, fourth)),
+    )
 
 
 def flags_of(description: Description, but: Description | None = None) -> str:
     """The flags of a description; with `but`, only those that differ from its flags."""
-    flags = _flags(description)
+    flags = flag_values(description)
     if but is None:
-        return _written({name: value for name, value in flags.items() if value != _DEFAULTS.get(name)})
-    others = _flags(but)
-    return _written({name: value for name, value in flags.items() if value != others[name]})
+        return written(flags)
+    others = flag_values(but)
+    no = "--no-empty-plane"
+    without = [f"without {no}"] if others[no] is not None and flags[no] is None else []
+    return " ".join(
+        [written({name: value for name, value in flags.items() if value != others[name]}), *without]
+    )
 
 
-_DEFAULTS = {
-    "--no-empty-plane": None,
-    "--type": "float32",
-    "--cells": "rows",
-    "--divide-by": "1",
-    "--above": "refused",
-}
-
-
-def _flags(description: Description) -> dict[str, str | None]:
+def flag_values(description: Description) -> dict[str, str | None]:
     """The value of each flag; None for those that do not apply."""
     reads, answers = description.reads, description.answers
     one_hot = reads.planes is not None
+    divided = not one_hot and reads.type.startswith("float")
     return {
         "--input": reads.kind,
         "--layout": reads.layout,
@@ -60,7 +124,7 @@ def _flags(description: Description) -> dict[str, str | None]:
         "--planes": str(reads.planes) if one_hot else None,
         "--no-empty-plane": None if reads.empty_plane else "",
         "--cells": reads.cells,
-        "--divide-by": None if one_hot else f"{reads.divide_by:g}",
+        "--divide-by": f"{reads.divide_by:g}" if divided else None,
         "--above": reads.above if one_hot else None,
         "--answer": answers.kind,
         "--output": answers.output,
@@ -68,31 +132,16 @@ def _flags(description: Description) -> dict[str, str | None]:
     }
 
 
-def _written(flags: dict[str, str | None]) -> str:
-    no = "--no-empty-plane"
-    dropped = [f"without {no}"] if no in flags and flags[no] is None else []
-    given = [f"{name} {value}".rstrip() for name, value in flags.items() if value is not None]
-    return " ".join((*given, *dropped))
+def written(flags: Mapping[str, str | None]) -> str:
+    """Flags as they are typed, without those that have their defaults."""
+    return " ".join(
+        f"{name} {value}".rstrip()
+        for name, value in flags.items()
+        if value is not None and value != _DEFAULTS.get(name)
+    )
 
 
-def _other_reads(reads: Reads) -> Iterator[Reads]:
-    for cells in ("rows", "columns"):
-        if reads.kind == "one_hot":
-            flat = reads.layout in ("flat", "flat_planes")
-            for layout in ("flat", "flat_planes") if flat else (reads.layout,):
-                for empty_plane in (True, False):
-                    yield replace(reads, cells=cells, layout=layout, empty_plane=empty_plane)
-            continue
-        floats = reads.type.startswith("float")
-        for kind, divisors in _DIVISORS.items():
-            if kind == "log2_plus_1" and not floats:
-                continue
-            own = () if kind != reads.kind else (reads.divide_by,)
-            for divisor in dict.fromkeys((*own, *(divisors if floats else (1,)))):
-                yield replace(reads, cells=cells, kind=kind, divide_by=divisor)
-
-
-def _numbers_of(reads: Reads) -> tuple[object, ...]:
+def numbers_of(reads: Reads) -> tuple[object, ...]:
     """What tells the numbers that a network is given from those of other readings."""
     kind = "exponents" if reads.kind == "log2" else reads.kind
-    return kind, reads.by_plane, reads.empty_plane, reads.cells, reads.divide_by
+    return kind, reads.planes, reads.by_plane, reads.empty_plane, reads.divide_by

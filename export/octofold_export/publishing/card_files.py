@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 
+import msgspec
 from octofold_game.contract.model import (
     CARD_FILE,
     README_FILE,
@@ -18,6 +19,7 @@ from octofold_game.contract.model import (
 )
 from octofold_game.system.files import open_regular
 
+from octofold_export.description.description import Description
 from octofold_export.errors import ExportError
 from octofold_export.publishing.readme import describe
 from octofold_export.publishing.versions import Content, changing, replace_files
@@ -36,6 +38,18 @@ def read_published(folder: Path) -> Card:
         return read_card(folder)
     except CardError as error:
         raise ExportError(f"{folder}: {error}") from error
+
+
+def published_description(folder: Path) -> Description:
+    """The description of the network in the version in `folder`.
+
+    Raises:
+        ExportError: the card cannot be read, or has none.
+    """
+    card = read_published(folder)
+    if card.description is None:
+        raise ExportError(f"{folder}: its card has no description of a network")
+    return msgspec.convert(card.description, Description)
 
 
 def change_card(

@@ -115,12 +115,10 @@ def _described(card: Card) -> Iterator[str]:
         yield f"- The output `value` is the value of the board; its unit: {card.value_unit}."
     if card.evidence is not None:
         evidence = card.evidence
+        others = "".join(f", {score:,} with {name}" for name, score in list(evidence.others.items())[:1])
         doubt = f" Accepted although {evidence.problem}." if evidence.problem else ""
         doubt += f" Note: {evidence.warning}." if evidence.warning else ""
-        yield (
-            f"- Agrees with {evidence.judge} on {evidence.agreement:.1%} of {evidence.boards:,} boards, "
-            f"where chance is {evidence.chance:.1%}.{doubt}"
-        )
+        yield f"- In {evidence.games} short games, it scores {evidence.score:,} points so{others}.{doubt}"
 
 
 def _e(temperature: float) -> str:

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 import onnx
 from numpy.typing import NDArray
+from octofold_game.contract.model import Evidence
 from octofold_game.errors import first_line
 
 from octofold_export.checks.reference import Evaluate, network_evaluation
@@ -55,8 +56,25 @@ class TrainedNetwork(Network, Protocol):
         """
 
 
+Describe = Callable[[Hints, TrainedNetwork], tuple[Description, Evidence | None]]
+"""Completes what the user said of a network, and says what speaks for it."""
+
+
+def by_defaults(hints: Hints, network: TrainedNetwork) -> tuple[Description, Evidence | None]:
+    """Complete a description without games, as `Describe`.
+
+    Raises:
+        ExportError: the hints contradict the network, or leave more than one reading.
+    """
+    return complete(hints, network), None
+
+
 def from_file(
-    read: Callable[[Path], tuple[TrainedNetwork, str]], kind: str, file: Path, hints: Hints
+    read: Callable[[Path], tuple[TrainedNetwork, str]],
+    kind: str,
+    file: Path,
+    hints: Hints,
+    describe: Describe = by_defaults,
 ) -> Source:
     """Load a file that holds a whole network.
 
@@ -64,21 +82,25 @@ def from_file(
         ExportError: it cannot be used.
     """
     network, digest = read(file)
-    return described_source(network, hints, {"kind": kind, "file": file.name}, digest)
+    return described_source(network, hints, {"kind": kind, "file": file.name}, digest, describe)
 
 
 from_onnx = partial(from_file, read_onnx, "ONNX")
 
 
 def described_source(
-    network: TrainedNetwork, hints: Hints, architecture: dict[str, Any], digest: str
+    network: TrainedNetwork,
+    hints: Hints,
+    architecture: dict[str, Any],
+    digest: str,
+    describe: Describe = by_defaults,
 ) -> Source:
-    """Make a source from a network and `hints` for the part of its description that cannot be inferred.
+    """Make a source from a network and `hints`, which `describe` completes.
 
     Raises:
         ExportError: the hints do not fit the network.
     """
-    description = complete(hints, network)
+    description, evidence = describe(hints, network)
     example = encode(description.reads, np.minimum(_EXAMPLES, description.largest_exponent))
     answers = description.answers
     output = answers.output or next(iter(network.run(example)))
@@ -106,7 +128,7 @@ def described_source(
         architecture={**architecture, "operators": network.operators},
         weights=network.weights,
         checkpoint_sha256=digest,
-        reread=partial(network_evaluation, network),
+        evidence=evidence,
     )
 
 

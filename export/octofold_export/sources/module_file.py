@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import importlib
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from pkgutil import iter_modules
 from typing import Any
@@ -94,7 +95,8 @@ def _found(place: str, flag: str) -> Any:
     if (folder := str(Path.cwd())) not in sys.path:  # as `python -m` does
         sys.path.insert(0, folder)
     try:
-        imported = importlib.import_module(package)
+        with _no_arguments():
+            imported = importlib.import_module(package)
     except (Exception, SystemExit) as error:  # the user's code may raise any exception, or be a script
         absent = error.name if isinstance(error, ModuleNotFoundError) else None
         if absent is None:
@@ -112,10 +114,21 @@ def _found(place: str, flag: str) -> Any:
         raise ExportError(f"{package} has no {name!r}{meant}") from error
 
 
+@contextmanager
+def _no_arguments() -> Iterator[None]:
+    """Hide our own arguments from the user's code: many scripts parse theirs when they are imported."""
+    own, sys.argv = sys.argv, sys.argv[:1]
+    try:
+        yield
+    finally:
+        sys.argv = own
+
+
 def _module_of(place: str) -> nn.Module:
     made = _found(place, "--module")
     try:
-        module = made if isinstance(made, nn.Module) else made()
+        with _no_arguments():
+            module = made if isinstance(made, nn.Module) else made()
     except (Exception, SystemExit) as error:
         needs_arguments = isinstance(error, TypeError) and "argument" in str(error)
         hint = "; name a function that takes no arguments and returns the module" if needs_arguments else ""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -76,8 +75,7 @@ def _as_it_is(checkpoint: Checkpoint, network: TorchNetwork) -> Source:
         },
         Hints,
     )
-    source = described_source(network, hints, architecture, checkpoint.sha256)
-    return replace(source, reread=None)
+    return described_source(network, hints, architecture, checkpoint.sha256)
 
 
 def one_hot_description(exponents: int, value_scale: float | None = None) -> Description:

@@ -92,6 +92,10 @@ class OnnxNetwork:
         joined = (np.concatenate(output)[: len(inputs)] for output in zip(*runs, strict=True))
         return dict(zip(self._names, joined, strict=True))
 
+    def operations(self, _inputs: NDArray[Any]) -> int:
+        """The size of the graph, which is the same for any inputs."""
+        return len(self.model.graph.node)
+
     def run_batch(self, inputs: NDArray[Any]) -> Sequence[NDArray[Any]]:
         """The outputs in order, for a batch of the model's size."""
         assert self._session is not None

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from octofold_game.contract.model import CompactTablesPlaces, Rule
+from octofold_game.contract.model import CompactTablesPlaces, Evidence, Rule
 
 from octofold_export.checks.reference import Evaluate
 from octofold_export.description.description import Description
@@ -53,13 +53,8 @@ class Source:
     "finds compact tables in the file of the float32 graph; None: it has none"
     action_values: Callable[[Boards], NDArray[np.float32]] | None = None
     "[N, 4], -inf where illegal: by the player itself, where there is a faster one than `evaluate`"
-    reread: Callable[[Description], Evaluate] | None = None
-    "the network itself as another description reads it, if its user described it and may be wrong"
-
-    @property
-    def described_by_user(self) -> bool:
-        """Whether the description may be wrong, so that it is held against a sensible player."""
-        return self.reread is not None
+    evidence: Evidence | None = None
+    "what games showed of the description; None: it is one of our own networks"
 
     @property
     def rule(self) -> Rule:

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -89,17 +90,24 @@ def _likely(states: Sequence[StateDict]) -> Sequence[StateDict]:
 
 def _mappings(content: Any, where: str = "", depth: int = 0) -> Iterator[tuple[str, Tensors]]:
     """All groups of tensors with names in `content`, however deep."""
-    if isinstance(content, Inert):
+    while isinstance(content, Inert):
         tensors = unpickled_module(content)
         content = tensors or content.state
+    if isinstance(content, list | tuple):
+        content = {str(at): value for at, value in enumerate(content)}
     if not isinstance(content, Mapping) or depth > _DEEPEST:
         return
-    named = {str(key): value for key, value in content.items() if isinstance(key, str)}
+    named = {key: _as_tensor(value) for key, value in content.items() if isinstance(key, str)}
     tensors = {key: value for key, value in named.items() if isinstance(value, Tensor)}
     if tensors:
         yield where, tensors
     for key, value in named.items():
         yield from _mappings(value, f"{where}.{key}" if where else key, depth + 1)
+
+
+def _as_tensor(value: Any) -> Any:
+    is_numbers = isinstance(value, np.ndarray) and value.dtype.kind in "fiub"
+    return torch.from_numpy(np.array(value)) if is_numbers else value
 
 
 def _fitting(module: nn.Module, where: str, tensors: Tensors) -> Iterator[StateDict]:

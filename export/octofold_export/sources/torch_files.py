@@ -16,7 +16,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+from numpy._core.multiarray import _reconstruct
 from octofold_game.commands.extras import install_command
 from octofold_game.commands.suggestions import similar
 from octofold_game.errors import first_line
@@ -33,9 +35,9 @@ _TAKEN = "--weights takes a file of torch.save, .safetensors, or a .zip of Stabl
 class Inert:
     """Stands for an object of a class that is not loaded."""
 
-    def __init__(self, *_given: Any) -> None:
-        """Forget the arguments."""
-        self.state: Any = None
+    def __init__(self, *given: Any) -> None:
+        """Keep the object that it was made of, as a compiled module is made of a module."""
+        self.state: Any = next((each for each in given if isinstance(each, Inert)), None)
 
     def __setstate__(self, state: Any) -> None:
         """Keep what the object was made of."""
@@ -59,8 +61,11 @@ def read_file(file: Path) -> bytes:
     try:  # torch writes zip files without compression; others may unpack to any size
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             check_size(file, sum(entry.file_size for entry in archive.infolist()))
+            damaged = archive.testzip()
     except zipfile.BadZipFile:
-        pass  # not torch's format, which the readers find out
+        return content  # not torch's format, which the readers find out
+    if damaged is not None:
+        raise ExportError(f"{file}: damaged: the checksum of {damaged!r} in it is wrong")
     return content
 
 
@@ -121,10 +126,12 @@ def sb3_data(file: Path) -> dict[str, Any]:
 
 def _load(content: bytes) -> Any:
     """Load with torch's restricted unpickler, and replace each class that it does not know."""
+    known: list[Any] = [np.ndarray, np.dtype, *(type(np.dtype(code)) for code in "fdehilqBHILQ?bp")]
+    known += [(_reconstruct, f"numpy.{core}.multiarray._reconstruct") for core in ("core", "_core")]
     inert: list[Any] = []  # pairs of `Inert` and a name
     while True:
         try:
-            with torch.serialization.safe_globals(inert):
+            with torch.serialization.safe_globals([*known, *inert]):
                 return torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
         except pickle.UnpicklingError as error:
             name = _unknown_class(error)

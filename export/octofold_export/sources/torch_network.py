@@ -15,6 +15,8 @@ import torch
 from numpy.typing import NDArray
 from octofold_game.errors import first_line
 from torch import Tensor, nn
+from torch.distributions import Categorical, Distribution
+from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves  # as the converter flattens answers; there is no public one
 
 from octofold_export.description.description import ElementType
@@ -30,6 +32,8 @@ from octofold_export.sources.torch_files import is_lazy, read_file
 
 UserEncoder = Callable[[Tensor], Tensor]
 """Takes exponents `[N, 16] int64` and returns the network's input."""
+
+Distribution.set_default_validate_args(False)  # which decides by numbers, as a graph cannot
 
 _WITHOUT_KERNELS = (torch.bfloat16, torch.float16)
 """Types that are for training on GPUs; onnxruntime has few operators for them on CPUs."""
@@ -92,7 +96,15 @@ class TorchNetwork:
             needs_more = isinstance(error, TypeError) and "positional argument" in str(error)
             hint = "; wrap it in a module whose forward takes the board alone" if needs_more else ""
             raise NetworkError(f"{error_line(error)}{hint}") from error
-        return {name: tensor.float().numpy() for name, tensor in outputs.items()}
+        numbers = (tensor.float() if tensor.is_floating_point() else tensor for tensor in outputs.values())
+        return dict(zip(outputs, (each.numpy() for each in numbers), strict=True))
+
+    def operations(self, inputs: NDArray[Any]) -> int:
+        """The number of operators that the module calls, as `inference.Network`."""
+        counting = _Counting()
+        with counting:
+            self.run(inputs)
+        return counting.calls
 
     def one_by_one(self) -> TorchNetwork:
         """The same network, given one board at a time, for one that takes no batch."""
@@ -108,6 +120,22 @@ class TorchNetwork:
             model = _script_to_onnx(self.module, inputs, names, self._name)
             return prepare(model, [f"output_{name}" for name in outputs], example)
         return _module_to_body(_Selected(self.module, outputs), inputs, example, self._name)
+
+
+class _Counting(TorchFunctionMode):
+    """Counts the calls of torch's functions."""
+
+    calls = 0
+
+    def __torch_function__(
+        self,
+        function: Callable[..., Any],
+        _types: Sequence[type],
+        arguments: Sequence[Any] = (),
+        keywords: Mapping[str, Any] | None = None,
+    ) -> Any:
+        self.calls += 1
+        return function(*arguments, **(keywords or {}))
 
 
 class _Selected(nn.Module):
@@ -224,6 +252,8 @@ def named_tensors(answer: Any) -> dict[str, Tensor]:
     Raises:
         TypeError: there are none.
     """
+    if isinstance(answer, Categorical):
+        answer = answer.logits
     if isinstance(answer, Tensor):
         return {"output": answer}
     found = dict(_tensors(answer))
@@ -240,6 +270,7 @@ def _tensors(answer: Any) -> Iterator[tuple[str, Tensor]]:
     elif isinstance(answer, Sequence) and not isinstance(answer, str):
         answer = dict(enumerate(answer))
     for key, value in answer.items() if isinstance(answer, Mapping) else ():
+        value = value.logits if isinstance(value, Categorical) else value
         if isinstance(value, Tensor):
             yield str(key), value
         else:

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from octofold_export.description.hints import AnswersHints, Hints, ReadsHints, merged
 from octofold_export.description.inference import NoBatchError
-from octofold_export.sources.described import described_source, from_file
+from octofold_export.errors import ExportError, NeedsFlags
+from octofold_export.sources.described import Describe, by_defaults, described_source, from_file
 from octofold_export.sources.module_file import read_module
 from octofold_export.sources.sb3 import read_sb3
 from octofold_export.sources.source import Source
@@ -19,7 +20,12 @@ _EXPONENTS = ReadsHints(kind="exponents", layout="flat", type="int64")
 
 
 def from_module(
-    place: str, weights: Path | None, hints: Hints, state: str | None = None, encoder: str | None = None
+    place: str,
+    weights: Path | None,
+    hints: Hints,
+    state: str | None = None,
+    encoder: str | None = None,
+    describe: Describe = by_defaults,
 ) -> Source:
     """Load the module that `package.module:callable` makes, and a `state` of its weights.
 
@@ -34,13 +40,21 @@ def from_module(
         architecture["encoder"] = encoder
         hints = merged(Hints(reads=_EXPONENTS), hints)
     try:
-        source = described_source(network, hints, architecture, digest)
-    except NoBatchError:
-        source = described_source(network.one_by_one(), hints, architecture, digest)
+        source = described_source(network, hints, architecture, digest, describe)
+    except NoBatchError as error:
+        notes += (
+            "its forward takes one board at a time; the graph computes each board of a batch by itself",
+        )
+        try:
+            source = described_source(network.one_by_one(), hints, architecture, digest, describe)
+        except NeedsFlags:
+            raise
+        except ExportError as failure:
+            raise ExportError(f"{error}; one board at a time, {failure}") from error
     return replace(source, notes=notes)
 
 
-def from_sb3(file: Path, hints: Hints) -> Source:
+def from_sb3(file: Path, hints: Hints, describe: Describe = by_defaults) -> Source:
     """Load a standard policy of Stable-Baselines3.
 
     Raises:
@@ -50,7 +64,7 @@ def from_sb3(file: Path, hints: Hints) -> Source:
     known = AnswersHints(kind="action_values" if kind == "action_values" else "policy_logits")
     network = TorchNetwork(module, str(file))
     architecture = {"kind": "Stable-Baselines3", "file": file.name}
-    source = described_source(network, merged(hints, Hints(answers=known)), architecture, digest)
+    source = described_source(network, merged(hints, Hints(answers=known)), architecture, digest, describe)
     return replace(source, notes=(note,))
 
 

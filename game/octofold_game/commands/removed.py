@@ -9,6 +9,7 @@ _BOARDS = "let the program that asks keep its boards, or record games with octof
 
 REMOVED: dict[str, dict[str, str]] = {
     "octofold-export": {
+        "--judge": "games of the network itself check its description",
         "--sign": _SIGN,
         "--sign-password-file": _SIGN,
     },

@@ -126,17 +126,18 @@ class CompactTablesPlaces(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Evidence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How often a network that its user described agrees with a sensible player."""
+    """What games showed of how a network that is not ours reads the board."""
 
-    judge: str
-    boards: Count
-    """With a choice of two moves or more."""
-    agreement: float
-    chance: float
-    others: dict[str, float]
-    """By other readings of the same numbers, the best first."""
-    problem: str | None
-    """What is wrong, in one line; None: the description makes sense."""
+    games: Count = 0
+    """0: the card is older than these games."""
+    score: Count = 0
+    """The average of the games, which end after some hundred moves, by the description."""
+    others: dict[str, float] = {}
+    """The same by other readings, the best first."""
+    is_cut_short: bool = False
+    """Whether more games were needed than there was time for."""
+    problem: str | None = None
+    """What is wrong, in one line; None: no other reading plays better."""
     warning: str | None = None
     """What the user should know about a description that makes sense."""
 

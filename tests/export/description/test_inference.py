@@ -28,6 +28,9 @@ class Network:
             raise NetworkError("mat1 and mat2 do not fit")
         return {f"out{at}": -np.ones((len(inputs), width)) for at, width in enumerate(self.widths)}
 
+    def operations(self, _inputs: NDArray[Any]) -> int:
+        return 1
+
 
 LOGITS = {"answers.kind": "policy_logits"}
 
@@ -67,18 +70,16 @@ def test_shapes_with_the_same_numbers_in_the_same_order_are_one_reading() -> Non
 
 def test_a_network_that_flattens_one_hot_cells_must_be_told_apart() -> None:
     network = Network(lambda inputs: inputs[0].size == 256)
-    with pytest.raises(ExportError, match="2 ways: one_hot channels_first of 16 planes"):
+    with pytest.raises(ExportError, match="may be one_hot channels_first of 16 planes, one_hot "):
         describe(network)
     assert describe(network, reads__layout="flat_planes").reads.by_plane
 
 
 def test_numbers_must_be_named_and_so_must_the_meaning_of_four_outputs() -> None:
     network = Network(lambda inputs: inputs.shape[1:] == (16,))
-    with pytest.raises(ExportError, match="4 ways: exponents flat; tiles flat; log2 flat; log2_plus"):
+    with pytest.raises(ExportError, match="say --input, as it may be exponents flat, tiles flat, log2_"):
         describe(network)
-    with pytest.raises(ExportError, match=r"description file\. Also, four numbers .* --answer"):
-        complete(Hints(), network)  # both at once
-    with pytest.raises(ExportError, match="may be policy_logits or action_values; say which with --answer"):
+    with pytest.raises(ExportError, match=r"may be policy_logits or, .* action_values, .* with --answer"):
         complete(hints_from_flags({"reads.kind": "log2"}), network)
 
 
@@ -114,7 +115,7 @@ def test_readings_without_four_numbers_or_one_are_no_choice() -> None:
 
     network = LastOfSixteen(lambda _: True)
     assert describe(network, reads__kind="exponents").reads.layout == "flat"
-    with pytest.raises(ExportError, match="4 ways: exponents flat; tiles flat; log2 flat; log2_plus_1 flat;"):
+    with pytest.raises(ExportError, match="may be exponents flat, tiles flat, log2_plus_1 flat"):
         describe(network)
 
 

@@ -3,8 +3,10 @@
 The expected moves come from the module itself and from encodings that are written here once more.
 """
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,6 +26,7 @@ from octofold_export.sources.torch_sources import from_module
 from octofold_game.rules import legal_moves
 from support import foreign_networks as networks
 from torch import Tensor, nn
+from torch.distributions import Categorical
 
 Encode = Callable[[NDArray[np.uint8]], Tensor]
 
@@ -58,6 +61,8 @@ def pick(answer: Any) -> Tensor:
         return answer
     if isinstance(answer, list):
         return pick(answer[-1])
+    if isinstance(answer, Categorical):
+        return answer.logits
     return pick(answer["policy"] if isinstance(answer, dict) else answer.policy)
 
 
@@ -78,6 +83,7 @@ SHAPES = {
     "squeeze": Shape("Squeezed", floats, {"reads.kind": "exponents"}),
     "int(x.shape[0])": Shape("IntegerBatch", exponents),
     "int(x.shape[0]) of torch": Shape("IntegerBatchOfTorch", exponents),
+    "Categorical": Shape("Samples", floats, {"reads.kind": "exponents"}),
     "no batch": Shape("OneBoardOnly", floats, {"reads.kind": "exponents"}),
     "dataclass": Shape("DataclassAnswer", floats, {"reads.kind": "exponents"}),
     "list": Shape("ListAnswer", log2_plus_1, {"reads.kind": "log2_plus_1", "reads.divide_by": 16.0}),
@@ -194,9 +200,34 @@ def test_a_forward_that_decides_by_the_numbers_is_one_line_with_the_change_to_ma
         source_of(shape, networks.DecidesByNumbers(), monkeypatch)
 
 
-def test_a_network_that_remembers_the_last_batch_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(ExportError, match=r"made: .*"):
-        source_of(Shape("Remembers", floats, {"reads.kind": "exponents"}), networks.Remembers(), monkeypatch)
+@pytest.mark.parametrize(
+    ("module", "message"),
+    [
+        (networks.Remembers, "answers the same boards differently from call to call"),
+        (networks.AlwaysDrops, "answers the same boards differently from call to call"),
+        (networks.NamesTheMove, "is the number of a move; remove the ArgMax"),
+        (networks.LoopsOverBoards, "the graph works for a fixed batch size only"),
+        (networks.LooksUpInLists, "its forward loops over the boards of a batch; one board at a time, "),
+    ],
+)
+def test_a_network_that_no_graph_can_play_is_one_line(
+    module: Callable[[], nn.Module], message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(ExportError, match=message):
+        source_of(Shape("", floats, {"reads.kind": "exponents"}), module(), monkeypatch)
+
+
+def test_a_module_that_reads_the_command_line_gets_an_empty_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "with_arguments.py").write_text(
+        "import argparse\nfrom torch import nn\nparser = argparse.ArgumentParser()\n"
+        "parser.add_argument('--lr', type=float)\nprint(parser.parse_args())\nNet = nn.Flatten\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["octofold-export", "--module", "with_arguments:Net"])
+    assert isinstance(module_file.read_module("with_arguments:Net", None)[0].module, nn.Flatten)
+    assert sys.argv[1] == "--module"
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import io
 import json
+import warnings
 import zipfile
 from argparse import Namespace
 from collections.abc import Callable
@@ -80,6 +81,12 @@ def averaged(net: Net) -> Any:
     return AveragedModel(net).state_dict()
 
 
+def compiled(net: Net) -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of torch itself
+        return torch.compile(net)
+
+
 def compiled_part(net: Net) -> Any:
     return {name.replace("conv.", "conv._orig_mod."): value for name, value in net.state_dict().items()}
 
@@ -116,6 +123,13 @@ FILES: dict[str, tuple[Callable[[Net, Net], Any], str]] = {
         "net",
     ),
     "pickled module": (lambda net, _: net, ""),
+    "compiled module, pickled": (lambda net, _: compiled(net), ""),
+    "list": (lambda net, _: [{"step": 3}, net.state_dict()], "1"),
+    "tuple": (lambda net, _: (net.state_dict(), {"lr": 0.1}), "0"),
+    "NumPy": (
+        lambda net, _: {"params": {name: value.numpy() for name, value in net.state_dict().items()}},
+        "params",
+    ),
     "sparse": (
         lambda net, _: {
             name: value.to_sparse() if value.ndim == 2 else value for name, value in net.state_dict().items()
@@ -249,3 +263,13 @@ def test_a_model_of_stable_baselines_is_a_standard_policy_or_the_users_module(tm
     check(Net(), tmp_path / "own.zip", net)
     with pytest.raises(ExportError, match=r"features extractor of its own .*--module .*--weights"):
         read_sb3(tmp_path / "own.zip")
+
+
+def test_a_flipped_bit_is_told_by_the_checksum(tmp_path: Path) -> None:
+    torch.save(some().state_dict(), tmp_path / "net.pt")
+    content = bytearray((tmp_path / "net.pt").read_bytes())
+    place = content.index(some().out.weight.detach().numpy().tobytes())
+    content[place] ^= 1
+    (tmp_path / "net.pt").write_bytes(content)
+    with pytest.raises(ExportError, match=r"damaged: the checksum of '.*' in it is wrong"):
+        read_weights(tmp_path / "net.pt")

@@ -1,6 +1,7 @@
 """PyTorch in its three forms, and what is said of one that cannot be used."""
 
 import json
+import shlex
 import sys
 import warnings
 import zipfile
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 from octofold_export.cli import main
 from octofold_export.sources.module_file import read_module
 from octofold_game.rules import legal_moves
-from support.lessons import Lessons, one_hot
+from support.lessons import Lessons, one_hot, snake_network
 from support.linear_onnx import linear_weights
 from torch import Tensor, nn
 
@@ -35,6 +36,10 @@ class Linear(nn.Module):
     def forward(self, cells: Tensor) -> Tensor:
         print("forward", cells.shape)
         return self.out(cells)
+
+
+def dense() -> nn.Module:
+    return nn.Sequential(nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 4))
 
 
 def three_numbers() -> nn.Module:
@@ -115,7 +120,8 @@ class Linear(nn.Module):
 
 def publish(boards: Path, *arguments: str) -> int:
     common = ["--name", "linear", "--models", "models", "--boards", str(boards)]
-    return main([*common, *FAST, *arguments])
+    order = [] if "--actions" in arguments else ["--actions", "up,right,down,left"]
+    return main([*common, *FAST, *order, *arguments])
 
 
 def check_published(place: Path, lessons: Lessons) -> dict[str, Any]:
@@ -203,19 +209,22 @@ def test_weights_of_any_type_have_a_digest() -> None:
 def test_a_wrong_order_of_actions_is_refused_with_the_flags_of_the_right_one_and_may_be_accepted(
     place: Path, lessons_file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    command = [f"--module=linear_player_{place.name}:Linear", "--weights", "linear.pt", "--layout", "flat"]
+    torch.save(snake_network("top left").state_dict(), place / "snake.pt")
+    command = [f"--module=linear_player_{place.name}:dense", "--weights", "snake.pt", "--layout", "flat"]
     command += ["--answer", "policy_logits", "--actions", "right,up,left,down"]
     assert publish(lessons_file, *command) == 1
-    *_, line = capsys.readouterr().err.splitlines()
-    assert "the description seems wrong: with " in line
-    assert "it scores" in line
-    assert "the whole reading is --input one_hot --layout flat" in line
-    assert "agrees with expectimax:depth=1 on " in line
+    *_, line, right = capsys.readouterr().err.splitlines()
+    assert "the description seems wrong: with --actions up,down,left,right it scores" in line
     assert not (place / "models").exists()
+    assert right.startswith("octofold-export --name linear --models models --boards ")
+    assert right.endswith(" --planes 16 --answer policy_logits --actions up,down,left,right")
+    assert main(shlex.split(right)[1:]) == 0
     assert publish(lessons_file, *command, "--accept") == 0
-    card = json.loads((place / "models/linear/1/card.json").read_text())
+    card = json.loads((place / "models/linear/2/card.json").read_text())
     assert "it scores" in card["evidence"]["problem"]
-    assert "Accepted although with " in (place / "models/linear/1/README.md").read_text()
+    assert (
+        "Accepted although the description seems wrong" in (place / "models/linear/2/README.md").read_text()
+    )
 
 
 def test_a_network_that_has_learned_nothing_is_published_with_a_warning(
@@ -226,7 +235,7 @@ def test_a_network_that_has_learned_nothing_is_published_with_a_warning(
     command = [f"--module=linear_player_{place.name}:Linear", "--weights", "random.pt"]
     assert publish(lessons_file, *command, "--layout", "flat", "--answer", "policy_logits") == 0
     captured = capsys.readouterr()
-    assert "warning: it plays little better than chance" in captured.err
+    assert "warning: it plays too weakly to tell how it reads the board" in captured.err
     assert captured.out.splitlines() == ["models/linear/1"]
 
 

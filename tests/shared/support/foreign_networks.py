@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
+from torch.distributions import Categorical
 from torch.nn import functional
 
 
@@ -196,6 +197,69 @@ class OneBoardOnly(nn.Module):
     def forward(self, numbers: Tensor) -> Tensor:
         logits: Tensor = self.out(numbers.flatten())
         return logits
+
+
+class LoopsOverBoards(nn.Module):
+    """Puts the answers for the boards together in a Python list."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv, self.out = nn.Conv2d(1, 8, 2), nn.Linear(72, 4)
+
+    def forward(self, numbers: Tensor) -> Tensor:
+        answers = []
+        for board in numbers:
+            x = torch.relu(self.conv(board.reshape(1, 1, 4, 4)))
+            answers.append(self.out(x.flatten()))
+        return torch.stack(answers)
+
+
+class LooksUpInLists(nn.Module):
+    """Adds up numbers of Python lists, as no graph can."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.out = nn.Linear(1, 4)
+
+    def forward(self, exponents: Tensor) -> Tensor:
+        sums = [sum((0, 1, 4, 2)[int(cell) % 4] for cell in board) for board in exponents]
+        logits: Tensor = self.out(torch.tensor(sums).float()[:, None])
+        return logits
+
+
+class AlwaysDrops(nn.Module):
+    """Has a dropout that `eval` does not turn off."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.out = nn.Linear(16, 4)
+
+    def forward(self, numbers: Tensor) -> Tensor:
+        logits: Tensor = self.out(functional.dropout(numbers, 0.5))
+        return logits
+
+
+class NamesTheMove(nn.Module):
+    """Answers with the number of the best move."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.out = nn.Linear(16, 4)
+
+    def forward(self, numbers: Tensor) -> Tensor:
+        move: Tensor = self.out(numbers).argmax(dim=1)
+        return move
+
+
+class Samples(nn.Module):
+    """Answers with a distribution."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.out = nn.Linear(16, 4)
+
+    def forward(self, numbers: Tensor) -> Categorical:
+        return Categorical(logits=self.out(numbers))
 
 
 @dataclass

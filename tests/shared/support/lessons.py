@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from octofold_game.episodes import Episodes
-from octofold_game.rules import afterstates, legal_moves
+from octofold_game.rules import MOVE_NAMES, afterstates, legal_moves
 from octofold_players.expectimax.player import HeuristicExpectimaxPlayer
 from torch import Tensor, nn
 from torch.nn import functional
@@ -41,6 +42,49 @@ def record_lessons(games: int = 24, moves: int = 250) -> Lessons:
         np.nanstd(values, axis=1, keepdims=True) + 1e-6
     )
     return Lessons(boards, np.where(legal, leads, -3).astype(np.float32))
+
+
+def snake_lessons(corner: str, count: int = 60_000) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """Boards `[count, 16]` of a player that keeps its tiles in a snake from a `corner`, and its moves.
+
+    It looks one tile ahead: a move is worth the mean of the best snakes after some new tiles.
+    """
+    snake = np.array([[15, 14, 13, 12], [8, 9, 10, 11], [7, 6, 5, 4], [0, 1, 2, 3]])
+    snake = snake[:: -1 if "bottom" in corner else 1, :: -1 if "right" in corner else 1]
+    weights, random = 2.0 ** snake.ravel(), np.random.default_rng(1)
+    episodes, started = Episodes(seed=1, games=range(48)), 48
+    boards: list[NDArray[np.uint8]] = []
+    moves: list[NDArray[np.int64]] = []
+    while sum(map(len, moves)) < count:
+        after, _, legal = afterstates(episodes.boards)
+        states = np.repeat(after[legal], 4, axis=0)
+        places = np.where(states == 0, random.random(states.shape), -1).argmax(axis=1)
+        states[np.arange(len(states)), places] = np.where(random.random(len(states)) < 0.9, 1, 2)
+        nexts, _, playable = afterstates(states)
+        order = np.where(playable, (np.where(nexts > 0, 2.0**nexts, 0) @ weights), 0).max(axis=1)
+        worth = np.full(legal.shape, -np.inf)
+        worth[legal] = order.reshape(-1, 4).mean(axis=1)
+        boards.append(episodes.boards)
+        moves.append(worth.argmax(axis=1))
+        ended = len(episodes.step(moves[-1]))
+        episodes.start(range(started, started + ended))
+        started += ended
+    shuffled = random.permutation(sum(map(len, moves)))[:count]
+    return np.concatenate(boards)[shuffled], np.concatenate(moves)[shuffled]
+
+
+SNAKE_ORDER = ("up", "down", "left", "right")
+"""Of the numbers of `snake_network`."""
+
+
+@cache
+def snake_network(corner: str) -> nn.Module:
+    """A dense network on flat one-hot cells that imitates a snake from a corner."""
+    boards, moves = snake_lessons(corner)
+    torch.manual_seed(1)
+    module = nn.Sequential(nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 4))
+    own = np.array([SNAKE_ORDER.index(name) for name in MOVE_NAMES])
+    return train(module, one_hot(boards).flatten(1), torch.from_numpy(own[moves]), steps=1_500)
 
 
 def one_hot(boards: NDArray[np.uint8], first: int = 0) -> Tensor:

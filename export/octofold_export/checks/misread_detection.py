@@ -1,0 +1,310 @@
+"""Detects a misread network by games: by another reading, it scores more than by the one that was described.
+
+All readings of the cells and of the numbers play, each on the board as it is. Those that score clearly less
+than the best one stop, and the others play on, until one is left or all have played enough. If the best one
+scores no more than one order of moves for all boards, the network has learned too little for games to tell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+
+import numpy as np
+from numpy.typing import NDArray
+from octofold_game.contract.model import Evidence
+from octofold_game.episodes import Episodes
+
+from octofold_export.checks.recording import Report
+from octofold_export.checks.reference import Evaluate, PlainValue, network_evaluation
+from octofold_export.description.description import Description
+from octofold_export.description.hints import Hints
+from octofold_export.description.inference import Network, readings_of, settled
+from octofold_export.description.readings import Reading, flags_of
+from octofold_export.errors import NeedsFlags
+
+LONGEST_GAME = 400
+"""Moves: by then, a network that reads the board has scored several times as much as one that does not."""
+_ROUNDS = (4, 12, 48, 192)
+"""Games of each reading that is left."""
+_MOST_MOVES = 2_000_000
+"""Of all readings together: some seconds of a small network. The best readings make the last ones."""
+_MOST_PRODUCTS = 2.5e11
+"""Moves times weights: a larger network makes fewer moves, but at least `_FEWEST_MOVES`."""
+_FEWEST_MOVES = 20_000
+_TO_LEARN = 48
+"""A network that has not outplayed one order of moves in a round of so many games plays no more of them."""
+_CLEARLY = 3.0  # standard errors
+_LEARNED = 4.0  # the same, of the best of many readings above one order of moves
+_SMALLEST_DEVIATIONS = {4: 0.4, 16: 0.2}
+"""Of the logarithm of a score, after so many games, which may be equally long by chance."""
+_SEED = 4
+_CHUNK = 512  # positions a run of the network
+_NAMED = 3  # readings in a message
+_KEPT = 8  # other readings in the card
+_BLIND = (3.0, 1.0, 0.0, 2.0)
+"""The scores of up, right, down and left by the best single order of moves for all boards."""
+_TOO_WEAK = "it plays too weakly to tell how it reads the board"
+
+Numbers = NDArray[np.float64]
+
+
+@dataclass(eq=False)
+class _Player:
+    """A reading, or the player that has one order of moves (None), and the scores of its games so far."""
+
+    reading: Reading | None
+    scores: list[int] = field(default_factory=list)
+
+    @property
+    def average(self) -> float:
+        return float(np.mean(self.scores))
+
+    def leads(self, other: _Player) -> bool:
+        """Whether it scores clearly more."""
+        return self.lead(other) > (_CLEARLY if other.reading else _LEARNED)
+
+    def lead(self, other: _Player) -> float:
+        """By how many standard errors it scores more."""
+        (mean, error), (other_mean, other_error) = self._logarithms(), other._logarithms()
+        return (mean - other_mean) / float(np.hypot(error, other_error))
+
+    def _logarithms(self) -> tuple[float, float]:
+        """Mean and standard error of the logarithms of the scores: the best games do not decide."""
+        logarithms = np.log1p(self.scores)
+        deviation = max(float(logarithms.std(ddof=1)), _SMALLEST_DEVIATIONS.get(len(self.scores), 0.1))
+        return float(logarithms.mean()), deviation / len(self.scores) ** 0.5
+
+
+@dataclass(frozen=True)
+class _Outcome:
+    """What the games of all readings showed."""
+
+    left: Sequence[_Player]
+    "the most usual reading first; games do not tell which of them is better"
+    gone: Sequence[_Player]
+    is_cut_short: bool
+
+    @property
+    def has_learned(self) -> bool:
+        """Whether the network plays better than one order of moves."""
+        return all(player.reading is not None for player in self.left)
+
+    @cached_property
+    def best(self) -> Reading | None:
+        """The only reading that is left, or the most usual of some that scale its numbers alike."""
+        found = [player.reading for player in self.left if player.reading is not None]
+        is_clear = self.has_learned and all(found[0].is_like(reading) for reading in found)
+        return found[0] if is_clear else None
+
+    @property
+    def possible(self) -> list[Reading]:
+        """What is left of the readings that the user leaves open."""
+        readings = (player.reading for player in self.left)
+        return [reading for reading in readings if reading is not None and reading.is_possible]
+
+    def player(self, reading: Reading) -> _Player:
+        """The games of a reading."""
+        return next(player for player in (*self.left, *self.gone) if player.reading is reading)
+
+
+def choose_reading(
+    hints: Hints, network: Network, weights: int, report: Report, *, accept: bool = False
+) -> tuple[Description, Evidence]:
+    """Complete the description of a network by games, and check what its user said.
+
+    Args:
+        hints: what the user said.
+        network: the trained network.
+        weights: the number of its weights.
+        report: receives what was found.
+        accept: take what the user said, and the first of what is open, whatever the games show.
+
+    Raises:
+        NeedsFlags: the user must say more, or another reading plays better.
+        ExportError: the hints contradict the network.
+    """
+    readings = readings_of(hints, network)
+    if readings.question:
+        report(readings.question)
+    outcome = _play(network, readings.all, weights)
+    possible = [reading for reading in readings.all if reading.is_possible]
+    problem = _problem(outcome, possible)
+    if problem is not None and not accept:
+        best = outcome.best
+        flags = flags_of(best.description) if best is not None and best.value_sign == 1 else ""
+        raise NeedsFlags(f"{problem}; change the flags, or publish it as described with --accept", flags)
+    if outcome.best is not None:
+        possible = outcome.possible or possible
+    try:
+        chosen = possible[0] if accept else settled(possible)
+    except NeedsFlags as error:
+        why = "games do not tell how it reads the board" if outcome.has_learned else _TOO_WEAK
+        question = f"; {readings.question}" if readings.question else ""
+        raise NeedsFlags(f"{why}: {error}{question}", error.flags) from error
+    divide_by = chosen.description.reads.divide_by
+    if divide_by != 1 and hints.reads.divide_by is None:
+        flags = flags_of(chosen.description).replace(f"--divide-by {divide_by:g}", "--divide-by DIVISOR")
+        question = f"; {readings.question}" if readings.question else ""
+        raise NeedsFlags(f"its numbers are divided by about {divide_by:g}; say --divide-by{question}", flags)
+    evidence = _evidence(outcome, chosen, problem)
+    report(f"description: {flags_of(chosen.description)}; {summary(evidence)}")
+    if readings.question:
+        raise NeedsFlags(readings.question, flags_of(chosen.description))
+    return chosen.description, evidence
+
+
+def summary(evidence: Evidence) -> str:
+    """What the games showed, as a part of a sentence whose subject is the network."""
+    others = [f"{score:,} with {name}" for name, score in list(evidence.others.items())[:_NAMED]]
+    cut_short = ", which were cut short" if evidence.is_cut_short else ""
+    doubts = [f"accepted although {evidence.problem}"] if evidence.problem else []
+    doubts += [f"warning: {evidence.warning}"] if evidence.warning else []
+    return "; ".join(
+        [
+            f"it scores {evidence.score:,} points ({', '.join(others)}) in games of at most {LONGEST_GAME} "
+            f"moves{cut_short}",
+            *doubts,
+        ]
+    )
+
+
+def _problem(outcome: _Outcome, possible: Sequence[Reading]) -> str | None:
+    """What is wrong with all that the user leaves open, if the games show it."""
+    if not outcome.has_learned or outcome.possible:
+        return None
+    described = max((outcome.player(reading) for reading in possible), key=lambda player: player.average)
+    names = [each.reading.name(possible[0].description) for each in outcome.left if each.reading]
+    return (
+        f"the description seems wrong: with {' or '.join(names[:_NAMED])} it scores "
+        f"{outcome.left[0].average:,.0f} points instead of {described.average:,.0f} (in "
+        f"{len(described.scores)} games or more of at most {LONGEST_GAME} moves, one view)"
+    )
+
+
+def _evidence(outcome: _Outcome, chosen: Reading, problem: str | None) -> Evidence:
+    own = outcome.player(chosen)
+    every = sorted((*outcome.left, *outcome.gone), key=lambda player: -player.average)
+    others = {
+        player.reading.name(chosen.description): round(player.average)
+        for player in every
+        if player.reading is not None and player is not own
+    }
+    return Evidence(
+        games=len(own.scores),
+        score=round(own.average),
+        others=dict(list(others.items())[:_KEPT]),
+        is_cut_short=outcome.is_cut_short,
+        problem=problem,
+        warning=None if outcome.best is not None or problem else _TOO_WEAK,
+    )
+
+
+def _play(network: Network, readings: Sequence[Reading], weights: int) -> _Outcome:
+    """Play until one reading is left, or all have played enough."""
+    blind = _Player(None)
+    players = [*map(_Player, readings), blind]
+    games = _Games(network, max(reading.description.largest_exponent for reading in readings))
+    most_moves = max(_FEWEST_MOVES, int(min(_MOST_MOVES, _MOST_PRODUCTS / max(weights, 1))))
+    left, is_cut_short = players, False
+    for count in _ROUNDS:
+        late: list[_Player] = []
+        if (fitting := games.fitting(count, most_moves) // 2) < len(left):
+            left = sorted(left, key=lambda player: -player.average)
+            left, late = left[:fitting], left[fitting:]
+        is_cut_short = bool(late)
+        if len(left) < 2:
+            left += late
+            break
+        games.play(left, count)
+        best = max((each for each in left if each is not blind), key=lambda player: player.average)
+        late = [player for player in late if not best.leads(player)]
+        if 0 < len(late) <= games.fitting(count, most_moves):  # the other half of the moves
+            games.play(late, count)
+            is_cut_short = False
+        left = [player for player in players if player in (*left, *late) and not best.leads(player)]
+        if _is_decided(left) or (count >= _TO_LEARN and best.lead(blind) <= 0):
+            break
+    gone = [player for player in players if player not in left]
+    return _Outcome(left, gone, is_cut_short and len(left) > 1)
+
+
+def _is_decided(playing: Sequence[_Player]) -> bool:
+    """Whether one possible reading is left, apart from others that scale its numbers a little differently."""
+    readings = [player.reading for player in playing if player.reading is not None]
+    possible = sum(reading.is_possible for reading in readings)
+    all_alike = all(readings[0].is_like(reading) for reading in readings)
+    return len(readings) == len(playing) and all_alike and (possible == 1 or len(readings) == 1)
+
+
+class _Games:
+    """Plays many readings at once: a batch of positions a move for each way to read the cells."""
+
+    def __init__(self, network: Network, largest_exponent: int) -> None:
+        self._network = network
+        self._largest_exponent = largest_exponent
+        self._first = 0
+        self._moves_made = 0
+
+    def fitting(self, games: int, most_moves: int) -> int:
+        """How many players can play `games` more, about as long as those so far; at first, any number."""
+        if not self._first:
+            return most_moves
+        return int(max(0, most_moves - self._moves_made) / (games * self._moves_made / self._first))
+
+    def play(self, players: Sequence[_Player], games: int) -> None:
+        """Play more games with each player; one that is stopped has the score that it has then."""
+        count = len(players) * games
+        episodes = Episodes(_SEED, range(self._first, self._first + count), self._largest_exponent)
+        scores = np.zeros(count, np.int64)
+        read = [player.reading for player in players if player.reading is not None]
+        columns = np.array([reading.description.answers.columns for reading in read])
+        signs = np.array([[reading.value_sign] for reading in read])
+        cells = list(dict.fromkeys(reading.description.reads for reading in read))
+        encoders = np.array([cells.index(reading.description.reads) for reading in read])
+        descriptions = {reading.description.reads: reading.description for reading in read}
+        for _ in range(LONGEST_GAME):
+            if not len(episodes.running):
+                break
+            self._moves_made += len(episodes.running)
+            rows = (episodes.running - self._first) // games
+            worth = np.tile(_BLIND, (len(rows), 1))
+            for at, reads in enumerate(cells):
+                mine = (rows < len(read)) & (encoders[np.minimum(rows, len(read) - 1)] == at)
+                if mine.any():
+                    own = rows[mine]
+                    worth[mine] = self._worth(
+                        descriptions[reads], episodes.boards[mine], columns[own], signs[own]
+                    )
+            worth = np.where(episodes.legal, np.maximum(worth, np.finfo(np.float64).min), -np.inf)
+            for ended in episodes.step(worth.argmax(axis=1)):
+                scores[ended.game - self._first] = ended.score
+        scores[episodes.running - self._first] = episodes.scores
+        for player, own in zip(players, scores.reshape(-1, games).tolist(), strict=True):
+            player.scores += own
+        self._first += count
+
+    def _worth(
+        self,
+        description: Description,
+        boards: NDArray[np.uint8],
+        columns: NDArray[np.intp],
+        signs: NDArray[np.int64],
+    ) -> Numbers:
+        """The worth `[N, 4]` of up, right, down and left on boards `[N, 16]`, all encoded as described.
+
+        The numbers of these moves are in `columns` `[N, 4]`; afterstate values are times `signs` `[N, 1]`.
+        """
+        evaluate = partial(_in_chunks, network_evaluation(self._network, description))
+        if description.answers.width == 4:
+            return np.take_along_axis(evaluate(boards), columns, axis=1)
+        largest, points = description.largest_exponent, description.answers.points
+        rewards = PlainValue(lambda views: np.zeros((len(views), 1)), largest).scores(boards, 0)
+        return rewards + signs * (PlainValue(evaluate, largest, points).scores(boards, 0) - rewards)
+
+
+def _in_chunks(evaluate: Evaluate, views: NDArray[np.uint8]) -> Numbers:
+    return np.concatenate(
+        [evaluate(views[first : first + _CHUNK]) for first in range(0, max(len(views), 1), _CHUNK)]
+    )

@@ -1,0 +1,191 @@
+"""Games tell how a network reads the board, whatever corner it prefers, or that it plays too weakly."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from octofold_export.checks.misread_detection import choose_reading
+from octofold_export.description.description import ElementType
+from octofold_export.description.hints import hints_from_flags
+from octofold_export.description.inference import NetworkError
+from octofold_export.errors import NeedsFlags
+from octofold_export.sources.torch_network import TorchNetwork
+from octofold_game.contract.model import Evidence
+from octofold_game.rules import MOVE_NAMES
+from support.lessons import SNAKE_ORDER, one_hot, snake_network
+from torch import nn
+
+CORNERS = ("top left", "top right", "bottom left", "bottom right")
+
+
+def choose(network: Any, **said: Any) -> tuple[str, Evidence]:
+    """The actions and the cells that games choose."""
+    flags = {path.replace("__", "."): value for path, value in said.items()}
+    hints = hints_from_flags({"answers.kind": "policy_logits", **flags})
+    description, evidence = choose_reading(hints, network, 60_000, lambda _: None)
+    reads = description.reads
+    return f"{reads.layout} {reads.cells} {','.join(description.answers.actions)}", evidence
+
+
+@pytest.mark.parametrize("corner", CORNERS)
+def test_the_order_of_the_actions_and_of_the_cells_is_found_for_every_favorite_corner(corner: str) -> None:
+    found, evidence = choose(TorchNetwork(snake_network(corner), corner))
+    assert found == "flat rows up,down,left,right"
+    assert (evidence.problem, evidence.warning) == (None, None)
+    assert evidence.score > 1.2 * max(evidence.others.values())
+
+
+class Function:
+    """A network that is a function of exponents, decoded from what it is given."""
+
+    shape = None
+    type: ElementType | None = None
+
+    def __init__(
+        self,
+        answer: Callable[[NDArray[np.uint8]], NDArray[np.float64]],
+        exponents: Callable[[NDArray[Any]], NDArray[Any]],
+    ) -> None:
+        self.answer, self.exponents = answer, exponents
+
+    def run(self, inputs: NDArray[Any]) -> dict[str, NDArray[Any]]:
+        if inputs.shape[1:] != (16,) or inputs.dtype != np.float32:
+            raise NetworkError("mat1 and mat2 do not fit")
+        exponents = np.rint(self.exponents(inputs)).astype(np.int64) % 18
+        return {"output": self.answer(exponents.astype(np.uint8))}
+
+    def operations(self, _inputs: NDArray[Any]) -> int:
+        return 1
+
+
+def policy(boards: NDArray[np.uint8]) -> NDArray[np.float64]:
+    """Its numbers are of left, down, up and right."""
+    module = snake_network("top left")
+    with torch.no_grad():
+        numbers = module(one_hot(boards % 16).flatten(1)).double().numpy()
+    answer: NDArray[np.float64] = numbers[:, [2, 1, 0, 3]]
+    return answer
+
+
+def exponents_of(network_input: str, divide_by: float) -> Callable[[NDArray[Any]], NDArray[Any]]:
+    """How a network that was trained on such numbers understands what it is given."""
+
+    def exponents(inputs: NDArray[Any]) -> NDArray[Any]:
+        numbers = inputs.astype(np.float64) * divide_by
+        return np.log2(np.maximum(numbers, 1)) if network_input == "tiles" else numbers
+
+    return exponents
+
+
+@pytest.mark.parametrize(
+    ("said", "right"),
+    [
+        ({"answers__actions": ("up", "right", "down", "left")}, "--actions up,down,left,right"),
+        (
+            {"answers__actions": SNAKE_ORDER, "reads__cells": "columns"},
+            "--cells columns --answer policy_logits --actions left,right,up,down",
+        ),
+        ({"answers__actions": SNAKE_ORDER, "reads__layout": "flat_planes"}, "--layout flat "),
+        ({"answers__actions": SNAKE_ORDER, "reads__empty_plane": False}, "--planes 16 --answer"),
+    ],
+    ids=["actions", "cells", "layout", "empty plane"],
+)
+def test_a_wrong_description_is_refused_with_the_flags_that_publish_the_right_one(
+    said: dict[str, Any], right: str
+) -> None:
+    network = TorchNetwork(snake_network("top left"), "snake")
+    with pytest.raises(
+        NeedsFlags, match=r"the description seems wrong: with .* points instead of "
+    ) as raised:
+        choose(network, **said)
+    assert right in raised.value.flags
+    assert "--input one_hot" in raised.value.flags
+
+
+def test_a_wrong_description_may_be_accepted() -> None:
+    found, evidence = choose_reading(
+        hints_from_flags({"answers.kind": "policy_logits", "answers.actions": SNAKE_ORDER[::-1]}),
+        TorchNetwork(snake_network("top left"), "snake"),
+        60_000,
+        lambda _: None,
+        accept=True,
+    )
+    assert found.answers.actions == SNAKE_ORDER[::-1]
+    assert evidence.problem is not None
+
+
+def test_columns_are_found_where_the_user_says_the_actions_alone() -> None:
+    """By rows, these actions lose; by columns, they are those of the network on the transposed board."""
+    network = TorchNetwork(snake_network("top left"), "snake")
+    found, _ = choose(network, answers__actions=("left", "right", "up", "down"))
+    assert found == "flat columns left,right,up,down"
+
+
+@pytest.mark.parametrize(("kind", "divide_by"), [("exponents", 1), ("exponents", 16), ("tiles", 1)])
+def test_the_kind_of_the_numbers_is_found_or_a_wrong_one_refused(kind: str, divide_by: float) -> None:
+    network = Function(policy, exponents_of(kind, divide_by))
+    wrong = {"reads__kind": "tiles" if kind == "exponents" else "exponents", "reads__divide_by": 1.0}
+    with pytest.raises(NeedsFlags) as raised:
+        choose(network, **wrong)
+    assert f"--input {kind} --layout flat --divide-by {divide_by:g} " in raised.value.flags
+    assert "--actions left,down,up,right" in raised.value.flags
+    found, _ = choose(network, reads__kind=kind, reads__divide_by=float(divide_by))
+    assert found == "flat rows left,down,up,right"
+
+
+def nothing_learned(boards: NDArray[np.uint8]) -> NDArray[np.float64]:
+    weights = np.random.default_rng(1).normal(size=(256, 4))
+    scores: NDArray[np.float64] = np.eye(16)[boards % 16].reshape(len(boards), -1) @ weights
+    return scores
+
+
+def test_a_network_that_has_learned_nothing_is_published_as_described_with_no_hint() -> None:
+    network = Function(nothing_learned, exponents_of("exponents", 1))
+    said = {"reads__kind": "exponents", "reads__divide_by": 1.0}
+    for actions in (MOVE_NAMES, SNAKE_ORDER):
+        _, evidence = choose(network, **said, answers__actions=actions)
+        assert evidence.problem is None
+        assert evidence.warning == "it plays too weakly to tell how it reads the board"
+    with pytest.raises(NeedsFlags, match=r"too weakly to tell .*: say --actions") as raised:
+        choose(network, **said)
+    assert "--actions ACTIONS" in raised.value.flags
+
+
+def test_values_of_the_opposite_sign_are_found_out() -> None:
+    snake = 4.0 ** -np.array([0, 1, 2, 3, 7, 6, 5, 4, 8, 9, 10, 11, 15, 14, 13, 12])
+
+    def order(boards: NDArray[np.uint8]) -> NDArray[np.float64]:
+        values: NDArray[np.float64] = np.where(boards > 0, 2.0**boards, 0) @ snake[:, None]
+        return values
+
+    hints = hints_from_flags({"reads.kind": "exponents", "reads.divide_by": 1.0, "answers.scale": 100.0})
+    good = Function(order, exponents_of("exponents", 1))
+    description, evidence = choose_reading(hints, good, 1, lambda _: None)
+    assert (description.answers.kind, evidence.problem) == ("afterstate_value", None)
+    bad = Function(lambda boards: -order(boards), exponents_of("exponents", 1))
+    with pytest.raises(NeedsFlags, match="with small values as good ones") as raised:
+        choose_reading(hints, bad, 1, lambda _: None)
+    assert raised.value.flags == ""
+
+
+def test_what_only_the_author_knows_is_asked_first_and_the_rest_is_found() -> None:
+    told: list[str] = []
+    with pytest.raises(NeedsFlags, match="say which with --answer") as raised:
+        choose_reading(
+            hints_from_flags({}), TorchNetwork(snake_network("top left"), "snake"), 60_000, told.append
+        )
+    assert "say which with --answer" in told[0]
+    assert raised.value.flags == (
+        "--input one_hot --layout flat --planes 16 --answer policy_logits --actions up,down,left,right"
+    )
+
+
+def test_a_large_network_plays_fewer_games_and_says_so() -> None:
+    hints = hints_from_flags(
+        {"answers.kind": "policy_logits", "answers.actions": MOVE_NAMES, "reads.layout": "flat"}
+    )
+    _, evidence = choose_reading(hints, TorchNetwork(nn.Linear(256, 4), "linear"), 10**9, lambda _: None)
+    assert evidence.is_cut_short
