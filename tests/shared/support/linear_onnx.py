@@ -60,7 +60,8 @@ def linear_model(
 
 def publish(file: Path, boards: Path, *more: str) -> int:
     place = ["--onnx", str(file), "--name", "linear", "--models", str(file.parent / "models")]
-    return main([*place, "--boards", str(boards), *FAST, *more])
+    order = [] if "--actions" in more else ["--actions", "up,right,down,left"]
+    return main([*place, "--boards", str(boards), *FAST, *order, *more])
 
 
 def save(
