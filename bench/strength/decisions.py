@@ -1,7 +1,7 @@
 """Simulates how often `octofold compare` answers wrongly, and how many games an answer takes.
 
 Scores are drawn like those of a model: its largest tile by the shares of its card, and a sum that fits the
-tile. "With luck", the luck of the tiles is known and taken out; it explains about two thirds of the variance.
+tile. "With luck", the luck of the tiles is known and taken out; it explains half of the variance.
 With "bad values" it is noise that explains nothing; where it "drifts", it is noise from game 200 on. The
 second player plays independent games, half of the games alike, or nearly all; or it plays all alike
 and fails in rare ones. "Ties" are scores that often repeat. At the margin, it also scores nothing in so many
@@ -172,8 +172,8 @@ def losing_rarely(share: float) -> DrawPairs:
 
 
 def good_values(generator: np.random.Generator, scores: Scores, average: float, _: int) -> Scores:
-    """Luck that explains most of the variance."""
-    return np.where(scores > 0, generator.choice([0.4, 1.0], scores.shape) * (scores - average), 0.0)
+    """Luck that explains half of the variance."""
+    return np.where(scores > 0, generator.choice([0.0, 1.0], scores.shape) * (scores - average), 0.0)
 
 
 def bad_values(generator: np.random.Generator, scores: Scores, average: float, _: int) -> Scores:
@@ -182,7 +182,7 @@ def bad_values(generator: np.random.Generator, scores: Scores, average: float, _
 
 
 def drifting_values(generator: np.random.Generator, scores: Scores, average: float, begun: int) -> Scores:
-    """Luck that explains most of the variance in the first 200 games alone."""
+    """Luck that explains half of the variance in the first 200 games, and nothing later."""
     return (good_values if begun < 200 else bad_values)(generator, scores, average, begun)
 
 

@@ -37,12 +37,12 @@ class Side:
         if values is None or not self.finished:
             return self
         luck = luck_in(ResultFolder(self.folder), values, progress)
-        return replace(self, luck=luck.of(list(self.scores)))
+        return replace(self, luck=luck.of(sorted(self.scores)))
 
     @property
     def adjusted(self) -> AdjustedAverage | None:
         """The average without luck; None if it is not taken out, and for too few games."""
-        scores = np.array(list(self.scores.values()), np.int64)
+        scores = np.array([self.scores[game] for game in sorted(self.scores)], np.int64)
         return None if self.luck is None else AdjustedAverage.of(scores, self.luck)
 
     @property
