@@ -1,9 +1,10 @@
 """How much of the variance of scores is luck of the tiles, and what it costs to take it out.
 
 "Left" is the variance of adjusted scores as a share of that of the scores; its inverse is how many times as
-many games the same interval would take. The cost is CPU time of one core. Then pairs are drawn from these
-games: equal players from one folder, unequal ones from two. Their verdicts with and without luck are
-compared. No luck is centered there, as it is in an endless number of games.
+many games the same interval would take. The cost is CPU time of one core. "Misses" is how often the interval
+of a sample of 50 of the games misses their average. Then pairs of players are drawn from the games: equal
+ones from one folder, unequal ones from two. Their verdicts with and without luck are compared. In both
+simulations, the luck of all games of a folder is made 0, as it is in an endless number of games.
 
 octofold play --model swift --games 200 --out results/swift
 python bench/strength/luck.py results/swift
@@ -37,6 +38,8 @@ Pool = tuple[NDArray[np.int64], Luck]
 """Scores `[N]` and their luck."""
 QUESTION = Question(Fraction(5, 100))
 _TIMED_GAMES = 20
+_SAMPLE = 50
+"""Games of a sample whose interval is checked."""
 
 
 def microseconds_a_move(folder: ResultFolder, values: Judge, start: float) -> float:
@@ -69,6 +72,18 @@ def verdicts(first: Pool, second: Pool, games: int, generator: np.random.Generat
     return found[0], found[1]
 
 
+def misses(pool: Pool, games: int, samples: int, generator: np.random.Generator) -> float:
+    """How often the interval of the average without luck misses the average, in samples of the games."""
+    truth = pool[0].mean()
+    missed = 0
+    for _ in range(samples):
+        found = AdjustedAverage.of(*drawn(pool, games, generator))
+        assert found is not None
+        assert found.interval is not None
+        missed += not found.interval[0] <= truth <= found.interval[1]
+    return missed / samples
+
+
 def main() -> None:
     """Print both tables."""
     options = _options()
@@ -85,6 +100,7 @@ def main() -> None:
         cost = microseconds_a_move(folder, values, luck.start)
         moves = evaluation.summary.moves_per_game
         pools.append((scores, luck))
+        missed = misses(pools[-1], _SAMPLE, 1_000, np.random.default_rng(2))
         rows.append(
             (
                 evaluation.conditions.player,
@@ -95,6 +111,7 @@ def main() -> None:
                 f"{found.worth:.1f}",
                 f"{1e-6 * cost * moves:.3f} s",
                 f"{cost:.0f} us",
+                f"{missed:.1%}",
             )
         )
         figures.append(
@@ -103,6 +120,7 @@ def main() -> None:
                 "games": len(scores),
                 "left": 1 / found.worth,
                 "seconds_a_game": 1e-6 * cost * moves,
+                "missed": missed,
             }
         )
     generator = np.random.default_rng(1)
@@ -123,7 +141,7 @@ def main() -> None:
     )
     report(
         f"luck, by the values of {values.name}",
-        ["player", "games", "average", "without luck", "left", "worth", "a game", "a move"],
+        ["player", "games", "average", "without luck", "left", "worth", "a game", "a move", "misses"],
         rows,
         players=figures,
         pairs=options.pairs,

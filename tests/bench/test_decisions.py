@@ -13,6 +13,7 @@ from support.shipped import newest
 pytestmark = pytest.mark.long  # thousands of simulated evaluations
 
 ROOT = Path(__file__).parents[2]
+RUNS = 200
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +25,7 @@ def simulated() -> dict[str, Any]:
         "--model",
         str(newest("swift")),
     ]
-    done = subprocess.run([*command, "--runs", "200", "--games", "2000"], capture_output=True, text=True)
+    done = subprocess.run([*command, "--runs", f"{RUNS}", "--games", "2000"], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     found: dict[str, Any] = next(
         json.loads(line) for line in done.stdout.splitlines() if line.startswith("{") and "outcomes" in line
@@ -40,7 +41,9 @@ def test_no_answer_is_wrong_more_often_than_stated(simulated: dict[str, Any]) ->
         if (row["second"] != "equal" if answer == "yes" else row["second"] != "worse")
     }
     assert len(wrong) > 60
-    assert all(share <= ERROR_RATE for share in wrong.values()), wrong
+    assert {kind for kind, *_ in wrong} >= {"independent, bad values", "independent, luck drifts"}
+    most = ERROR_RATE + 2 * (ERROR_RATE * (1 - ERROR_RATE) / RUNS) ** 0.5  # of so many runs
+    assert all(share <= most for share in wrong.values()), wrong
 
 
 def test_equal_players_pass_a_wide_margin(simulated: dict[str, Any]) -> None:

@@ -84,14 +84,17 @@ class Luck:
         return COEFFICIENTS * self.start
 
     def choose(self, scores: NDArray[np.float64], cap: float = np.inf) -> int:
-        """Which coefficient leaves the least variance in these games, of those that keep scores above 0.
+        """Which coefficient leaves the least variance in these games.
+
+        Bad luck may add at most an average score: values that are far too high for a player make rare games
+        so unlucky that a sample without one would choose wrongly, and its interval would be too narrow.
 
         Args:
             scores: `[N]`, up to the cap.
-            cap: the largest score that counts.
+            cap: the largest score that counts; all adjusted scores must be 0 or more.
         """
         spread = (scores[:, None] - self.taken).var(axis=0)
-        spread[COEFFICIENTS * self.start * MOST_LUCK > cap] = np.inf
+        spread[(self.most > scores.mean()) | (self.most * MOST_LUCK > cap)] = np.inf
         return int(spread.argmin())
 
 

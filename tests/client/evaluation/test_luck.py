@@ -144,6 +144,14 @@ def test_good_values_narrow_the_interval_and_bad_ones_leave_it() -> None:
     assert AdjustedAverage.of(scores[:10], luck_of(luck[:10] * COEFFICIENTS)) is None
 
 
+def test_values_far_too_high_are_not_used_before_their_rare_bad_luck_has_come() -> None:
+    scores = np.random.default_rng(1).integers(500, 1_500, 100)
+    taken = scores.astype(np.float64)[:, None] * np.minimum(1.0, 10 * COEFFICIENTS)
+    # One game in 200 loses all of the value, and none of these does; the others gain what they score.
+    luck = Luck("values", None, 2e5, np.arange(100), taken)
+    assert adjusted_scores(scores, luck) == pytest.approx(scores)
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> ResultFolder:
     found = ResultFolder(tmp_path)
