@@ -15,7 +15,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from types import TracebackType
@@ -88,6 +88,9 @@ class LogHandler(logging.StreamHandler[TextIO]):
         self.addFilter(self._limit)
         self._lines: queue.Queue[str | None] = queue.Queue(WAITING_LINES)
         self._dropped = 0
+        self._counting = (
+            threading.Lock()
+        )  # not the handler's own, which `logging.shutdown` holds during `close`
         self._thread = threading.Thread(target=self._write_lines, name="log", daemon=True)
         self._thread.start()
 
@@ -96,7 +99,8 @@ class LogHandler(logging.StreamHandler[TextIO]):
         try:
             self._lines.put_nowait(self.format(record))
         except queue.Full:
-            self._dropped += 1
+            with self._counting:
+                self._dropped += 1
 
     def flush(self) -> None:
         """Do nothing: the thread writes every line at once, and the stream may be blocked."""
@@ -112,7 +116,7 @@ class LogHandler(logging.StreamHandler[TextIO]):
     def _write_lines(self) -> None:
         while (line := self._lines.get()) is not None:
             self._write(line)
-            with self.lock or nullcontext():
+            with self._counting:
                 dropped, self._dropped = self._dropped, 0
             if dropped:
                 text = "dropped %d lines, because the log was not read"

@@ -111,6 +111,18 @@ def test_lines_that_a_log_drops_are_counted() -> None:
     handler.stream.close()
 
 
+def test_the_last_lines_are_written_when_logging_ends() -> None:
+    read, write = os.pipe()
+    handler = LogHandler(os.fdopen(write, "w"))
+    for number in range(100):
+        handler.handle(logging.makeLogRecord({"levelno": logging.DEBUG, "msg": str(number)}))
+    with handler.lock:  # type: ignore[union-attr]  # as `logging.shutdown` does
+        handler.close()
+    handler.stream.close()
+    with os.fdopen(read) as lines:
+        assert [line.strip() for line in lines] == [str(number) for number in range(100)]
+
+
 def test_a_crash_is_told_on_standard_error(command: Command, tmp_path: Path) -> None:
     arguments, channel = command
     with (tmp_path / "log").open("wb") as log:
