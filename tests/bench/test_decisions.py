@@ -13,7 +13,10 @@ from support.shipped import newest
 pytestmark = pytest.mark.long  # thousands of simulated evaluations
 
 ROOT = Path(__file__).parents[2]
-RUNS = 200
+RIGHT = {"yes": ("equal", "10% better"), "no": ("worse", "33% worse", "twice as strong")}
+"""The second players for which an answer is right."""
+NOT_PROMISED = ("becomes 10% better, was 10% worse", "A has giants in 1%")
+"""Players that change, and scores above the cap."""
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +28,7 @@ def simulated() -> dict[str, Any]:
         "--model",
         str(newest("swift")),
     ]
-    done = subprocess.run([*command, "--runs", f"{RUNS}", "--games", "2000"], capture_output=True, text=True)
+    done = subprocess.run([*command, "--runs", "200", "--games", "2000"], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     found: dict[str, Any] = next(
         json.loads(line) for line in done.stdout.splitlines() if line.startswith("{") and "outcomes" in line
@@ -38,12 +41,11 @@ def test_no_answer_is_wrong_more_often_than_stated(simulated: dict[str, Any]) ->
         (row["games"], row["question"], row["second"], answer): row[answer]
         for row in simulated["outcomes"]
         for answer in ("yes", "no")
-        if (row["second"] != "equal" if answer == "yes" else row["second"] != "worse")
+        if row["second"] not in RIGHT[answer] and row["games"] not in NOT_PROMISED
     }
     assert len(wrong) > 60
     assert {kind for kind, *_ in wrong} >= {"independent, bad values", "independent, luck drifts"}
-    most = ERROR_RATE + 2 * (ERROR_RATE * (1 - ERROR_RATE) / RUNS) ** 0.5  # of so many runs
-    assert all(share <= most for share in wrong.values()), wrong
+    assert all(share <= ERROR_RATE for share in wrong.values()), wrong
 
 
 def test_equal_players_pass_a_wide_margin(simulated: dict[str, Any]) -> None:
