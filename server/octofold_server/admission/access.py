@@ -71,6 +71,11 @@ class Access:
         """Whether every call is allowed."""
         return self._plain is None and self._admin is None and self._admin_enabled
 
+    @property
+    def tokens(self) -> tuple[tuple[bytes, ...], ...]:
+        """The digests of all tokens, by file; a file that changes changes them."""
+        return tuple(file.content for file in (self._plain, self._admin) if file is not None)
+
     def check(self, authorization: str | None, right: Right) -> None:
         """Check that a call has the right that it requires.
 

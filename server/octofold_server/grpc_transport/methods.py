@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from google.rpc.code_pb2 import RESOURCE_EXHAUSTED, UNIMPLEMENTED
+from google.rpc.code_pb2 import RESOURCE_EXHAUSTED, UNAUTHENTICATED, UNIMPLEMENTED
 from octofold_proto.errors import NotAllowed, Unauthenticated
 
 from octofold_server.admission.access import Access
@@ -64,6 +64,8 @@ class Methods:
         self._small_arrivals = small_arrivals or arrivals
         self._refusals = refusals
         self._access = access
+        self._streams: dict[Rpc, str] = {}  # the open streams with their paths, if tokens are checked
+        self._tokens = None if access is None else access.tokens
         self.begins: dict[str, Begin] = {}
         self.unary: dict[str, Unary] = {}
 
@@ -105,7 +107,14 @@ class Methods:
             name: full name of the method, such as "package.Service/Method".
             begin: takes a new call.
         """
-        self._add(name, begin)
+        path = f"/{name}"
+
+        def begin_if_let_in(rpc: Rpc) -> None:
+            if self._is_let_in(rpc, path):
+                self._streams[rpc] = path
+                begin(rpc)
+
+        self.begins[path] = begin if self._access is None else begin_if_let_in
 
     def begin_unknown(self, rpc: Rpc, path: str) -> None:
         """End a call of an unknown method."""
@@ -119,7 +128,7 @@ class Methods:
         rpc.end(RESOURCE_EXHAUSTED, f"Received message larger than max ({size} vs. {most_bytes})")
 
     def tick(self, calls: Iterable[Rpc]) -> None:
-        """End the calls that have waited too long.
+        """End the calls that have waited too long, and the streams whose token is no longer valid.
 
         Transports call this several times a second.
 
@@ -131,6 +140,19 @@ class Methods:
             self._small_arrivals.expire()
         if self._unread is not None:
             self._unread.look(calls)
+        if self._streams and self._access is not None:
+            self._streams = {rpc: self._streams[rpc] for rpc in calls if rpc in self._streams}
+            if self._tokens != self._access.tokens:
+                self._tokens = self._access.tokens
+                for rpc, path in self._streams.items():
+                    self._cut_off_if_revoked(rpc, path)
+
+    def _cut_off_if_revoked(self, rpc: Rpc, path: str) -> None:
+        assert self._access is not None
+        try:
+            self._access.check_call(path, rpc.metadata)
+        except Unauthenticated:
+            rpc.cut_off(UNAUTHENTICATED, "the token of this stream is no longer valid")
 
     def _add(self, name: str, begin: Begin) -> None:
         path = f"/{name}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import queue
 import signal
 from pathlib import Path
 
@@ -156,6 +157,35 @@ def test_a_pipe_that_a_flag_names_is_one_line_and_a_failure(
     server = start_server(*(argument.format(pipe=pipe) for argument in arguments), ready=False)
     assert server.wait() == code
     assert server.log == f"octofold-serve: {pipe} cannot be read: it is not a regular file\n"
+
+
+@pytest.mark.parametrize("transport", ["native", "direct"])
+def test_a_token_that_is_revoked_ends_its_open_streams_and_no_others(
+    write_version: WriteVersion, start_server: Start, tmp_path: Path, transport: str
+) -> None:
+    write_version()
+    tokens = tmp_path / "tokens"
+    tokens.write_text("old\nother\n")
+    server = start_server("--tokens", str(tokens), "--transport", transport)
+    with grpc.insecure_channel(server.target) as channel:
+        wishes: dict[str, queue.SimpleQueue[pb.StreamNextMovesRequest | None]] = {}
+        streams = {}
+        for token in ("old", "other"):
+            wishes[token] = queue.SimpleQueue()
+            wishes[token].put(pb.StreamNextMovesRequest(id=1, request=pb.NextMovesRequest(boards=bytes(16))))
+            metadata = [("authorization", f"Bearer {token}")]
+            messages = iter(wishes[token].get, None)
+            streams[token] = OctofoldServiceStub(channel).StreamNextMoves(messages, metadata=metadata)
+            assert next(streams[token]).id == 1
+        tokens.write_text("other\n")
+        with pytest.raises(grpc.RpcError, match="the token of this stream is no longer valid") as ended:
+            next(streams["old"])
+        assert ended.value.code() is grpc.StatusCode.UNAUTHENTICATED
+        wishes["other"].put(pb.StreamNextMovesRequest(id=2, request=pb.NextMovesRequest(boards=bytes(16))))
+        assert next(streams["other"]).id == 2
+        for each in wishes.values():
+            each.put(None)
+    assert server.terminate() == 0
 
 
 def test_a_token_file_that_is_rewritten_in_place_locks_nobody_out(
