@@ -84,7 +84,8 @@ def boards() -> Boards:
 def test_every_file_of_a_model_is_the_one_in_its_card(card: Path) -> None:
     told = read(card)
     assert (told["name"], str(told["version"])) == card.parts[-3:-1]
-    graphs = told.get("precisions", {}).values()  # a player has none
+    whole = told.get("precisions", {}).values()  # a player has none
+    graphs = [*whole, *(graph["moves"] for graph in whole if graph.get("moves"))]
     tensors = [file for graph in graphs for file in graph.get("tensors", {}).values()]
     of_player = (told.get("player") or {}).get("files", {}).values()
     files = {file["file"]: file["sha256"] for file in (*graphs, *tensors, *of_player)}

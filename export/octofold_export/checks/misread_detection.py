@@ -26,7 +26,7 @@ from octofold_export.errors import NeedsFlags
 
 LONGEST_GAME = 400
 """Moves: by then, a network that reads the board has scored several times as much as one that does not."""
-_ROUNDS = (4, 12, 48, 192)
+_ROUNDS = (4, 12, 48, 192, 768)
 """Games of each reading that is left."""
 _MOST_MOVES = 2_000_000
 """Of all readings together: some seconds of a small network. The best readings make the last ones."""

@@ -286,7 +286,7 @@ def test_a_network_that_has_learned_nothing_is_published_with_a_warning(
         (["--module", "HERE:that_exits"], "that_exits() fails: SystemExit: 3"),
         (["--module", "HERE:of_a_set"], "TypeError: it returns a set, not tensors"),
         (["--module", "HERE:three_numbers"], "policy_logits is 4 numbers a board"),
-        (["--module", "HERE:of_two_boards"], "fixed batch"),
+        (["--module", "HERE:of_two_boards", "--accept"], "fixed batch"),
         (["--module", "HERE:Linear", "--layout", "channels_first"], "the network takes no input that fits"),
         (["--torchscript", "linear.pt"], "linear.pt: not a TorchScript file"),
         (["--exported-program", "linear.pt"], "linear.pt: not an exported program"),
