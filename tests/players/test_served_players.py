@@ -191,7 +191,8 @@ def test_every_board_of_a_batch_that_is_stopped_has_a_legal_move_or_none() -> No
         (
             HeuristicExpectimaxPlayer,
             {"dpeth": 3},
-            "expectimax has no option dpeth (choose from depth, cutoff, heuristic, weights); did you mean depth?",
+            "expectimax has no option dpeth (choose from depth, cutoff, heuristic, weights); "
+            "did you mean depth?",
         ),
         (HeuristicExpectimaxPlayer, {"depth": 0}, "depth 0 is not in 1 to 12"),
         (HeuristicExpectimaxPlayer, {"depth": True}, "expectimax: depth True is not a whole number"),

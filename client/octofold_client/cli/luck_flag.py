@@ -11,6 +11,7 @@ from octofold_client.cli.arguments import ServerFlags, asked_for
 from octofold_client.contenders.judges import Judge, local_judge, served_judge
 from octofold_client.contenders.local_players import is_spec
 from octofold_client.errors import EvaluationError
+from octofold_client.evaluation.luck import check_unit
 
 _NONE = "none"
 _SHIPPED = Path("models/ntuple")
@@ -32,6 +33,7 @@ class LuckFlag(ServerFlags):
         """Whose values to use; None for nobody's.
 
         Raises:
+            UsageError: the values are not points.
             EvaluationError: the player is unknown, or does not value moves.
             OctofoldError: the server cannot be reached, or does not have the model.
         """
@@ -40,9 +42,12 @@ class LuckFlag(ServerFlags):
         if self.luck == _NONE:
             return None
         if is_spec(self.luck):
-            return local_judge(self.luck)
-        found = stack.enter_context(self.servers())
-        return served_judge(found.client, found.select(*asked_for(self.luck)))
+            judge = local_judge(self.luck)
+        else:
+            found = stack.enter_context(self.servers())
+            judge = served_judge(found.client, found.select(*asked_for(self.luck)))
+        check_unit(judge)
+        return judge
 
 
 def shipped_values() -> Judge | None:

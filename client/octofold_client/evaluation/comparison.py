@@ -98,7 +98,9 @@ class Comparison:
                 bets_interval = bets.difference_limits(ERROR_RATE / 2 / pairs)
             if pairs == 1 and not stopped:
                 interval = _interval(ours, theirs, paired)
-                if first.luck is not None and second.luck is not None and number >= FEWEST_ADJUSTED:
+                # Where few games differ, no interval is right; without their luck, all differ.
+                has_interval = interval is not None and number >= FEWEST_ADJUSTED
+                if has_interval and first.luck is not None and second.luck is not None:
                     ours_adjusted = adjusted_scores(ours, first.luck)
                     theirs_adjusted = adjusted_scores(theirs, second.luck)
                     found = _interval(ours_adjusted, theirs_adjusted, paired)
@@ -263,7 +265,9 @@ class Comparison:
 
     @property
     def _no_bets(self) -> str:
-        games, least = min(len(self.first_scores), len(self.second_scores)), FIRST_GAMES * self.capped
+        games = min(len(self.first_scores), len(self.second_scores))
+        some_set_up = self.capped or (self.first.luck is not None and self.second.luck is not None)
+        least = FIRST_GAMES * some_set_up
         if games > least:
             return f"The bets tell nothing, because {self.first.name} scores nothing that counts."
         return f"An answer takes more than {counted(least, 'game')}."

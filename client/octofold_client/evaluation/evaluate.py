@@ -158,8 +158,11 @@ def evaluate(
         while_waiting()
         progress.remark(f"luck of the tiles: {games:,} of {counted(len(done), 'game')}")
 
+    is_whole = kept.planned.games == conditions.games
+    if is_whole:  # before the luck, which may fail or be interrupted
+        evaluation.write(folder, report(evaluation))
     evaluation = evaluation.with_luck(folder, values, told)
-    if kept.planned.games != conditions.games:
+    if not is_whole:
         progress.remark(
             f"{folder.result} and {folder.report.name} describe the {kept.planned.games:,} games of an "
             "earlier run"

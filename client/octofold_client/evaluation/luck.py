@@ -15,6 +15,7 @@ That is known before the tile comes, so the expected value stays. `bench/strengt
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -148,6 +149,16 @@ def adjusted_scores(scores: NDArray[np.int64], luck: Luck) -> NDArray[np.float64
     return adjusted
 
 
+def check_unit(judge: Judge) -> None:
+    """Check that the values of a judge can take the luck out of scores.
+
+    Raises:
+        UsageError: they are not points.
+    """
+    if judge.unit != POINTS:
+        raise UsageError(f"{judge.name} values boards in {judge.unit}; luck needs points")
+
+
 def luck_in(folder: ResultFolder, judge: Judge, progress: Callable[[int], None] = lambda _: None) -> Luck:
     """The luck in all finished games of a folder, which keeps it for the next time.
 
@@ -158,13 +169,11 @@ def luck_in(folder: ResultFolder, judge: Judge, progress: Callable[[int], None] 
             is done is kept.
 
     Raises:
-        UsageError: the values of the judge are not points.
+        UsageError: the values of the judge are not points, or not finite.
         EvaluationError: the folder is not a result folder.
         ReplayError: the replay file is damaged.
-        OSError: the file of the luck cannot be written.
     """
-    if judge.unit != POINTS:
-        raise UsageError(f"{judge.name} values boards in {judge.unit}; luck needs points")
+    check_unit(judge)
     file = folder.path / FILE
     known = _read(file, judge) or Luck(
         judge.name, judge.sha256, _start_value(judge), np.zeros(0, np.int64), np.zeros((0, len(COEFFICIENTS)))
@@ -181,7 +190,8 @@ def luck_in(folder: ResultFolder, judge: Judge, progress: Callable[[int], None] 
             progress(len(games))
     finally:
         if len(known.games) > before and judge.sha256 is not None:
-            _write(file, known)
+            with suppress(OSError):  # the folder may be read-only
+                _write(file, known)
     return known
 
 
@@ -276,8 +286,14 @@ def _valued(parts: Sequence[NewTiles], judge: Judge) -> Iterator[LuckByMove]:
 
 
 def _expected(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The mean value over all new tiles, from `[N, 2, 16]` values: `[N]`."""
+    """The mean value over all new tiles, from `[N, 2, 16]` values: `[N]`.
+
+    Raises:
+        UsageError: a value is not finite.
+    """
     means: NDArray[np.float64] = np.nanmean((values * _CHANCES).sum(axis=1), axis=1)
+    if not np.isfinite(means).all():
+        raise UsageError("luck needs values that are finite numbers on every board")
     return means
 
 

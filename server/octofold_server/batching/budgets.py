@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 from octofold_game.contract.searches import Limits
-from octofold_proto.errors import QueueFull
+from octofold_proto.errors import InvalidRequest, QueueFull
 
 from octofold_server.batching.call import Call
 
@@ -91,11 +91,15 @@ class Budgets:
             return min(room, max(self.cores, int(BATCH_SECONDS * self.cores / max(seconds, 1e-6))))
         return min(room, max(self.least_boards, int(BATCH_SECONDS / max(seconds_per_board, 1e-6))))
 
-    def refusal(self, call: Call, waiting: Iterable[Call]) -> QueueFull | None:
+    def refusal(self, call: Call, waiting: Iterable[Call]) -> QueueFull | InvalidRequest | None:
         """Why another long call may not wait: the searches would take too long; None if it may."""
         seconds, more = sum(map(self._seconds, waiting)), self._seconds(call)
         if seconds + more <= LONG_QUEUE_SECONDS:
             return None
+        if more > LONG_QUEUE_SECONDS:  # to repeat it would be in vain
+            return InvalidRequest(
+                f"the searches of this call take {more:.0f} s; {LONG_QUEUE_SECONDS:.0f} s are allowed"
+            )
         return QueueFull(
             f"searches of {seconds:.0f} s are waiting, and the queue has room for "
             f"{LONG_QUEUE_SECONDS:.0f} s: no room for {more:.0f} s more",

@@ -9,7 +9,7 @@ from concurrent.futures import CancelledError
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from octofold_proto.errors import DeadlinePassed, QueueFull
+from octofold_proto.errors import DeadlinePassed, InvalidRequest, QueueFull
 from octofold_server.backends.backend import EVERYTHING, UNFINISHED, Asked, Moves
 from octofold_server.batching.budgets import BATCH_SECONDS, Budgets
 from octofold_server.batching.call import Call
@@ -139,11 +139,18 @@ def test_long_searches_are_refused_by_their_time(new_batcher: NewBatcher) -> Non
     backend = RecordingBackend()
     batcher = new_batcher(backend, search_cores=CORES)
     backend.gate.clear()
-    with pytest.raises(QueueFull, match="room for 240 s: no room for 300 s more"):
+    with pytest.raises(InvalidRequest, match="searches of this call take 300 s; 240 s are allowed"):
         batcher.submit(Awaited(marked(1, 10), search_seconds=60))
     calls = [Awaited(marked(1, 10), time.monotonic() + 100, search_seconds=60) for _ in range(2)]
     for call in calls:  # no more than their deadlines allow
         batcher.submit(call)
+
+    def fill() -> None:
+        while True:
+            batcher.submit(Awaited(marked(1, 10), time.monotonic() + 100, search_seconds=60))
+
+    with pytest.raises(QueueFull, match="room for 240 s: no room for"):
+        fill()
     backend.gate.set()
     wait_for(calls)
 
