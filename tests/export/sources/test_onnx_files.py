@@ -145,7 +145,7 @@ def test_a_batch_that_cannot_be_freed_is_refused_by_name(
     both = np.arange(8, dtype=np.float32).reshape(2, 4)  # one row for each of the two boards
     model.graph.initializer.append(numpy_helper.from_array(both, "both"))
     onnx.save(model, tmp_path / "linear.onnx")
-    assert publish(tmp_path / "linear.onnx", lessons_file) == 1
+    assert publish(tmp_path / "linear.onnx", lessons_file, "--accept") == 1
     *_, line = capsys.readouterr().err.splitlines()
     assert "works for a fixed batch size only" in line
     assert line.endswith("; export the file with a free batch size, by dynamic_shapes or dynamic_axes")
