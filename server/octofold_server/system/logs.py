@@ -11,6 +11,7 @@ import json
 import logging
 import queue
 import re
+import select
 import sys
 import threading
 import time
@@ -76,10 +77,10 @@ class JsonLines(logging.Formatter):
 
 
 class LogHandler(logging.StreamHandler[TextIO]):
-    """Writes lines to a stream on a thread of its own, with a limit on repeated lines.
+    """Writes lines to a stream, with a limit on repeated lines.
 
-    A reader of the log that does not read delays no caller: lines that find no room in the queue are dropped
-    and counted.
+    A reader of the log that does not read delays no caller: lines that the stream does not take at once wait
+    in a queue, for a thread of their own, and those that find no room there are dropped and counted.
     """
 
     def __init__(self, stream: TextIO) -> None:
@@ -87,20 +88,36 @@ class LogHandler(logging.StreamHandler[TextIO]):
         self._limit = RepeatLimit(self.handle)
         self.addFilter(self._limit)
         self._lines: queue.Queue[str | None] = queue.Queue(WAITING_LINES)
+        self._waiting = 0  # lines that are in the queue, or that the thread is writing
         self._dropped = 0
-        self._counting = (
-            threading.Lock()
-        )  # not the handler's own, which `logging.shutdown` holds during `close`
+        # Guards the two above. The handler's own lock would not do: `logging.shutdown` holds it during `close`.
+        self._counting = threading.Lock()
         self._thread = threading.Thread(target=self._write_lines, name="log", daemon=True)
         self._thread.start()
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Put the line of a record into the queue."""
-        try:
-            self._lines.put_nowait(self.format(record))
-        except queue.Full:
-            with self._counting:
+        """Write the line of a record, or put it into the queue."""
+        line = self.format(record)
+        if not self._waiting and self._is_writable(line):
+            self._write(line)
+            return
+        with self._counting:
+            try:
+                self._lines.put_nowait(line)
+                self._waiting += 1
+            except queue.Full:
                 self._dropped += 1
+
+    def _is_writable(self, line: str) -> bool:
+        """Whether the stream takes a line at once: a pipe with any room takes as much as `PIPE_BUF`."""
+        if len(line) * 4 >= select.PIPE_BUF:
+            return False
+        poll = select.poll()
+        try:
+            poll.register(self.stream, select.POLLOUT)
+        except ValueError:  # it is closed
+            return True
+        return any(event & select.POLLOUT for _, event in poll.poll(0))
 
     def flush(self) -> None:
         """Do nothing: the thread writes every line at once, and the stream may be blocked."""
@@ -119,10 +136,11 @@ class LogHandler(logging.StreamHandler[TextIO]):
             with self._counting:
                 dropped, self._dropped = self._dropped, 0
             if dropped:
-                text = "dropped %d lines, because the log was not read"
-                self._write(
-                    self.format(_Count(__name__, logging.WARNING, __file__, 0, text, (dropped,), None))
-                )
+                what = "dropped %d lines, because the log was not read"
+                count = _Count(__name__, logging.WARNING, __file__, 0, what, (dropped,), None)
+                self._write(self.format(count))
+            with self._counting:
+                self._waiting -= 1
 
     def _write(self, line: str) -> None:
         with suppress(OSError, ValueError):  # a full disk, or a reader that has gone
