@@ -90,7 +90,7 @@ class LogHandler(logging.StreamHandler[TextIO]):
         self._lines: queue.Queue[str | None] = queue.Queue(WAITING_LINES)
         self._waiting = 0  # lines that are in the queue, or that the thread is writing
         self._dropped = 0
-        # Guards the two above. The handler's own lock would not do: `logging.shutdown` holds it during `close`.
+        # Guards the two above. Not the handler's own lock, which `logging.shutdown` holds during `close`.
         self._counting = threading.Lock()
         self._thread = threading.Thread(target=self._write_lines, name="log", daemon=True)
         self._thread.start()
