@@ -4,7 +4,6 @@ import sys
 from collections.abc import Iterator
 from concurrent import futures
 from pathlib import Path
-from threading import Timer
 
 import grpc
 import numpy as np
@@ -174,18 +173,20 @@ def test_a_server_that_comes_late_is_waited_for(
     server = grpc.server(futures.ThreadPoolExecutor(4))
     inference_pb2_grpc.add_OctofoldServiceServicer_to_server(two[0][1], server)
 
-    def wait() -> None:
-        if not server.add_insecure_port(f"127.0.0.1:{port}"):
-            raise AssertionError("the port is taken")
-        server.start()
+    said = ""
 
-    late = Timer(0.5, wait)
-    late.start()
-    with Servers([f"127.0.0.1:{port}"], PLAINTEXT, on_missing=report_missing, patience_seconds=30) as servers:
+    def start_once_waited_for() -> None:
+        nonlocal said
+        if not said and (said := capsys.readouterr().err):
+            assert server.add_insecure_port(f"127.0.0.1:{port}")
+            server.start()
+
+    with Servers(
+        [f"127.0.0.1:{port}"], PLAINTEXT, start_once_waited_for, report_missing, patience_seconds=60
+    ) as servers:
         assert servers.select().title == "one version 1"
-    late.join()
     server.stop(None).wait()
-    assert capsys.readouterr().err.startswith("waiting for 30 s: ")
+    assert said.startswith("waiting for 60 s: ")
 
 
 def test_a_server_that_is_missing_is_told_or_ends_it(two: list[Served]) -> None:
