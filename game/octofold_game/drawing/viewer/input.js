@@ -17,7 +17,8 @@ const SWIPE_PIXELS = 24;
 export function isForPage(event) {
   if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return false;
   if (event.target.type === "range") return !SLIDER_KEYS.has(event.key);
-  return !event.target.closest("input, select, textarea, dialog");
+  // A dialog that has closed keeps the focus until the next frame.
+  return !event.target.closest("input, select, textarea, dialog[open]");
 }
 
 /** Whether there may be a keyboard: nobody presses keys where there is no pointer but a finger. */

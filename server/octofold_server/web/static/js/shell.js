@@ -1,6 +1,6 @@
 /** The frame around the tabs: theme, banner, and the question for a token. */
 
-import { byId } from "../viewer/dom.js";
+import { byId, make } from "../viewer/dom.js";
 import { store, stored } from "./storage.js";
 
 const THEME_KEY = "octofold.theme";
@@ -86,12 +86,25 @@ export function askToken(wrong) {
  * @returns {Promise<boolean>}
  */
 export function askToConfirm({ title, note, yes, no }) {
-  const dialog = byId("question-dialog");
-  const words = { title, note, yes, no };
-  for (const [name, text] of Object.entries(words)) byId(`question-${name}`).textContent = text;
-  dialog.returnValue = "";
+  const button = (value, text, kind = "button") => make(kind, { type: "submit", value }, text);
+  // Each question has its own element: a dialog tells of its end later, when the next question may be open.
+  const dialog = make(
+    "dialog",
+    { "aria-label": title },
+    make(
+      "form",
+      { method: "dialog" },
+      make("h2", {}, title),
+      make("p.note", {}, note),
+      make("div.buttons", {}, button("ok", yes, "button.primary"), button("cancel", no)),
+    ),
+  );
+  document.body.append(dialog);
   dialog.showModal();
   return new Promise((resolve) => {
-    dialog.addEventListener("close", () => resolve(dialog.returnValue === "ok"), { once: true });
+    dialog.addEventListener("close", () => {
+      dialog.remove();
+      resolve(dialog.returnValue === "ok");
+    });
   });
 }
