@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import CancelledError
 from typing import NamedTuple
 
@@ -121,7 +121,7 @@ class Batcher:
         self._deadlines = Deadlines()
         self._pace = Pace()
         self._closed = False
-        self._idle = False  # closed, and all accepted calls are done
+        self._when_closed: Callable[[], None] | None = None
         self._lock = threading.Lock()  # guards everything above, and the calls
         self._changed = threading.Condition(self._lock)
         self._long_changed = threading.Condition(self._lock)
@@ -140,6 +140,7 @@ class Batcher:
                 )
                 for lane, longest in enumerate(LONG_LANES)
             ]
+        self._running = len(self._threads)
         self._clock = threading.Thread(target=self._run_clock, name=f"{name}-deadlines", daemon=True)
         for thread in (*self._threads, self._clock):
             thread.start()
@@ -216,24 +217,27 @@ class Batcher:
         if ended:
             call.have_ended([call])
 
-    def close(self) -> None:
-        """Refuse new calls, finish the accepted ones, and end the threads."""
+    def begin_to_close(self, when_closed: Callable[[], None] | None = None) -> None:
+        """Refuse new calls; returns at once.
+
+        The threads finish the accepted calls and end. The last one calls `when_closed` before it ends.
+        """
         with self._lock:
             self._closed = True
+            self._when_closed = when_closed or self._when_closed
             self._changed.notify_all()
             self._long_changed.notify_all()
-        for thread in self._threads:
-            thread.join()
-        with self._lock:
-            self._idle = True
-            self._sooner.notify()
+
+    def close(self) -> None:
+        """Refuse new calls, finish the accepted ones, and end the threads."""
+        self.begin_to_close()
         self._clock.join()
 
     def _run_clock(self) -> None:
         while True:
             with self._lock:
-                if self._idle:
-                    return
+                if not self._running:
+                    break
                 now = time.monotonic()
                 expired = self._deadlines.take_expired(now)
                 late = [call for call in expired if self._finish(call, DeadlinePassed(TOO_LATE))]
@@ -241,15 +245,24 @@ class Batcher:
                 if not late:
                     self._sooner.wait(min(self._deadlines.next - now, LONGEST_SLEEP_SECONDS))
             _tell(late)
+        for thread in self._threads:
+            thread.join()
+        if self._when_closed is not None:
+            self._when_closed()
 
     def _run_lane(self, backend: Backend, longest: float = 0.0) -> None:
         """Run batches until the batcher is closed; `longest` is above 0 for a lane of long searches."""
         if longest and sys.platform == "linux":  # elsewhere this would be the priority of the process
             os.setpriority(os.PRIO_PROCESS, 0, LONG_NICENESS)
         buffer = np.empty((self.max_batch_size, 16), dtype=np.uint8)
-        while batch := self._take_batch(longest):
-            _tell(self._run_batch(backend, batch, buffer))
-            del batch  # whose calls have ended, for as long as this lane waits for others
+        try:
+            while batch := self._take_batch(longest):
+                _tell(self._run_batch(backend, batch, buffer))
+                del batch  # whose calls have ended, for as long as this lane waits for others
+        finally:
+            with self._lock:
+                self._running -= 1
+                self._sooner.notify()
 
     def _take_batch(self, longest: float) -> list[_Slice]:
         """Wait for boards, then take a fair share of them; return an empty list once closed and empty."""

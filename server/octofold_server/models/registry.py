@@ -10,7 +10,7 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,7 +25,6 @@ from octofold_server.config.options import Config
 from octofold_server.models.loading import Loader, ServedVersion
 from octofold_server.models.repository import VersionFolder, find_versions, read_card, versions_by_name
 from octofold_server.models.version_index import (
-    BY_REQUEST,
     WHEN_ASKED,
     VersionIndex,
     VersionState,
@@ -78,14 +77,15 @@ class Models:
     ) -> None:
         self._config = config
         self._loader = Loader(config, new_backends, None if shared is None else shared / "digests")
-        self._on_demand = OnDemand({config.default_model}, everything=config.players is not None)
         self._on_change = on_change
+        self._shared = shared
         self.ready: Mapping[tuple[str, str], ServedVersion] = {}
         self._index = VersionIndex()
+        self._on_demand = OnDemand(self.load)
+        self._players = {config.default_model}  # players that do not wait for the first call
         self._unloaded = _Unloaded(shared)
-        self._changing = threading.Lock()  # held while loading or unloading
+        self._changing = threading.Lock()  # held while versions are loaded and swapped, not while they drain
         self._loads_no_more = threading.Event()
-        self._default_file = None if shared is None else shared / "default"
         self.may_do_better = False
         self.default = config.default_model
         for folder in find_versions(config.models):
@@ -112,11 +112,12 @@ class Models:
         with self._changing:
             unloaded = self._unloaded.names() & by_name.keys()
             for name in unloaded:
-                self._mark_unloaded(name)
+                self._index.mark_unloaded(name)
             names = [name for name in by_name if name not in unloaded]
             self._update_each(names, by_name)
-            if not self.ready and self._on_demand.add_all(status.name for status in self.waiting()):
-                self._update_each(names, by_name)  # there is nothing but players
+            if not self.ready and (waiting := self.waiting()):  # there is nothing but players
+                self._players |= {status.name for status in waiting}
+                self._update_each(names, by_name)
         names = sorted({name for name, _ in self.ready} | unloaded)
         if not names:
             raise ModelError(why_nothing_is_served(self._config.models, self.index()))
@@ -145,7 +146,7 @@ class Models:
         if loads and any(
             status.reason == WHEN_ASKED and version in ("", str(status.version)) for status in known
         ):
-            self._on_demand.load(name, self.load)
+            self._on_demand.load(name)
         older = self._serving(name)
         if older and not version:
             return older[max(older)]
@@ -172,8 +173,8 @@ class Models:
     def load(self, name: str) -> None:
         """Load the versions of one model that its policy selects, even after `unload`.
 
-        Returns once they serve and the replaced versions are drained. A version with an unchanged card is not
-        loaded again.
+        Returns once they serve, while the replaced versions finish their accepted calls. A version with an
+        unchanged card is not loaded again.
 
         Raises:
             UnknownModel: the repository has no version of the model.
@@ -186,15 +187,14 @@ class Models:
             if folders is None:
                 raise UnknownModel(f"the model repository has no version of {quoted(name)}")
             self._unloaded.discard(name)
-            self._on_demand.add(name)
-            self._update(name, folders)
-            policy = self._config.versions.of(name)
-            newest = max((each.version for each in folders if policy.allows(each.version)), default=None)
-            if newest is None:
-                raise ModelError(f"the policy {policy} selects no version of {name!r}")
-            status = self._index.get(name, newest)
-        if status is not None and status.reason:
-            raise ModelError(f"{name}/{newest}: {status.reason}")
+            self._players.add(name)
+            found = self._update(name, folders)
+        policy = self._config.versions.of(name)
+        newest = max((version for version in found if policy.allows(version)), default=None)
+        if newest is None:
+            raise ModelError(f"the policy {policy} selects no version of {name!r}")
+        if reason := found[newest].reason:
+            raise ModelError(f"{name}/{newest}: {reason}")
 
     def reload(self) -> None:
         """Bring all models up to date with the repository, except those that were unloaded by request.
@@ -213,7 +213,7 @@ class Models:
             self._update_each(sorted(names), by_name)
 
     def unload(self, name: str) -> None:
-        """Let all versions of a model finish their accepted calls, and free them.
+        """Refuse calls for all versions of a model, which finish their accepted calls and are freed then.
 
         Raises:
             UnknownModel: the model does not exist.
@@ -224,10 +224,8 @@ class Models:
             self._unloaded.add(name)
             serving = self._serving(name)
             self._swap(name, {})
-            for version, served in serving.items():
-                self._retire(version, served, still_serves=False)
-                self._index.set(VersionStatus(name, version, VersionState.UNLOADED, BY_REQUEST))
-            self._mark_unloaded(name)
+            self._drain(serving.values())
+            self._index.mark_unloaded(name)
             _log.info("%s is unloaded", name)
 
     def load_no_more(self) -> None:
@@ -251,9 +249,9 @@ class Models:
         return settled
 
     def close(self) -> None:
-        """Finish accepted calls, then free the models."""
-        for served in self.served():
-            served.batcher.close()
+        """Finish accepted calls, then free the models, those that were unloaded too."""
+        for batcher in [*(served.batcher for served in self.served()), *self._index.draining()]:
+            batcher.close()
 
     def _update_each(self, names: Iterable[str], by_name: Mapping[str, list[VersionFolder]]) -> None:
         for name in names:
@@ -264,69 +262,71 @@ class Models:
             except Exception:  # no error may prevent the update of other models
                 _log.exception("%s cannot be brought up to date", name)
 
-    def _update(self, name: str, folders: list[VersionFolder]) -> None:
-        """Bring one model up to date with its folders and its policy, as far as possible."""
+    def _update(self, name: str, folders: list[VersionFolder]) -> Mapping[int, VersionStatus]:
+        """Bring one model up to date with its folders and its policy, as far as possible.
+
+        Returns:
+            What has become of each version.
+        """
         policy = self._config.versions.of(name)
         serving = self._serving(name)
         self._on_change(name, bool(serving))
         ready: dict[int, ServedVersion] = {}
-        failed: set[int] = set()
-        reasons: dict[int, str] = {}
-        allowed = [folder for folder in folders if policy.allows(folder.version)]
-        if folders and not allowed:
+        found: dict[int, VersionStatus] = {}
+        if folders and not any(policy.allows(folder.version) for folder in folders):
             there = ", ".join(str(folder.version) for folder in folders)
             _log.warning("the policy %s selects no version of %s, which has %s", policy, name, there)
         for folder in sorted(folders, key=lambda folder: -folder.version):
             version = folder.version
-            if folder not in allowed or len(ready) == policy.most:
-                reasons[version] = f"not served: the policy is {policy}"
-                continue
-            served, reasons[version] = self._try(folder, serving.get(version))
-            if served is not None:
-                ready[version] = served
-            elif reasons[version] != WHEN_ASKED:
-                failed.add(version)
-                status = self._index.get(name, version) or VersionStatus(name, version)
-                self._index.set(replace(status, state=VersionState.FAILED, reason=reasons[version]))
-        if not ready:  # an old answer is better than none
-            ready = serving
-        waiting = [version for version, reason in reasons.items() if reason == WHEN_ASKED]
+            if policy.allows(version) and len(ready) != policy.most:
+                served, found[version] = self._try(folder, serving.get(version))
+                if served is not None:
+                    ready[version] = served
+            else:
+                why = f"not served: the policy is {policy}"
+                found[version] = VersionStatus(name, version, VersionState.UNLOADED, why)
+        ready = ready or serving  # an old answer is better than none
+        waiting = [version for version, status in found.items() if status.reason == WHEN_ASKED]
         self._swap(name, ready, newest=max(ready, default=0) > max(waiting, default=0))
+        self._drain(served for version, served in serving.items() if ready.get(version) is not served)
         for version, served in ready.items():
-            self._index.set(_ready(served, reasons.get(version, FOLDER_GONE)))
-        for version, served in serving.items():
-            if ready.get(version) is not served:
-                self._retire(version, served, still_serves=version in ready)
-        present = {folder.version for folder in folders}
-        for version in ready.keys() - present:
-            _log.warning("%s/%d: %s", name, version, FOLDER_GONE)
-        for version in present - ready.keys() - failed:
-            known = self._index.get(name, version) or VersionStatus(name, version)
-            text = known.card_text if reasons[version] == WHEN_ASKED else ""
-            self._index.set(
-                VersionStatus(name, version, VersionState.UNLOADED, reasons[version], card_text=text)
-            )
-        self._index.forget(name, but=present | ready.keys())
+            if version in found:
+                found[version] = _ready(served, found[version].reason)
+            else:
+                found[version] = _ready(served, FOLDER_GONE)
+                _log.warning("%s/%d: %s", name, version, FOLDER_GONE)
+        self._index.replace(name, found)
+        return found
 
-    def _try(self, folder: VersionFolder, current: ServedVersion | None) -> tuple[ServedVersion | None, str]:
-        """The version from the current folder; or `current`, if any, and the error of the folder."""
+    def _try(
+        self, folder: VersionFolder, current: ServedVersion | None
+    ) -> tuple[ServedVersion | None, VersionStatus]:
+        """The version from the current folder, or else `current`, if any, and the reason."""
         name, version = folder.name, folder.version
         self.check_still_loads()
-        if current is None:
-            self._index.set(VersionStatus(name, version))
+        status = VersionStatus(name, version)
         try:
             card, text = read_card(folder)
+            status = replace(status, card_text=text)
             if current is not None and text == current.card_text:
-                return current, ""
+                return current, status
             if current is None:
-                self._index.set(VersionStatus(name, version, card_text=text))
-                if self._on_demand.waits(card):
-                    return None, WHEN_ASKED
-            return self._loader.load(folder, card, text, self._index.statistics_of(name, version)), ""
+                if self._waits(card):
+                    return None, replace(status, state=VersionState.UNLOADED, reason=WHEN_ASKED)
+                self._index.set(status)
+            return self._loader.load(folder, card, text, self._index.statistics_of(name, version)), status
         except Exception as error:  # no error may affect other models
             reason, may_pass = _why_not_loaded(f"{name}/{version}", error)
             self.may_do_better |= may_pass
-        return current, reason if current is None else f"its newer files cannot be served: {reason}"
+        if current is not None:
+            return current, replace(status, reason=f"its newer files cannot be served: {reason}")
+        status = replace(status, state=VersionState.FAILED, reason=reason)
+        self._index.set(status)
+        return None, status
+
+    def _waits(self, card: Card) -> bool:
+        """Whether a version is a player that is loaded when somebody first asks for it."""
+        return card.player is not None and self._config.players is None and card.name not in self._players
 
     def _serving(self, name: str) -> dict[int, ServedVersion]:
         return {int(served.version): served for served in self.served() if served.name == name}
@@ -350,24 +350,16 @@ class Models:
         """
         shipped = DEFAULT_MODEL if DEFAULT_MODEL in names else ""
         obvious = names[0] if len(names) == 1 else shipped
-        if self._default_file is None:
+        if self._shared is None:
             return obvious
-        if not self._default_file.exists():
-            write_text(self._default_file, obvious)
-        return self._default_file.read_text(encoding="utf-8")
+        file = self._shared / "default"
+        if not file.exists():
+            write_text(file, obvious)
+        return file.read_text(encoding="utf-8")
 
-    def _mark_unloaded(self, name: str) -> None:
-        for status in self._index.of(name):
-            if status.state is not VersionState.FAILED:
-                self._index.set(replace(status, state=VersionState.UNLOADED, reason=BY_REQUEST))
-
-    def _retire(self, version: int, served: ServedVersion, *, still_serves: bool) -> None:
-        """Drain files that calls no longer find; newer files of the version may serve already."""
-        if not still_serves:
-            why = "it finishes what it has accepted"
-            self._index.set(VersionStatus(served.name, version, VersionState.UNLOADING, why))
-        served.batcher.close()
-        _log.info("%s/%d is drained", served.name, version)
+    def _drain(self, retired: Iterable[ServedVersion]) -> None:
+        for served in retired:
+            self._index.drain(served.name, int(served.version), served.batcher)
 
 
 def _ready(served: ServedVersion, reason: str = "") -> VersionStatus:
@@ -390,36 +382,19 @@ def _why_not_loaded(version: str, error: Exception) -> tuple[str, bool]:
 
 
 class OnDemand:
-    """Players that are loaded when somebody first asks for them, because some take seconds and gigabytes.
+    """Loads players when calls first ask for them, because some take seconds and gigabytes.
 
     Args:
-        asked: those that the configuration asks for.
-        everything: whether it asks for all players.
+        load: loads a model by its name.
     """
 
-    def __init__(self, asked: Collection[str], *, everything: bool) -> None:
-        self._asked = set(asked)
-        self._everything = everything
+    def __init__(self, load: Callable[[str], None]) -> None:
+        self._load = load
         self._next_tries: dict[str, float] = {}  # times of `time.monotonic`; never while one is loaded
         self._lock = threading.Lock()
 
-    def waits(self, card: Card) -> bool:
-        """Whether a version waits until somebody asks for its model."""
-        return card.player is not None and not self._everything and card.name not in self._asked
-
-    def add(self, name: str) -> bool:
-        """Note that somebody asks for a model; return whether nobody has before."""
-        with self._lock:
-            is_new = name not in self._asked
-            self._asked.add(name)
-        return is_new
-
-    def add_all(self, names: Iterable[str]) -> bool:
-        """Note that somebody asks for some models; return whether there are any."""
-        return sum([self.add(name) for name in names]) > 0
-
-    def load(self, name: str, load: Callable[[str], None]) -> None:
-        """Load a model aside, because a call has asked for it, unless that has begun already.
+    def load(self, name: str) -> None:
+        """Load a model on a thread of its own, unless that has begun already.
 
         If nothing comes of it, because the repository cannot be read for now, a call tries again after
         `PAUSE_SECONDS`.
@@ -428,16 +403,16 @@ class OnDemand:
             if time.monotonic() < self._next_tries.get(name, -math.inf):
                 return
             self._next_tries[name] = math.inf
-        loading = threading.Thread(target=self._load, args=(name, load), name=f"load-{name}", daemon=True)
+        loading = threading.Thread(target=self._try, args=(name,), name=f"load-{name}", daemon=True)
         try:
             loading.start()
         except RuntimeError as error:  # the system has no thread left
             self._end_try(name, error)
 
-    def _load(self, name: str, load: Callable[[str], None]) -> None:
+    def _try(self, name: str) -> None:
         error: Exception | None = None
         try:
-            load(name)
+            self._load(name)
         except (ModelError, Unavailable, UnknownModel) as reason:
             error = reason
         finally:
@@ -458,8 +433,8 @@ class _Unloaded:
     """
 
     def __init__(self, shared: Path | None) -> None:
-        self._folder = None if shared is None else shared / "unloaded"
         self._names: set[str] = set()
+        self._folder = None if shared is None else shared / "unloaded"
         if self._folder is not None:
             self._folder.mkdir(exist_ok=True)
 

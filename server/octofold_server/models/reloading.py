@@ -1,6 +1,6 @@
 """Reloads the models on request, or when their folder has changed.
 
-It has its own thread, because draining an old version takes as long as its calls.
+It has its own thread, because loading takes seconds.
 """
 
 from __future__ import annotations

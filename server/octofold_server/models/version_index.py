@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import logging
 import threading
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 from pathlib import Path
 
 from octofold_game.contract.model import CARD_FILE
 from octofold_proto.errors import Unavailable, UnknownModel
 
+from octofold_server.batching.batcher import Batcher
 from octofold_server.batching.statistics import ModelStatistics
 from octofold_server.system.quoting import quoted
 
 BY_REQUEST = "unloaded by request"
 WHEN_ASKED = "a player, which is loaded when it is first asked for"
+
+_log = logging.getLogger(__name__)
 
 
 class VersionState(Enum):
@@ -46,32 +51,62 @@ class VersionStatus:
 class VersionIndex:
     """The status and the statistics of every known version; any thread may call any method.
 
-    A version that is loaded again keeps its statistics, so that no counter decreases.
+    A version that is loaded again keeps its statistics, so that no counter decreases. One that is unloaded,
+    or forgotten, is UNLOADING while it finishes its accepted calls.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()  # guards everything below
         self._statuses: dict[tuple[str, int], VersionStatus] = {}
         self._statistics: dict[tuple[str, int], ModelStatistics] = {}
+        self._draining: dict[Batcher, tuple[str, int]] = {}
 
     def set(self, status: VersionStatus) -> None:
         """Set the status of a version."""
         with self._lock:
             self._statuses[status.name, status.version] = status
 
-    def get(self, name: str, version: int) -> VersionStatus | None:
-        """The status of a version; None if it is unknown."""
+    def replace(self, name: str, found: Mapping[int, VersionStatus]) -> None:
+        """Set the statuses of all versions of one model, and forget its other versions."""
         with self._lock:
-            return self._statuses.get((name, version))
+            for key in [key for key in self._statuses if key[0] == name]:
+                del self._statuses[key]
+                if key[1] not in found:
+                    self._forget(key)
+            self._statuses |= {(name, version): status for version, status in found.items()}
+
+    def mark_unloaded(self, name: str) -> None:
+        """Note that a model was unloaded by request, which says nothing of its failed versions."""
+        with self._lock:
+            for key, status in self._statuses.items():
+                if key[0] == name and status.state is not VersionState.FAILED:
+                    self._statuses[key] = VersionStatus(*key, VersionState.UNLOADED, BY_REQUEST)
+
+    def drain(self, name: str, version: int, batcher: Batcher) -> None:
+        """Let a version finish its accepted calls; returns at once."""
+        with self._lock:
+            self._draining[batcher] = name, version
+        batcher.begin_to_close(partial(self._has_drained, batcher))
 
     def all(self) -> list[VersionStatus]:
         """Every known version, sorted by name and version."""
         with self._lock:
-            return [self._statuses[key] for key in sorted(self._statuses)]
+            statuses = dict(self._statuses)
+            for key in self._draining.values():
+                if key not in statuses or statuses[key].state is VersionState.UNLOADED:
+                    statuses[key] = VersionStatus(
+                        *key, VersionState.UNLOADING, "it finishes what it has accepted"
+                    )
+        return [statuses[key] for key in sorted(statuses)]
 
     def of(self, name: str) -> list[VersionStatus]:
         """Every known version of one model, sorted."""
         return [status for status in self.all() if status.name == name]
+
+    def draining(self) -> list[Batcher]:
+        """The batchers of the versions that finish their accepted calls."""
+        with self._lock:
+            return list(self._draining)
 
     def statistics_of(self, name: str, version: int) -> ModelStatistics:
         """The statistics of a version, new if it has none yet."""
@@ -83,12 +118,16 @@ class VersionIndex:
         with self._lock:
             return {(name, str(version)): kept for (name, version), kept in sorted(self._statistics.items())}
 
-    def forget(self, name: str, but: Collection[int]) -> None:
-        """Remove all versions of one model except these."""
+    def _has_drained(self, batcher: Batcher) -> None:
         with self._lock:
-            for key in [key for key in self._statuses if key[0] == name and key[1] not in but]:
-                del self._statuses[key]
-                self._statistics.pop(key, None)
+            name, version = key = self._draining.pop(batcher)
+            self._forget(key)
+        _log.info("%s/%d is drained", name, version)
+
+    def _forget(self, key: tuple[str, int]) -> None:
+        """Remove the statistics of a version that is not in the repository, once no call uses them."""
+        if key not in self._statuses and key not in self._draining.values():
+            self._statistics.pop(key, None)
 
 
 def why_nothing_is_served(repository: Path, known: Sequence[VersionStatus]) -> str:

@@ -147,9 +147,9 @@ def test_calls_that_ask_for_a_player_at_once_load_it_once() -> None:
         begun.append(name)
         assert goes_on.wait(60)
 
-    on_demand = OnDemand((), everything=False)
+    on_demand = OnDemand(load)
     with ThreadPoolExecutor(16) as callers:
-        list(callers.map(lambda _: on_demand.load("player", load), range(200)))
+        list(callers.map(lambda _: on_demand.load("player"), range(200)))
     wait_for(lambda: bool(begun))
     assert begun == ["player"]
     goes_on.set()
@@ -189,9 +189,9 @@ def test_a_load_that_failed_is_tried_again_after_a_pause(
         tried.append(name)
         raise ModelError("the repository cannot be read")
 
-    asked = OnDemand((), everything=False)
+    on_demand = OnDemand(load)
     for _ in range(2):
-        asked.load("player", load)
+        on_demand.load("player")
         wait_for(lambda: all(thread.name != "load-player" for thread in threading.enumerate()))
     assert tried == ["player"] * tries
 

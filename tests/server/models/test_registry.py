@@ -13,7 +13,7 @@ from octofold_proto.errors import ModelError, Unavailable, UnknownModel
 from octofold_server.config.options import Config
 from octofold_server.models.registry import Models
 from octofold_server.models.version_index import VersionState
-from support.registries import Backends, NewModels, reason, states, submit
+from support.registries import Backends, NewModels, reason, settled, states, submit
 from support.servers import WriteVersion
 
 
@@ -63,32 +63,64 @@ def test_a_new_version_takes_over_and_the_old_one_is_freed(
         write_version(version=version)
         models.load("tiny")
         assert models.resolve("tiny", "").version == str(version)
+        settled(models)
         with pytest.raises(UnknownModel, match=f"ready: tiny/{version}$"):
             models.resolve("tiny", str(version - 1))
     gc.collect()
     assert len(backends.alive) == 1
 
 
-def test_an_old_version_answers_what_it_has_accepted_before_it_goes(
-    write_version: WriteVersion, new_models: NewModels, backends: Backends
+@pytest.mark.parametrize("change", ["load", "reload", "unload", "forget"])
+def test_a_version_finishes_what_it_has_accepted_and_keeps_nobody_waiting_meanwhile(
+    write_version: WriteVersion, new_models: NewModels, backends: Backends, tmp_path: Path, change: str
 ) -> None:
-    write_version(version=1, model=b"recording")
+    write_version("busy", model=b"recording")
+    write_version("other")
     models = new_models("latest:1")
-    old = models.resolve("", "")
+    old = models.resolve("busy", "")
     backends.held[0].gate.clear()
     accepted = [submit(old) for _ in range(100)]
-    write_version(version=2)
-    loading = threading.Thread(target=models.load, args=("tiny",))
-    loading.start()
-    while states(models)["tiny/1"] != "UNLOADING":
-        loading.join(0.01)
-    assert models.resolve("", "").version == "2"
-    with pytest.raises(Unavailable, match="tiny/1 is unloading"):
-        models.resolve("", "1")
+    if change == "unload":
+        models.unload("busy")
+    else:
+        write_version("busy", version=2)
+        if change == "forget":
+            shutil.rmtree(tmp_path / "models" / "busy" / "1")
+        models.load("busy") if change == "load" else models.reload()
+        assert models.resolve("busy", "").version == "2"
+    assert states(models)["busy/1"] == "UNLOADING"
+    with pytest.raises(Unavailable, match="busy/1 is unloading"):
+        models.resolve("busy", "1")
+    write_version("other", version=2)
+    models.load("other")
+    models.unload("other")
+    models.load("other")
+    models.load("busy")
+    assert models.resolve("other", "").version == "2"
+    assert ("busy", "1") in models.statistics()
+    assert not any(call.done for call in accepted)
     backends.held[0].gate.set()
-    loading.join()
     assert all(call.result().moves.moves.tolist() == [0] for call in accepted)
-    assert states(models) == {"tiny/1": "UNLOADED", "tiny/2": "READY"}
+    after = {"load": "UNLOADED", "reload": "UNLOADED", "unload": "READY"}.get(change)
+    assert settled(models).get("busy/1") == after
+    assert (("busy", "1") in models.statistics()) is (change != "forget")
+
+
+def test_to_close_is_to_wait_for_the_versions_that_still_drain(
+    write_version: WriteVersion, new_models: NewModels, backends: Backends
+) -> None:
+    write_version(model=b"recording")
+    models = new_models()
+    backends.held[0].gate.clear()
+    accepted = submit(models.resolve("", ""))
+    models.unload("tiny")
+    closing = threading.Thread(target=models.close)
+    closing.start()
+    closing.join(0.1)
+    assert closing.is_alive()
+    backends.held[0].gate.set()
+    closing.join()
+    assert accepted.done
 
 
 @pytest.mark.parametrize("damage", ["truncated", "bad", "not the card's", "another name"])
@@ -113,7 +145,7 @@ def test_a_new_version_that_is_broken_changes_nothing_and_the_index_says_why(
     assert reason(models, 2)
     shutil.rmtree(write_version(version=3).with_name("2"))
     models.load("tiny")
-    assert states(models) == {"tiny/1": "UNLOADED", "tiny/3": "READY"}
+    assert settled(models) == {"tiny/1": "UNLOADED", "tiny/3": "READY"}
 
 
 def test_a_version_whose_files_have_changed_is_loaded_again_beside_the_old_ones(
@@ -153,7 +185,7 @@ def test_a_model_serves_on_when_its_folder_or_the_whole_repository_is_gone(
     assert "tiny/1: its folder is gone" in caplog.text
     write_version(version=2)
     models.reload()
-    assert states(models) == {"tiny/2": "READY"}
+    assert settled(models) == {"tiny/2": "READY"}
 
 
 def test_health_is_told_whenever_a_model_comes_or_goes(

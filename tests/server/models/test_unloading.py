@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import gc
-import threading
 
 import pytest
 from octofold_proto.errors import Unavailable, UnknownModel
 from octofold_server.models.version_index import VersionState
-from support.registries import Backends, NewModels, reason, states, submit
+from support.registries import Backends, NewModels, reason, settled, states
 from support.servers import WriteVersion
 
 
@@ -51,6 +50,7 @@ def test_an_unloaded_model_is_unavailable_until_somebody_loads_it(
     write_version(name="other")
     models = new_models()
     models.unload("tiny")
+    settled(models)
     gc.collect()
     assert len(backends.alive) == 1
     for asked in ("", "1", "2"):
@@ -132,31 +132,13 @@ def test_why_a_version_failed_outlives_an_unload_but_not_a_policy_that_passes_it
     write_version(version=2, model=b"huge")
     models = new_models("latest:1")
     models.unload("tiny")
-    assert states(models) == {"tiny/1": "UNLOADED", "tiny/2": "FAILED"}
+    assert settled(models) == {"tiny/1": "UNLOADED", "tiny/2": "FAILED"}
     assert reason(models, 1) == "unloaded by request"
     assert reason(models, 2) == "not enough memory"
     write_version(version=3)
     models.load("tiny")
     assert states(models) == {"tiny/1": "UNLOADED", "tiny/2": "UNLOADED", "tiny/3": "READY"}
     assert reason(models, 2) == "not served: the policy is latest:1"
-
-
-def test_a_version_that_drains_because_of_an_unload_never_says_that_it_was_replaced(
-    write_version: WriteVersion, new_models: NewModels, backends: Backends
-) -> None:
-    for version in (1, 2):
-        write_version(version=version, model=b"recording")
-    models = new_models()
-    backends.held[0].gate.clear()  # of version 2, which is loaded first and drained last
-    accepted = submit(models.resolve("", "2"))
-    unloading = threading.Thread(target=models.unload, args=("tiny",))
-    unloading.start()
-    while states(models)["tiny/2"] != "UNLOADING":
-        unloading.join(0.01)
-    assert reason(models, 1) == "unloaded by request"
-    backends.held[0].gate.set()
-    unloading.join()
-    assert accepted.result().moves.moves.tolist() == [0]
 
 
 def test_nothing_is_loaded_any_more_once_the_server_is_to_end(

@@ -141,6 +141,29 @@ def test_a_cancelled_search_makes_room_for_the_next(server: ServerProcess, chann
     assert stub.NextMove(again).depth == 7
 
 
+@pytest.mark.parametrize("over_rest", [False, True])
+def test_models_are_loaded_and_unloaded_while_a_search_of_an_unloaded_one_goes_on(
+    server: ServerProcess, channel: grpc.Channel, ask: Ask, over_rest: bool
+) -> None:
+    def change(what: str, model: str) -> None:
+        if over_rest:
+            assert ask(server, "POST", f"/v2/repository/models/{model}/{what}").status == 200
+        else:
+            request = getattr(oip, f"RepositoryModel{what.title()}Request")(model_name=model)
+            getattr(GRPCInferenceServiceStub(channel), f"RepositoryModel{what.title()}")(request)
+
+    endless = pb.NextMoveRequest(model="slow", board=BOARDS[0].tolist())
+    running = [OctofoldServiceStub(channel).NextMove.future(endless) for _ in range(5)]
+    wait_for(lambda: open_calls(server) == 5)
+    for model in ("slow", "mute"):
+        change("unload", model)
+        change("load", model)
+    assert not any(call.done() for call in running)
+    for call in running:
+        call.cancel()
+    wait_for(lambda: open_calls(server) == 0)
+
+
 def test_a_search_that_has_begun_is_answered_while_the_server_drains(
     tmp_path: Path, start_server: Start
 ) -> None:

@@ -14,6 +14,7 @@ from octofold_server.models.registry import Models
 
 from support.batches import Awaited
 from support.fakes import FakeBackend, RecordingBackend
+from support.waiting import wait_for
 
 NewModels = Callable[..., Models]
 BOARD = np.ones((1, 16), np.uint8)
@@ -51,6 +52,12 @@ def submit(served: ServedVersion) -> Awaited:
 
 def states(models: Models) -> dict[str, str]:
     return {f"{status.name}/{status.version}": status.state.name for status in models.index()}
+
+
+def settled(models: Models) -> dict[str, str]:
+    """The states once no version drains any more."""
+    wait_for(lambda: "UNLOADING" not in states(models).values())
+    return states(models)
 
 
 def reason(models: Models, version: int) -> str:

@@ -131,7 +131,7 @@ class OpenInference:
         return _index(self._models.index(), only_ready=only_ready)
 
     def load(self, repository: str, name: str, parameters: Iterable[str]) -> None:
-        """Load or reload a model; blocks until it serves.
+        """Load or reload a model; blocks until it serves, but not until replaced versions are drained.
 
         Args:
             repository: must be empty.
@@ -151,7 +151,7 @@ class OpenInference:
         (self._shared or self._models).load(name)
 
     def unload(self, repository: str, name: str) -> None:
-        """Drain and unload a model; blocks until this is done.
+        """Unload a model; its accepted calls are still answered.
 
         Args:
             repository: must be empty.

@@ -154,7 +154,8 @@ def test_a_model_is_unloaded_and_loaded_over_rest(ask: Ask, server: Served) -> N
 
     assert index() == ["READY"]
     assert ask(server, "POST", "/v2/repository/models/fake/unload", {"parameters": {}}).status == 200
-    assert (index(), index({"ready": True})) == (["UNAVAILABLE"], [])
+    assert index({"ready": True}) == []
+    wait_for(lambda: index() == ["UNAVAILABLE"])
     assert ask(server, "GET", "/v2/models/fake/ready").status == 503
     assert ask(server, "POST", INFER, {"inputs": [described(data=BOARDS.tolist())]}).status == 503
     load = "/v2/repository/models/fake/load"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import queue
 import sys
+import time
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -78,7 +79,8 @@ def grpc_sync(target: str, _: str) -> None:
         assert statistics.inference_stats.success.count == statistics.inference_stats.queue.count == 3
         assert statistics.inference_count == 150
         client.unload_model("tiny")
-        assert client.get_model_repository_index().models[0].state == "UNAVAILABLE"
+        while client.get_model_repository_index().models[0].state != "UNAVAILABLE":
+            time.sleep(0.01)  # it ends its lanes
         client.load_model("tiny")
         assert client.get_model_repository_index(as_json=True)["models"][0]["state"] == "READY"
 
@@ -149,7 +151,8 @@ def http_sync(_: str, target: str) -> None:
         counted = client.get_inference_statistics("tiny")["model_stats"][0]["inference_count"]
         assert counted - counted_before == 400
         client.unload_model("tiny")
-        assert client.get_model_repository_index()[0]["state"] == "UNAVAILABLE"
+        while client.get_model_repository_index()[0]["state"] != "UNAVAILABLE":
+            time.sleep(0.01)
         client.load_model("tiny")
         assert client.is_model_ready("tiny")
 
