@@ -33,6 +33,8 @@ class Asked(NamedTuple):
     """By their names in `octofold_game.contract.graph`. The move is always asked for."""
     limits: Limits = NO_LIMITS
     """For searches. A network, whose batches are short, passes over them."""
+    running: NDArray[np.intp] | None = None
+    """For searches: the indices of the boards that are not over, in order; None if any may be."""
 
 
 EVERYTHING = Asked(NETWORK_OUTPUTS)

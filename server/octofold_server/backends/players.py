@@ -16,7 +16,7 @@ from octofold_game.commands.extras import install_command
 from octofold_game.commands.suggestions import did_you_mean
 from octofold_game.contract.graph import LEGAL
 from octofold_game.contract.model import ServedPlayer
-from octofold_game.contract.searches import GROUP, Evaluator, Limits, Search
+from octofold_game.contract.searches import GROUP, Evaluator, Found, Limits, Search
 from octofold_game.errors import OctofoldError, first_line
 from octofold_game.rules import legal_moves
 
@@ -141,7 +141,7 @@ class PlayerBackend:
 
         The last boards have no answer if the turn ended before.
         """
-        found = self._search.find(boards, asked.limits)
+        found = self._find(boards, asked)
         moves, legal = found.moves, None
         boards = boards[: len(moves)]
         without = moves < 0
@@ -149,6 +149,26 @@ class PlayerBackend:
             legal = legal_moves(boards)
             moves = np.where(without & legal.any(axis=1), np.int8(UNFINISHED), moves)
         return Moves(moves, None, None, legal, found.values, found.depth, found.positions)
+
+    def _find(self, boards: NDArray[np.uint8], asked: Asked) -> Found:
+        """Search the boards that are not over; the time of the search is theirs alone."""
+        if asked.running is None:
+            return self._search.find(boards, asked.limits)
+        count, running = len(boards), asked.running
+        moves = np.full(count, -1, np.int8)
+        values = None if self._search.value_unit is None else np.full((count, 4), -np.inf, np.float32)
+        depth, positions = np.zeros(count, np.uint8), np.zeros(count, np.int64)
+        if len(running):
+            some = self._search.find(boards[running], asked.limits)
+            if len(some.moves) < len(running):
+                count = int(running[len(some.moves)])
+                running = running[: len(some.moves)]
+            moves[running], depth[running], positions[running] = some.moves, some.depth, some.positions
+            if values is not None:
+                values[running] = some.values
+        return Found(
+            moves[:count], None if values is None else values[:count], depth[:count], positions[:count]
+        )
 
 
 def _can_be_served(point: EntryPoint) -> bool | None:

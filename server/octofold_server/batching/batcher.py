@@ -16,6 +16,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import CancelledError
+from operator import attrgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -25,14 +26,7 @@ from octofold_proto.errors import BackendFailed, DeadlinePassed, QueueFull, Unav
 
 from octofold_server.backends.backend import UNFINISHED, Asked, Backend, Moves
 from octofold_server.batching.budgets import LONG_LANES, LONG_NICENESS, Budgets
-from octofold_server.batching.call import (
-    TURN_BOARDS,
-    WHOLE_BOARDS,
-    Answer,
-    Batch,
-    Call,
-    Part,
-)
+from octofold_server.batching.call import TURN_BOARDS, WHOLE_BOARDS, Answer, Batch, Call, Part
 from octofold_server.batching.deadlines import Deadlines
 from octofold_server.batching.statistics import ModelStatistics, Pace
 
@@ -45,6 +39,7 @@ WHOLE_SECONDS = 0.0015
 SHORTEST_RETRY_SECONDS = 0.05
 LONGEST_SLEEP_SECONDS = 3600.0  # a deadline may be further away than a lock can wait
 TOO_LATE = "the deadline passed before every board was answered"
+_first = attrgetter("first")
 TOO_SHORT = "the time was too short for a search one move deep"
 
 _log = logging.getLogger(__name__)
@@ -54,6 +49,10 @@ class _Slice(NamedTuple):
     call: Call
     start: int
     stop: int
+
+    @property
+    def boards(self) -> NDArray[np.uint8]:
+        return self.call.boards[self.start : self.stop]
 
 
 class _Level:
@@ -357,7 +356,8 @@ class Batcher:
     def _run_batch(self, backend: Backend, batch: list[_Slice], buffer: NDArray[np.uint8]) -> list[Call]:
         """Run a batch; return the calls that it has ended."""
         taken = time.monotonic()
-        views = [call.boards[start:stop] for call, start, stop in batch]
+        running = self._take_over(batch) if self._budgets is not None else None
+        views = [each.boards for each in batch]
         boards = views[0] if len(views) == 1 else np.concatenate(views, out=buffer[: sum(map(len, views))])
         outputs = batch[0].call.outputs
         if len(batch) > 1:
@@ -367,7 +367,7 @@ class Batcher:
             if self._budgets is None:
                 moves = backend.run(boards, Asked(outputs))
             else:
-                moves = self._search(self._budgets, backend, boards, outputs, batch)
+                moves = self._search(self._budgets, backend, boards, Asked(outputs, running=running), batch)
         except Exception:  # any exception of a backend fails this batch and no other
             error = _backend_failed(f"the backend failed on a batch of {len(boards)} boards")
             with self._lock:
@@ -398,7 +398,7 @@ class Batcher:
         succeeded = []
         for call in answered:
             try:
-                moves = call.parts[0].moves if len(call.parts) == 1 else _joined(call.parts)
+                moves = Moves.join([part.moves for part in sorted(call.parts, key=_first)])
                 call.answer = Answer(moves, call.queue_seconds, call.inference_seconds)
                 if self._budgets is not None and (moves.moves == UNFINISHED).any():
                     call.error = DeadlinePassed(TOO_SHORT)
@@ -409,19 +409,39 @@ class Batcher:
         self.statistics.record(what, succeeded)
         return answered
 
+    def _take_over(self, batch: list[_Slice]) -> NDArray[np.intp] | None:
+        """Let the last call of a batch of searches add its boards that are over, as far as there is room.
+
+        No other lane takes boards of this call meanwhile. Returns `Asked.running` for the batch.
+        """
+        call, start, stop = batch[-1]
+        before = sum(len(each.boards) for each in batch[:-1])
+        room = self.max_batch_size - before
+        if stop == len(call.boards) or room <= stop - start:
+            return None
+        more, running = Budgets.leading(call.boards[start : start + room], stop - start)
+        end = start + more
+        with self._lock:
+            if not call.done:
+                self._level_of(call).boards -= end - stop
+                call.taken = end
+        batch[-1] = _Slice(call, start, end)
+        return np.concatenate((np.arange(before), before + running))
+
     def _search(
         self,
         budgets: Budgets,
         backend: Backend,
         boards: NDArray[np.uint8],
-        outputs: frozenset[str],
+        asked: Asked,
         batch: list[_Slice],
     ) -> Moves:
+        searches = len(boards) if asked.running is None else max(1, len(asked.running))
         with self._lock:
             calls = [each.call for each in batch]
-            running, limits = budgets.begin(calls, len(boards), time.monotonic())
+            running, limits = budgets.begin(calls, searches, time.monotonic())
         try:
-            return backend.run(boards, Asked(outputs, limits))
+            return backend.run(boards, asked._replace(limits=limits))
         finally:
             with self._lock:
                 budgets.end(running)
@@ -475,7 +495,3 @@ def _backend_failed(what: str) -> BackendFailed:
     error_id = secrets.token_hex(4)
     _log.exception("error %s: %s", error_id, what)
     return BackendFailed(f"the backend failed on this batch (error {error_id})", error_id)
-
-
-def _joined(parts: list[Part]) -> Moves:
-    return Moves.join([part.moves for part in sorted(parts, key=lambda part: part.first)])

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 from octofold_game.contract.searches import Limits
+from octofold_game.rules import legal_moves
 from octofold_proto.errors import InvalidRequest, QueueFull
 
 from octofold_server.batching.call import Call
@@ -90,6 +91,15 @@ class Budgets:
         if is_deeper:  # each board takes all of its time
             return min(room, max(self.cores, int(BATCH_SECONDS * self.cores / max(seconds, 1e-6))))
         return min(room, max(self.least_boards, int(BATCH_SECONDS / max(seconds_per_board, 1e-6))))
+
+    @staticmethod
+    def leading(boards: NDArray[np.uint8], searches: int) -> tuple[int, NDArray[np.intp]]:
+        """How many leading boards of `[N, 16]` take so many searches, and the indices of the searched ones.
+
+        Boards that are over need no search.
+        """
+        running = np.flatnonzero(legal_moves(boards).any(axis=1))
+        return int(running[searches]) if len(running) > searches else len(boards), running[:searches]
 
     def refusal(self, call: Call, waiting: Iterable[Call]) -> QueueFull | InvalidRequest | None:
         """Why another long call may not wait: the searches would take too long; None if it may."""

@@ -1,4 +1,4 @@
-"""The lane of a player: what fails before it is ready is one line."""
+"""The lane of a player: what fails before it is ready is one line, and what is over is not searched."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from octofold_game.contract.searches import Found, Limits
-from octofold_server.backends.backend import BackendError
+from octofold_server.backends.backend import Asked, BackendError
 from octofold_server.backends.players import PlayerBackend
 
 
@@ -25,3 +25,44 @@ def test_a_search_that_fails_with_any_exception_is_a_player_that_fails_in_one_li
     with pytest.raises(BackendError) as refusal:
         PlayerBackend(Failing()).warm_up()
     assert str(refusal.value) == "the device is lost"
+
+
+class Searching(Failing):
+    """Finds the move 2 for at most `turn` boards."""
+
+    def __init__(self, turn: int, value_unit: str | None) -> None:
+        self.value_unit, self._turn = value_unit, turn
+
+    def find(self, boards: NDArray[np.uint8], _: Limits, /) -> Found:
+        assert (boards == 1).all()
+        count = min(len(boards), self._turn)
+        values = None if self.value_unit is None else np.ones((count, 4), np.float32)
+        return Found(np.full(count, 2, np.int8), values, np.ones(count, np.uint8), np.ones(count, np.int64))
+
+
+@pytest.mark.parametrize("value_unit", [None, "points"])
+@pytest.mark.parametrize(
+    ("running", "turn", "moves"),
+    [
+        ([1, 2, 4], 3, [-1, 2, 2, -1, 2, -1]),
+        ([1, 2, 4], 2, [-1, 2, 2, -1]),
+        ([1, 2, 4], 1, [-1, 2]),
+        ([], 1, [-1] * 6),
+    ],
+)
+def test_boards_that_are_over_are_answered_without_a_search_up_to_the_first_that_is_left(
+    value_unit: str | None, running: list[int], turn: int, moves: list[int]
+) -> None:
+    boards = np.tile(np.resize(np.array([1, 2, 1, 2, 2, 1, 2, 1], np.uint8), 16), (6, 1))
+    boards[running] = 1
+    asked = Asked(running=np.array(running, np.intp))
+    found = PlayerBackend(Searching(turn, value_unit)).run(boards, asked)
+    assert found.moves.tolist() == moves
+    assert found.depth is not None
+    assert found.positions is not None
+    assert found.depth.tolist() == found.positions.tolist() == [move // 2 + (move < 0) for move in moves]
+    if value_unit is None:
+        assert found.values is None
+    else:
+        assert found.values is not None
+        assert np.isfinite(found.values).all(axis=1).tolist() == [move == 2 for move in moves]

@@ -193,11 +193,38 @@ def test_boards_without_a_search_do_not_make_batches_larger(new_batcher: NewBatc
     hard = submit(batcher, marked(1))
     backend.started.acquire()
     time.sleep(BATCH_SECONDS)
-    easy = submit(batcher, marked(0, 90))
+    known = marked(1, 90)
+    known[:, 0] = 0
+    easy = submit(batcher, known)
     backend.gate.set()
     wait_for([hard, easy])
-    submit(batcher, marked(0, 30)).result()
+    submit(batcher, known[:30]).result()
     assert max(map(len, backend.batches)) == CORES
+
+
+OVER = np.resize(np.array([1, 2, 1, 2, 2, 1, 2, 1], np.uint8), 16)
+
+
+@pytest.mark.parametrize(
+    ("search_seconds", "batches"),
+    [
+        (1.0, [(27, [20, 26]), (32, [0, 1]), (1, None)]),
+        (BATCH_SECONDS / 2, [(32, [20, 26, 27, 28]), (28, [])]),
+    ],
+)
+def test_boards_that_are_over_take_no_turn_of_their_call(
+    new_batcher: NewBatcher, search_seconds: float, batches: list[tuple[int, list[int] | None]]
+) -> None:
+    backend = RecordingBackend()
+    batcher = new_batcher(backend, lanes=2, search_cores=CORES)
+    boards = np.tile(OVER, (60, 1))
+    boards[[20, 26, 27, 28]] = 1
+    call = Awaited(boards, search_seconds=search_seconds)
+    batcher.submit(call)
+    assert_answers(call.result().moves.moves, boards)
+    searched = [None if asked.running is None else asked.running.tolist() for asked in backend.asked]
+    assert list(zip(map(len, backend.batches), searched, strict=True)) == batches
+    assert batcher.waiting == 0
 
 
 class EndlessBackend(RecordingBackend):

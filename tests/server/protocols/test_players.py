@@ -104,6 +104,21 @@ def test_search_time_makes_a_search_deeper(server: ServerProcess, channel: grpc.
     )
 
 
+def test_boards_that_are_over_are_answered_at_once_whatever_time_their_search_may_take(
+    channel: grpc.Channel,
+) -> None:
+    def batches() -> int:
+        asked = oip.ModelStatisticsRequest(name="player")
+        (one,) = GRPCInferenceServiceStub(channel).ModelStatistics(asked).model_stats
+        return int(one.execution_count)
+
+    before = batches()
+    over = np.tile(BOARDS[4], (1000, 1))
+    answer = OctofoldServiceStub(channel).NextMoves(packed(over, search_time_us=60_000_000), timeout=100)
+    assert answer.moves == b"\xff" * len(over)
+    assert batches() == before + 1
+
+
 @pytest.mark.parametrize("time_us", [60_000_001, 2**32 - 1])
 def test_a_search_that_would_keep_others_waiting_for_too_long_is_refused(
     channel: grpc.Channel, time_us: int
