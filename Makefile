@@ -43,8 +43,8 @@ train: $(VENV)/dev ## checkpoints/NAME by training/recipes/NAME.toml, from TEACH
 	$(BIN)/octofold-train student training/recipes/$(NAME).toml --teacher $(TEACHER)
 
 first: $(VENV)/dev ## a first network of your own in five minutes: trained, exported, played, compared
-	@awk '/^```sh run$$/ {on = 1; next} /^```$$/ {on = 0} on' examples/first-network/README.md | \
-		PATH="$(abspath $(BIN)):$$PATH" sh -ev
+	@trap : INT; awk 'BEGIN {print "trap \"exit 130\" INT; set -v"} /^```sh run$$/ {on = 1; next} /^```$$/ {on = 0} on' \
+		examples/first-network/README.md | PATH="$(abspath $(BIN)):$$PATH" sh -e # Ctrl-C: waits for what saves its run
 
 export: $(VENV)/dev ## publish CHECKPOINT (or SOURCE, such as "--onnx net.onnx") as the next version of models/NAME, if it is at most NO_WORSE_THAN=X% worse
 	$(BIN)/octofold-export $(SOURCE) --name $(NAME) $(if $(NO_WORSE_THAN),--no-worse-than $(NO_WORSE_THAN))
@@ -135,7 +135,7 @@ $(VENV)/bin/pip: $(if $(UNFIT),unfit)
 
 # numba keeps compiled code by the file of the caller, and does not see changes of what is called in other files.
 $(VENV)/compiled: $(wildcard $(patsubst %,%/*.py,$(COMPILED) $(addsuffix /*,$(COMPILED)))) | $(VENV)/bin/pip
-	find $(wildcard $(COMPILED)) -name '*.nb[ci]' -delete
+	@find $(wildcard $(COMPILED)) -name '*.nb[ci]' -delete
 	@touch $@
 
 # Otherwise, each process of the tests would compile the same functions. Where one fails to compile, a test says so.
@@ -149,11 +149,13 @@ endif
 
 # Only its presence counts: dev brings a newer pip.
 $(VENV)/light: pyproject.toml constraints.txt | $(VENV)/bin/pip $(VENV)/compiled
-	$(PIP) --editable '.[$(SERVER)]'
+	@echo "Installing Octofold and its packages into $(VENV): about a minute"
+	@$(PIP) --editable '.[$(SERVER)]'
 	@touch $@
 
 $(VENV)/players: $(VENV)/light
-	$(PIP) --editable '.[$(SERVER),players]'
+	@echo "Installing numba into $(VENV) for players that search: half a minute"
+	@$(PIP) --editable '.[$(SERVER),players]'
 	@touch $@
 
 # Older releases of pip know no dependency groups. Only a sixth of the files is ever imported,
@@ -161,9 +163,10 @@ $(VENV)/players: $(VENV)/light
 $(VENV)/dev: $(VENV)/light
 	@test $(SERVER) != server-gpu || \
 		{ echo "SERVER=server-gpu serves and plays only; leave it out here" >&2; exit 1; }
-	$(PIP) --no-compile torch # PyPI's build for Linux brings gigabytes of CUDA; PIP_EXTRA_INDEX_URL may name an index with the CPU build
-	$(PIP) 'pip>=25.1'
-	$(PIP) --no-compile --editable '.[server,plots,gymnasium-window,logs,ray,tracing,training,export]' --group dev
+	@echo "Installing torch and what trains, exports and tests into $(VENV): some minutes (PIP_EXTRA_INDEX_URL may name PyTorch's CPU index, see README.md)"
+	@$(PIP) --no-compile torch # PyPI's build for Linux brings gigabytes of CUDA; PIP_EXTRA_INDEX_URL may name an index with the CPU build
+	@$(PIP) 'pip>=25.1'
+	@$(PIP) --no-compile --editable '.[server,plots,gymnasium-window,logs,ray,tracing,training,export]' --group dev
 	@touch $@
 
 .PHONY: help setup play serve train first export teacher bench table cards keys lint test test-long weight format clean proto docker page browser sbom unfit

@@ -17,7 +17,7 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 SMALLER = {
     "make play ": "make play GAMES=1 MODEL=swift ",
     "--games 20": "--games 2",
-    "--minutes 1": "--minutes 0.2",
+    "first.toml": "first.toml --minutes 0.2",
 }
 """What only takes long is done in small."""
 ENVIRONMENT = Path(sys.executable).parent

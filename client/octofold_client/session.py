@@ -184,7 +184,9 @@ class Players:
         from octofold_client.terminal.progress import progress_on
 
         title = f"{contender.title}: {counted(games.number, 'game')}, seed {games.seed}"
-        progress = progress_on(Console(stderr=True), games.number, title)
+        card = contender.version.card
+        strength = card.strength if card else None
+        progress = progress_on(Console(stderr=True), games.number, title, strength)
         parallel = games.parallel or (LOCAL_PARALLEL if isinstance(contender, LocalContender) else PARALLEL)
         try:
             with ExitStack() as stack:

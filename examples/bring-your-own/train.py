@@ -6,6 +6,8 @@ python train.py --positions 200000          # writes network.safetensors and net
 from __future__ import annotations
 
 import argparse
+import logging
+import warnings
 
 import torch
 from network import PLANES, ChannelsLast, ResidualNetwork
@@ -44,8 +46,15 @@ def main() -> None:
     save_file(network.state_dict(), "network.safetensors")
     example = one_hot(boards[:1]).permute(0, 2, 3, 1).contiguous()
     channels_last = ChannelsLast(network).eval()
-    torch.onnx.export(
-        channels_last, (example,), "network.onnx", dynamo=True, external_data=False, verbose=False
+    # The exporter warns that torchvision is missing, which this network does not use, and of its own parts.
+    logging.getLogger("torch.onnx").setLevel(logging.ERROR)
+    with warnings.catch_warnings(action="ignore"):
+        torch.onnx.export(
+            channels_last, (example,), "network.onnx", dynamo=True, external_data=False, verbose=False
+        )
+    print(
+        "wrote network.safetensors and network.onnx; next, in this folder:\n"
+        "octofold-export --onnx network.onnx --name mine"
     )
 
 

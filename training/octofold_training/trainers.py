@@ -15,6 +15,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import msgspec
 import torch
+from octofold_game.contract.results import random_note
 from octofold_game.play_logs.shards import ShuffledMoves
 from octofold_players.ntuple.network import NTupleNetwork
 
@@ -191,6 +192,8 @@ def _summarize(run: TrainingRun[RunProgress], flags: NetworkFlags, last: RunProg
     if run.finished:
         found = strength(run.averaged.module, run.architecture, _LAST_GAMES)
         print(f"plays:      {found.average:,.0f} ± {found.error:,.0f} ({found.games} games, one view)")
+        if weak := random_note(found.average, (found.average - found.error, found.average + found.error)):
+            print(f"            {weak} It has to learn from more positions.")
     untrained = "" if run.has_learned else " (the weights of the start: the first update is still to come)"
     print(f"checkpoint: {flags.checkpoint}{untrained}\ncurves:     {flags.state / 'curves.png'}")
     # These networks were published with games on one view.

@@ -1,132 +1,114 @@
-"""Estimates the remaining time of an evaluation from its finished games and its running games.
+"""Estimates the remaining time of an evaluation from the lengths of its games.
 
-Short games finish first, so the finished games alone would give far too short a time. A running game counts
-as a censored length: it is known to exceed the moves made so far.
-
-Kaplan and Meier, "Nonparametric estimation from incomplete observations", 1958, estimate the share of games
-that last longer than n moves. Beyond the longest finished game, without data, the curve continues as an
-exponential (Brown, Hollander and Korwar, "Nonparametric tests of independence for censored data", 1974).
+If the player's card says which tiles its games reach, these shares are the distribution of the lengths.
+Otherwise it is a Weibull distribution, fitted to the finished games; a running game counts as censored: it is
+known to exceed the moves made so far (Cohen, "Maximum likelihood estimation in the Weibull distribution based
+on complete and on censored samples", 1965).
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import log
-from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
+from octofold_game.contract.model import Strength
 
 FEWEST_FINISHED = 5
 ENOUGH_ENDED = 0.2
-"""The share of begun games that must have ended; with fewer, the exponential would decide everything."""
+"""The share of begun games that must have ended for a fit."""
+TILE_A_MOVE = 2.2
+"""Average of the new tile: so much the sum of all tiles grows with each move."""
 SURE = 0.9
 """The probability that no game lasts longer than `Lengths.longest_left` estimates."""
-MOST_AGES = 512
+_SHAPES = np.linspace(0.5, 4.0, 71)
+_LESS_LIKELY = 1.0
+"""Shapes whose log-likelihood is that much below the best one are still possible."""
+_POINTS = 512
+_MOST_AGES = 256
 """The number of running games to compute with; a sample of this size represents more games."""
-
-Finished: TypeAlias = "ArrayLike | Counter[int]"
-"""The lengths of finished games, or how many games had each length."""
 
 
 @dataclass(frozen=True)
 class Lengths:
     """A distribution of the number of moves of a game."""
 
-    moves: NDArray[np.int64]
-    """`[K]`: the distinct lengths of finished games, in ascending order."""
+    moves: NDArray[np.float64]
+    """`[K]`, ascending."""
     lasting: NDArray[np.float64]
-    """`[K]`: the share of all games that last longer than `moves`; above 0."""
-    hazard: float
-    """Beyond the last of `moves`: the share of the remaining games that end with each move."""
+    """`[K]`: the share of all games that last longer than `moves`; 0 at the end."""
 
     @classmethod
-    def of(cls, finished: Finished, running: ArrayLike) -> tuple[Lengths, Lengths] | None:
-        """Two estimates from the lengths of finished games and the moves of running games: short and long.
+    def of_strength(cls, strength: Strength) -> Lengths:
+        """The lengths of games that reach tiles as often as those of a card's evaluation."""
+        tiles = [row.tile for row in strength.reached]
+        moves = np.array([0, *tiles, 2 * tiles[-1] if tiles else 1]) / TILE_A_MOVE
+        even = np.linspace(0, moves[-1], _POINTS)
+        return cls(even, np.interp(even, moves, [1.0, *(row.share for row in strength.reached), 0.0]))
 
-        They differ beyond the longest finished game. Two rates at which games end there are possible: the
-        rate over all moves, and the rate since half of the finished games had ended. The short estimate uses
-        the higher rate, the long one the lower.
+    @classmethod
+    def fits_of(cls, finished: Counter[int], ages: NDArray[np.float64]) -> tuple[Lengths, Lengths] | None:
+        """The likely distributions with the shortest and the longest tail; None if too few games have ended.
 
-        None if too few games have ended.
+        Args:
+            finished: how many games had each length.
+            ages: moves made by the running games.
         """
-        counts = finished if isinstance(finished, Counter) else Counter(np.asarray(finished).tolist())
-        moves, ends = np.array(sorted(counts.items()), np.int64).reshape(-1, 2).T
-        ages, up_to = np.sort(np.asarray(running, np.int64)), np.cumsum(ends)
-        ended = int(ends.sum())
-        begun = ended + len(ages)
-        if ended < max(FEWEST_FINISHED, ENOUGH_ENDED * begun):
+        ended = finished.total()
+        if ended < max(FEWEST_FINISHED, ENOUGH_ENDED * (ended + len(ages))):
             return None
-        as_long = begun - (up_to - ends) - np.searchsorted(ages, moves)
-        # If the longest of all games has ended, half a game stands for longer ones not yet observed.
-        lasting = np.maximum(np.cumprod(1 - ends / as_long), 0.5 / begun)
-        half = int(np.searchsorted(up_to, ended // 2, side="right"))
-        hazards = [
-            log(share / lasting[-1]) / max(1, int(moves[-1] - since))
-            for since, share in ((0, 1.0), (moves[half], lasting[half]))
-        ]
-        # At least as high as if one more game had just ended, so that no estimate is infinite.
-        soon, late = (max(hazard, 1 / (begun * int(moves[-1]))) for hazard in (max(hazards), min(hazards)))
-        return cls(moves, lasting, soon), cls(moves, lasting, late)
+        lengths, counts = (np.array(part, np.float64) for part in zip(*sorted(finished.items()), strict=True))
+        every = np.concatenate([lengths.clip(1), ages.clip(1)])
+        weights = np.concatenate([counts, np.ones(len(ages))])
+        unit = every.max()
+        powers = (weights * (every / unit) ** _SHAPES[:, None]).sum(axis=1)  # [shapes]
+        logs = float((counts * np.log(lengths.clip(1) / unit)).sum())
+        likelihoods = ended * np.log(_SHAPES / powers) + (_SHAPES - 1) * logs
+        likely = np.flatnonzero(likelihoods >= likelihoods.max() - _LESS_LIKELY)
+        return cls._weibull(likely[-1], powers, ended, unit), cls._weibull(likely[0], powers, ended, unit)
 
-    def share_lasting(self, moves: ArrayLike) -> NDArray[np.float64]:
+    @classmethod
+    def _weibull(cls, row: int, powers: NDArray[np.float64], ended: int, unit: float) -> Lengths:
+        shape, scale = _SHAPES[row], unit * (powers[row] / ended) ** (1 / _SHAPES[row])
+        # To where one in a million lasts that has lasted as long as the oldest.
+        end = scale * ((unit / scale) ** shape + log(1e6)) ** (1 / shape)
+        moves = np.linspace(0, end, _POINTS)
+        lasting = np.exp(-((moves / scale) ** shape))
+        return cls(moves, lasting - lasting[-1])
+
+    def share_lasting(self, moves: float | NDArray[np.float64]) -> NDArray[np.float64]:
         """The share of games that last longer than each of `moves`."""
-        share: NDArray[np.float64] = np.exp(self._log_lasting(moves))
-        return share
+        return np.asarray(np.interp(moves, self.moves, self.lasting))
 
-    def _log_lasting(self, moves: ArrayLike) -> NDArray[np.float64]:
-        # The share itself would be 0 for a game that is far longer than all finished ones.
-        asked = np.asarray(moves, np.float64)
-        steps = np.log(np.concatenate([[1.0], self.lasting]))
-        logs: NDArray[np.float64] = steps[np.searchsorted(self.moves, asked, side="right")]
-        logs -= self.hazard * np.maximum(0.0, asked - self.moves[-1])
-        return logs
-
-    def moves_left(self, ages: ArrayLike) -> NDArray[np.float64]:
+    def moves_left(self, ages: float | NDArray[np.float64]) -> NDArray[np.float64]:
         """The expected number of further moves of games that have made `ages` moves."""
-        asked = np.asarray(ages, np.float64)
-        edges = np.concatenate([[0], self.moves])
-        shares = self.share_lasting(edges)
-        # The area under the curve beyond each edge: steps, and an exponential after the last one.
-        beyond = (
-            np.append(np.cumsum((shares[:-1] * np.diff(edges))[::-1])[::-1], 0.0) + shares[-1] / self.hazard
-        )
-        step = np.minimum(np.searchsorted(edges, asked, side="right"), len(edges) - 1)
-        share = self.share_lasting(np.minimum(asked, edges[-1]))
-        within = beyond[step] + share * (edges[step] - asked)
-        return np.where(asked < edges[-1], within / share, 1 / self.hazard)
+        areas = np.diff(self.moves) * (self.lasting[1:] + self.lasting[:-1]) / 2
+        beyond = np.append(np.cumsum(areas[::-1])[::-1], 0.0)
+        return np.asarray(np.interp(ages, self.moves, beyond) / self.share_lasting(ages))
 
-    def longest_left(self, ages: ArrayLike, waiting: int) -> float:
+    def longest_left(self, ages: NDArray[np.float64], waiting: int) -> float:
         """The further moves that no game exceeds with probability `SURE`.
 
         The games are those that have made `ages` moves, and `waiting` new games.
         """
-        asked = np.asarray(ages, np.float64)
-        each = 1.0
-        if len(asked) > MOST_AGES:
-            each = len(asked) / MOST_AGES
-            asked = np.sort(asked)[np.linspace(0, len(asked) - 1, MOST_AGES).astype(int)]
-        now = self._log_lasting(asked)
-
-        def sure(left: float) -> bool:
-            over = -np.expm1(self._log_lasting(asked + left) - now)
-            new = -np.expm1(self._log_lasting(left))
-            with np.errstate(divide="ignore"):
-                probability = each * np.log(over).sum() + waiting * (np.log(new) if waiting else 0.0)
-            return bool(probability >= log(SURE))
-
-        low, high = 0.0, 1.0
-        while not sure(high):
-            low, high = high, 2 * high
-        while high - low > 1:
-            middle = (low + high) / 2
-            low, high = (low, middle) if sure(middle) else (middle, high)
-        return high
+        each = max(1.0, len(ages) / _MOST_AGES)
+        some = np.sort(ages)[np.linspace(0, len(ages) - 1, round(len(ages) / each)).astype(int)]
+        left = np.linspace(0, self.moves[-1], _POINTS)[:, None]
+        over = 1 - self.share_lasting(left + some) / self.share_lasting(some)  # [points, ages]
+        new = 1 - self.share_lasting(left[:, 0])
+        all_over = over.prod(axis=1) ** each * new**waiting
+        return float(np.interp(SURE, all_over, left[:, 0]))
 
 
 def seconds_left(
-    finished: Finished, running: ArrayLike, waiting: int, moves_per_second: float
+    finished: Counter[int],
+    running: Sequence[int] | NDArray[np.int64],
+    waiting: int,
+    moves_per_second: float,
+    strength: Strength | None = None,
 ) -> tuple[float, float] | None:
     """The shortest and the longest likely remaining time of an evaluation; None while it is unknown.
 
@@ -136,21 +118,28 @@ def seconds_left(
     anomalies", 1966).
 
     Args:
-        finished: lengths of the finished games, in moves.
+        finished: how many finished games had each length, in moves.
         running: moves made by the running games.
         waiting: number of games that have not begun.
         moves_per_second: pace of all running games together.
+        strength: of the player, if its card has it.
     """
-    lengths = Lengths.of(finished, running)
-    if lengths is None or moves_per_second <= 0:
+    if moves_per_second <= 0:
         return None
     ages = np.asarray(running, np.float64)
+    soon = late = None if strength is None else Lengths.of_strength(strength)
+    if soon is None or ages.max(initial=0.0) >= 0.9 * soon.moves[-1]:  # longer than any that the card knows
+        fits = Lengths.fits_of(finished, ages)
+        if fits is None:
+            return None
+        soon, late = fits
+    assert late is not None
     at_once = max(1, len(ages))
     least, most = (
-        float(guess.moves_left(ages).sum()) + waiting * float(guess.moves_left(0.0)) for guess in lengths
+        float(guess.moves_left(ages).sum() + waiting * guess.moves_left(0.0)) for guess in (soon, late)
     )
     least *= _lower(len(ages) + waiting)
-    longest = lengths[1].longest_left(ages, waiting)
+    longest = late.longest_left(ages, waiting)
     rounds = longest + (most / at_once if waiting else 0.0)
     return least / moves_per_second, max(least, rounds * at_once) / moves_per_second
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from octofold_game.contract.model import Interval
+from octofold_game.contract.results import random_note
 
 from octofold_client.evaluation.intervals import FEWEST
 from octofold_client.evaluation.luck import AdjustedAverage
@@ -109,15 +110,21 @@ def markdown(evaluation: Evaluation) -> str:
 
 
 def notes_of(evaluation: Evaluation) -> list[str]:
-    """Why there are no figures; or what the figures assume, and the outgrown games if there are any."""
+    """Why there are no figures; or what the figures show and assume, and the outgrown games."""
     summary = evaluation.summary
     if summary is None:
         return [evaluation.completeness.reason]
     adjusted = [] if evaluation.adjusted is None else [evaluation.adjusted.note]
-    return [ASSUMED, *adjusted] + ([outgrown_note(summary)] if summary.outgrown_games else [])
+    return [*warnings_of(summary), ASSUMED, *adjusted]
 
 
-def outgrown_note(summary: Summary) -> str:
+def warnings_of(summary: Summary) -> list[str]:
+    """A sentence if the player is not shown to be better than random moves, and one about outgrown games."""
+    outgrown = _outgrown_note(summary) if summary.outgrown_games else ""
+    return list(filter(None, [random_note(summary.average, summary.average_interval), outgrown]))
+
+
+def _outgrown_note(summary: Summary) -> str:
     """A sentence that names the games that ended because they exceeded the model's largest tile."""
     count = len(summary.outgrown_games)
     named = ", ".join(map(str, summary.outgrown_games[:20])) + (", ..." if count > 20 else "")

@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 REDRAW_SECONDS, LINE_SECONDS = 0.25, 60.0
+_BAR_COLUMNS = 30
 Clock = Callable[[], float]
 
 
@@ -29,11 +30,18 @@ class Status:
     """The noun for the count, such as `games`."""
     facts: tuple[str, ...] = ()
     """Further facts, a few words each."""
+    left: str = ""
+    """The remaining time in words."""
 
     @property
     def counted(self) -> str:
         """The count, such as `3/10 games`."""
         return f"{self.done:,}{'' if self.total is None else f'/{self.total:,}'} {self.unit}"
+
+    @property
+    def words(self) -> list[str]:
+        """All of it but the title."""
+        return [f"{self.counted} done", *self.facts, *filter(None, [self.left])]
 
 
 class Display(ABC):
@@ -79,7 +87,7 @@ class PlainDisplay(Display):
 
     def show(self, status: Status) -> None:
         """Print a line."""
-        self._write(f"{status.title}: " + ", ".join([f"{status.counted} done", *status.facts]))
+        self._write(f"{status.title}: {', '.join(status.words)}")
 
     def remark(self, text: str) -> None:
         """Print a line, and delay the next status."""
@@ -106,7 +114,8 @@ class LiveDisplay(Display):
         if status.total is None:
             bar.add_row(counted)
         else:
-            bar.add_row(ProgressBar(total=status.total, completed=status.done, width=40), counted)
+            shown = ProgressBar(total=status.total, completed=status.done, width=_BAR_COLUMNS)
+            bar.add_row(shown, counted, Text(status.left, style="cyan"))
         # `Text` is not parsed as markup; the name of a model may contain brackets.
         facts = Text("   ".join(status.facts), style="cyan")
         self._live.update(Group(Text(status.title, style="bold"), bar, facts), refresh=True)

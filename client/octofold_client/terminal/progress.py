@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from html import escape
 from typing import Any, Self
 
+from octofold_game.contract.model import Strength
 from rich.console import Console
 
 from octofold_client.evaluation.forecast import seconds_left
@@ -25,13 +26,21 @@ class EvaluationProgress:
     `seconds_left` describe how.
     """
 
-    def __init__(self, games: int, title: str, display: Display, clock: Clock = time.monotonic) -> None:
+    def __init__(
+        self,
+        games: int,
+        title: str,
+        display: Display,
+        clock: Clock = time.monotonic,
+        strength: Strength | None = None,
+    ) -> None:
         self.games = games
         self.running = 0
         self.best_tile = 0
         self._title = title
         self._display = display
         self._clock = clock
+        self._strength = strength
         self._lengths: Counter[int] = Counter()
         self._done = 0
         self._score_sum = 0
@@ -88,7 +97,7 @@ class EvaluationProgress:
         waiting = max(0, self.games - self.done - len(ages))
         if not waiting and not len(ages):
             return None
-        return seconds_left(self._lengths, ages, waiting, self.moves_per_second)
+        return seconds_left(self._lengths, ages, waiting, self.moves_per_second, self._strength)
 
     @property
     def status(self) -> Status:
@@ -98,9 +107,8 @@ class EvaluationProgress:
             f"{self.moves_per_second:,.0f} moves/s",
             f"best tile {self.best_tile}",
             self.average_so_far,
-            self.time_left,
         )
-        return Status(self._title, self.done, self.games, "games", tuple(filter(None, facts)))
+        return Status(self._title, self.done, self.games, "games", tuple(filter(None, facts)), self.time_left)
 
     @property
     def average_so_far(self) -> str:
@@ -140,9 +148,12 @@ class EvaluationProgress:
             self.best_tile = max(self.best_tile, game.largest_tile)
 
 
-def progress_on(console: Console, games: int, title: str) -> EvaluationProgress:
-    """The progress of an evaluation, on the display for `console`."""
-    return EvaluationProgress(games, title, NotebookDisplay() if console.is_jupyter else display_on(console))
+def progress_on(
+    console: Console, games: int, title: str, strength: Strength | None = None
+) -> EvaluationProgress:
+    """The progress of an evaluation, on the display for `console`; `strength` is the player's, if known."""
+    display = NotebookDisplay() if console.is_jupyter else display_on(console)
+    return EvaluationProgress(games, title, display, strength=strength)
 
 
 class NotebookDisplay(Display):
@@ -166,7 +177,7 @@ class NotebookDisplay(Display):
 
         bar = f'<progress value="{status.done}" max="{status.total}" style="width: 24em"></progress><br>'
         drawn = HTML(  # type: ignore[no-untyped-call]  # IPython has no types
-            f"<b>{escape(status.title)}</b><br>{bar}{escape(', '.join([status.counted, *status.facts]))}"
+            f"<b>{escape(status.title)}</b><br>{bar}{escape(', '.join(status.words))}"
         )
         if self._shown is None:
             self._shown = display(drawn, display_id=True)  # type: ignore[no-untyped-call]

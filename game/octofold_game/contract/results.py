@@ -30,8 +30,17 @@ COMPARISON_SCHEMA = 3
 """Version of `comparison.json`, as `RESULT_SCHEMA`."""
 FIRST_GAMES = 30
 """Games of a comparison that set the cap of the scores. They cannot bet: bets begin with a known cap."""
+RANDOM_AVERAGE = 1_095
+"""Average score of random moves (1,064 to 1,126; 1,000 games, docs/published.md)."""
 UNDECIDED, NO = 3, 4
 """Exit codes of a comparison if the games did not decide its question, and if the answer is no."""
+
+
+def random_note(average: float, interval: Interval | None) -> str:
+    """A sentence if an average, with its interval if known, is not above that of random moves; else empty."""
+    if (average if interval is None else interval[0]) > RANDOM_AVERAGE:
+        return ""
+    return f"Not shown to be better than random moves, which score {RANDOM_AVERAGE:,} on average."
 
 
 class WithoutLuck(msgspec.Struct, frozen=True):

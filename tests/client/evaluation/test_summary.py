@@ -3,6 +3,7 @@
 import io
 import json
 
+import pytest
 from octofold_client.evaluation.result import Evaluation
 from octofold_client.evaluation.result_folder import Conditions
 from octofold_client.evaluation.summary import TILES, GameSummary, Summary
@@ -37,6 +38,17 @@ def test_a_larger_tile_counts_for_the_smaller_ones_too() -> None:
 
 def test_the_order_of_the_games_changes_nothing() -> None:
     assert Summary.of(GAMES) == Summary.of(GAMES[::-1])
+
+
+@pytest.mark.parametrize(
+    ("scores", "weak"),
+    [((900, 1300) * 20, True), ((1095,), True), ((1096,), False), ((2000, 2001) * 20, False)],
+)
+def test_a_player_that_is_not_better_than_random_moves_is_told_so(
+    scores: tuple[int, ...], weak: bool
+) -> None:
+    games = [GameSummary(number, score, 128, 90, outgrown=False) for number, score in enumerate(scores)]
+    assert ("better than random moves, which score 1,095" in markdown(shown(games))) == weak
 
 
 def test_outgrown_games_are_counted_and_named() -> None:

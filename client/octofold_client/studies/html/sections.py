@@ -16,7 +16,7 @@ from octofold_game.rules import MOVE_NAMES
 from octofold_client.contenders.judges import PROBABILITY
 from octofold_client.evaluation.contest import Contest
 from octofold_client.evaluation.sides import Side
-from octofold_client.evaluation.tables import ASSUMED, INTERVALS, SummaryRow, outgrown_note, rows_of
+from octofold_client.evaluation.tables import ASSUMED, INTERVALS, SummaryRow, rows_of, warnings_of
 from octofold_client.loadtest.pictures import overlaid as load_pictures
 from octofold_client.loadtest.result import LATENCIES, SPLIT, latency_rows, remarks, split_rows
 from octofold_client.provenance import Provenance
@@ -165,8 +165,8 @@ def _warnings(parts: list[EvaluationPart]) -> Iterator[str]:
         summary = part.evaluation.summary
         if summary is None:
             yield name + part.evaluation.completeness.reason
-        elif summary.outgrown_games:
-            yield name + outgrown_note(summary)
+        else:
+            yield from (name + warning for warning in warnings_of(summary))
 
 
 def _luck(part: EvaluationPart, named: bool) -> ET.Element:
