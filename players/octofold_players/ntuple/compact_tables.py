@@ -32,6 +32,7 @@ FORMAT = 1
 ARRAYS = {"page_bits": "u1", "entry_bits": "u1", "lower_codes": "u1", "upper_codes": "u1", "codebook": "<f4"}
 """The arrays of `CompactTables`, and how a model's file holds their numbers."""
 
+_PAGES_AT_ONCE = 1 << 16
 _LARGEST_ENTRIES = 1 << 31  # of the network: a float32 each, once they are unpacked
 
 
@@ -73,13 +74,28 @@ class CompactTables:
 
     def values(self) -> NDArray[np.float32]:
         """The value of every entry `[entries] float32`, 0 for those left out."""
-        upper = np.stack([self.upper_codes & 15, self.upper_codes >> 4], axis=1).reshape(-1)
-        codes = self.lower_codes + upper.astype(np.uint16) * 256
-        pages = np.zeros((len(self.entry_bits) // 2, PAGE), np.float32)
-        pages.reshape(-1)[unpacked(self.entry_bits)] = self.codebook[codes]
-        values = np.zeros((self.entries // PAGE, PAGE), np.float32)
-        values[unpacked(self.page_bits)] = pages
-        return values.reshape(-1)
+        places, pages = self.pages()
+        return pages.reshape(-1, PAGE)[places].reshape(-1)
+
+    def pages(self) -> tuple[NDArray[np.uint32], NDArray[np.float32]]:
+        """Where each page is, `[entries / PAGE] uint32`, and the pages, `[PAGE * (kept pages + 1)] float32`.
+
+        The first page is the one of all that were left out.
+        """
+        codes = self.lower_codes.astype(np.uint16)
+        codes[::2] += (self.upper_codes & 15) * np.uint16(256)
+        codes[1::2] += (self.upper_codes >> 4) * np.uint16(256)
+        pages = np.zeros((len(self.entry_bits) // 2 + 1, PAGE), np.float32)
+        filled = 0
+        for start in range(1, len(pages), _PAGES_AT_ONCE):
+            kept = unpacked(self.entry_bits[2 * start - 2 :][: 2 * _PAGES_AT_ONCE]).reshape(-1, PAGE)
+            number = np.count_nonzero(kept)
+            pages[start:][: len(kept)][kept] = self.codebook[codes[filled : filled + number]]
+            filled += number
+        is_kept = unpacked(self.page_bits)
+        places = np.cumsum(is_kept, dtype=np.uint32)
+        places[~is_kept] = 0
+        return places, pages.reshape(-1)
 
     @classmethod
     def files_in(cls, folder: Path) -> dict[str, Path]:

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -29,7 +29,7 @@ from octofold_game.system.files import whole_file
 from octofold_players.compiled.instructions import gather_bits, prefetch
 from octofold_players.compiled.spread import part_count
 from octofold_players.compiled.table_files import BAD_JSON, TableFileError, array_in, mapped, save_array
-from octofold_players.ntuple.compact_tables import NETWORK_FILE, CompactTables, is_compact
+from octofold_players.ntuple.compact_tables import NETWORK_FILE, PAGE, CompactTables, is_compact
 from octofold_players.ntuple.tdl2048 import read_weights
 from octofold_players.ntuple.tuples import check_stages, check_tuples
 
@@ -60,6 +60,8 @@ class TupleLayout(NamedTuple):
     "[T, R]"
     stages: NDArray[np.uint64]
     "[S - 1]: see `NTupleNetwork`"
+    pages: NDArray[np.uint32]
+    "as in `NTupleNetwork`"
 
 
 @dataclass(frozen=True)
@@ -77,6 +79,9 @@ class NTupleNetwork:
     tuples: tuple[tuple[int, ...], ...]
     values: NDArray[np.float32]
     stages: tuple[int, ...] = ()
+    pages: NDArray[np.uint32] = field(default_factory=partial(np.zeros, 0, np.uint32))
+    """`[entries / PAGE]`: which page of `values` has the entries; empty if they all lie there in order. Most
+    entries of a compact network are 0, so the pages that are kept take a third of the memory."""
 
     @staticmethod
     def size(tuples: tuple[tuple[int, ...], ...]) -> int:
@@ -90,12 +95,15 @@ class NTupleNetwork:
         longest = max(map(len, per_tuple))
         padded = np.array([runs + [(0, 0)] * (longest - len(runs)) for runs in per_tuple], np.uint64)
         shifts, masks = (np.ascontiguousarray(padded[:, :, part]) for part in (0, 1))
-        return TupleLayout(shifts, masks, np.array(self.stages, np.uint64))
+        return TupleLayout(shifts, masks, np.array(self.stages, np.uint64), self.pages)
 
     @cached_property
     def sha256(self) -> str:
         """Digest of the tables; the card of a published network has it as its checkpoint's."""
-        return hashlib.sha256(np.ascontiguousarray(self.values).data).hexdigest()
+        digest = hashlib.sha256()
+        for part in self.parts():
+            digest.update(np.ascontiguousarray(part).data)
+        return digest.hexdigest()
 
     def action_values(self, boards: NDArray[np.uint64]) -> NDArray[np.float32]:
         """Reward plus afterstate value of each move of packed boards `[N]`: `[N, 4]`, `-inf` where illegal.
@@ -121,8 +129,10 @@ class NTupleNetwork:
         return json.dumps({"format": _FORMAT, "tuples": self.tuples, "stages": self.stages}) + "\n"
 
     @classmethod
-    def load(cls, folder: Path) -> NTupleNetwork:
+    def load(cls, folder: Path, *, paged: bool = False) -> NTupleNetwork:
         """Read what `save` wrote, a published model that has compact tables, or a weight file of TDL2048.
+
+        With `paged`, compact tables stay in pages, which compiled code alone can read.
 
         Raises `TableFileError` that says which file is wrong, and how.
         """
@@ -132,8 +142,7 @@ class NTupleNetwork:
             return cls(tuples, values)
         file = folder / _DESCRIPTION
         if is_compact(folder):
-            tables = CompactTables.load(folder)
-            return cls(tables.tuples, tables.values(), tables.stages)
+            return cls._of(CompactTables.load(folder), paged=paged)
         try:
             tuples, stages, size = _described(file.read_bytes(), file)
         except FileNotFoundError as error:
@@ -144,13 +153,12 @@ class NTupleNetwork:
 
     @classmethod
     def read(cls, files: Mapping[str, NDArray[np.uint8]]) -> NTupleNetwork:
-        """The network in the bytes of `FILES`, which are not copied, or of `CompactTables.FILES`.
+        """The network in the bytes of `FILES`, which are not copied, or of `CompactTables.FILES`, in pages.
 
         Raises `TableFileError` that says which file is missing or wrong, and how.
         """
         if all(name in files for name in CompactTables.FILES):
-            tables = CompactTables.read(files)
-            return cls(tables.tuples, tables.values(), tables.stages)
+            return cls._of(CompactTables.read(files), paged=True)
         for name in cls.FILES:
             if name not in files:
                 raise TableFileError(f"{name} is missing")
@@ -158,6 +166,20 @@ class NTupleNetwork:
         values = array_in(files[_VALUES], _VALUES)
         _check_values(values, (size,), _VALUES)
         return cls(tuples, values, stages)
+
+    @classmethod
+    def _of(cls, tables: CompactTables, *, paged: bool) -> NTupleNetwork:
+        if not paged:
+            return cls(tables.tuples, tables.values(), tables.stages)
+        places, pages = tables.pages()
+        return cls(tables.tuples, pages, tables.stages, places)
+
+    def parts(self) -> Iterator[NDArray[np.float32]]:
+        """The values of all entries in order, piece by piece."""
+        if not len(self.pages):
+            yield self.values
+        for start in range(0, len(self.pages), _ROWS // PAGE):
+            yield self.values.reshape(-1, PAGE)[self.pages[start : start + _ROWS // PAGE]]
 
     def files(self) -> dict[str, FileSource]:
         """The content of each of `FILES`."""
@@ -238,12 +260,17 @@ def fetch(board, values, layout, indices):
     Starts to load them, too.
     """
     tables = layout.shifts.shape[0]
-    size = _U(len(values) // (tables * (len(layout.stages) + 1)))
+    entries = len(layout.pages) * PAGE if len(layout.pages) else len(values)
+    size = _U(entries // (tables * (len(layout.stages) + 1)))
     start = _U(stage_of(board, layout.stages) * tables) * size
     views = symmetric_boards(board)
     for table in range(tables):
         gather_bits(indices, 8 * table, start, views, layout.shifts, layout.masks, table)
         start += size
+    if len(layout.pages):
+        for place in range(len(indices)):
+            page, cell = indices[place] // _U(PAGE), indices[place] % _U(PAGE)
+            indices[place] = _U(layout.pages[page]) * _U(PAGE) + cell
     for entry in indices:
         prefetch(values, entry)
 

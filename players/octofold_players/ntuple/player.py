@@ -75,10 +75,11 @@ class NTuplePlayer(DeepeningPlayer):
     @cached_property
     def _search(self) -> NTupleSearch:
         tables = () if self.tables is None else load_tables(self.tables)
-        return NTupleSearch(NTupleNetwork.load(self.path), self.depth, tables)
+        return NTupleSearch(NTupleNetwork.load(self.path, paged=True), self.depth, tables)
 
     def _trained(self) -> Iterable[NDArray[np.generic]]:
-        yield from (np.array(self.network.tuples, np.int64), self.network.values)
+        yield np.array(self.network.tuples, np.int64)
+        yield from self.network.parts()
         yield from super()._trained()
 
 
@@ -102,7 +103,7 @@ class NTupleSearch(DeepeningSearch):
 
     def numbers(self) -> list[NDArray[np.generic]]:
         """As in `DeepeningSearch`."""
-        return [self.network.values, *super().numbers()]
+        return [self.network.values, self.network.pages, *super().numbers()]
 
     def search(
         self,

@@ -20,6 +20,7 @@ from support.shipped import newest
 ROOT = Path(__file__).parents[3]
 PNG = b"\x89PNG\r\n\x1a\n"
 FEW_MB = 16_000  # kB
+ONE_REPORT_MB = 700_000  # kB; the tables that value boards take 512 MB where they are not kept in pages
 
 
 def report(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
@@ -192,13 +193,15 @@ def test_memory_hardly_grows_with_the_number_of_games(folder: Path) -> None:
     program = (
         "import resource, sys; from octofold_client.cli import main\n"
         "for folder in sys.argv[1:]:\n"
-        "    main(['report', folder, '--plots', '--luck', 'none'])\n"
+        "    main(['report', folder, '--plots'])\n"
         "    print('kB', resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
     )
-    command = [sys.executable, "-c", program, str(few), str(many)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    # The second report may hold the tables of the first one, which the collector has not yet found.
+    command = [sys.executable, "-c", program, str(few), str(few), str(many)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
     peaks = [int(line.split()[1]) for line in done.stdout.splitlines() if line.startswith("kB ")]
-    assert peaks[1] - peaks[0] < FEW_MB
+    assert peaks[2] - peaks[1] < FEW_MB
+    assert peaks[2] < ONE_REPORT_MB
 
 
 @pytest.mark.parametrize(

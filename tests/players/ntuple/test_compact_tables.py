@@ -73,6 +73,10 @@ def test_moves_stay_those_of_the_network(network: NTupleNetwork, tables: Compact
     compacted = NTupleNetwork(tables.tuples, tables.values())
     moves, others = (best_moves(each.action_values(boards)) for each in (compacted, network))
     assert np.mean(moves == others) > 0.9
+    places, pages = tables.pages()
+    paged = NTupleNetwork(tables.tuples, pages, pages=places)
+    np.testing.assert_array_equal(paged.action_values(boards), compacted.action_values(boards))
+    assert paged.sha256 == compacted.sha256
 
 
 def test_the_heaviest_entries_come_first_and_those_without_weight_never() -> None:

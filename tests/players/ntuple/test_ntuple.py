@@ -82,7 +82,7 @@ def test_a_merge_of_two_32768s_counts_its_reward_and_nothing_after_it(network: N
 
 
 def test_runs_gather_the_index_of_every_tuple_of_the_teacher() -> None:
-    shifts, masks, _ = NTupleNetwork(FOUR_SIX_TUPLES, np.empty(0, np.float32)).layout
+    shifts, masks, *_ = NTupleNetwork(FOUR_SIX_TUPLES, np.empty(0, np.float32)).layout
     assert shifts.shape == (4, 2)
     board = sum(cell << 4 * cell for cell in range(16))
     for row, cells in enumerate(FOUR_SIX_TUPLES):
