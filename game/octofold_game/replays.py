@@ -12,7 +12,8 @@ import fcntl
 import os
 import struct
 from array import array
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from io import FileIO
 from pathlib import Path
 from typing import BinaryIO
@@ -32,6 +33,7 @@ HEAD = struct.Struct("<IQQQB16s16s")
 CHECKSUM = struct.Struct("<I")
 """Follows the head and the moves."""
 _READ_AT_ONCE = 1 << 20
+_CHECKED_AT_ONCE = 1 << 16
 _MOST = 2**63 - 1  # of a game's index and score, as in `Episodes`
 
 FILE_HEADER = _HEADER.pack(_MAGIC, _VERSION)
@@ -169,27 +171,71 @@ def read_replays(path: Path) -> Iterator[Episode]:
         yield episode
 
 
-def check_replays(path: Path, *, may_go_on: bool = False) -> Iterator[tuple[Episode, ReplayError | None]]:
+Records = list[tuple[int, Episode]]
+"""Some games of a file, each with the byte offset of its record."""
+Checked = tuple[Records, list[ReplayError | None]]
+"""Games, and what the referee found wrong in each."""
+Spread = Callable[[Callable[[Records], Checked], Iterator[Records]], Iterable[Checked]]
+
+
+def check_replays(
+    path: Path, *, may_go_on: bool = False, spread: Spread = map
+) -> Iterator[tuple[Episode, ReplayError | None]]:
     """Yield every game of a replay file, with the error that the referee found in it or None.
 
     The error names the game, the byte offset of its record and the move. The games after it are still
-    checked. Games that `may_go_on` need not be over.
+    checked.
+
+    Args:
+        path: the file.
+        may_go_on: whether games need not be over.
+        spread: as `map`; it may call the function in other processes.
 
     Raises:
         ReplayError: a record is damaged or cut short; the error names its game and byte offset.
         OSError: the file cannot be read.
     """
     seen: set[tuple[int, int]] = set()
-    for offset, episode in _records(path):
-        found = None
-        try:
+    damage: list[ReplayError] = []  # raised after the games before it
+    for games, errors in spread(partial(_check, may_go_on), _in_batches(path, damage)):
+        for (offset, episode), error in zip(games, errors, strict=True):
+            found = error
             if (episode.seed, episode.game) in seen:
-                raise ReplayError(f"game {episode.game} of seed {episode.seed} occurs twice", episode.game)
+                found = ReplayError(f"game {episode.game} of seed {episode.seed} occurs twice", episode.game)
             seen.add((episode.seed, episode.game))
+            if found is not None:
+                found = ReplayError(f"{path}: byte {offset}: {found}", found.game, offset)
+            yield episode, found
+    if damage:
+        raise damage[0]
+
+
+def _in_batches(path: Path, damage: list[ReplayError]) -> Iterator[Records]:
+    """The games of a file until one is damaged, with about `_CHECKED_AT_ONCE` moves at a time."""
+    batch: Records = []
+    moves = 0
+    try:
+        for offset, episode in _records(path):
+            batch.append((offset, episode))
+            moves += len(episode)
+            if moves >= _CHECKED_AT_ONCE:
+                yield batch
+                batch, moves = [], 0
+    except ReplayError as error:
+        damage.append(error)
+    if batch:
+        yield batch
+
+
+def _check(may_go_on: bool, games: Records) -> Checked:
+    errors: list[ReplayError | None] = []
+    for _, episode in games:
+        try:
             verify(episode, may_go_on=may_go_on)
+            errors.append(None)
         except ReplayError as error:
-            found = ReplayError(f"{path}: byte {offset}: {error}", error.game, offset)
-        yield episode, found
+            errors.append(error)
+    return games, errors
 
 
 def _records(path: Path) -> Iterator[tuple[int, Episode]]:

@@ -1,7 +1,12 @@
 """`octofold verify`: checks the records of games, and play logs, with the rules."""
 
+import multiprocessing
+import signal
 import sys
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +17,8 @@ from octofold_game.play_logs.moves import CellReadings, CheckedMoves, LogError, 
 from octofold_game.play_logs.reading import BadLine, is_log, read_log
 from octofold_game.play_logs.streams import begins_as_log
 from octofold_game.referee import ReplayError
-from octofold_game.replays import check_replays
+from octofold_game.replays import Checked, Records, Spread, check_replays
+from octofold_game.system.processors import usable_cores
 
 from octofold_client.cli.json_output import JsonFlag, print_json
 from octofold_client.errors import EvaluationError
@@ -21,6 +27,8 @@ from octofold_client.wording import counted, describe
 
 _LINES_TOLD = 20
 """Bad lines of a log that are printed; a file that is no log at all has millions."""
+_BYTES_ALONE = 1 << 20
+"""Files up to this size, which take seconds, are checked by this process alone."""
 
 
 @dataclass(kw_only=True)
@@ -122,12 +130,13 @@ def _check_replays(file: Path) -> _Checked:
     unfinished = file == ResultFolder(file.parent).unfinished
     try:
         found.file = replays_of(file)
-        for episode, error in check_replays(found.file, may_go_on=unfinished):
-            games += 1
-            found.games, found.moves = games, found.moves + len(episode)
-            if error is not None:
-                found.wrong += 1
-                print(f"octofold: {error}", file=sys.stderr)
+        with _spread(usable_cores() if found.file.stat().st_size > _BYTES_ALONE else 1) as spread:
+            for episode, error in check_replays(found.file, may_go_on=unfinished, spread=spread):
+                games += 1
+                found.games, found.moves = games, found.moves + len(episode)
+                if error is not None:
+                    found.wrong += 1
+                    print(f"octofold: {error}", file=sys.stderr)
     except (ReplayError, EvaluationError, OSError) as error:
         if not games:
             found.problem = describe(error)
@@ -145,6 +154,31 @@ def _check_replays(file: Path) -> _Checked:
         )
         found.verdict = f"{made}: all moves, new tiles, scores and final boards are correct"
     return found
+
+
+@contextmanager
+def _spread(cores: int) -> Iterator[Spread]:
+    """Yield a `map` that calls its function in a process on each core, a few calls ahead."""
+    if cores == 1:
+        yield map
+        return
+    # A forked process would share threads' locks. Ctrl-C is for this process, which ends the others.
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(cores, context, signal.signal, (signal.SIGINT, signal.SIG_IGN)) as pool:
+
+        def spread(check: Callable[[Records], Checked], batches: Iterator[Records]) -> Iterator[Checked]:
+            calls: deque[Future[Checked]] = deque()
+            for batch in batches:
+                calls.append(pool.submit(check, batch))
+                if len(calls) > 2 * cores:
+                    yield calls.popleft().result()
+            while calls:
+                yield calls.popleft().result()
+
+        try:
+            yield spread
+        finally:
+            pool.shutdown(cancel_futures=True)
 
 
 def _summary(found: _Checked, file: Path) -> str:
