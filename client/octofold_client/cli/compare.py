@@ -37,9 +37,7 @@ from octofold_client.evaluation.contest import Contest
 from octofold_client.evaluation.contest_report import (
     JSON_FILE,
     REPORT_FILE,
-    figures,
     markdown,
-    sentences,
     write_files,
 )
 from octofold_client.evaluation.intervals import Z
@@ -131,13 +129,13 @@ def compare(options: Options) -> int:
             contest = Contest.of(named_apart(sides), question=question, capped=options.capped)
         else:
             contest, folder = _play(options, question, values)
-        pictures = [draw(folder, contest)] if options.plots and contest.compared else []
-        write_files(contest, folder, pictures)
-        files = {"result": JSON_FILE, "report": REPORT_FILE} | ({"picture": pictures[0]} if pictures else {})
+        picture = draw(folder, contest) if options.plots and contest.compared else ""
+        write_files(contest, folder, picture)
+        files = {"result": JSON_FILE, "report": REPORT_FILE} | ({"picture": picture} if picture else {})
         if options.html:
             files["page"] = _HTML_FILE
             results = [standing.side.folder for standing in contest.standings]
-            write_html(folder / _HTML_FILE, results, _remarks(contest), contest.compared, values)
+            write_html(folder / _HTML_FILE, results, contest, values)
     _show(contest, {kind: folder / name for kind, name in files.items()}, options.json)
     if question is None and not options.until_decided:
         return 0
@@ -314,12 +312,6 @@ def _plan(question: Question | None, spread: float | None, pairs: int) -> bool:
         file=sys.stderr,
     )
     return True
-
-
-def _remarks(contest: Contest) -> list[str]:
-    if len(contest.pairs) == 1:
-        return sentences(contest)
-    return [*figures(contest), *(pair.sentence for pair in contest.pairs), *sentences(contest)]
 
 
 def _show(contest: Contest, files: Mapping[str, Path], as_json: bool) -> None:

@@ -1,13 +1,13 @@
 """The flag `--html` of report, compare, analyse and loadtest, and the file that it writes."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
 
 from octofold_game.commands.options import option
 
 from octofold_client.contenders.judges import Judge
+from octofold_client.evaluation.contest import Contest
 from octofold_client.extras import needing
 
 HTML_FILE = "report.html"
@@ -35,14 +35,10 @@ class HtmlFlag:
 
 
 def write_html(
-    file: Path,
-    folders: Sequence[Path],
-    remarks: Sequence[str] = (),
-    compared: Mapping[Path, range] = MappingProxyType({}),
-    values: Judge | None = None,
+    file: Path, folders: Sequence[Path], contest: Contest | None = None, values: Judge | None = None
 ) -> str:
     """Write the report of some result folders, as `studies.html.page` does; return the name of the file."""
     from octofold_client.studies.html.page import write_report
 
-    write_report(file, folders, remarks, compared, values)
+    write_report(file, folders, contest, values)
     return str(file)

@@ -11,12 +11,19 @@ from numpy.typing import ArrayLike, NDArray
 from octofold_game.contract.model import Interval
 from octofold_game.contract.results import FIRST_GAMES
 
-from octofold_client.evaluation.intervals import FEWEST, difference_interval, independent_interval
+from octofold_client.evaluation.intervals import (
+    FEWEST,
+    difference_interval,
+    independent_interval,
+    share_interval,
+    varying_share_interval,
+)
 from octofold_client.evaluation.luck import FEWEST as FEWEST_ADJUSTED
 from octofold_client.evaluation.luck import adjusted_scores
 from octofold_client.evaluation.question import Finding, Question
 from octofold_client.evaluation.sequential import ERROR_RATE, Bets
 from octofold_client.evaluation.sides import Side
+from octofold_client.evaluation.tables import percents
 from octofold_client.wording import counted, decimals_for
 
 
@@ -157,9 +164,30 @@ class Comparison:
         """
         if self.paired:
             return float(np.mean((np.sign(self.second_scores - self.first_scores) + 1) / 2))
-        ordered = np.sort(self.first_scores)
-        lower, higher = (np.searchsorted(ordered, self.second_scores, side) for side in ("left", "right"))
-        return float(np.mean((lower + higher) / (2 * len(ordered))))
+        return float(np.mean(_exceeding(self.first_scores, self.second_scores)))
+
+    @property
+    def won_interval(self) -> Interval:
+        """95% interval of `won_by_second`."""
+        ours, theirs = self.first_scores, self.second_scores
+        if self.paired:  # equal scores make it vary less than a share does
+            return share_interval(self.won_by_second * len(ours), len(ours))
+        # DeLong, DeLong and Clarke-Pearson, "Comparing the areas under two or more correlated receiver
+        # operating characteristic curves: a nonparametric approach", 1988.
+        variance = sum(
+            float(np.var(_exceeding(others, scores))) / max(1, len(scores) - 1)
+            for scores, others in ((ours, theirs), (theirs, ours))
+        )
+        return varying_share_interval(self.won_by_second, variance, min(len(ours), len(theirs)))
+
+    @property
+    def above_cap(self) -> dict[str, tuple[float, Interval]]:
+        """The share of the games above the cap with its 95% interval, by the name of the player."""
+        if self.bets is None or self.bets.above_cap is None:
+            return {}
+        games = len(self.bets.first)
+        shares = zip((self.first.name, self.second.name), self.bets.above_cap, strict=True)
+        return {name: (share, share_interval(share * games, games)) for name, share in shares}
 
     @property
     def equal_games(self) -> int | None:
@@ -236,11 +264,11 @@ class Comparison:
             return self._no_bets if self.stopped or self.question is not None else ""
         games = f"{counted(len(self.bets.first), 'game')} each"
         scope = "At any look"
-        if self.bets.cap is not None and self.bets.above_cap is not None:
-            ours, theirs = self.bets.above_cap
+        if self.above_cap:
+            ours, theirs = (f"{share:.1%} ({percents(found)})" for share, found in self.above_cap.values())
             scope = (
-                f"At any look, with scores counted up to {self.bets.cap:,} ({ours:.1%} of the games of "
-                f"{self.first.name} and {theirs:.1%} of those of {self.second.name} score more)"
+                f"At any look, with scores counted up to {self.bets.cap:,} ({ours} of the games of "
+                f"{self.first.name} and {theirs} of those of {self.second.name} score more)"
             )
             games += f" after the first {FIRST_GAMES}, which set this cap"
         if self.bets.worth is not None:
@@ -313,11 +341,13 @@ class Comparison:
             and {"difference": self.without_luck[0], "interval": list(self.without_luck[1])},
             "clear": self.clear,
             "won_by_second": self.won_by_second if whole else None,
+            "won_interval": list(self.won_interval) if whole else None,
             "bets": bets
             and {
                 "games": len(bets.first),
                 "cap": bets.cap,
                 "above_cap": bets.above_cap,
+                "above_cap_intervals": [list(found) for _, found in self.above_cap.values()] or None,
                 "worth": bets.worth,
                 "difference": bets.difference,
                 "interval": self.bets_interval and list(self.bets_interval),
@@ -334,6 +364,14 @@ def _interval(first: ArrayLike, second: ArrayLike, paired: bool) -> Interval | N
     if not paired:
         return independent_interval(first, second)
     return difference_interval(np.subtract(second, first))
+
+
+def _exceeding(others: NDArray[np.int64], scores: NDArray[np.int64]) -> NDArray[np.float64]:
+    """The share of the others that each score exceeds, `[N]`; equal ones count half."""
+    ordered = np.sort(others)
+    lower, higher = (np.searchsorted(ordered, scores, side) for side in ("left", "right"))
+    shares: NDArray[np.float64] = (lower + higher) / (2 * len(ordered))
+    return shares
 
 
 def _rounded(difference: float, interval: Interval | None) -> tuple[str, str, str]:

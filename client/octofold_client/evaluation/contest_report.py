@@ -1,7 +1,7 @@
 """The files of a comparison: `comparison.json` for programs and `comparison.md` for people."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +12,7 @@ from octofold_game.system.files import write_text
 from octofold_client.evaluation.comparison import Comparison
 from octofold_client.evaluation.contest import Contest, Standing
 from octofold_client.evaluation.sequential import CAP
-from octofold_client.evaluation.tables import ASSUMED
+from octofold_client.evaluation.tables import ASSUMED, percents
 from octofold_client.wording import aligned, decimals_for, listed
 
 JSON_FILE, REPORT_FILE = "comparison.json", "comparison.md"
@@ -21,9 +21,21 @@ DIFFERENT_GAMES = (
 )
 
 
-def markdown(contest: Contest) -> str:
-    """The tables and, below them, the result in words."""
-    parts = [_two(contest)] if len(contest.pairs) == 1 else [_league(contest), *_pairs(contest)]
+Rows = list[tuple[str, ...]]
+"""The cells of a table; the first row are its headings."""
+_MOST_NAMED = 3
+"""Pairs that a sentence names."""
+
+
+def markdown(contest: Contest, picture: str = "") -> str:
+    """The tables and, below them, the result in words; `picture` is the name of an image file."""
+    if len(contest.pairs) == 1:
+        tables = [_two(contest)]
+    else:
+        tables = [rows for rows in (league_rows(contest), pair_rows(contest)) if len(rows) > 1]
+    parts = ["\n".join(aligned(rows)) for rows in tables]
+    if picture:
+        parts.insert(1, f"![comparison]({picture})")
     return "\n\n".join([*parts, *sentences(contest)])
 
 
@@ -44,26 +56,14 @@ def sentences(contest: Contest) -> list[str]:
     return said
 
 
-def figures(contest: Contest) -> list[str]:
-    """The league table in words, for reports that have tables of their own."""
-    return [
-        f"{standing.side.name}: rank {standing.rank_in_words}, {standing.average:,.0f} points on average"
-        + ("" if standing.interval is None else f" (95% interval {_range(standing.interval)})")
-        + f" in {len(standing.scores):,} games."
-        for standing in contest.ranked
-        if standing.average is not None
-    ]
-
-
-def write_files(contest: Contest, folder: Path, pictures: Iterable[str] = ()) -> None:
-    """Write both files; `pictures` are the names of image files beside them.
+def write_files(contest: Contest, folder: Path, picture: str = "") -> None:
+    """Write both files; `picture` is the name of an image file beside them.
 
     Raises:
         OSError: a file cannot be written.
     """
-    images = "".join(f"\n\n![comparison]({name})" for name in pictures)
     write_text(folder / JSON_FILE, json.dumps(contest.to_json(), indent=2) + "\n")
-    write_text(folder / REPORT_FILE, markdown(contest) + images + "\n")
+    write_text(folder / REPORT_FILE, markdown(contest, picture) + "\n")
 
 
 def _headings(contest: Contest) -> tuple[str, ...]:
@@ -86,30 +86,31 @@ def _figures_of(standing: Standing, number: int) -> tuple[str, ...]:
     return tuple(figures)
 
 
-def _two(contest: Contest) -> str:
+def _two(contest: Contest) -> Rows:
     (pair,) = contest.pairs
     headings = _headings(contest)
     columns = [_figures_of(standing, len(headings)) for standing in contest.standings]
     rows = [("", pair.first.name, pair.second.name), *zip(headings, *columns, strict=True)]
     if not pair.unfinished:
+        low, high = pair.won_interval
         rows.append(("games won", f"{1 - pair.won_by_second:.1%}", f"{pair.won_by_second:.1%}"))
-    return "\n".join(aligned(rows))
+        rows.append(("95% interval", percents((1 - high, 1 - low)), percents((low, high))))
+    return rows
 
 
-def _league(contest: Contest) -> str:
+def league_rows(contest: Contest) -> Rows:
+    """The headings of the league table and a row for each player, the best first."""
     headings = _headings(contest)
     rows = []
     for standing in contest.ranked:
         found = _figures_of(standing, len(headings))
         rows.append((standing.side.name, standing.rank_in_words, f"{len(standing.scores):,}", *found))
-    return "\n".join(aligned([("player", "rank", "games", *headings), *rows]))
+    return [("player", "rank", "games", *headings), *rows]
 
 
-def _pairs(contest: Contest) -> list[str]:
-    """Every pair of finished players, the better one first, the largest difference first."""
+def pair_rows(contest: Contest) -> Rows:
+    """The headings and every pair of finished players, the better one first, the largest difference first."""
     pairs = [pair for pair in contest.pairs if not pair.unfinished]
-    if not pairs:
-        return []
     stopped = contest.pairs[0].stopped
     heading = ["difference in score", "average", "95% interval", "p"]
     if stopped:
@@ -121,7 +122,7 @@ def _pairs(contest: Contest) -> list[str]:
         p_value = "" if pair.p_value is None else f"{pair.p_value:.4f}" if pair.p_value >= 1e-4 else "<0.0001"
         rest = (f"{shown:+,.0f}", _range(interval, "+")) if stopped else (_range(interval, "+"), p_value)
         rows.append((f"{better} over {worse}", f"{plain:+,.0f}", *rest))
-    return ["\n".join(aligned([tuple(heading), *rows]))]
+    return [tuple(heading), *rows]
 
 
 def _explained(contest: Contest) -> str:
@@ -142,26 +143,26 @@ def _explained(contest: Contest) -> str:
     if not unclear:
         return f"All {len(pairs)} differences are clear. {valid}"
     names = listed(f"{pair.first.name} and {pair.second.name}" for pair in unclear)
+    if len(unclear) > _MOST_NAMED:
+        names = f"the players of {len(unclear)} of {len(pairs)} pairs, whose intervals contain 0"
     return (
         f"No significant difference between {names}: either may be the better one, so their ranks are "
         f"ranges. {valid}"
     )
 
 
-def _cap(pairs: list[Comparison]) -> str:
+def _cap(pairs: Sequence[Comparison]) -> str:
     """The cap of all pairs, and the shares of games above it."""
-    shares: dict[str, float] = {}
-    cap = None
-    for pair in pairs:
-        if pair.bets is not None and pair.bets.above_cap is not None:
-            cap = pair.bets.cap
-            shares |= zip((pair.first.name, pair.second.name), pair.bets.above_cap, strict=True)
-    if cap is None:
+    shares = {name: found for pair in pairs for name, found in pair.above_cap.items()}
+    if not shares:
         return ""
-    told = listed(f"{share:.1%} of the games of {name}" for name, share in shares.items())
+    assert pairs[0].bets is not None
+    told = listed(
+        f"{share:.1%} ({percents(found)}) of the games of {name}" for name, (share, found) in shares.items()
+    )
     return (
-        f" They count scores up to {cap:,}, {CAP} times the largest average of the first {FIRST_GAMES} "
-        f"games, which set this cap and do not count. {told} score more."
+        f" They count scores up to {pairs[0].bets.cap:,}, {CAP} times the largest average of the first "
+        f"{FIRST_GAMES} games, which set this cap and do not count. {told} score more."
     )
 
 

@@ -3,7 +3,7 @@
 An interval is `(low, high)`, or None if the sample is too small.
 """
 
-from math import comb, exp, pi, sqrt
+from math import comb, exp, inf, pi, sqrt
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -130,7 +130,7 @@ def _probability_of_middle(n: int) -> float:
     return even if n % 2 == 0 else even * n / (n + 1)
 
 
-def share_interval(successes: int, n: int) -> Interval:
+def share_interval(successes: float, n: int) -> Interval:
     """Wilson's score interval of `successes / n` (Wilson 1927), also valid at 0 and at n; n must not be 0."""
     return _wilson(successes / n, n)
 
@@ -138,22 +138,33 @@ def share_interval(successes: int, n: int) -> Interval:
 def clustered_share_interval(successes: ArrayLike, sizes: ArrayLike) -> Interval:
     """Interval of a share over observations in clusters, such as the positions of games.
 
-    The observations of one cluster are similar, so they carry less information than independent ones. This
-    is Wilson's interval for the equivalent number of independent observations, by the variance of the ratio
-    estimator (Korn and Graubard, "Confidence intervals for proportions with small expected number of positive
-    counts estimated from survey data", 1998).
+    The observations of one cluster are similar, so they carry less information than independent ones. The
+    variance is that of the ratio estimator.
 
     Args:
         successes: `[N]` successes of the clusters.
         sizes: `[N]` sizes of the clusters, all above 0.
     """
     hits, counts = np.asarray(successes, np.float64), np.asarray(sizes, np.float64)
-    n, total = len(counts), counts.sum()
+    n, total = len(counts), float(counts.sum())
     share = float(hits.sum() / total)
-    independent = float(n)  # without variance, each cluster counts as one observation
-    if n > 1 and (variance := float(((hits - share * counts) ** 2).sum() * n / (n - 1) / total**2)):
-        independent = min(float(total), share * (1 - share) / variance)
-    return _wilson(share, independent)
+    variance = float(((hits - share * counts) ** 2).sum() * n / max(1, n - 1) / total**2)
+    return varying_share_interval(share, variance, n, total)
+
+
+def varying_share_interval(share: float, variance: float, least: float, most: float = inf) -> Interval:
+    """Wilson's interval for as many independent observations as would vary as much as this share.
+
+    Korn and Graubard, "Confidence intervals for proportions with small expected number of positive counts
+    estimated from survey data", 1998.
+
+    Args:
+        share: the share.
+        variance: its variance.
+        least: the number of observations if it does not vary.
+        most: the largest number of observations.
+    """
+    return _wilson(share, min(most, share * (1 - share) / variance) if variance else least)
 
 
 def _wilson(share: float, n: float) -> Interval:

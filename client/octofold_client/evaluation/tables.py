@@ -60,7 +60,7 @@ def rows_of(
         ),
     ]
     tiles = [
-        SummaryRow(f"reached {row.tile}", f"{row.share:.1%}", _percents(row.interval), row.share)
+        SummaryRow(f"reached {row.tile}", f"{row.share:.1%}", percents(row.interval), row.share)
         for row in summary.reached[first : last + 1]
     ]
     return figures, tiles
@@ -75,7 +75,7 @@ def report(evaluation: Evaluation, pictures: Iterable[str] = ()) -> str:
     figures = []
     if summary is not None:
         largest = [
-            (f"{row.tile}", f"{row.games:,}", f"{row.share:.1%}", _percents(row.interval))
+            (f"{row.tile}", f"{row.games:,}", f"{row.share:.1%}", percents(row.interval))
             for row in summary.largest_tiles
         ]
         figures = [
@@ -141,5 +141,6 @@ def _counts(interval: Interval | None) -> str:
     return "" if interval is None else f"{interval[0]:,.0f} to {interval[1]:,.0f}"
 
 
-def _percents(interval: Interval) -> str:
+def percents(interval: Interval) -> str:
+    """The interval of a share, such as "1.2 to 3.4%"."""
     return f"{100 * interval[0]:.1f} to {100 * interval[1]:.1f}%"

@@ -1,23 +1,47 @@
-"""The picture of a comparison: the average of each player, and the difference of every pair.
+"""The picture of a comparison, a forest plot: the averages of the players and the differences of pairs.
 
 This module needs matplotlib, which is not part of the base installation. Import it only to draw.
 """
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from octofold_game.contract.model import Interval
-from octofold_game.drawing.figures import save, whole_numbers
-from octofold_game.drawing.palette import SERIES
+from octofold_game.drawing.figures import WIDE, Size, figure_of, save, styled, whole_numbers
+from octofold_game.drawing.palette import INK, SERIES
 
 from octofold_client.evaluation.contest import Contest
 
 FILE = "comparison.png"
-_INCHES_WIDE, _INCHES_EACH, _INCHES_AROUND = 11.0, 0.45, 1.6
+_ROW_INCHES, _AROUND_INCHES = 0.36, 0.75
 _BLUE, _ORANGE, _GREY = SERIES[0], SERIES[1], SERIES[5]
 _LONGEST_NAME = 34
+_MOST_PAIRS = 28
+"""Of more pairs, only the neighbors in the table are shown."""
+
+
+@dataclass(frozen=True)
+class _Row:
+    """A value with its interval."""
+
+    name: str
+    value: float
+    interval: Interval | None
+    color: str
+
+
+@dataclass(frozen=True)
+class _Panel:
+    title: str
+    rows: Sequence[_Row]
+    """The first on top."""
+    zero: bool
+    """Whether zero divides the rows."""
 
 
 def draw(folder: Path, contest: Contest) -> str:
@@ -26,53 +50,75 @@ def draw(folder: Path, contest: Contest) -> str:
     Raises:
         OSError: the file cannot be written.
     """
-    save(figure(contest), folder / FILE)
+    with styled():
+        save(_figure(_panels(contest), WIDE, "Comparison"), folder / FILE)
     return FILE
 
 
-def figure(contest: Contest) -> Figure:
-    """The picture, with a panel for the averages and one for the differences."""
+def panels(contest: Contest, size: Size) -> dict[str, Figure]:
+    """The two halves of the picture, "averages" and "differences"."""
+    averages, differences = _panels(contest)
+    with styled():
+        return {
+            "averages": _figure([averages], size, averages.title),
+            "differences": _figure([differences], size, differences.title),
+        }
+
+
+def _panels(contest: Contest) -> tuple[_Panel, _Panel]:
     ranked = [standing for standing in contest.ranked if standing.side.finished]
+    averages = [
+        _Row(_short(each.side.name), float(each.scores.mean()), each.interval, _BLUE) for each in ranked
+    ]
     pairs = [pair for pair in contest.pairs if not pair.unfinished]
-    rows = max(len(ranked), len(pairs))
-    drawn = Figure(figsize=(_INCHES_WIDE, _INCHES_AROUND + _INCHES_EACH * max(rows, 3)))
-    averages, differences = drawn.subplots(1, 2)
-    _intervals(
-        averages,
-        [_short(standing.side.name) for standing in ranked],
-        [float(standing.scores.mean()) for standing in ranked],
-        [standing.interval for standing in ranked],
-        [_BLUE] * len(ranked),
-    )
-    averages.set_title("average score, 95% intervals", loc="left", fontsize="medium")
+    what = "Difference"
+    if len(pairs) > _MOST_PAIRS:
+        neighbors = {frozenset(each.side.name for each in both) for both in pairwise(ranked)}
+        pairs = [pair for pair in pairs if {pair.first.name, pair.second.name} in neighbors]
+        what = "Difference of neighbors"
     pairs.sort(key=lambda pair: -abs(pair.shown[0]))
-    leads = [pair.lead for pair in pairs]
-    _intervals(
-        differences,
-        [f"{_short(better)}\nover {_short(worse)}" for better, worse, _, _ in leads],
-        [difference for _, _, difference, _ in leads],
-        [interval for *_, interval in leads],
-        [_ORANGE if pair.clear else _GREY for pair in pairs],
+    differences = []
+    for pair in pairs:
+        better, worse, difference, interval = pair.lead
+        name = f"{_short(better)}\nover {_short(worse)}"
+        differences.append(_Row(name, difference, interval, _ORANGE if pair.clear else _GREY))
+    if contest.pairs[0].stopped:
+        what += " up to the cap"
+    return (
+        _Panel("Average score, 95% intervals", averages, zero=False),
+        _Panel(f"{what}, 95% intervals (gray: not clear)", differences, zero=True),
     )
-    differences.axvline(0, color="black", linewidth=0.8)
-    stopped = contest.pairs[0].stopped
-    what = "difference up to the cap, 95% intervals at any look" if stopped else "difference, 95% intervals"
-    differences.set_title(what, loc="left", fontsize="medium")
-    return drawn
 
 
-def _intervals(
-    axes: Axes, names: list[str], values: list[float], intervals: list[Interval | None], colors: list[str]
-) -> None:
-    """Draw a point with its interval in each row, the first row on top."""
-    for place, (value, interval, color) in enumerate(zip(values, intervals, colors, strict=True)):
-        if interval is not None:
-            axes.plot(interval, (place, place), color=color, linewidth=3, alpha=0.5, solid_capstyle="butt")
-        axes.plot(value, place, "o", color=color)
-    axes.set_yticks(np.arange(len(names)), names, fontsize="small", parse_math=False)
-    axes.set_ylim(len(names) - 0.5, -0.5)
-    whole_numbers(axes, "x")
-    axes.grid(alpha=0.25, axis="x")
+def _figure(shown: Sequence[_Panel], size: Size, title: str) -> Figure:
+    """Panels one below the other; rows have the same height in all of them."""
+    heights = [len(panel.rows) for panel in shown]
+    inches = _ROW_INCHES * sum(heights) + _AROUND_INCHES * len(shown) + 0.5 * size.titled
+    figure = figure_of(size, title, height=inches)
+    every = figure.subplots(len(shown), 1, height_ratios=heights, squeeze=False)[:, 0]
+    for axes, panel in zip(every, shown, strict=True):
+        if len(shown) > 1:
+            axes.set_title(panel.title, loc="left", fontsize="medium")
+        _intervals(axes, panel)
+    return figure
+
+
+def _intervals(axes: Axes, panel: _Panel) -> None:
+    """Draw a point with its interval in each row."""
+    for place, row in enumerate(panel.rows):
+        if row.interval is not None:
+            both = (place, place)
+            axes.plot(row.interval, both, color=row.color, linewidth=4, alpha=0.45, solid_capstyle="butt")
+        axes.plot(row.value, place, "o", color=row.color, markersize=5)
+    axes.set_yticks(np.arange(len(panel.rows)), [row.name for row in panel.rows])
+    axes.tick_params(axis="y", length=0)
+    axes.set_ylim(len(panel.rows) - 0.5, -0.5)
+    if panel.zero:
+        axes.axvline(0, color=INK, linewidth=0.8)
+    else:
+        axes.set_xlim(left=0)
+    whole_numbers(axes, "x", 5)
+    axes.grid(axis="x")
 
 
 def _short(name: str) -> str:

@@ -89,7 +89,7 @@ class CompactTables:
         filled = 0
         for start in range(1, len(pages), _PAGES_AT_ONCE):
             kept = unpacked(self.entry_bits[2 * start - 2 :][: 2 * _PAGES_AT_ONCE]).reshape(-1, PAGE)
-            number = np.count_nonzero(kept)
+            number = int(np.count_nonzero(kept))
             pages[start:][: len(kept)][kept] = self.codebook[codes[filled : filled + number]]
             filled += number
         is_kept = unpacked(self.page_bits)

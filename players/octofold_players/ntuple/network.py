@@ -13,7 +13,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -79,7 +79,7 @@ class NTupleNetwork:
     tuples: tuple[tuple[int, ...], ...]
     values: NDArray[np.float32]
     stages: tuple[int, ...] = ()
-    pages: NDArray[np.uint32] = field(default_factory=partial(np.zeros, 0, np.uint32))
+    pages: NDArray[np.uint32] = field(default_factory=lambda: np.zeros(0, np.uint32))
     """`[entries / PAGE]`: which page of `values` has the entries; empty if they all lie there in order. Most
     entries of a compact network are 0, so the pages that are kept take a third of the memory."""
 

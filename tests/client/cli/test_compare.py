@@ -4,6 +4,7 @@ import json
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -194,7 +195,7 @@ def test_a_player_that_loses_everything_in_one_game_of_a_hundred_is_not_half_a_p
 def test_three_players_get_a_league_table_and_every_pair(
     games: Path, worse_games: Path, other_games: Path, tmp_path: Path
 ) -> None:
-    done = compare(worse_games, games, other_games, "--out", tmp_path / "out", "--plots")
+    done = compare(worse_games, games, other_games, "--out", tmp_path / "out", "--plots", "--html")
     assert done.returncode == 0, done
     assert "| greedy version 1  " in done.stdout
     assert "greedy version 1 over timid version 1 seed 7" in done.stdout
@@ -204,7 +205,17 @@ def test_three_players_get_a_league_table_and_every_pair(
     assert [player["rank"] for player in found["players"]] == [[3, 3], [1, 1], [2, 2]]
     assert (tmp_path / "out" / "comparison.png").read_bytes().startswith(b"\x89PNG")
     report = (tmp_path / "out" / "comparison.md").read_text()
-    assert report == f"{done.stdout}\n![comparison](comparison.png)\n"
+    assert report.replace("![comparison](comparison.png)\n\n", "") == done.stdout
+    page = unescape((tmp_path / "out" / "comparison.html").read_text())
+    prose = "The intervals of the differences and the ranks are right together"
+    orders = {
+        report: ("| rank |", "](comparison.png)", "| difference in score ", prose),
+        page: (">rank</th>", 'alt="Average scores', 'alt="Differences', ">difference in score</th>", prose),
+    }
+    for text, parts in orders.items():
+        places = [text.index(part) for part in parts]
+        assert places == sorted(places)
+        assert text.count("greedy version 1 over ") == 2  # no sentence repeats the table
 
 
 def test_a_league_shows_the_games_that_it_compares_and_no_others(
@@ -218,7 +229,7 @@ def test_a_league_shows_the_games_that_it_compares_and_no_others(
     for shown in (done.stdout, text):
         assert f"{average:,.0f}" in shown
         assert f"{sum(kept_games.values()) / 40:,.0f}" not in shown
-    assert "in 20 games." in text
+    assert "<td>20</td>" in text
 
 
 def test_the_exit_code_tells_that_a_player_is_no_worse(two_models: str) -> None:

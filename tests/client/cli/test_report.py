@@ -191,12 +191,12 @@ def test_memory_hardly_grows_with_the_number_of_games(folder: Path) -> None:
     episodes = list(read_replays(folder / "games.replay"))
     few, many = (repeated(folder.parent / str(times), episodes, times) for times in (13, 117))
     program = (
-        "import resource, sys; from octofold_client.cli import main\n"
+        "import gc, resource, sys; from octofold_client.cli import main\n"
         "for folder in sys.argv[1:]:\n"
         "    main(['report', folder, '--plots'])\n"
+        "    gc.collect()\n"
         "    print('kB', resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
     )
-    # The second report may hold the tables of the first one, which the collector has not yet found.
     command = [sys.executable, "-c", program, str(few), str(few), str(many)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
     peaks = [int(line.split()[1]) for line in done.stdout.splitlines() if line.startswith("kB ")]

@@ -12,6 +12,7 @@ import pytest
 from octofold_client.evaluation.comparison import Comparison
 from octofold_client.evaluation.contest import Contest
 from octofold_client.evaluation.contest_report import markdown
+from octofold_client.evaluation.intervals import share_interval
 from octofold_client.evaluation.question import BETTER, EQUAL, NO_WORSE, Finding, Question
 from octofold_client.evaluation.result_folder import Conditions
 from octofold_client.evaluation.sides import Side
@@ -91,9 +92,10 @@ def test_the_report_and_the_json_say_the_cap_and_the_share_of_games_above_it() -
     pair = compared(scores, scores | {152: 10**6}, TWENTY)
     bets = pair.to_json()["bets"]
     assert (bets["games"], bets["cap"], bets["above_cap"]) == (270, 4_000, pytest.approx((2 / 270, 3 / 270)))
+    assert bets["above_cap_intervals"] == [list(share_interval(games, 270)) for games in (2, 3)]
     assert (
-        " At any look, with scores counted up to 4,000 (0.7% of the games of A and 1.1% of those of B score "
-        "more), B scores 101.1% of the average of A ("
+        " At any look, with scores counted up to 4,000 (0.7% (0.2 to 2.7%) of the games of A and "
+        "1.1% (0.4 to 3.2%) of those of B score more), B scores 101.1% of the average of A ("
     ) in pair.sentence
     assert "; 270 games each after the first 30, which set this cap). What lies above " in pair.sentence
     plain = Contest.of([side("A", scores), side("B", scores)], question=TWENTY, capped=False).pairs[0]

@@ -8,7 +8,6 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
-from types import MappingProxyType
 from xml.etree import ElementTree as ET
 
 from octofold_game.drawing.palette import SERIES
@@ -18,12 +17,15 @@ from octofold_game.system.files import write_text
 
 from octofold_client.contenders.judges import Judge
 from octofold_client.errors import EvaluationError
+from octofold_client.evaluation.contest import Contest
 from octofold_client.provenance import Provenance
 from octofold_client.studies.html.elements import facts, html, make, raw
 from octofold_client.studies.html.results import MOST_RESULTS, read_parts
 from octofold_client.studies.html.sections import evaluation_sections, load_sections, run_facts
 from octofold_client.wording import counted
 
+_MOST_NAMED = 3
+"""Results that the title names."""
 STYLES = ("base.css", "tiles.css", "board.css", "viewer.css")
 """What the report has in common with the page of `octofold-serve`."""
 
@@ -31,8 +33,7 @@ STYLES = ("base.css", "tiles.css", "board.css", "viewer.css")
 def write_report(
     file: Path,
     folders: Sequence[Path],
-    remarks: Sequence[str] = (),
-    compared: Mapping[Path, range] = MappingProxyType({}),
+    contest: Contest | None = None,
     values: Judge | None = None,
 ) -> None:
     """Write the report of the results in some folders: evaluations with their analyses, and load tests.
@@ -40,8 +41,8 @@ def write_report(
     Args:
         file: file to write.
         folders: result folders.
-        remarks: sentences about the evaluations, in place of a comparison of each with the first one.
-        compared: the games of a folder that are compared, the only ones to show.
+        contest: the comparison of the evaluations; without it, each is compared with the first one. The
+            games that are compared are the only ones to show.
         values: whose values tell how lucky tiles were; nobody's: None.
 
     Raises:
@@ -52,14 +53,16 @@ def write_report(
     """
     if len(folders) > MOST_RESULTS:
         raise EvaluationError(f"a report shows at most {MOST_RESULTS} results, got {len(folders)}")
-    evaluations, tests = read_parts(folders, compared, values)
+    evaluations, tests = read_parts(folders, {} if contest is None else contest.compared, values)
     content = []
     if evaluations:
-        content += evaluation_sections(evaluations, remarks)
+        content += evaluation_sections(evaluations, contest)
     if tests:
         content += load_sections(tests)
     names = [part.name for part in evaluations] + [part.name for part in tests]
     title = " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+    if len(names) > _MOST_NAMED:
+        title = f"{len(names)} results"
     games = sum(len(part.evaluation.games) for part in evaluations)
     said = [f"{counted(games, 'game')} played to their end"] * bool(games)
     said += [counted(len(tests), "load test")] * bool(tests)

@@ -15,11 +15,13 @@ from octofold_game.rules import MOVE_NAMES
 
 from octofold_client.contenders.judges import PROBABILITY
 from octofold_client.evaluation.contest import Contest
+from octofold_client.evaluation.contest_report import league_rows, pair_rows, sentences
 from octofold_client.evaluation.sides import Side
 from octofold_client.evaluation.tables import ASSUMED, INTERVALS, SummaryRow, rows_of, warnings_of
 from octofold_client.loadtest.pictures import overlaid as load_pictures
 from octofold_client.loadtest.result import LATENCIES, SPLIT, latency_rows, remarks, split_rows
 from octofold_client.provenance import Provenance
+from octofold_client.studies.contest_picture import panels
 from octofold_client.studies.ending_pictures import panels_of
 from octofold_client.studies.endings import CostlyMove, JudgeName
 from octofold_client.studies.html.elements import Child, facts, make, picture, table
@@ -29,6 +31,12 @@ from octofold_client.studies.pictures import overlaid
 from octofold_client.wording import counted
 
 CAPTIONS = {
+    "averages": ("Average scores", "Points are averages, lines are their 95% intervals."),
+    "differences": (
+        "Differences in score",
+        "The better player of each pair over the other one. The intervals are right together; where one "
+        "contains 0, either player may be the better one.",
+    ),
     "score-distribution": (
         "How the scores are spread",
         "Each bar is the number of games in a range of scores, colored by the largest tile of these games. "
@@ -72,13 +80,13 @@ CAPTIONS = {
 KEYS = (("←", "→"), "one move"), (("page up", "page down"), "10 moves"), (("home", "end"), "start and end")
 
 
-def evaluation_sections(parts: list[EvaluationPart], remarks: Sequence[str]) -> list[ET.Element]:
-    """The sections about evaluations; `remarks` are sentences in place of the page's own comparisons."""
+def evaluation_sections(parts: list[EvaluationPart], contest: Contest | None) -> list[ET.Element]:
+    """The sections about evaluations; without a contest, each is compared with the first one."""
     finished = [part for part in parts if part.evaluation.summary is not None]
     drawn = overlaid(finished, COMPACT) if finished else {}
     pictures = (picture(svg_of(drawn[name]), *CAPTIONS[name]) for name in CAPTIONS if name in drawn)
     return [
-        _results(parts, finished, remarks),
+        _results(parts, finished, contest),
         *([make("section", make("h2", "Pictures"), make("div.pictures", *pictures))] if drawn else []),
         *(_luck(part, len(parts) > 1) for part in finished if part.games.by_luck),
         _games(parts),
@@ -109,15 +117,30 @@ def load_sections(parts: list[LoadPart]) -> list[ET.Element]:
 
 
 def _results(
-    parts: list[EvaluationPart], finished: list[EvaluationPart], remarks: Sequence[str]
+    parts: list[EvaluationPart], finished: list[EvaluationPart], contest: Contest | None
 ) -> ET.Element:
-    notes = dict.fromkeys([*(remarks or _comparisons(parts)), *_warnings(parts)])  # a comparison warns, too
-    return make(
-        "section",
-        make("h2", "Results"),
-        *(make("p.finding", note) for note in notes),
-        *([_table(finished), make("p.note", f"{INTERVALS} {ASSUMED}")] if finished else []),
-    )
+    said = _comparisons(parts) if contest is None else sentences(contest)
+    notes = [make("p.finding", note) for note in dict.fromkeys([*said, *_warnings(parts)]) if note != ASSUMED]
+    figures = [_table(finished), make("p.note", f"{INTERVALS} {ASSUMED}")] if finished else []
+    if contest is None or len(contest.pairs) == 1:
+        return make("section", make("h2", "Results"), *notes, *figures)
+    return make("section", make("h2", "Results"), *_league(contest, parts), *figures, *notes)
+
+
+def _league(contest: Contest, parts: list[EvaluationPart]) -> list[ET.Element]:
+    """The league table, the forest plot and the differences."""
+    colors = {part.folder: index for index, part in enumerate(parts)}
+    head, *rows = league_rows(contest)
+    chips = [_chip(colors[standing.side.folder]) for standing in contest.ranked]
+    named: list[Sequence[Child]] = [head]
+    named += [(make("span", chip, name), *rest) for chip, (name, *rest) in zip(chips, rows, strict=True)]
+    found = [table(named, "League")]
+    pairs = pair_rows(contest)
+    if len(pairs) > 1:
+        drawn = panels(contest, COMPACT)
+        pictures = (picture(svg_of(drawn[name]), *CAPTIONS[name]) for name in drawn)
+        found += [make("div.pictures", *pictures), table(pairs, "Differences")]
+    return found
 
 
 def _table(parts: list[EvaluationPart]) -> ET.Element:

@@ -1,0 +1,44 @@
+"""The forest plot of a comparison: how high its rows are, and how many it has."""
+
+from pathlib import Path
+
+import numpy as np
+from octofold_client.evaluation.contest import Contest
+from octofold_client.evaluation.result_folder import Conditions
+from octofold_client.evaluation.sides import Side
+from octofold_client.studies.contest_picture import draw, panels
+from octofold_game.contract.results import Completeness
+from octofold_game.drawing.figures import COMPACT
+from PIL import Image
+
+
+def league(players: int) -> Contest:
+    generator = np.random.default_rng(1)
+    return Contest.of(
+        [
+            Side(
+                f"player {number}",
+                Conditions(f"player {number}", "1", "fp32", None, 1),
+                Path(f"{number}"),
+                dict(enumerate(generator.integers(100, 200, 20).tolist())),
+                Completeness(20, 20, 0, 0),
+            )
+            for number in range(players)
+        ]
+    )
+
+
+def test_rows_are_equally_high_and_of_many_pairs_only_neighbors_are_shown(tmp_path: Path) -> None:
+    for players, pairs in ((3, 3), (8, 28), (50, 49)):
+        shown = panels(league(players), COMPACT)
+        assert [len(figure.axes[0].get_yticks()) for figure in shown.values()] == [players, pairs]
+        heights = []
+        for figure in shown.values():
+            figure.draw_without_rendering()
+            (axes,) = figure.axes
+            inches = axes.get_position().height * figure.get_figheight()
+            heights.append(inches / len(axes.get_yticks()))
+        np.testing.assert_allclose(heights, heights[0], rtol=0.1)
+    draw(tmp_path, league(50))
+    with Image.open(tmp_path / "comparison.png") as picture:
+        assert picture.height < 10_000
