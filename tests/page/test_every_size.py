@@ -105,7 +105,7 @@ def studies(visit: Visit) -> None:
     expect(choosers.nth(1).locator("option", has_text="points")).to_have_count(1)
     choosers.nth(1).select_option("points/1")
     expect(tab.locator(".asking")).to_have_css("visibility", "hidden")
-    tab.get_by_role("button", name=re.compile("The last mistake is move")).click()
+    tab.get_by_role("button", name=re.compile("The worst mistake is move")).click()
     expect(tab.locator(".arrow-on-board.is-wrong")).to_be_visible()
     expect(tab.locator(".verdict.short .costly")).to_contain_text("points prefers")
     before = tab.locator(".left .board > .said").inner_text()

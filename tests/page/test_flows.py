@@ -164,10 +164,10 @@ def test_costs_are_never_negative_accuracy_has_its_formula_and_a_study_begins_at
         const answer = { move: 2, legal, values: [1000, 4000, 8000, 6000], votes: undefined };
         const source = { infer: async (_, boards) => boards.map(() => answer) };
         const watch = { onProgress() {}, isWanted: () => true };
-        const verdicts = await study(source, { model: judge }, [[], [], [], []], [2, 1, 3, 0], watch);
+        const game = (moves) => ({ boards: moves, scores: moves, moves: moves.map((move) => ({ move })) });
+        const verdicts = await study(source, { model: judge }, game([2, 1, 3, 0]), watch);
         const known = [];
-        const numbers = Array.from({ length: 100 }, (_, i) => i);
-        await study(source, { model: judge }, numbers, numbers.map(() => 2), {
+        await study(source, { model: judge }, game(new Array(100).fill(2)), {
             onProgress: (share, found) => known.push({ share, first: found.findIndex(Boolean) }),
             isWanted: () => known.length < 2,
         });
@@ -175,7 +175,7 @@ def test_costs_are_never_negative_accuracy_has_its_formula_and_a_study_begins_at
         let isWanted = true;
         const overtaken = { infer: async (_, boards) => ((isWanted = false), boards.map(() => answer)) };
         const newer = { onProgress: () => (late += 1), isWanted: () => isWanted };
-        await study(overtaken, { model: judge }, [[]], [2], newer);
+        await study(overtaken, { model: judge }, game([2]), newer);
         return { costs: verdicts.map(({ cost }) => cost), known, late, ...tally(verdicts, { model: judge }) };
     }"""
     found = shared_visit.run(compute)
@@ -196,10 +196,10 @@ def test_only_a_judge_with_values_leads_from_mistake_to_mistake(go: Visitor, gam
         expect(visit.page.get_by_role("button", name="Next mistake")).to_be_disabled()
         with_judge(visit)
         expect(accuracy).to_contain_text(re.compile(rf"\d+ of {len(worst)} moves are those of points"))
-        expect(accuracy).to_contain_text("costs 1,000 points or more")
+        expect(accuracy).to_contain_text("costs 1% of the score to expect or more")
         expect(visit.page.locator("#tab-replay progress")).to_have_css("visibility", "hidden")
         said = visit.page.locator("#tab-replay .verdict.short")
-        expect(said).to_contain_text("The last mistake is move")
+        expect(said).to_contain_text("The worst mistake is move")
         visit.page.keyboard.press("Home")
         visit.page.get_by_role("button", name="Next mistake").click()
         expect(said.locator(".costly")).to_contain_text("points")

@@ -19,7 +19,7 @@ from octofold_client.evaluation.intervals import average_interval
 from octofold_game.episodes import Episode, Episodes
 from octofold_game.replays import ReplayWriter
 from octofold_game.trajectories import Walk
-from playwright.sync_api import Route, expect
+from playwright.sync_api import Page, Route, expect
 from support.browsers import PATIENCE_MS, Visit
 from support.page_server import ADMIN_TOKEN, TOKEN, Server, Visitor
 from support.replays import corner_games, write_games, write_result
@@ -82,6 +82,47 @@ def test_an_open_page_follows_the_models_of_the_server(go: Visitor, server: Serv
         expect(select.locator("option")).to_have_count(2)
         expect(visit.page.locator("#play-advice .view")).to_have_count(8)
     shutil.rmtree(models / "mute")
+
+
+def test_a_model_that_loads_is_listed_with_the_seconds_and_asked_once_and_old_answers_leave(
+    go: Visitor,
+) -> None:
+    loading = {"swift": 12.3}
+
+    def about(route: Route) -> None:
+        content = route.fetch().json()
+        for model in content["models"]:
+            if model["name"] in loading:
+                model |= {"is_ready": False, "loading_seconds": loading[model["name"]]}
+        route.fulfill(json=content)
+
+    def answer(route: Route) -> None:
+        if loading and "swift" in route.request.url:
+            route.fulfill(status=503, json={"error": "swift is loading"})
+        else:
+            route.continue_()
+
+    def look(page: Page) -> None:
+        page.route("**/page/about", about)
+        page.route(re.compile("/page/views|/infer"), answer)
+
+    with go("/?board=0112033447120a91", before=look) as visit:
+        page = visit.page
+        select = page.locator("#play-advice select").first
+        verdict = page.locator("#play-advice .verdict")
+        expect(page.locator(".view")).to_have_count(8)
+        asked = len(visit.requests)
+        select.select_option(SWIFT)
+        expect(page.locator(".view")).to_have_count(0)
+        expect(page.locator("#play-advice .move-row.is-best")).to_have_count(0)
+        expect(verdict).to_have_text("swift is loading, 12 s.")
+        loading["swift"] = 13.9
+        expect(verdict).to_have_text("swift is loading, 13 s.")
+        expect(select.locator("option:checked")).to_contain_text("· loading, 13 s")
+        assert len([url for url in visit.requests[asked:] if "model=swift" in url or "/swift/" in url]) == 1
+        loading.clear()
+        expect(verdict).to_contain_text("swift plays")
+        page.unroute_all(behavior="wait")
 
 
 def test_the_value_of_a_network_stands_below_its_moves(

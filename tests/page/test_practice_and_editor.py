@@ -42,6 +42,7 @@ def exercise(board: str, better: int, costs: list[float | None] | None = None) -
         "board": board,
         "better": better,
         "costs": costs,
+        "costly": 900,
         "unit": "points",
         "judge": "j",
         "source": "a test",

@@ -24,7 +24,7 @@ CURVE = """async ({ unit, values, scores }) => {
     const cost = unit ? 5000 : null;
     const verdicts = values.map((value) => ({ played: 0, model: 0, judge: 1, cost, value }));
     texts.length = 0;
-    curve.judge(verdicts, unit, "j");
+    curve.judge(verdicts, unit ? { unit } : undefined, "j");
     return { title: curve.element.querySelector("p").textContent, legend: curve.element.textContent, texts };
 }"""
 
@@ -171,3 +171,49 @@ def test_bars_show_what_the_numbers_say_at_once_and_a_link_leads_to_the_document
             assert share.evaluate("bar => bar.style.getPropertyValue('--share')") == "0"
         visit.page.get_by_role("link", name="How this page works").click()
         expect(visit.page.locator("body")).to_contain_text("# The page")
+
+
+def test_a_cost_is_a_mistake_from_a_share_of_the_score_on_and_saturated_costs_are_not_figures(
+    shared_visit: Visit,
+) -> None:
+    found = shared_visit.run(
+        """async () => {
+            const { costOf, costText, costlyFrom, worthOf } = await import("/page/viewer/worth.js");
+            const { study, tally } = await import("/page/js/replay/study.js");
+            const { MoveList } = await import("/page/js/replay/move_list.js");
+            const network = { name: "n", temperature: 300, value_unit: "points", average: 210000 };
+            const legal = [true, true, true, true];
+            const answers = [1e-40, 0, Math.exp(-7), Math.exp(-6.9)].map((least) => {
+                return { move: 3, legal, probabilities: [least, 0, 1e-39, 1] };
+            });
+            const worth = answers.map((answer) => worthOf(network, answer));
+            const source = { infer: async () => answers };
+            const moves = answers.map(() => ({ move: 0 }));
+            const game = { boards: answers, scores: [0, 900, 1000, 2000], moves };
+            const watch = { onProgress() {}, isWanted: () => true };
+            const verdicts = await study(source, { model: network }, game, watch);
+            const root = document.createElement("div");
+            new MoveList(root, () => {}).judge(verdicts, worth[0].scale);
+            return {
+                costs: worth.map((each) => costText(each.scale, costOf(each, 0))),
+                costly: verdicts.map(({ costly }) => costly),
+                whole: costlyFrom({ ...worth[0], isWhole: true, values: [0, 5000] }, 7000, 0),
+                mistakes: tally(verdicts, { model: network }).mistakes,
+                worst: [...root.querySelectorAll(".worst li")].map((each) => each.textContent),
+            };
+        }"""
+    )
+    assert found["costs"] == [
+        "at least 26,000 points",
+        "at least 26,000 points",
+        "2,100 points",
+        "2,070 points",
+    ]
+    assert found["costly"] == [2100] * 4
+    assert found["whole"] == 120
+    assert found["mistakes"] == 3
+    assert found["worst"] == [
+        "Move 0: at least 26,000 points",
+        "Move 1: at least 26,000 points",
+        "Move 2: 2,100 points",
+    ]

@@ -22,9 +22,9 @@ import numpy as np
 from numpy.typing import NDArray
 from octofold_game.contract.graph import MOVE
 from octofold_game.errors import OctofoldError
-from octofold_game.rules import check_boards
+from octofold_game.rules import BoardError, check_boards
 from octofold_proto.errors import InvalidRequest, QueueFull, Unavailable
-from octofold_proto.messages import LONGEST_SEARCH_US
+from octofold_proto.messages import CELLS, LONGEST_SEARCH_US
 from octofold_proto.status import CODES
 
 from octofold_server.admission.byte_budget import ByteBudget
@@ -355,7 +355,7 @@ class Admission:
             raise InvalidRequest(boards)
         largest = max(boards.tobytes()) if boards.nbytes <= FEW_CELLS else boards.max()
         if boards.dtype != np.uint8 or largest > served.largest_exponent:
-            boards = check_boards(boards, served.largest_exponent)
+            boards = self._known_boards(boards, served)
         if len(boards) > self.limits.boards:
             raise InvalidRequest(f"{len(boards)} boards in one call; {self.limits.boards} are allowed")
         if self.limits.search_seconds < request.search_seconds < math.inf:
@@ -367,6 +367,23 @@ class Admission:
         if request.needs_outputs and not outputs <= served.outputs:
             raise InvalidRequest(_unknown_output(request.outputs or (), served))
         return boards, outputs - _MOVE
+
+    def _known_boards(self, boards: NDArray[Any], served: ServedVersion) -> NDArray[np.uint8]:
+        """The boards, if they are valid and the model knows their tiles.
+
+        Raises:
+            BoardError: they are not; it names the first bad board and cell, and models that know the tile.
+        """
+        boards = check_boards(boards)
+        unknown = boards > served.largest_exponent
+        if not unknown.any():
+            return boards
+        board, cell = divmod(int(unknown.argmax()), CELLS)
+        others = self.models.that_know(int(boards[board, cell]))
+        know = "knows" if len(others) == 1 else "know"
+        more = f"; {', '.join(others)} {know} larger ones" if others else ""
+        known = f"{served.name} knows tiles up to {1 << served.largest_exponent}"
+        raise BoardError(f"board {board}, cell {cell}: {known}{more}", board, cell)
 
     def count_ends(self, calls: Sequence[AcceptedCall]) -> None:
         """Count calls that have ended: release their slots, record failures and traces."""

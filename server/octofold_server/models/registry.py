@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from octofold_game.contract.model import DEFAULT_MODEL, Card
+from octofold_game.contract.model import DEFAULT_MODEL, Card, parse_card
 from octofold_game.system.files import write_text
 from octofold_proto.errors import ModelError, Unavailable, UnknownModel
 
@@ -165,6 +165,16 @@ class Models:
     def waiting(self) -> list[VersionStatus]:
         """All players that are loaded when somebody asks for them."""
         return [status for status in self.index() if status.reason == WHEN_ASKED]
+
+    def loading(self) -> list[VersionStatus]:
+        """All versions that are being loaded, as far as their cards have been read."""
+        return [each for each in self.index() if each.state is VersionState.LOADING and each.card_text]
+
+    def that_know(self, exponent: int) -> list[str]:
+        """The names of all models, ready or waiting, that know a tile."""
+        cards = [served.card for served in self.served()]
+        cards += [parse_card(status.card_text) for status in self.waiting()]
+        return sorted({card.name for card in cards if card.largest_exponent >= exponent})
 
     def statistics(self) -> Mapping[tuple[str, str], ModelStatistics]:
         """The statistics of the versions, as in `VersionIndex.statistics`."""

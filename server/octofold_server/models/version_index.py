@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from functools import partial
 from pathlib import Path
@@ -46,6 +47,8 @@ class VersionStatus:
     reason: str = ""
     precision: str = ""
     card_text: str = ""
+    since: float = field(default_factory=time.monotonic, compare=False)
+    """When the version got this status, as `time.monotonic` tells."""
 
 
 class VersionIndex:

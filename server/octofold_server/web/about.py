@@ -15,6 +15,7 @@ def described(
     is_default: bool,
     has_views: bool,
     is_ready: bool = True,
+    loading_seconds: float | None = None,
 ) -> dict[str, Any]:
     """One of the models of `/page/about` and of the `models.json` of a static site."""
     return {
@@ -22,6 +23,7 @@ def described(
         "version": str(card.version),
         "default": is_default,
         "is_ready": is_ready,
+        "loading_seconds": loading_seconds,
         "views": has_views,
         "precision": precision,
         "largest_exponent": card.largest_exponent,
@@ -30,6 +32,8 @@ def described(
         "weights": card.weights,
         "player": None if card.player is None else card.player.kind,
         "average": None if card.strength is None else card.strength.average,
+        "average_interval": None if card.strength is None else card.strength.average_interval,
+        "average_games": None if card.strength is None else card.strength.games,
         **_values(card),
     }
 

@@ -7,6 +7,7 @@ question needs what an inference needs.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -29,6 +30,7 @@ from octofold_server.admission.request import Request
 from octofold_server.backends.backend import MOVE_ALONE
 from octofold_server.config.options import Config
 from octofold_server.http_transport.calls import Route, failure_of, submit
+from octofold_server.models.version_index import VersionState
 from octofold_server.system.quoting import quoted
 from octofold_server.web.about import described
 from octofold_server.web.files import INDEX, SECURITY_HEADERS, PageFiles
@@ -84,30 +86,25 @@ class _Answers:
             raise Unavailable(self._admission.refusal)
         models = self._admission.models
         newest = {served.name: served for served in models.served()}  # which are sorted by version
-        return _json(
-            {
-                "version": installed_version("octofold"),
-                "models": [
-                    described(
-                        served.card,
-                        served.precision,
-                        is_default=newest.get(models.default) is served,
-                        has_views=self._views.may_have_session(served),
-                    )
-                    for served in models.served()
-                ]
-                + [
-                    described(
-                        parse_card(status.card_text),
-                        "",
-                        is_default=False,
-                        has_views=False,
-                        is_ready=False,
-                    )
-                    for status in models.waiting()
-                ],
-            }
-        )
+        found = [
+            described(
+                served.card,
+                served.precision,
+                is_default=newest.get(models.default) is served,
+                has_views=self._views.may_have_session(served),
+            )
+            for served in models.served()
+        ]
+        for status in [*models.waiting(), *models.loading()]:
+            is_loading = status.state is VersionState.LOADING
+            seconds = time.monotonic() - status.since if is_loading else None
+            card = parse_card(status.card_text)
+            found.append(
+                described(
+                    card, "", is_default=False, has_views=False, is_ready=False, loading_seconds=seconds
+                )
+            )
+        return _json({"version": installed_version("octofold"), "models": found})
 
     async def move(self, request: web.Request) -> web.Response:
         with_value = request.query.get("with_value") == "true"

@@ -93,7 +93,7 @@ def test_csv_on_standard_input_gets_a_line_of_csv_for_each_board(target: str, tm
     [
         ("0 1 2", 2, "board: a board has 16 cells, got 3"),
         (CORNER[:-1] + "x", 2, "board, row 4, column 4: 'x' is not an exponent"),
-        (CORNER[:-1] + "16", 1, "board 0, cell 15: exponent 16 is not in 0 to 15"),
+        (CORNER[:-1] + "16", 1, "board 0, cell 15: small knows tiles up to 32768"),
     ],
 )
 def test_a_malformed_board_is_explained(

@@ -123,9 +123,10 @@ def test_only_kinds_of_this_distribution_run_unless_others_are_named(repository:
 
 
 def test_a_player_is_loaded_when_a_call_first_asks_for_it(repository: Path) -> None:
-    write_player(repository, kind="expectimax", table=b"")
+    write_player(repository, kind="expectimax", table=b"", largest_exponent=17)
     models = models_of(repository)
     models.start()
+    assert models.that_know(16) == ["player"]
     assert states(models) == {"network/1": "READY", "player/1": "UNLOADED"}
     assert models.index()[-1].reason == WHEN_ASKED
     models.reload()

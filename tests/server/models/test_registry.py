@@ -6,7 +6,9 @@ from __future__ import annotations
 import gc
 import shutil
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 from octofold_proto.errors import ModelError, Unavailable, UnknownModel
@@ -15,6 +17,7 @@ from octofold_server.models.registry import Models
 from octofold_server.models.version_index import VersionState
 from support.registries import Backends, NewModels, reason, settled, states, submit
 from support.servers import WriteVersion
+from support.waiting import wait_for
 
 
 def test_what_nobody_foresaw_fails_one_version_and_the_log_has_the_traceback(
@@ -237,8 +240,21 @@ def test_a_name_in_an_error_is_cut_and_escaped(write_version: WriteVersion, new_
 def test_the_index_tells_what_is_being_loaded(
     write_version: WriteVersion, tmp_path: Path, backends: Backends
 ) -> None:
+    goes_on = threading.Event()
+
+    def slow_backends(*version: Any) -> Any:
+        assert goes_on.wait(60)
+        return backends(*version)
+
     write_version()
-    models = Models(Config(models=tmp_path / "models", lanes=1, device="cpu"), backends)
+    models = Models(Config(models=tmp_path / "models", lanes=1, device="cpu"), slow_backends)
     assert [status.state for status in models.index()] == [VersionState.LOADING]
     with pytest.raises(Unavailable, match="tiny is loading"):
         models.resolve("tiny", "")
+    with ThreadPoolExecutor() as starting:
+        started = starting.submit(models.start)
+        wait_for(lambda: [status.name for status in models.loading()] == ["tiny"])
+        goes_on.set()
+        started.result()
+    assert models.loading() == []
+    models.close()

@@ -49,10 +49,10 @@ export class Curve {
     this.at = 0;
   }
 
-  /** Show what model and judge say; `unit` of the costs, `name` of who judges. */
-  judge(verdicts, unit, name) {
-    Object.assign(this, { _verdicts: verdicts, _unit: unit, _name: name });
-    this._legend.replaceChildren(...legend(true, unit));
+  /** Show what model and judge say; `scale` of the costs, `name` of who judges. */
+  judge(verdicts, scale, name) {
+    Object.assign(this, { _verdicts: verdicts, _scale: scale, _name: name });
+    this._legend.replaceChildren(...legend(true, scale));
     this.draw();
   }
 
@@ -82,7 +82,7 @@ export class Curve {
     drawAxes(context, plot, { x, y, last, most, told });
     drawMilestones(context, plot, x, this._milestones ?? []);
     drawLine(context, { x, y, values, width });
-    drawMarks(context, plot, x, this._verdicts, this._unit);
+    drawMarks(context, plot, x, this._verdicts);
     context.fillStyle = colorOf("--ink");
     context.fillRect(x(this._at) - 1, TOP - 4, 2, plot.floor - TOP + 4);
   }
@@ -93,7 +93,7 @@ export class Curve {
     const whole = known.filter(({ value }) => value !== null);
     if (whole.length <= known.length / 2) return ofScores("Score so far", this._scores);
     const values = this._verdicts.map(({ value }) => value);
-    if (mostOf(this._unit) === 1) {
+    if (mostOf(this._scale) === 1) {
       return { title: `Chance of success, by ${this._name}`, values, most: 1, told: (share) => `${share * 100}%` };
     }
     const expected = values.map((value, move) => value && value + this._scores[move]);
@@ -102,10 +102,10 @@ export class Curve {
 }
 
 /** What the marks mean, of those that can be there. */
-function legend(isJudged, unit) {
+function legend(isJudged, scale) {
   const mark = (kind, text) => make("span", {}, make(`span.legend.${kind}`, { "aria-hidden": "true" }), text);
   return [
-    isJudged && unit ? mark("is-costly", "a mistake") : "",
+    isJudged && scale ? mark("is-costly", "a mistake") : "",
     isJudged ? mark("is-disputed", "disputed: others prefer another move") : "",
     mark("is-tile", "a new largest tile"),
   ];
@@ -175,14 +175,14 @@ function drawLine(context, { x, y, values, width }) {
 }
 
 /** Below the curve: mistakes in red, and disagreements, the darker the more of a pixel's moves are disputed. */
-function drawMarks(context, { floor }, x, verdicts, unit) {
+function drawMarks(context, { floor }, x, verdicts) {
   const columns = new Map();
   verdicts.forEach((verdict, move) => {
     const at = Math.floor(x(move));
     const column = columns.get(at) ?? { moves: 0, disputed: 0, isMistake: false };
     column.moves += 1;
     column.disputed += isDisputed(verdict);
-    column.isMistake ||= isMistake(verdict, unit);
+    column.isMistake ||= isMistake(verdict);
     columns.set(at, column);
   });
   const [bad, judge] = ["--bad", "--judge"].map(colorOf);

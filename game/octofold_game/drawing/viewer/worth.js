@@ -1,78 +1,103 @@
 /** What moves are worth to a model that has values, points or a chance of success, and which moves are mistakes. */
 
-/**
- * How the values of a unit are compared and told. From `costly` on, a move is a mistake: the same for all games.
- * `isPositive`: no value is below 0, so that the ratio of two means something.
- */
-const UNITS = {
-  points: { costly: 1000, isPositive: true, most: Infinity },
-  "chance of success": { costly: 0.01, isPositive: true, most: 1 },
-};
+/** The most that each unit can tell, as far as there is such a number. */
+const MOST = { points: Infinity, "chance of success": 1 };
+
+/** From this share of the score to expect on, or of a certain success, a cost makes a move a mistake. */
+export const MISTAKE = 0.01;
 
 const LEAST = 1e-38; // of float32's probabilities
 
-/** The unit of a model's values that costs can be told in; undefined if the model has only probabilities. */
-export const unitOf = (model) =>
-  // A value head has a unit, too, but no values of moves.
-  model && (model.player || model.temperature) && Object.hasOwn(UNITS, model.value_unit) ? model.value_unit : undefined;
+/**
+ * @typedef {object} Scale in what a model tells costs
+ * @property {string} unit
+ * @property {number} ceiling the largest cost that it can tell; a move may cost more
+ */
 
-/** From this cost on, a move counts as a mistake. */
-export const costlyFrom = (unit) => UNITS[unit]?.costly ?? 0;
+/**
+ * The scale of a model's costs; undefined if the model has only probabilities.
+ *
+ * A network that values moves tells probabilities alone, the softmax of the values at its temperature. They give
+ * back how the values differ, up to where float32 ends; the two leading digits of that are the ceiling.
+ *
+ * @returns {Scale|undefined}
+ */
+export function scaleOf(model) {
+  // A value head has a unit, too, but no values of moves.
+  if (!model || !(model.player || model.temperature) || !Object.hasOwn(MOST, model.value_unit)) return undefined;
+  if (model.player) return { unit: model.value_unit, ceiling: Infinity };
+  const most = -model.temperature * Math.log(LEAST);
+  const digit = 10 ** (Math.floor(Math.log10(most)) - 1);
+  return { unit: model.value_unit, ceiling: digit * Math.floor(most / digit) };
+}
 
 /** The largest value that there can be. */
-export const mostOf = (unit) => UNITS[unit].most;
+export const mostOf = ({ unit }) => MOST[unit];
 
 /**
  * The worth of the four moves.
  *
- * A network that values moves tells probabilities alone, the softmax of the values at its temperature. They give
- * back how the values differ, but not how large they are; and no difference above 87 temperatures, where float32 ends.
- *
  * @param {object} model
  * @param {import("./server.js").Answer} answer
- * @returns {{unit: string, values: number[], isWhole: boolean}|null} `-Infinity` for moves that are not legal;
+ * @returns {{scale: Scale, values: number[], isWhole: boolean}|null} `-Infinity` for moves that are not legal;
  *   `isWhole`: the values themselves, not only their differences from the best; null for a model without values
  */
 export function worthOf(model, answer) {
-  const unit = unitOf(model);
-  if (!unit || answer.move < 0) return null;
+  const scale = scaleOf(model);
+  if (!scale || answer.move < 0) return null;
   if (answer.values) {
     const values = answer.values.map((value, move) => (answer.legal[move] ? (value ?? -Infinity) : -Infinity));
-    return values.some(Number.isFinite) ? { unit, values, isWhole: true } : null; // a table gives a move alone
+    return values.some(Number.isFinite) ? { scale, values, isWhole: true } : null; // a table gives a move alone
   }
   if (!model.temperature) return null;
   const best = Math.log(Math.max(...answer.probabilities));
   const values = answer.probabilities.map((share, move) =>
-    answer.legal[move] ? model.temperature * (Math.log(Math.max(share, LEAST)) - best) : -Infinity,
+    answer.legal[move] ? Math.max(-scale.ceiling, model.temperature * (Math.log(share) - best)) : -Infinity,
   );
-  return { unit, values, isWhole: false };
+  return { scale, values, isWhole: false };
 }
 
 /** What a move costs: the best value less its own; never below 0. */
 export const costOf = ({ values }, move) => Math.max(0, Math.max(...values) - values[move]);
 
-/** A cost for people: "310 points", "2.1% of success". */
-export function costText(unit, cost) {
-  if (unit === "points") return `${worthText(unit, cost)} ${Math.round(cost) === 1 ? "point" : "points"}`;
-  return `${worthText(unit, cost)} chance of success`;
+/**
+ * The cost from which on a move is a mistake.
+ *
+ * @param {{scale: Scale, values: number[], isWhole: boolean}} worth
+ * @param {number} score of the board
+ * @param {number} usual the score to expect of who judges, if it tells no whole values
+ */
+export function costlyFrom({ scale, values, isWhole }, score, usual) {
+  const most = mostOf(scale);
+  if (most < Infinity) return MISTAKE * most;
+  return MISTAKE * (isWhole ? score + Math.max(...values) : Math.max(score, usual));
 }
 
+/** A cost for people: "310 points", "at least 26,000 points", "2.1% chance of success". */
+export function costText(scale, cost) {
+  const unit = scale.unit === "points" && Math.round(cost) === 1 ? "point" : scale.unit;
+  return `${shortCostText(scale, cost)} ${unit}`;
+}
+
+/** A cost without its unit: "310", "at least 26,000", "2.1%". */
+export const shortCostText = (scale, cost) => `${cost >= scale.ceiling ? "at least " : ""}${worthText(scale, cost)}`;
+
 /** A value for people: "12,310", "97.2%". */
-export function worthText(unit, value) {
+export function worthText({ unit }, value) {
   if (unit === "points") return Math.round(value).toLocaleString("en-US");
   const share = value * 100;
   return `${share > 0 && share < 99.95 ? share.toFixed(share < 1 ? 2 : 1) : Math.round(share)}%`;
 }
 
-/** The threshold in words, as it stands beside figures. */
-export const thresholdText = (unit) =>
-  unit === "points" ? `${costlyFrom(unit).toLocaleString("en-US")} points` : `${costlyFrom(unit) * 100} percentage point of the chance of success`;
+/** From where on a cost is a mistake, in words, as they stand beside figures. */
+export const thresholdText = ({ unit }) =>
+  unit === "points" ? `${MISTAKE * 100}% of the score to expect` : `${MISTAKE * 100} percentage point of the chance of success`;
 
 /** Whether somebody would have made another move; of a `Verdict` of `study.js`, like the next two. */
 export const isDisputed = ({ played, model, judge }) => model !== played || (judge >= 0 && judge !== played);
 
-/** Whether a move costs so much that it is a mistake, in the unit of who judges. */
-export const isMistake = ({ cost }, unit) => unit !== undefined && cost !== null && cost >= costlyFrom(unit);
+/** Whether a move costs so much that it is a mistake. */
+export const isMistake = ({ cost, costly }) => cost > 0 && cost >= costly;
 
 /** The move that who judges would have made. */
 export const better = ({ model, judge }) => (judge >= 0 ? judge : model);

@@ -1,6 +1,7 @@
 /** What a model and a judge say about a board: choosers, verdict, the four moves and the views. */
 
 import { Gone, Refused } from "../ask/server.js";
+import { loadingText } from "../ask/models.js";
 import { askViews } from "../ask/views.js";
 import { announce, make } from "../../viewer/dom.js";
 import { MOVE_NAMES } from "../../viewer/rules.js";
@@ -10,6 +11,7 @@ import { MovesPanel } from "./moves_panel.js";
 import { ViewsPanel } from "./views_panel.js";
 import { costOf, costText, worthOf } from "../../viewer/worth.js";
 
+const SLOW_MS = 700; // after which an answer that has not come is told of, and that of the board before leaves
 const DELAY_MS = 60; // so that a run of key presses asks only for its last board
 
 /** A panel of advice for one board at a time. */
@@ -28,11 +30,16 @@ export class Advice {
     const changed = () => {
       this._judge.update();
       onModels();
-      if (this._board) this.ask(this._board, this._played);
+      const { _board: board, _played: played } = this;
+      if (board) {
+        this.clear(); // what another model said
+        this.ask(board, played);
+      }
     };
     this._model = modelSelect("Model", models, { on: changed, first: models.first });
     const without = () => this._model.chosen;
     this._judge = modelSelect("Judge", models, { none: "no judge", on: changed, first: judge, without });
+    models.addEventListener("loading", () => this._isWaiting && this._sayWaiting());
     this._verdict = make("p.verdict");
     const moves = make("div");
     const views = make("div.views-box");
@@ -74,13 +81,14 @@ export class Advice {
       .map(([model, answer]) => {
         const worth = worthOf(model, answer);
         const cost = worth && costOf(worth, move);
-        return `${model.name} prefers ${MOVE_NAMES[answer.move]}${cost ? `, worth ${costText(worth.unit, cost)} more` : ""}.`;
+        return `${model.name} prefers ${MOVE_NAMES[answer.move]}${cost ? `, worth ${costText(worth.scale, cost)} more` : ""}.`;
       })
       .join(" ");
   }
 
   clear(text = "") {
     this._number += 1;
+    this._isWaiting = false;
     this._board = this._answer = this._judged = null;
     this._verdict.textContent = text;
     this._moves.show(null);
@@ -97,11 +105,18 @@ export class Advice {
   async ask(board, played = -1, { aloud = false } = {}) {
     const number = (this._number += 1);
     [this._board, this._played, this._answer, this._judged] = [board, played, null, null];
+    this._isWaiting = false;
     if (!this.model) return;
     if (!aloud) await new Promise((resolve) => setTimeout(resolve, DELAY_MS));
     if (number !== this._number) return;
     const { model, judge } = this;
-    const slow = setTimeout(() => number === this._number && this._say(`Waiting for ${model.name}…`), 700);
+    const slow = setTimeout(() => {
+      if (number !== this._number) return;
+      this._isWaiting = true;
+      this._moves.show(null);
+      this._views.show(null, -1);
+      this._sayWaiting();
+    }, SLOW_MS);
     try {
       const [{ answer, views }, judged] = await Promise.all([
         askViews(this._source, model, board),
@@ -120,6 +135,7 @@ export class Advice {
       if (error instanceof Gone) this._source.whenBack().then(() => number === this._number && this.ask(board, played));
     } finally {
       clearTimeout(slow);
+      if (number === this._number) this._isWaiting = false;
     }
   }
 
@@ -129,6 +145,13 @@ export class Advice {
     this._board = null;
     this._show(answer, judged, played);
     if (!this._views.isEmpty) this._views.show(null, -1);
+  }
+
+  /** Say who has not answered yet. */
+  _sayWaiting() {
+    const asked = [this.model, this.judge].find((model) => model && loadingText(model)) ?? this.model;
+    const loading = loadingText(asked);
+    this._say(loading ? `${asked.name} is ${loading}.` : `Waiting for ${asked.name}…`);
   }
 
   _say(text) {
@@ -165,6 +188,6 @@ function judgment({ model, answer: judged }, answer) {
   if (judged.move === answer.move) return make("span.agrees", {}, `${model.name} agrees.`);
   const worth = worthOf(model, judged);
   const cost = worth && costOf(worth, answer.move);
-  const more = cost ? `, worth ${costText(worth.unit, cost)} more` : "";
+  const more = cost ? `, worth ${costText(worth.scale, cost)} more` : "";
   return make("span.differs", {}, `${model.name} would play ${MOVE_NAMES[judged.move]}${more}.`);
 }

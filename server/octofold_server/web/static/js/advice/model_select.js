@@ -1,6 +1,6 @@
 /** A chooser of models. */
 
-import { keyOf } from "../ask/models.js";
+import { contentOf, keyOf, loadingText } from "../ask/models.js";
 import { announce, grouped, make } from "../../viewer/dom.js";
 
 let count = 0;
@@ -28,12 +28,22 @@ export function modelSelect(title, models, { none, on, first, without = () => un
   function show() {
     const other = without();
     const offered = models.all.filter((model) => !other || keyOf(model) !== keyOf(other));
-    const options = offered.map((model) => make("option", { value: keyOf(model) }, titleOf(model)));
+    const options = offered.map((model) => make("option", { value: keyOf(model) }));
     if (none !== undefined) options.unshift(make("option", { value: "" }, none));
     if (!options.length) options.push(make("option", { value: "" }, "no model is ready"));
     if (chosen && other && keyOf(chosen) === keyOf(other)) chosen = undefined;
     select.replaceChildren(...options);
     select.value = chosen ? keyOf(chosen) : "";
+    showLoading();
+  }
+
+  /** Show how far the models are loaded, also while the list is open. */
+  function showLoading() {
+    for (const option of select.options) {
+      const model = models.all.find((each) => keyOf(each) === option.value);
+      if (model) option.textContent = titleOf(model);
+      if (model && chosen && keyOf(model) === keyOf(chosen)) chosen = model;
+    }
   }
 
   function follow() {
@@ -41,7 +51,7 @@ export function modelSelect(title, models, { none, on, first, without = () => un
     const fallback = none === undefined ? models.first : undefined;
     chosen = before ? (models.successorOf(before) ?? fallback) : fallback;
     show();
-    if (JSON.stringify(chosen) === JSON.stringify(before)) return;
+    if (contentOf(chosen) === contentOf(before)) return;
     if (before && (!chosen || keyOf(chosen) !== keyOf(before))) {
       announce(`${before.name} ${before.version} is no longer served.`);
     }
@@ -50,6 +60,7 @@ export function modelSelect(title, models, { none, on, first, without = () => un
 
   show();
   models.addEventListener("change", follow);
+  models.addEventListener("loading", showLoading);
   return {
     label: make("label.picker", { for: id }, make("span", {}, title), select),
     update: show,
@@ -60,6 +71,7 @@ export function modelSelect(title, models, { none, on, first, without = () => un
 }
 
 function titleOf(model) {
-  const average = model.average ? ` · ${grouped(model.average / 1000)}k` : "";
-  return `${model.name} ${model.version}${average}`;
+  const average = model.average ? `${grouped(model.average / 1000)}k` : "";
+  const more = loadingText(model) || average;
+  return `${model.name} ${model.version}${more && ` · ${more}`}`;
 }

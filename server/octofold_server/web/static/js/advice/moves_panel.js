@@ -2,7 +2,7 @@
 
 import { grouped, make, percent } from "../../viewer/dom.js";
 import { MOVE_NAMES } from "../../viewer/rules.js";
-import { costOf, worthOf, worthText } from "../../viewer/worth.js";
+import { costOf, shortCostText, worthOf, worthText } from "../../viewer/worth.js";
 
 export const ARROWS = ["↑", "→", "↓", "←"];
 
@@ -54,7 +54,7 @@ export class MovesPanel {
       if (answer && legal && views > 1 && asked.model.rule === "vote" && answer.votes[move]) {
         marks.push(`${answer.votes[move]} of ${views} views`);
       }
-      if (judged && legal && costOf(judged, move) > 0) marks.push(`−${loss(judged, move)} ${judge.model.name}`);
+      if (judged && legal && costOf(judged, move) > 0) marks.push(`${loss(judged, move)} ${judge.model.name}`);
       else if (judge?.answer.move === move && judge.answer.move !== answer?.move) marks.push("judge");
       if (played === move) marks.push("played");
       row.mark.textContent = answer && !legal ? "not legal" : marks.join(" · ");
@@ -72,8 +72,8 @@ const relative = (values, move) => Math.max(0, values[move] / Math.max(...values
 function number({ probabilities, values }, worth, move) {
   if (!worth && probabilities) return percent(probabilities[move]);
   if (!worth) return Number.isFinite(values?.[move]) ? lessThanBest(values, move) : "";
-  if (worth.isWhole) return worthText(worth.unit, worth.values[move]);
-  return costOf(worth, move) ? `−${loss(worth, move)}` : "best";
+  if (worth.isWhole) return worthText(worth.scale, worth.values[move]);
+  return costOf(worth, move) ? loss(worth, move) : "best";
 }
 
 /** Of values that have no cost, such as those of a heuristic. */
@@ -82,7 +82,11 @@ function lessThanBest(values, move) {
   return less ? `−${grouped(less)}` : "best";
 }
 
-const loss = (worth, move) => worthText(worth.unit, costOf(worth, move));
+/** "−310", or "at least 26,000" of a cost that the model cannot tell. */
+function loss({ scale, ...worth }, move) {
+  const cost = costOf(worth, move);
+  return `${cost < scale.ceiling ? "−" : ""}${shortCostText(scale, cost)}`;
+}
 
 /** What bars and numbers mean, beside them. */
 function legend(asked, judge, worth, judged) {
@@ -90,14 +94,14 @@ function legend(asked, judge, worth, judged) {
   const bar = asked.answer.probabilities ? "how probable each move is to it" : "the value of each move";
   const parts = [key("is-model", `${asked.model.name}: ${bar}`)];
   if (!worth && asked.answer.values?.some(Number.isFinite)) parts.push(make("span", {}, `number: ${asked.model.value_unit} less than the best move`));
-  if (worth) parts.push(make("span", {}, worth.isWhole ? `number: ${worth.unit}` : "number: points less than the best move"));
+  if (worth) parts.push(make("span", {}, worth.isWhole ? `number: ${worth.scale.unit}` : "number: points less than the best move"));
   const { value } = asked.answer;
   if (Number.isFinite(value)) {
     const said = value.toLocaleString("en-US", { maximumSignificantDigits: 4 });
     parts.push(make("span", {}, `value of the board: ${said} (unit: ${asked.model.value_unit})`));
   }
   if (!judge) parts.push(make("span", {}, "a judge is a second model, which says where it would play otherwise"));
-  else parts.push(key("is-judge", `${judge.model.name}, the judge${judged ? `: −310 is a loss of 310 ${judged.unit}` : ""}`));
+  else parts.push(key("is-judge", `${judge.model.name}, the judge${judged ? `: −310 is a loss of 310 ${judged.scale.unit}` : ""}`));
   return parts;
 }
 

@@ -40,8 +40,8 @@ function reason(model, answer, legal) {
     const cost = costOf(worth, next) - costOf(worth, answer.move);
     const depth = answer.depth ? `, searched ${answer.depth} moves deep` : "";
     const merged = !answer.depth && views > 1 ? `, in the average of its ${views} views` : "";
-    const own = worth.isWhole ? `: ${worthText(worth.unit, worth.values[answer.move])}${worth.unit === "points" ? " points to come" : " chance of success"}` : "";
-    const more = own ? worthText(worth.unit, Math.max(0, cost)) : costText(worth.unit, Math.max(0, cost));
+    const own = worth.isWhole ? `: ${worthText(worth.scale, worth.values[answer.move])}${worth.scale.unit === "points" ? " points to come" : " chance of success"}` : "";
+    const more = own ? worthText(worth.scale, Math.max(0, cost)) : costText(worth.scale, Math.max(0, cost));
     return `${own}${own ? "," : ":"} ${more} more than ${MOVE_NAMES[next]}${merged}${depth}.`;
   }
   if (views > 1 && model.rule === "vote") {

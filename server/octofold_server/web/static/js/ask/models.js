@@ -1,23 +1,29 @@
-/** The models that are ready: a list that follows the server when it reloads its repository. */
+/** The models of the source: a list that follows the server when it loads and reloads them. */
 
 import { Gone } from "./server.js";
 
 const LOOK_MS = 3000;
-const MOST_MISSED = 20;
+const LOADING_MS = 1000; // between two looks while a model is loaded for this page
 
 /** The identity of a model: its name and version. */
 export const keyOf = (model) => `${model.name}/${model.version}`;
 
-/** A list of models, which dispatches `change` when it changes. */
+/** A list of models as a text, by which it is told from another: without how far loading is. */
+export const contentOf = (models) => JSON.stringify(models, (name, value) => (LOADS.has(name) ? undefined : value));
+
+const LOADS = new Set(["is_ready", "loading_seconds"]);
+
+/** A list of models, which dispatches `change` when it changes, and `loading` when only more of a model is loaded. */
 export class Models extends EventTarget {
   /**
    * @param {object} source of moves
-   * @param {object[]} models that are ready now
+   * @param {object[]} models that the source has now
    */
   constructor(source, models) {
     super();
     this._source = source;
-    this._missed = new Map(); // by key, how often a player was not in the list
+    this._waits = new Map(); // by name, for models that are being loaded
+    source.whenLoaded = (name) => this._whenLoaded(name);
     /** The models, the strongest first. */
     this.all = sorted(models);
   }
@@ -35,22 +41,23 @@ export class Models extends EventTarget {
   /** Ask the source again. */
   async refresh() {
     const { models } = await this._source.about();
-    const all = sorted([...models, ...this._loading(models)]);
-    if (JSON.stringify(all) === JSON.stringify(this.all)) return;
-    this.all = all;
-    this.dispatchEvent(new Event("change"));
+    const before = this.all;
+    this.all = sorted(models);
+    if (contentOf(before) !== contentOf(this.all)) this.dispatchEvent(new Event("change"));
+    else if (JSON.stringify(before) !== JSON.stringify(this.all)) this.dispatchEvent(new Event("loading"));
   }
 
-  /** Players that the list lacks while they load: a chosen one stays chosen. After a minute, they are gone. */
-  _loading(models) {
-    const known = new Set(models.map(keyOf));
-    for (const key of known) this._missed.delete(key);
-    return this.all.filter((model) => {
-      const key = keyOf(model);
-      if (known.has(key) || !model.player) return false;
-      this._missed.set(key, (this._missed.get(key) ?? 0) + 1);
-      return this._missed.get(key) < MOST_MISSED;
-    });
+  /** Wait until no version of a model is being loaded, however many wait for it. */
+  _whenLoaded(name) {
+    if (!this._waits.has(name)) this._waits.set(name, this._look(name).finally(() => this._waits.delete(name)));
+    return this._waits.get(name);
+  }
+
+  async _look(name) {
+    do {
+      await this.refresh();
+      await new Promise((resolve) => setTimeout(resolve, LOADING_MS));
+    } while (this.all.some((model) => model.name === name && isLoading(model)));
   }
 
   /** Ask again and again, while the page is visible. A server that is gone is waited for. */
@@ -77,8 +84,14 @@ export class Models extends EventTarget {
   }
 }
 
+/** Whether the server is loading a model. */
+const isLoading = ({ loading_seconds: seconds }) => Number.isFinite(seconds);
+
+/** What there is to say about a model that is being loaded: "loading, 12 s"; empty for others. */
+export const loadingText = (model) => (isLoading(model) ? `loading, ${Math.floor(model.loading_seconds)} s` : "");
+
 /** Of models in their order, the first network: a server may lack what a search needs. */
-const strongest = (models) => models.find((model) => !model.player) ?? models[0];
+const strongest = (models) => models.find((model) => !model.player && !isLoading(model)) ?? models[0];
 
 /** The strongest first; those that nobody has measured last, by name. */
 function sorted(models) {

@@ -13,7 +13,6 @@ const TOKEN_KEY = "octofold.token";
 const LOOK_MS = 1000;
 const RETRY_MS = 200;
 const MAX_RETRIES = 20;
-const MAX_LOADING = 300; // looks, one a second
 
 /** The server refused a request. `status` is that of HTTP. */
 export class Refused extends Error {
@@ -53,6 +52,8 @@ export class Server {
     this._withoutToken = []; // who waits for the user to give a token
     this.hasResults = true;
     this.mayReload = true; // other models
+    /** Waits while a model, by its name, is loaded: the list of models knows better when that ends. */
+    this.whenLoaded = () => new Promise((resolve) => setTimeout(resolve, LOOK_MS));
   }
 
   /** @returns {Promise<{version: string, models: object[]}>} the models that are ready */
@@ -71,7 +72,8 @@ export class Server {
   async infer(model, boards) {
     const path = `v2/models/${encodeURIComponent(model.name)}/versions/${model.version}/infer`;
     const input = { name: "boards", datatype: "UINT8", shape: [boards.length, 16], data: boards.flat() };
-    const reply = await this._json(path, { method: "POST", body: JSON.stringify({ inputs: [input] }) });
+    const options = { method: "POST", body: JSON.stringify({ inputs: [input] }) };
+    const reply = await this._json(path, options, model.name);
     const found = Object.fromEntries(reply.outputs.map(({ name, data }) => [name, data]));
     const four = (name, i) => found[name]?.slice(4 * i, 4 * i + 4);
     return boards.map((board, i) => ({
@@ -93,7 +95,7 @@ export class Server {
    */
   views(model, board) {
     const query = new URLSearchParams({ model: model.name, version: model.version, board: formatBoard(board) });
-    return this._json(`page/views?${query}`);
+    return this._json(`page/views?${query}`, {}, model.name);
   }
 
   /** @returns {Promise<object[]>} the results of evaluations, the newest first */
@@ -141,8 +143,8 @@ export class Server {
     this._onState(false);
   }
 
-  async _json(path, options) {
-    const reply = await this._fetch(path, options);
+  async _json(path, options, asked) {
+    const reply = await this._fetch(path, options, asked);
     return this._receive(reply.json());
   }
 
@@ -157,7 +159,8 @@ export class Server {
     }
   }
 
-  async _fetch(path, options = {}) {
+  /** `asked`: the name of the model that the request asks; it is loaded when it is asked first. */
+  async _fetch(path, options = {}, asked = undefined) {
     for (let tries = 0; ; tries += 1) {
       const token = stored(TOKEN_KEY, { forSession: true });
       const headers = token ? { Authorization: `Bearer ${token}` } : {};
@@ -169,8 +172,8 @@ export class Server {
         await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
       } else {
         const message = await reply.json().catch(() => ({}));
-        if (reply.status === 503 && /is loading/.test(message.error) && tries < MAX_LOADING) {
-          await new Promise((resolve) => setTimeout(resolve, LOOK_MS)); // a player loads when it is asked first
+        if (reply.status === 503 && asked && /is loading/.test(message.error)) {
+          await this.whenLoaded(asked);
           continue;
         }
         if (reply.status === 503) this.whenBack();

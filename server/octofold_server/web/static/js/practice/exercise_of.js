@@ -1,6 +1,6 @@
 /** Makes exercises of positions that somebody judged. */
 
-import { costOf, worthOf } from "../../viewer/worth.js";
+import { costOf, costlyFrom, worthOf } from "../../viewer/worth.js";
 import { formatBoard } from "../../viewer/board_text.js";
 
 /**
@@ -9,9 +9,11 @@ import { formatBoard } from "../../viewer/board_text.js";
  * @param {number[]} board
  * @param {{model: object, answer: object}} judged who says which move is best
  * @param {string} source where the position comes from
+ * @param {number} score of the board
  */
-export function exerciseOf(board, { model, answer }, source) {
+export function exerciseOf(board, { model, answer }, source, score) {
   const worth = worthOf(model, answer);
   const costs = worth && worth.values.map((value, move) => (Number.isFinite(value) ? costOf(worth, move) : null));
-  return { board: formatBoard(board), better: answer.move, costs, unit: worth?.unit ?? "", judge: model.name, source };
+  const costly = worth && costlyFrom(worth, score, model.average ?? 0);
+  return { board: formatBoard(board), better: answer.move, costs, costly, ...worth?.scale, judge: model.name, source };
 }

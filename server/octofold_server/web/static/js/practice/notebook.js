@@ -14,15 +14,14 @@ export const FULL = `The notebook is full: it holds ${MOST} exercises.`;
 export const UNKEPT = "This browser keeps nothing more: save the notebook as a file before you close the tab.";
 /** Solved so often in a row, an exercise is learned. */
 export const LEARNED = 2;
-/** A move that costs at most this share of what a mistake costs is as good as the best one. */
-export const CLOSE = 0.1;
 
 /**
  * @typedef {object} Exercise
  * @property {string} board sixteen digits
  * @property {number} better the best move, by `judge`
  * @property {number[]|null} costs of the four moves, null for those that are not legal; null without values
- * @property {string} unit of the costs
+ * @property {string} unit of the costs, with the largest cost that the judge can tell, `ceiling`
+ * @property {number} costly the cost from which on a move is a mistake; 0 if only the best one is none
  * @property {string} judge
  * @property {string} source where the position comes from
  * @property {number} tries
@@ -137,7 +136,7 @@ export function readExercises(text) {
   });
 }
 
-function checked({ board, better, costs, unit, judge, source, tries, solved, streak, seen }) {
+function checked({ board, better, costs, costly, unit, ceiling, judge, source, tries, solved, streak, seen }) {
   const legal = legalMoves(parseBoard(String(board)));
   if (!legal[better]) throw new Error("its best move is not legal");
   const isCosts = Array.isArray(costs) && costs.length === 4;
@@ -146,7 +145,9 @@ function checked({ board, better, costs, unit, judge, source, tries, solved, str
     board: String(board).toLowerCase(),
     better,
     costs: isCosts ? costs.map((cost, move) => (legal[move] && Number.isFinite(cost) ? cost : null)) : null,
+    costly: Number.isFinite(costly) ? costly : 0,
     unit: String(unit ?? "").slice(0, 40),
+    ceiling: Number.isFinite(ceiling) ? ceiling : Infinity,
     judge: String(judge ?? "").slice(0, 140),
     source: String(source ?? "").slice(0, 200),
     tries: counted(tries),

@@ -27,37 +27,37 @@ export class MoveList {
    * @param {{move: number}[]} moves of the game
    * @param {import("./study.js").Verdict[]} verdicts as far as they are known
    * @param {number} at the number of the current move
-   * @param {string|undefined} unit of the costs
+   * @param {import("../../viewer/worth.js").Scale|undefined} scale of the costs
    */
-  show(moves, verdicts, at, unit) {
+  show(moves, verdicts, at, scale) {
     const first = Math.max(0, Math.min(at - AROUND, moves.length - 2 * AROUND - 1));
     const rows = moves.slice(first, first + 2 * AROUND + 1).map(({ move }, i) => {
       const number = first + i;
       const verdict = verdicts[number];
-      return this._row(number, move, verdict, number === at, unit);
+      return this._row(number, move, verdict, number === at, scale);
     });
     this._moves.replaceChildren(...rows);
   }
 
-  /** Show the worst mistakes. */
-  judge(verdicts, unit) {
+  /** Show the worst mistakes. Those whose cost the judge cannot tell stand first, in their order. */
+  judge(verdicts, scale) {
     const found = verdicts
       .map((verdict, number) => ({ verdict, number }))
-      .filter(({ verdict }) => isMistake(verdict, unit))
+      .filter(({ verdict }) => isMistake(verdict))
       .sort((a, b) => b.verdict.cost - a.verdict.cost)
       .slice(0, WORST);
     this._title.hidden = !found.length;
     this._worst.replaceChildren(
       ...found.map(({ verdict, number }) =>
-        make("li", {}, this._button(number, `Move ${grouped(number)}: ${costText(unit, verdict.cost)}`)),
+        make("li", {}, this._button(number, `Move ${grouped(number)}: ${costText(scale, verdict.cost)}`)),
       ),
     );
   }
 
-  _row(number, move, verdict, isCurrent, unit) {
+  _row(number, move, verdict, isCurrent, scale) {
     const wrong = verdict && better(verdict) !== move;
-    const kind = wrong && isMistake(verdict, unit) ? "costly" : "note";
-    const cost = wrong && verdict.cost ? `, costs ${costText(unit, verdict.cost)}` : "";
+    const kind = wrong && isMistake(verdict) ? "costly" : "note";
+    const cost = wrong && verdict.cost ? `, costs ${costText(scale, verdict.cost)}` : "";
     return make(
       "li",
       { class: isCurrent ? "is-current" : "" },

@@ -1,6 +1,6 @@
 /** Compares the moves of a game with those of a model and a judge. */
 
-import { better, costOf, isMistake, unitOf, worthOf } from "../../viewer/worth.js";
+import { better, costOf, costlyFrom, isMistake, scaleOf, worthOf } from "../../viewer/worth.js";
 
 const BATCH = 256; // boards in a request
 const SEARCHED = 16; // at first, of a player that searches and takes its time for each
@@ -12,6 +12,7 @@ const [FAST_MS, SLOW_MS] = [500, 1500]; // of an answer, after which the next re
  * @property {number} model its move
  * @property {number} judge its move; -1 without a judge
  * @property {number|null} cost what the move costs by the judge, or by the model if there is none; null without values
+ * @property {number|null} costly the cost from which on it would be a mistake
  * @property {(number|null)[]|null} costs of all four moves
  * @property {number|null} value of the best move, if the values are whole
  * @property {number|null} ratio of the value of the move to that of the best one
@@ -22,13 +23,13 @@ const [FAST_MS, SLOW_MS] = [500, 1500]; // of an answer, after which the next re
  *
  * @param {object} source of moves
  * @param {{model: object, judge?: object}} asked
- * @param {number[][]} boards every position that a move was made on
- * @param {number[]} moves
+ * @param {{boards: number[][], scores: number[], moves: {move: number}[]}} game every position with its score
  * @param {{onProgress: (share: number, verdicts: Verdict[]) => void, isWanted: () => boolean}} watch is told of
  *   every batch, with gaps where nothing is known yet; ends the study when it is not wanted
  * @returns {Promise<Verdict[]>} one for each move, unless it ended
  */
-export async function study(source, { model, judge }, boards, moves, { onProgress, isWanted }) {
+export async function study(source, { model, judge }, { boards, scores, moves }, { onProgress, isWanted }) {
+  const usual = (judge ?? model).average ?? scores.at(-1); // of a judge that nobody has measured, what came of it
   const verdicts = new Array(moves.length);
   let size = [model, judge].some((each) => each?.player) ? SEARCHED : BATCH;
   for (let end = moves.length; end > 0 && isWanted(); ) {
@@ -42,11 +43,13 @@ export async function study(source, { model, judge }, boards, moves, { onProgres
     if (!isWanted()) break; // a newer study may be done already: nothing of this one may replace it
     answers.forEach((answer, i) => {
       const worth = judged ? worthOf(judge, judged[i]) : worthOf(model, answer);
+      const { move: played } = moves[start + i];
       verdicts[start + i] = {
-        played: moves[start + i],
+        played,
         model: answer.move,
         judge: judged ? judged[i].move : -1,
-        ...valued(worth, moves[start + i]),
+        ...valued(worth, played),
+        costly: worth && costlyFrom(worth, scores[start + i], usual),
         costs: worth && worth.values.map((value, move) => (Number.isFinite(value) ? costOf(worth, move) : null)),
       };
     });
@@ -78,7 +81,7 @@ function valued(worth, played) {
 export function tally(verdicts, { model, judge }) {
   const count = (wanted) => verdicts.filter(wanted).length;
   const known = count(() => true);
-  const unit = unitOf(judge ?? model);
+  const scale = scaleOf(judge ?? model);
   const ratios = verdicts.map(({ ratio }) => ratio).filter((ratio) => ratio !== null);
   const isRatio = ratios.length > 0;
   const equal = count((verdict) => better(verdict) === verdict.played);
@@ -91,7 +94,7 @@ export function tally(verdicts, { model, judge }) {
     equal,
     isRatio,
     accuracy: known ? 100 * (isRatio ? sum / ratios.length : equal / known) : 0,
-    unit,
-    mistakes: count((verdict) => isMistake(verdict, unit)),
+    scale,
+    mistakes: count(isMistake),
   };
 }

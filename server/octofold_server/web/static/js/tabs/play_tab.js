@@ -170,7 +170,7 @@ export class PlayTab {
       return;
     }
     const notebook = new Notebook();
-    const added = notebook.add([exerciseOf(this.game.board, judged, `your game, move ${this.game.moves.length}`)]);
+    const added = notebook.add([exerciseOf(this.game.board, judged, `your game, move ${this.game.moves.length}`, this.game.score)]);
     const why = notebook.isFull ? FULL : "This board is an exercise already.";
     const said = added ? "This board is an exercise now: see Practice." : why;
     byId("play-comment").textContent = notebook.isKept ? said : `${said} ${UNKEPT}`;

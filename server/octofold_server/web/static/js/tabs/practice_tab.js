@@ -1,13 +1,13 @@
 /** Practice: positions come back as exercises until their best move is learned. */
 
-import { costText, costlyFrom } from "../../viewer/worth.js";
+import { costText } from "../../viewer/worth.js";
 import { Arrow } from "../../viewer/arrow.js";
 import { BoardView, smallBoard } from "../../viewer/board_view.js";
 import { hasKeys, isForPage, moveOf, onSwipe } from "../../viewer/input.js";
 import { announce, grouped, make } from "../../viewer/dom.js";
 import { parseBoard } from "../../viewer/board_text.js";
 import { MOVE_NAMES, legalMoves } from "../../viewer/rules.js";
-import { CLOSE, FULL, KEY, LEARNED, Notebook, UNKEPT, readExercises } from "../practice/notebook.js";
+import { FULL, KEY, LEARNED, Notebook, UNKEPT, readExercises } from "../practice/notebook.js";
 import { saveFile } from "../storage.js";
 
 const MOST_BYTES = 4 << 20;
@@ -113,16 +113,16 @@ class PracticeTab {
       this._view.refuse();
       return;
     }
-    const { better, costs, unit, judge } = exercise;
+    const { better, costs, costly, judge } = exercise;
     const cost = move >= 0 ? (costs?.[move] ?? null) : null;
-    const isSolved = move === better || (cost !== null && cost <= CLOSE * costlyFrom(unit));
+    const isSolved = move === better || (cost !== null && cost < costly);
     this._isDone = true;
     this._notebook.count(exercise, isSolved);
     this._arrow.point(better, isSolved ? "" : "is-wrong");
-    const costly = cost ? `, which costs ${costText(unit, cost)}` : "";
+    const price = cost ? `, which costs ${costText(exercise, cost)}` : "";
     const best = `${judge} plays ${MOVE_NAMES[better]}.`;
-    if (isSolved) this._said.textContent = move === better ? `Right. ${best}` : `Good enough: ${MOVE_NAMES[move]} costs only ${costText(unit, cost)}. ${best}`;
-    else this._said.textContent = move < 0 ? best : `Not ${MOVE_NAMES[move]}${costly}. ${best}`;
+    if (isSolved) this._said.textContent = move === better ? `Right. ${best}` : `Good enough: ${MOVE_NAMES[move]} costs only ${costText(exercise, cost)}. ${best}`;
+    else this._said.textContent = move < 0 ? best : `Not ${MOVE_NAMES[move]}${price}. ${best}`;
     announce(this._said.textContent);
     this._update();
     this._showNotebook();

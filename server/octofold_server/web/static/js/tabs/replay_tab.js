@@ -16,7 +16,7 @@ import { GameViewer } from "../../viewer/game_viewer.js";
 import { isForPage } from "../../viewer/input.js";
 import { ReplayReader, isReplay } from "../../viewer/replays.js";
 import { MOVE_NAMES } from "../../viewer/rules.js";
-import { better, costText, isDisputed, isMistake, thresholdText, unitOf } from "../../viewer/worth.js";
+import { better, costText, isDisputed, isMistake, scaleOf, thresholdText } from "../../viewer/worth.js";
 
 const MAX_FILE_BYTES = 512 << 20;
 const MOST_TEXT_BYTES = 4 << 20; // of a file that is not ours
@@ -46,7 +46,7 @@ class ReplayTab {
     this._moveList = new MoveList(ui.moves, (move) => this._viewer.seek(move));
     this._list = new GameList(ui.games, (record) => this._show(record));
     const { models } = page;
-    const judge = models.all.find((model) => unitOf(model) && model !== models.first);
+    const judge = models.all.find((model) => scaleOf(model) && model !== models.first);
     this._advice = new Advice(ui.advice, page.source, models, {
       onModels: () => this._study(),
       judge,
@@ -195,25 +195,30 @@ class ReplayTab {
     viewer.point(-1);
     if (verdict && made) {
       const wrong = better(verdict) !== made.move;
-      const cost = wrong && verdict.cost ? `, ${MOVE_NAMES[made.move]} costs ${costText(this._unit, verdict.cost)}` : "";
-      const isBad = wrong && isMistake(verdict, this._unit);
+      const cost = wrong && verdict.cost ? `, ${MOVE_NAMES[made.move]} costs ${costText(this._scale, verdict.cost)}` : "";
+      const isBad = wrong && isMistake(verdict);
       const prefers = `${this._judging.name} prefers ${MOVE_NAMES[better(verdict)]}${cost}.`;
       viewer.said.append(wrong ? make("span", { class: isBad ? "costly" : "" }, prefers) : "");
       viewer.point(better(verdict), isBad ? "is-wrong" : wrong ? "is-other" : "");
     }
-    const last = made ? -1 : this._verdicts.findLastIndex((each) => each && isMistake(each, this._unit));
-    if (last >= 0) viewer.said.append(" ", this._linkTo(last));
-    this._moveList.show(moves, this._verdicts, at, this._unit);
+    if (!made) viewer.said.append(" ", this._linkToWorst());
+    this._moveList.show(moves, this._verdicts, at, this._scale);
     ui.link.href = this._result
       ? `#replay/${encodeURIComponent(this._result)}/${record.game}/${at}`
       : `?board=${formatBoard(viewer.boards[at])}`;
     ui.link.textContent = this._result ? "Link to this move" : "Link to this board";
   }
 
-  /** What a game may have been lost by. */
-  _linkTo(mistake) {
-    const text = `The last mistake is move ${grouped(mistake)}: it costs ${costText(this._unit, this._verdicts[mistake].cost)}.`;
-    return make("button.link.costly", { type: "button", on: { click: () => this._viewer.seek(mistake) } }, text);
+  /** What a game was lost by: its worst mistake; of those whose cost the judge cannot tell, the last one. */
+  _linkToWorst() {
+    let worst = -1;
+    this._verdicts.forEach((verdict, move) => {
+      if (isMistake(verdict) && !(verdict.cost < this._verdicts[worst]?.cost)) worst = move;
+    });
+    if (worst < 0) return "";
+    const known = this._isStudying ? " so far" : "";
+    const text = `The worst mistake${known} is move ${grouped(worst)}: it costs ${costText(this._scale, this._verdicts[worst].cost)}.`;
+    return make("button.link.costly", { type: "button", on: { click: () => this._viewer.seek(worst) } }, text);
   }
 
   /** Ask for advice, once the jumps have come to rest. */
@@ -229,10 +234,10 @@ class ReplayTab {
     const { model, judge } = this._advice;
     const { asking, progress, asked, tally: text } = this._ui;
     if (!this._record || !model) return;
-    const moves = this._viewer.moves.map(({ move }) => move);
+    const { boards, scores, moves } = this._viewer;
     this._judging = judge ?? model;
-    this._unit = unitOf(this._judging);
-    for (const button of [...this._ui.mistakes, this._ui.practise]) button.disabled = !this._unit;
+    this._scale = scaleOf(this._judging);
+    for (const button of [...this._ui.mistakes, this._ui.practise]) button.disabled = !this._scale;
     this._verdicts = []; // by others
     this._describe();
     this._isStudying = true;
@@ -246,12 +251,12 @@ class ReplayTab {
       asked.textContent = `${grouped(share * moves.length)} of ${grouped(moves.length)} moves`;
       this._verdicts = verdicts.slice();
       if (isNews) this._describe();
-      this._viewer.curve.judge(verdicts, this._unit, this._judging.name);
-      this._moveList.judge(verdicts, this._unit);
+      this._viewer.curve.judge(verdicts, this._scale, this._judging.name);
+      this._moveList.judge(verdicts, this._scale);
       this._showTally(tally(verdicts, { model, judge }), model, judge);
     };
     try {
-      await study(this._page.source, { model, judge }, this._viewer.boards, moves, {
+      await study(this._page.source, { model, judge }, { boards, scores, moves }, {
         onProgress,
         isWanted: () => number === this._studies,
       });
@@ -288,7 +293,7 @@ class ReplayTab {
   _practise() {
     const mistakes = this._verdicts
       .map((verdict, move) => ({ verdict, move }))
-      .filter(({ verdict }) => isMistake(verdict, this._unit));
+      .filter(({ verdict }) => isMistake(verdict));
     const found = mistakes
       .sort((a, b) => b.verdict.cost - a.verdict.cost)
       .slice(0, MOST_EXERCISES)
@@ -296,7 +301,8 @@ class ReplayTab {
         board: formatBoard(this._viewer.boards[move]),
         better: better(verdict),
         costs: verdict.costs,
-        unit: this._unit,
+        costly: verdict.costly,
+        ...this._scale,
         judge: this._judging.name,
         source: `${this._ui.title.textContent}, game ${this._record.game}, move ${move}`,
       }));
@@ -336,7 +342,7 @@ class ReplayTab {
   }
 
   _jumpToMistake(direction) {
-    if (this._unit) this._jump(direction, (verdict) => isMistake(verdict, this._unit), "mistake");
+    if (this._scale) this._jump(direction, isMistake, "mistake");
     else this._say("Choose a judge that has values: without one, nobody knows what a move costs.");
   }
 
@@ -347,8 +353,8 @@ class ReplayTab {
     const how = found.isRatio
       ? `100 × the mean, over ${grouped(found.count)} moves, of (value of the move) / (value of the best move)`
       : `${grouped(found.equal)} of ${grouped(found.count)} moves are those of ${name}`;
-    const mistakes = found.unit
-      ? ` · ${mistakesText(found.mistakes)} (a move that costs ${thresholdText(found.unit)} or more)`
+    const mistakes = found.scale
+      ? ` · ${mistakesText(found.mistakes)} (a move that costs ${thresholdText(found.scale)} or more)`
       : ` · ${name} tells no points or chances, so no move has a cost`;
     accuracy.replaceChildren(
       make("strong", {}, `${found.accuracy.toFixed(1)}% accuracy`),
