@@ -39,7 +39,7 @@ def test_every_example_of_the_document_runs(
     assert names["observations"].shape == (256, 4, 4)
     said = capsys.readouterr().out
     assert re.search(r"\d+ points in \d+ moves", said)
-    assert "cell 0: exponent 17" in said
+    assert "knows tiles up to 32768" in said
 
 
 def test_a_player_in_this_process_is_judged_on_the_games_of_the_seed(tmp_path: Path) -> None:

@@ -91,7 +91,7 @@ ONE = bytes(16)
         ({"inputs": [tensor(shape=[1, 4, 4])]}, r"shape \[1, 4, 4\]"),
         ({"inputs": [tensor(shape=[2, 16])]}, r"has 16 bytes; its shape \[2, 16\] needs 32"),
         ({"inputs": [tensor(shape=[2**60, 16])]}, "has 16 bytes"),
-        ({"raw_input_contents": [ONE[:5] + b"\x10" + ONE[6:]]}, "board 0, cell 5: fake knows tiles up to 32768"),
+        ({"raw_input_contents": [ONE[:5] + b"\x10" + ONE[6:]]}, "cell 5: fake knows tiles"),
         ({"inputs": [tensor(shape=[1, 16], contents=contents())]}, "'boards' has contents, and the request"),
         (
             {
