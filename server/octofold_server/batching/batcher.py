@@ -1,7 +1,8 @@
 """The dynamic batcher: a bounded queue with deadlines, from which lanes take batches.
 
-It merges waiting calls into batches, splits large calls, and runs the batches on several lanes at once. It
-never waits for more calls: a batch contains the calls that arrived while the lanes were busy.
+It merges waiting calls into batches, splits large calls, and runs the batches on several lanes at once. A
+batch contains the calls that arrived while the lanes were busy. After a lane has answered many callers, it
+waits for a moment in which most of them ask again: one full batch costs less than several small ones.
 """
 
 from __future__ import annotations
@@ -35,6 +36,18 @@ BULK_PATIENCE = 7
 
 WHOLE_SECONDS = 0.0015
 """What is left of a call is not divided among the lanes if it takes at most this long."""
+
+RETURN_SECONDS = 0.001
+"""Time in which callers that were answered together may ask again before a lane goes on without them."""
+
+FEW_CALLS = 8
+"""Lanes do not wait for fewer callers than this."""
+
+FULL_BOARDS = 32
+"""Lanes do not wait if so many boards are there: a board costs hardly less in a larger batch."""
+
+MOST_PASSES = 63
+"""Batches of many callers after which lanes try again whether callers that were too slow return in time."""
 
 SHORTEST_RETRY_SECONDS = 0.05
 LONGEST_SLEEP_SECONDS = 3600.0  # a deadline may be further away than a lock can wait
@@ -74,6 +87,47 @@ class _Level:
             self.calls.move_to_end(front)
 
 
+class _Returning:
+    """The callers that were just answered and are likely to ask again.
+
+    Callers far away take longer than a lane should wait. After they were waited for in vain, more and more
+    batches pass without waiting.
+    """
+
+    __slots__ = ("_calls", "_in_vain", "_passes", "_until")
+
+    def __init__(self) -> None:
+        self._calls = 0
+        self._until = 0.0
+        self._in_vain = 0
+        self._passes = 0  # batches of many callers that are not waited for
+
+    def answered(self, calls: int, now: float) -> None:
+        """Expect the callers of a batch to return."""
+        if self._passes:
+            self._passes -= calls >= FEW_CALLS
+        else:
+            self._calls += calls
+            self._until = now + RETURN_SECONDS
+
+    def asked(self) -> None:
+        """Count a call as that of a caller who has returned."""
+        if self._calls:
+            self._calls -= 1
+            if self._calls < FEW_CALLS:
+                self._in_vain = 0
+
+    def seconds(self, waiting: int, now: float) -> float:
+        """How much longer lanes should wait for callers while so many boards are there; 0 if not at all."""
+        if self._calls < FEW_CALLS or waiting >= FULL_BOARDS:
+            return 0.0
+        if now < self._until:
+            return self._until - now
+        self._calls = 0
+        self._in_vain = self._passes = min(2 * self._in_vain + 1, MOST_PASSES)
+        return 0.0
+
+
 class Batcher:
     """Runs boards on lanes; each lane has a thread and a backend.
 
@@ -96,6 +150,7 @@ class Batcher:
         name: prefix of the thread names.
         statistics: records every batch; None makes new statistics.
         budgets: those of the calls, if the backends search.
+        clock: tells the time in seconds, for the sizes of batches.
     """
 
     def __init__(
@@ -107,6 +162,7 @@ class Batcher:
         name: str = "lane",
         statistics: ModelStatistics | None = None,
         budgets: Budgets | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.lanes = len(backends)
         self.max_batch_size = max_batch_size
@@ -119,6 +175,10 @@ class Batcher:
         self._bulk_passed_over = 0  # batches since bulk boards last ran, while some waited
         self._deadlines = Deadlines()
         self._pace = Pace()
+        self._now = clock
+        self._in_batches: dict[int, tuple[int, float]] = {}  # boards and start of batches, by their threads
+        self._returning = _Returning()
+        self._patient = 0  # number of lanes that wait for callers to return
         self._closed = False
         self._when_closed: Callable[[], None] | None = None
         self._lock = threading.Lock()  # guards everything above, and the calls
@@ -154,6 +214,11 @@ class Batcher:
         """Number of boards that no batch has taken yet."""
         return self._interactive.boards + self._bulk.boards + self._long.boards
 
+    @property
+    def _ready_boards(self) -> int:
+        """Number of boards that the next batches may take."""
+        return self._interactive.boards + self._bulk.boards
+
     def submit(self, call: Call) -> None:
         """Queue the boards of a call.
 
@@ -180,6 +245,7 @@ class Batcher:
                     continue
                 level.add(call)
                 levels.add(level)
+                self._returning.asked()
                 if call.deadline != math.inf and self._deadlines.add(call):
                     self._sooner.notify()
             for level in levels:
@@ -268,14 +334,23 @@ class Batcher:
         while True:
             late: list[Call] = []
             with self._lock:
-                batch = self._form_long_batch(longest, late) if longest else self._form_batch(late)
+                self._in_batches.pop(threading.get_ident(), None)
+                pause = 0.0
+                if longest:
+                    batch = self._form_long_batch(longest, late)
+                else:
+                    if not self._closed:
+                        pause = self._returning.seconds(self._ready_boards, self._now())
+                    batch = [] if pause else self._form_batch(late)
                 if self._budgets is not None:
                     for call, _, _ in batch:  # they may leave boards, and then go behind the others
                         self._level_of(call).calls.pop(call, None)
                 if batch and not longest and (self._interactive.calls or self._bulk.calls):
                     self._changed.notify()  # another lane takes the rest
                 elif not (batch or late or self._closed):
-                    (self._long_changed if longest else self._changed).wait()
+                    self._patient += pause > 0
+                    (self._long_changed if longest else self._changed).wait(pause or None)
+                    self._patient -= pause > 0
                     continue
             if late:
                 _tell(late)
@@ -284,18 +359,32 @@ class Batcher:
 
     def _form_batch(self, late: list[Call]) -> list[_Slice]:
         batch: list[_Slice] = []
-        waiting = self._interactive.boards + self._bulk.boards
+        waiting = self._ready_boards
         if not waiting:
             return batch
-        # One lane's share: if it took all, the others would be idle. A search uses all cores anyhow.
-        share = waiting if self._budgets is not None else -(-waiting // self.lanes)
+        share = waiting if self._budgets is not None else self._share(waiting)
         room = min(self.max_batch_size, share)
         bulk = self._bulk.boards
         order = (self._interactive, self._bulk)
         for level in reversed(order) if self._bulk_passed_over >= BULK_PATIENCE else order:
             room = self._take(level, room, batch, late)
         self._bulk_passed_over = self._bulk_passed_over + 1 if bulk and bulk == self._bulk.boards else 0
+        self._in_batches[threading.get_ident()] = waiting - self._ready_boards, self._now()
         return batch
+
+    def _share(self, waiting: int) -> int:
+        """Number of the waiting boards that a free lane takes, so that all lanes end at the same time.
+
+        A lane that took all would leave the others idle. A search uses all cores anyhow.
+        """
+        pace, now = self._pace.seconds_per_board, self._now()
+        lefts = [max(0.0, taken - (now - begun) / pace) for taken, begun in self._in_batches.values()]
+        lanes, boards = self.lanes, waiting + sum(lefts)
+        for left in sorted(lefts, reverse=True):
+            if left * lanes <= boards:
+                break
+            lanes, boards = lanes - 1, boards - left  # that lane has more to do than the others will have
+        return math.ceil(boards / lanes)
 
     def _form_long_batch(self, longest: float, late: list[Call]) -> list[_Slice]:
         """The boards of the first call whose searches are not longer than a lane takes."""
@@ -395,6 +484,8 @@ class Batcher:
                 elif self._budgets is not None and not call.done:
                     self._requeue(call, stop - start - (last - first))
                 first = last
+            if self._budgets is None:
+                self._returning.answered(len(answered), self._now())
         succeeded = []
         for call in answered:
             try:
@@ -463,7 +554,7 @@ class Batcher:
         """Wake a lane that may take a call of a level; which of the long ones may depends on the call."""
         if level is self._long:
             self._long_changed.notify_all()
-        else:
+        elif not (self._patient and self._returning.seconds(self._ready_boards, self._now())):
             self._changed.notify()
 
     def _finish(self, call: Call, error: Exception | None = None) -> bool:

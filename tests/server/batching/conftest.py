@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 
 import pytest
 from octofold_server.batching.batcher import Batcher
@@ -24,12 +25,14 @@ def new_batcher() -> Iterator[NewBatcher]:
         max_batch_size: int = 32,
         queue_capacity: int = 100_000,
         search_cores: int = 0,
+        clock: Callable[[], float] = time.monotonic,
     ) -> Batcher:
         batcher = Batcher(
             [backend] * lanes,
             max_batch_size=max_batch_size,
             queue_capacity=queue_capacity,
             budgets=Budgets(search_cores) if search_cores else None,
+            clock=clock,
         )
         batchers.append((batcher, backend))
         return batcher

@@ -176,14 +176,57 @@ def test_small_calls_run_in_order_of_arrival(new_batcher: NewBatcher) -> None:
 
 def test_waiting_boards_are_shared_by_idle_lanes(new_batcher: NewBatcher) -> None:
     backend = RecordingBackend()
-    batcher = new_batcher(backend, lanes=2)
+    batcher = new_batcher(backend, lanes=2, clock=lambda: 0.0)
     backend.gate.clear()
     future = submit(batcher, boards_of(20))
     for _ in range(2):  # neither lane can take a second batch before the gate opens
         backend.started.acquire()
-    assert sorted(len(batch) for batch in backend.batches) == [5, 10]
+    assert [len(batch) for batch in backend.batches] == [10, 10]
     backend.gate.set()
     assert_answers(future.result().moves.moves, boards_of(20))
+
+
+@pytest.mark.parametrize(("seconds", "taken"), [(0.0, 11), (1.0, 10)])
+def test_a_free_lane_takes_more_while_another_has_much_left(
+    new_batcher: NewBatcher, seconds: float, taken: int
+) -> None:
+    now = [0.0]
+    backend = RecordingBackend()
+    batcher = new_batcher(backend, lanes=2, clock=lambda: now[0])
+    hold(batcher, backend)
+    now[0] = seconds  # before any batch has ended, boards count a millisecond
+    submit(batcher, boards_of(20))
+    backend.started.acquire()
+    assert [len(batch) for batch in backend.batches] == [taken]
+
+
+def test_callers_that_were_answered_together_run_together_when_they_ask_again(
+    new_batcher: NewBatcher,
+) -> None:
+    now = [0.0]
+    backend = RecordingBackend()
+    batcher = new_batcher(backend, clock=lambda: now[0])
+    batcher.submit_all(calls := [Awaited(marked(1)) for _ in range(20)])
+    wait_for(calls)
+    backend.started.acquire()
+    again = [submit(batcher, marked(2)) for _ in range(12)]
+    assert not backend.started.acquire(timeout=0.1)
+    again.append(submit(batcher, marked(2)))  # few are missing now
+    wait_for(again)
+    assert [len(batch) for batch in backend.batches] == [20, 13]
+
+
+def test_nobody_waits_for_callers_that_do_not_return(new_batcher: NewBatcher) -> None:
+    now = [0.0]
+    batcher = new_batcher(RecordingBackend(), clock=lambda: now[0])
+    batcher.submit_all(calls := [Awaited(marked(1)) for _ in range(20)])
+    wait_for(calls)
+    late = submit(batcher, marked(2))
+    now[0] = 1.0
+    late.result()
+    batcher.submit_all(calls := [Awaited(marked(3)) for _ in range(20)])
+    wait_for(calls)
+    submit(batcher, marked(4)).result()  # after they did not return, the next ones are not waited for
 
 
 def test_what_is_left_of_a_call_is_not_divided_if_it_takes_little_time(
