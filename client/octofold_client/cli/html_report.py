@@ -9,6 +9,7 @@ from octofold_game.commands.options import option
 from octofold_client.contenders.judges import Judge
 from octofold_client.evaluation.contest import Contest
 from octofold_client.extras import needing
+from octofold_client.studies.html.results import read_parts
 
 HTML_FILE = "report.html"
 
@@ -40,5 +41,5 @@ def write_html(
     """Write the report of some result folders, as `studies.html.page` does; return the name of the file."""
     from octofold_client.studies.html.page import write_report
 
-    write_report(file, folders, contest, values)
+    write_report(file, *read_parts(folders, contest, values), contest)
     return str(file)

@@ -17,7 +17,7 @@ from octofold_game.system.files import whole_file
 from octofold_game.trajectories import Climb
 from rich.console import Console
 
-from octofold_client.cli.html_report import HTML_FILE, HtmlFlag, write_html
+from octofold_client.cli.html_report import HTML_FILE, HtmlFlag
 from octofold_client.cli.json_output import Files, JsonFlag, print_files
 from octofold_client.cli.luck_flag import LuckFlag, tell
 from octofold_client.cli.playing import as_json
@@ -26,10 +26,10 @@ from octofold_client.errors import EvaluationError, UsageError
 from octofold_client.evaluation.game_table import GameSummary, GameTable
 from octofold_client.evaluation.result import Evaluation
 from octofold_client.evaluation.result_folder import ResultFolder
-from octofold_client.evaluation.tables import report as write_report
+from octofold_client.evaluation.tables import report as markdown_report
 from octofold_client.extras import needing
 from octofold_client.loadtest.result import FILE as LOAD_TEST_FILE
-from octofold_client.studies.html.results import MOST_RESULTS
+from octofold_client.studies.html.results import MOST_RESULTS, Shown, read_parts
 from octofold_client.terminal.tables import print_report
 
 OVERLAY_FILE = "report-of-several.html"
@@ -84,11 +84,16 @@ def report(options: Options) -> None:
     files: Files = {}
     with ExitStack() as stack:
         values = options.values(stack)
+        evaluations, tests = read_parts(options.folders, None, values, tell) if options.html else ([], [])
         if not several and not is_load_test:
-            content, files = _rebuild(first, options, values, write_scores)
+            read = evaluations[0] if evaluations else _read(first, options, values)
+            content, files = _rebuild(first, read, options, write_scores)
         if options.html:
+            from octofold_client.studies.html.page import write_report
+
             file = options.out or (beside(options.folders) / OVERLAY_FILE if several else first / HTML_FILE)
-            files["page"] = write_html(file, options.folders, values=values)
+            write_report(file, evaluations, tests)
+            files["page"] = str(file)
     print_files(content, files, options.json)
 
 
@@ -116,23 +121,28 @@ def _check(options: Options) -> None:
             raise UsageError(f"{folder} is given twice")
 
 
+def _read(path: Path, options: Options, values: Judge | None) -> Shown:
+    """What no HTML report has read."""
+    folder, conditions = ResultFolder.of_evaluation(path)
+    climb = Climb()
+    evaluation = Evaluation.of_folder(folder, *([climb.add] if options.plots else []))
+    return Shown(conditions.player, evaluation.with_luck(folder, values, tell), climb)
+
+
 def _rebuild(
     path: Path,
+    read: Shown,
     options: Options,
-    values: Judge | None,
     write_scores: Callable[[Evaluation, Path], None] | None,
 ) -> tuple[dict[str, Any], Files]:
     """Write the files of an evaluation, print its table without `--json`, return its JSON form and files."""
-    folder, _ = ResultFolder.of_evaluation(path)
-    climb = Climb()
-    evaluation = Evaluation.of_folder(folder, *([climb.add] if options.plots else []))
-    evaluation = evaluation.with_luck(folder, values, tell)
+    folder, evaluation = ResultFolder(path), read.evaluation
     drawn: list[str] = []
     if options.plots and evaluation.summary is not None:
         from octofold_client.studies.pictures import draw
 
-        drawn = draw(folder.path, evaluation, climb)
-    evaluation.write(folder, write_report(evaluation, drawn))
+        drawn = draw(folder.path, evaluation, read.climb)
+    evaluation.write(folder, markdown_report(evaluation, drawn))
     if write_scores is not None:
         write_scores(evaluation, folder.path / SCORES)
     if not options.json:

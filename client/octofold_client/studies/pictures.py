@@ -84,16 +84,16 @@ def _scores(results: Sequence[Shown], size: Size) -> Figure:
     height = max(size.height, 1.2 + _ROW_INCHES * len(results))
     figure = _figure(results, size, "Scores, by the largest tile of the game", height)
     rows = figure.subplots(len(results), 1, sharex=True, squeeze=False)[:, 0]
-    highest = max(shown.scores.max() for shown in results)
-    games = max(len(shown.scores) for shown in results)
+    highest = max(shown.summary.best for shown in results)
+    games = max(shown.summary.games for shown in results)
     width = _bin_width(1.02 * highest, games)
     edges = np.arange(0, highest + 2 * width, width)
-    tiles = sorted({game.largest_tile for shown in results for game in shown.evaluation.games})
+    tiles = sorted({row.tile for shown in results for row in shown.summary.largest_tiles})
     for number, (axes, shown) in enumerate(zip(rows, results, strict=True)):
-        made = np.array([game.largest_tile for game in shown.evaluation.games])
+        scores, made = (shown.games_table.column(name) for name in ("score", "largest_tile"))
         below = np.zeros(len(edges) - 1)
         for tile in tiles:
-            counts = np.histogram(shown.scores[made == tile], edges)[0]
+            counts = np.histogram(scores[made == tile], edges)[0]
             bins = np.flatnonzero(counts)
             axes.bar(
                 edges[bins],
@@ -163,7 +163,7 @@ def _survival(results: Sequence[Shown], size: Size) -> Figure:
     axes = figure.add_subplot()
     longest = 1
     for number, shown in enumerate(results):
-        lengths = np.sort([game.moves for game in shown.evaluation.games])
+        lengths = np.sort(shown.games_table.column("moves").astype(np.int64))
         last = thinned(len(lengths))
         axes.step(
             np.concatenate([[0], lengths[last]]),
@@ -189,12 +189,12 @@ def _survival(results: Sequence[Shown], size: Size) -> Figure:
 def _tiles(results: Sequence[Shown], size: Size) -> Figure:
     figure = _figure(results, size, "How many games make each tile")
     axes = figure.add_subplot()
-    most = max(game.largest_tile for shown in results for game in shown.evaluation.games)
+    most = max(shown.summary.largest_tiles[-1].tile for shown in results)
     smallest = 512 if most >= 1024 else 16  # a weak player makes none of the larger ones
     tiles = [tile for tile in (1 << exponent for exponent in range(4, 18)) if smallest <= tile <= 2 * most]
     width = 0.84 / len(results)
     for number, shown in enumerate(results):
-        made = np.array([game.largest_tile for game in shown.evaluation.games])
+        made = shown.games_table.column("largest_tile")
         reached = [TileShare.of(tile, int((made >= tile).sum()), len(made)) for tile in tiles]
         shares = np.array([row.share for row in reached])
         limits = np.array([row.interval for row in reached])

@@ -5,7 +5,7 @@ This module needs matplotlib, which is not part of the base installation. Import
 
 import base64
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
 from xml.etree import ElementTree as ET
@@ -15,12 +15,10 @@ from octofold_game.drawing.viewer import viewer_files
 from octofold_game.drawing.viewer.script import in_one
 from octofold_game.system.files import write_text
 
-from octofold_client.contenders.judges import Judge
-from octofold_client.errors import EvaluationError
 from octofold_client.evaluation.contest import Contest
 from octofold_client.provenance import Provenance
 from octofold_client.studies.html.elements import facts, html, make, raw
-from octofold_client.studies.html.results import MOST_RESULTS, read_parts
+from octofold_client.studies.html.results import EvaluationPart, LoadPart
 from octofold_client.studies.html.sections import evaluation_sections, load_sections, run_facts
 from octofold_client.wording import counted
 
@@ -32,28 +30,21 @@ STYLES = ("base.css", "tiles.css", "board.css", "viewer.css")
 
 def write_report(
     file: Path,
-    folders: Sequence[Path],
+    evaluations: list[EvaluationPart],
+    tests: list[LoadPart],
     contest: Contest | None = None,
-    values: Judge | None = None,
 ) -> None:
-    """Write the report of the results in some folders: evaluations with their analyses, and load tests.
+    """Write the report of what `read_parts` has read: evaluations with their analyses, and load tests.
 
     Args:
         file: file to write.
-        folders: result folders.
-        contest: the comparison of the evaluations; without it, each is compared with the first one. The
-            games that are compared are the only ones to show.
-        values: whose values tell how lucky tiles were; nobody's: None.
+        evaluations: evaluations to show.
+        tests: load tests to show.
+        contest: the comparison of the evaluations; without it, each is compared with the first one.
 
     Raises:
-        EvaluationError: a folder contains no result, or there are too many.
-        LoadTestError: the result of a load test is damaged.
-        ReplayError: a replay file is damaged.
-        OSError: a file cannot be read or written.
+        OSError: the file cannot be written.
     """
-    if len(folders) > MOST_RESULTS:
-        raise EvaluationError(f"a report shows at most {MOST_RESULTS} results, got {len(folders)}")
-    evaluations, tests = read_parts(folders, {} if contest is None else contest.compared, values)
     content = []
     if evaluations:
         content += evaluation_sections(evaluations, contest)

@@ -1,17 +1,19 @@
 """Reads what reports show, from result folders: evaluations with their analyses, and load tests."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from heapq import nsmallest
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 from octofold_game.episodes import Episode
 from octofold_game.trajectories import Climb
 
 from octofold_client.contenders.judges import Judge
+from octofold_client.errors import EvaluationError
+from octofold_client.evaluation.contest import Contest
+from octofold_client.evaluation.game_table import GameTable
 from octofold_client.evaluation.luck import luck_in
 from octofold_client.evaluation.result import Evaluation
 from octofold_client.evaluation.result_folder import ResultFolder, existing
@@ -75,9 +77,9 @@ class Shown:
         return self.evaluation.summary
 
     @property
-    def scores(self) -> NDArray[np.int64]:
-        """The scores of its games, `[N]`."""
-        return np.array([game.score for game in self.evaluation.games])
+    def games_table(self) -> GameTable:
+        """Its games."""
+        return GameTable.of(self.evaluation.games)
 
 
 @dataclass(frozen=True)
@@ -107,16 +109,28 @@ class LoadPart:
 
 
 def read_parts(
-    folders: Iterable[Path], compared: Mapping[Path, range], values: Judge | None = None
+    folders: Sequence[Path],
+    contest: Contest | None = None,
+    values: Judge | None = None,
+    progress: Callable[[int], None] = lambda _: None,
 ) -> tuple[list[EvaluationPart], list[LoadPart]]:
     """The evaluations and the load tests in these folders, of a comparison only the compared games.
 
+    Args:
+        folders: result folders.
+        contest: a comparison of the evaluations.
+        values: whose values tell how lucky tiles were; nobody's: None.
+        progress: as for `luck_in`.
+
     Raises:
-        EvaluationError: a folder contains no result.
+        EvaluationError: a folder contains no result, or there are too many.
         LoadTestError: the result of a load test is damaged.
         ReplayError: a replay file is damaged.
         OSError: a file cannot be read.
     """
+    if len(folders) > MOST_RESULTS:
+        raise EvaluationError(f"a report shows at most {MOST_RESULTS} results, got {len(folders)}")
+    compared = {} if contest is None else contest.compared
     evaluations: list[EvaluationPart] = []
     tests: list[LoadPart] = []
     for folder in folders:
@@ -124,21 +138,25 @@ def read_parts(
             tests.append(_load_part(folder, {part.name for part in tests}))
         else:
             taken = {part.name for part in evaluations}
-            evaluations.append(_evaluation_part(folder, taken, compared.get(folder), values))
+            evaluations.append(_evaluation_part(folder, taken, compared.get(folder), values, progress))
     # Those without a summary have no figures and no pictures.
     evaluations.sort(key=lambda part: part.evaluation.summary is None)
     return evaluations, tests
 
 
 def _evaluation_part(
-    path: Path, taken: Collection[str], compared: range | None, values: Judge | None
+    path: Path,
+    taken: Collection[str],
+    compared: range | None,
+    values: Judge | None,
+    progress: Callable[[int], None],
 ) -> EvaluationPart:
     folder, conditions = ResultFolder.of_evaluation(path)
     analysis, climb = read_analysis(path), Climb()
     costly = analysis.costliest[:COSTLY_MOVES] if analysis is not None else []
     extremes: list[int] = []
     if values is not None:
-        luck = luck_in(folder, values)
+        luck = luck_in(folder, values, progress)
         order = luck.games[np.argsort(-luck.whole, kind="stable")]
         order = order if compared is None else order[np.isin(order, compared)]
         extremes = list(dict.fromkeys([*order[:LUCKY_GAMES].tolist(), *order[-LUCKY_GAMES:].tolist()]))

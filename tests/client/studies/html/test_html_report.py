@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from octofold_client.cli.html_report import write_html
 from octofold_client.studies.endings import Analysis, Ending, Verdicts
-from octofold_client.studies.html.page import write_report
 from octofold_game.episodes import Episode
 from octofold_game.replays import read_replays
 from octofold_game.rules import MOVE_NAMES
@@ -58,7 +58,7 @@ def report(games: Path, worse_games: Path, tmp_path_factory: pytest.TempPathFact
     judged(folder / "good", EVIL)
     run = {"command": EVIL, "machine": EVIL, "started": EVIL, "octofold": EVIL}
     (folder / "good" / "runs.jsonl").write_text(f"{json.dumps(run)}\nnot JSON\n")
-    write_report(folder / "report.html", [folder / "good", folder / "bad"])
+    write_html(folder / "report.html", [folder / "good", folder / "bad"])
     return folder / "report.html"
 
 
