@@ -82,9 +82,9 @@ def test_what_cannot_be_analysed_or_judge_is_named_and_nothing_is_written(
 ) -> None:
     before = sorted(folder.iterdir())
     assert analyse(tmp_path / "none").stderr == f"octofold: there is no {tmp_path / 'none'}\n"
-    assert (
-        "random cannot judge: it has no method action_values" in analyse(folder, "--judge", "random").stderr
-    )
+    nobody = "127.0.0.1:9"  # or a server that somebody runs here would be asked first
+    said = analyse(folder, "--judge", "random", "--target", nobody).stderr
+    assert "random cannot judge: it has no method action_values" in said
     assert "did you mean minimax?" in analyse(folder, "--judge", "minmax:depth=1").stderr
     (folder / "games.replay").write_bytes((folder / "games.replay").read_bytes()[:-1])
     assert "ends within game" in analyse(folder).stderr
