@@ -18,7 +18,7 @@ SOURCE ?= --checkpoint $(CHECKPOINT)# or the flags of any other network, see doc
 PIP = $(VENV)/bin/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 BIN = $(VENV)/bin
 SERVING = $(if $(filter expectimax perimeter,$(MODEL)),players,light)# players search with numba
-COMPILED = game/octofold_game players/octofold_players training/octofold_training
+COMPILED = game/octofold_game players/octofold_players training/octofold_training papers/octofold_papers
 PRODUCT = $(addsuffix /*.py,proto game players training papers export server client)# what `make weight` counts
 PYTEST = $(BIN)/pytest --numprocesses $(WORKERS) --dist worksteal
 

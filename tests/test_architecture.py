@@ -9,7 +9,7 @@ ROOT = Path(__file__).parents[1]
 TEXT = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("package", ["game", "server", "client", "players", "training", "export"])
+@pytest.mark.parametrize("package", ["game", "server", "client", "players", "training", "export", "papers"])
 def test_the_table_of_a_package_names_every_room_and_no_other(package: str) -> None:
     folder = ROOT / package / f"octofold_{package}"
     (section,) = re.findall(rf"^### {package}\n(.*?)^#", TEXT, re.MULTILINE | re.DOTALL)

@@ -1,4 +1,4 @@
-"""Shell completion of all four commands: what the tab key offers, in bash itself."""
+"""Shell completion of all commands: what the tab key offers, in bash itself."""
 
 import os
 import re
@@ -9,6 +9,7 @@ from pathlib import Path
 
 import octofold_client.cli
 import octofold_export.cli
+import octofold_papers.cli
 import octofold_server.cli
 import octofold_training.cli
 import pytest
@@ -19,6 +20,7 @@ COMMANDS: dict[str, Main] = {
     "octofold": octofold_client.cli.main,
     "octofold-serve": octofold_server.cli.main,
     "octofold-export": lambda arguments: octofold_export.cli.main(list(arguments)),
+    "octofold-papers": lambda arguments: octofold_papers.cli.main(list(arguments)),
     "octofold-train": lambda arguments: octofold_training.cli.main(list(arguments)),
 }
 
@@ -54,7 +56,7 @@ def flags_of(command: str, capsys: pytest.CaptureFixture[str]) -> set[str]:
         ("octofold-serve --max-ba", {"--max-batch-size"}),
         ("octofold-export --rule m", {"mean"}),
         ("octofold-export --weights FI", {"FILE"}),
-        ("octofold-train imi", {"imitation"}),
+        ("octofold-papers imi", {"imitation"}),
     ],
 )
 def test_bash_offers_what_fits(

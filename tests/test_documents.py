@@ -8,12 +8,15 @@ import pytest
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = sorted(
     file.relative_to(ROOT).as_posix()
-    for pattern in ("*.md", "docs/*.md", "bench/*.md", "training/*.md", "models/*/*/*.md", "examples/**/*.md")
+    for pattern in (
+        *("*.md", "docs/*.md", "bench/*.md", "training/*.md", "papers/**/*.md"),
+        *("models/*/*/*.md", "examples/**/*.md"),
+    )
     for file in ROOT.glob(pattern)
 )
 FOLDERS = (
     *(".ci", "bench", "checkpoints", "client", "deploy", "docs", "examples", "export"),
-    *("game", "models", "players", "proto", "server", "tests", "training"),
+    *("game", "models", "papers", "players", "proto", "server", "tests", "training"),
 )
 """What the repository holds. Commands write other folders that documents mention, such as `results`."""
 

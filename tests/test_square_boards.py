@@ -14,7 +14,7 @@ from octofold_export.checks.recording import read_boards
 from octofold_game import bitboards, rules, spawns
 from octofold_game.play_logs.moves import CheckedMoves, LoggedMoves
 from octofold_players.expectimax.player import HeuristicExpectimaxPlayer
-from octofold_players.rollouts.random_player import RandomPlayer
+from octofold_players.random_player import RandomPlayer
 from octofold_training.games.environment import MoveTable
 from support.commands import octofold
 

@@ -7,11 +7,12 @@ import sys
 
 import octofold_client.cli
 import octofold_export.cli
+import octofold_papers.cli
 import octofold_server.cli
 import octofold_training.cli
 import pytest
 from octofold_game.commands.removed import REMOVED
-from octofold_training.published.rows import ROWS
+from octofold_papers.supervised.rows import ROWS
 
 NINES = "9" * 5000
 PERCENTAGE = "must be a percentage above 0% and below 100%, such as 2%"
@@ -24,6 +25,7 @@ TILE = "must be 32, 64, 128, 256, 512, 1024 or 2048"
 COMMANDS = {
     "octofold": octofold_client.cli.main,
     "octofold-export": octofold_export.cli.main,
+    "octofold-papers": octofold_papers.cli.main,
     "octofold-serve": octofold_server.cli.main,
     "octofold-train": octofold_training.cli.main,
 }
@@ -110,8 +112,7 @@ COMMANDS = {
         (
             "octofold-train xyz a.toml",
             "",
-            "there is no command 'xyz'; there are teacher, student, imitation, dqn, lazyzero, "
-            "moves, endgame, trim, tune, table",
+            "there is no command 'xyz'; there are teacher, student, endgame, trim",
         ),
         (
             "octofold-train student a.toml --techer runs/other",
@@ -130,13 +131,13 @@ COMMANDS = {
             "--minutes must be a number of minutes, from 0, got 'soon'",
         ),
         (
-            "octofold-train table --positions inf",
+            "octofold-papers table --positions inf",
             "table",
             "--positions must be a whole number from 1, got 'inf'",
         ),
-        ("octofold-train moves log.txt --seed -1", "moves", f"--seed {SEED}, got '-1'"),
+        ("octofold-papers moves log.txt --seed -1", "moves", f"--seed {SEED}, got '-1'"),
         (
-            f"octofold-train moves log.txt --seed {NINES}",
+            f"octofold-papers moves log.txt --seed {NINES}",
             "moves",
             f"--seed {SEED}, got '{NINES[:99]}...",
         ),
@@ -148,7 +149,7 @@ COMMANDS = {
             f"--six {TILE}, got '1042'; did you mean 1024?",
         ),
         (
-            "octofold-train table --positions 8 --rows qqq",
+            "octofold-papers table --positions 8 --rows qqq",
             "table",
             f"--rows must be {', '.join(list(ROWS)[:-1])} or {list(ROWS)[-1]}, got 'qqq'",
         ),

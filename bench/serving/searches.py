@@ -36,7 +36,7 @@ from octofold_game.contract.model import ServedPlayer, read_card
 from octofold_game.contract.searches import Limits, Search
 from octofold_game.episodes import Episodes
 from octofold_game.system.processors import usable_cores
-from octofold_players.rollouts.network_version import NetworkVersion
+from octofold_papers.turbozero.network_version import NetworkVersion
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
 from octofold_server.backends.players import Kinds

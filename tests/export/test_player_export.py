@@ -20,6 +20,7 @@ from octofold_export.checks.recording import Report, play_boards
 from octofold_export.cli import main
 from octofold_game.contract.model import PLAYER_CARD_FORMAT, read_card
 from octofold_game.player import Player
+from octofold_papers.turbozero.player import LazyZeroPlayer
 from octofold_players.endgame.formation import SIX
 from octofold_players.endgame.solver import solve
 from octofold_players.endgame.tables import save_table
@@ -28,7 +29,6 @@ from octofold_players.ntuple.network import NTupleNetwork
 from octofold_players.ntuple.player import NTuplePlayer
 from octofold_players.perimeter.player import PerimeterPlayer
 from octofold_training.checkpoints import save
-from octofold_training.games.lazyzero_player import LazyZeroPlayer
 from octofold_training.networks.build import build
 from support.servers import served
 

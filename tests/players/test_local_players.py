@@ -7,14 +7,14 @@ import pytest
 from numpy.typing import NDArray
 from octofold_game import rules
 from octofold_game.episodes import Episodes
+from octofold_papers.answers.minimax import MinimaxPlayer
+from octofold_papers.answers.monte_carlo import MonteCarloPlayer
 from octofold_players.compiled.table_files import TableFileError
 from octofold_players.expectimax.player import HeuristicExpectimaxPlayer
 from octofold_players.local_player import LocalPlayer, ValuePlayer
-from octofold_players.minimax.player import MinimaxPlayer
 from octofold_players.ntuple.network import NTupleNetwork
 from octofold_players.ntuple.player import NTuplePlayer
-from octofold_players.rollouts.monte_carlo import MonteCarloPlayer
-from octofold_players.rollouts.random_player import RandomPlayer
+from octofold_players.random_player import RandomPlayer
 
 PLAYERS = [
     RandomPlayer(),

@@ -7,17 +7,22 @@ from pathlib import Path
 
 import pytest
 import torch
+from octofold_game.commands.subcommands import Command
 from octofold_game.episodes import IllegalMoveError
 from octofold_game.play_logs.moves import LogError
+from octofold_papers import cli as papers
 from octofold_players.compiled.table_files import TableFileError
 from octofold_players.local_player import OptionError
 from octofold_training import cli
 from octofold_training.errors import EndedElsewhere, TrainingError
+from octofold_training.flags import TrimFlags
+from octofold_training.program import run_program
 from support.terminals import OCTOFOLD, Screen
 
-OCTOFOLD_TRAIN = OCTOFOLD.with_name("octofold-train")
-COMMANDS = ["teacher", "student", "imitation", "dqn", "lazyzero"]
-COMMANDS += ["moves", "endgame", "trim", "tune", "table"]
+COMMANDS = {
+    "octofold-train": ["teacher", "student", "endgame", "trim"],
+    "octofold-papers": ["imitation", "dqn", "lazyzero", "moves", "table", "tune", "window"],
+}
 ENDLESS = {
     "teacher": "[ntuple]\ntuples = [[0, 1, 2, 3]]\nfirst_tuples = 1\nmoves = 1e9\nthreads = 1\n",
     "dqn": '[network]\nkind = "q_network"\nform = "simple"\nvalue_scale = 1.0\n[dqn]\nepisodes = 1000000\n',
@@ -27,32 +32,43 @@ WITHOUT_EXTRAS = """
 import sys
 for name in ("torch", "numba", "matplotlib"):
     sys.modules[name] = None  # importing it raises ModuleNotFoundError
-from octofold_training.cli import main
-sys.exit(main(sys.argv[1:]))
+import octofold_papers.cli, octofold_training.cli
+program = {"octofold-train": octofold_training.cli, "octofold-papers": octofold_papers.cli}[sys.argv[1]]
+sys.exit(program.main(sys.argv[2:]))
 """
 
 
-def _without_extras(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", WITHOUT_EXTRAS, *arguments]
+def _without_extras(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", WITHOUT_EXTRAS, program, *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
-@pytest.mark.parametrize("command", [[], *([name] for name in COMMANDS)], ids=str)
+@pytest.mark.parametrize(
+    "command",
+    [[program, *name] for program, names in COMMANDS.items() for name in ([], *([name] for name in names))],
+    ids=" ".join,
+)
 def test_help_works_without_torch_and_numba(command: list[str]) -> None:
     helped = _without_extras(*command, "--help")
     assert helped.returncode == 0
-    assert helped.stdout.startswith(f"usage: octofold-train {' '.join(command)}".rstrip())
+    assert helped.stdout.startswith(f"usage: {' '.join(command)}")
     assert helped.stderr == ""
     assert "(default: None)" not in helped.stdout
     assert "(default: inf)" not in helped.stdout
 
 
-def test_octofold_train_tells_the_version_of_the_package() -> None:
-    assert _without_extras("--version").stdout == f"octofold-train {version('octofold')}\n"
+@pytest.mark.parametrize("program", COMMANDS)
+def test_a_program_tells_the_version_of_the_package(program: str) -> None:
+    assert _without_extras(program, "--version").stdout == f"{program} {version('octofold')}\n"
 
 
 @pytest.mark.parametrize(
-    ("command", "extra"), [(["teacher", "nowhere.toml"], "training"), (["endgame"], "players")]
+    ("command", "extra"),
+    [
+        (["octofold-train", "teacher", "nowhere.toml"], "training"),
+        (["octofold-train", "endgame"], "players"),
+        (["octofold-papers", "dqn", "nowhere.toml"], "training"),
+    ],
 )
 def test_without_an_extra_the_command_that_installs_it_is_named(
     command: list[str], extra: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -70,14 +86,16 @@ def test_what_trains_in_one_process_refuses_several(
 ) -> None:
     monkeypatch.setenv("WORLD_SIZE", "2")
     what = ["--positions", "8"] if command == "table" else ["nowhere.toml"]
-    assert cli.main([command, *what]) == 1
-    expected = f"octofold-train: octofold-train {command} trains in one process; start it without torchrun"
+    program, main = ("octofold-train", cli.main) if command == "teacher" else ("octofold-papers", papers.main)
+    assert main([command, *what]) == 1
+    expected = f"{program}: {program} {command} trains in one process; start it without torchrun"
     assert capsys.readouterr().err.strip() == expected
 
 
 def test_logs_are_shuffled_without_torch(tmp_path: Path) -> None:
     (tmp_path / "log.txt").write_text("r 13 5 5 2 14 8 3 1 12 9 1 0 11 10 0 1 : 3 15\n")
-    shuffled = _without_extras("moves", str(tmp_path / "log.txt"), "--out", str(tmp_path / "out"))
+    words = ("moves", str(tmp_path / "log.txt"), "--out", str(tmp_path / "out"))
+    shuffled = _without_extras("octofold-papers", *words)
     assert shuffled.returncode == 0, shuffled.stderr
     assert shuffled.stdout.splitlines() == [
         f"{tmp_path / 'out'}: 1 moves (log files: 1; bad lines left out: 0)",
@@ -106,20 +124,17 @@ def test_what_stops_a_command_before_its_recipe_is_read_is_one_line(
     raised: BaseException,
     code: int,
     line: str,
-    monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert _command_that_raises(raised, monkeypatch) == code
+    assert _command_that_raises(raised) == code
     assert capsys.readouterr().err.strip() == line
 
 
-def test_memory_that_torch_does_not_get_is_one_line(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_memory_that_torch_does_not_get_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(RuntimeError) as refused:
         torch.empty(2**50)
     for error in (refused.value, torch.OutOfMemoryError("no more is free")):
-        assert _command_that_raises(error, monkeypatch) == 1
+        assert _command_that_raises(error) == 1
         assert capsys.readouterr().err.splitlines() == [f"octofold-train: not enough memory ({error})"]
 
 
@@ -127,29 +142,29 @@ def test_memory_that_torch_does_not_get_is_one_line(
     "bug",
     [ValueError("shapes differ"), RuntimeError("shapes differ"), KeyError("x"), IllegalMoveError("up", 0)],
 )
-def test_a_bug_shows_its_place(bug: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bug_shows_its_place(bug: Exception) -> None:
     with pytest.raises(type(bug)) as raised:
-        _command_that_raises(bug, monkeypatch)
+        _command_that_raises(bug)
     assert raised.value is bug
 
 
-def _command_that_raises(raised: BaseException, monkeypatch: pytest.MonkeyPatch) -> int:
-    def command(_name: str, _flags: object) -> None:
+def _command_that_raises(raised: BaseException) -> int:
+    def run(_: object) -> None:
         raise raised
 
-    monkeypatch.setattr(cli, "run", command)
-    return cli.main(["teacher", "recipe.toml"])
+    command = Command("fail", "", "", TrimFlags, run)
+    return run_program("octofold-train", "", [command], {}, ["fail"])
 
 
 def test_a_run_draws_a_bar_on_a_terminal_and_ctrl_c_keeps_it(tmp_path: Path) -> None:
     recipe = tmp_path / "small.toml"
     recipe.write_text(ENDLESS["teacher"])
     state = tmp_path / "state"
-    screen = Screen("teacher", recipe, "--state", state, program=OCTOFOLD_TRAIN)
+    screen = Screen("teacher", recipe, "--state", state, program=OCTOFOLD.with_name("octofold-train"))
     try:
         screen.shows(r"━ \d+% [\d.]+ \w+ left\s+[\d.]+ min .*of 1,000.00M moves .*/s .*average [\d,]+")
         screen.interrupt()
-        screen.shows(r"octofold-train: stopping; saving the run in ")
+        screen.shows(r"stopping; saving the run in ")
         screen.shows(r"the same command continues")
         screen.ends(130)
     finally:
@@ -164,7 +179,8 @@ def test_a_run_whose_terminal_closes_is_saved(command: str, saved: str, tmp_path
     words = ["--state", str(tmp_path / "state")]
     if command != "teacher":
         words += ["--checkpoint", str(tmp_path / "net"), "--device", "cpu"]
-    screen = Screen(command, recipe, *words, program=OCTOFOLD_TRAIN)
+    program = "octofold-train" if command == "teacher" else "octofold-papers"
+    screen = Screen(command, recipe, *words, program=OCTOFOLD.with_name(program))
     try:
         screen.shows(r"━ \d+% ")
         assert screen.hang_up() == 130

@@ -8,13 +8,12 @@ import pytest
 from octofold_players.ntuple.network import NTupleNetwork
 from octofold_training import cli
 from octofold_training.learners.distil import DistilOptions
-from octofold_training.learners.dqn import DQNOptions
 from octofold_training.learners.ntuple_td import NTupleOptions
 from octofold_training.networks.build import build
 from octofold_training.recipes import TABLES, RecipeError, read_recipe
 from octofold_training.run.options import check_options
-from octofold_training.trainers import TABLES as TABLES_OF_COMMANDS
-from octofold_training.trainers import keys_of
+from octofold_training.train_command import keys_of
+from octofold_training.trainers import TRAINERS
 
 RECIPES = sorted((Path(__file__).parents[2] / "training" / "recipes").glob("*.toml"))
 NETWORK = """[network]
@@ -54,11 +53,11 @@ def test_lists_become_the_tuples_that_options_hold(tmp_path: Path) -> None:
             r"'positions' stands outside of a table; put it below a heading, such as \[distil\]",
         ),
         ("distill = 3", r"'distill' stands outside of a table; did you mean distil\?"),
-        ("[dqn]", r"has no table \[distil\]"),
+        ("[ntuple]", r"has no table \[distil\]"),
         ("[distill]", r"a recipe has no table \[distill\]; did you mean distil\?"),
         (
             "[distil]\n[xyz]",
-            r"no table \[xyz\]; it may have network, ntuple, distil, device_distil, imitation",
+            r"no table \[xyz\]; it may have network, ntuple, distil, device_distil",
         ),
         ("[distil]\npositoins = 3", r"\[distil\] has no 'positoins'; did you mean positions\?$"),
         ("[distil]\nxyz = 3", r"\[distil\] has no 'xyz'; it takes start, positions"),
@@ -112,18 +111,12 @@ def test_a_network_that_cannot_be_built_is_named_with_its_file(tmp_path: Path) -
         recipe.network()
 
 
-def test_a_choice_names_what_there_is_to_choose_from(tmp_path: Path) -> None:
-    recipe = read_recipe(_recipe(tmp_path, "[dqn]\nrewards = 'point'"))
-    with pytest.raises(RecipeError, match="rewards is 'point', which is none of points, count; did you"):
-        recipe.options("dqn", DQNOptions)
-
-
 @pytest.mark.parametrize("file", RECIPES, ids=lambda file: file.stem)
 def test_every_shipped_recipe_can_be_followed(file: Path) -> None:
     recipe = read_recipe(file)
-    for tables in TABLES_OF_COMMANDS.values():
-        for table in tables.keys() & recipe.tables:
-            recipe.options(table, tables[table])
+    for trainer in TRAINERS.values():
+        for table in trainer.tables.keys() & recipe.tables:
+            recipe.options(table, trainer.tables[table])
     if "network" in recipe.tables:
         build(recipe.network())
 
@@ -147,15 +140,12 @@ def test_a_student_without_recipe_or_teacher_ends_in_one_line(
     assert not (tmp_path / "run").exists()
 
 
-@pytest.mark.parametrize("command", ["student", "imitation"])
 def test_a_wrong_network_is_told_before_anything_is_loaded(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    table = "distil" if command == "student" else command
-    recipe = _recipe(tmp_path, NETWORK.replace("layers", "layer") + f"[{table}]\n")
-    nowhere = "--moves" if command == "imitation" else "--teacher"
-    arguments = [command, str(recipe), "--state", str(tmp_path / "run"), nowhere, str(tmp_path / "nothing")]
-    assert cli.main(arguments) == 1
+    recipe = _recipe(tmp_path, NETWORK.replace("layers", "layer") + "[distil]\n")
+    folders = ["--state", str(tmp_path / "run"), "--teacher", str(tmp_path / "nothing")]
+    assert cli.main(["student", str(recipe), *folders]) == 1
     (line,) = capsys.readouterr().err.splitlines()
     assert line.endswith("mine.toml: [network] has no 'layer'; did you mean layers?")
 
@@ -172,9 +162,9 @@ def test_a_teacher_file_of_another_shape_ends_in_one_line(
 
 
 def test_every_key_is_printed_as_a_recipe_takes_it_with_its_meaning() -> None:
-    assert {"network", *(table for tables in TABLES_OF_COMMANDS.values() for table in tables)} == set(TABLES)
-    for command, tables in TABLES_OF_COMMANDS.items():
-        assert all(re.search(r"# \S|^\s*\[\w+\]$", line) for line in keys_of(command))
-        printed = tomllib.loads("\n".join(keys_of(command)))
-        for table, kind in tables.items():
+    assert {"network", *(table for trainer in TRAINERS.values() for table in trainer.tables)} == set(TABLES)
+    for trainer in TRAINERS.values():
+        assert all(re.search(r"# \S|^\s*\[\w+\]$", line) for line in keys_of(trainer))
+        printed = tomllib.loads("\n".join(keys_of(trainer)))
+        for table, kind in trainer.tables.items():
             assert check_options(printed[table], kind) == kind()

@@ -8,6 +8,7 @@ the file and the table.
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -20,8 +21,8 @@ from octofold_training.run.options import check_options
 
 Options = TypeVar("Options")
 
-TABLES = ("network", "ntuple", "distil", "device_distil", "imitation", "dqn", "lazyzero")
-"""What a recipe may have: the architecture, and options for each learning algorithm."""
+TABLES = ("network", "ntuple", "distil", "device_distil")
+"""Tables of the recipes of `octofold-train`: the architecture, and options for each learning algorithm."""
 
 
 class RecipeError(TrainingError):
@@ -77,8 +78,12 @@ class Recipe:
             raise RecipeError(f"{self.file}: [{name}] {error}") from error
 
 
-def read_recipe(file: Path) -> Recipe:
-    """Read a recipe. Raises `RecipeError` that says what is wrong with the file."""
+def read_recipe(file: Path, known_tables: Sequence[str] = TABLES) -> Recipe:
+    """Read a recipe with some of the `known_tables`.
+
+    Raises:
+        RecipeError: the file cannot be read, or has another table.
+    """
     try:
         tables = tomllib.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
@@ -89,11 +94,11 @@ def read_recipe(file: Path) -> Recipe:
         raise RecipeError(f"{file}: not TOML ({error})") from error
     for name, table in tables.items():
         if not isinstance(table, dict):
-            if name in TABLES and isinstance(table, list):
+            if name in known_tables and isinstance(table, list):
                 raise RecipeError(f"{file}: write [{name}] in place of [[{name}]]")
-            meant = did_you_mean(name, TABLES) or "; put it below a heading, such as [distil]"
+            meant = did_you_mean(name, known_tables) or "; put it below a heading, such as [distil]"
             raise RecipeError(f"{file}: {name!r} stands outside of a table{meant}")
-        if name not in TABLES:
-            meant = did_you_mean(name, TABLES) or f"; it may have {', '.join(TABLES)}"
+        if name not in known_tables:
+            meant = did_you_mean(name, known_tables) or f"; it may have {', '.join(known_tables)}"
             raise RecipeError(f"{file}: a recipe has no table [{name}]{meant}")
     return Recipe(file, tables)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 _SIGN = "sign and verify the version's folder with cosign or OpenSSF's model_signing"
 _SPINNING = "octofold-serve --tune measures whether it helps"
+_PAPERS = ("imitation", "dqn", "lazyzero", "moves", "tune", "table")
 _LIMIT = "the limit is fixed; a proxy such as Envoy sets others"
 _BOARDS = "let the program that asks keep its boards, or record games with octofold record"
 
@@ -20,6 +21,7 @@ REMOVED: dict[str, dict[str, str]] = {
     "octofold-train": {
         "ppo": "octofold-train student learns more; octofold-export reads PPO of Stable-Baselines3",
         "value": "train a value network with any library, and fold it with octofold-export",
+        **{name: f"octofold-papers {name} does it" for name in _PAPERS},
     },
     "octofold evaluate": {
         "--ray-name": "name the servers with --target",

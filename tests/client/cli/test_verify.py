@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from octofold_game.episodes import Episode, Episodes
 from octofold_game.replays import ReplayWriter, read_replays
-from octofold_players.rollouts.random_player import RandomPlayer
+from octofold_players.random_player import RandomPlayer
 from support.commands import octofold
 
 Edit = Callable[[Episode], Episode]

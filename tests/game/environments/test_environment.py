@@ -11,8 +11,6 @@ import pygame
 import pytest
 from gymnasium.utils.env_checker import check_env
 from octofold_game.drawing.palette import EMPTY, color_of
-from octofold_game.environments import by_hand
-from octofold_game.environments.rendering import Window
 from octofold_game.environments.single import ENVIRONMENT_ID, OLD_ID, Game2048Env
 from octofold_game.episodes import Episode, Episodes
 from octofold_game.referee import verify
@@ -200,33 +198,6 @@ def test_a_window_shows_each_board_and_closes() -> None:
     env.close()
     assert pygame.display.get_surface() is None
     env.close()
-
-
-def _press(*keys: int) -> None:
-    for key in keys:
-        pygame.event.post(pygame.event.Event(pygame.KEYDOWN, key=key))
-
-
-def test_keys_play_in_a_window_until_it_is_left() -> None:
-    twin = Game2048Env(render_mode="rgb_array")
-    twin.reset(seed=5)
-    for move in (3, 2, 3, 0):
-        *_, info = twin.step(move)
-    window = Window("2048")
-    window.show(np.zeros(16, np.uint8))  # opens it, so that it takes keys
-    _press(pygame.K_LEFT, pygame.K_s, pygame.K_x, pygame.K_a, pygame.K_UP, pygame.K_ESCAPE)
-    by_hand.play(window, 5)
-    surface = pygame.display.get_surface()
-    assert surface is not None
-    assert (pygame.surfarray.array3d(surface).swapaxes(0, 1) == twin.render()).all()
-    assert pygame.display.get_caption()[0] == f"2048: {info['score']:,}"
-    _press(pygame.K_LEFT, pygame.K_n)
-    pygame.event.post(pygame.event.Event(pygame.QUIT))
-    by_hand.play(window, 5)
-    twin.reset(seed=5)
-    twin.reset()
-    assert (pygame.surfarray.array3d(surface).swapaxes(0, 1) == twin.render()).all()
-    window.close()
 
 
 @pytest.mark.parametrize(

@@ -17,8 +17,8 @@ import numpy as np
 import pytest
 from octofold_game.contract.model import CARD_FILE, OtherVersion, ServedPlayer, read_card
 from octofold_game.contract.searches import Limits
-from octofold_players.rollouts.network_version import NetworkVersion
-from octofold_players.rollouts.policy_rollouts import PolicyRollouts
+from octofold_papers.turbozero.network_version import NetworkVersion
+from octofold_papers.turbozero.policy_rollouts import PolicyRollouts
 from octofold_proto.errors import ModelError, Unavailable, UnknownModel
 from octofold_server.config.options import Config
 from octofold_server.config.policies import parse_policies

@@ -5,16 +5,16 @@ import sys
 
 import numpy as np
 import torch
+from octofold_papers.answers.minimax import MinimaxPlayer
+from octofold_papers.answers.monte_carlo import MonteCarloPlayer
 from octofold_players.endgame.formation import SIX
 from octofold_players.endgame.solver import solve
 from octofold_players.expectimax.player import HeuristicExpectimaxPlayer
 from octofold_players.local_player import best_moves
-from octofold_players.minimax.player import MinimaxPlayer
 from octofold_players.ntuple.network import NTupleNetwork
 from octofold_players.ntuple.player import NTupleSearch
 from octofold_players.perimeter.player import PerimeterSearch
-from octofold_players.rollouts.monte_carlo import MonteCarloPlayer
-from octofold_players.rollouts.random_player import RandomPlayer
+from octofold_players.random_player import RandomPlayer
 from octofold_training.games.positions import PositionPool
 from octofold_training.games.tensor_teacher import TensorTeacher
 from octofold_training.learners.ntuple_td import NTupleLearner, NTupleOptions

@@ -39,7 +39,7 @@ IMPORTED = {
     "octofold": (
         "octofold_client.cli.command_line",
         "octofold_client.studies.pictures",
-        "octofold_players.rollouts.random_player",
+        "octofold_players.random_player",
         "octofold_players.expectimax.player",
         "octofold_players.ntuple.player",
     ),

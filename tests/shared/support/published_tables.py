@@ -8,11 +8,11 @@ import numpy as np
 import torch
 from octofold_game.episodes import Episodes
 from octofold_game.play_logs.moves import LoggedMoves
-from octofold_game.play_logs.shards import ShuffledMoves, convert
 from octofold_game.play_logs.writing import log_writer
 from octofold_game.rules import afterstates
-from octofold_training.published.rows import ROWS, PublishedRow
-from octofold_training.published.table import Table, TableOptions
+from octofold_papers.supervised.rows import ROWS, PublishedRow
+from octofold_papers.supervised.shards import ShuffledMoves, convert
+from octofold_papers.supervised.table import Table, TableOptions
 
 SMALL = {"kind": "mlp", "dense": [8], "exponents": 16}
 TINY = (PublishedRow("MLP4", "report", SMALL, ROWS["MLP4"].published), PublishedRow("cnn-5", "Kondo", SMALL))

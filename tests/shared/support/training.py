@@ -1,4 +1,4 @@
-"""`octofold-train` and other programs that train, in one process or in several; threads in their place."""
+"""Programs that train, in one process or in several; threads in their place."""
 
 from __future__ import annotations
 
@@ -15,6 +15,11 @@ from octofold_training.run.processes import Processes
 def octofold_train(*arguments: object, folder: Path, processes: int = 1) -> subprocess.Popen[str]:
     """Start the command in `folder`; several processes are `torchrun`'s."""
     return started("-m", "octofold_training.cli", *arguments, folder=folder, processes=processes)
+
+
+def octofold_papers(*arguments: object, folder: Path, processes: int = 1) -> subprocess.Popen[str]:
+    """Start the command in `folder`; several processes are `torchrun`'s."""
+    return started("-m", "octofold_papers.cli", *arguments, folder=folder, processes=processes)
 
 
 def started(*program: object, folder: Path, processes: int) -> subprocess.Popen[str]:

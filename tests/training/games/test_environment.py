@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from octofold_game import rules
-from octofold_training.games.environment import Environment, MoveTable, RewardName, SingleGame, spawn
+from octofold_training.games.environment import Environment, MoveTable, RewardName, spawn
+from support.environments import any_legal, assert_plays_by_the_rules
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 BOARDS = arrays(np.uint8, (40, 16), elements=st.integers(0, rules.LARGEST_EXPONENT), fill=st.just(0))
@@ -21,11 +22,6 @@ def table() -> MoveTable:
 def _environment(games: int = 64, restart_share: float = 0.0, exponents: int = 16) -> Environment:
     generator = torch.Generator().manual_seed(5)
     return Environment(games, exponents, generator, restart_share=restart_share)
-
-
-def _any_legal(environment: Environment | SingleGame, generator: np.random.Generator) -> torch.Tensor:
-    preferences = torch.from_numpy(generator.random((len(environment.boards), 4)))
-    return (preferences * environment.legal).argmax(dim=1)
 
 
 @given(boards=BOARDS)
@@ -62,39 +58,8 @@ def test_rewards_are_the_score_in_thousands_or_the_number_of_merges(
     assert environment.step(torch.tensor([3]))[0].tolist() == pytest.approx([worth + 0.016 * (worth < 3)])
 
 
-@pytest.mark.parametrize("games", [64, 1])
-def test_games_go_by_the_rules_to_their_end_and_start_again(games: int) -> None:
-    environment = _environment() if games > 1 else SingleGame(16, "points", torch.Generator().manual_seed(5))
-    generator = np.random.default_rng(2)
-    score = np.zeros(games, np.int64)
-    finished: list[int] = []
-    for _ in range(400 if games > 1 else 2000):
-        before, moves = environment.boards.numpy().copy(), _any_legal(environment, generator)
-        rewards, ended = environment.step(moves)
-        afterstates, points = rules.slide(before, moves.numpy())
-        after, over = environment.boards.numpy(), ended.numpy()
-        np.testing.assert_allclose(rewards.numpy(), points / 1000, atol=1e-4)
-        assert ((after != afterstates).sum(axis=1)[~over] == 1).all()
-        assert ((after[over] != 0).sum(axis=1) == 2).all()
-        np.testing.assert_array_equal(environment.legal.numpy(), rules.legal_moves(after))
-        assert environment.legal.any(dim=1).all()
-        score += points
-        finished += score[over].tolist()
-        score[over] = 0
-    scores = environment.scores()
-    assert len(finished) > min(64, 5 * games)
-    assert (scores.games, scores.best) == (len(finished), max(finished))
-    assert scores.average == pytest.approx(np.mean(finished))
-    assert environment.scores().games == 0
-
-
-def test_a_single_game_counts_merges_and_ends_when_it_outgrows_the_network() -> None:
-    game = SingleGame(16, "count", torch.Generator().manual_seed(5))
-    game.restore({"boards": torch.tensor([[15, 15, 1, 1] + [0] * 12]), "score": torch.tensor([100])})
-    assert game.legal.tolist() == [[False, True, True, True]]
-    rewards, ended = game.step(torch.tensor([3]))
-    assert (rewards.tolist(), ended.tolist()) == ([2.0], [True])
-    assert game.scores().best == 65_536 + 4 + 100
+def test_games_go_by_the_rules_to_their_end_and_start_again() -> None:
+    assert_plays_by_the_rules(_environment(), moves=400, least_games=65)
 
 
 def test_a_game_that_outgrows_the_network_ends_with_its_reward() -> None:
@@ -113,7 +78,7 @@ def test_a_share_of_the_games_starts_where_recent_games_stood() -> None:
     for move in range(60):
         if move % 20 == 19:
             environment.remember(environment.boards)
-        environment.step(_any_legal(environment, generator))
+        environment.step(any_legal(environment, generator))
     remembered = {tuple(board) for board in environment.state()["history"].tolist()}
     environment.restart()
     restarted = [tuple(board) in remembered for board in environment.boards.tolist()]
@@ -127,7 +92,7 @@ def test_a_restarted_game_does_not_count_as_a_score() -> None:
     environment, generator = _environment(games=50, restart_share=1.0), np.random.default_rng(4)
     environment.remember(environment.boards)
     environment.restart()
-    ended = sum(int(environment.step(_any_legal(environment, generator))[1].sum()) for _ in range(300))
+    ended = sum(int(environment.step(any_legal(environment, generator))[1].sum()) for _ in range(300))
     assert ended > 50
     assert environment.scores().games == 0
 

@@ -112,7 +112,7 @@ def test_other_impossible_networks_are_refused_by_name(architecture: dict[str, o
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"kind": "transformer"}, "kind is 'transformer', which is none of cnn, pairs"),
+        ({"kind": "transformer"}, "kind is 'transformer', which is none of cnn, mlp"),
         ({"kind": 5}, "kind is 5"),
         ({"channels": 0}, "channels is 0; the least is 1"),
         ({"channels": True}, "channels is true, not a whole number"),

@@ -44,4 +44,4 @@ def test_ctrl_c_is_answered_at_once_and_once(capsys: pytest.CaptureFixture[str])
         for _ in range(2):  # from the terminal and from torchrun
             processes.note_interrupt(signal.SIGINT, None)
         assert processes.interrupted
-    assert capsys.readouterr().err == "octofold-train: stopping after the next report\n"
+    assert capsys.readouterr().err == "stopping after the next report\n"

@@ -70,7 +70,7 @@ def test_the_command_warns_of_what_it_cuts(
     assert cli.main(["student", str(recipe), *folders]) == 0
     warning = "short.toml: averaged is reduced from 2,000,000 to 200 positions, 10% of a run of 2,000"
     assert any(
-        line.startswith("octofold-train: warning: ") and line.endswith(warning)
+        line.startswith("warning: ") and line.endswith(warning)
         for line in capsys.readouterr().err.splitlines()
     )
 

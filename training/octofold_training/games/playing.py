@@ -16,7 +16,6 @@ from torch import nn
 from octofold_training.networks.architectures import Architecture, values_afterstates
 from octofold_training.networks.build import interface_of
 from octofold_training.networks.interfaces import BoardEncoder
-from octofold_training.networks.published_networks import SymmetricCNN
 
 _BOARDS_AT_ONCE = 1024  # that the network sees: their activations stay in the caches
 
@@ -34,7 +33,8 @@ class NetworkPlayer:
         """Play with the network as it is.
 
         Args:
-            network: in evaluation mode, or else it plays as it does in training.
+            network: in evaluation mode, or else it plays as it does in training. It may have a method
+                `of_all_views`: its input to the answers for the eight views of each board `[8 N, 4]`.
             architecture: of the network.
             views: 1, or 8 for a vote of the best legal moves on all symmetric boards; what is equal is
                 decided by the mean probability. A value network has one.
@@ -65,8 +65,9 @@ class NetworkPlayer:
 
     def _answers_of_views(self, boards: NDArray[np.uint8]) -> NDArray[np.float32]:
         """Boards `[N, 16]` to `[N * V, 4]`, all views of a board together."""
-        if self._views == len(CELLS) and isinstance(self._network, SymmetricCNN):
-            return self._answers(self._network.of_all_views, boards)
+        all_views = getattr(self._network, "of_all_views", None)
+        if self._views == len(CELLS) and all_views:
+            return self._answers(all_views, boards)
         return self._answers(self._network, boards[:, CELLS[: self._views]].reshape(-1, 16))
 
     @torch.no_grad()

@@ -1,22 +1,31 @@
-"""Architectures: which network to build, checked as recipes, checkpoints and model cards hold them."""
+"""Architectures: descriptions of networks in recipes, checkpoints and model cards.
+
+An architecture is a small dictionary: a `kind` and its sizes. The kinds are classes derived from
+`NetworkArchitecture`; installed packages register them as entry points of the group `octofold.networks`.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal
+from functools import cache
+from importlib.metadata import entry_points
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Union
 
 import msgspec
 from octofold_game.contract.structures import StructureError, structured
 
 from octofold_training.errors import TrainingError
 
-Architecture = dict[str, Any]
-"""The fields of one of the structures below, and its `kind`."""
+if TYPE_CHECKING:
+    from torch import nn
 
-Pattern = Literal["lines", "squares"]
-Padding = Literal["left_above", "around"]
-QNetworkForm = Literal["simple", "dropout", "conv"]
+GROUP = "octofold.networks"
+"""Entry points of kinds of networks, named like the tag of their class."""
+
+Architecture = dict[str, Any]
+"""The fields of a `NetworkArchitecture`, and its `kind`."""
+
 Size = Annotated[int, msgspec.Meta(ge=1, le=4096)]
 Layers = Annotated[int, msgspec.Meta(ge=1, le=64, description="number of convolutions")]
 Channels = Annotated[int, msgspec.Meta(ge=1, le=4096, description="channels of every convolution")]
@@ -30,7 +39,19 @@ class ArchitectureError(TrainingError):
     """A description that does not name a network of this version."""
 
 
-class _Architecture(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind"):
+class NetworkArchitecture(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind"
+):
+    """The sizes of one kind of network. Its tag is the kind."""
+
+    def build(self) -> nn.Module:
+        """A network with fresh weights."""
+        raise NotImplementedError
+
+
+class PlanesArchitecture(NetworkArchitecture, frozen=True, kw_only=True):
+    """A network that reads one-hot planes. It is a policy network, or it values afterstates."""
+
     exponents: Annotated[
         int,
         msgspec.Meta(ge=1, le=18, description="exponents that the network tells apart: planes of its input"),
@@ -45,6 +66,7 @@ class _Architecture(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     ] = None
 
     def __post_init__(self) -> None:
+        """Raises `ValueError` if `value_scale` and `head` do not fit together."""
         if self.head == "value" and self.value_scale is None:
             raise ValueError("value_scale is missing; a value network needs it")
         if self.head == "policy" and self.value_scale is not None:
@@ -54,95 +76,25 @@ class _Architecture(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
     @property
     def outputs(self) -> int:
-        """Numbers for a board."""
+        """Number of outputs: 1 for a value network, 4 for a policy network."""
         return 1 if self.head == "value" else 4
 
 
-class CNNArchitecture(_Architecture, frozen=True, tag="cnn"):
-    """A `cnn.CNN`."""
-
-    layers: Layers
-    channels: Channels
-
-
-class PairArchitecture(_Architecture, frozen=True, tag="pairs"):
-    """A `pair_network.PairNetwork`."""
-
-    patterns: Annotated[
-        list[Pattern], msgspec.Meta(min_length=1, description="groups of four cells that features are of")
-    ]
-    features: Annotated[Size, msgspec.Meta(description="features of every group of cells")]
-    dense: DenseSizes
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if len(set(self.patterns)) < len(self.patterns):
-            raise ValueError(f"patterns is {self.patterns}, allowed is a list without repetitions")
+@cache
+def kinds() -> tuple[type[NetworkArchitecture], ...]:
+    """The classes of all installed kinds of networks."""
+    return tuple(entry.load() for entry in sorted(entry_points(group=GROUP)))
 
 
-class PaddedCNNArchitecture(_Architecture, frozen=True, tag="padded_cnn"):
-    """A `published_networks.PaddedCNN`."""
-
-    layers: Layers
-    channels: Channels
-    padding: Annotated[Padding, msgspec.Meta(description="where zeros are added")]
-
-
-class MLPArchitecture(_Architecture, frozen=True, tag="mlp"):
-    """A `published_networks.MLP`."""
-
-    dense: DenseSizes
-
-
-class SymmetricCNNArchitecture(_Architecture, frozen=True, tag="symmetric_cnn"):
-    """A `published_networks.SymmetricCNN`."""
-
-    layers: Layers
-    channels: Channels
-
-
-class _Numbers(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind"):
-    """Networks that read exponents as numbers; they have no choice of heads."""
-
-
-class QNetworkArchitecture(_Numbers, frozen=True, tag="q_network"):
-    """A `published_networks.QNetwork`."""
-
-    form: Annotated[QNetworkForm, msgspec.Meta(description="which of the three networks")]
-    value_scale: Annotated[
-        float, msgspec.Meta(gt=0, le=1e9, description="points that an output of 1 stands for")
-    ]
-
-
-class ResidualArchitecture(_Numbers, frozen=True, tag="residual"):
-    """A `residual_network.ResidualNetwork`."""
-
-    channels: Channels
-    blocks: Annotated[int, msgspec.Meta(ge=1, le=64, description="residual blocks before the heads")]
-    head_blocks: Annotated[int, msgspec.Meta(ge=1, le=64, description="residual blocks of each head")]
-    head_width: Annotated[int, msgspec.Meta(ge=1, le=8192, description="units of each head's hidden layer")]
-
-
-AnyArchitecture = (
-    CNNArchitecture
-    | PairArchitecture
-    | PaddedCNNArchitecture
-    | MLPArchitecture
-    | SymmetricCNNArchitecture
-    | QNetworkArchitecture
-    | ResidualArchitecture
-)
-_ANY: Any = AnyArchitecture
-
-
-def architecture_of(content: Architecture) -> AnyArchitecture:
+def architecture_of(content: Architecture) -> NetworkArchitecture:
     """The structure of an architecture.
 
     Raises:
         ArchitectureError: an unknown kind, or a missing, unknown or impossible size.
     """
     try:
-        architecture: AnyArchitecture = structured(content, _ANY)
+        any_kind: Any = Union[kinds()]  # noqa: UP007  # of a tuple
+        architecture: NetworkArchitecture = structured(content, any_kind)
     except StructureError as error:
         raise ArchitectureError(str(error)) from error
     return architecture

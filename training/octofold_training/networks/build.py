@@ -1,31 +1,14 @@
 """Builds the network that an architecture describes, and answers what learners ask about networks.
 
 A policy network turns a one-hot board into four logits; a value network turns an afterstate into one number.
-An architecture is a small dictionary that describes a network. It is part of the checkpoint and of the model
-card; `build` makes a module from it.
 """
 
 from __future__ import annotations
 
 from torch import nn
 
-from octofold_training.networks.architectures import (
-    Architecture,
-    ArchitectureError,
-    CNNArchitecture,
-    MLPArchitecture,
-    PaddedCNNArchitecture,
-    PairArchitecture,
-    QNetworkArchitecture,
-    ResidualArchitecture,
-    SymmetricCNNArchitecture,
-    architecture_of,
-)
-from octofold_training.networks.cnn import CNN
+from octofold_training.networks.architectures import Architecture, ArchitectureError, architecture_of
 from octofold_training.networks.interfaces import PLANES_TO_LOGITS, Interface
-from octofold_training.networks.pair_network import PairNetwork
-from octofold_training.networks.published_networks import MLP, PaddedCNN, QNetwork, SymmetricCNN
-from octofold_training.networks.residual_network import ResidualNetwork
 
 ILLEGAL = -1e9
 """Logit or points of an illegal move: its probability is 0, and 0 times the value is not NaN."""
@@ -40,21 +23,7 @@ def build(architecture: Architecture) -> nn.Module:
     Raises:
         ArchitectureError: the kind or head is unknown, or a size is missing, unknown or out of range.
     """
-    match architecture_of(architecture):
-        case CNNArchitecture() as sizes:
-            return CNN(sizes.layers, sizes.channels, sizes.exponents, sizes.outputs)
-        case PairArchitecture() as sizes:
-            return PairNetwork(sizes.patterns, sizes.features, sizes.dense, sizes.exponents, sizes.outputs)
-        case PaddedCNNArchitecture() as sizes:
-            return PaddedCNN(sizes.layers, sizes.channels, sizes.padding, sizes.exponents, sizes.outputs)
-        case MLPArchitecture() as sizes:
-            return MLP(sizes.dense, sizes.exponents, sizes.outputs)
-        case SymmetricCNNArchitecture() as sizes:
-            return SymmetricCNN(sizes.layers, sizes.channels, sizes.exponents, sizes.outputs)
-        case QNetworkArchitecture() as sizes:
-            return QNetwork(sizes.form)
-        case ResidualArchitecture() as sizes:
-            return ResidualNetwork(sizes.channels, sizes.blocks, sizes.head_blocks, sizes.head_width)
+    return architecture_of(architecture).build()
 
 
 def require_planes(network: nn.Module) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
+from octofold_training.networks.architectures import Channels, Layers, PlanesArchitecture
 from octofold_training.networks.convolution import convolutions, through_tower
 from octofold_training.networks.dense import initialize, parameters
 
@@ -30,3 +31,14 @@ class CNN(nn.Module):
         x = through_tower(one_hot, parameters(self.convolutions))
         logits: Tensor = self.dense(x.flatten(1).float())
         return logits
+
+
+class CNNArchitecture(PlanesArchitecture, frozen=True, kw_only=True, tag="cnn"):
+    """A `CNN`."""
+
+    layers: Layers
+    channels: Channels
+
+    def build(self) -> CNN:
+        """A network with fresh weights."""
+        return CNN(self.layers, self.channels, self.exponents, self.outputs)

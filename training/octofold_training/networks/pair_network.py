@@ -11,15 +11,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import combinations
+from typing import Annotated, Literal
 
+import msgspec
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import embedding_bag
 
-from octofold_training.networks.architectures import Pattern
+from octofold_training.networks.architectures import DenseSizes, PlanesArchitecture, Size
 from octofold_training.networks.dense import dense_layers, through_dense
+
+Pattern = Literal["lines", "squares"]
 
 _CELLS = np.arange(16).reshape(4, 4)
 PATTERNS: dict[Pattern, NDArray[np.int_]] = {
@@ -84,3 +88,23 @@ def products(rows: Tensor, table: Tensor, dtype: torch.dtype) -> Tensor:
     """The same as a matrix product in `dtype`, whose gradients need no sorting of rows on a GPU."""
     chosen = torch.zeros(len(rows), len(table), dtype=dtype, device=rows.device).scatter_(1, rows, 1.0)
     return chosen @ table.to(dtype)
+
+
+class PairArchitecture(PlanesArchitecture, frozen=True, kw_only=True, tag="pairs"):
+    """A `PairNetwork`."""
+
+    patterns: Annotated[
+        list[Pattern], msgspec.Meta(min_length=1, description="groups of four cells that features are of")
+    ]
+    features: Annotated[Size, msgspec.Meta(description="features of every group of cells")]
+    dense: DenseSizes
+
+    def __post_init__(self) -> None:
+        """Raises `ValueError` for a pattern that is named twice."""
+        super().__post_init__()
+        if len(set(self.patterns)) < len(self.patterns):
+            raise ValueError(f"patterns is {self.patterns}, allowed is a list without repetitions")
+
+    def build(self) -> PairNetwork:
+        """A network with fresh weights."""
+        return PairNetwork(self.patterns, self.features, self.dense, self.exponents, self.outputs)

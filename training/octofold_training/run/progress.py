@@ -20,7 +20,7 @@ _REMEMBERED = 60  # reports that the time left is forecast from
 def notice(text: str) -> None:
     """Print a line beside the progress, above its bar if there is one, unless the terminal has closed."""
     with suppress(OSError):
-        print(f"octofold-train: {text}", file=sys.stderr, flush=True)
+        print(text, file=sys.stderr, flush=True)
 
 
 class Forecast:

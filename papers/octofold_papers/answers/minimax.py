@@ -1,0 +1,331 @@
+"""Minimax with alpha-beta pruning: ovolve's search, which treats the spawns as an opponent.
+
+    board --move--> afterstate --worst spawn--> board ...      `depth` counts the moves
+
+The search looks only at the worst new tiles, which keeps the tree narrow. A move that makes the tile
+2048 wins, and a sooner win is worth more than a later one
+(https://github.com/ovolve/2048-AI, ai.js, described in https://stackoverflow.com/a/22389702).
+
+The option `expected` is ours. The worst new tiles are seldom the ones that come, and a search that fears
+them alone gives up good positions. With the option, all spawns after the board's own moves count.
+
+ovolve's heuristics for minimax: the worth of a board and how annoying a spawn is.
+
+A board gains from empty cells and from its largest tile. It loses for roughness, the differences between
+neighboring tiles, and for disorder, the rises and falls along rows and columns
+(https://github.com/ovolve/2048-AI, grid.js and ai.js, described in https://stackoverflow.com/a/22389702).
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from octofold_game.bitboards import (
+    EVERY_CELL,
+    LARGEST_EXPONENT,
+    OUTGROWN,
+    count_empty,
+    empty_cells,
+    has_tile,
+    slide,
+    transpose,
+)
+from octofold_game.compiling import njit
+from octofold_game.spawns import CHANCE_OF_FOUR, CHANCE_OF_TWO
+from octofold_players.compiled.line_tables import Lines, line_table, sum_of_rows, without_gaps
+from octofold_players.compiled.spread import parallel_for_each, spread
+from octofold_players.local_player import ValuePlayer, best_moves, check_option
+
+_U = np.uint64
+_DEEPEST = 24
+LOST = -10_000.0
+"""The worth of a board without a legal move, below the worth of every other board."""
+WON = 10_000.0
+"""The worth of a move that wins. Each move that a win is further away takes 1 off."""
+_LEAST_WON = 9_900.0
+ANNOYING = _U(0)
+"""In place of a set of spawns: the most annoying ones of the afterstate."""
+
+
+@dataclass(frozen=True)
+class MinimaxPlayer(ValuePlayer):
+    """Chooses the move with the best outcome under the worst spawns, `depth` moves deep.
+
+    With `expected`, the spawns after that move are all of them, and only the later ones the worst.
+    """
+
+    kind: ClassVar[str] = "minimax"
+    value_unit: ClassVar[str] = "heuristic points"
+
+    depth: int = 3
+    """Moves to look ahead, 1 to 24."""
+    milliseconds: int = 0
+    """Time for each board: the search starts at `depth` and goes one move deeper until the time is used up.
+
+    It is the CPU time of the board's own thread: other boards and programs slow a game down but do not make
+    its moves worse. 0 searches to `depth` only. With a time, moves depend on the speed of the machine.
+    """
+    win: int = 2048
+    """The tile that wins. Boards that hold it or a larger one are played on without a win; 0 never wins."""
+    expected: bool = False
+    """Value the board's own moves by the mean over all spawns; after those, the most annoying ones count."""
+
+    def __post_init__(self) -> None:
+        """Check the options.
+
+        Raises:
+            ValueError: an option is out of range.
+        """
+        check_option("depth", self.depth, 1, _DEEPEST)
+        check_option("milliseconds", self.milliseconds, 0, 3_600_000)
+        if self.win and self.win not in [1 << exponent for exponent in range(2, LARGEST_EXPONENT + 1)]:
+            raise ValueError(f"win {self.win} is not 0 or a tile from 4 to {1 << LARGEST_EXPONENT}")
+
+    def _values(self, boards: NDArray[np.uint64]) -> NDArray[np.float64]:
+        return self._searched(boards, exact=True)
+
+    def _choose(self, boards: NDArray[np.uint64]) -> NDArray[np.int8]:
+        return best_moves(self._searched(boards, exact=False))
+
+    def _searched(self, boards: NDArray[np.uint64], *, exact: bool) -> NDArray[np.float64]:
+        """The values of all moves; those of moves that are not better than an earlier one only if `exact`."""
+        values = np.empty((len(boards), 4))
+        win = max(0, self.win.bit_length() - 1)
+        if self.milliseconds:
+            parallel_for_each(
+                lambda n: self._deepen(boards[n : n + 1], values[n : n + 1], win, exact), len(boards)
+            )
+        else:
+            spread(_fill, boards, values, self.depth, win, exact, self.expected)
+        return values
+
+    def _deepen(self, board: NDArray[np.uint64], values: NDArray[np.float64], win: int, exact: bool) -> None:
+        """Write the values `[1, 4]` of the deepest search that started in time."""
+        end = time.thread_time() + self.milliseconds / 1000
+        for depth in range(self.depth, _DEEPEST + 1):
+            reached = _fill(board, values, depth, win, exact, self.expected)
+            # A deeper search finds no sooner win, and chooses the same move if only one is legal. Of a mean,
+            # only the win of the next move is certain.
+            won = values.max() >= (WON if self.expected else _LEAST_WON)
+            decided = won or np.isfinite(values).sum() < 2
+            if time.thread_time() >= end or reached < depth or (decided and not exact):
+                break
+
+
+@njit(cache=True, nogil=True)
+def _fill(boards, values, most_depth, winning, exact, expected):
+    """Write the values of the deepest search of each board that is not lost; return the last one's depth.
+
+    If the spawns that count end the game whatever the move, the search says nothing about the moves. As in
+    ovolve's program, a shallower one then decides: the spawns are hardly ever the most annoying ones.
+    """
+    depth = most_depth
+    for n in range(len(boards)):
+        for depth in range(most_depth, 0, -1):
+            if _search(boards[n], values[n], depth, winning, exact, expected) > LOST:
+                break
+    return depth
+
+
+@njit(cache=True, nogil=True)
+def _search(board, values, depth, winning, exact, expected):
+    """Write the values of a board's moves, and return the largest one."""
+    win = np.int64(winning)
+    for cell in range(16):
+        if winning and np.int64(board >> _U(4 * cell) & _U(0xF)) >= winning:
+            win = np.int64(0)
+    best = -np.inf
+    for move in range(4):
+        afterstate, reward = slide(board, move)
+        if reward >= OUTGROWN:
+            worth = heuristic(afterstate)
+        elif afterstate == board:
+            worth = -np.inf
+        elif win and has_tile(afterstate, win):
+            worth = WON
+        elif expected:
+            worth = expected_case(afterstate, depth - 1, win, WON - 1.0)
+        else:
+            known = -np.inf if exact else best
+            worth = worst_case(afterstate, ANNOYING, depth - 1, known, np.inf, win, WON - 1.0)
+        values[move] = worth
+        best = max(best, worth)
+    return best
+
+
+@njit(cache=True, nogil=True)
+def expected_case(afterstate, depth, win, won):
+    """The worth of an afterstate: the mean over all spawns, after which only the most annoying ones count."""
+    if depth == 0:
+        return heuristic(afterstate)
+    total = 0.0
+    for cell in range(16):
+        if afterstate >> _U(4 * cell) & _U(0xF) == _U(0):
+            two, four = _U(1) << _U(cell), _U(1) << _U(16 + cell)
+            total += CHANCE_OF_TWO * worst_case(afterstate, two, depth, -np.inf, np.inf, win, won)
+            total += CHANCE_OF_FOUR * worst_case(afterstate, four, depth, -np.inf, np.inf, win, won)
+    return total / count_empty(afterstate)
+
+
+@njit(cache=True, nogil=True)
+def worst_case(afterstate, spawns, depth, alpha, beta, win, won):
+    """The worth of an afterstate: the best moves against the worst of some spawns, `depth` moves deep.
+
+    The result is exact only between `alpha` and `beta`. If the worth is not above `alpha`, the result is some
+    number that is not above `alpha`; likewise for a worth that is not below `beta`.
+
+    Args:
+        afterstate: a 64-bit board.
+        spawns: a bit set as of `most_annoying`; `ANNOYING` stands for its own.
+        depth: how many moves follow.
+        alpha: the worth that another move has already.
+        beta: the worth that another spawn has already.
+        win: the exponent of the tile that wins, or 0.
+        won: the worth of the next move if it wins.
+    """
+    if depth == 0:
+        return heuristic(afterstate)
+    if spawns == ANNOYING:
+        spawns = most_annoying(afterstate)
+    worst = beta
+    for spawn in range(32):
+        if spawns >> _U(spawn) & _U(1) == _U(0):
+            continue
+        board = afterstate | _U(1 + spawn // 16) << _U(4 * (spawn % 16))
+        best = LOST
+        for move in range(4):
+            following, reward = slide(board, move)
+            if reward >= OUTGROWN:
+                best = max(best, heuristic(following))
+            elif following == board:
+                continue
+            elif win and has_tile(following, win):
+                best = won
+            else:
+                worth = worst_case(following, ANNOYING, depth - 1, max(alpha, best), worst, win, won - 1.0)
+                best = max(best, worth)
+            if best >= worst:
+                break
+        worst = min(worst, best)
+        if worst <= alpha:
+            break
+    return worst
+
+
+@njit(cache=True, nogil=True)
+def most_annoying(afterstate):
+    """The most annoying spawns as a bit set: bit i is a 2 in cell i, bit 16 + i is a 4 in cell i."""
+    most = -1
+    candidates = _U(0)
+    columns, islands = transpose(afterstate), count_islands(afterstate)
+    for cell in range(16):
+        if afterstate >> _U(4 * cell) & _U(0xF) != _U(0):
+            continue
+        for exponent in range(1, 3):
+            annoying = annoyance(afterstate, columns, islands, cell, exponent)
+            if annoying > most:
+                most = annoying
+                candidates = _U(0)
+            if annoying == most:
+                candidates |= _U(1) << _U(16 * (exponent - 1) + cell)
+    return candidates
+
+
+_LINE = _U(0xFFFF)
+_WEIGHT_OF_ROUGHNESS, _WEIGHT_OF_DISORDER, _WEIGHT_OF_EMPTY, _WEIGHT_OF_LARGEST = 0.1, 1.0, 2.7, 1.0
+
+
+def _roughness(lines: Lines) -> NDArray[np.int64]:
+    """The differences between neighboring tiles, ignoring empty cells between them."""
+    tiles = without_gaps(lines)
+    found: NDArray[np.int64] = np.where(tiles[1:] > 0, np.abs(np.diff(tiles, axis=0)), 0).sum(axis=0)
+    return found
+
+
+def _steps(lines: Lines) -> NDArray[np.int64]:
+    """`[3, N]`: from cell to cell, where empty cells between the first and the last one are passed over."""
+    first, second, third, last = lines
+    second = np.where(second > 0, second, first)
+    third = np.where(third > 0, third, second)
+    return np.diff([first, second, third, last], axis=0)
+
+
+_ROUGHNESS = line_table(_roughness, np.int64)
+_RISE = line_table(lambda lines: np.maximum(0, _steps(lines)).sum(axis=0), np.int64)
+_FALL = line_table(lambda lines: np.maximum(0, -_steps(lines)).sum(axis=0), np.int64)
+_LARGEST_TILE = line_table(lambda lines: lines.max(axis=0), np.int64)
+_LOGARITHM = np.array([0.0] + [math.log(empty) for empty in range(1, 17)])
+
+
+@njit(cache=True, nogil=True)
+def heuristic(board):
+    """The worth of a 64-bit board with at least one empty cell; every afterstate has one."""
+    columns = transpose(board)
+    roughness = sum_of_rows(board, _ROUGHNESS) + sum_of_rows(columns, _ROUGHNESS)
+    disorder = min(sum_of_rows(board, _RISE), sum_of_rows(board, _FALL)) + min(
+        sum_of_rows(columns, _RISE), sum_of_rows(columns, _FALL)
+    )
+    largest = 0
+    for row in range(4):
+        largest = max(largest, _LARGEST_TILE[board >> _U(16 * row) & _U(0xFFFF)])
+    return (
+        _WEIGHT_OF_EMPTY * _LOGARITHM[count_empty(board)]
+        + _WEIGHT_OF_LARGEST * largest
+        - _WEIGHT_OF_DISORDER * disorder
+        - _WEIGHT_OF_ROUGHNESS * roughness
+    )
+
+
+@njit(cache=True, nogil=True)
+def annoyance(afterstate, columns, islands, cell, exponent):
+    """How annoying a spawn is: the roughness and the islands that it adds to an afterstate.
+
+    Args:
+        afterstate: the 64-bit board before the spawn.
+        columns: its transpose.
+        islands: its number of islands.
+        cell: the empty cell of the spawn.
+        exponent: the new tile.
+    """
+    row, column = _U(16 * (cell // 4)), _U(16 * (cell % 4))
+    across, along = afterstate >> row & _LINE, columns >> column & _LINE
+    tile_across, tile_along = _U(exponent << 4 * (cell % 4)), _U(exponent << 4 * (cell // 4))
+    rougher = _ROUGHNESS[across | tile_across] - _ROUGHNESS[across]
+    rougher += _ROUGHNESS[along | tile_along] - _ROUGHNESS[along]
+    same = _same_neighbors(across, cell % 4, exponent) + _same_neighbors(along, cell // 4, exponent)
+    if same > 1:  # it may join several islands, or touch one of them twice
+        return rougher + count_islands(afterstate | _U(exponent) << _U(4 * cell)) - islands
+    return rougher + 1 - same
+
+
+@njit(cache=True, nogil=True)
+def _same_neighbors(line, place, exponent):
+    """How many of the cells beside a place in a line have this exponent, above 0."""
+    # An empty cell is put before the first cell, so that both neighbors are always there.
+    beside = line << _U(4) >> _U(4 * place)
+    return np.int64(beside & _U(0xF) == _U(exponent)) + np.int64(beside >> _U(8) & _U(0xF) == _U(exponent))
+
+
+@njit(cache=True, nogil=True)
+def count_islands(board):
+    """The number of connected groups of equal tiles."""
+    tiles = ~empty_cells(board) & EVERY_CELL
+    # The lowest bit of its nibble stands for a cell. Cell i has cell i + 1 to its right and cell i + 4 below.
+    right = tiles & empty_cells(board ^ board >> _U(4)) & _U(0x0111011101110111)
+    below = tiles & empty_cells(board ^ board >> _U(16)) & _U(0x0000111111111111)
+    islands = 0
+    while tiles:
+        island = tiles & (~tiles + _U(1))
+        grown = _U(0)
+        while grown != island:
+            grown = island
+            island |= (island & right) << _U(4) | island >> _U(4) & right
+            island |= (island & below) << _U(16) | island >> _U(16) & below
+        tiles &= ~island
+        islands += 1
+    return islands

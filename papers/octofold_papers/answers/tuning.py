@@ -1,0 +1,117 @@
+"""`octofold-papers tune`: weights of expectimax's heuristic, by the average score of games.
+
+The covariance matrix adaptation evolution strategy draws some candidates from a normal distribution, and
+moves and shapes it by their order (Hansen, "The CMA Evolution Strategy: A Tutorial", 2016; the library
+`cma`). Petr Moravek found the weights of `expectimax` in this way. All candidates of a generation play the
+same games, and each generation plays others, so that luck decides little and is not learned.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import cma
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+from octofold_game.episodes import Episodes
+from octofold_game.system.files import appending, write_text
+from octofold_players.expectimax.player import (
+    HEURISTICS,
+    LARGEST_POWER,
+    HeuristicExpectimaxPlayer,
+    Weights,
+)
+from octofold_training.errors import TrainingError
+from octofold_training.run.folders import alone_in
+from octofold_training.run.progress import Forecast, ProgressLine
+
+if TYPE_CHECKING:
+    from octofold_papers.flags import TuneFlags
+
+_SPREAD = 0.2  # of the first candidates, in units of the weights
+_UNITS = {
+    "moravek": Weights(270.0, 700.0, 47.0, 4.0, 11.0, 3.5, 500.0),
+    # What this heuristic lacks has Moravek's weights, in proportion to that of an empty cell.
+    "nneonneo": Weights(10_000.0, 26_000.0, 1_740.0, 4.0, 407.0, 3.5, 20_000.0),
+}
+
+
+class Candidate(msgspec.Struct, frozen=True):
+    """Weights that have played, a line of the file."""
+
+    weights: str
+    first_game: int
+    average: float
+
+
+def tune(flags: TuneFlags) -> None:
+    """Let the candidates play that have not, and print the player with the mean of the last distribution.
+
+    Raises:
+        TrainingError: the folder has candidates of other flags, or another process plays there.
+    """
+    units = np.array(_UNITS[flags.heuristic])
+    start = np.array(HEURISTICS[flags.heuristic].weights) / units
+    evolution = cma.CMAEvolutionStrategy(start, _SPREAD, {"seed": flags.seed + 1, "verbose": -9})
+    forecast, began, file = Forecast(flags.minutes * 60), time.monotonic(), flags.state / "candidates.jsonl"
+    done = first_game = 0
+    with alone_in(flags.state), ProgressLine() as line:
+        played = _read(file)
+        while done < flags.candidates and time.monotonic() - began < flags.minutes * 60:
+            drawn, averages = evolution.ask(), []
+            for each in drawn:
+                weights = _text(each * units)
+                if done == len(played):
+                    played.append(Candidate(weights, first_game, _average(flags, weights, first_game)))
+                    with appending(file) as opened:
+                        opened.write(msgspec.json.encode(played[-1]).decode() + "\n")
+                if (played[done].weights, played[done].first_game) != (weights, first_game):
+                    raise TrainingError(f"{file} has candidates of other flags; name another --state")
+                averages.append(played[done].average)
+                done += 1
+                line.show(
+                    f"{done} of {flags.candidates} candidates  average {averages[-1]:,.0f}",
+                    done / flags.candidates,
+                    forecast.left(time.monotonic(), done, flags.candidates),
+                )
+            evolution.tell(drawn, [-average for average in averages])
+            first_game += flags.games
+    found = _text(evolution.result.xfavorite * units)
+    print(f"{done} candidates: expectimax:depth={flags.depth},heuristic={flags.heuristic},weights={found}")
+
+
+def _read(file: Path) -> list[Candidate]:
+    """The candidates of a file; none if there is no file. A last line that was cut off is taken away."""
+    if not file.exists():
+        return []
+    text = file.read_text(encoding="utf-8")
+    whole = text[: text.rfind("\n") + 1]
+    try:
+        candidates = [msgspec.json.decode(line, type=Candidate) for line in whole.splitlines()]
+    except msgspec.MsgspecError as error:
+        raise TrainingError(f"{file} is damaged ({error})") from error
+    if whole != text:
+        write_text(file, whole)
+    return candidates
+
+
+def _average(flags: TuneFlags, weights: str, first_game: int) -> float:
+    """The average score of a candidate's games."""
+    player = HeuristicExpectimaxPlayer(flags.depth, heuristic=flags.heuristic, weights=weights)
+    episodes = Episodes(flags.seed, range(first_game, first_game + flags.games))
+    scores: list[int] = []
+    while len(episodes.boards):
+        scores += (ended.score for ended in episodes.step(player.next_moves(episodes.boards)))
+    return math.fsum(scores) / len(scores)
+
+
+def _text(weights: NDArray[np.float64]) -> str:
+    """The option for weights, none of them below 0 and no power above the largest."""
+    pairs = zip(Weights._fields, np.abs(weights), strict=True)
+    values = (min(value, LARGEST_POWER) if name.endswith("power") else value for name, value in pairs)
+    # Not `.4g`, whose exponents have a plus sign, too.
+    return "+".join(np.format_float_positional(value, 4, fractional=False, trim="-") for value in values)

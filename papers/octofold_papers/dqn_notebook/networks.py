@@ -1,0 +1,77 @@
+"""The three Q-networks of a course project: what each action is worth, from the logarithms of the cells.
+
+Schwenke and Cadman, "Training a neural network to play the 2048 game with PyTorch", 2023. Their actions are
+in the order up, down, left, right.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Annotated, Literal
+
+import msgspec
+import torch
+from octofold_training.networks.architectures import NetworkArchitecture
+from octofold_training.networks.interfaces import Interface
+from torch import Tensor, nn
+from torch.nn.functional import dropout, pad
+
+QNetworkForm = Literal["simple", "dropout", "conv"]
+
+_DROPPED = 0.5
+_CONVOLUTION_CHANNELS = 8
+
+
+class QNetwork(nn.Module):
+    """A network of one of the three forms; its weights start as PyTorch starts them, as in the project.
+
+    `simple`: dense layers of 128 and 64. `dropout`: of 64, 128 and 64, half of what leaves the first two
+    dropped in training. `conv`: convolutions of one to four cells a side next to each other, eight channels
+    each, then a dense layer of 128.
+    """
+
+    interface = Interface(
+        reads="log2", layout="flat", answers="action_values", actions=("up", "down", "left", "right")
+    )
+
+    def __init__(self, form: QNetworkForm) -> None:
+        super().__init__()
+        self._dropped = _DROPPED if form == "dropout" else 0.0
+        widths = {"simple": [16, 128, 64], "dropout": [16, 64, 128, 64], "conv": [512, 128]}[form]
+        sizes = range(1, 5) if form == "conv" else ()
+        self.convolutions = nn.ModuleList(nn.Conv2d(1, _CONVOLUTION_CHANNELS, size) for size in sizes)
+        self.hidden = nn.ModuleList(nn.Linear(inputs, size) for inputs, size in pairwise(widths))
+        self.out = nn.Linear(widths[-1], 4)
+
+    def forward(self, logarithms: Tensor) -> Tensor:
+        """Exponents `[N, 16]` as floats to action values `[N, 4]`."""
+        x = logarithms
+        if len(self.convolutions):
+            plane = x.view(-1, 1, 4, 4)
+            features = [layer(same(plane, size)) for size, layer in enumerate(self.convolutions, 1)]
+            x = torch.relu(torch.cat(features, dim=1)).flatten(1)
+        for number, layer in enumerate(self.hidden):
+            x = torch.relu(layer(x))
+            if self._dropped and number < 2:
+                x = dropout(x, self._dropped, self.training)
+        values: Tensor = self.out(x)
+        return values
+
+
+def same(plane: Tensor, size: int) -> Tensor:
+    """Add the zeros that padding "same" adds before a convolution of that `size`."""
+    before, after = (size - 1) // 2, size // 2
+    return pad(plane, (before, after, before, after))
+
+
+class QNetworkArchitecture(NetworkArchitecture, frozen=True, kw_only=True, tag="q_network"):
+    """A `QNetwork`."""
+
+    form: Annotated[QNetworkForm, msgspec.Meta(description="which of the three networks")]
+    value_scale: Annotated[
+        float, msgspec.Meta(gt=0, le=1e9, description="points that an output of 1 stands for")
+    ]
+
+    def build(self) -> QNetwork:
+        """A network with fresh weights."""
+        return QNetwork(self.form)

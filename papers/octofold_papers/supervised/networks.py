@@ -1,0 +1,147 @@
+"""The policy networks that were published with results of supervised training, weight for weight.
+
+Kondo and Matsuzaki, "Playing Game 2048 with Deep Convolutional Neural Networks Trained by Supervised
+Learning", Journal of Information Processing 27, 2019; Kondo, "Training CNN Players Considering Board Symmetry
+in Game 2048"; Maciszewska, Pilat and Sarna's report of 2025, which repeats the former in PyTorch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Literal
+
+import msgspec
+import numpy as np
+import torch
+from octofold_game.symmetries import CELLS
+from octofold_training.networks.architectures import Channels, DenseSizes, Layers, PlanesArchitecture
+from octofold_training.networks.convolution import convolutions, through_tower
+from octofold_training.networks.dense import dense_layers, initialize, parameters, through_dense
+from octofold_training.networks.interfaces import PLANES_TO_LOGITS
+from torch import Tensor, nn
+from torch.nn.functional import conv2d
+
+Padding = Literal["left_above", "around"]
+
+_VIEWS_OF_VIEWS = [
+    [int(np.flatnonzero((cells[of_view] == CELLS).all(axis=1))[0]) for of_view in CELLS] for cells in CELLS
+]
+"""`[v][w]`: which view of the board view `w` of view `v` is."""
+
+
+class PaddedCNN(nn.Module):
+    """Convolutions 2x2, one dense layer, and zeros at other sides than those of `cnn.CNN`.
+
+    `left_above` adds a column on the left and a row above, which keeps 4x4 cells: `F.pad(x, (1, 0, 1, 0))` of
+    the report. `around` adds them on all four sides, so each convolution makes the board a row and a column
+    larger (CNN5_sym: 9x9 cells at the end).
+    """
+
+    interface = PLANES_TO_LOGITS
+
+    def __init__(
+        self, layers: int, channels: int, padding: Padding, exponents: int, outputs: int = 4
+    ) -> None:
+        super().__init__()
+        self.convolutions = convolutions(layers, channels, exponents)
+        self._grows = padding == "around"
+        side = 4 + layers if self._grows else 4
+        self.dense = nn.Linear(channels * side * side, outputs)
+        initialize(self.convolutions)
+
+    def forward(self, one_hot: Tensor) -> Tensor:
+        """`[N, exponents, 4, 4]` floats to logits `[N, 4]`; the dense layer computes in float32."""
+        x = one_hot
+        if self._grows:
+            for weight, bias in parameters(self.convolutions):
+                x = torch.relu(conv2d(x, weight.to(x.dtype), bias.to(x.dtype), padding=1))
+        else:
+            # Seen from the other corner, zeros on the left and above are zeros on the right and below.
+            x = through_tower(x.flip(2, 3), [(w.flip(2, 3), b) for w, b in parameters(self.convolutions)])
+            x = x.flip(2, 3)
+        logits: Tensor = self.dense(x.flatten(1).float())
+        return logits
+
+
+class MLP(nn.Module):
+    """Dense layers on one-hot cells, with ReLU between them."""
+
+    interface = PLANES_TO_LOGITS
+
+    def __init__(self, dense: Sequence[int], exponents: int, outputs: int = 4) -> None:
+        super().__init__()
+        self.dense = dense_layers([16 * exponents, *dense, outputs])
+
+    def forward(self, one_hot: Tensor) -> Tensor:
+        """`[N, exponents, 4, 4]` floats to logits `[N, 4]`; all layers but the last in its type."""
+        return through_dense(one_hot.flatten(1), self.dense)
+
+
+class SymmetricCNN(nn.Module):
+    """Kondo's symmetric network: eight towers of shared weights, and one dense layer over all of them.
+
+    Each tower sees one view of the board.
+    """
+
+    interface = PLANES_TO_LOGITS
+
+    def __init__(self, layers: int, channels: int, exponents: int, outputs: int = 4) -> None:
+        super().__init__()
+        self.convolutions = convolutions(layers, channels, exponents)
+        self.dense = nn.Linear(channels * 16 * len(CELLS), outputs)
+        self.register_buffer("cells", torch.from_numpy(CELLS), persistent=False)
+        initialize(self.convolutions)
+
+    def forward(self, one_hot: Tensor) -> Tensor:
+        """`[N, exponents, 4, 4]` floats to logits `[N, 4]`; the dense layer computes in float32."""
+        logits: Tensor = self.dense(self._towers(one_hot).flatten(1).float())
+        return logits
+
+    def of_all_views(self, one_hot: Tensor) -> Tensor:
+        """The logits `[8 N, 4]` of the eight views of each board, in the time of one.
+
+        The towers of a view see the views of that view, which are those of the board in another order.
+        """
+        towers = self._towers(one_hot)
+        logits = [self.dense(towers[:, order].flatten(1).float()) for order in _VIEWS_OF_VIEWS]
+        return torch.stack(logits, dim=1).flatten(0, 1)
+
+    def _towers(self, one_hot: Tensor) -> Tensor:
+        """What the eight towers see: `[N, 8, 16 * channels]`."""
+        views = one_hot.flatten(2)[:, :, self.get_buffer("cells")].transpose(1, 2)  # [N, 8, planes, 16]
+        x = through_tower(views.flatten(0, 1).unflatten(2, (4, 4)), parameters(self.convolutions))
+        towers: Tensor = x.flatten(1).unflatten(0, (-1, len(CELLS)))
+        return towers
+
+
+class PaddedCNNArchitecture(PlanesArchitecture, frozen=True, kw_only=True, tag="padded_cnn"):
+    """A `PaddedCNN`."""
+
+    layers: Layers
+    channels: Channels
+    padding: Annotated[Padding, msgspec.Meta(description="where zeros are added")]
+
+    def build(self) -> PaddedCNN:
+        """A network with fresh weights."""
+        return PaddedCNN(self.layers, self.channels, self.padding, self.exponents, self.outputs)
+
+
+class MLPArchitecture(PlanesArchitecture, frozen=True, kw_only=True, tag="mlp"):
+    """An `MLP`."""
+
+    dense: DenseSizes
+
+    def build(self) -> MLP:
+        """A network with fresh weights."""
+        return MLP(self.dense, self.exponents, self.outputs)
+
+
+class SymmetricCNNArchitecture(PlanesArchitecture, frozen=True, kw_only=True, tag="symmetric_cnn"):
+    """A `SymmetricCNN`."""
+
+    layers: Layers
+    channels: Channels
+
+    def build(self) -> SymmetricCNN:
+        """A network with fresh weights."""
+        return SymmetricCNN(self.layers, self.channels, self.exponents, self.outputs)

@@ -1,0 +1,290 @@
+"""Play logs prepared for training: shuffled once, in files that are mapped into memory piece by piece.
+
+Together the files contain the moves in random order. Each move goes to a random shard, and each shard is
+shuffled by itself: all orders are equally likely, though no more than one shard is in memory. A move takes 18
+bytes: 16 exponents, the move, the cell of the new tile. With 256 shards, 6 x 10^8 moves are 42 MB a shard.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from octofold_game.play_logs.moves import CellReadings, CheckedMoves, LogError, LoggedMoves
+from octofold_game.play_logs.reading import BadLine, read_log
+from octofold_game.rules import LARGEST_EXPONENT
+from octofold_game.system.files import naming, write_text
+
+_FORMAT = 1
+_INDEX = "index.json"
+_SUFFIX = ".moves"
+_LOCK = "lock"
+_ROW = 18
+_LARGEST = np.array([LARGEST_EXPONENT] * 16 + [3, 15], np.uint8)  # of each column
+_SCATTER_ROWS = 1 << 16  # that are sent to the shards at a time
+_BUFFER_BYTES = 1 << 16  # of each shard's file
+
+
+@dataclass(frozen=True)
+class ConvertedLog:
+    """One log file that was converted."""
+
+    file: str
+    moves: int
+    bad_lines: int
+    last_field: CellReadings
+
+
+def convert(
+    logs: Sequence[Path],
+    folder: Path,
+    on_bad: Callable[[BadLine], None] = lambda _: None,
+    on_read: Callable[[int], None] = lambda _: None,
+    shards: int = 256,
+    seed: int = 0,
+) -> list[ConvertedLog]:
+    """Shuffle the moves of logs into a new folder of shards. Lines whose move changes nothing are bad.
+
+    Args:
+        logs: log files of any format.
+        folder: made by this call; it appears when all is done.
+        on_bad: called for each bad line, which is left out.
+        on_read: called with the number of moves that were read since the last call.
+        shards: how many files; one of them is in memory at a time.
+        seed: of the order.
+
+    Returns:
+        What each file gave.
+
+    Raises:
+        LogError: the folder exists or another process makes it, a log cannot be read, or there are no moves.
+        OSError: a file cannot be read or written.
+    """
+    if folder.exists():
+        raise LogError(f"{folder} exists already; moves are converted into a new folder")
+    partial = folder.with_name(folder.name + ".partial")
+    _require_own(partial)
+    partial.mkdir(parents=True, exist_ok=True)
+    with (partial / _LOCK).open("wb") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise LogError(f"another process is converting moves into {folder}") from None
+        return _convert(logs, folder, partial, on_bad, on_read, shards, seed)
+
+
+def _convert(
+    logs: Sequence[Path],
+    folder: Path,
+    partial: Path,
+    on_bad: Callable[[BadLine], None],
+    on_read: Callable[[int], None],
+    shards: int,
+    seed: int,
+) -> list[ConvertedLog]:
+    """Fill `partial`, which no other process uses, and rename it."""
+    try:
+        with naming(folder):
+            random = np.random.default_rng(seed)
+            sources = _scatter(logs, partial, on_bad, on_read, shards, random)
+            if not any(source.moves for source in sources):
+                raise LogError(f"no moves in {', '.join(map(str, logs)) or 'no files'}")
+            counts = [_shuffle(partial / _name(shard), random) for shard in range(shards)]
+            index = {"format": _FORMAT, "shards": counts, "seed": seed, "sources": list(map(asdict, sources))}
+            write_text(partial / _INDEX, json.dumps(index, indent=2) + "\n")
+            for other in partial.iterdir():  # the lock, and what a conversion left that was killed
+                if other.name not in (_INDEX, *map(_name, range(shards))):
+                    other.unlink()
+            partial.rename(folder)
+    except BaseException:
+        shutil.rmtree(partial, ignore_errors=True)
+        raise
+    return sources
+
+
+def _require_own(partial: Path) -> None:
+    """Raises `LogError` if a folder holds more than what a conversion left that was killed."""
+    others = [
+        file
+        for file in partial.glob("*")
+        if file.suffix != _SUFFIX and not file.match(f"{_INDEX}*") and file.name != _LOCK
+    ]
+    if others:
+        raise LogError(f"{partial} holds {others[0].name}, and would be deleted; name another folder")
+
+
+def _scatter(
+    logs: Sequence[Path],
+    folder: Path,
+    on_bad: Callable[[BadLine], None],
+    on_read: Callable[[int], None],
+    shards: int,
+    random: np.random.Generator,
+) -> list[ConvertedLog]:
+    """Send each move to a random shard."""
+    sources = []
+    with ExitStack() as stack:
+        files = [
+            stack.enter_context((folder / _name(shard)).open("wb", buffering=_BUFFER_BYTES))
+            for shard in range(shards)
+        ]
+        for log in logs:
+            bad: list[int] = [0]
+
+            def note(line: BadLine, bad: list[int] = bad) -> None:
+                bad[0] += 1
+                on_bad(line)
+
+            readings = CellReadings()
+
+            def illegal(moves: LoggedMoves, readings: CellReadings = readings) -> list[tuple[int, str]]:
+                # Training never reads the cell, so that a doubtful one costs no move.
+                checked = CheckedMoves.of(moves)
+                readings.add(checked)
+                return checked.illegal()
+
+            total = 0
+            for moves in _gathered(read_log(log, note, illegal)):
+                to = random.integers(0, shards, len(moves), dtype=np.uint16)
+                order = np.argsort(to, kind="stable")
+                rows = _rows(moves)[order]
+                bounds = np.searchsorted(to[order], np.arange(shards + 1)).tolist()
+                for file, (start, end) in zip(files, pairwise(bounds), strict=True):
+                    file.write(rows[start:end].data)
+                total += len(moves)
+                on_read(len(moves))
+            sources.append(ConvertedLog(str(log), total, bad[0], readings))
+    return sources
+
+
+def _gathered(blocks: Iterator[LoggedMoves]) -> Iterator[LoggedMoves]:
+    """The same moves in larger pieces."""
+    waiting: list[LoggedMoves] = []
+    for block in blocks:
+        waiting.append(block)
+        if sum(map(len, waiting)) >= _SCATTER_ROWS:
+            yield LoggedMoves.joined(waiting)
+            waiting = []
+    if waiting:
+        yield LoggedMoves.joined(waiting)
+
+
+def _rows(moves: LoggedMoves) -> NDArray[np.uint8]:
+    rows = np.empty((len(moves), _ROW), dtype=np.uint8)
+    rows[:, :16], rows[:, 16], rows[:, 17] = moves.boards, moves.moves, moves.cells
+    return rows
+
+
+def _shuffle(file: Path, random: np.random.Generator) -> int:
+    """Shuffle the moves of one shard; returns how many there are."""
+    rows = np.fromfile(file, dtype=np.uint8).reshape(-1, _ROW)
+    file.write_bytes(rows[random.permutation(len(rows))].data)
+    return len(rows)
+
+
+def _name(shard: int) -> str:
+    return f"{shard:04}{_SUFFIX}"
+
+
+class ShuffledMoves:
+    """The moves of a folder of shards, in another order each epoch. One shard is mapped at a time."""
+
+    def __init__(self, folder: Path, seed: int = 0) -> None:
+        """Open the folder.
+
+        Args:
+            folder: what `convert` made.
+            seed: of the orders.
+
+        Raises:
+            LogError: the folder is not one of shards, or a shard is missing or of another size.
+        """
+        try:
+            index = json.loads((folder / _INDEX).read_text(encoding="utf-8"))
+            written = index["format"]
+            counts = [int(count) for count in index["shards"]] if written == _FORMAT else []
+        except OSError as error:
+            raise LogError(f"{folder} contains no converted moves: {error.strerror} ({_INDEX})") from error
+        except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
+            raise LogError(f"{folder / _INDEX} is damaged ({error})") from error
+        if written != _FORMAT:
+            raise LogError(f"{folder / _INDEX}: format {written}, this version reads {_FORMAT}")
+        if not sum(counts):
+            raise LogError(f"{folder / _INDEX} counts no moves")
+        for shard, count in enumerate(counts):
+            file = folder / _name(shard)
+            size = file.stat().st_size if file.is_file() else -1
+            if size != count * _ROW:
+                raise LogError(f"{file}: {size} bytes, where {_INDEX} says {count * _ROW}")
+        self.folder = folder
+        self._counts = counts
+        self._seed = seed
+
+    def __len__(self) -> int:
+        """The number of moves."""
+        return sum(self._counts)
+
+    @cached_property
+    def sha256(self) -> str:
+        """Of all moves in the order of the shards, in hexadecimal; reads them once."""
+        digest = hashlib.sha256()
+        for shard in range(len(self._counts)):
+            with (self.folder / _name(shard)).open("rb") as file:
+                hashlib.file_digest(file, lambda: digest)
+        return digest.hexdigest()
+
+    def batches(self, epoch: int, size: int, start: int = 0) -> Iterator[LoggedMoves]:
+        """Yield the moves of an epoch in its order, `size` at a time; the last batch may be smaller.
+
+        Args:
+            epoch: which order; the same number gives the same order.
+            size: moves of a batch.
+            start: moves to pass over, to go on where an earlier call stopped.
+
+        Raises:
+            LogError: a shard has rows that are no moves.
+        """
+        waiting: list[NDArray[np.uint8]] = []
+        missing = size
+        for rows in self._pieces(epoch, start):
+            while len(rows):
+                waiting.append(rows[:missing])
+                rows = rows[missing:]
+                missing -= len(waiting[-1])
+                if not missing:
+                    yield _moves(waiting)
+                    waiting, missing = [], size
+        if waiting:
+            yield _moves(waiting)
+
+    def _pieces(self, epoch: int, start: int) -> Iterator[NDArray[np.uint8]]:
+        """Rows `[M, 18]` of the epoch, in its order."""
+        for shard in np.random.default_rng([self._seed, epoch]).permutation(len(self._counts)).tolist():
+            count = self._counts[shard]
+            if start >= count:
+                start -= count
+                continue
+            order = np.random.default_rng([self._seed, epoch, shard]).permutation(count)[start:]
+            start = 0
+            file = self.folder / _name(shard)
+            mapped = np.memmap(file, dtype=np.uint8, mode="r", shape=(count, _ROW))
+            for piece in range(0, len(order), _SCATTER_ROWS):
+                rows = mapped[order[piece : piece + _SCATTER_ROWS]]
+                if (rows.max(axis=0) > _LARGEST).any():
+                    raise LogError(f"{file} is damaged: it has rows that are no moves")
+                yield rows
+
+
+def _moves(parts: Sequence[NDArray[np.uint8]]) -> LoggedMoves:
+    rows = np.concatenate(parts)
+    return LoggedMoves(np.ascontiguousarray(rows[:, :16]), rows[:, 16].copy(), rows[:, 17].copy())

@@ -1,0 +1,308 @@
+"""Rebuilds the published tables: trains every network on the same positions and lets each play.
+
+The work is cut into stages: all networks learn from a million positions and play, then from two, four, eight
+and so on. As published, the rate of Adam never changes, so each stage goes on from the one before, and the
+scores of the stages are the curve of score against positions. A later call may ask for more positions.
+Whatever stops the work, each network keeps its state and each game that ended is kept.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import torch
+from octofold_game.system.files import appending, write_text
+from octofold_training import checkpoints
+from octofold_training.errors import TrainingError
+from octofold_training.games.playing import NetworkPlayer, play
+from octofold_training.games.tensor_teacher import TensorTeacher
+from octofold_training.networks.architectures import Architecture
+from octofold_training.networks.build import build, interface_of
+from octofold_training.networks.encoding import fastest_type
+from octofold_training.networks.interfaces import BoardEncoder
+from octofold_training.run import loop
+from torch.utils.flop_counter import FlopCounterMode
+
+from octofold_papers.supervised import imitation
+from octofold_papers.supervised.device_imitation import DeviceImitation, DeviceImitationOptions
+from octofold_papers.supervised.imitation import Imitation, ImitationOptions, PolicyProgress
+from octofold_papers.supervised.results import Result, read_games, result_of
+from octofold_papers.supervised.rows import ROWS, PublishedRow
+from octofold_papers.supervised.shards import ShuffledMoves
+
+FIRST_STAGE = 1_000_000  # positions; each further stage has twice as many
+_LEAST_STAGES = 4
+VIEWS = (8, 1)
+_SEED = 1  # of the games
+_TRAINING_COST = 3  # of a position, as a multiple of an answer's
+_GAME_MOVES = 300  # of a network that has learned little
+_BATCH = 1000  # positions of an update, as published
+_MICRO_BATCH = 250  # boards that a thread of a CPU takes through a network: a quarter of a batch
+
+
+@dataclass(frozen=True)
+class TableOptions:
+    """What to rebuild."""
+
+    positions: int
+    """that each network learns from at last"""
+    games: int
+    """that it plays, each way"""
+    rows: tuple[PublishedRow, ...]
+    seed: int = 1
+    """of the weights; the order of the moves is that of `ShuffledMoves`"""
+
+
+class OutOfTime(Exception):
+    """The time that the work may take is over."""
+
+
+class StagePassed(Exception):
+    """A network learned from more positions before, in other stages; it has no checkpoint of this one."""
+
+
+class Table:
+    """The work in one folder."""
+
+    def __init__(
+        self,
+        options: TableOptions,
+        moves: ShuffledMoves | TensorTeacher,
+        folder: Path,
+        device: torch.device,
+        show: Callable[[str, float], None],
+    ) -> None:
+        """Prepare the work.
+
+        Args:
+            options: what to rebuild.
+            moves: what the networks learn from: moves from play logs, or a teacher on the device that makes
+                them meanwhile.
+            folder: for the networks and their games.
+            device: of networks and games.
+            show: gets a line and the share of the whole that is done, from time to time.
+
+        Raises:
+            TrainingError: the folder holds games of a network that learned from other moves.
+        """
+        self.options = options
+        self._moves = moves
+        self._folder = folder
+        self._device = device
+        self._show = show
+        self._deadline = math.inf
+        self.failed: dict[str, str] = {}
+        """why a network could not learn, by its name; why the report leaves out a stage, by the name and its
+        positions"""
+        self._claim()
+
+    def _claim(self) -> None:
+        """Note what the folder's figures are of, or check that they are of the same."""
+        of = "teacher_sha256" if isinstance(self._moves, TensorTeacher) else "moves_sha256"
+        about = {of: self._moves.sha256, "seed": self.options.seed}
+        file = self._folder / "table.json"
+        self._folder.mkdir(parents=True, exist_ok=True)
+        if not file.exists():
+            write_text(file, json.dumps(about) + "\n")
+        try:
+            before = json.loads(file.read_text())
+        except (ValueError, RecursionError) as error:
+            raise TrainingError(f"{file} is damaged ({error})") from error
+        if before != about:
+            raise TrainingError(f"{self._folder} holds figures of other moves or of another seed")
+
+    def run(self, minutes: float = math.inf) -> None:
+        """Do what is missing. Raises `OutOfTime` after that many minutes; another call goes on."""
+        self._deadline = time.monotonic() + 60 * minutes
+        steps = list(self._steps())
+        whole, before = sum(training + playing for _, _, training, playing in steps), 0.0
+        for positions, row, training, playing in steps:
+            if row.name not in self.failed:
+                shares = (before / whole, (before + training) / whole, (before + training + playing) / whole)
+                self._step(row, positions, shares)
+            before += training + playing
+
+    def _steps(self) -> Iterator[tuple[int, PublishedRow, float, float]]:
+        """The steps, each with a network's work in training and in games; in no unit, for the time left."""
+        costs = {row.name: board_cost(row.architecture) for row in self.options.rows}
+        boards = self.options.games * _GAME_MOVES * sum(VIEWS)
+        earlier = 0
+        for positions in stages(self.options.positions):
+            for row in self.options.rows:
+                cost = costs[row.name]
+                yield positions, row, _TRAINING_COST * cost * (positions - earlier), cost * boards
+            earlier = positions
+
+    def _step(self, row: PublishedRow, positions: int, shares: tuple[float, float, float]) -> None:
+        """Train one network up to `positions`, and let it play.
+
+        Args:
+            row: the network.
+            positions: that it has learned from then.
+            shares: of the whole that are done before the step, after its training and after its games.
+        """
+        place = self._folder / row.name / str(positions)
+        before, trained, played = shares
+
+        def show(line: str, share: float) -> None:
+            self._show(f"{row.name}, {positions:,} positions: {line}", share)
+
+        def show_training(line: str, share: float) -> None:
+            show(line, before + share * (trained - before))
+
+        def show_games(line: str, share: float) -> None:
+            show(line, trained + share * (played - trained))
+
+        try:
+            if not (place / "checkpoint.json").exists():
+                self._train(row, positions, place, show_training)
+            for at, views in enumerate(VIEWS):
+                self._play(place, views, partial(_show_play, show_games, at))
+        except StagePassed as passed:
+            if positions == self.options.positions:
+                self.failed[row.name] = str(passed)
+        except TrainingError as error:
+            self.failed[row.name] = str(error)
+
+    def _train(
+        self, row: PublishedRow, positions: int, place: Path, show: Callable[[str, float], None]
+    ) -> None:
+        run = self._new_run(row.architecture, positions)
+
+        def report(progress: PolicyProgress) -> None:
+            share = min(1.0, run.done / run.goal)  # whole batches may be more than asked for
+            show(f"{progress.positions_per_second:,.0f}/s  {progress.details()}", share)
+
+        left = (self._deadline - time.monotonic()) / 60
+        if left <= 0:
+            raise OutOfTime
+        state = self._folder / row.name / "run"
+        unfinished = place.with_name(place.name + ".unfinished")
+        loop.train(run, state, unfinished, imitation.CURVES, report, left)
+        if not run.finished:
+            raise OutOfTime
+        if run.positions >= positions + run.options.batch_size:
+            shutil.rmtree(unfinished)
+            raise StagePassed(f"{state} has learned from {run.positions:,} positions already")
+        unfinished.rename(place)
+
+    def _new_run(self, architecture: Architecture, positions: int) -> Imitation | DeviceImitation:
+        if isinstance(self._moves, TensorTeacher):
+            beside = DeviceImitationOptions(positions=float(positions), seed=self.options.seed)
+            return DeviceImitation(beside, architecture, self._moves)
+        options = ImitationOptions(
+            positions=float(positions),
+            bfloat16=fastest_type(self._device) == torch.bfloat16,
+            micro_batch_size=_MICRO_BATCH if self._device.type == "cpu" else 0,
+            seed=self.options.seed,
+        )
+        return Imitation(options, architecture, self._moves, self._device)
+
+    def _play(self, place: Path, views: int, show: Callable[[str, float], None]) -> None:
+        """Play the games that are missing, and keep each that ends."""
+        file = place / f"games-{views}.jsonl"
+        games = read_games(file)
+        missing = sorted(set(range(self.options.games)) - {game["game"] for game in games})
+        if not missing:
+            return
+        checkpoint = checkpoints.load(place)
+        network = checkpoint.network.to(self._device)
+        player = NetworkPlayer(network, checkpoint.architecture, views, fastest_type(self._device))
+        write_text(file, "".join(json.dumps(game) + "\n" for game in games))  # without a line cut off
+        with appending(file) as opened:
+            for ended in play(player, _SEED, missing):
+                if ended is not None:
+                    games.append({"game": ended.game, "score": ended.score, "tile": ended.largest_tile})
+                    opened.write(json.dumps(games[-1]) + "\n")
+                    opened.flush()
+                average = np.mean([game["score"] for game in games]) if games else 0.0
+                done = f"{len(games):,} of {self.options.games:,} games, {views} views"
+                show(f"{done}, average {average:,.0f}", len(games) / self.options.games)
+                if time.monotonic() > self._deadline:
+                    raise OutOfTime
+
+    def results(self) -> list[Result]:
+        """What has been reached so far: all games of every network, stage and way of play.
+
+        Also those of networks and stages that are in the folder and not among the options. A stage with a
+        damaged file is left out.
+        """
+        found = []
+        for positions, name in self._reached():
+            try:
+                found += self._stage_results(name, positions)
+            except TrainingError as error:
+                self._leave_out(name, positions, str(error))
+            except OSError as error:
+                self._leave_out(name, positions, f"{error.filename}: {error.strerror}")
+        return found
+
+    def _stage_results(self, name: str, positions: int) -> list[Result]:
+        """What a network reached in one stage, a result for each way of play.
+
+        Raises:
+            TrainingError: a file is damaged.
+            OSError: a file cannot be read.
+        """
+        place = self._folder / name / str(positions)
+        found = []
+        for views in VIEWS:
+            games = read_games(place / f"games-{views}.jsonl")
+            games = [game for game in games if game["game"] < self.options.games]
+            if games:
+                found.append(result_of(name, positions, views, games, place))
+        return found
+
+    def _leave_out(self, name: str, positions: int, reason: str) -> None:
+        # The same file has stopped the games. In an earlier stage, the network has also not gone on.
+        if positions == self.options.positions and self.failed.get(name) == reason:
+            del self.failed[name]
+        stage = f"{name} at {positions:,} positions"
+        self.failed[stage] = f"{reason}; the report leaves out this stage"
+
+    def _reached(self) -> list[tuple[int, str]]:
+        """The stages in the folder, by positions, and the networks in their order."""
+        stages = [
+            (int(place.name), name)
+            for name in ROWS
+            for place in (self._folder / name).glob("*")
+            if re.fullmatch("[0-9]{1,18}", place.name)
+        ]
+        return sorted(stages, key=lambda stage: stage[0])
+
+
+def stages(positions: int) -> list[int]:
+    """The numbers of positions after which networks play: at least four where possible, the last `positions`.
+
+    Each is twice the one before: from a million on, so that larger tables have the stages of smaller ones, or
+    from an eighth of few positions. Networks learn from whole batches, so stages of few positions are some.
+    """
+    if positions < FIRST_STAGE << _LEAST_STAGES - 1:
+        halves = (positions >> halvings for halvings in range(_LEAST_STAGES))
+        return sorted({min(positions, -(-half // _BATCH) * _BATCH or _BATCH) for half in halves})
+    doublings = (FIRST_STAGE << number for number in range(positions.bit_length()))
+    return [*(stage for stage in doublings if stage < positions), positions]
+
+
+def _show_play(show: Callable[[str, float], None], at: int, line: str, share: float) -> None:
+    """Tell how far the games of a step are, from how far they are in one of its ways to play."""
+    show(line, (at + share) / len(VIEWS))
+
+
+def board_cost(architecture: Architecture) -> float:
+    """What one board costs a network: multiplications and additions."""
+    network = build(architecture).eval()
+    board = torch.zeros(1, 16, dtype=torch.uint8)
+    encode = BoardEncoder(interface_of(network), architecture.get("exponents"), torch.float32)
+    with FlopCounterMode(display=False) as counter, torch.no_grad():
+        network(encode(board))
+    return float(counter.get_total_flops())

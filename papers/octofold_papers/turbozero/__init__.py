@@ -1,0 +1,1 @@
+"""Marshall's turbozero: LazyZero's network, its rollouts, its training, and its player."""

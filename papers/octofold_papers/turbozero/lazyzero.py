@@ -1,0 +1,400 @@
+"""LazyZero: a policy and a value head learn what short rollouts find, in place of a tree search.
+
+Marshall, turbozero, https://github.com/lowrollr/turbozero/wiki/2048-Env, 2024; the defaults and all that the
+page leaves open are those of its code by the time of this network (commit c86ea47, August 2023:
+core/algorithms/lazy_mcts.py, core/train/trainer.py, envs/_2048, example_configs/2048_gpu.yaml). Before each
+move of a game, many rollouts start from its board, and end at what the value head says of the moves left
+(`TensorRollouts`). The game's own move is drawn from the shares N(a) / N of the N rollouts
+that began with the move a. The policy learns these shares, and the value the moves that the game really had
+left, from random positions of the latest whole games, each turned at random.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import torch
+from octofold_game.commands.options import option
+from octofold_game.symmetries import CELLS, MOVES
+from octofold_training.errors import TrainingError
+from octofold_training.games.environment import Environment, MoveTable, spawn
+from octofold_training.networks.architectures import Architecture
+from octofold_training.networks.build import ILLEGAL, build
+from octofold_training.networks.encoding import fastest_type
+from octofold_training.networks.interfaces import BoardEncoder
+from octofold_training.run.curves import Curves
+from octofold_training.run.random_state import random_state, restore_generator, restore_random
+from octofold_training.run.training_run import GamesProgress, GamesRun, averaged_over
+from torch import Tensor
+from torch.nn.functional import cross_entropy, mse_loss
+
+from octofold_papers.turbozero.matrix_form import MatrixForm
+from octofold_papers.turbozero.network import ResidualNetwork
+
+CURVES = Curves(
+    {
+        "loss": "Loss: of the policy and of the value",
+        "average_score": "Average score of the games that ended",
+        "average_moves": "Average moves of the games that ended",
+    }
+)
+
+_EXPONENTS = 17  # a game that makes a larger tile ends
+_FIRST_SHARE = 4  # the first games are at most one game in that many, as published
+_ROTATIONS = 4  # the first four of the eight symmetries
+
+
+@dataclass(frozen=True)
+class LazyZeroOptions:
+    """Options of one training run. The defaults are the published ones, which are for a large GPU."""
+
+    episodes: int = option(80_000, "games that the whole run plays to their end", minimum=1)
+    games: int = option(8192, "games played at a time", minimum=1, fixed=True)
+    rollouts: int = option(500, "rollouts before each move", minimum=1)
+    depth: int = option(3, "moves of a rollout", minimum=1)
+    puct: float = option(1.0, "weight of the policy in the choice of a rollout's first move")
+    temperature: float = option(1.0, "moves are drawn from the shares to the power of 1 / this", minimum=0.01)
+    replay: int = option(20_000, "games that batches are drawn from, the latest ones", minimum=1)
+    first_games: int = option(20_000, "games played before the first update", minimum=1)
+    updates: int = option(1, "updates for each game that ends", minimum=1)
+    batch_size: int = option(4096, "positions of one update", minimum=2)
+    learning_rate: float = option(3e-4, "learning rate of AdamW in the first epoch")
+    weight_decay: float = option(0.01, "weight decay of AdamW")
+    epoch: int = option(10_000, "games of an epoch", minimum=1)
+    decay: float = option(0.9, "factor on the learning rate after each epoch", maximum=1)
+    seed: int = option(1, "seed of the weights, the games and the batches", fixed=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LazyZeroProgress(GamesProgress):
+    """Averages since the last report."""
+
+    average_moves: float | None
+    """of the games that ended since the last report; None if none did"""
+    agreement: float | None
+    """share of positions where policy and rollouts prefer the same move; None if there was no update"""
+
+    def details(self) -> str:
+        """The figures of the report's line."""
+        agreement = "" if self.agreement is None else f"  agreement {self.agreement:.1%}"
+        return super().details() + agreement
+
+
+class LazyZero(GamesRun[LazyZeroProgress]):
+    """One run: a network, its optimizer, its games and the latest games that ended."""
+
+    options: LazyZeroOptions
+    network: ResidualNetwork
+
+    def __init__(
+        self, options: LazyZeroOptions, architecture: Architecture, device: torch.device | None = None
+    ) -> None:
+        """Raises `TrainingError` for a network that does not have both heads."""
+        super().__init__(options, architecture)
+        device = device or torch.device("cpu")
+        self._first_games = min(options.first_games, max(1, options.episodes // _FIRST_SHARE))
+        if self._first_games < options.first_games:
+            self.warnings.append(
+                f"first_games is reduced from {options.first_games:,} to {self._first_games:,}, a quarter of "
+                f"{options.episodes:,} episodes"
+            )
+        if self._first_games > options.replay:
+            self.warnings.append(
+                f"first_games is reduced from {self._first_games:,} to {options.replay:,}, the games of the "
+                "replay"
+            )
+            self._first_games = options.replay
+        self._learns = False  # once it has begun, a longer run does not wait for more games
+        network = build(architecture)
+        if not isinstance(network, ResidualNetwork):
+            raise TrainingError('LazyZero needs a policy and a value: it trains kind = "residual"')
+        self.network = network.to(device)
+        self._encode = BoardEncoder(network.interface, _EXPONENTS + 1, torch.float32, device)
+        self._optimizer = torch.optim.AdamW(
+            self.network.parameters(), lr=options.learning_rate, weight_decay=options.weight_decay
+        )
+        self.averaged = averaged_over(self.network)
+        self._dtype = fastest_type(device)
+        self._generator = torch.Generator(device).manual_seed(options.seed)
+        self._random = np.random.default_rng(options.seed)
+        self.environment = Environment(options.games, _EXPONENTS + 1, self._generator)
+        self._search = TensorRollouts(options.rollouts, options.depth, options.puct, self.environment.table)
+        self._unfinished = Unfinished(options.games, device)
+        self.replay = GameReplay(options.replay)
+        self._form: MatrixForm | None = None
+
+    @property
+    def origin(self) -> dict[str, Any]:
+        """How the network came about, for its checkpoint."""
+        return {"method": "LazyZero", "episodes": self.episodes}
+
+    @property
+    def has_learned(self) -> bool:
+        """Whether updates have begun."""
+        return self._learns
+
+    def learning_rate(self) -> float:
+        """The learning rate of the next update."""
+        options = self.options
+        return options.learning_rate * options.decay ** (self.episodes // options.epoch)
+
+    def learn(self, moves: int = 8) -> LazyZeroProgress:
+        """Make `moves` moves in each game, fewer at the end of the run, and learn from games that end.
+
+        Raises:
+            TrainingError: the loss is no longer a number.
+        """
+        start = time.perf_counter()
+        measures: list[Tensor] = []
+        lengths: list[int] = []
+        made = 0
+        while made < moves and not self.finished:
+            ended = self._play()
+            made += 1
+            lengths += ended
+            self._learns = self._learns or len(self.replay) >= self._first_games
+            for _ in range(self._learns * self.options.updates * len(ended)):
+                measures.append(self._update())
+        loss, agreement = torch.stack(measures).mean(dim=0).tolist() if measures else (None, None)
+        figures = self._figures(time.perf_counter() - start, made * self.options.games, loss)
+        self.averaged.update_parameters(self.network)
+        scores = self.environment.scores()
+        return LazyZeroProgress(
+            **figures,
+            episodes=self.episodes,
+            average_score=round(scores.average, 1) if scores.games else None,
+            average_moves=round(float(np.mean(lengths)), 1) if lengths else None,
+            agreement=None if agreement is None else round(agreement, 5),
+        )
+
+    def _play(self) -> list[int]:
+        """Make a move in each game; returns the lengths of those that ended."""
+        if self._form is None:
+            self._form = MatrixForm(self.network, self._dtype)
+        boards, legal = self.environment.boards, self.environment.legal
+        shares = self._search.shares(self._form, boards, legal, self._uniform)
+        self._unfinished.add(boards, shares)
+        _, ended = self.environment.step(
+            draw_moves(shares.log() / self.options.temperature, self._uniform(4))
+        )
+        self.positions += len(boards)
+        games = self._unfinished.take(ended)
+        for game in games:
+            self.replay.add(*game)
+        self.episodes += len(games)
+        return [len(made) for made, _ in games]
+
+    def _uniform(self, columns: int) -> Tensor:
+        shape = (self.options.games, columns)
+        return torch.rand(shape, generator=self._generator, device=self._generator.device)
+
+    def _update(self) -> Tensor:
+        """Learn from a batch of positions; returns the loss and the agreement `[2]`."""
+        boards, shares, left = self.replay.batch(self.options.batch_size, self._random)
+        turns = self._random.integers(0, _ROTATIONS, len(boards))
+        device = self._generator.device
+        views = boards.gather(1, torch.from_numpy(CELLS[turns])).to(device)
+        turned = torch.empty_like(shares).scatter_(1, torch.from_numpy(MOVES[turns]), shares).to(device)
+        loss, agreement = self.losses(views, turned, left.to(device))
+        self._take_gradients(loss, weight_decay=self.options.weight_decay)
+        self._optimizer.step()
+        self._form = None
+        return torch.stack([loss.detach(), agreement])
+
+    def losses(self, boards: Tensor, shares: Tensor, left: Tensor) -> tuple[Tensor, Tensor]:
+        """The loss, and the share of positions where policy and rollouts prefer the same move.
+
+        Args:
+            boards: `[B, 16]`.
+            shares: `[B, 4]`, of the rollouts that began with each move.
+            left: `[B]`, the moves that the game had left, this one included.
+        """
+        self.network.train()
+        policy, values = self.network(self._encode(boards))
+        logits = self.network.interface.by_move(policy)
+        loss = cross_entropy(logits, shares) + mse_loss(values[:, 0], left.log())
+        return loss, (logits.argmax(dim=1) == shares.argmax(dim=1)).float().mean()
+
+    def state(self) -> dict[str, Any]:
+        """Everything that `restore` needs."""
+        return {
+            **super().state(),
+            "environment": self.environment.state(),
+            "generator": self._generator.get_state(),
+            "random": random_state(self._random),
+            "unfinished": self._unfinished.state(),
+            "replay": self.replay.state(),
+            "episodes": self.episodes,
+            "learns": self._learns,
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Continue from `state`; see `TrainingRun.restore`."""
+        super().restore(state)
+        self.environment.restore(state["environment"])
+        restore_generator(self._generator, state["generator"], self.options.seed, self.positions)
+        restore_random(self._random, state["random"])
+        self._unfinished.restore(state["unfinished"])
+        self.replay.restore(state["replay"])
+        self.episodes = state["episodes"]
+        self._learns = state["learns"]
+        self._form = None
+
+
+def draw_moves(logits: Tensor, random: Tensor) -> Tensor:
+    """A draw `[N]` from the softmax of each row of logits `[N, 4]`.
+
+    `random` `[N, 4]` holds numbers from 0 up to but not 1.
+    """
+    # The first of exponential waiting times with these rates is a draw with these probabilities.
+    waits = -random.clamp(min=1e-30).log()
+    return (logits - waits.log()).argmax(dim=1)
+
+
+Uniform: TypeAlias = Callable[[int], Tensor]
+"""Takes a number K and gives numbers `[N, K] float32` from 0 up to but not 1, a row for each board."""
+
+
+@dataclass(frozen=True)
+class TensorRollouts:
+    """Rollouts from many boards at once: what a few moves of the policy lead to says which begins best.
+
+    Each legal move begins one, the most probable first; then always the move with the largest
+
+        Q(a) + c P(a) sqrt(N + 1) / (1 + N(a))
+
+    where P is the policy, N(a) says how many of the N rollouts so far began with a, and Q(a) is the mean of
+    what these found. The moves that follow are drawn from the policy. After `depth` moves in all the value
+    head says the logarithm of the number of moves left; a lost game counts 0.
+    """
+
+    rollouts: int
+    """from each board"""
+    depth: int
+    """moves of a rollout"""
+    puct: float
+    """weight c of the policy in the choice of a rollout's first move"""
+    table: MoveTable
+
+    @torch.no_grad()
+    def shares(self, form: MatrixForm, boards: Tensor, legal: Tensor, uniform: Uniform) -> Tensor:
+        """How often rollouts began with each move: shares `[N, 4]`.
+
+        Args:
+            form: of the network that guides and values the rollouts.
+            boards: `[N, 16] uint8`, each with a legal move.
+            legal: their legal moves `[N, 4] bool`.
+            uniform: what the spawns and the moves of the rollouts are drawn with.
+        """
+        prior = form.logits(boards).masked_fill(~legal, ILLEGAL).softmax(dim=1)
+        visits, totals = torch.zeros_like(prior), torch.zeros_like(prior)
+        for rollout in range(self.rollouts):
+            scores = totals / visits + self.puct * math.sqrt(rollout + 1) * prior / (1 + visits)
+            untried = legal & (visits == 0)
+            first = torch.where(
+                untried.any(dim=1, keepdim=True),
+                prior.masked_fill(~untried, -1.0),
+                scores.masked_fill(~legal, -math.inf),
+            ).argmax(dim=1, keepdim=True)
+            found = self.rollout(form, boards, first[:, 0], uniform)
+            visits.scatter_add_(1, first, torch.ones_like(found)[:, None])
+            totals.scatter_add_(1, first, found[:, None])
+        return visits / self.rollouts
+
+    def rollout(self, form: MatrixForm, boards: Tensor, moves: Tensor, uniform: Uniform) -> Tensor:
+        """Make `moves` `[N]` and those that the policy draws then; what the boards are worth `[N]` after."""
+        boards, legal = self._after(boards, moves, uniform)
+        for _ in range(self.depth - 1):
+            moves = draw_moves(form.logits(boards).masked_fill(~legal, ILLEGAL), uniform(4))
+            boards, legal = self._after(boards, moves, uniform)
+        return form.values(boards).masked_fill(~legal.any(dim=1), 0.0)
+
+    def _after(self, boards: Tensor, moves: Tensor, uniform: Uniform) -> tuple[Tensor, Tensor]:
+        """Boards `[N, 16]` after moves `[N]` and spawns, and their legal moves `[N, 4]`; lost ones stay."""
+        boards = spawn(self.table.slide(boards, moves)[0], uniform(2))
+        return boards, self.table.legal(boards)
+
+
+class Unfinished:
+    """The positions and shares of the games that are being played."""
+
+    def __init__(self, games: int, device: torch.device) -> None:
+        self._boards = torch.zeros(games, 256, 16, dtype=torch.uint8, device=device)
+        self._shares = torch.zeros(games, 256, 4, dtype=torch.float16, device=device)
+        self._lengths = torch.zeros(games, dtype=torch.int64, device=device)
+        self._games = torch.arange(games, device=device)
+
+    def add(self, boards: Tensor, shares: Tensor) -> None:
+        """Append a position `[G, 16]` and its shares `[G, 4]` to each game."""
+        if int(self._lengths.max()) == self._boards.shape[1]:
+            self._boards = torch.cat([self._boards, torch.zeros_like(self._boards)], dim=1)
+            self._shares = torch.cat([self._shares, torch.zeros_like(self._shares)], dim=1)
+        self._boards[self._games, self._lengths] = boards
+        self._shares[self._games, self._lengths] = shares.half()
+        self._lengths += 1
+
+    def take(self, ended: Tensor) -> list[tuple[Tensor, Tensor]]:
+        """The boards `[L, 16]` and shares `[L, 4]` of the games that `ended` `[G]`, which then begin anew."""
+        taken = [
+            (self._boards[game, :length].clone().cpu(), self._shares[game, :length].clone().cpu())
+            for game, length in zip(self._games[ended].tolist(), self._lengths[ended].tolist(), strict=True)
+        ]
+        self._lengths[ended] = 0
+        return taken
+
+    def state(self) -> dict[str, Tensor]:
+        """Everything that `restore` needs."""
+        longest = max(1, int(self._lengths.max()))
+        return {
+            "boards": self._boards[:, :longest].clone(),
+            "shares": self._shares[:, :longest].clone(),
+            "lengths": self._lengths,
+        }
+
+    def restore(self, state: dict[str, Tensor]) -> None:
+        """Go on from an earlier `state`."""
+        device = self._lengths.device
+        self._boards, self._shares = state["boards"].to(device), state["shares"].to(device)
+        self._lengths.copy_(state["lengths"])
+
+
+class GameReplay:
+    """The latest whole games."""
+
+    def __init__(self, games: int) -> None:
+        self._games: deque[tuple[Tensor, Tensor]] = deque(maxlen=games)
+
+    def __len__(self) -> int:
+        return len(self._games)
+
+    def add(self, boards: Tensor, shares: Tensor) -> None:
+        """Keep a game, boards `[L, 16]` and shares `[L, 4]`, in place of the oldest."""
+        self._games.append((boards, shares))
+
+    def batch(self, size: int, random: np.random.Generator) -> tuple[Tensor, Tensor, Tensor]:
+        """Random positions of random games: boards `[B, 16]`, shares `[B, 4]`, moves left `[B]`."""
+        chosen = [self._games[game] for game in random.integers(0, len(self._games), size)]
+        lengths = np.array([len(boards) for boards, _ in chosen])
+        at = random.integers(0, lengths)
+        boards = torch.stack([game[0][move] for game, move in zip(chosen, at, strict=True)])
+        shares = torch.stack([game[1][move] for game, move in zip(chosen, at, strict=True)])
+        return boards, shares.float(), torch.from_numpy(lengths - at).float()
+
+    def state(self) -> dict[str, Any]:
+        """Everything that `restore` needs."""
+        return {
+            "lengths": [len(boards) for boards, _ in self._games],
+            "boards": torch.cat([torch.zeros(0, 16, dtype=torch.uint8), *(each[0] for each in self._games)]),
+            "shares": torch.cat([torch.zeros(0, 4, dtype=torch.float16), *(each[1] for each in self._games)]),
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go on from an earlier `state`; of more games than this replay holds, the latest."""
+        parts = (state[name].split(state["lengths"]) for name in ("boards", "shares"))
+        self._games.extend(zip(*parts, strict=True))

@@ -1,0 +1,87 @@
+"""LazyZero's network: residual blocks, then a policy head and a value head.
+
+Marshall, turbozero, https://github.com/lowrollr/turbozero, 2024: `ResNetConfig` of its page on 2048. Its
+actions are in the order left, down, right, up.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, NamedTuple
+
+import msgspec
+import torch
+from octofold_training.networks.architectures import Channels, NetworkArchitecture
+from octofold_training.networks.interfaces import Interface
+from torch import Tensor, nn
+
+
+class PolicyAndValue(NamedTuple):
+    """The answers for N boards."""
+
+    policy: Tensor
+    """logits `[N, 4]`"""
+    value: Tensor
+    """`[N, 1]`"""
+
+
+class ResidualBlock(nn.Module):
+    """Two convolutions 3x3 with batch norm, added to what they read."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.body = nn.Sequential(
+            *convolution(channels, channels), nn.ReLU(), *convolution(channels, channels)
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        """`[N, channels, 4, 4]` to the same shape."""
+        return torch.relu(x + self.body(x))
+
+
+class ResidualNetwork(nn.Module):
+    """A stem, residual blocks, and two heads with residual blocks of their own."""
+
+    interface = Interface(
+        reads="log2", layout="plane", actions=("left", "down", "right", "up"), output="policy"
+    )
+
+    def __init__(self, channels: int, blocks: int, head_blocks: int, head_width: int) -> None:
+        super().__init__()
+        self.stem = nn.Sequential(*convolution(1, channels), nn.ReLU())
+        self.blocks = nn.Sequential(*(ResidualBlock(channels) for _ in range(blocks)))
+        self.policy = _head(channels, head_blocks, head_width, 4)
+        self.value = _head(channels, head_blocks, head_width, 1)
+
+    def forward(self, plane: Tensor) -> PolicyAndValue:
+        """Exponents `[N, 1, 4, 4]` as floats to logits and values."""
+        x = self.blocks(self.stem(plane))
+        return PolicyAndValue(self.policy(x), self.value(x))
+
+
+def convolution(inputs: int, outputs: int) -> tuple[nn.Module, nn.Module]:
+    """A convolution 3x3 without bias, which the batch norm behind it has."""
+    return nn.Conv2d(inputs, outputs, 3, padding=1, bias=False), nn.BatchNorm2d(outputs)
+
+
+def _head(channels: int, blocks: int, width: int, outputs: int) -> nn.Sequential:
+    return nn.Sequential(
+        *(ResidualBlock(channels) for _ in range(blocks)),
+        nn.Flatten(),
+        nn.Linear(16 * channels, width, bias=False),
+        nn.BatchNorm1d(width),
+        nn.ReLU(),
+        nn.Linear(width, outputs),
+    )
+
+
+class ResidualArchitecture(NetworkArchitecture, frozen=True, kw_only=True, tag="residual"):
+    """A `ResidualNetwork`."""
+
+    channels: Channels
+    blocks: Annotated[int, msgspec.Meta(ge=1, le=64, description="residual blocks before the heads")]
+    head_blocks: Annotated[int, msgspec.Meta(ge=1, le=64, description="residual blocks of each head")]
+    head_width: Annotated[int, msgspec.Meta(ge=1, le=8192, description="units of each head's hidden layer")]
+
+    def build(self) -> ResidualNetwork:
+        """A network with fresh weights."""
+        return ResidualNetwork(self.channels, self.blocks, self.head_blocks, self.head_width)

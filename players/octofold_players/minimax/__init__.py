@@ -1,1 +1,0 @@
-"""Minimax: spawns as an opponent."""

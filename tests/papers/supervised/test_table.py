@@ -1,0 +1,259 @@
+"""The rebuilt tables: each network learns and plays, whatever stops it, beside its published figures."""
+
+import csv
+import json
+import types
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from octofold_export.checks.reference import PlainPolicy, reference_answers
+from octofold_game.episodes import Episodes
+from octofold_papers import cli
+from octofold_papers.supervised.comparison import extrapolate, write_report
+from octofold_papers.supervised.results import Result
+from octofold_papers.supervised.rows import ROWS, TILES, PublishedRow
+from octofold_papers.supervised.shards import ShuffledMoves
+from octofold_papers.supervised.table import OutOfTime, Table, board_cost, stages
+from octofold_training.games.playing import NetworkPlayer, play
+from octofold_training.networks.build import build, count_weights
+from octofold_training.run.folders import alone_in
+from support.published_tables import SMALL, TINY, table_of
+
+SYMMETRIC = {"kind": "symmetric_cnn", "layers": 2, "channels": 4, "exponents": 16}
+WEIGHTS = {
+    **{"CNN4": 820_228, "CNN5": 818_074, "CNN5_sym": 875_794, "MLP4": 823_388, "MLP5": 3_807_236},
+    **{"symmetric-100": 218_104, "symmetric-200": 756_204},
+    **{"symmetric-300": 1_614_304, "symmetric-400": 2_792_404},
+}
+
+
+def test_the_rows_are_the_published_networks() -> None:
+    counts = {name: count_weights(build(row.architecture)) for name, row in ROWS.items()}
+    assert counts.items() >= WEIGHTS.items()
+    assert all(810_000 < counts[f"cnn-{layers}"] < 830_000 for layers in range(2, 10))
+
+
+def test_the_published_figures_agree_with_each_other() -> None:
+    """The report gives the largest tiles of its 1,000 games, rounded, and the share that reaches 2048."""
+    for row in ROWS.values():
+        assert row.main_views == (1 if row.name.startswith("symmetric") else 8)
+        for figures in row.published.values():
+            assert 0 < figures.average < figures.best
+            if row.paper == "report":
+                assert sum(figures.largest) == 1000
+                assert sum(figures.largest[TILES.index(2048) :]) == pytest.approx(
+                    1000 * figures.reaches_2048, abs=10
+                )
+
+
+@pytest.mark.parametrize("architecture", [SMALL, SYMMETRIC], ids=["mlp", "symmetric_cnn"])
+def test_eight_views_vote_as_the_exported_graph_does(architecture: dict[str, Any]) -> None:
+    torch.manual_seed(4)
+    network = build(architecture).eval()
+    boards = np.concatenate([game.boards for game in _positions()])
+
+    def evaluate(views: np.ndarray) -> np.ndarray:
+        one_hot = torch.eye(16)[torch.from_numpy(views).long()].permute(0, 2, 1).reshape(-1, 16, 4, 4)
+        answers: np.ndarray = network(one_hot).detach().double().numpy()
+        return answers
+
+    answers: Any = types.SimpleNamespace(kind="policy_logits", columns=(0, 1, 2, 3))
+    for views in (1, 8):
+        expected = reference_answers(PlainPolicy(evaluate, answers), boards, "vote", views)
+        found = NetworkPlayer(network, architecture, views)(boards)
+        decided = expected.margins > expected.undecided
+        assert decided.mean() > 0.9
+        assert (found == expected.answers.move)[decided].all()
+
+
+def _positions() -> list[Episodes]:
+    """Games at several moments."""
+    random, found = np.random.default_rng(1), []
+    for moves in (5, 20, 40, 60):
+        episodes = Episodes(moves, range(50))
+        for _ in range(moves):
+            chances = random.random(episodes.legal.shape) * episodes.legal
+            episodes.step(chances.argmax(axis=1).astype(np.uint8))
+        found.append(episodes)
+    return found
+
+
+def test_games_are_those_of_the_seed_however_many_run_at_once() -> None:
+    torch.manual_seed(4)
+    player = NetworkPlayer(build(SMALL).eval(), SMALL)
+    scores = []
+    for at_once in (2, 7):
+        ended = [game for game in play(player, 1, range(7), at_once) if game is not None]
+        scores.append({game.game: game.score for game in ended})
+    assert scores[0] == scores[1]
+    assert scores[0].keys() == set(range(7))
+
+
+def test_a_network_sees_few_sizes_of_batches() -> None:
+    network, sizes = build(SMALL).eval(), []
+    network.register_forward_pre_hook(lambda _, boards: sizes.append(len(boards[0])))
+    games = [game for game in play(NetworkPlayer(network, SMALL), 1, range(70)) if game is not None]
+    assert len(games) == 70
+    assert max(sizes) == 64
+    assert len(set(sizes)) <= 8 + 3 * 4  # 1 to 8, and four from each power of two to the next
+
+
+@pytest.fixture(scope="module")
+def whole(moves: ShuffledMoves, tmp_path_factory: pytest.TempPathFactory) -> tuple[Table, list[float], Path]:
+    """A table that nothing stopped, the shares of the work that it told of, and its folder."""
+    shares: list[float] = []
+    folder = tmp_path_factory.mktemp("whole")
+    table = table_of(moves, folder, TINY[:1], lambda _, share: shares.append(share), games=1)
+    table.run()
+    return table, shares, folder
+
+
+def test_every_network_learns_from_the_same_positions_in_stages_and_plays(
+    whole: tuple[Table, list[float], Path],
+) -> None:
+    table, shares, folder = whole
+    results = table.results()
+    assert shares == sorted(shares)
+    assert shares[-1] == pytest.approx(1.0)
+    found = [(each.positions, each.views, each.games) for each in results]
+    assert found == [(stage, views, 1) for stage in (1000, 2000, 4000, 8000) for views in (8, 1)]
+    assert all(0 < each.accuracy < 1 and sum(each.largest) == pytest.approx(1, abs=1e-3) for each in results)
+
+    report = write_report(results, folder)
+    (line,) = [line for line in report.splitlines() if line.startswith("| MLP4 | ") and "31,339" in line]
+    assert "298,908" in line
+    assert "| published | 8 | 29.9% | 13.6% |" in report
+    written = json.loads((folder / "results.json").read_text())
+    assert [each["average"] for each in written] == [each.average for each in results]
+    with (folder / "results.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [float(each["largest_256"]) for each in rows] == [each.largest[0] for each in results]
+    assert (folder / "scores.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_larger_table_goes_on_from_the_stages_of_a_smaller_one() -> None:
+    assert stages(8) == [8]
+    assert stages(4000) == [1000, 2000, 4000]  # a network learns from 1,000 at once
+    assert stages(9000) == [2000, 3000, 5000, 9000]
+    assert stages(16_000_000) == [1_000_000, 2_000_000, 4_000_000, 8_000_000, 16_000_000]
+    assert stages(50_000_000) == [*stages(16_000_000), 32_000_000, 50_000_000]
+
+
+def test_a_power_law_is_followed_to_the_published_positions() -> None:
+    def result(positions: int, average: float, error: float = 100.0) -> Result:
+        shares = (0.0,) * len(TILES)
+        return Result("CNN5", positions, 8, 1, 100, average, error, 1, 0.0, shares, 0.6, 1.0)
+
+    exact = [result(stage, 5 * stage**0.5) for stage in stages(16_000_000)]
+    found = extrapolate(exact)
+    assert found is not None
+    assert found.low < found.average < found.high
+    assert found.average == pytest.approx(5 * 6e8**0.5, rel=1e-3)
+    scattered = [
+        result(each.positions, each.average * (1.1 if n % 2 else 0.9)) for n, each in enumerate(exact)
+    ]
+    wider = extrapolate(scattered)
+    assert wider is not None
+    assert wider.high / wider.low > found.high / found.low
+    assert extrapolate(exact[:3]) is None
+
+
+def test_a_network_that_costs_more_takes_more_of_the_progress(moves: ShuffledMoves, tmp_path: Path) -> None:
+    large = SMALL | {"dense": [80]}
+    assert board_cost(SMALL) == 2 * (16 * 16 * 8 + 8 * 4)
+    assert board_cost(large) == 10 * board_cost(SMALL)
+    begun: dict[str, float] = {}
+
+    def show(line: str, share: float) -> None:
+        begun.setdefault(line.split(":")[0], share)
+        if "MLP4, 8,000 positions" in begun:
+            raise KeyboardInterrupt  # the rest tells no more
+
+    rows = (PublishedRow("MLP4", "report", SMALL), PublishedRow("MLP5", "report", large))
+    with pytest.raises(KeyboardInterrupt):
+        table_of(moves, tmp_path, rows, show).run()
+    assert begun["MLP5, 1,000 positions"] < begun["MLP4, 2,000 positions"] / 2
+    assert begun["MLP4, 4,000 positions"] < begun["MLP4, 8,000 positions"]
+
+
+def test_whatever_stops_the_work_it_goes_on_and_comes_to_the_same(
+    moves: ShuffledMoves, whole: tuple[Table, list[float], Path], tmp_path: Path
+) -> None:
+    calls = 0
+
+    def interrupt(_line: str, _share: float) -> None:
+        nonlocal calls
+        calls += 1
+        if calls in (1, 5, 60, 150):
+            raise KeyboardInterrupt
+
+    for _ in range(4):
+        with pytest.raises(KeyboardInterrupt):
+            table_of(moves, tmp_path, TINY[:1], interrupt, games=1).run()
+    with pytest.raises(OutOfTime):
+        table_of(moves, tmp_path, TINY[:1], games=1).run(minutes=0.0)
+    parts = table_of(moves, tmp_path, TINY[:1], interrupt, games=1)
+    parts.run()
+    for mine, theirs in zip(parts.results(), whole[0].results(), strict=True):
+        assert (mine.average, mine.positions, mine.views) == (theirs.average, theirs.positions, theirs.views)
+
+
+def test_a_larger_table_leaves_out_the_stages_that_a_network_has_passed(
+    moves: ShuffledMoves, tmp_path: Path
+) -> None:
+    table_of(moves, tmp_path, TINY[:1], games=1, positions=8000).run()
+    larger = table_of(moves, tmp_path, TINY[:1], games=1, positions=24_000)
+    larger.run()
+    assert not larger.failed
+    reached = {each.positions for each in larger.results()}
+    assert reached == {1000, 2000, 4000, 8000, 12_000, 24_000}  # not 3,000 and 6,000
+    assert not list(tmp_path.rglob("*.unfinished"))
+    smaller = table_of(moves, tmp_path, TINY[:1], games=1, positions=9000)
+    smaller.run()
+    assert "has learned from 24,00" in smaller.failed["MLP4"]
+
+
+def test_a_report_has_the_networks_of_earlier_calls_too(moves: ShuffledMoves, tmp_path: Path) -> None:
+    for rows in (TINY[:1], TINY[1:]):
+        table = table_of(moves, tmp_path, rows, games=1, positions=1)
+        table.run()
+    assert {each.row for each in table.results()} == {"MLP4", "cnn-5"}
+
+
+def test_a_network_that_cannot_learn_leaves_the_others_alone(moves: ShuffledMoves, tmp_path: Path) -> None:
+    broken = PublishedRow("cnn-9", "Kondo", {"kind": "q_network", "form": "simple", "value_scale": 1.0})
+    table = table_of(moves, tmp_path, (broken, TINY[0]), games=1, positions=1)
+    table.run()
+    assert "answers with values" in table.failed["cnn-9"]
+    assert {each.row for each in table.results()} == {"MLP4"}
+
+
+def test_the_command_checks_what_it_is_asked_for(
+    moves: ShuffledMoves, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for arguments, message in (
+        (["--positions", "1.5"], "--positions must be a whole number from 1, got '1.5'"),
+        ([], "--positions is missing"),
+        (["--positions", "9", "--rows", "CNN6"], "'CNN6'"),
+    ):
+        with pytest.raises(SystemExit):
+            cli.main(["table", *arguments])
+        assert message in capsys.readouterr().err
+    folder = str(tmp_path / "table")
+    command = ["table", "--moves", str(moves.folder), "--out", folder, "--device", "cpu"]
+    assert cli.main([*command, "--positions", "16", "--games", "1", "--rows", "MLP4", "--minutes", "0"]) == 0
+    assert "out of time; the same command continues" in capsys.readouterr().err
+
+
+def test_two_processes_do_not_rebuild_a_table_in_one_folder(
+    moves: ShuffledMoves, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["table", "--moves", str(moves.folder), "--out", str(tmp_path), "--positions", "16"]
+    with alone_in(tmp_path):
+        assert cli.main(command) == 1
+    refused = f"octofold-papers: {tmp_path}: another process is training in this folder\n"
+    assert capsys.readouterr().err == refused
+    assert not (tmp_path / "table.json").exists()

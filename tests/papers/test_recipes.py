@@ -1,0 +1,57 @@
+"""The recipes of the papers: the shipped ones can be followed, and a wrong one says what is wrong where."""
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+from octofold_papers import cli
+from octofold_papers.commands import TRAINERS
+from octofold_training.networks.build import build
+from octofold_training.recipes import TABLES, read_recipe
+from octofold_training.run.options import check_options
+from octofold_training.train_command import keys_of
+
+RECIPES = sorted((Path(__file__).parents[2] / "papers").glob("*/*/*.toml"))
+OPTIONS = {table: kind for trainer in TRAINERS.values() for table, kind in trainer.tables.items()}
+
+
+@pytest.mark.parametrize("file", RECIPES, ids=lambda file: file.stem)
+def test_every_shipped_recipe_can_be_followed(file: Path) -> None:
+    recipe = read_recipe(file, ("network", *OPTIONS))
+    build(recipe.network())
+    (table,) = recipe.tables.keys() - {"network"}
+    recipe.options(table, OPTIONS[table])
+
+
+@pytest.mark.parametrize("name", TRAINERS)
+def test_every_key_is_printed_as_a_recipe_takes_it_with_its_meaning(name: str) -> None:
+    assert all(re.search(r"# \S|^\s*\[\w+\]$", line) for line in keys_of(TRAINERS[name]))
+    printed = tomllib.loads("\n".join(keys_of(TRAINERS[name])))
+    for table, kind in TRAINERS[name].tables.items():
+        assert check_options(printed[table], kind) == kind()
+
+
+@pytest.mark.parametrize(
+    ("command", "text", "message"),
+    [
+        (
+            "imitation",
+            "[network]\nkind = 'mlp'\ndens = []\n[imitation]",
+            "[network] has no 'dens'; did you mean",
+        ),
+        ("dqn", "[dqn]\nrewards = 'point'", "rewards is 'point', which is none of points, count; did you"),
+        ("dqn", "[dqm]", "a recipe has no table [dqm]; did you mean dqn?"),
+        ("lazyzero", "[xyz]", f"a recipe has no table [xyz]; it may have {', '.join([*TABLES, *OPTIONS])}"),
+    ],
+)
+def test_a_wrong_recipe_says_what_is_wrong_where_before_anything_is_loaded(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str, text: str, message: str
+) -> None:
+    file = tmp_path / "mine.toml"
+    file.write_text(text)
+    assert cli.main([command, str(file), "--state", str(tmp_path / "run")]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"octofold-papers: {file}: ")
+    assert message in line
+    assert not (tmp_path / "run").exists()

@@ -1,1 +1,0 @@
-"""The published tables of supervised networks, rebuilt on the same moves."""
