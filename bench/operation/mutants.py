@@ -35,8 +35,8 @@ from harness import report
 
 ROOT = Path(__file__).resolve().parents[2]
 LIST = Path(__file__).with_name("mutants.jsonl")
-PACKAGES = ("proto", "game", "players", "training", "export", "server", "client")
-COMPILED = ("game/", "players/", "training/")
+PACKAGES = ("proto", "game", "players", "training", "export", "papers", "server", "client")
+COMPILED = ("game/", "players/", "training/", "papers/")
 Mutant = dict[str, Any]
 
 
