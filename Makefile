@@ -130,7 +130,7 @@ $(VENV)/bin/pip: $(if $(UNFIT),unfit)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "Octofold needs Python 3.11 or newer; PYTHON=$(PYTHON) is `$(PYTHON) --version`" >&2; exit 1; }
 	@$(if $(UNFIT),echo "Making the environment $(VENV) anew: $(UNFIT)"; rm -rf $(VENV))
-	$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); \
+	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); \
 		echo "No virtual environment can be made; on Debian and Ubuntu, install python3-venv" >&2; exit 1; }
 
 # numba keeps compiled code by the file of the caller, and does not see changes of what is called in other files.

@@ -68,12 +68,8 @@ CAPTIONS = {
     ),
     "latency-against-rate": (
         "Latency under load",
-        "A number at a point is the number of callers that each wait for an answer before they ask again.",
-    ),
-    "latency-percentiles": (
-        "How slow the slowest calls are",
-        "Each nine of the horizontal axis is ten times as rare as the one before. With several tests, each "
-        "shows its highest load.",
+        "The load is the number of callers that each wait for an answer before they ask again, or the rate "
+        "at which calls are sent.",
     ),
 }
 """Title and explanation of each picture."""

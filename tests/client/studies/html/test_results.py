@@ -5,11 +5,14 @@ from contextlib import suppress
 from dataclasses import asdict
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Literal
 
+import numpy as np
 import pytest
 from msgspec import to_builtins
 from octofold_client.errors import EvaluationError, LoadTestError
 from octofold_client.loadtest.loads import Closed, Counts, Load, Open
+from octofold_client.loadtest.pictures import overlaid
 from octofold_client.loadtest.result import LoadTest, StepResult, markdown, read_load_test
 from octofold_client.loadtest.statistics import ServerCounters
 from octofold_client.loadtest.steps import Limit, Plan, Step
@@ -17,6 +20,7 @@ from octofold_client.provenance import Provenance, record_run, runs_of
 from octofold_client.studies.endings import read_analysis
 from octofold_client.studies.html.elements import html, make, raw
 from octofold_client.studies.html.results import ChosenGames
+from octofold_game.drawing.figures import WIDE
 from octofold_game.replays import read_replays
 from support.commands import failure, octofold
 
@@ -101,6 +105,19 @@ def load_test(limit: Limit | None) -> LoadTest:
         step.counters.append(ServerCounters(*(5000 * scale for scale in range(1, 7))))
         test.steps.append(StepResult.of(step, limit))
     return test
+
+
+@pytest.mark.parametrize(("first", "loads"), [("closed", [100, 200, 300]), ("open", [200, 300, 400])])
+def test_no_line_of_a_load_test_turns_back_where_throughput_falls(
+    first: Literal["closed", "open"], loads: list[int]
+) -> None:
+    test = load_test(None)
+    for step, callers in zip(test.steps, (100, 300, 200), strict=True):
+        step.loop, step.concurrency, step.offered_per_second = "closed", callers, 500.0 - callers
+    test.steps[0].loop = first
+    (figure,) = overlaid({"m": test}, WIDE).values()
+    assert [axes.get_title(loc="left")[-5:] for axes in figure.axes] == ["(p50)", "(p90)", "(p99)"]
+    assert [np.array(axes.lines[0].get_xdata()).tolist() for axes in figure.axes] == [loads] * 3
 
 
 @pytest.mark.parametrize("limit", [None, Limit(99.0, 20.0, 90.0)])
