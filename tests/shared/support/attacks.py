@@ -5,6 +5,7 @@ For tests and `bench/operation/attacks.py`.
 
 from __future__ import annotations
 
+import math
 import select
 import socket
 import ssl
@@ -127,6 +128,7 @@ class Flood:
         attack: makes the frames.
         connections: how many at the same time.
         acknowledges: whether they acknowledge the settings of the server.
+        rotate: how many calls a connection sends before it begins anew.
 
     Attributes:
         begun: how many connections there were.
@@ -134,12 +136,19 @@ class Flood:
     """
 
     def __init__(
-        self, target: str, attack: Attack, connections: int = 8, *, acknowledges: bool = True
+        self,
+        target: str,
+        attack: Attack,
+        connections: int = 8,
+        *,
+        acknowledges: bool = True,
+        rotate: float = math.inf,
     ) -> None:
         host, _, port = target.rpartition(":")
         self.begun = self.calls = 0
         self.address = host, int(port)
         self._attack = attack
+        self._last_stream = 2 * rotate
         self._first = PREFACE + frame(SETTINGS, 0, 0)
         if acknowledges:
             self._first += frame(SETTINGS, ACK, 0)
@@ -165,7 +174,7 @@ class Flood:
                 connection.settimeout(STEP_SECONDS)
                 self._send(connection, self._first)
                 stream = 1
-                while not self.over.is_set():
+                while stream < self._last_stream and not self.over.is_set():
                     calls = range(stream, stream + 100, 2)
                     self._send(connection, b"".join(map(self._attack, calls)))
                     stream = calls.stop
