@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-import signal
+import shutil
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,42 +14,55 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from octofold_client import Client, evaluate
+from octofold_game.contract.model import CARD_FILE, ServedPlayer
 from octofold_game.episodes import Episodes
-from octofold_game.rules import legal_moves
+from octofold_game.player import Player
+from octofold_players.endgame.formation import SIX
+from octofold_players.endgame.solver import solve
+from octofold_players.endgame.tables import save_table
+from octofold_players.expectimax.player import HeuristicExpectimaxPlayer
+from octofold_players.perimeter.player import PerimeterPlayer
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
-from support.commands import octofold
-from support.processes import open_calls
-from support.servers import Ask, ServerProcess, Start, server_starter
-from support.storms import storm
-from support.three_models import FLAGS, MODELS, ThreeModels, write_again, write_three_models
-from support.waiting import wait_for
+from support.player_versions import write_version
+from support.servers import Ask, ServerProcess, server_starter
+from support.shipped import newest
 
+MODELS = ("swift", "expectimax", "perimeter")
+DEPTH = 2
 every_model = pytest.mark.parametrize("model", MODELS)
-MANY = 60_000
-"""Boards that keep every model busy until a caller has left."""
 
 
 @pytest.fixture(scope="module")
-def three(tmp_path_factory: pytest.TempPathFactory) -> ThreeModels:
-    return write_three_models(tmp_path_factory.mktemp("three"))
+def players(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Player]:
+    """The players in this process; `perimeter` has small tables."""
+    tables = tmp_path_factory.mktemp("tables")
+    save_table(tables, SIX, 6, solve(SIX, 6))
+    return {
+        "expectimax": HeuristicExpectimaxPlayer(DEPTH),
+        "perimeter": PerimeterPlayer(tables, depth=DEPTH),
+    }
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory, three: ThreeModels) -> Iterator[ServerProcess]:
-    with server_starter(tmp_path_factory.mktemp("server"), three.folder) as start:
-        yield start(*FLAGS, "--default-model", "swift", rest=True)
+def server(tmp_path_factory: pytest.TempPathFactory, players: dict[str, Player]) -> Iterator[ServerProcess]:
+    folder = tmp_path_factory.mktemp("server")
+    shutil.copytree(newest("swift"), folder / "models" / "swift" / "1")
+    for name, player in players.items():
+        sources: dict[str, Path] = getattr(player, "served_files", dict)()
+        files = {file: source.read_bytes() for file, source in sources.items()}
+        described = ServedPlayer(kind=name, options={"depth": DEPTH})
+        write_version(folder / "models" / name / "1", described, files, "heuristic points")
+    card = folder / "models" / "swift" / "1" / CARD_FILE
+    card.write_text(json.dumps({**json.loads(card.read_text()), "version": 1}))
+    with server_starter(folder, folder / "models") as start:
+        yield start("--players", "expectimax,perimeter", "--default-model", "swift", rest=True)
 
 
 @pytest.fixture(scope="module")
 def channel(server: ServerProcess) -> Iterator[grpc.Channel]:
     with grpc.insecure_channel(server.target) as channel:
         yield channel
-
-
-@pytest.fixture(scope="module")
-def stub(channel: grpc.Channel) -> OctofoldServiceStub:
-    return OctofoldServiceStub(channel)
 
 
 @pytest.fixture(scope="module")
@@ -69,24 +81,10 @@ def packed(channel: grpc.Channel, model: str, boards: NDArray[np.uint8], **field
     return list(np.frombuffer(OctofoldServiceStub(channel).NextMoves(request).moves, np.int8).tolist())
 
 
-def asked(model: str, count: int = 64) -> pb.NextMovesRequest:
-    episodes, seen = Episodes(0, range(16)), list[np.ndarray]()
-    for _ in range(20):
-        seen.append(episodes.boards.copy())
-        episodes.step(legal_moves(episodes.boards).argmax(axis=1).astype(np.int8))
-    return pb.NextMovesRequest(model=model, boards=np.resize(np.concatenate(seen), (count, 16)).tobytes())
-
-
-def moves(stub: OctofoldServiceStub, model: str) -> bytes:
-    answer = stub.NextMoves(asked(model))
-    assert answer.model == model
-    return bytes(answer.moves)
-
-
 def test_players_make_the_moves_that_they_make_in_this_process(
-    channel: grpc.Channel, boards: NDArray[np.uint8], three: ThreeModels
+    channel: grpc.Channel, boards: NDArray[np.uint8], players: dict[str, Player]
 ) -> None:
-    for model, player in three.players.items():
+    for model, player in players.items():
         assert packed(channel, model, boards) == [-1, *player.next_moves(boards[1:]).tolist()]
 
 
@@ -125,80 +123,11 @@ def test_the_client_shows_what_each_kind_of_model_answers(
         assert deeper.depth >= one.depth
 
 
-@every_model
-def test_a_deadline_ends_a_call_and_not_the_next_one(
-    model: str, server: ServerProcess, stub: OctofoldServiceStub
-) -> None:
-    expected = moves(stub, model)
-    with pytest.raises(grpc.RpcError) as caught:
-        stub.NextMoves(asked(model, MANY), timeout=0.01)
-    assert caught.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED
-    wait_for(lambda: open_calls(server) == 0)
-    assert moves(stub, model) == expected
-
-
-@every_model
-def test_a_canceled_call_makes_room(model: str, server: ServerProcess, stub: OctofoldServiceStub) -> None:
-    def has_begun(call: Any) -> bool:
-        return open_calls(server) == 1 or call.done()
-
-    expected = moves(stub, model)
-    for _ in range(3):
-        leaving = stub.NextMoves.future(asked(model, MANY))
-        wait_for(partial(has_begun, leaving))
-        if not leaving.cancel():
-            leaving.result()  # it was answered before it was seen
-        wait_for(lambda: open_calls(server) == 0)
-    assert moves(stub, model) == expected
-
-
-def test_killed_clients_leave_no_calls_behind_and_a_drain_answers_what_was_accepted(
-    three: ThreeModels, start_server: Start, tmp_path: Path
-) -> None:
-    server = start_server(*FLAGS, "--models", str(three.folder), "--default-model", "perimeter", rest=True)
-    with grpc.insecure_channel(server.target) as channel:
-        stub = OctofoldServiceStub(channel)
-        expected = moves(stub, "perimeter")
-        storm(server.target, tmp_path)
-        wait_for(lambda: open_calls(server) == 0)
-        assert moves(stub, "perimeter") == expected
-        running = stub.NextMoves.future(asked("perimeter", 4096))
-        wait_for(lambda: open_calls(server) == 1 or running.done())
-        assert server.terminate() == 0
-        assert len(running.result().moves) == 4096
-
-
-def test_a_new_version_of_a_player_takes_over_between_two_calls(tmp_path: Path, start_server: Start) -> None:
-    three = write_three_models(tmp_path)
-    server = start_server(*FLAGS, "--default-model", "perimeter")
-    with grpc.insecure_channel(server.target) as channel:
-        stub = OctofoldServiceStub(channel)
-        first = stub.NextMoves(asked(""))
-        write_again(three.folder, "perimeter", 2, three.players)
-        server.process.send_signal(signal.SIGHUP)
-        answers = [first]
-        while answers[-1].version == "1":
-            answers.append(stub.NextMoves(asked("")))
-        assert {answer.moves for answer in answers} == {first.moves}
-        assert answers[-1].version == "2"
-
-
-def test_a_load_test_measures_a_player(server: ServerProcess, tmp_path: Path) -> None:
-    measured = ["--ramp", "50ms", "--window", "150ms", "--windows", "3", "--concurrency", "2"]
-    asked = ["--target", server.target, "--model", "expectimax", *measured, "--form", "packed:4"]
-    done = octofold("loadtest", *asked, "--out", "out", folder=tmp_path)
-    assert done.returncode == 0, done
-    result = json.loads((tmp_path / "out" / "loadtest.json").read_text())
-    (step,) = result["steps"]
-    assert (result["model"], result["finished"], step["errors"]) == ("expectimax", True, {})
-    assert step["calls"] > 0
-
-
 def test_an_evaluation_plays_the_games_of_the_player(
-    server: ServerProcess, three: ThreeModels, tmp_path: Path
+    server: ServerProcess, players: dict[str, Player], tmp_path: Path
 ) -> None:
     served = evaluate(server.target, tmp_path / "served", model="expectimax", games=1, seed=1)
-    same = evaluate(three.players["expectimax"], tmp_path / "local", games=1, seed=1)
+    same = evaluate(players["expectimax"], tmp_path / "local", games=1, seed=1)
     assert [game.score for game in served.games] == [game.score for game in same.games]
 
 

@@ -187,26 +187,6 @@ async def test_a_call_whose_deadline_passes_in_the_queue_never_runs(serve_backen
         assert backend.rows == 3
 
 
-async def test_one_client_leaves_mid_batch_and_its_batch_mates_get_the_right_answers(
-    serve_backend: ServeBackend,
-) -> None:
-    backend = RecordingBackend()
-    async with serve_backend(backend) as stub:
-        holding = await hold(stub, backend)
-        parts = [BOARDS[:5], BOARDS[5:12], BOARDS[12:20]]
-        calls = [stub.NextMoves(packed(part)) for part in parts]
-        await queued(stub)
-        backend.gate.set()
-        await asyncio.to_thread(backend.started.acquire)  # one batch has all three, and runs
-        calls[1].cancel()
-        for number in (0, 2):
-            reply = await calls[number]
-            expected = fake_moves(parts[number]).moves
-            np.testing.assert_array_equal(MOVES.read(reply.moves, len(parts[number])), expected)
-        await holding
-        assert [len(batch) for batch in backend.batches] == [20]
-
-
 async def test_interactive_calls_go_before_bulk_calls(serve_backend: ServeBackend) -> None:
     backend = RecordingBackend()
     async with serve_backend(backend) as stub:

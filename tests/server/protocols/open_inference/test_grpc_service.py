@@ -149,13 +149,6 @@ def test_a_wrong_request_is_refused_by_the_name_of_what_is_wrong_and_nothing_of_
         assert backend.rows == 0
 
 
-def test_an_unknown_model_or_version_is_not_found(server: Served) -> None:
-    for asked in (request(model_name="nobody"), request(model_version="2")):
-        with pytest.raises(grpc.RpcError, match="is ready; ready: fake/1") as failure:
-            server.infer_stub().ModelInfer(asked)
-        assert failure.value.code() == grpc.StatusCode.NOT_FOUND
-
-
 def test_a_request_that_fails_on_a_stream_is_answered_and_the_stream_goes_on(server: Served) -> None:
     messages = [request(BOARDS[n : n + 1], id=str(n)) for n in range(20)]
     messages[7].inputs[0].name = "wrong"

@@ -201,18 +201,6 @@ def test_a_full_queue_says_when_to_come_back(ask: Ask, serve_all: ServeAll) -> N
         assert {reply.status for reply in replies[1:]} <= {200, 429}
 
 
-def test_a_rest_request_is_given_up_after_its_timeout_while_the_backend_is_busy(
-    ask: Ask, serve_all: ServeAll
-) -> None:
-    backend = RecordingBackend()
-    with serve_all(backend) as served:
-        backend.gate.clear()
-        body = {"inputs": [described(data=BOARDS.tolist())], "parameters": {"timeout": 50_000}}
-        reply = ask(served, "POST", INFER, body)
-        assert reply.status == 504
-        assert "deadline" in reply.json["error"]
-
-
 def test_a_call_that_failed_is_no_longer_in_memory(ask: Ask, serve_all: ServeAll) -> None:
     def in_memory() -> int:
         return sum(type(one) is AcceptedCall for one in gc.get_objects())
@@ -229,12 +217,6 @@ def test_a_call_that_failed_is_no_longer_in_memory(ask: Ask, serve_all: ServeAll
             wait_for(lambda: in_memory() <= before)
         finally:
             gc.enable()
-
-
-def test_too_many_boards_are_refused(ask: Ask, serve_all: ServeAll) -> None:
-    with serve_all(FakeBackend(), max_boards=39) as served:
-        reply = ask(served, "POST", INFER, {"inputs": [described(data=BOARDS.tolist())]})
-        assert (reply.status, reply.json["error"]) == (400, "40 boards in one call; 39 are allowed")
 
 
 def test_tokens_guard_what_is_not_a_probe(ask: Ask, serve_all: ServeAll, tmp_path: Path) -> None:
