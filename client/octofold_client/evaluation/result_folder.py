@@ -8,7 +8,7 @@ import json
 import tempfile
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -224,7 +224,7 @@ class ResultFolder:
                 take(episodes)
         table = table.in_order()
         if games is not None:
-            conditions = replace(conditions, slice=None, games=games.stop)
+            return table, Completeness.of(games, len(table), 0, games.stop - 1)
         return table, conditions.completeness(
             table.column("game").tolist(), self._saved(table, conditions.seed)
         )

@@ -232,6 +232,27 @@ def test_a_league_shows_the_games_that_it_compares_and_no_others(
     assert "<td>20</td>" in text
 
 
+def test_slices_are_compared_as_whole_results(games: Path, worse_games: Path, tmp_path: Path) -> None:
+    slices = []
+    for folder in (games, worse_games):
+        part = Path(shutil.copytree(folder, tmp_path / folder.name))
+        conditions = json.loads((part / "conditions.json").read_text())
+        conditions["slice"] = {"number": 2, "of": 2, "games": 40}
+        (part / "conditions.json").write_text(json.dumps(conditions))
+        episodes = list(read_replays(part / "games.replay"))
+        (part / "games.replay").unlink()
+        with ReplayWriter(part / "games.replay") as writer:
+            for episode in episodes:
+                if episode.game >= 20:
+                    writer.append(episode)
+        slices.append(part)
+    done = compare(*slices, "--html", "--out", tmp_path / "out")
+    assert done.returncode == 0, done
+    page = (tmp_path / "out" / "comparison.html").read_text()
+    assert "Not finished" not in page
+    assert "40 games played to their end" in page
+
+
 def test_the_exit_code_tells_that_a_player_is_no_worse(two_models: str) -> None:
     options = ["--target", two_models, "--out", "out", "--limit", "225"]
     same = compare("one", "other", "--no-worse-than", "20%", *options)
