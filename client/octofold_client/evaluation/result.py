@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import numpy as np
 from octofold_game.contract.model import Card, CardError, card_of
 from octofold_game.contract.results import RESULT_SCHEMA, RESULT_SCHEMAS, Completeness
 from octofold_game.episodes import Episode
 
 from octofold_client.contenders.judges import Judge
 from octofold_client.errors import EvaluationError
-from octofold_client.evaluation.luck import FEWEST, AdjustedAverage, luck_in
+from octofold_client.evaluation.game_table import GameTable
+from octofold_client.evaluation.luck import FEWEST, AdjustedAverage, Luck, luck_in
 from octofold_client.evaluation.result_folder import Conditions, ResultFolder
 from octofold_client.evaluation.summary import GameSummary, Summary
 from octofold_client.wording import counted
@@ -113,9 +113,15 @@ class Evaluation:
         """
         if values is None or self.completeness.missing or len(self.games) < FEWEST:
             return self
-        luck = luck_in(folder, values, progress).of([game.game for game in self.games])
-        scores = np.array([game.score for game in self.games], np.int64)
-        return replace(self, adjusted=AdjustedAverage.of(scores, luck))
+        return self.adjusted_by(luck_in(folder, values, progress))
+
+    def adjusted_by(self, luck: Luck) -> "Evaluation":
+        """The same with the average without this luck in its games, if they are finished and enough."""
+        if self.completeness.missing or len(self.games) < FEWEST:
+            return self
+        games = GameTable.of(self.games)
+        adjusted = AdjustedAverage.of(games.column("score"), luck.of(games.column("game").tolist()))
+        return replace(self, adjusted=adjusted)
 
     @property
     def title(self) -> str:

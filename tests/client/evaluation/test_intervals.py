@@ -77,7 +77,7 @@ def test_shares_of_no_and_of_all_games_end_at_exactly_zero_and_one(n: int) -> No
     assert 0.7 < everything[0] < 1.0
 
 
-@pytest.mark.parametrize("n", [999, 1000, 1001, 1002, 2000])
+@pytest.mark.parametrize("n", [999, 1000, 1001, 1002, 2000, 3000])
 def test_the_median_of_thousands_lies_between_the_ranks_that_whole_numbers_give(n: int) -> None:
     low, high = median_interval(range(n)) or (0, 0)
     within = sum(comb(n, rank) for rank in range(int(low) + 1))
@@ -99,10 +99,7 @@ def test_the_median_of_millions_has_ranks_as_the_normal_distribution_says() -> N
 def test_the_median_lies_between_exact_ranks(n: int, rank: int) -> None:
     values = [float(value) for value in range(n, 0, -1)]
     assert median_interval(values) == (rank, n + 1 - rank)
-
-
-def test_five_games_give_no_interval_of_the_median() -> None:
-    assert median_interval([1.0, 2.0, 3.0, 4.0, 5.0]) is None
+    assert median_interval(values[:5]) is None
 
 
 @pytest.mark.parametrize("games", [10, 60])
@@ -119,14 +116,6 @@ def test_intervals_miss_the_truth_as_rarely_as_they_say(games: int) -> None:
     assert 0.03 <= misses(1000, map(average_interval, first)) <= 0.065
     assert 0.03 <= misses(0, map(difference_interval, second - first)) <= 0.065
     assert 0.03 <= misses(0, map(independent_interval, first, second)) <= 0.065
-
-
-def test_the_ranks_of_the_median_are_exact_for_thousands_of_games_too() -> None:
-    n = 3_000
-    low, _ = median_interval([float(value) for value in range(1, n + 1)]) or (0.0, 0.0)
-    rank = int(low)
-    below = sum(comb(n, count) for count in range(rank))  # fewer than `rank` values below the median
-    assert 40 * below <= 2**n < 40 * (below + comb(n, rank))
 
 
 def test_observations_in_clusters_that_are_alike_say_less_than_as_many_independent_ones() -> None:

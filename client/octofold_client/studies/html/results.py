@@ -155,14 +155,14 @@ def _evaluation_part(
     analysis, climb = read_analysis(path), Climb()
     costly = analysis.costliest[:COSTLY_MOVES] if analysis is not None else []
     extremes: list[int] = []
-    if values is not None:
-        luck = luck_in(folder, values, progress)
+    luck = None if values is None else luck_in(folder, values, progress)
+    if luck is not None:
         order = luck.games[np.argsort(-luck.whole, kind="stable")]
         order = order if compared is None else order[np.isin(order, compared)]
         extremes = list(dict.fromkeys([*order[:LUCKY_GAMES].tolist(), *order[-LUCKY_GAMES:].tolist()]))
     games = ChosenGames({move.game for move in costly}, extremes)
     evaluation = Evaluation.of_folder(folder, climb.add, games.add, games=compared)
-    evaluation = evaluation.with_luck(folder, values, lambda _: None)
+    evaluation = evaluation if luck is None else evaluation.adjusted_by(luck)
     name = conditions.player if conditions.player not in taken else str(path)
     written = _written(folder.replays)
     return EvaluationPart(name, evaluation, climb, path, games, values, analysis, runs_of(path), written)
