@@ -41,6 +41,9 @@ if TYPE_CHECKING:  # an optional extra
 QUIET_SECONDS = 0.2
 MAX_QUIET_WAITS = 5
 
+SPARE_IDLE_SECONDS = 30.0
+"""Once all streams are open, one that is idle for longer ends when somebody opens another one."""
+
 NAMELESS = "unix:"
 """What gRPC calls every connection to a Unix socket; streams of the native transport arrive at one."""
 
@@ -56,6 +59,9 @@ Error = TypeVar("Error", bound=Exception)
 
 StopReading = Callable[[], None]
 """Makes an open stream stop reading messages; the messages that it has read are still answered."""
+
+EndIfIdle = Callable[[float], None]
+"""Ends an open stream that is idle for at least this many seconds."""
 
 WhenAnswered = Callable[[Sequence["AcceptedCall"]], None]
 """Takes finished calls; must return soon."""
@@ -149,7 +155,8 @@ class Admission:
         self._refused = 0
         self._calls = 0
         self.call_slot = _CallSlot(self)
-        self._streams: dict[object, tuple[str, StopReading]] = {}  # with their connections, by their tokens
+        # With their connections, by their tokens, oldest first.
+        self._streams: dict[object, tuple[str, StopReading, EndIfIdle]] = {}
         self._streams_of: Counter[str] = Counter()
         self._lock = threading.RLock()  # guards everything above
         self._ended = threading.Condition(self._lock)  # notified when the last call or stream has ended
@@ -179,7 +186,7 @@ class Admission:
             self.refusal = "the server is shutting down"
             self.wants_clients = False
             streams = list(self._streams.values())
-        for _, stop_reading in streams:
+        for _, stop_reading, _ in streams:
             stop_reading()
 
     def drain(self, limit_seconds: float) -> None:
@@ -200,17 +207,24 @@ class Admission:
             if refused == self._refused:
                 return
 
-    def open_stream(self, connection: str, stop_reading: StopReading) -> object:
+    def open_stream(self, connection: str, stop_reading: StopReading, end_if_idle: EndIfIdle) -> object:
         """Count an open stream; return a token for `close_stream`.
 
         Args:
             connection: name of the connection.
             stop_reading: called when the server starts to refuse messages.
+            end_if_idle: called when others need the room.
 
         Raises:
             Unavailable: no calls are admitted.
             QueueFull: the maximum number of streams is open on the server or on this connection.
         """
+        with self._lock:
+            full_of = [end for *_, end in self._streams.values()] if self._is_full() else []
+        for end in full_of:
+            end(SPARE_IDLE_SECONDS)
+            if not self._is_full():
+                break
         with self._lock:
             self._check_open()
             try:
@@ -219,14 +233,14 @@ class Admission:
                 self.refusals.add(code_name(error))
                 raise
             token = object()
-            self._streams[token] = connection, stop_reading
+            self._streams[token] = connection, stop_reading, end_if_idle
             self._streams_of[connection] += 1
         return token
 
     def close_stream(self, token: object) -> None:
         """Remove an open stream, given the token of `open_stream`."""
         with self._lock:
-            connection, _ = self._streams.pop(token)
+            connection, *_ = self._streams.pop(token)
             self._streams_of[connection] -= 1
             if not self._streams_of[connection]:
                 del self._streams_of[connection]
@@ -436,8 +450,11 @@ class Admission:
             self._refused += 1
             raise self.count(Unavailable(self.refusal))
 
+    def _is_full(self) -> bool:
+        return len(self._streams) >= self.limits.streams
+
     def _check_room(self, connection: str) -> None:
-        if len(self._streams) >= self.limits.streams:
+        if self._is_full():
             raise QueueFull(f"{len(self._streams)} streams are open, the maximum", RETRY_SECONDS)
         if connection != NAMELESS and self._streams_of[connection] >= self.limits.streams_per_connection:
             raise QueueFull(

@@ -19,7 +19,7 @@ from contextlib import ExitStack
 from typing import Any
 
 import grpc
-from google.rpc.code_pb2 import CANCELLED
+from google.rpc.code_pb2 import CANCELLED, UNAVAILABLE
 from pygrpc_native import EVENT_CALL, STREAM_FULL, NativeGrpcFront
 
 from octofold_server.grpc_transport.direct import DirectServer
@@ -39,6 +39,9 @@ PINGS = 3
 
 DRAIN_SECONDS = 0.02
 """Interval between two looks whether the last replies are on their way, and time for the last one."""
+
+LAST_STATUS_SECONDS = 1.0
+"""Time limit for the clients whose calls were cut off to receive the status."""
 
 _log = logging.getLogger(__name__)
 
@@ -91,6 +94,8 @@ class NativeRpc:
     def cut_off(self, code: int, details: str) -> None:
         """End the call for the client at once."""
         self.end(code, details)
+        if self.on_left is not nothing:
+            run_guarded(self, self.on_left)
 
     def end(self, code: int = 0, details: str = "", trailing: Metadata = ()) -> None:
         """End the call without a message."""
@@ -248,6 +253,10 @@ class NativeServer:
             self._stopping.start()
         return self._stopped
 
+    def _wait_until_done(self, end: float) -> None:
+        while not all(one.is_done() for one in self._listeners) and time.monotonic() < end:
+            time.sleep(DRAIN_SECONDS)
+
     def _beat(self) -> None:
         self.beats += 1
 
@@ -264,8 +273,11 @@ class NativeServer:
         end = time.monotonic() + grace_seconds
         if self._is_started:
             self._behind.stop(grace_seconds).wait()
-            while not all(one.is_done() for one in self._listeners) and time.monotonic() < end:
-                time.sleep(DRAIN_SECONDS)
+            self._wait_until_done(end)
+            for listener in self._listeners:
+                for rpc in list(listener.calls.values()):
+                    rpc.cut_off(UNAVAILABLE, "the server is shutting down")
+            self._wait_until_done(time.monotonic() + LAST_STATUS_SECONDS)
             time.sleep(DRAIN_SECONDS)
         for listener in self._listeners:
             listener.front.close()

@@ -134,7 +134,7 @@ class AnswerStream(Generic[AnyMessage]):
         self._busy = time.monotonic()  # when a reply was last sent, or the first one became ready
         self._lock = threading.Lock()  # guards everything above
         with self._lock:  # `stop_reading` may end the stream at once, which needs the token
-            self._token = admission.open_stream(rpc.peer(), self.stop_reading)
+            self._token = admission.open_stream(rpc.peer(), self.stop_reading, self.end_if_idle)
         rpc.on_message = self._take
         rpc.on_sent = self._was_sent
         rpc.on_left = self.abandon

@@ -157,7 +157,8 @@ def _drain(admission: Admission, limit_seconds: float) -> None:
     if admission.open_calls:
         boards = sum(served.batcher.waiting for served in admission.models.served())
         _log.warning(
-            "canceled %d calls and streams after %g seconds of draining; %d boards were still waiting",
+            "%d calls and streams were not answered within %g seconds of draining and are given up; "
+            "%d boards were still waiting",
             admission.open_calls,
             limit_seconds,
             boards,

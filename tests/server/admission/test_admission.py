@@ -104,7 +104,7 @@ class CheckedBoards(np.ndarray[tuple[int, ...], np.dtype[np.uint8]]):
 
 @contextmanager
 def stream_of(admission: Admission, connection: str, stop_reading: Callable[[], None]) -> Iterator[None]:
-    token = admission.open_stream(connection, stop_reading)
+    token = admission.open_stream(connection, stop_reading, lambda _seconds: None)
     try:
         yield
     finally:

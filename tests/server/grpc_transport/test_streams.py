@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 from google.rpc import code_pb2
 from octofold_game.contract.model import CARD_FORMAT, Card
-from octofold_proto.errors import UnknownModel
+from octofold_proto.errors import QueueFull, UnknownModel
 from octofold_proto.octofold.v1 import inference_pb2 as pb
-from octofold_server.admission.admission import AcceptedCall, Admission
+from octofold_server.admission import admission as admission_module
+from octofold_server.admission.admission import AcceptedCall, Admission, AdmissionLimits
 from octofold_server.batching.batcher import Batcher
 from octofold_server.grpc_transport.interface import Metadata
 from octofold_server.grpc_transport.streams import MAX_OPEN_BOARDS, MIN_BOARDS, AnswerStream, StreamCalls
@@ -180,8 +181,13 @@ def test_a_stream_that_must_stop_reading_still_answers_what_it_has_read(
 class RefusingAtOnce(Admission):
     """Refuses on another thread as soon as a stream has its token."""
 
-    def open_stream(self, connection: str, stop_reading: Callable[[], None]) -> object:
-        token = super().open_stream(connection, stop_reading)
+    def open_stream(
+        self,
+        connection: str,
+        stop_reading: Callable[[], None],
+        end_if_idle: Callable[[float], None],
+    ) -> object:
+        token = super().open_stream(connection, stop_reading, end_if_idle)
         self.refusing = threading.Thread(target=self.refuse)
         self.refusing.start()
         self.refusing.join(0.2)
@@ -197,6 +203,24 @@ def test_a_stream_that_is_refused_while_it_opens_ends(batcher: Batcher) -> None:
     admission.refusing.join()
     assert [code for code, _ in wire.ends] == [code_pb2.UNAVAILABLE]
     assert admission.open_calls == 0
+
+
+def test_a_stream_that_was_idle_for_long_makes_room_for_another_one(
+    batcher: Batcher, backend: RecordingBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    models: Any = OneModel(batcher)
+    admission = Admission(models, AdmissionLimits(streams=3))
+    admission.open()
+    busy, idle, idle_too = wires = [Wire() for _ in range(3)]
+    backend.gate.clear()
+    for wire in wires:
+        open_stream(admission, wire)
+    busy.give(message(1, 1))
+    with pytest.raises(QueueFull, match="3 streams are open, the maximum"):
+        open_stream(admission, Wire())
+    monkeypatch.setattr(admission_module, "SPARE_IDLE_SECONDS", 0.0)
+    open_stream(admission, newest := Wire())
+    assert [len(wire.ends) for wire in (busy, idle, idle_too, newest)] == [0, 1, 0, 0]
 
 
 def test_a_stream_that_owes_an_answer_is_not_idle(admission: Admission, backend: RecordingBackend) -> None:

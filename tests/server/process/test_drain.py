@@ -23,6 +23,7 @@ from support.servers import Start, WriteVersion
 from support.waiting import wait_for
 
 TRANSPORTS = ("native", "direct")
+CUT_OFF = {"native": "the server is shutting down", "direct": "Cancelling all calls"}
 TIMES = int(os.environ.get("OCTOFOLD_TEST_DRAINS", "2"))
 LIMIT_SECONDS = 100
 BOARDS = boards_of(2000)
@@ -116,7 +117,7 @@ def test_sigterm_under_load_tells_those_who_watch_then_refuses_and_answers_what_
 
 
 def test_calls_that_outlast_the_drain_are_given_up_and_the_log_says_how_many(
-    write_version: WriteVersion, start_server: Start
+    write_version: WriteVersion, start_server: Start, transport: str
 ) -> None:
     write_version()
     slow_server = str(Path(__file__).parents[1] / "slow_server.py")
@@ -124,14 +125,17 @@ def test_calls_that_outlast_the_drain_are_given_up_and_the_log_says_how_many(
     with grpc.insecure_channel(server.target) as channel:
         stub = OctofoldServiceStub(channel)
         assert len(stub.NextMoves(pb.NextMovesRequest(boards=bytes(16))).moves) == 1
-        call = stub.NextMoves.future(pb.NextMovesRequest(boards=bytes(16 * 3000)))
+        calls = [stub.NextMoves.future(pb.NextMovesRequest(boards=bytes(16 * 100))) for _ in range(30)]
         admin = GRPCInferenceServiceStub(channel)
         statistics = oip.ModelStatisticsRequest(name="tiny")
         wait_for(lambda: admin.ModelStatistics(statistics).model_stats[0].execution_count >= 2)
         assert server.terminate() == 0
-        assert call.exception() is not None
+        failures = [call.exception() for call in calls]
+    assert {(failure.code(), failure.details()) for failure in failures} == {
+        (grpc.StatusCode.UNAVAILABLE, CUT_OFF[transport])
+    }
     assert re.search(
-        r"canceled 1 calls and streams after 0\.3 seconds of draining; 2\d{3} boards", server.log
+        r"30 calls and streams were not answered within 0\.3 seconds of draining .* 2\d{3} boards", server.log
     )
 
 
