@@ -23,7 +23,7 @@ from octofold_client.cli.luck_flag import LuckFlag, tell
 from octofold_client.cli.playing import as_json
 from octofold_client.contenders.judges import Judge
 from octofold_client.errors import EvaluationError, UsageError
-from octofold_client.evaluation.game_table import GameSummary, GameTable
+from octofold_client.evaluation.game_table import GameSummary
 from octofold_client.evaluation.result import Evaluation
 from octofold_client.evaluation.result_folder import ResultFolder
 from octofold_client.evaluation.tables import report as markdown_report
@@ -169,8 +169,8 @@ def _parquet_writer() -> Callable[[Evaluation, Path], None]:
         from pyarrow import parquet
 
     def write(evaluation: Evaluation, path: Path) -> None:
-        games = GameTable.of(evaluation.games)
-        table = arrow.table({field.name: games.column(field.name) for field in fields(GameSummary)})
+        columns = {field.name: evaluation.games.column(field.name) for field in fields(GameSummary)}
+        table = arrow.table(columns)
         conditions = json.dumps(evaluation.conditions.to_json())
         with whole_file(path) as partial:
             parquet.write_table(table.replace_schema_metadata({"octofold": conditions}), partial)

@@ -65,7 +65,7 @@ class Evaluation:
     """The result of an evaluation: its conditions, games and figures."""
 
     conditions: Conditions
-    games: Sequence[GameSummary]
+    games: GameTable
     """In the order of their index, including those of earlier runs."""
     completeness: Completeness
     card: Card | None
@@ -119,8 +119,8 @@ class Evaluation:
         """The same with the average without this luck in its games, if they are finished and enough."""
         if self.completeness.missing or len(self.games) < FEWEST:
             return self
-        games = GameTable.of(self.games)
-        adjusted = AdjustedAverage.of(games.column("score"), luck.of(games.column("game").tolist()))
+        scores, games = self.games.column("score"), self.games.column("game")
+        adjusted = AdjustedAverage.of(scores, luck.of(games.tolist()))
         return replace(self, adjusted=adjusted)
 
     @property

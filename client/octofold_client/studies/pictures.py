@@ -90,7 +90,7 @@ def _scores(results: Sequence[Shown], size: Size) -> Figure:
     edges = np.arange(0, highest + 2 * width, width)
     tiles = sorted({row.tile for shown in results for row in shown.summary.largest_tiles})
     for number, (axes, shown) in enumerate(zip(rows, results, strict=True)):
-        scores, made = (shown.games_table.column(name) for name in ("score", "largest_tile"))
+        scores, made = (shown.evaluation.games.column(name) for name in ("score", "largest_tile"))
         below = np.zeros(len(edges) - 1)
         for tile in tiles:
             counts = np.histogram(scores[made == tile], edges)[0]
@@ -163,7 +163,7 @@ def _survival(results: Sequence[Shown], size: Size) -> Figure:
     axes = figure.add_subplot()
     longest = 1
     for number, shown in enumerate(results):
-        lengths = np.sort(shown.games_table.column("moves").astype(np.int64))
+        lengths = np.sort(shown.evaluation.games.column("moves").astype(np.int64))
         last = thinned(len(lengths))
         axes.step(
             np.concatenate([[0], lengths[last]]),
@@ -194,7 +194,7 @@ def _tiles(results: Sequence[Shown], size: Size) -> Figure:
     tiles = [tile for tile in (1 << exponent for exponent in range(4, 18)) if smallest <= tile <= 2 * most]
     width = 0.84 / len(results)
     for number, shown in enumerate(results):
-        made = shown.games_table.column("largest_tile")
+        made = shown.evaluation.games.column("largest_tile")
         reached = [TileShare.of(tile, int((made >= tile).sum()), len(made)) for tile in tiles]
         shares = np.array([row.share for row in reached])
         limits = np.array([row.interval for row in reached])

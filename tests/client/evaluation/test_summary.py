@@ -4,6 +4,7 @@ import io
 import json
 
 import pytest
+from octofold_client.evaluation.game_table import GameTable
 from octofold_client.evaluation.result import Evaluation
 from octofold_client.evaluation.result_folder import Conditions
 from octofold_client.evaluation.summary import TILES, GameSummary, Summary
@@ -22,7 +23,9 @@ GAMES = [
 
 def shown(games: list[GameSummary], name: str = "cnn5") -> Evaluation:
     conditions = Conditions(name, "", "", None, 0)
-    return Evaluation(conditions, games, Completeness(len(games), len(games), 0, 0), None, None, None)
+    return Evaluation(
+        conditions, GameTable(games), Completeness(len(games), len(games), 0, 0), None, None, None
+    )
 
 
 def test_the_figures_are_those_of_the_games() -> None:

@@ -13,7 +13,6 @@ from octofold_game.trajectories import Climb
 from octofold_client.contenders.judges import Judge
 from octofold_client.errors import EvaluationError
 from octofold_client.evaluation.contest import Contest
-from octofold_client.evaluation.game_table import GameTable
 from octofold_client.evaluation.luck import luck_in
 from octofold_client.evaluation.result import Evaluation
 from octofold_client.evaluation.result_folder import ResultFolder, existing
@@ -75,11 +74,6 @@ class Shown:
         """Its figures; only a finished evaluation has them, and only such a one is drawn."""
         assert self.evaluation.summary is not None
         return self.evaluation.summary
-
-    @property
-    def games_table(self) -> GameTable:
-        """Its games."""
-        return GameTable.of(self.evaluation.games)
 
 
 @dataclass(frozen=True)

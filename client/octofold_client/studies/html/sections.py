@@ -166,8 +166,9 @@ def _comparisons(parts: list[EvaluationPart]) -> list[str]:
     """Each result compared with the first one, if they have the same games."""
     sides = []
     for part in parts:
-        scores = {game.game: game.score for game in part.evaluation.games}
         evaluation = part.evaluation
+        columns = (evaluation.games.column(name).tolist() for name in ("game", "score"))
+        scores = dict(zip(*columns, strict=True))
         sides.append(Side(part.name, evaluation.conditions, part.folder, scores, evaluation.completeness))
     first, *others = sides
     named = len(others) > 1  # a sentence names only the better one
