@@ -31,7 +31,7 @@ COMPARISON_SCHEMA = 3
 FIRST_GAMES = 30
 """Games of a comparison that set the cap of the scores. They cannot bet: bets begin with a known cap."""
 RANDOM_AVERAGE = 1_095
-"""Average score of random moves (1,064 to 1,126; 1,000 games, docs/published.md)."""
+"""Average score of random moves (1,064 to 1,126; 1,000 games, papers/README.md)."""
 UNDECIDED, NO = 3, 4
 """Exit codes of a comparison if the games did not decide its question, and if the answer is no."""
 
