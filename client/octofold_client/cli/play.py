@@ -44,9 +44,9 @@ def play(options: Options) -> None:
     """
     games = replace(games_of(options), values=shipped_values())
     asked = asked_for(options.model, options.version)
+    _check_models(options.models)
     if not options.out:
         check_writable(RESULTS)
-    _check_models(options.models)
     starting = Text(f"Starting a server with the models in {options.models} ...", style="dim")
     Console(stderr=True).print(starting)
     with LocalServer(options.models) as server:

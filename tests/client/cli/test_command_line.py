@@ -68,7 +68,7 @@ def test_values_of_players_have_no_exponents() -> None:
 
 
 def test_a_board_on_the_command_line_gets_its_move_and_the_probabilities(target: str, tmp_path: Path) -> None:
-    for board in ([CORNER], CORNER.split()):
+    for board in ([CORNER], [*CORNER.split(), "--model", "small:1"]):
         done = octofold("move", *board, "--target", target, folder=tmp_path)
         assert done.returncode == 0, done
         assert done.stdout.split()[0] in ("up", "left")
@@ -86,26 +86,6 @@ def test_csv_on_standard_input_gets_a_line_of_csv_for_each_board(target: str, tm
     assert sum(map(float, first.split(",")[1:])) == pytest.approx(1.0, abs=1e-3)
     assert second == "over,0.0000,0.0000,0.0000,0.0000"
     assert rest == [first, second] * 2999
-
-
-@pytest.mark.parametrize(
-    ("board", "code", "message"),
-    [
-        ("0 1 2", 2, "board: a board has 16 cells, got 3"),
-        (CORNER[:-1] + "x", 2, "board, row 4, column 4: 'x' is not an exponent"),
-        (CORNER[:-1] + "16", 1, "board 0, cell 15: small knows tiles up to 32768"),
-    ],
-)
-def test_a_malformed_board_is_explained(
-    target: str, tmp_path: Path, board: str, code: int, message: str
-) -> None:
-    assert message in failure("move", board, "--target", target, folder=tmp_path, code=code)
-
-
-def test_a_file_in_place_of_a_board_is_pointed_to_standard_input(target: str, tmp_path: Path) -> None:
-    (tmp_path / "boards.csv").write_text(f"{CORNER}\n")
-    message = failure("move", "boards.csv", "--target", target, folder=tmp_path, code=2)
-    assert message.startswith("boards.csv is a file; boards come from standard input: < boards.csv")
 
 
 def test_bytes_in_place_of_boards_are_one_line(target: str, tmp_path: Path) -> None:
@@ -141,25 +121,6 @@ def test_an_evaluation_prints_the_table_and_says_where_everything_lies(target: s
     assert json.loads((tmp_path / folder / "result.json").read_text())["games"] == 4
     again = octofold("evaluate", "--games", "4", "--seed", "9", "--target", target, folder=tmp_path)
     assert "An earlier run played all games." in again.stdout
-
-
-@pytest.mark.parametrize("command", ["models", "move"])
-def test_a_server_that_is_not_there_is_a_line_and_not_a_traceback(
-    nobody: str, tmp_path: Path, command: str
-) -> None:
-    message = failure(command, "--target", nobody, folder=tmp_path, stdin="")
-    assert message == f"no Octofold server answers at {nobody}: Connection refused"
-
-
-@pytest.mark.parametrize("command", ["evaluate", "play"])
-def test_a_folder_that_cannot_be_written_is_found_out_before_any_server_is_asked(
-    nobody: str, tmp_path: Path, command: str
-) -> None:
-    (tmp_path / "file").write_text("")
-    server = ["--target", nobody] if command == "evaluate" else []
-    assert failure(command, *server, "--out", "file/out", folder=tmp_path) == (
-        "cannot write into file/out: not a directory"
-    )
 
 
 def test_a_dead_address_among_living_ones_is_named_and_the_others_answer(

@@ -12,7 +12,7 @@ from typing import Any
 
 import psutil
 import pytest
-from support.commands import Command, failure, octofold
+from support.commands import Command, octofold
 from support.servers import served
 from support.waiting import wait_for
 
@@ -172,19 +172,3 @@ def test_each_test_gets_a_folder_of_its_own(target: str, tmp_path: Path) -> None
     assert sorted(folder.name for folder in (tmp_path / "results").iterdir()) == names
     assert result_of(first) == {}
     assert result_of(second)["steps"]
-
-
-def test_the_folder_of_an_evaluation_gets_no_load_test(target: str, games: Path, tmp_path: Path) -> None:
-    before = sorted(games.iterdir())
-    message = failure("loadtest", *QUICK, "--target", target, "--out", str(games), folder=tmp_path)
-    assert message == f"{games} contains an evaluation; choose another folder with --out"
-    assert sorted(games.iterdir()) == before
-
-
-def test_a_file_without_boards_is_named_before_anything_is_measured(target: str, tmp_path: Path) -> None:
-    (tmp_path / "boards").write_text("no replay")
-    assert (
-        failure("loadtest", *QUICK, "--target", target, "--boards", "boards", folder=tmp_path)
-        == "boards: not a replay file"
-    )
-    assert not (tmp_path / "results").exists()

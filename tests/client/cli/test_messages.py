@@ -50,33 +50,48 @@ def test_a_mistyped_folder_is_named_with_the_one_that_is_there(
     assert failure(*arguments, folder=tmp_path) == ("there is no results/oen; did you mean results/one?")
 
 
-def test_a_mistyped_folder_without_a_slash_is_not_only_called_an_unknown_model(
-    target: str, tmp_path: Path
-) -> None:
-    line = failure("compare", "frist", "scond", "--target", target, folder=tmp_path)
-    assert "the server has no model frist" in line
-    assert "not a folder, so read as a model" in line
+CORNER = "0 0 0 0 0 0 0 0 0 0 0 0 0 0 0"
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("command", "code", "message"),
     [
-        (("models", "--token-file", "nope"), "nope: no such file or directory"),
-        (("models", "--tls-ca", "nope"), "nope: no such file or directory"),
-        (("verify", "nope"), "there is no nope"),
-        (("verify", "far/nope"), "there is no far"),
+        ("models --token-file nope", 1, "^nope: no such file or directory$"),
+        ("models --tls-ca nope", 1, "^nope: no such file or directory$"),
+        ("verify nope", 1, "^there is no nope$"),
+        ("verify far/nope", 1, "^there is no far$"),
+        ("play", 1, "^there is no folder models: run this in a clone of Octofold.*--models"),
+        ("compare frist scond --target {target}", 1, "no model frist.*not a folder, so read as a model"),
+        (f"move {CORNER} 1 --model small:7 --target {{target}}", 1, "^small has no version 7; it has 1$"),
+        ("move 0 1 2", 2, "^board: a board has 16 cells, got 3$"),
+        (f"move {CORNER} x", 2, "^board, row 4, column 4: 'x' is not an exponent$"),
+        (f"move {CORNER} 16 --target {{target}}", 1, "^board 0, cell 15: small knows tiles up to 32768"),
+        ("move boards.csv", 2, "^boards.csv is a file; boards come from standard input: < boards.csv"),
+        ("models --target {nobody}", 1, "^no Octofold server answers at {nobody}: Connection refused$"),
+        ("move --target {nobody}", 1, "^no Octofold server answers at {nobody}: Connection refused$"),
+        ("evaluate --target {nobody} --out file/out", 1, "^cannot write into file/out: not a directory$"),
+        ("play --out file/out", 1, "^cannot write into file/out: not a directory$"),
+        ("loadtest --target {target} --boards file", 1, "^file: not a replay file$"),
+        ("loadtest --target {target} --out {games}", 1, "{games} contains an evaluation; .*with --out$"),
+        ("record --player random --judge expectimax", 2, "need --format parquet$"),
+        ("record --player random --probabilities --format parquet", 2, "^random has no probabilities"),
+        (
+            "record --player random --judge random --format parquet --target {nobody}",
+            2,
+            "^random cannot judge",
+        ),
     ],
 )
-def test_a_missing_file_is_named_without_the_number_of_an_error(
-    arguments: tuple[str, ...], message: str, tmp_path: Path
+def test_what_is_wrong_is_said_in_a_line_and_nothing_is_written(
+    command: str, code: int, message: str, target: str, port: int, games: Path, tmp_path: Path
 ) -> None:
-    assert failure(*arguments, folder=tmp_path) == message
-
-
-def test_without_models_play_says_where_they_come_from(tmp_path: Path) -> None:
-    line = failure("play", folder=tmp_path)
-    assert line.startswith("there is no folder models: run this in a clone of Octofold")
-    assert "--models" in line
+    (tmp_path / "boards.csv").write_text(f"{CORNER} 1\n")
+    (tmp_path / "file").write_text("no replay")
+    before = sorted([*tmp_path.rglob("*"), *games.iterdir()])
+    names = {"target": target, "nobody": f"127.0.0.1:{port}", "games": str(games)}
+    line = failure(*command.format(**names).split(), folder=tmp_path, code=code)
+    assert re.search(message.format(**names), line), line
+    assert sorted([*tmp_path.rglob("*"), *games.iterdir()]) == before
 
 
 def test_the_file_of_boards_that_the_readme_asks_about_is_there_and_gets_moves(target: str) -> None:
@@ -86,14 +101,6 @@ def test_the_file_of_boards_that_the_readme_asks_about_is_there_and_gets_moves(t
     done = octofold("move", "--target", target, stdin=boards)
     assert done.returncode == 0, done
     assert len(done.stdout.splitlines()) == 1 + len(boards.splitlines()) > 3
-
-
-def test_a_model_is_named_with_its_version_as_in_evaluate(target: str, tmp_path: Path) -> None:
-    board = "0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 1"
-    done = octofold("move", board, "--model", "small:1", "--target", target, folder=tmp_path)
-    assert done.returncode == 0, done
-    line = failure("move", board, "--model", "small:7", "--target", target, folder=tmp_path)
-    assert line == "small has no version 7; it has 1"
 
 
 @pytest.mark.parametrize("name", ["/../../etc/x", "a/b", "a\\b", "a\nb", "a b"])

@@ -14,7 +14,7 @@ from octofold_game.play_logs.moves import CheckedMoves, LoggedMoves
 from octofold_game.play_logs.reading import log_files, read_log
 from octofold_game.replays import ReplayWriter, read_replays
 from octofold_game.rules import legal_moves
-from support.commands import failure, octofold
+from support.commands import octofold
 from support.logged_moves import moves_of, rows
 
 SECONDS = 100
@@ -107,21 +107,6 @@ def test_a_served_model_is_recorded_with_probabilities_and_a_judge(target: str, 
     index = json.loads((tmp_path / "logs.json").read_text())
     assert index["columns"] == ["probabilities", "values"]
     assert index["judge"]["name"] == "expectimax:depth=1"
-
-
-@pytest.mark.parametrize(
-    ("flags", "message"),
-    [
-        (["--player", "random", "--judge", "expectimax"], "need --format parquet"),
-        (["--player", "random", "--probabilities", "--format", "parquet"], "random has no probabilities"),
-        (["--player", "random", "--judge", "random", "--format", "parquet"], "random cannot judge"),
-    ],
-)
-def test_what_cannot_be_recorded_is_refused_before_a_game(
-    tmp_path: Path, flags: list[str], message: str
-) -> None:
-    assert message in failure("record", *flags, "--out", tmp_path / "out", code=2)
-    assert not list(tmp_path.glob("out/*"))
 
 
 def test_verify_reads_logs_and_names_bad_lines(tmp_path: Path) -> None:
