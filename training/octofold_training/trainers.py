@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from functools import partial
 
+from octofold_game.commands.suggestions import missing
 from octofold_players.ntuple.network import NTupleNetwork
 
+from octofold_training.errors import TrainingError
 from octofold_training.flags import RunFlags, StudentFlags
 from octofold_training.learners import distil, ntuple_td
 from octofold_training.learners.device_distil import DeviceDistillation, DeviceDistilOptions
@@ -47,7 +49,7 @@ def _train_student(recipe: Recipe, flags: StudentFlags) -> None:
         _train_student_on_device(recipe, flags)
         return
     options, network = recipe.options("distil", DistilOptions), recipe.network()
-    teacher, device = NTupleNetwork.load(flags.teacher), device_of(flags.device)
+    teacher, device = _teacher(flags), device_of(flags.device)
     run = partial(Distillation, options, network, teacher, device)
     train_together(run, flags, device, distil.CURVES)
 
@@ -57,8 +59,14 @@ def _train_student_on_device(recipe: Recipe, flags: StudentFlags) -> None:
         raise RecipeError(f"{flags.recipe}: [distil] and [device_distil] exclude each other; keep one")
     require_one_process("a recipe with [device_distil]")
     options, network = recipe.options("device_distil", DeviceDistilOptions), recipe.network()
-    teacher, device = NTupleNetwork.load(flags.teacher), device_of(flags.device)
+    teacher, device = _teacher(flags), device_of(flags.device)
     train_alone(DeviceDistillation(options, network, teacher, device), flags, distil.CURVES)
+
+
+def _teacher(flags: StudentFlags) -> NTupleNetwork:
+    if not flags.teacher.exists():
+        raise TrainingError(f"--teacher: {missing(flags.teacher)}; models/ntuple/2 ships")
+    return NTupleNetwork.load(flags.teacher)
 
 
 TRAINERS = {
