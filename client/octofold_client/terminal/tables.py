@@ -11,6 +11,8 @@ from octofold_client.evaluation.result import Evaluation
 from octofold_client.evaluation.summary import Summary
 from octofold_client.evaluation.tables import HEADINGS, markdown, notes_of, rows_of
 
+_WIDEST_NOTE = 100
+
 
 def table(summary: Summary, title: str, adjusted: AdjustedAverage | None = None) -> Table:
     """The table for a terminal; shares carry a bar."""
@@ -42,7 +44,7 @@ def print_report(evaluation: Evaluation, console: Console) -> None:
     else:
         console.print(table(evaluation.summary, evaluation.title, evaluation.adjusted))
     for note in notes_of(evaluation):
-        console.print(note, style="yellow", highlight=False)
+        console.print(note, style="yellow", highlight=False, width=min(console.width, _WIDEST_NOTE))
 
 
 def print_markdown(text: str, console: Console) -> None:

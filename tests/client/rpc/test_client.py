@@ -23,8 +23,6 @@ from octofold_client import (
     UnknownModel,
 )
 from octofold_game.rules import legal_moves
-from octofold_proto.octofold.v1 import inference_pb2 as pb
-from octofold_proto.octofold.v1 import inference_pb2_grpc
 
 ONE_TILE = [0] * 15 + [1]
 GAME_OVER = [1, 2, 1, 2, 2, 1, 2, 1] * 2
@@ -170,54 +168,6 @@ def test_a_server_that_is_not_there_is_named(port: int) -> None:
             client.list_models()
         with pytest.raises(Unavailable, match=f"no Octofold server is ready at {nobody}"):
             client.wait_until_ready(0.2)
-
-
-class Flaky(inference_pb2_grpc.OctofoldServiceServicer):
-    """Refuses the first two calls, then answers."""
-
-    def __init__(self) -> None:
-        self.calls = 0
-
-    def NextMoves(self, request: pb.NextMovesRequest, context: grpc.ServicerContext) -> pb.NextMovesResponse:  # noqa: N802
-        self.calls += 1
-        if self.calls <= 2:
-            context.abort(grpc.StatusCode.UNAVAILABLE, "draining")
-        return pb.NextMovesResponse(moves=bytes(len(request.boards) // 16))
-
-
-@pytest.fixture
-def flaky() -> Iterator[tuple[Flaky, str]]:
-    server = grpc.server(futures.ThreadPoolExecutor(2))
-    servicer = Flaky()
-    inference_pb2_grpc.add_OctofoldServiceServicer_to_server(servicer, server)
-    port = server.add_insecure_port("127.0.0.1:0")
-    server.start()
-    yield servicer, f"127.0.0.1:{port}"
-    server.stop(None).wait()
-
-
-class Left(Exception):
-    """Somebody has no wish to wait any longer."""
-
-
-def leave() -> None:
-    raise Left
-
-
-def test_waiting_to_send_a_call_again_can_be_left(flaky: tuple[Flaky, str]) -> None:
-    servicer, target = flaky
-    patient = RetryPolicy(first_wait_seconds=30, largest_wait_seconds=30)
-    with Client(target, retry=patient, while_waiting=leave) as client, pytest.raises(Left):
-        client.next_moves([ONE_TILE], with_probabilities=False)
-    assert servicer.calls == 1
-
-
-async def test_the_asyncio_client_tries_again_too(flaky: tuple[Flaky, str]) -> None:
-    servicer, target = flaky
-    async with AsyncClient(target, retry=RetryPolicy(first_wait_seconds=0.01)) as client:
-        answers = await client.next_moves([ONE_TILE] * 3, with_probabilities=False)
-    assert answers.moves.tolist() == [0, 0, 0]
-    assert servicer.calls == 3
 
 
 def test_another_grpc_server_is_recognised_at_once() -> None:
