@@ -44,10 +44,10 @@ class Lengths:
     @classmethod
     def of_strength(cls, strength: Strength) -> Lengths:
         """The lengths of games that reach tiles as often as those of a card's evaluation."""
-        tiles = [row.tile for row in strength.reached]
-        moves = np.array([0, *tiles, 2 * tiles[-1] if tiles else 1]) / TILE_A_MOVE
+        reached = {row.tile: row.share for row in strength.reached if row.share}
+        moves = np.array([0, *reached, 2 * max(reached, default=1)]) / TILE_A_MOVE
         even = np.linspace(0, moves[-1], _POINTS)
-        return cls(even, np.interp(even, moves, [1.0, *(row.share for row in strength.reached), 0.0]))
+        return cls(even, np.interp(even, moves, [1.0, *reached.values(), 0.0]))
 
     @classmethod
     def fits_of(cls, finished: Counter[int], ages: NDArray[np.float64]) -> tuple[Lengths, Lengths] | None:
