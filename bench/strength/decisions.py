@@ -1,14 +1,13 @@
 """Simulates how often `octofold compare` answers wrongly, and how many games an answer takes.
 
 Scores are drawn like those of a model: its largest tile by the shares of its card, and a sum that fits the
-tile. "With luck", the luck of the tiles is known and taken out; it explains half of the variance.
+tile. "Without luck", the luck of the tiles is taken out; it explains half of the variance.
 With "bad values" it is noise that explains nothing; where it "drifts", it is noise from game 200 on. The
 second player plays independent games, half of the games alike, or nearly all; or it plays all alike
 and fails in rare ones. "Ties" are scores that often repeat. At the margin, it also scores nothing in so many
 games that its average is exactly the margin, whatever the cap. Each run looks after every tenth game, far
 more often than the command does. A player that becomes better while it plays, and one with rare giants
-above the cap, show what the test does not promise. The seed is fixed. First it checks that it decides as
-the command does.
+above the cap, show what the test does not promise. The seed is fixed. The bets are those of the command.
 
 python bench/strength/decisions.py
 """
@@ -21,7 +20,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
-from math import log, sqrt
+from math import log
 from pathlib import Path
 from typing import Any
 
@@ -31,17 +30,7 @@ from octofold_client.evaluation.contest import pair_differences
 from octofold_client.evaluation.intervals import average_interval, difference_interval, independent_interval
 from octofold_client.evaluation.luck import COEFFICIENTS, Luck
 from octofold_client.evaluation.question import BETTER, EQUAL, NO_WORSE, Question
-from octofold_client.evaluation.sequential import (
-    CAP,
-    ERROR_RATE,
-    FRACTIONS,
-    Bets,
-    Record,
-    cap_of,
-    greatest_score,
-    growth,
-    log_wealth,
-)
+from octofold_client.evaluation.sequential import ERROR_RATE, TEN, Bets, cap_of
 from octofold_game.contract.model import Card, read_card
 from octofold_game.contract.results import FIRST_GAMES
 
@@ -52,16 +41,16 @@ from harness import report as report_rows
 
 Scores = NDArray[np.float64]
 Draw = Callable[[np.random.Generator, tuple[int, ...]], Scores]
-DrawPairs = Callable[[np.random.Generator, tuple[int, ...]], tuple[Scores, Scores]]
-DrawLuck = Callable[[np.random.Generator, Scores, float, int], Scores]
-"""Draws the luck in scores of an average, of games from a number on. Its mean is 0, and none is above the
-score, so a game that fails has none."""
+DrawPairs = Callable[[np.random.Generator, int], Scores]
+"""Draws so many games of two players: `[2, N, 2]`, the scores and their luck, whose mean is 0. None is above
+its score, so a game that fails has none."""
+DrawLuck = Callable[[np.random.Generator, Scores, float], Scores]
+"""Draws the luck in scores `[N]` of this average."""
 
-LOOK_EVERY = 10
-_LOOKS_AT_ONCE = 25
+_FEWEST = 640
+"""A run that is not decided after so many games goes on with four times as many, and so on."""
 _POOL = 1 << 20
 """Scores of which all others are drawn."""
-_NEVER = 10**15
 
 
 @dataclass(frozen=True)
@@ -102,36 +91,63 @@ def drawn_from(scores: Scores) -> Draw:
     return lambda generator, shape: scores[generator.integers(0, len(scores), shape, np.int32)]
 
 
+def no_luck(_: np.random.Generator, scores: Scores, __: float) -> Scores:
+    """Nothing to take out."""
+    return np.zeros_like(scores)
+
+
+def good_values(generator: np.random.Generator, scores: Scores, average: float) -> Scores:
+    """Luck that explains half of the variance."""
+    return np.where(generator.random(len(scores)) < 0.5, scores - average, 0.0)
+
+
+def bad_values(generator: np.random.Generator, scores: Scores, average: float) -> Scores:
+    """Luck that explains nothing."""
+    signs: Scores = generator.choice([-0.7, 0.7], len(scores))
+    return signs * np.minimum(scores, average)
+
+
+def drifting_values(generator: np.random.Generator, scores: Scores, average: float) -> Scores:
+    """Luck that explains half of the variance in the first 200 games, and nothing later."""
+    good, bad = (values(generator, scores, average) for values in (good_values, bad_values))
+    return np.where(np.arange(len(scores)) < 200, good, bad)
+
+
 def pairs_of(
-    draw: Draw, alike: float, failing: float = 0.0, ties: bool = False, behind: float = 0.0
+    draw: Draw,
+    alike: float = 0.0,
+    luck: DrawLuck = no_luck,
+    failing: float = 0.0,
+    behind: float = 0.0,
+    ties: bool = False,
+    strength: float = 1.0,
 ) -> DrawPairs:
-    """Draws of the scores of two players.
+    """Draws of the games of two players.
 
     Args:
-        draw: draws scores of the first player.
+        draw: draws scores.
         alike: share of the games that both play alike; their other games are independent.
+        luck: draws the luck.
         failing: share of the games in which the second player scores nothing, whatever else.
-        ties: whether scores are rounded to a fifth of the average, so that many are equal.
         behind: share of the games in which the first player scores nothing, whatever else.
+        ties: whether scores are rounded to a fifth of the average, so that many are equal.
+        strength: how many times as much the second player scores.
     """
+    average = float(draw(np.random.default_rng(0), (_POOL,)).mean())
 
-    def pairs(generator: np.random.Generator, shape: tuple[int, ...]) -> tuple[Scores, Scores]:
-        first = draw(generator, shape)
-        other = draw(generator, shape) if alike < 1 else first
-        if ties:
-            step = first.mean() / 5
-            first, other = np.round(first / step) * step, np.round(other / step) * step
-        second = np.where(generator.random(shape) < alike, first, other) if alike < 1 else first
-        if behind:
-            first = np.where(generator.random(shape) < behind, 0.0, first)
-        return first, np.where(generator.random(shape) < failing, 0.0, second) if failing else second
+    def pairs(generator: np.random.Generator, number: int) -> Scores:
+        games = np.empty((2, number, 2))
+        for scores, taken in np.moveaxis(games, 2, 1):
+            scores[:] = draw(generator, (number,))
+            if ties:
+                step = scores.mean() / 5
+                scores[:] = np.round(scores / step) * step
+            taken[:] = luck(generator, scores, average)
+        games[1] = np.where(generator.random((number, 1)) < alike, games[0], strength * games[1])
+        fails = generator.random((2, number)) < [[behind], [failing]]
+        return np.where(fails[:, :, None], 0.0, games)
 
     return pairs
-
-
-def twice_as_strong(draw: Draw) -> DrawPairs:
-    """Draws of scores of which those of the second player are twice as high on average."""
-    return lambda generator, shape: (0.5 * draw(generator, shape), draw(generator, shape))
 
 
 def drifting(draw: Draw, change: float, over: int) -> DrawPairs:
@@ -139,216 +155,113 @@ def drifting(draw: Draw, change: float, over: int) -> DrawPairs:
 
     On average over these games, both are equal.
     """
-    begun = 0
-
-    def pairs(generator: np.random.Generator, shape: tuple[int, ...]) -> tuple[Scores, Scores]:
-        nonlocal begun
-        places = begun + np.arange(np.prod(shape[1:])).reshape(1, *shape[1:])
-        begun += int(np.prod(shape[1:]))
-        first, second = draw(generator, (2, *shape))
-        return first, second * (1 + change * np.minimum(2 * places / over - 1, 1))
-
-    return pairs
+    return _of_scores(
+        lambda generator, number: (
+            draw(generator, (2, number))
+            * [np.ones(number), 1 + change * np.minimum(2 * np.arange(number) / over - 1, 1)]
+        )
+    )
 
 
 def without_giants(draw: Draw) -> DrawPairs:
     """Draws of equal players, but the first scores fifty times as much in 1% of its games."""
-
-    def pairs(generator: np.random.Generator, shape: tuple[int, ...]) -> tuple[Scores, Scores]:
-        first, second = draw(generator, (2, *shape))
-        return np.where(generator.random(shape) < 0.01, 50 * first, first), second
-
-    return pairs
+    return _of_scores(
+        lambda generator, number: (
+            draw(generator, (2, number)) * [np.where(generator.random(number) < 0.01, 50, 1), np.ones(number)]
+        )
+    )
 
 
 def losing_rarely(share: float) -> DrawPairs:
     """Draws of equal averages: the second scores 0 in a share of the games and a little more elsewhere."""
 
-    def pairs(generator: np.random.Generator, shape: tuple[int, ...]) -> tuple[Scores, Scores]:
-        first = generator.uniform(0.0, 2.0, shape)  # never above the cap
-        return first, np.where(generator.random(shape) < share, 0.0, first / (1 - share))
+    def scores(generator: np.random.Generator, number: int) -> Scores:
+        first = generator.uniform(0.0, 2.0, number)  # never above the cap
+        return np.stack([first, np.where(generator.random(number) < share, 0.0, first / (1 - share))])
+
+    return _of_scores(scores)
+
+
+def _of_scores(scores: DrawPairs) -> DrawPairs:
+    """Draws of scores `[2, N]` as games without luck."""
+
+    def pairs(generator: np.random.Generator, number: int) -> Scores:
+        found = scores(generator, number)
+        return np.stack([found, np.zeros_like(found)], axis=2)
 
     return pairs
 
 
-def good_values(generator: np.random.Generator, scores: Scores, average: float, _: int) -> Scores:
-    """Luck that explains half of the variance."""
-    return np.where(scores > 0, generator.choice([0.0, 1.0], scores.shape) * (scores - average), 0.0)
-
-
-def bad_values(generator: np.random.Generator, scores: Scores, average: float, _: int) -> Scores:
-    """Luck that explains nothing."""
-    return generator.choice([-0.7, 0.7], scores.shape) * np.minimum(scores, average)
-
-
-def drifting_values(generator: np.random.Generator, scores: Scores, average: float, begun: int) -> Scores:
-    """Luck that explains half of the variance in the first 200 games, and nothing later."""
-    return (good_values if begun < 200 else bad_values)(generator, scores, average, begun)
-
-
-def decide(
-    question: Question | None,
-    draw: DrawPairs,
-    runs: int,
-    games: int,
-    seed: int = 1,
-    capped: bool = True,
-    luck: tuple[DrawLuck, float, float] | None = None,
-) -> Decisions:
+def decide(question: Question | None, draw: DrawPairs, runs: int, games: int, seed: int = 1) -> Decisions:
     """Run the test of a question many times, or without one, that of `--until-decided`.
 
     Args:
         question: the question; without one, both signs are an answer "no".
-        draw: draws the scores of both players.
+        draw: draws the games of both players.
         runs: number of runs.
         games: maximum number of games of each player.
         seed: seed of the simulation.
-        capped: whether scores count up to the cap; otherwise up to the greatest score of a game.
-        luck: draws the luck; the averages of both players, without the games that fail.
     """
     generator = np.random.default_rng(seed)
-    most: Scores = np.full(runs, float(greatest_score(17)))
-    begun = 0
-    before = Record.of(*np.zeros((2, runs, 0)))
-    adjustments = None
-    if capped:
-        first = draw(generator, (runs, FIRST_GAMES))
-        averages = [scores.mean(axis=1) for scores in first]
-        most, begun = np.minimum(np.ceil(CAP * np.maximum(*averages)), most), FIRST_GAMES
-        counted = [np.minimum(scores, most[:, None]) for scores in first]
-        if luck is not None:
-            adjustments = [
-                _Adjustment.of(generator, scores, most, luck[0], average)
-                for scores, average in zip(first, luck[1:], strict=True)
-            ]
-            counted = [each.adjusted for each in adjustments]
-        before = Record.of(*counted)
-    test = _Test(question, most, before, adjustments)
-    while begun < games and len(test.open):
-        looks = min(_LOOKS_AT_ONCE, (games - begun) // LOOK_EVERY)
-        if not looks:
-            break
-        test.bet(*draw(generator, (len(test.open), looks, LOOK_EVERY)), begun, generator)
-        begun += looks * LOOK_EVERY
-    return Decisions(test.yes, test.no)
+    yes, no = np.zeros((2, runs), np.int64)
+    for run in range(runs):
+        played = draw(generator, games)
+        number = min(_FEWEST, games)
+        while True:
+            yes[run], no[run] = _answers(question, _bets(question, played[:, :number]))
+            if yes[run] or no[run] or number == games:
+                break
+            number = min(4 * number, games)
+    return Decisions(yes, no)
 
 
-@dataclass(frozen=True)
-class _Adjustment:
-    """How luck is taken out of the scores of one player, in many runs."""
-
-    draw: DrawLuck
-    coefficients: Scores
-    """`[runs]`: what the first games have chosen."""
-    average: float
-    adjusted: Scores
-    """`[runs, FIRST_GAMES]`: the first games."""
-
-    @classmethod
-    def of(
-        cls, generator: np.random.Generator, scores: Scores, most: Scores, draw: DrawLuck, average: float
-    ) -> _Adjustment:
-        """The adjustment that the first games `[runs, FIRST_GAMES]` choose."""
-        luck, scores = draw(generator, scores, average, 0), np.minimum(scores, most[:, None])
-        known = np.minimum(COEFFICIENTS, 1.0)  # with more, no luck here would be below its score
-        chosen = [
-            known[Luck("", None, average, np.arange(len(row)), taken[:, None] * known).choose(row, cap)]
-            for row, taken, cap in zip(scores, luck, most, strict=True)
-        ]
-        coefficients = np.array(chosen)
-        return cls(draw, coefficients, average, scores - coefficients[:, None] * luck)
-
-
-class _Test:
-    """The wealth of all runs that are still open, for each hypothesis that a question refutes."""
-
-    def __init__(
-        self,
-        question: Question | None,
-        most: Scores,
-        before: Record,
-        adjustments: Sequence[_Adjustment] | None,
-    ) -> None:
-        least = 1.0 if question is None else question.ratios[0]
-        self.yes, self.no = np.zeros((2, len(most)), np.int64)
-        self.open = np.arange(len(most))
-        self._question = question
-        self._most = most
-        self._before = before
-        self._adjustments = adjustments
-        # "second is more than ratio * first" and "less", for the ratio at either end of the margin.
-        two_sided = question is None or question.kind == EQUAL
-        self._ratios = [least, 1 / least] if two_sided else [least]
-        self._logs = np.zeros((2 * len(self._ratios), len(FRACTIONS) + 1, len(most), 1))
-
-    def bet(self, first: Scores, second: Scores, begun: int, generator: np.random.Generator) -> None:
-        """Bet on scores `[open, looks, games]` after `begun` games, and close the runs that are decided."""
-        cap = self._most[self.open][:, None, None]
-        most = [cap, cap]
-        taken = [0.0 * first, 0.0 * second]
-        for place, each in enumerate(self._adjustments or ()):
-            by = each.coefficients[self.open][:, None, None]
-            taken[place] = by * each.draw(generator, (first, second)[place], each.average, begun)
-            most[place] = cap + by * each.average
-        first, second = np.minimum(first, cap) - taken[0], np.minimum(second, cap) - taken[1]
-        margins = (0.0, 0.0) if self._question is None else self._question.margins
-        rows = first.reshape(len(first), -1), second.reshape(len(second), -1)
-        more_stakes, less_stakes = (
-            self._before.stakes(*rows, sign, margin).reshape(first.shape)
-            for sign, margin in zip((1, -1), margins, strict=True)
+def _bets(question: Question | None, played: Scores) -> Bets:
+    """The bets of the command on games `[2, N, 2]`."""
+    scores, taken = played[:, :, 0], played[:, :, 1]
+    lucks = None
+    if taken.any():
+        known = np.minimum(COEFFICIENTS, 1.0)  # with more, some luck would be above its score
+        ours, theirs = (
+            Luck("", None, float(-each.min()), np.arange(len(each)), each[:, None] * known) for each in taken
         )
-        self._before += Record.of(*rows)
-        wealth = []
-        for place, (ratio, more) in enumerate((ratio, more) for ratio in self._ratios for more in (1, 0)):
-            gains = second - ratio * first
-            added = (
-                growth(gains, ratio * most[0], more_stakes / sqrt(ratio))
-                if more
-                else growth(-gains, most[1], less_stakes / sqrt(ratio))
-            )
-            logs = self._logs[place] + added.cumsum(axis=-1)
-            self._logs[place] = logs[..., -1:]
-            wealth.append(log_wealth(logs))
-        yes, no = (begun + LOOK_EVERY * _first(passed) for passed in self._passed(wealth))
-        self.yes[self.open] = np.where((yes < LOOK_EVERY * _NEVER) & (yes <= no), yes, 0)
-        self.no[self.open] = np.where(no < yes, no, 0)
-        going_on = np.minimum(yes, no) >= LOOK_EVERY * _NEVER
-        self.open = self.open[going_on]
-        self._logs = self._logs[:, :, going_on]
-        known = self._before
-        self._before = Record(
-            known.games, known.first[going_on], known.difference[going_on], known.squares[going_on]
-        )
-
-    def _passed(self, wealth: Sequence[Scores]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """Where the answers are yes and no, `[open, looks]`."""
-        one, half = -log(ERROR_RATE), -log(ERROR_RATE / 2)
-        if self._question is None:
-            more, less, *_ = wealth
-            return np.zeros(more.shape, bool), (more >= half) | (less >= half)
-        if self._question.kind != EQUAL:
-            more, less = wealth
-            return more >= one, less >= one
-        above_least, below_least, above_most, below_most = wealth
-        return (above_least >= one) & (below_most >= one), (below_least >= half) | (above_most >= half)
+        lucks = ours, theirs
+    margin = 0.0 if question is None else float(question.margin)
+    bets = Bets.of(scores[0], scores[1], (17, 17), cap_of(list(scores)), lucks, margin)
+    assert bets is not None
+    return bets
 
 
-def _first(passed: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """The number of the first look that passed, for each run; `_NEVER` where none did."""
-    return np.where(passed.any(axis=1), passed.argmax(axis=1) + 1, _NEVER)
+def _answers(question: Question | None, bets: Bets) -> tuple[int, int]:
+    """The numbers of games at which the answer became yes and no, at a look after every ten; 0 for never."""
+    least = 1.0 if question is None else question.ratios[0]
+    stakes = bets.stakes((0.0, 0.0) if question is None else question.margins)
+
+    def passed(ratio: float, more: bool, error_rate: float) -> NDArray[np.bool_]:
+        return bets.wealth(ratio, stakes[not more], more=more) >= -log(error_rate)
+
+    no = passed(least, False, ERROR_RATE)
+    yes = passed(least, True, ERROR_RATE)
+    if question is None:
+        no, yes = passed(1.0, True, ERROR_RATE / 2) | passed(1.0, False, ERROR_RATE / 2), np.zeros_like(no)
+    elif question.kind == EQUAL:
+        yes &= passed(1 / least, False, ERROR_RATE)
+        no = passed(least, False, ERROR_RATE / 2) | passed(1 / least, True, ERROR_RATE / 2)
+    looks = np.append(np.flatnonzero(yes | no), -1)
+    at = FIRST_GAMES + TEN * (int(looks[0]) + 1)
+    return (0, 0) if looks[0] < 0 else (at, 0) if yes[looks[0]] else (0, at)
 
 
-def sprt_games(
-    question: Question, draw: DrawPairs, runs: int, games: int, luck: DrawLuck | None, average: float
-) -> float | None:
+def sprt_games(question: Question, draw: DrawPairs, runs: int, games: int) -> float | None:
     """The median number of games of a sequential probability ratio test (Wald 1945) until its yes, if known.
 
     It is told the variance, tests "at the margin" against the truth, equal averages, and errs in 5% of all
     runs each. No test for any scores can be as fast.
     """
     generator = np.random.default_rng(2)
-    scores = draw(generator, (runs, games))
-    first, second = (each - (luck(generator, each, average, 0) if luck else 0.0) for each in scores)
+    left = np.stack(
+        [played[:, :, 0] - played[:, :, 1] for played in (draw(generator, games) for _ in range(runs))]
+    )
+    first, second = left[:, 0], left[:, 1]
     gains = second - question.ratios[0] * first
     mean, variance = gains.mean(), gains.var()
     ratios = (mean / variance * (gains - mean / 2)).cumsum(axis=1)
@@ -376,12 +289,13 @@ def league_errors(draw: Draw, players: int, runs: int, games: int, seed: int = 1
 
 def found_different(pairs: DrawPairs, games: Sequence[int], runs: int, seed: int = 1) -> float:
     """The share of runs in which Student's interval of equal players excludes 0 at one of these looks."""
-    first, second = pairs(np.random.default_rng(seed), (runs, games[-1]))
-    wrong = np.zeros(runs, bool)
-    for number in games:
-        found = map(difference_interval, (second - first)[:, :number])
-        wrong |= [each is not None and not each[0] <= 0 <= each[1] for each in found]
-    return float(wrong.mean())
+    generator = np.random.default_rng(seed)
+    wrong = 0
+    for _ in range(runs):
+        first, second = pairs(generator, games[-1])[:, :, 0]
+        found = [difference_interval((second - first)[:number]) for number in games]
+        wrong += any(each is not None and not each[0] <= 0 <= each[1] for each in found)
+    return wrong / runs
 
 
 def misses(draw: Draw, games: int, runs: int, seed: int = 1) -> tuple[float, float, float]:
@@ -405,42 +319,9 @@ def misses(draw: Draw, games: int, runs: int, seed: int = 1) -> tuple[float, flo
     )
 
 
-def check_against_the_command(equal: bool) -> None:
-    """Decide the same 600 games as the command does.
-
-    Raises:
-        AssertionError: the simulation answers at another game.
-    """
-    games, random = 600, np.random.default_rng(1)
-    first, second = random.gamma(2.4, 84_000, (2, games))
-    second = np.where(random.random(games) < 0.9, first, second)
-    begun = 0
-
-    def draw(_: np.random.Generator, shape: tuple[int, ...]) -> tuple[Scores, Scores]:
-        nonlocal begun
-        part = slice(begun, begun + int(np.prod(shape)))
-        begun = part.stop
-        return first[part].reshape(shape), second[part].reshape(shape)
-
-    question = Question(Fraction(1, 10), EQUAL if equal else NO_WORSE)
-    cap = cap_of([first, second])
-    decided = int(decide(question, draw, 1, games).yes[0])
-    assert decided > FIRST_GAMES + LOOK_EVERY
-
-    def answer(number: int) -> bool | None:
-        bets = Bets.of(first[:number], second[:number], (17, 17), cap)
-        assert bets is not None
-        return question.answer(bets).yes
-
-    assert answer(decided) is True
-    assert answer(decided - LOOK_EVERY) is None
-
-
 def main() -> None:
     """Run the simulation."""
     options = _options()
-    for equal in (False, True):
-        check_against_the_command(equal)
     draw = scores_like(read_card(options.model or newest_version(Path("models"), "swift")))
     generator = np.random.default_rng(0)
     sample = draw(generator, (_POOL,))
@@ -450,49 +331,33 @@ def main() -> None:
     runs = options.runs
     rows: list[dict[str, Any]] = []
 
-    average = float(sample.mean())
-    lucks: dict[str, DrawLuck] = {
-        "independent, with luck": good_values,
-        "independent, bad values": bad_values,
-        "independent, luck drifts": drifting_values,
-    }
-
-    def add(
-        kind: str,
-        question: Question | None,
-        state: str,
-        pairs: DrawPairs,
-        games: int,
-        average: float = average,
-    ) -> None:
-        luck = (lucks[kind], average, float(sample.mean())) if kind in lucks else None
-        made = decide(question, pairs, runs, games, luck=luck)
-        flag = "--until-decided" if question is None else question.flag
+    def add(kind: str, question: Question | None, state: str, pairs: DrawPairs, games: int) -> None:
+        made = decide(question, pairs, runs, games)
+        is_slow = state == "equal" and question is not None and question.kind == NO_WORSE
         rows.append(
             {
                 "games": kind,
-                "question": flag,
+                "question": "--until-decided" if question is None else question.flag,
                 "second": state,
                 "yes": made.share("yes"),
                 "no": made.share("no"),
+                "median": made.median_games,
+                "limit": games,
+                "sprt": sprt_games(question, pairs, min(runs, 200), games) if is_slow and question else None,
             }
-            | {"median": made.median_games, "limit": games}
-            | {"sprt": _sprt(question, pairs, luck and luck[0]) if state == "equal" else None}
         )
 
-    def _sprt(question: Question | None, pairs: DrawPairs, luck: DrawLuck | None) -> float | None:
-        if question is None or question.kind != NO_WORSE:
-            return None
-        return sprt_games(question, pairs, min(runs, 200), 2 * options.games, luck, average)
-
     kinds: dict[str, Callable[..., DrawPairs]] = {
-        "independent": partial(pairs_of, draw, 0.0),
+        "independent": partial(pairs_of, draw),
         "half alike": partial(pairs_of, draw, 0.5),
         "98% alike": partial(pairs_of, draw, 0.98),
         "all alike but failures": partial(pairs_of, draw, 1.0),
         "ties": partial(pairs_of, draw, 0.5, ties=True),
+        "independent, without luck": partial(pairs_of, draw, luck=good_values),
+        "98% alike, without luck": partial(pairs_of, draw, 0.98, luck=good_values),
+        "independent, bad values": partial(pairs_of, draw, luck=bad_values),
+        "independent, luck drifts": partial(pairs_of, draw, luck=drifting_values),
     }
-    kinds |= dict.fromkeys(lucks, partial(pairs_of, draw, 0.0))
     for kind, pairs in kinds.items():
         add(kind, None, "equal", pairs(), options.games)
         for percent in (2, 5, 10):
@@ -503,31 +368,21 @@ def main() -> None:
         both = Question(Fraction(5, 100), EQUAL)
         for state, failing in (("at the margin", 0.05), ("equal", 0.0)):
             add(kind, both, state, pairs(failing=failing), options.games)
+        if "98%" not in kind and kind not in ("half alike", "all alike but failures", "ties"):
+            add(kind, None, "twice as strong", pairs(strength=2.0), 1_000)
     better = {percent: Question(Fraction(percent, 100), BETTER) for percent in (0, 5)}
     for percent, question in better.items():
         # The first player loses so many games that the second is better by exactly the margin.
-        add(
-            "independent",
-            question,
-            "at the margin",
-            pairs_of(draw, 0.0, behind=percent / (100 + percent)),
-            options.games,
-        )
-        add("independent", question, "10% better", pairs_of(draw, 0.0, behind=0.1 / 1.1), options.games)
-    add(
-        "becomes 10% better, was 10% worse",
-        better[0],
-        "equal",
-        drifting(draw, 0.1, options.games),
-        options.games,
-    )
+        at_the_margin = pairs_of(draw, behind=percent / (100 + percent))
+        add("independent", question, "at the margin", at_the_margin, options.games)
+        add("independent", question, "10% better", pairs_of(draw, behind=0.1 / 1.1), options.games)
+    improving = drifting(draw, 0.1, options.games)
+    add("becomes 10% better, was 10% worse", better[0], "equal", improving, options.games)
     no_worse = Question(Fraction(5, 100))
     add("A has giants in 1%", no_worse, "33% worse", without_giants(draw), options.games)
-    for kind in ("independent", *lucks):
-        add(kind, None, "twice as strong", twice_as_strong(draw), 1_000, average / 2)
     for failing, margin in FAILURES:
         question = Question(Fraction(margin).limit_denominator(1000))
-        add(f"fails in {failing:.0%}", question, "worse", pairs_of(draw, 1.0, failing), 3_000)
+        add(f"fails in {failing:.0%}", question, "worse", pairs_of(draw, 1.0, failing=failing), 3_000)
     add("loses all in 1%, gains elsewhere", None, "equal", losing_rarely(0.01), 3_000)
     league, plain = league_errors(draw, options.players, runs // 2, 300)
     report_rows(
@@ -545,11 +400,11 @@ def main() -> None:
         outcomes=rows,
         league={"players": options.players, "runs": runs // 2, "wrong": league, "uncorrected": plain},
     )
-    looks = range(LOOK_EVERY, 20 * LOOK_EVERY + 1, LOOK_EVERY)
+    looks = range(TEN, 20 * TEN + 1, TEN)
     show(
         "equal players that Student's interval finds different",
         ["games", "looks", "share"],
-        [("independent", "20", f"{found_different(pairs_of(draw, 0.0), looks, runs):.1%}")]
+        [("independent", "20", f"{found_different(pairs_of(draw), looks, runs):.1%}")]
         + [
             (
                 "loses all in 1%, gains elsewhere",

@@ -21,7 +21,7 @@ NOT_PROMISED = ("becomes 10% better, was 10% worse", "A has giants in 1%")
 
 @pytest.fixture(scope="module")
 def simulated() -> dict[str, Any]:
-    """What `bench/strength/decisions.py` found; it also checks that it decides as the command does."""
+    """What `bench/strength/decisions.py` found."""
     command = [
         sys.executable,
         str(ROOT / "bench" / "strength" / "decisions.py"),

@@ -120,7 +120,7 @@ def compare(options: Options) -> int:
         with needing("plots"):
             from octofold_client.studies.contest_picture import draw
     with ExitStack() as stack:
-        values = options.values(stack)
+        values = options.values(stack, options.models)
         if options.sides and _means_folder(options.sides[0]):
             sides = [read_side(Path(side)).with_luck(values, tell) for side in options.sides]
             names = [Path(side).resolve().name for side in options.sides]

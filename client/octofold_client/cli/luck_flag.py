@@ -1,7 +1,8 @@
 """The flag `--luck`: whose values tell how lucky the tiles of a game were."""
 
+import os
 import sys
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,7 +15,10 @@ from octofold_client.errors import EvaluationError
 from octofold_client.evaluation.luck import check_unit
 
 _NONE = "none"
-_SHIPPED = Path("models/ntuple")
+DEFAULT_MODELS = Path("models")
+_VARIABLE = "OCTOFOLD_MODELS"
+"""It names the model repository of `octofold-serve`, too."""
+_SHIPPED = "ntuple"
 
 
 @dataclass(kw_only=True)
@@ -25,12 +29,13 @@ class LuckFlag(ServerFlags):
         "",
         "take the luck of the tiles out of scores by the values of this local player, such as "
         "ntuple:models/ntuple/2, or model of the server, NAME or NAME:VERSION, which must be in points; none "
-        f"leaves it in (default: the newest version of {_SHIPPED}, if it is here and numba is installed)",
+        f"leaves it in (default: the newest version of {_SHIPPED} in the model repository of --models or of "
+        f"the variable {_VARIABLE}, or else in ./{DEFAULT_MODELS}, if it is there and numba is installed)",
         metavar="WHO",
     )
 
-    def values(self, stack: ExitStack) -> Judge | None:
-        """Whose values to use; None for nobody's.
+    def values(self, stack: ExitStack, models: Path | None = None) -> Judge | None:
+        """Whose values to use; None for nobody's. `models` is the model repository of the command, if any.
 
         Raises:
             UsageError: the values are not points.
@@ -38,7 +43,7 @@ class LuckFlag(ServerFlags):
             OctofoldError: the server cannot be reached, or does not have the model.
         """
         if not self.luck:
-            return shipped_values()
+            return shipped_values(models)
         if self.luck == _NONE:
             return None
         if is_spec(self.luck):
@@ -50,15 +55,17 @@ class LuckFlag(ServerFlags):
         return judge
 
 
-def shipped_values() -> Judge | None:
-    """The newest n-tuple network of the model repository; None without it or numba."""
-    versions = [int(each.name) for each in _SHIPPED.glob("*") if each.name.isdecimal()]
-    if not versions:
-        return None
-    try:
-        return local_judge(f"ntuple:{_SHIPPED / str(max(versions))}")
-    except EvaluationError:
-        return None
+def shipped_values(models: Path | None = None) -> Judge | None:
+    """The newest n-tuple network of the model repository; None without it or numba.
+
+    The repository is this one if it has such a network, or that of the environment, or the default one.
+    """
+    for folder in (models, Path(os.environ.get(_VARIABLE) or DEFAULT_MODELS), DEFAULT_MODELS):
+        known = (folder or DEFAULT_MODELS) / _SHIPPED
+        if versions := [int(each.name) for each in known.glob("*") if each.name.isdecimal()]:
+            with suppress(EvaluationError):
+                return local_judge(f"ntuple:{known / str(max(versions))}")
+    return None
 
 
 def tell(games: int) -> None:

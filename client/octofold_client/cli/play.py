@@ -13,15 +13,13 @@ from rich.text import Text
 
 from octofold_client.cli.arguments import GameFlags, ModelFlags, SliceFlag, asked_for, result_folders
 from octofold_client.cli.json_output import JsonFlag
-from octofold_client.cli.luck_flag import shipped_values
+from octofold_client.cli.luck_flag import DEFAULT_MODELS, shipped_values
 from octofold_client.cli.playing import folder_name, games_of, report
 from octofold_client.contenders.local_players import Contender
 from octofold_client.errors import EvaluationError, FolderInUse, OctofoldError
 from octofold_client.evaluation.result_folder import Conditions, ResultFolder, check_writable, existing
 from octofold_client.rpc.local_server import LocalServer
 from octofold_client.session import Games, Players
-
-DEFAULT_MODELS = Path("models")
 
 
 @dataclass(kw_only=True)
@@ -42,7 +40,7 @@ def play(options: Options) -> None:
         ServerDied: the server ended.
         OctofoldError: a call failed.
     """
-    games = replace(games_of(options), values=shipped_values())
+    games = replace(games_of(options), values=shipped_values(options.models))
     asked = asked_for(options.model, options.version)
     _check_models(options.models)
     if not options.out:

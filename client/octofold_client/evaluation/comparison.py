@@ -19,7 +19,7 @@ from octofold_client.evaluation.intervals import (
     varying_share_interval,
 )
 from octofold_client.evaluation.luck import FEWEST as FEWEST_ADJUSTED
-from octofold_client.evaluation.luck import adjusted_scores
+from octofold_client.evaluation.luck import adjusted_pair, adjusted_scores
 from octofold_client.evaluation.question import Finding, Question
 from octofold_client.evaluation.sequential import ERROR_RATE, Bets
 from octofold_client.evaluation.sides import Side
@@ -100,7 +100,8 @@ class Comparison:
             lucks = None
             if first.luck is not None and second.luck is not None:
                 lucks = first.luck.first(number), second.luck.first(number)
-            bets = Bets.of(ours[:number], theirs[:number], exponents, cap, lucks)
+            margin = 0.0 if question is None else float(question.margin)
+            bets = Bets.of(ours[:number], theirs[:number], exponents, cap, lucks, margin)
             if bets is not None:
                 bets_interval = bets.difference_limits(ERROR_RATE / 2 / pairs)
             if pairs == 1 and not stopped:
@@ -108,10 +109,15 @@ class Comparison:
                 # Where few games differ, no interval is right; without their luck, all differ.
                 has_interval = interval is not None and number >= FEWEST_ADJUSTED
                 if has_interval and first.luck is not None and second.luck is not None:
-                    ours_adjusted = adjusted_scores(ours, first.luck)
-                    theirs_adjusted = adjusted_scores(theirs, second.luck)
-                    found = _interval(ours_adjusted, theirs_adjusted, paired)
-                    difference = float(theirs_adjusted.mean() - ours_adjusted.mean())
+                    if paired:
+                        ours_left, theirs_left = adjusted_pair(
+                            np.stack([ours, theirs]), (first.luck, second.luck)
+                        )
+                    else:
+                        ours_left = adjusted_scores(ours, first.luck)
+                        theirs_left = adjusted_scores(theirs, second.luck)
+                    found = _interval(ours_left, theirs_left, paired)
+                    difference = float(theirs_left.mean() - ours_left.mean())
                     without_luck = None if found is None else (difference, found)
         return cls(
             first=first,
@@ -294,8 +300,7 @@ class Comparison:
     @property
     def _no_bets(self) -> str:
         games = min(len(self.first_scores), len(self.second_scores))
-        some_set_up = self.capped or (self.first.luck is not None and self.second.luck is not None)
-        least = FIRST_GAMES * some_set_up
+        least = FIRST_GAMES * self.capped
         if games > least:
             return f"The bets tell nothing, because {self.first.name} scores nothing that counts."
         return f"An answer takes more than {counted(least, 'game')}."
@@ -328,6 +333,8 @@ class Comparison:
     def to_json(self) -> dict[str, Any]:
         """The figures as plain JSON values; null where games are missing."""
         bets, found, whole = self.bets, self.found, not self.unfinished
+        luck = self.first.luck if self.second.luck is not None else None
+        values = {"values": luck and luck.values, "sha256": luck and luck.sha256}
         return {
             "first": self.first.name,
             "second": self.second.name,
@@ -338,7 +345,7 @@ class Comparison:
             "interval": None if self.interval is None else list(self.interval),
             "p_value": self.p_value,
             "without_luck": self.without_luck
-            and {"difference": self.without_luck[0], "interval": list(self.without_luck[1])},
+            and {**values, "difference": self.without_luck[0], "interval": list(self.without_luck[1])},
             "clear": self.clear,
             "won_by_second": self.won_by_second if whole else None,
             "won_interval": list(self.won_interval) if whole else None,
@@ -348,6 +355,7 @@ class Comparison:
                 "cap": bets.cap,
                 "above_cap": bets.above_cap,
                 "above_cap_intervals": [list(found) for _, found in self.above_cap.values()] or None,
+                **values,
                 "worth": bets.worth,
                 "difference": bets.difference,
                 "interval": self.bets_interval and list(self.bets_interval),

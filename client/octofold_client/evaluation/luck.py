@@ -14,9 +14,10 @@ it, or another one in its place, would bring the luck above the score so far or 
 That is known before the tile comes, so the expected value stays. `bench/strength/luck.py` measures the rest.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+import hashlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 from zipfile import BadZipFile
@@ -39,8 +40,8 @@ COEFFICIENTS: NDArray[np.float64] = np.array(
 )
 """`[K]`: by how much luck may be multiplied. A player that is weaker or stronger than the values assume gains
 or loses less or more by a tile. Other games than those that are adjusted choose one of them."""
-MOST_LUCK = 2.0
-"""The window of the luck of a game ends at this times the value of the start; below 0, at the value."""
+BAD_LUCK, GOOD_LUCK = 1.5, 2.0
+"""The window of the luck of a game: so many times the value of the start, below and above 0."""
 FEWEST = 20
 """Fewer games are not adjusted: half of them choose the coefficient of the other half."""
 FILE = "luck.npz"
@@ -82,21 +83,45 @@ class Luck:
     @property
     def most(self) -> NDArray[np.float64]:
         """`[K]`: by how much an adjusted score can exceed the score."""
-        return COEFFICIENTS * self.start
+        return COEFFICIENTS * self.start * BAD_LUCK
 
-    def choose(self, scores: NDArray[np.float64], cap: float = np.inf) -> int:
-        """Which coefficient leaves the least variance in these games.
+    def allowed(self, scores: NDArray[np.float64], cap: float = np.inf) -> NDArray[np.bool_]:
+        """`[K]`: which coefficients these games allow.
 
-        Bad luck may add at most an average score: values that are far too high for a player make rare games
-        so unlucky that a sample without one would choose wrongly, and its interval would be too narrow.
+        The value of the start may be at most an average score: values that are far too high for a player make
+        rare games so unlucky that a sample without one would choose wrongly, and its interval would be too
+        narrow.
 
         Args:
             scores: `[N]`, up to the cap.
             cap: the largest score that counts; all adjusted scores must be 0 or more.
         """
-        spread = (scores[:, None] - self.taken).var(axis=0)
-        spread[(self.most > scores.mean()) | (self.most * MOST_LUCK > cap)] = np.inf
-        return int(spread.argmin())
+        limit: float = min(scores.mean(), cap / GOOD_LUCK)
+        return COEFFICIENTS * self.start <= limit
+
+
+def variances(
+    scores: NDArray[np.float64], lucks: Sequence[Luck], caps: Sequence[float] = (np.inf, np.inf)
+) -> NDArray[np.float64]:
+    """The variance of the differences of two players' games for each pair of coefficients: `[K, K]`.
+
+    Args:
+        scores: `[2, N]`, up to the caps.
+        lucks: the luck in these games.
+        caps: the largest scores that count.
+
+    Returns:
+        Infinite where a coefficient is not allowed.
+    """
+    first, second = (luck.taken for luck in lucks)
+    columns = np.cov(np.column_stack([scores[1] - scores[0], first, -second]), rowvar=False, bias=True)
+    number = len(COEFFICIENTS)
+    with_plain = columns.diagonal() + 2 * columns[0]
+    found = columns[1 : 1 + number, 1 + number :] * 2 + columns[0, 0]
+    found += with_plain[1 : 1 + number, None] + with_plain[1 + number :]
+    one, other = (luck.allowed(*each) for luck, *each in zip(lucks, scores, caps, strict=True))
+    spread: NDArray[np.float64] = np.where(np.logical_and.outer(one, other), np.maximum(0.0, found), np.inf)
+    return spread
 
 
 @dataclass(frozen=True)
@@ -136,16 +161,26 @@ class AdjustedAverage:
 
 
 def adjusted_scores(scores: NDArray[np.int64], luck: Luck) -> NDArray[np.float64]:
-    """The scores `[N]` less their luck; the coefficient of every second game is chosen by the others.
+    """The scores `[N]` of a player less their luck, see `adjusted_pair`."""
+    nobody = replace(luck, start=0.0, taken=np.zeros_like(luck.taken))
+    both = adjusted_pair(np.stack([np.zeros_like(scores), scores]), (nobody, luck))
+    adjusted: NDArray[np.float64] = both[1]
+    return adjusted
 
-    So no game has a say in its own adjustment, and the expected value of each is that of its score.
+
+def adjusted_pair(scores: NDArray[np.int64], lucks: Sequence[Luck]) -> NDArray[np.float64]:
+    """The scores `[2, N]` of two players in the same games less their luck.
+
+    The coefficients of every second game are those that leave the least variance of the differences in the
+    others. So no game has a say in its own adjustment, and the expected value of each is that of its score.
     """
-    plain = scores.astype(np.float64)
-    adjusted = plain.copy()
+    adjusted = scores.astype(np.float64)
     for half in range(2):
         others = slice(1 - half, None, 2)
-        chosen = luck.of(luck.games[others].tolist()).choose(plain[others])
-        adjusted[half::2] -= luck.taken[half::2, chosen]
+        known = [luck.of(luck.games[others].tolist()) for luck in lucks]
+        spread = variances(scores[:, others].astype(np.float64), known)
+        chosen = np.unravel_index(spread.argmin(), spread.shape)
+        adjusted[:, half::2] -= [luck.taken[half::2, by] for luck, by in zip(lucks, chosen, strict=True)]
     return adjusted
 
 
@@ -174,25 +209,24 @@ def luck_in(folder: ResultFolder, judge: Judge, progress: Callable[[int], None] 
         ReplayError: the replay file is damaged.
     """
     check_unit(judge)
-    file = folder.path / FILE
-    known = _read(file, judge) or Luck(
-        judge.name, judge.sha256, _start_value(judge), np.zeros(0, np.int64), np.zeros((0, len(COEFFICIENTS)))
-    )
-    done = set(known.games.tolist())
-    missing = (episode for episode in folder.finished() if episode.game not in done)
-    before = len(done)
+    file, start = folder.path / FILE, _start_value(judge)
+    known = _read(file, judge)
+    before, games = len(known), list[tuple[int, int]]()
     try:
-        for some in batched(missing, _GAMES_AT_ONCE):
-            games = np.append(known.games, [episode.game for episode in some])
-            taken = np.concatenate([known.taken, taken_from(some, judge, known.start)])
-            order = np.argsort(games)
-            known = Luck(known.values, known.sha256, known.start, games[order], taken[order])
-            progress(len(games))
+        for some in batched(folder.finished(), _GAMES_AT_ONCE):
+            marked = {(episode.game, _mark(episode)): episode for episode in some}
+            missing = {mark: episode for mark, episode in marked.items() if mark not in known}
+            games += marked
+            if missing:
+                known |= zip(missing, taken_from(list(missing.values()), judge, start), strict=True)
+                progress(len(games))
     finally:
-        if len(known.games) > before and judge.sha256 is not None:
+        if len(known) > before and judge.sha256 is not None:
             with suppress(OSError):  # the folder may be read-only
-                _write(file, known)
-    return known
+                _write(file, known, judge.sha256)
+    games.sort()
+    taken = np.array([known[mark] for mark in games]).reshape(-1, len(COEFFICIENTS))
+    return Luck(judge.name, judge.sha256, start, np.array([game for game, _ in games], np.int64), taken)
 
 
 def taken_from(episodes: Sequence[Episode], judge: Judge, start: float) -> NDArray[np.float64]:
@@ -204,7 +238,7 @@ def taken_from(episodes: Sequence[Episode], judge: Judge, start: float) -> NDArr
         start: its value at the start of a game.
     """
     taken = np.zeros((len(episodes), len(COEFFICIENTS)))  # the longest game first
-    low, high = -COEFFICIENTS * start, COEFFICIENTS * start * MOST_LUCK
+    low, high = -COEFFICIENTS * start * BAD_LUCK, COEFFICIENTS * start * GOOD_LUCK
     for step in luck_by_move(episodes, judge):
         now = taken[: len(step.luck)]
         best, worst = (COEFFICIENTS * each[:, None] for each in (step.most, step.least))
@@ -306,24 +340,32 @@ def _start_value(judge: Judge) -> float:
     return float((means.mean(axis=1) * _CHANCES[:, 0]).sum())
 
 
-def _read(file: Path, judge: Judge) -> Luck | None:
-    """What `_write` wrote for this value function; None for another one, or without such a file."""
+def _mark(episode: Episode) -> int:
+    """What tells a game from another one with the same number."""
+    content = hashlib.blake2b(episode.start.tobytes(), digest_size=7)
+    content.update(episode.moves)
+    return int.from_bytes(content.digest())
+
+
+def _read(file: Path, judge: Judge) -> dict[tuple[int, int], NDArray[np.float64]]:
+    """The luck `[K]` that `_write` wrote for this value function, by the game and its mark; empty if none."""
     try:
         with np.load(file, allow_pickle=False) as kept:
-            found = Luck(judge.name, str(kept["sha256"]), float(kept["start"]), kept["games"], kept["taken"])
-            same = found.sha256 == judge.sha256 and np.array_equal(kept["coefficients"], COEFFICIENTS)
+            marks, taken = kept["marks"], kept["taken"]
+            same = str(kept["sha256"]) == judge.sha256 and np.array_equal(kept["coefficients"], COEFFICIENTS)
     except (OSError, KeyError, ValueError, BadZipFile):
-        return None
-    return found if same and found.taken.shape == (len(found.games), len(COEFFICIENTS)) else None
+        return {}
+    if not same or marks.shape != (len(taken), 2) or taken.shape != (len(marks), len(COEFFICIENTS)):
+        return {}
+    return {(game, mark): row for (game, mark), row in zip(marks.tolist(), taken, strict=True)}
 
 
-def _write(file: Path, luck: Luck) -> None:
+def _write(file: Path, known: Mapping[tuple[int, int], NDArray[np.float64]], sha256: str) -> None:
     with whole_file(file) as partial, partial.open("wb") as opened:
         np.savez(
             opened,
-            sha256=np.array(luck.sha256),
-            start=np.array(luck.start),
+            sha256=np.array(sha256),
             coefficients=COEFFICIENTS,
-            games=luck.games,
-            taken=luck.taken,
+            marks=np.array(list(known), np.int64),
+            taken=np.array(list(known.values())),
         )

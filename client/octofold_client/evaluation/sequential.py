@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from math import ceil, log, sqrt
 
 import numpy as np
@@ -20,16 +21,16 @@ from octofold_game.contract.model import Interval
 from octofold_game.contract.results import FIRST_GAMES
 from octofold_game.rules import LARGEST_EXPONENT
 
-from octofold_client.evaluation.luck import Luck
+from octofold_client.evaluation.luck import Luck, variances
 
 ERROR_RATE = 0.05
 """The maximum share of runs whose answer is wrong."""
 CAP = 4
 """Scores count up to so many times the largest average of a player in the first games."""
-FIRST_LOOK = FIRST_GAMES + 20
+FIRST_LOOK = 20
 """Number of games at the first check."""
-_FEWEST_NEW = 50
-"""Games between two checks at least: fewer would leave most places of a batch empty."""
+_NEW = 50
+"""Games between two checks from the fourfold on: fewer would leave most places of a batch empty."""
 MOST_STAKED = 0.95
 """The share of the wealth that a game can cost at most. At 100%, a gambler could lose everything."""
 FRACTIONS: NDArray[np.float64] = MOST_STAKED * 0.575 ** np.arange(9.0)
@@ -38,6 +39,10 @@ the wealth, in equal parts. Large shares win fast if nearly all games are equal,
 The other half belongs to a gambler who learns his stakes from the games before, see `Record.stakes`."""
 _FEWEST_KNOWN = 10
 """Games from which the learning gambler learns before he bets."""
+_FEWEST_WITH_LUCK = 30
+"""Games that say how much luck to take out of those that follow; none is taken out of these."""
+TEN = 10
+"""Games at a time for which `growth` gives a sum."""
 _HALVINGS = 30
 """A limit is found up to 2**-30 of the range in which it is searched; it errs to the outside."""
 _CELLS = 16
@@ -121,7 +126,7 @@ class Record:
 
 
 def growth(gains: ArrayLike, worst: ArrayLike, stakes: ArrayLike) -> NDArray[np.float64]:
-    """What bets on `[..., N]` gains add to the logarithm of each gambler's wealth: `[J + 1, ...]`.
+    """What every ten of `[N]` games add to the logarithm of each gambler's wealth: `[J + 1, N / 10]`.
 
     Args:
         gains: none is below -`worst`.
@@ -129,12 +134,10 @@ def growth(gains: ArrayLike, worst: ArrayLike, stakes: ArrayLike) -> NDArray[np.
         stakes: what the learning gambler bets per point, broadcast with the gains.
     """
     relative = np.asarray(gains, np.float64) / np.asarray(worst, np.float64)
-    fixed = FRACTIONS.reshape(-1, *[1] * relative.ndim) * relative
     learning = np.minimum(MOST_STAKED, np.asarray(stakes) * worst) * relative
-    factors = 1 + np.concatenate([fixed, learning[None]])
+    factors = 1 + np.concatenate([FRACTIONS[:, None] * relative, learning[None]])
     # A logarithm takes far longer than a product; of ten factors of at least 0.05, none is lost.
-    starts = range(0, relative.shape[-1], 10)
-    summed: NDArray[np.float64] = np.log(np.multiply.reduceat(factors, starts, axis=-1)).sum(axis=-1)
+    summed: NDArray[np.float64] = np.log(np.multiply.reduceat(factors, range(0, len(relative), TEN), axis=-1))
     return summed
 
 
@@ -161,15 +164,15 @@ class Bets:
     first: NDArray[np.float64]
     """`[N]`: up to the cap. If both played the same games, element `i` of both arrays is the same game."""
     second: NDArray[np.float64]
-    most_first: float
-    """No score of the first player counts for more."""
-    most_second: float
+    most_first: NDArray[np.float64]
+    """`[N]`: no score of the first player can count for more in these games."""
+    most_second: NDArray[np.float64]
     cap: int | None
     """The largest score that counts for all; None without a cap."""
     above_cap: tuple[float, float] | None
     """The share of the games of each player above the cap."""
-    before: Record
-    """The games before those that bet."""
+    before: tuple[Record, ...]
+    """What is known before each part of the games, which is as long as all games before it but the last."""
     worth: float | None = None
     """How many games without luck would be needed for each game; None if luck is not taken out."""
 
@@ -181,6 +184,7 @@ class Bets:
         exponents: tuple[int, int],
         cap: int | None,
         lucks: tuple[Luck, Luck] | None = None,
+        margin: float = 0.0,
     ) -> Bets | None:
         """The bets on `[N]` scores of both players, in the order of the games' numbers.
 
@@ -190,31 +194,40 @@ class Bets:
             exponents: the largest exponent of each player.
             cap: the largest score that counts, from `cap_of`; the first games, which set it, do not bet. None
                 if all scores count.
-            lucks: the luck in the games of each player, which is taken out. The first games choose by how
-                much, and do not bet.
+            lucks: the luck in the games of each player, which is taken out. All games before a part of the
+                games choose by how much.
+            margin: of the question, as a share of an average score.
 
         Returns:
             None if no game is left to bet on, or if the first player never scores.
         """
-        ours, theirs = np.asarray(first, np.float64), np.asarray(second, np.float64)
-        most = [float(greatest_score(exponent)) for exponent in exponents]
-        begun = FIRST_GAMES if cap is not None or lucks is not None else 0
+        scores = np.array([first, second], np.float64)
+        most = np.array([[greatest_score(exponent)] for exponent in exponents], np.float64)
+        begun, end = FIRST_GAMES if cap is not None else 0, scores.shape[1]
         above = worth = None
         if cap is not None:
-            most = [min(each, float(cap)) for each in most]
-            if len(ours) > begun:
-                above = float(np.mean(ours[begun:] > cap)), float(np.mean(theirs[begun:] > cap))
-            ours, theirs = np.minimum(ours, cap), np.minimum(theirs, cap)
-        if lucks is not None and len(ours) > begun:
-            plain = float((theirs - ours).var())
-            ours, most[0] = _without(lucks[0], ours, most[0])
-            theirs, most[1] = _without(lucks[1], theirs, most[1])
-            worth = plain / max(1e-9, float((theirs - ours).var())) if plain else 1.0
-        before = Record.of(ours[:begun], theirs[:begun])
-        ours, theirs = ours[begun:], theirs[begun:]
+            most = np.minimum(most, cap)
+            if end > begun:
+                ours, theirs = np.mean(scores[:, begun:] > cap, axis=1).tolist()
+                above = ours, theirs
+            scores = np.minimum(scores, cap)
+        counted, limits, before = scores.copy(), np.tile(most, end), []
+        for start, stop in pairwise(_parts(begun, end) if lucks is not None else [begun, end]):
+            adjusted = scores[:, :stop]
+            if lucks is not None and start >= _FEWEST_WITH_LUCK:
+                chosen = _fastest(scores[:, :start], lucks, most[:, 0], margin)
+                taken = [luck.taken[:stop, by] for luck, by in zip(lucks, chosen, strict=True)]
+                adjusted = adjusted - np.array(taken)
+                limits[:, start:stop] += [[luck.most[by]] for luck, by in zip(lucks, chosen, strict=True)]
+            before.append(Record.of(*adjusted[:, :start]))
+            counted[:, start:stop] = adjusted[:, start:]
+        (ours, theirs), (most_ours, most_theirs) = counted[:, begun:], limits[:, begun:]
         if not ours.any():
             return None
-        return cls(ours, theirs, most[0], most[1], cap, above, before, worth)
+        if lucks is not None:
+            plain, rest = np.diff(scores[:, begun:], axis=0).var(), (theirs - ours).var()
+            worth = float(plain / rest) if rest else 1.0
+        return cls(ours, theirs, most_ours, most_theirs, cap, above, tuple(before), worth)
 
     @property
     def ratio(self) -> float:
@@ -236,60 +249,89 @@ class Bets:
             margins: of the hypotheses that matter most for the lower and for the upper limit, see
                 `Record.stakes`. They change the number of games, and not the rate of errors.
         """
+        needed = -log(error_rate)
         more, less = self.stakes(margins)
-
-        # Divided by the root of the ratio, the stakes mean the same if the players are turned round.
-        def is_more(ratio: float) -> bool:
-            gains = self.second - ratio * self.first
-            return _refutes(gains, ratio * self.most_first, more / sqrt(ratio), error_rate)
-
-        def is_less(ratio: float) -> bool:
-            gains = ratio * self.first - self.second
-            return _refutes(gains, self.most_second, less / sqrt(ratio), error_rate)
-
         found = self.ratio
-        low = _edge(is_more, 0.0, found) if found else 0.0
+        low = _edge(lambda ratio: self.wealth(ratio, more)[-1] >= needed, 0.0, found) if found else 0.0
         most = 2.0 * found + 1.0
-        while not is_less(most):
+        while self.wealth(most, less, more=False)[-1] < needed:
             most *= 2
-        return low, _edge(is_less, most, found)
+        return low, _edge(lambda ratio: self.wealth(ratio, less, more=False)[-1] >= needed, most, found)
+
+    def wealth(self, ratio: float, stakes: NDArray[np.float64], *, more: bool = True) -> NDArray[np.float64]:
+        """The logarithm of the wealth of those who bet that the ratio is more or less than this one.
+
+        Args:
+            ratio: of the averages, second over first.
+            stakes: `[N]`, from `stakes`.
+            more: whether they bet on more.
+
+        Returns:
+            `[N / 10]`: after every ten games and after all; it refutes the opposite from log(1 / e) on.
+        """
+        # Divided by the root of the ratio, the stakes mean the same if the players are turned round.
+        stakes = stakes / sqrt(ratio)
+        gains = self.second - ratio * self.first
+        bet = (gains, ratio * self.most_first) if more else (-gains, self.most_second)
+        return log_wealth(growth(*bet, stakes).cumsum(axis=-1))
 
     def difference_limits(self, error_rate: float) -> Interval:
         """The differences that are not refuted, second less first; `error_rate` as for `ratio_limits`."""
         gains = self.second - self.first
         more, less = self.stakes((0.0, 0.0))
 
+        def refutes(*bet: NDArray[np.float64]) -> bool:
+            return float(log_wealth(growth(*bet).sum(axis=-1))) >= -log(error_rate)
+
         def is_more(difference: float) -> bool:
-            return _refutes(gains - difference, self.most_first + difference, more, error_rate)
+            return refutes(gains - difference, self.most_first + difference, more)
 
         def is_less(difference: float) -> bool:
-            return _refutes(difference - gains, self.most_second - difference, less, error_rate)
+            return refutes(difference - gains, self.most_second - difference, less)
 
         return (
-            _edge(is_more, -self.most_first, self.difference),
-            _edge(is_less, self.most_second, self.difference),
+            _edge(is_more, -float(self.most_first.min()), self.difference),
+            _edge(is_less, float(self.most_second.min()), self.difference),
         )
 
     def stakes(self, margins: tuple[float, float]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """What the learning gambler bets on more and on less: `[N]` each; `margins` as in `ratio_limits`."""
+        edges = [0, *(record.games - self.before[0].games for record in self.before[1:]), len(self.first)]
         more, less = (
-            self.before.stakes(self.first, self.second, sign, margin)
+            np.concatenate(
+                [
+                    record.stakes(self.first[start:stop], self.second[start:stop], sign, margin)
+                    for record, (start, stop) in zip(self.before, pairwise(edges), strict=True)
+                ]
+            )
             for sign, margin in zip((1, -1), margins, strict=True)
         )
         return more, less
 
 
-def _without(luck: Luck, scores: NDArray[np.float64], most: float) -> tuple[NDArray[np.float64], float]:
-    """The scores `[N]` without luck, and the largest that can be; the first games choose the coefficient."""
-    chosen = luck.first(FIRST_GAMES).choose(scores[:FIRST_GAMES], most)
-    return scores - luck.taken[:, chosen], most + float(luck.most[chosen])
+def _parts(begun: int, end: int) -> list[int]:
+    """Where the parts of the games begin and end, for each of which the games before choose anew."""
+    edges = [begun]
+    while edges[-1] < end:
+        edges.append(min(end, max(_FEWEST_WITH_LUCK, 2 * edges[-1])))
+    return edges
 
 
-def _refutes(
-    gains: NDArray[np.float64], worst: float, stakes: NDArray[np.float64], error_rate: float
-) -> bool:
-    """Whether the bets refute that the expected gain is 0 or less."""
-    return bool(log_wealth(growth(gains, worst, stakes)) >= -log(error_rate))
+def _fastest(
+    scores: NDArray[np.float64], lucks: tuple[Luck, Luck], most: NDArray[np.float64], margin: float
+) -> tuple[int, int]:
+    """Which coefficients of both players' luck would have let bets on these games `[2, N]` grow fastest.
+
+    Less luck means less variance, and a wider range of scores. If few games differ, the range decides.
+    """
+    known = [luck.first(scores.shape[1]) for luck in lucks]
+    variance = variances(scores, known, most.tolist())
+    expected = margin * scores[0].mean() + abs(scores[1].mean() - scores[0].mean())
+    worst = np.maximum.outer(*(limit + luck.most for limit, luck in zip(most, lucks, strict=True)))
+    stakes = np.minimum(MOST_STAKED / worst, expected / np.maximum(1e-9, variance + expected**2))
+    rates = stakes * (expected - stakes * np.where(stakes > 0, variance + expected**2, 0.0) / 2)
+    one, other = np.unravel_index(rates.argmax(), rates.shape)
+    return int(one), int(other)
 
 
 def _edge(is_refuted: Callable[[float], bool], outside: float, inside: float) -> float:
@@ -340,5 +382,6 @@ def games_needed(second: float, ratio: float, spread: float, error_rate: float) 
 
 
 def next_look(games: int, limit: int) -> int:
-    """The number of games at the check after `games`: a tenth more, at most `limit`."""
-    return min(limit, max(FIRST_LOOK, games + max(_FEWEST_NEW, games // 10)))
+    """The number of games at the check after `games`: a quarter more at first, a tenth later."""
+    more = max(TEN, min(games // 4, _NEW), games // 10)
+    return min(limit, max(FIRST_LOOK, games + more))

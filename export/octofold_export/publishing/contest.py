@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -86,8 +87,15 @@ def play_contest(
         staged = Path(folder) / name
         _stage(staged / str(version), files)
         (staged / str(published)).symlink_to((models / name / str(published)).resolve())
-        sentence, shown = _compare(contest, Path(folder), name, published, version, out)
+        started = time.monotonic()
+        sentence, shown = _compare(contest, Path(folder), models, name, published, version, out)
     report(f"strength: {sentence}")
+    if shown.worth is not None:
+        minutes = (time.monotonic() - started) * (shown.worth - 1) / 60
+        report(
+            f"strength: without the luck of the tiles, by the values of {shown.values}, the games were worth "
+            f"{shown.worth:.1f} times as many, which saved about {max(0.0, minutes):,.1f} minutes of this run"
+        )
     return shown
 
 
@@ -101,15 +109,16 @@ def _stage(folder: Path, files: Mapping[str, Content]) -> None:
 
 
 def _compare(
-    contest: ContestRule, models: Path, name: str, published: int, version: int, out: Path
+    contest: ContestRule, staged: Path, models: Path, name: str, published: int, version: int, out: Path
 ) -> tuple[str, NoWorse]:
     """Run `octofold compare` and return its sentence and its figures."""
     program = Path(sys.executable).with_name("octofold")
-    command = [str(program), "compare", f"{name}:{published}", f"{name}:{version}", "--models", str(models)]
+    command = [str(program), "compare", f"{name}:{published}", f"{name}:{version}", "--models", str(staged)]
     margin = f"{float(100 * contest.margin):.6f}%"
     command += ["--no-worse-than", margin, "--limit", str(contest.limit), "--out", str(out), "--json"]
-    # The variables of a server may name models and versions of another repository.
-    serving = {"OCTOFOLD_VERSIONS": "all", "OCTOFOLD_DEFAULT_MODEL": name}
+    # The variables of a server may name models and versions of another repository. Luck is taken out by the
+    # n-tuple network of this one.
+    serving = {"OCTOFOLD_VERSIONS": "all", "OCTOFOLD_DEFAULT_MODEL": name, "OCTOFOLD_MODELS": str(models)}
     if not program.exists():
         raise ExportError(f"{program} is missing: run {install_command('server')}")
     code, output = _run(command, os.environ | serving)
@@ -177,4 +186,7 @@ def _figures(result: ComparisonFile, pair: ComparedPair, published: int) -> NoWo
         ratio=pair.ratio,
         ratio_interval=interval,
         limit_error_rate=pair.limit_error_rate,
+        values=bets.values,
+        values_sha256=bets.sha256,
+        worth=bets.worth,
     )

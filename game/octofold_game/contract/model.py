@@ -227,6 +227,11 @@ class NoWorse(msgspec.Struct, frozen=True, kw_only=True):
     ratio_interval: Interval
     limit_error_rate: float
     """Each limit is wrong in at most this share of all runs."""
+    values: str | None = None
+    """The value function by which the luck of the tiles was taken out; None if it was left in."""
+    values_sha256: str | None = None
+    worth: float | None = None
+    """How many games with luck would be needed for each game."""
 
 
 class Alternative(msgspec.Struct, frozen=True, kw_only=True):

@@ -28,7 +28,7 @@ RESULT_SCHEMAS = (1, 2, 3, RESULT_SCHEMA)
 """The versions in which conditions and run have the same fields."""
 COMPARISON_SCHEMA = 3
 """Version of `comparison.json`, as `RESULT_SCHEMA`."""
-FIRST_GAMES = 30
+FIRST_GAMES = 10
 """Games of a comparison that set the cap of the scores. They cannot bet: bets begin with a known cap."""
 RANDOM_AVERAGE = 1_095
 """Average score of random moves (1,064 to 1,126; 1,000 games, papers/README.md)."""
@@ -161,6 +161,12 @@ class ScoreCap(msgspec.Struct, frozen=True):
     """Scores count up to this; None: in full."""
     above_cap: tuple[float, float] | None
     """The share of games above it, of both players."""
+    values: str | None = None
+    """The value function by which the luck of the tiles was taken out; None if it was left in."""
+    sha256: str | None = None
+    """Its digest, if it has one."""
+    worth: float | None = None
+    """How many games with luck would be needed for each game."""
 
 
 class ComparedPair(msgspec.Struct, frozen=True):

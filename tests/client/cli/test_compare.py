@@ -15,6 +15,7 @@ from octofold_game.episodes import Episode
 from octofold_game.replays import ReplayWriter, read_replays
 from support.commands import failure, octofold
 from support.servers import served
+from support.shipped import newest
 
 
 @pytest.fixture(autouse=True)
@@ -80,7 +81,7 @@ def test_games_of_different_seeds_are_compared_unpaired_which_the_report_says(
     done = compare(games, other_games)
     assert done.returncode == 0, done
     assert "did not play the same games" in done.stdout
-    assert done.stdout.endswith("; not the same games: 40 and 30 games).\n")
+    assert "; not the same games: 40 and 30 games)." in done.stdout
     ours, theirs = (np.array(list(scores(folder).values())) for folder in (games, other_games))
     assert f"greedy version 1 scores {ours.mean() - theirs.mean():,.0f} more on average" in done.stdout
     assert not kept(tmp_path / "results" / "compare-greedy-other")["paired"]
@@ -116,7 +117,7 @@ def test_equal_models_are_played_up_to_the_limit_and_no_further(two_models: str,
     assert sentence.startswith("On average, one version 1 scores ")
     assert ", +0.0%; 130 games each. At any look, with scores counted up to " in sentence
     assert "score more), no significant difference: other version 1 scores 0 more than " in sentence
-    assert "; 100 games each after the first 30, which set this cap)" in sentence
+    assert "; 120 games each after the first 10, which set this cap)" in sentence
     assert "Both scored the same in each of the 130 games, as two copies of one player do." in sentence
     assert len(scores(tmp_path / "out" / "evaluate-one-v1-seed0")) == 130
 
@@ -131,7 +132,7 @@ def test_a_plain_difference_is_decided_at_the_first_look(two_models: str, tmp_pa
     assert done.returncode == 0, done
     sentence = done.stdout.splitlines()[-1]
     assert sentence.startswith("On average, short version 1 scores ")
-    assert "; 50 games each. At any look, with scores counted up to " in sentence
+    assert "; 20 games each. At any look, with scores counted up to " in sentence
     assert "), one version 1 scores " in sentence
 
 
@@ -277,9 +278,9 @@ def test_the_exit_code_tells_that_a_player_is_worse(two_models: str) -> None:
 
 
 def test_a_limit_that_cannot_suffice_is_told_before_the_games(two_models: str) -> None:
-    done = compare("one", "other", "--until-decided", "--limit", "30", "--target", two_models)
+    done = compare("one", "other", "--until-decided", "--limit", "10", "--target", two_models)
     assert done.returncode == 2, done
-    assert "--limit must be above 30: " in done.stderr
+    assert "--limit must be above 10: " in done.stderr
     options = ["--target", two_models, "--out", "out", "--limit", "110", "--seed", "5"]
     done = compare("one", "other", "--no-worse-than", "2%", *options)
     assert done.returncode == 3, done
@@ -295,7 +296,7 @@ def test_a_margin_over_too_few_kept_games_stays_open(games: Path, worse_games: P
     assert (
         "Not decided whether timid version 1 and greedy version 1 are equal within 2.5%. On average, "
     ) in done.stdout
-    assert "; 10 games each after the first 30, which set this cap)" in done.stdout
+    assert "; 30 games each after the first 10, which set this cap)" in done.stdout
     plain = compare(worse_games, games, "--no-worse-than", "2.5%", "--no-cap")
     assert plain.returncode == 3, plain
     assert "counted up to" not in plain.stdout
@@ -314,3 +315,36 @@ def test_a_server_of_its_own_serves_the_models_of_a_repository(repository: Path,
     assert done.returncode == 0, done
     assert "4 games each." in done.stdout
     assert failure("compare", "small", "two", "--models", tmp_path / "no").startswith("there is no ")
+
+
+def test_a_comparison_names_the_values_by_which_it_took_out_luck(
+    games: Path, worse_games: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OCTOFOLD_MODELS", str(newest("ntuple").parents[1]))
+    sides = [shutil.copytree(each, each.name) for each in (games, worse_games)]
+    done = compare(*sides, "--json")
+    assert done.returncode == 0, done
+    (pair,) = json.loads(done.stdout)["pairs"]
+    for part in ("without_luck", "bets"):
+        assert pair[part]["values"] == f"ntuple:{newest('ntuple')}"
+        assert len(pair[part]["sha256"]) == 64
+
+
+def test_the_html_of_slices_has_their_figures(games: Path, worse_games: Path) -> None:
+    slices = []
+    for whole in (games, worse_games):
+        part = Path(shutil.copytree(whole, whole.name))
+        conditions = json.loads((part / "conditions.json").read_text())
+        conditions["slice"] = {"number": 2, "of": 2, "games": 40}
+        (part / "conditions.json").write_text(json.dumps(conditions))
+        (part / "games.replay").unlink()
+        with ReplayWriter(part / "games.replay") as writer:
+            for episode in read_replays(whole / "games.replay"):
+                if episode.game >= 20:
+                    writer.append(episode)
+        slices.append(part)
+    done = compare(*slices, "--html", "--luck", "none", "--out", "out")
+    assert done.returncode == 0, done
+    page = Path("out/comparison.html").read_text()
+    assert "Not finished" not in page
+    assert "average score" in page

@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 from octofold_client.contenders.judges import Judge, Opinion, local_judge
 from octofold_client.errors import UsageError
 from octofold_client.evaluation.luck import (
+    BAD_LUCK,
     COEFFICIENTS,
     FILE,
-    MOST_LUCK,
+    GOOD_LUCK,
     POINTS,
     AdjustedAverage,
     Luck,
@@ -98,8 +99,8 @@ def test_over_all_games_that_a_player_could_have_the_luck_is_exactly_zero(values
     assert np.array(chances) @ taken == pytest.approx(0.0, abs=1e-9)
 
 
-def random_games(count: int) -> list[Episode]:
-    random = np.random.default_rng(1)
+def random_games(count: int, by: int = 1) -> list[Episode]:
+    random = np.random.default_rng(by)
     episodes, finished = Episodes(5, range(count)), []
     while len(episodes.running):
         finished += episodes.step(np.where(episodes.legal, random.random(episodes.legal.shape), -1).argmax(1))
@@ -111,8 +112,8 @@ def test_an_adjusted_score_is_never_negative_nor_above_the_score_and_its_window(
     games, start = random_games(60), 150.0
     scores = np.array([game.score for game in games], float)[:, None]
     taken = taken_from(games, judge_by(values), start)
-    assert (taken <= np.minimum(scores, MOST_LUCK * start * COEFFICIENTS)).all()
-    assert (taken >= -start * COEFFICIENTS).all()
+    assert (taken <= np.minimum(scores, GOOD_LUCK * start * COEFFICIENTS)).all()
+    assert (taken >= -BAD_LUCK * start * COEFFICIENTS).all()
     assert (taken[:, 0] == 0).all()
 
 
@@ -175,13 +176,28 @@ def test_a_folder_keeps_its_luck_for_the_same_values_alone(folder: ResultFolder)
     assert asked
     asked.clear()
     again = luck_in(folder, judge_by(counting))
-    assert not asked
+    assert sum(asked) == 32 * 15 * 2  # the boards of the start alone
     assert (again.taken == first.taken).all()
     assert again.start == first.start
     other = luck_in(folder, judge_by(the_wrong_way, "2" * 64))
     assert (other.taken != first.taken).any()
     (folder.path / FILE).write_bytes(b"PK damaged")
     assert (luck_in(folder, judge_by(counting)).taken == first.taken).all()
+
+
+def test_the_luck_of_other_games_with_the_same_numbers_is_not_taken(
+    folder: ResultFolder, tmp_path: Path
+) -> None:
+    luck_in(folder, judge_by(near_the_corner))
+    other = ResultFolder(tmp_path / "other")
+    other.path.mkdir()
+    other.write_conditions(Conditions("random", "", "", None, 5))
+    with ReplayWriter(other.replays) as writer:
+        for game in random_games(30, by=2):
+            writer.append(game)
+    right = luck_in(other, judge_by(near_the_corner))
+    (other.path / FILE).write_bytes((folder.path / FILE).read_bytes())
+    assert (luck_in(other, judge_by(near_the_corner)).taken == right.taken).all()
 
 
 def test_values_that_are_no_points_are_refused(folder: ResultFolder) -> None:

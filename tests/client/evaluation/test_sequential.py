@@ -1,14 +1,13 @@
 """The bets: they promise what the simulation keeps, and never what a game could break."""
 
-from dataclasses import replace
 from fractions import Fraction
-from math import log, sqrt
+from math import log
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from octofold_client.evaluation.luck import COEFFICIENTS, Luck
 from octofold_client.evaluation.question import Question
 from octofold_client.evaluation.sequential import (
@@ -67,8 +66,10 @@ def test_the_bets_are_fair() -> None:
     gains = np.where(outcomes, 3.0, -1.0)
     stakes = Record.of(*np.zeros((2, len(gains), 0))).stakes(np.ones_like(gains), 1 + gains, 1, 0.1)
     assert (stakes[:, 10:] > 0).any()  # the learning gambler bets, too
-    worth = np.exp(log_wealth(growth(gains[:, :, None], 1.0, stakes[:, :, None]).sum(axis=-1)))
-    assert np.where(outcomes, 0.25, 0.75).prod(axis=1) @ worth == pytest.approx(1.0)
+    logs = [
+        log_wealth(growth(*bet).sum(axis=-1)) for bet in zip(gains, np.ones_like(gains), stakes, strict=True)
+    ]
+    assert np.where(outcomes, 0.25, 0.75).prod(axis=1) @ np.exp(logs) == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize(("failing", "margin"), [(0.01, 0.005), (0.02, 0.019), (0.03, 0.029)])
@@ -79,11 +80,8 @@ def test_a_player_that_loses_everything_in_rare_games_does_not_pass(failing: flo
         first = random.gamma(2.4, 84_000, 1_500)
         bets = bets_on(first, np.where(random.random(1_500) < failing, 0, first))
         assert bets.cap is not None
-        least = 1 - margin
         stakes, _ = bets.stakes((margin, -margin))
-        gains = (bets.second - least * bets.first)[:, None]
-        after = growth(gains, least * bets.cap, stakes[:, None]).cumsum(axis=-1)
-        passed += bool((log_wealth(after) >= -log(ERROR_RATE)).any())
+        passed += bool((bets.wealth(1 - margin, stakes) >= -log(ERROR_RATE)).any())
     assert passed <= 2
 
 
@@ -91,7 +89,7 @@ def test_players_with_the_same_games_pass_when_the_forecast_says_and_not_before(
     scores = np.full(2_000, 200_000.0)
     question = Question(Fraction(2, 100))
     needed = FIRST_GAMES + fewest_games(0.02)
-    assert needed == pytest.approx(763, rel=0.02)
+    assert needed == pytest.approx(743, rel=0.02)
     assert question.answer(bets_on(scores[:needed], scores[:needed])).yes
     assert question.answer(bets_on(scores[: int(0.97 * needed)], scores[: int(0.97 * needed)])).yes is None
 
@@ -112,14 +110,12 @@ def test_the_limits_are_where_the_bets_begin_to_refute() -> None:
     assert low < bets.ratio < high
     refuted = -log(ERROR_RATE)
     more, less = bets.stakes((0.0, 0.0))
-    wealth = log_wealth(growth(bets.second - low * bets.first, low * bets.cap, more / sqrt(low)))
-    assert wealth == pytest.approx(refuted, abs=1e-3)
-    wealth = log_wealth(growth(high * bets.first - bets.second, bets.cap, less / sqrt(high)))
-    assert wealth == pytest.approx(refuted, abs=1e-3)
+    assert bets.wealth(low, more)[-1] == pytest.approx(refuted, abs=1e-3)
+    assert bets.wealth(high, less, more=False)[-1] == pytest.approx(refuted, abs=1e-3)
     below, above = bets.difference_limits(ERROR_RATE)
     assert below < bets.difference < above
-    wealth = log_wealth(growth(bets.second - bets.first - below, bets.cap + below, more))
-    assert wealth == pytest.approx(refuted, abs=1e-3)
+    after = growth(bets.second - bets.first - below, bets.cap + below, more).cumsum(axis=-1)
+    assert log_wealth(after)[-1] == pytest.approx(refuted, abs=1e-3)
 
 
 def test_without_luck_the_bets_are_about_the_same_averages_and_decide_sooner() -> None:
@@ -131,21 +127,57 @@ def test_without_luck_the_bets_are_about_the_same_averages_and_decide_sooner() -
         Luck("values", None, 100_000.0, np.arange(600), each[:, None] * np.minimum(COEFFICIENTS, 1))
         for each in luck
     )
+    question = Question(Fraction(5, 100))
     plain = Bets.of(scores[0], scores[1], ANY, cap_of(scores))
-    adjusted = Bets.of(scores[0], scores[1], ANY, cap_of(scores), (ours, theirs))
+    adjusted = Bets.of(scores[0], scores[1], ANY, cap_of(scores), (ours, theirs), 0.05)
     assert plain is not None
     assert adjusted is not None
-    assert adjusted.first == pytest.approx(base[0, FIRST_GAMES:])
-    assert adjusted.most_first == plain.most_first + 100_000
-    assert adjusted.worth == pytest.approx(10, rel=0.3)  # (100,000**2 + 31,623**2) / 31,623**2
-    question = Question(Fraction(5, 100))
+    begun = 30 - FIRST_GAMES  # until then, too little is known to take luck out
+    assert adjusted.first[:begun] == pytest.approx(scores[0, FIRST_GAMES:30])
+    assert adjusted.first[begun:] == pytest.approx(base[0, 30:], abs=20_000)  # nearly all of the luck
+    assert adjusted.most_first[begun:] == pytest.approx(plain.most_first[begun:] + 150_000, abs=30_000)
+    assert adjusted.worth == pytest.approx(9, rel=0.3)  # 11 for those after game 30
     assert question.answer(plain).yes is None
     assert question.answer(adjusted).yes
-    after = ours.taken[FIRST_GAMES:] * -1  # which has no say in the coefficient
-    turned = replace(ours, taken=np.concatenate([ours.taken[:FIRST_GAMES], after]))
-    other = Bets.of(scores[0], scores[1], ANY, cap_of(scores), (turned, theirs))
-    assert other is not None
-    assert other.first == pytest.approx(scores[0, FIRST_GAMES:] + luck[0, FIRST_GAMES:])
+
+
+def test_no_game_has_a_say_in_the_coefficients_of_its_own_bet() -> None:
+    random = np.random.default_rng(9)
+    scores = random.gamma(40.0, 5_000, (2, 500))
+    taken = random.normal(size=(2, 500, 1)) * np.minimum(COEFFICIENTS, 1) * 30_000
+    scores += taken[:, :, -1]
+
+    def bets(taken: NDArray[np.float64]) -> Bets:
+        ours, theirs = (Luck("values", None, 150_000.0, np.arange(500), each) for each in taken)
+        found = Bets.of(scores[0], scores[1], ANY, cap_of(list(scores)), (ours, theirs), 0.05)
+        assert found is not None
+        return found
+
+    changed = taken.copy()
+    changed[:, 300:] = random.normal(size=(2, 200, 1)) * np.minimum(COEFFICIENTS, 1) * 30_000
+    before, after = bets(taken), bets(changed)
+    until = 300 - FIRST_GAMES
+    assert (before.first[:until] == after.first[:until]).all()
+    assert (before.stakes((0.05, -0.05))[0][:until] == after.stakes((0.05, -0.05))[0][:until]).all()
+    by = before.first[until] - scores[0, 300], after.first[until] - scores[0, 300]
+    assert by[0] / taken[0, 300, -1] == pytest.approx(by[1] / changed[0, 300, -1])
+
+
+def test_players_that_play_nearly_alike_are_bet_on_with_the_luck_of_both_or_of_none() -> None:
+    random = np.random.default_rng(10)
+    luck = random.normal(size=(2, 800)) * 50_000
+    scores = random.gamma(40.0, 5_000, (2, 800)) + luck
+    alike = random.random(800) < 0.9
+    scores[1, alike], luck[1, alike] = scores[0, alike], luck[0, alike]
+    ours, theirs = (
+        Luck("values", None, 150_000.0, np.arange(800), each[:, None] * np.minimum(COEFFICIENTS, 1))
+        for each in luck
+    )
+    plain = Bets.of(scores[0], scores[1], ANY, cap_of(list(scores)))
+    adjusted = Bets.of(scores[0], scores[1], ANY, cap_of(list(scores)), (ours, theirs), 0.02)
+    assert plain is not None
+    assert adjusted is not None
+    assert ((adjusted.first == adjusted.second) == (plain.first == plain.second)).all()
 
 
 def test_a_difference_excludes_zero_when_the_ratio_excludes_one() -> None:
@@ -182,7 +214,7 @@ def test_the_first_games_set_the_cap_and_do_not_bet() -> None:
 def test_nobody_risks_more_than_the_largest_tile_allows() -> None:
     bets = Bets.of(np.full(200, 1_000.0), np.full(200, 1_000.0), (4, 17), 4_000)
     assert bets is not None
-    assert (bets.most_first, bets.most_second) == (greatest_score(4), 4_000)
+    assert (bets.most_first[0], bets.most_second[0]) == (greatest_score(4), 4_000)
     assert greatest_score(4) < 4_000
 
 
@@ -218,22 +250,28 @@ def test_looks_grow_apart_and_end_at_the_limit() -> None:
     assert looks == [
         0,
         FIRST_LOOK,
-        100,
+        30,
+        40,
+        50,
+        62,
+        77,
+        96,
+        120,
         150,
-        200,
-        250,
-        300,
-        350,
-        400,
-        450,
-        500,
-        550,
-        605,
-        665,
-        731,
-        804,
-        884,
-        972,
+        187,
+        233,
+        283,
+        333,
+        383,
+        433,
+        483,
+        533,
+        586,
+        644,
+        708,
+        778,
+        855,
+        940,
         1000,
     ]
-    assert next_look(0, 40) == 40
+    assert next_look(0, 15) == 15

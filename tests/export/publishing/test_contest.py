@@ -19,6 +19,7 @@ from octofold_game.commands.signals import exit_by_signal, handling
 from octofold_game.contract.model import read_card
 from octofold_training import checkpoints
 from octofold_training.networks.build import build
+from support.shipped import newest
 from support.waiting import becomes_true, wait_for
 
 SHORT_GAMES = {"kind": "cnn", "layers": 1, "channels": 4, "exponents": 5}
@@ -79,8 +80,11 @@ def test_games_against_the_published_version_decide_whether_a_version_is_publish
     )
     assert versions() == ["1"]
 
+    Path("models/ntuple").mkdir()
+    Path("models/ntuple/2").symlink_to(newest("ntuple"))
     assert main([*source, "--no-worse-than", "20%"]) == 0  # the same network; its games go on
     captured = capfd.readouterr()
+    assert "by the values of ntuple:models/ntuple/2, the games were worth " in captured.err
     assert "31 games already finished in earlier runs" in captured.err
     assert "small version 2 is at most 20% worse than small version 1." in captured.err
     assert captured.out == "models/small/2\n"
@@ -89,7 +93,9 @@ def test_games_against_the_published_version_decide_whether_a_version_is_publish
     assert json.loads((folder / "comparison.json").read_text())["answer"] is True
     shown = read_card(Path("models/small/2")).no_worse
     assert shown is not None
-    assert (shown.than, shown.margin, shown.ratio, shown.games) == (1, 0.2, 1.0, 100)
+    assert (shown.than, shown.margin, shown.ratio, shown.games) == (1, 0.2, 1.0, 77)
+    assert shown.values == "ntuple:models/ntuple/2"
+    assert shown.values_sha256 is not None
     assert f"Scores counted up to {shown.cap:,}; " in Path("models/small/2/README.md").read_text()
 
 
@@ -160,8 +166,8 @@ def is_alive(process: psutil.Process) -> bool:
         (("--no-worse-than", "00%"), "must be a percentage above 0% and below 100%, such as 2%, got '00%'"),
         (("--no-worse-than", "5"), "--no-worse-than: 5 has no percent sign: write 5% for 5 in a hundred"),
         (
-            ("--no-worse-than", "5%", "--limit", "30"),
-            "--limit: 30 games cannot decide anything: the first 30 only set the cap of the scores",
+            ("--no-worse-than", "5%", "--limit", "10"),
+            "--limit: 10 games cannot decide anything: the first 10 only set the cap of the scores",
         ),
     ],
 )
