@@ -6,6 +6,7 @@ import sys
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -177,6 +178,8 @@ def _spread(cores: int) -> Iterator[Spread]:
 
         try:
             yield spread
+        except BrokenProcessPool:
+            raise EvaluationError("a process that checked games was killed; is memory short?") from None
         finally:
             pool.shutdown(cancel_futures=True)
 
