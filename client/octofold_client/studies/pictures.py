@@ -34,9 +34,12 @@ from octofold_game.drawing.figures import (
     write_above,
 )
 from octofold_game.drawing.palette import INK, series_color, tile_color
+from octofold_game.episodes import Episode
 from octofold_game.spawns import CHANCE_OF_FOUR
 from octofold_game.trajectories import Climb
 
+from octofold_client.contenders.judges import Judge
+from octofold_client.evaluation.luck import score_curve
 from octofold_client.evaluation.result import Evaluation
 from octofold_client.evaluation.summary import TileShare
 from octofold_client.studies.html.results import Shown
@@ -45,7 +48,7 @@ _FEW = 10
 """A curve ends where fewer games than this are left, because it would then show single games."""
 _BINS = (20, 72)
 _NICE = (1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 7.5, 10.0)
-_ROW_INCHES = 1.15
+_ROW_INCHES, _CURVE_INCHES = 1.15, 1.5
 _NAME_INCHES = 0.18
 _AVERAGE_WIDTH, _BAND_ALPHA = 1.3, 0.16
 _HEADROOM = 1.4
@@ -282,6 +285,32 @@ def _figure(results: Sequence[Shown], size: Size, title: str, height: float = 0.
     subtitle = "; ".join(shown.evaluation.title for shown in results)
     names = 0.0 if height or len(results) == 1 else _NAME_INCHES * (len(results) + 1) / 2
     return figure_of(size, title, shortened(subtitle, 110), (height or size.height) + names)
+
+
+def luck_picture(games: Sequence[Episode], values: Judge, size: Size) -> Figure:
+    """The expected score after each move of these games, and what tiles and moves have added to it."""
+    with styled():
+        figure = figure_of(size, "Luck", values.name, max(size.height, 0.8 + _CURVE_INCHES * len(games)))
+        rows = figure.subplots(len(games), 1, squeeze=False)[:, 0]
+        for axes, game in zip(rows, games, strict=True):
+            curve = score_curve(game, values)
+            shown = thinned(len(curve.expected))
+            for line, color, label in (
+                (curve.expected, INK, "expected score"),
+                (curve.tiles, series_color(0), "by tiles: luck"),
+                (curve.moves, series_color(1), "by moves"),
+            ):
+                axes.plot(shown, line[shown], color=color, linewidth=1.2, label=label)
+            axes.axhline(0, color=INK, linewidth=0.6)
+            axes.set_xlim(0, len(curve.expected) - 1)
+            axes.set_title(f"game {game.game}: {game.score:,} points", loc="left", fontsize="small")
+            whole_numbers(axes, "x")
+            whole_numbers(axes, "y", 4)
+            axes.grid(axis="y")
+        rows[-1].set_xlabel("moves made")
+        handles, labels = rows[0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside upper center", ncols=3, fontsize="small")
+    return figure
 
 
 TILES = tuple(1 << exponent for exponent in range(6, 18))

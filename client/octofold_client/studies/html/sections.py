@@ -26,8 +26,7 @@ from octofold_client.studies.ending_pictures import panels_of
 from octofold_client.studies.endings import CostlyMove, JudgeName
 from octofold_client.studies.html.elements import Child, facts, make, picture, table
 from octofold_client.studies.html.results import COSTLY_MOVES, EvaluationPart, LoadPart
-from octofold_client.studies.luck_pictures import luck_picture
-from octofold_client.studies.pictures import overlaid
+from octofold_client.studies.pictures import luck_picture, overlaid
 from octofold_client.wording import counted
 
 CAPTIONS = {
