@@ -218,11 +218,13 @@ def _source(flags: Flags, hints: Hints) -> Callable[[], Source]:
             flags.state,
             flags.encoder,
             describe,
+            _report,
         )
+    if (file := flags.sb3) is not None:
+        return partial(torch_sources.from_sb3, file, _with_file(flags, hints, file), describe, _report)
     for file, load in (
         (flags.torchscript, torch_sources.from_torchscript),
         (flags.exported_program, torch_sources.from_exported_program),
-        (flags.sb3, torch_sources.from_sb3),
     ):
         if file is not None:
             return partial(load, file, _with_file(flags, hints, file), describe)

@@ -102,8 +102,6 @@ def export(load: Callable[[], Source], options: ExportOptions, report: Report) -
     check_name(options.name)
     check_place(options.models, options.name, options.version)
     source = load()
-    for note in source.notes:
-        report(note)
     wanted = wanted_precisions(source, options)
     plan = plan_of(source, options, report)
     if plan.symmetries < source.fewest_symmetries:

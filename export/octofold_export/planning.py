@@ -18,7 +18,7 @@ from octofold_game.symmetries import VIEWS
 from octofold_game.system.processors import usable_cores
 from octofold_players.expectimax.player import HeuristicExpectimaxPlayer
 
-from octofold_export.checks.recording import Report, play_boards, read_boards
+from octofold_export.checks.recording import Report, play_boards, read_boards, silent
 from octofold_export.checks.reference import measured_spread
 from octofold_export.checks.runner import FoldedGraph
 from octofold_export.checks.views_choice import Way, choose_way
@@ -130,8 +130,4 @@ def _judged_boards(source: Source, options: ExportOptions) -> NDArray[np.uint8]:
     largest = source.description.largest_exponent
     if options.boards is not None:
         return read_boards(options.boards, largest)[:_JUDGED_BOARDS]
-    return play_boards(HeuristicExpectimaxPlayer(depth=1), _JUDGED_BOARDS, largest, _SEED, _silent)
-
-
-def _silent(_line: str) -> None:
-    pass
+    return play_boards(HeuristicExpectimaxPlayer(depth=1), _JUDGED_BOARDS, largest, _SEED, silent)

@@ -26,6 +26,10 @@ _FEWEST_NEW = 0.005  # share of the boards; games up to the tile 4 or 8 have few
 _REPORT_SECONDS = 10.0
 
 
+def silent(_line: str) -> None:
+    """A `Report` that goes nowhere."""
+
+
 def play_boards(
     player: Player,
     count: int,

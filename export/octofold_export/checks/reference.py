@@ -21,7 +21,7 @@ from octofold_export.description.description import Answers, Description
 from octofold_export.description.encoding import encode
 from octofold_export.description.inference import Network, NetworkError
 from octofold_export.errors import ExportError
-from octofold_export.graph.heads import POINTS, PROBABILITIES, SMALLEST_PROBABILITY, Spread
+from octofold_export.graph.heads import POINTS, PROBABILITIES, SMALLEST_PROBABILITY, TIE_OF_BEST, Spread
 
 _TIE_OF_SPREAD = 2.0**-16
 _TIE_OF_SIZE = 2.0**-20  # some rounding errors of float32
@@ -175,7 +175,11 @@ def reference_answers(
     margins = np.where(over, np.inf, _margin(worth, legal) / unit)
     if rule == "vote":
         margins = np.minimum(margins, vote_margins)
-    equal = worth >= worth.max(axis=1, keepdims=True) - head.spread.tie
+    best = worth.max(axis=1, keepdims=True)
+    tie = np.full_like(best, head.spread.tie)
+    if isinstance(head, PlainActionValues):
+        tie = np.minimum(tie, TIE_OF_BEST * np.abs(best))
+    equal = worth >= best - tie
     move = np.where(over, -1, equal.argmax(axis=1)).astype(np.int8)
     value = None
     if evaluate_value is not None:

@@ -40,6 +40,7 @@ from octofold_export.errors import ExportError, NeedsFlags
 
 _KINDS: tuple[InputKind, ...] = ("one_hot", "exponents", "tiles", "log2", "log2_plus_1")
 _USUAL_PLANES = range(10, 33)  # tried if neither the user nor the network gives a number
+_ROUNDING = 1e-3  # of the largest answer
 _SHOWN_REASONS = 2  # different ones, why the network takes no input
 _SHOWN_READINGS = 6
 _BOARDS = np.random.default_rng(4).integers(0, 8, (3, 16)).astype(np.uint8)
@@ -50,7 +51,7 @@ class NetworkError(OctofoldError):
 
 
 class NoBatchError(ExportError):
-    """The network takes a single board only."""
+    """The network takes a single board only, or answers a board of a batch in another way."""
 
 
 class Network(Protocol):
@@ -100,9 +101,12 @@ def readings_of(hints: Hints, network: Network) -> Readings:
             "the network answers the same boards differently from call to call; remove what is random, such "
             "as a dropout that is always on, and what it remembers"
         )
-    if network.operations(inputs) > 2 * network.operations(inputs[:1]):
+    rows = by_board(outputs, len(_BOARDS))
+    if _depends_on_the_batch(network, inputs, rows):
+        raise NoBatchError("the boards of a batch change each other's answers")
+    if network.operations(inputs) > network.operations(inputs[:-1]):
         raise NoBatchError("its forward loops over the boards of a batch")
-    answers, question = _answers(hints.answers, by_board(outputs, len(_BOARDS)))
+    answers, question = _answers(hints.answers, rows)
     said = hints.reads
     kept = ReadsHints(type=said.type, planes=said.planes, above=said.above, cells=said.cells)
     others = replace(hints, reads=kept)
@@ -117,6 +121,20 @@ def readings_of(hints: Hints, network: Network) -> Readings:
         if description is not None:
             found += orders_of(description, hints, is_possible=is_possible)
     return Readings(found, question)
+
+
+def _depends_on_the_batch(network: Network, inputs: NDArray[Any], rows: Mapping[str, NDArray[Any]]) -> bool:
+    """Whether a board has another answer alone; `rows` are those of the batch."""
+    for at in range(len(inputs)):
+        alone = by_board(network.run(inputs[at : at + 1]), 1)
+        for name, batch in rows.items():
+            answer, expected = alone[name].ravel(), batch[at].ravel()
+            close = _ROUNDING * np.abs(batch[np.isfinite(batch)]).max(initial=0)
+            if answer.shape != expected.shape or not np.allclose(
+                answer, expected, rtol=0, atol=close, equal_nan=True
+            ):
+                return True
+    return False
 
 
 def settled(readings: Sequence[Reading]) -> Reading:

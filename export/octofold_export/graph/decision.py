@@ -51,7 +51,7 @@ def decide(graph: GraphBuilder, scores: str, merged: Merged, legal: str, rule: R
 
     The votes of a move are the views in which it is the best legal move. Rule `vote` plays the move with the
     most votes, and breaks ties by worth. Rule `mean` plays the move with the largest worth. Moves that are
-    worth less than a `tie` less than the best are equal to it, and ordered up, right, down, left.
+    worth less than a tie less than the best are equal to it, and ordered up, right, down, left.
     """
     zero_if_illegal = graph.add("Cast", [legal], "legal_float", to=TensorProto.FLOAT)
     graph.add("Mul", [merged.probabilities, zero_if_illegal], PROBABILITIES.name)
@@ -75,11 +75,15 @@ def decide(graph: GraphBuilder, scores: str, merged: Merged, legal: str, rule: R
         worth = graph.add("Where", [leads, worth, loser], "leaders_worth")
     largest = graph.add("ReduceMax", [worth, graph.integers(1)], "largest_worth", keepdims=1)
     tie = graph.constant("tie", np.array(merged.tie, np.float32))
+    if merged.tie_of_best is not None:
+        share = graph.constant("tie_of_best", np.array(merged.tie_of_best, np.float32))
+        best = graph.add("Mul", [graph.add("Abs", [largest], "size_of_best"), share], "tie_of_this_best")
+        tie = graph.add("Min", [tie, best], "smaller_tie")
     worse = graph.add("Greater", [largest, graph.add("Add", [worth, tie], "worth_at_most")], "worse")
     no, yes = (graph.constant(name, np.array(name == "yes", np.float32)) for name in ("no", "yes"))
     as_good = graph.add("Where", [worse, no, yes], "as_good")
-    best = graph.add("ArgMax", [as_good], "best", axis=1, keepdims=0)
+    first = graph.add("ArgMax", [as_good], "best", axis=1, keepdims=0)
     running = graph.any(legal, 1, "running")
     over = graph.constant("over", np.array(-1))
-    played = graph.add("Where", [running, best, over], "played")
+    played = graph.add("Where", [running, first, over], "played")
     graph.add("Cast", [played], MOVE.name, to=TensorProto.INT8)

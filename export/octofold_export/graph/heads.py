@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import ClassVar, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,6 +39,9 @@ class Spread(NamedTuple):
     boards in the batch."""
 
 
+TIE_OF_BEST = 2.0**-16
+"""A tie of action values is at most this much of the best one. Values of one network differ by orders of
+magnitude between boards, as those of a softmax do where it prefers an illegal move."""
 PROBABILITIES = Spread(temperature=1.0, tie=2.0**-16)
 """Of a policy, if it was not measured."""
 POINTS = Spread(temperature=TEMPERATURE, tie=2.0**-6)
@@ -65,6 +68,8 @@ class Merged(NamedTuple):
     "[N, 4]: over all views; the move of larger worth is better"
     tie: float
     "see `Spread.tie`"
+    tie_of_best: float | None
+    "the same, times the worth of the best move, where that is less; None: there is no such limit"
     views: str | None
     "[N, V, 4]: the probabilities of each view; None unless asked for"
 
@@ -119,13 +124,14 @@ class PolicyHead:
         """Add the mean over the views; see `Head.merge`."""
         softmax = graph.add("Softmax", [scores], "view_probabilities", axis=2)
         mean = graph.add("ReduceMean", [softmax, graph.integers(1)], "mean_probabilities", keepdims=0)
-        return Merged(mean, mean, self.spread.tie, softmax if with_views else None)
+        return Merged(mean, mean, self.spread.tie, None, softmax if with_views else None)
 
 
 class _OfValues:
     """Merges the values of moves: worth is their mean, and probability is its softmax at the temperature."""
 
     spread: Spread
+    tie_of_best: ClassVar[float | None] = None
 
     def merge(self, graph: GraphBuilder, scores: str, *, with_views: bool) -> Merged:
         """Add the mean over the views; see `Head.merge`."""
@@ -137,7 +143,7 @@ class _OfValues:
 
         mean = graph.add("ReduceMean", [scores, graph.integers(1)], "mean_values", keepdims=0)
         views = softmax(scores, 2, "view_probabilities") if with_views else None
-        return Merged(softmax(mean, 1, "mean_probabilities"), mean, self.spread.tie, views)
+        return Merged(softmax(mean, 1, "mean_probabilities"), mean, self.spread.tie, self.tie_of_best, views)
 
 
 @dataclass(frozen=True)
@@ -148,6 +154,7 @@ class ActionValueHead(_OfValues):
     columns: tuple[int, ...] = _CANONICAL
     "where the numbers of up, right, down and left lie"
     spread: Spread = POINTS
+    tie_of_best = TIE_OF_BEST
 
     def scores(self, graph: GraphBuilder, cells: str, views: Sequence[int]) -> str:
         """Add the scores of the moves on each view; see `Head.scores`."""

@@ -81,6 +81,27 @@ def prepare(
         raise ExportError(f"{first}; {advice}") from first
 
 
+def over_boards(single: onnx.ModelProto) -> onnx.ModelProto:
+    """Make a model that runs `single`, which takes one board and answers with vectors, on each of a batch."""
+    inner = inliner.inline_local_functions(single) if single.functions else single
+    (board,) = inner.graph.input
+    names = [output.name for output in inner.graph.output]
+    results = [f"{name}_of_all" for name in names]
+    loop = helper.make_graph(
+        inner.graph.node, "board", [board], [onnx.ValueInfoProto(name=name) for name in names]
+    )
+    scan = helper.make_node("Scan", ["boards_as_read"], results, body=loop, num_scan_inputs=1)
+    declared = board.type.tensor_type
+    sizes = [dim.dim_value for dim in declared.shape.dim]
+    given = helper.make_tensor_value_info("boards_as_read", declared.elem_type, [_BATCH, *sizes])
+    answers = [
+        helper.make_tensor_value_info(result, output.type.tensor_type.elem_type, None)
+        for result, output in zip(results, inner.graph.output, strict=True)
+    ]
+    graph = helper.make_graph([scan], inner.graph.name, [given], answers, inner.graph.initializer)
+    return helper.make_model(graph, opset_imports=inner.opset_import, ir_version=inner.ir_version)
+
+
 def _prepared(
     model: onnx.ModelProto,
     outputs: Sequence[str],

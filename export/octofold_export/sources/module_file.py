@@ -25,10 +25,10 @@ _BOARDS = 3
 
 def read_module(
     place: str, weights: Path | None, state: str | None = None, encoder: str | None = None
-) -> tuple[TorchNetwork, str, tuple[str, ...]]:
+) -> tuple[TorchNetwork, str, str]:
     """Call `package.module:callable` and load the `state` of `weights`.
 
-    Returns the network, the SHA-256 of its weights, and what was taken from the file.
+    Returns the network, the SHA-256 of its weights, and what was taken from their file, if there is one.
 
     Raises:
         ExportError: the callable cannot be imported or does not return a module, or the weights do not fit.
@@ -37,11 +37,11 @@ def read_module(
     encode = None if encoder is None else read_encoder(encoder)
     if weights is None:
         network = TorchNetwork(module, place, encode)
-        return network, _digest(module.state_dict()), ()
+        return network, _digest(module.state_dict()), ""
     content, digest = read_weights(weights)
     chosen, note = take(module, content, state, str(weights))
     load_state(module, chosen.tensors, weights)
-    return TorchNetwork(module, place, encode), digest, (note,)
+    return TorchNetwork(module, place, encode), digest, note
 
 
 def load_state(module: nn.Module, tensors: Mapping[str, Tensor], file: Path) -> None:

@@ -30,8 +30,6 @@ class Source:
     "the network itself: what every form must answer like"
     evaluate_value: Evaluate | None = None
     "the network's value of a board `[N, 1]`, in the unit of the output `value`; None: it has no value head"
-    notes: tuple[str, ...] = ()
-    "what was taken where there was a choice, a line each"
     fp32: GraphEvaluator
     "the network in a graph, in float32"
     fp16: Callable[[], GraphEvaluator] | None = None

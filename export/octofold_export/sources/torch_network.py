@@ -25,7 +25,7 @@ from octofold_export.errors import ExportError
 from octofold_export.graph.builder import OPSET
 from octofold_export.graph.weight_files import WeightFiles
 from octofold_export.quiet import quiet
-from octofold_export.sources.body import ODD_BATCH, prepare
+from octofold_export.sources.body import ODD_BATCH, over_boards, prepare
 from octofold_export.sources.file_kinds import advice
 from octofold_export.sources.onnx_file import OnnxNetwork
 from octofold_export.sources.torch_files import is_lazy, read_file
@@ -35,6 +35,10 @@ UserEncoder = Callable[[Tensor], Tensor]
 
 Distribution.set_default_validate_args(False)  # which decides by numbers, as a graph cannot
 
+_DECIDES = (
+    "its forward decides by the numbers on the board, such as `if x.sum() > 0`, which a graph cannot; use "
+    "torch.where there"
+)
 _WITHOUT_KERNELS = (torch.bfloat16, torch.float16)
 """Types that are for training on GPUs; onnxruntime has few operators for them on CPUs."""
 
@@ -95,7 +99,8 @@ class TorchNetwork:
         except Exception as error:  # the user's code may raise any exception
             needs_more = isinstance(error, TypeError) and "positional argument" in str(error)
             hint = "; wrap it in a module whose forward takes the board alone" if needs_more else ""
-            raise NetworkError(f"{error_line(error)}{hint}") from error
+            reason = _DECIDES if _decides_by_numbers(error) else f"{error_line(error)}{hint}"
+            raise NetworkError(reason) from error
         numbers = (tensor.float() if tensor.is_floating_point() else tensor for tensor in outputs.values())
         return dict(zip(outputs, (each.numpy() for each in numbers), strict=True))
 
@@ -119,7 +124,14 @@ class TorchNetwork:
             names = [f"output_{name}" for name in self.run(example)]
             model = _script_to_onnx(self.module, inputs, names, self._name)
             return prepare(model, [f"output_{name}" for name in outputs], example)
-        return _module_to_body(_Selected(self.module, outputs), inputs, example, self._name)
+        module = _Selected(self.module, outputs)
+        if not isinstance(self.module, _OneByOne):
+            return _module_to_body(module, inputs, example, self._name)
+        try:
+            return _with_free_batch(module, inputs, example, self._name)
+        except ExportError:
+            single = _Selected(self.module.single, outputs)
+            return _prepared(over_boards(_module_to_onnx(single, inputs[0], self._name)), example)
 
 
 class _Counting(TorchFunctionMode):
@@ -151,19 +163,27 @@ class _Selected(nn.Module):
         return tuple(named[name] for name in self.outputs)
 
 
-class _OneByOne(nn.Module):
-    """A module on each board of a batch by itself, as a batch of one."""
+class _OneBoard(nn.Module):
+    """A module on one board without a batch dimension, as a batch of one; the outputs are vectors."""
 
     def __init__(self, module: nn.Module) -> None:
         super().__init__()
         self.module = module
 
-    def forward(self, inputs: Tensor) -> dict[str, Tensor]:
-        def single(board: Tensor) -> dict[str, Tensor]:
-            answer = named_tensors(self.module(board[None]))
-            return {name: numbers.reshape(-1) for name, numbers in answer.items()}
+    def forward(self, board: Tensor) -> dict[str, Tensor]:
+        answer = named_tensors(self.module(board[None]))
+        return {name: numbers.reshape(-1) for name, numbers in answer.items()}
 
-        answers: dict[str, Tensor] = torch.vmap(single)(inputs)
+
+class _OneByOne(nn.Module):
+    """A module on each board of a batch by itself."""
+
+    def __init__(self, module: nn.Module) -> None:
+        super().__init__()
+        self.single = _OneBoard(module)
+
+    def forward(self, inputs: Tensor) -> dict[str, Tensor]:
+        answers: dict[str, Tensor] = torch.vmap(self.single)(inputs)
         return answers
 
 
@@ -288,7 +308,7 @@ def _module_to_body(module: nn.Module, inputs: Tensor, example: NDArray[Any], na
     `int(x.shape[0])` in a module, for example, fixes the batch size.
     """
     try:
-        return _prepared(_module_to_onnx(module, inputs, name, ({0: torch.export.Dim("N")},)), example)
+        return _with_free_batch(module, inputs, example, name)
     except ExportError as error:
         first = error
     rows = inputs[torch.arange(ODD_BATCH) % len(inputs)]
@@ -296,6 +316,10 @@ def _module_to_body(module: nn.Module, inputs: Tensor, example: NDArray[Any], na
         return _prepared(_module_to_onnx(module, rows, name), example)
     except ExportError:
         raise first from None
+
+
+def _with_free_batch(module: nn.Module, inputs: Tensor, example: NDArray[Any], name: str) -> onnx.ModelProto:
+    return _prepared(_module_to_onnx(module, inputs, name, ({0: torch.export.Dim("N")},)), example)
 
 
 def _prepared(model: onnx.ModelProto, example: NDArray[Any]) -> onnx.ModelProto:
@@ -321,14 +345,14 @@ def _module_to_onnx(
     return exported.model_proto
 
 
+def _decides_by_numbers(error: BaseException) -> bool:
+    return "data-dependent" in str(error) or "data_dependent" in str(error)
+
+
 def _why_not(error: BaseException) -> str:
     """Why torch cannot convert a module, and what to change."""
-    text = str(error)
-    if "data-dependent" in text or "data_dependent" in text:
-        return (
-            "its forward decides by the numbers on the board, such as `if x.sum() > 0`, which a graph "
-            "cannot; use torch.where there"
-        )
+    if _decides_by_numbers(error):
+        return _DECIDES
     return f"torch.onnx cannot export it with a free batch size: {first_line(error)}"
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+from octofold_export.checks.recording import Report, silent
 from octofold_export.description.hints import AnswersHints, Hints, ReadsHints, merged
 from octofold_export.description.inference import NoBatchError
 from octofold_export.errors import ExportError, NeedsFlags
@@ -26,46 +26,47 @@ def from_module(
     state: str | None = None,
     encoder: str | None = None,
     describe: Describe = by_defaults,
+    report: Report = silent,
 ) -> Source:
     """Load the module that `package.module:callable` makes, and a `state` of its weights.
 
     With an `encoder`, the network reads exponents, and the user's function makes the module's input of them.
+    `report` receives what was taken where there was a choice.
 
     Raises:
         ExportError: it cannot be used.
     """
-    network, digest, notes = read_module(place, weights, state, encoder)
+    network, digest, note = read_module(place, weights, state, encoder)
+    if note:
+        report(note)
     architecture = {"kind": "torch module", "module": place}
     if encoder is not None:
         architecture["encoder"] = encoder
         hints = merged(Hints(reads=_EXPONENTS), hints)
     try:
-        source = described_source(network, hints, architecture, digest, describe)
+        return described_source(network, hints, architecture, digest, describe)
     except NoBatchError as error:
-        notes += (
-            "its forward takes one board at a time; the graph computes each board of a batch by itself",
-        )
+        report(f"{error}; so the graph computes each board by itself")
         try:
-            source = described_source(network.one_by_one(), hints, architecture, digest, describe)
+            return described_source(network.one_by_one(), hints, architecture, digest, describe)
         except NeedsFlags:
             raise
         except ExportError as failure:
             raise ExportError(f"{error}; one board at a time, {failure}") from error
-    return replace(source, notes=notes)
 
 
-def from_sb3(file: Path, hints: Hints, describe: Describe = by_defaults) -> Source:
-    """Load a standard policy of Stable-Baselines3.
+def from_sb3(file: Path, hints: Hints, describe: Describe = by_defaults, report: Report = silent) -> Source:
+    """Load a standard policy of Stable-Baselines3. `report` receives what was taken of it.
 
     Raises:
         ExportError: it cannot be used.
     """
     module, kind, digest, note = read_sb3(file)
+    report(note)
     known = AnswersHints(kind="action_values" if kind == "action_values" else "policy_logits")
     network = TorchNetwork(module, str(file))
     architecture = {"kind": "Stable-Baselines3", "file": file.name}
-    source = described_source(network, merged(hints, Hints(answers=known)), architecture, digest, describe)
-    return replace(source, notes=(note,))
+    return described_source(network, merged(hints, Hints(answers=known)), architecture, digest, describe)
 
 
 from_torchscript = partial(from_file, read_torchscript, "TorchScript")

@@ -85,6 +85,8 @@ SHAPES = {
     "int(x.shape[0]) of torch": Shape("IntegerBatchOfTorch", exponents),
     "Categorical": Shape("Samples", floats, {"reads.kind": "exponents"}),
     "no batch": Shape("OneBoardOnly", floats, {"reads.kind": "exponents"}),
+    "batch in a list": Shape("LoopsOverBoards", floats, {"reads.kind": "exponents"}),
+    "mean over the batch": Shape("MeanOfAll", floats, {"reads.kind": "exponents"}),
     "dataclass": Shape("DataclassAnswer", floats, {"reads.kind": "exponents"}),
     "list": Shape("ListAnswer", log2_plus_1, {"reads.kind": "log2_plus_1", "reads.divide_by": 16.0}),
     "recurrent": Shape(
@@ -206,7 +208,6 @@ def test_a_forward_that_decides_by_the_numbers_is_one_line_with_the_change_to_ma
         (networks.Remembers, "answers the same boards differently from call to call"),
         (networks.AlwaysDrops, "answers the same boards differently from call to call"),
         (networks.NamesTheMove, "is the number of a move; remove the ArgMax"),
-        (networks.LoopsOverBoards, "the graph works for a fixed batch size only"),
         (networks.LooksUpInLists, "its forward loops over the boards of a batch; one board at a time, "),
     ],
 )

@@ -136,7 +136,7 @@ def test_a_file_of_any_dialect_is_published_and_answers_as_it_did(
     check_moves(published, weights, lessons.boards[:300])
 
 
-def test_a_batch_that_cannot_be_freed_is_refused_by_name(
+def test_a_batch_whose_boards_change_each_others_answers_is_refused_before_any_game(
     weights: Weights, lessons_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     model = linear_model(weights, batch=2)
@@ -145,10 +145,9 @@ def test_a_batch_that_cannot_be_freed_is_refused_by_name(
     both = np.arange(8, dtype=np.float32).reshape(2, 4)  # one row for each of the two boards
     model.graph.initializer.append(numpy_helper.from_array(both, "both"))
     onnx.save(model, tmp_path / "linear.onnx")
-    assert publish(tmp_path / "linear.onnx", lessons_file, "--accept") == 1
-    *_, line = capsys.readouterr().err.splitlines()
-    assert "works for a fixed batch size only" in line
-    assert line.endswith("; export the file with a free batch size, by dynamic_shapes or dynamic_axes")
+    assert publish(tmp_path / "linear.onnx", lessons_file) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line == "octofold-export: the boards of a batch change each other's answers"
     assert not (tmp_path / "models").exists()
 
 
@@ -230,6 +229,24 @@ def test_action_values_of_any_size_decide_every_move(
         spread = measured_spread(source.description, source.evaluate, lessons.boards[2_000:4_000])
         graph = FoldedGraph(fold(head(source.description, source.fp32, spread), "mean", 1))
         assert (graph.next_moves(boards) == own).all()
+
+
+def test_small_action_values_beside_a_large_one_decide_as_well(
+    weights: Weights, lessons: Lessons, tmp_path: Path
+) -> None:
+    """Such as the shares of a softmax that prefers an illegal move."""
+    boards = lessons.boards[:2_000]
+    model = linear_model(weights * np.float32(20))
+    model.graph.node[-1].output[0] = "logits"
+    model.graph.node.append(helper.make_node("Softmax", ["logits"], ["policy"], axis=1))
+    onnx.save(model, tmp_path / "shares.onnx")
+    source = from_onnx(tmp_path / "shares.onnx", hints_from_flags({"answers.kind": "action_values"}))
+    spread = measured_spread(source.description, source.evaluate, lessons.boards[2_000:4_000])
+    sums = np.where(legal_moves(boards), source.evaluate(boards), -np.inf)
+    ranked = np.sort(sums, axis=1)
+    assert np.count_nonzero(ranked[:, 3] - ranked[:, 2] < spread.tie) > 10
+    graph = FoldedGraph(fold(head(source.description, source.fp32, spread), "mean", 1))
+    assert (graph.next_moves(boards) == sums.argmax(axis=1)).all()
 
 
 def test_of_several_outputs_the_named_one_is_used(

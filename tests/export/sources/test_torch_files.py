@@ -46,15 +46,6 @@ def three_numbers() -> nn.Module:
     return Linear(3)
 
 
-def of_two_boards() -> nn.Module:
-    return OfTwoBoards()
-
-
-class OfTwoBoards(Linear):
-    def forward(self, cells: Tensor) -> Tensor:
-        return self.out(cells.sum(dim=0, keepdim=True) + cells)
-
-
 def of_a_set() -> nn.Module:
     return OfASet()
 
@@ -286,7 +277,6 @@ def test_a_network_that_has_learned_nothing_is_published_with_a_warning(
         (["--module", "HERE:that_exits"], "that_exits() fails: SystemExit: 3"),
         (["--module", "HERE:of_a_set"], "TypeError: it returns a set, not tensors"),
         (["--module", "HERE:three_numbers"], "policy_logits is 4 numbers a board"),
-        (["--module", "HERE:of_two_boards", "--accept"], "fixed batch"),
         (["--module", "HERE:Linear", "--layout", "channels_first"], "the network takes no input that fits"),
         (["--torchscript", "linear.pt"], "linear.pt: not a TorchScript file"),
         (["--exported-program", "linear.pt"], "linear.pt: not an exported program"),

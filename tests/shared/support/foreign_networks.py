@@ -214,6 +214,19 @@ class LoopsOverBoards(nn.Module):
         return torch.stack(answers)
 
 
+class MeanOfAll(nn.Module):
+    """A dueling network that forgets `dim=1`, as many do: the boards of a batch share one mean."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.value, self.advantage = nn.Linear(16, 1), nn.Linear(16, 4)
+
+    def forward(self, numbers: Tensor) -> Tensor:
+        advantage: Tensor = self.advantage(numbers)
+        value: Tensor = self.value(numbers)
+        return value + advantage - advantage.mean()
+
+
 class LooksUpInLists(nn.Module):
     """Adds up numbers of Python lists, as no graph can."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass
 from functools import cache
 
@@ -44,14 +45,13 @@ def record_lessons(games: int = 24, moves: int = 250) -> Lessons:
     return Lessons(boards, np.where(legal, leads, -3).astype(np.float32))
 
 
-def snake_lessons(corner: str, count: int = 60_000) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Boards `[count, 16]` of a player that keeps its tiles in a snake from a `corner`, and its moves.
+def snake_lessons(count: int = 60_000) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """Boards `[count, 16]` of a player that keeps its tiles in a snake from the top left, and its moves.
 
     It looks one tile ahead: a move is worth the mean of the best snakes after some new tiles.
     """
-    snake = np.array([[15, 14, 13, 12], [8, 9, 10, 11], [7, 6, 5, 4], [0, 1, 2, 3]])
-    snake = snake[:: -1 if "bottom" in corner else 1, :: -1 if "right" in corner else 1]
-    weights, random = 2.0 ** snake.ravel(), np.random.default_rng(1)
+    snake = np.array([15, 14, 13, 12, 8, 9, 10, 11, 7, 6, 5, 4, 0, 1, 2, 3])
+    weights, random = 2.0**snake, np.random.default_rng(1)
     episodes, started = Episodes(seed=1, games=range(48)), 48
     boards: list[NDArray[np.uint8]] = []
     moves: list[NDArray[np.int64]] = []
@@ -77,14 +77,31 @@ SNAKE_ORDER = ("up", "down", "left", "right")
 """Of the numbers of `snake_network`."""
 
 
+def snake_network(corner: str = "top left") -> nn.Sequential:
+    """A dense network on flat one-hot cells that imitates a snake from a corner.
+
+    One is trained. The others are the same on a mirrored board.
+    """
+    module = copy.deepcopy(_trained_snake())
+    cells, order = np.arange(16).reshape(4, 4), [0, 1, 2, 3]
+    if "bottom" in corner:
+        cells, order = cells[::-1], [1, 0, *order[2:]]
+    if "right" in corner:
+        cells, order = cells[:, ::-1], [*order[:2], 3, 2]
+    first, last = module[0].weight.data, module[2]
+    first.copy_(first.view(-1, 16, 16)[:, cells.ravel()].flatten(1))
+    last.weight.data, last.bias.data = last.weight.data[order], last.bias.data[order]
+    return module
+
+
 @cache
-def snake_network(corner: str) -> nn.Module:
-    """A dense network on flat one-hot cells that imitates a snake from a corner."""
-    boards, moves = snake_lessons(corner)
+def _trained_snake() -> nn.Sequential:
+    boards, moves = snake_lessons()
     torch.manual_seed(1)
     module = nn.Sequential(nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 4))
     own = np.array([SNAKE_ORDER.index(name) for name in MOVE_NAMES])
-    return train(module, one_hot(boards).flatten(1), torch.from_numpy(own[moves]), steps=1_500)
+    train(module, one_hot(boards).flatten(1), torch.from_numpy(own[moves]), steps=1_500)
+    return module
 
 
 def one_hot(boards: NDArray[np.uint8], first: int = 0) -> Tensor:
