@@ -101,6 +101,11 @@ def readings_of(hints: Hints, network: Network) -> Readings:
             "the network answers the same boards differently from call to call; remove what is random, such "
             "as a dropout that is always on, and what it remembers"
         )
+    if hints.reads.kind is None and any(_takes_more(network, reads) for reads in fitting):
+        raise ExportError(
+            "the network also takes more numbers than those of a board, such as its legal moves; say --input "
+            "if it reads the board alone, or make its input by --encoder"
+        )
     rows = by_board(outputs, len(_BOARDS))
     if _depends_on_the_batch(network, inputs, rows):
         raise NoBatchError("the boards of a batch change each other's answers")
@@ -121,6 +126,20 @@ def readings_of(hints: Hints, network: Network) -> Readings:
         if description is not None:
             found += orders_of(description, hints, is_possible=is_possible)
     return Readings(found, question)
+
+
+def _takes_more(network: Network, reads: Reads) -> bool:
+    """Whether a network that reads a number for each cell takes a further plane, or further numbers, too."""
+    if reads.planes is not None or reads.layout == "square" or network.shape is not None:
+        return False
+    inputs = encode(reads, _BOARDS)
+    axis = -1 if reads.layout == "plane_last" else 1
+    more = inputs[:, :4] if reads.layout == "flat" else inputs
+    try:
+        network.run(np.concatenate([inputs, more], axis=axis))
+    except NetworkError:
+        return False
+    return True
 
 
 def _depends_on_the_batch(network: Network, inputs: NDArray[Any], rows: Mapping[str, NDArray[Any]]) -> bool:
@@ -261,7 +280,8 @@ def _reasons(refused: Mapping[str, str]) -> str:
         reasons.setdefault(re.sub(r"[^A-Za-z]+", "", reason), f"{name}: {reason}")  # but for sizes
     if not reasons:
         return "; no reading of a board has this shape"
-    return f"; describe what it reads (tried: {'; '.join(list(reasons.values())[:_SHOWN_REASONS])})"
+    tried = "; ".join(list(reasons.values())[:_SHOWN_REASONS])
+    return f"; describe what it reads, or make its input by --encoder (tried: {tried})"
 
 
 def _candidates(hints: ReadsHints, network: Network) -> Iterator[Reads]:

@@ -91,8 +91,17 @@ def test_one_output_is_an_afterstates_value_and_needs_a_scale() -> None:
     assert (description.answers.kind, description.answers.scale) == ("afterstate_value", 500)
 
 
+@pytest.mark.parametrize("shape", [(20,), (2, 4, 4)], ids=["four more inputs", "one more plane"])
+def test_a_network_that_reads_more_than_the_board_is_asked_about(shape: tuple[int, ...]) -> None:
+    board = (1, *shape[1:]) if shape[1:] else (16,)
+    network = Network(lambda inputs: inputs.shape[1:] in (shape, board) and inputs.dtype == np.float32)
+    with pytest.raises(ExportError, match=r"more numbers than those of a board.*say --input .*--encoder"):
+        describe(network)
+    assert describe(network, reads__kind="tiles").reads.kind == "tiles"
+
+
 def test_a_network_that_takes_nothing_says_what_was_tried() -> None:
-    with pytest.raises(ExportError, match="takes no input that fits a board; describe what it reads"):
+    with pytest.raises(ExportError, match="takes no input that fits a board; describe what"):
         describe(Network(lambda _: False))
     with pytest.raises(ExportError, match=r"does not take .*planes 16.*: mat1 and mat2 do not fit"):
         describe(
