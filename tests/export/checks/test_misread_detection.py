@@ -124,7 +124,7 @@ def test_columns_are_found_where_the_user_says_the_actions_alone() -> None:
     assert found == "flat columns left,right,up,down"
 
 
-@pytest.mark.parametrize(("kind", "divide_by"), [("exponents", 1), ("exponents", 16), ("tiles", 1)])
+@pytest.mark.parametrize(("kind", "divide_by"), [("exponents", 16), ("tiles", 1)])
 def test_the_kind_of_the_numbers_is_found_or_a_wrong_one_refused(kind: str, divide_by: float) -> None:
     network = Function(policy, exponents_of(kind, divide_by))
     wrong = {"reads__kind": "tiles" if kind == "exponents" else "exponents", "reads__divide_by": 1.0}

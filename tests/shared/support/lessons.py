@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from dataclasses import dataclass
 from functools import cache
+from typing import cast
 
 import numpy as np
 import torch
@@ -45,6 +46,7 @@ def record_lessons(games: int = 24, moves: int = 250) -> Lessons:
     return Lessons(boards, np.where(legal, leads, -3).astype(np.float32))
 
 
+@cache
 def snake_lessons(count: int = 60_000) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     """Boards `[count, 16]` of a player that keeps its tiles in a snake from the top left, and its moves.
 
@@ -88,8 +90,8 @@ def snake_network(corner: str = "top left") -> nn.Sequential:
         cells, order = cells[::-1], [1, 0, *order[2:]]
     if "right" in corner:
         cells, order = cells[:, ::-1], [*order[:2], 3, 2]
-    first, last = module[0].weight.data, module[2]
-    first.copy_(first.view(-1, 16, 16)[:, cells.ravel()].flatten(1))
+    first, last = cast(nn.Linear, module[0]), cast(nn.Linear, module[2])
+    first.weight.data = first.weight.data.view(-1, 16, 16)[:, cells.ravel()].flatten(1)
     last.weight.data, last.bias.data = last.weight.data[order], last.bias.data[order]
     return module
 
