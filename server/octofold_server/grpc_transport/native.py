@@ -89,7 +89,7 @@ class NativeRpc:
 
     def reply(self, message: bytes, trailing: Metadata = ()) -> None:
         """End the call with its only message, and with trailing metadata."""
-        self._end(lambda front: front.respond(self._number, message, None, trailing or None))
+        self._end(self._listener.front.respond, message, None, trailing or None)
 
     def cut_off(self, code: int, details: str) -> None:
         """End the call for the client at once."""
@@ -100,9 +100,9 @@ class NativeRpc:
     def end(self, code: int = 0, details: str = "", trailing: Metadata = ()) -> None:
         """End the call without a message."""
         if code:
-            self._end(lambda front: front.fail(self._number, code, details, trailing or None))
+            self._end(self._listener.front.fail, code, details, trailing or None)
         else:
-            self._end(lambda front: front.stream_end(self._number, trailing or None))
+            self._end(self._listener.front.stream_end, trailing or None)
 
     def leave(self) -> None:
         """React to a caller that has left, or whose deadline has passed."""
@@ -111,16 +111,17 @@ class NativeRpc:
         else:
             run_guarded(self, self.on_left)
 
-    def _end(self, end: Callable[[NativeGrpcFront], object]) -> None:
+    def _end(self, end: Callable[..., object], *how: object) -> None:
         calls = self._listener.calls
         if calls.pop(self._number, None) is None:  # only the first end counts
             return
         try:
-            end(self._listener.front)
+            end(self._number, *how)
         except BaseException:
             calls[self._number] = self
             raise
-        self._listener.unsent.pop(self, None)
+        if self._unsent:
+            self._listener.unsent.pop(self, None)
         if self.on_over is not None:
             self.on_over()
 
