@@ -92,7 +92,6 @@ def main() -> None:
         action="append",
         help="--transport of the servers; several are measured side by side (default: auto)",
     )
-    parser.add_argument("--tls", action="store_true", help="serve over TLS, and ask so")
     parser.add_argument(
         "--mosec", type=Path, help="Python of an environment with mosec (default: not measured)"
     )
@@ -106,15 +105,13 @@ def main() -> None:
         (folder / "models").mkdir()
         (folder / "models" / options.model).symlink_to(version.parent)
         flags = ["--models", str(folder / "models"), "--default-model", options.model, "--precision", "int8"]
-        if options.tls:
-            flags += _certificate(folder)
         trees = options.tree or [Path()]
         transports = options.transport or ["auto"]
         servers = {
             " ".join(
                 filter(None, (str(tree) * (len(trees) > 1), f"octofold, {transport}"))
             ): running.enter_context(
-                _octofold(tree.resolve(), [*flags, "--transport", transport], options.model, tls=options.tls)
+                _octofold(tree.resolve(), [*flags, "--transport", transport], options.model)
             )
             for tree in trees
             for transport in transports
@@ -224,7 +221,7 @@ def _direct(version: Path) -> dict[str, Callable[[], float]]:
 
 
 @contextmanager
-def _octofold(tree: Path, flags: Sequence[str], model: str, *, tls: bool) -> Iterator[Server]:
+def _octofold(tree: Path, flags: Sequence[str], model: str) -> Iterator[Server]:
     """The server of a checkout, called over TCP."""
     with tempfile.TemporaryDirectory() as folder:
         port_file = Path(folder) / "port"
@@ -238,46 +235,18 @@ def _octofold(tree: Path, flags: Sequence[str], model: str, *, tls: bool) -> Ite
                     raise SystemExit(f"the server of {tree} stopped before it was ready")
                 time.sleep(0.05)
             port = port_file.read_text().strip()
-            with _channel(port, flags, tls=tls) as channel:
+            with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
                 stub = GRPCInferenceServiceStub(channel)
 
                 def answered() -> int:
                     told = stub.ModelStatistics(oip.ModelStatisticsRequest(name=model)).model_stats
                     return sum(one.inference_stats.success.count for one in told)
 
-                scheme = "https" if tls else "http"
-                url = f"{scheme}://localhost:{port}/octofold.v1.OctofoldService/NextMoves"
+                url = f"http://127.0.0.1:{port}/octofold.v1.OctofoldService/NextMoves"
                 yield Server(process.pid, url, is_grpc=True, answered=answered)
         finally:
             process.terminate()
             process.wait()
-
-
-def _channel(port: str, flags: Sequence[str], *, tls: bool) -> grpc.Channel:
-    if not tls:
-        return grpc.insecure_channel(f"127.0.0.1:{port}")
-    roots = Path(flags[flags.index("--tls-certificate") + 1]).read_bytes()
-    return grpc.secure_channel(f"localhost:{port}", grpc.ssl_channel_credentials(roots))
-
-
-def _certificate(folder: Path) -> list[str]:
-    """Flags for a new certificate of this machine."""
-    key, certificate = folder / "key.pem", folder / "certificate.pem"
-    command = [
-        "openssl",
-        "req",
-        "-x509",
-        "-newkey",
-        "rsa:2048",
-        "-nodes",
-        "-days",
-        "2",
-        "-subj",
-        "/CN=localhost",
-    ]
-    command += ["-addext", "subjectAltName=DNS:localhost", "-keyout", str(key), "-out", str(certificate)]
-    subprocess.run(command, check=True, capture_output=True)
-    return ["--tls-certificate", str(certificate), "--tls-key", str(key)]
 
 
 if __name__ == "__main__":

@@ -211,6 +211,7 @@ class Churn(Flood):
                 socket.create_connection(self.address, timeout=STEP_SECONDS) as connection,
             ):
                 self.begun += 1
+                self.calls += 1
                 connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
 
