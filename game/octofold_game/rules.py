@@ -110,10 +110,12 @@ def slide(boards: ArrayLike, moves: ArrayLike) -> tuple[NDArray[np.uint8], NDArr
         BoardError: a board is malformed; see `check_boards`.
         ValueError: the moves are not `[N]` integers of 0 to 3. The answer -1, "game over", is not a move.
     """
-    every, rewards, _ = afterstates(boards)
-    chosen = check_moves(moves, len(every))
-    index = np.arange(len(every))
-    return every[index, chosen], rewards[index, chosen]
+    checked = check_boards(boards)
+    chosen = check_moves(moves, len(checked))
+    is_vertical, to_back = chosen & 1 == 0, (chosen == 1) | (chosen == 2)
+    lines = _line_numbers(_either(is_vertical, _transposed(checked), checked))
+    slid = _TO_BOTH[lines + (to_back * len(_TO_FRONT))[:, None]]
+    return _either(is_vertical, _transposed(slid), slid.view(np.uint8)), _sum_of_four(_REWARD[lines])
 
 
 def legal_moves(boards: ArrayLike) -> NDArray[np.bool_]:
@@ -161,6 +163,15 @@ def _transposed(boards: NDArray[np.generic]) -> NDArray[np.uint8]:
     """Swap rows and columns of `[N, 16]` boards, or of the packed lines `[N, 4]` of boards."""
     cells = boards.view(np.uint8).reshape(-1, 4, 4)
     return np.ascontiguousarray(cells.transpose(0, 2, 1)).reshape(-1, 16)
+
+
+def _either(
+    which: NDArray[np.bool_], first: NDArray[np.uint8], second: NDArray[np.uint8]
+) -> NDArray[np.uint8]:
+    """The boards `[N, 16]` of the first where `which` `[N]` says so, else of the second."""
+    # By words of eight cells: cell by cell, the choice takes as long as the slide.
+    halves = np.repeat(which, 2).reshape(-1, 2)
+    return np.where(halves, first.view(np.uint64), second.view(np.uint64)).view(np.uint8)
 
 
 def _sum_of_four(lines: NDArray[np.int32]) -> NDArray[np.int32]:
@@ -215,3 +226,4 @@ def _cells_in(row: Any) -> int:
 
 
 _TO_FRONT, _TO_BACK, _REWARD = _line_tables()
+_TO_BOTH = np.concatenate([_TO_FRONT, _TO_BACK])
