@@ -1,4 +1,4 @@
-"""The base class of every error that Octofold raises on purpose, and what those of others say."""
+"""The base class of Octofold's errors, and the first line of foreign errors."""
 
 import re
 
@@ -7,7 +7,7 @@ _PREFIX = re.compile(r"^\[ONNXRuntimeError\] : \d+ : \w+ : ")
 
 
 class OctofoldError(Exception):
-    """What was asked for cannot be done; the message says what is wrong and where, for people."""
+    """A request that cannot be fulfilled; the message says what is wrong and where."""
 
 
 def first_line(error: BaseException) -> str:

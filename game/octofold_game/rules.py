@@ -78,7 +78,7 @@ def afterstates(boards: ArrayLike) -> tuple[NDArray[np.uint8], NDArray[np.int32]
 def afterstates_of_checked(
     boards: NDArray[np.uint8],
 ) -> tuple[NDArray[np.uint8], NDArray[np.int32], NDArray[np.bool_]]:
-    """The same as `afterstates`, of boards that `check_boards` has returned."""
+    """`afterstates` of boards that `check_boards` has returned."""
     count = len(boards)
     rows = _line_numbers(boards)
     columns = _line_numbers(_transposed(boards))

@@ -59,7 +59,7 @@ class Climb:
 
 
 def scores_by_move(episodes: Sequence[Episode]) -> Iterator[NDArray[np.int64]]:
-    """For each move, the scores `[N]` after it of the games that made it, the longest game first."""
+    """For each move, the scores `[N]` after it, of the games that reached it, longest game first."""
     for _, _, scores in _steps(_longest_first(episodes)):
         yield scores
 
@@ -78,7 +78,7 @@ class NewTiles(NamedTuple):
 
 
 def new_tiles_by_move(episodes: Sequence[Episode]) -> Iterator[NewTiles]:
-    """For each move, the new tiles after it of the games that made it, the longest game first."""
+    """For each move, the new tiles after it, of the games that reached it, longest game first."""
     for before, made, scores in _steps(_longest_first(episodes)):
         tiles, cells = (made >> 6).astype(np.uint8), (made >> 2 & 15).astype(np.uint8)
         yield NewTiles(slide(before, made & 3)[0], tiles, cells, scores)
@@ -95,7 +95,7 @@ class Positions:
     left: NDArray[np.int64]
     """`[P]`: number of moves to the end of the game, 1 for its last move."""
     boards: NDArray[np.uint8]
-    """`[P, 16]`"""
+    """`[P, 16]`."""
     made: NDArray[np.uint8]
     """`[P]`: the move that was made, 0 to 3."""
     cells: NDArray[np.uint8]

@@ -49,7 +49,7 @@ _TRAINERS = {
     "dqn": ("a network that learns the values of moves from its own games", NetworkFlags),
     "lazyzero": ("a network that learns what rollouts find in its own games", NetworkFlags),
 }
-"""What each command trains, and its options."""
+"""Description and options class of each command that trains."""
 
 COMMANDS = (
     *(

@@ -10,7 +10,7 @@ from octofold_training.errors import TrainingError
 from octofold_training.flags import NetworkFlags, RunFlags
 from octofold_training.games.tensor_teacher import TensorTeacher
 from octofold_training.recipes import TABLES, Recipe
-from octofold_training.run.folders import alone_in
+from octofold_training.run.folders import exclusive_folder
 from octofold_training.run.processes import require_one_process
 from octofold_training.run.progress import Forecast, ProgressLine, notice
 from octofold_training.train_command import Trainer, device_of, run_trainer, train_alone, train_together
@@ -59,7 +59,7 @@ TRAINERS = {
     "dqn": Trainer(_train_dqn, {"dqn": DQNOptions}),
     "lazyzero": Trainer(_train_lazyzero, {"lazyzero": LazyZeroOptions}),
 }
-"""By the command."""
+"""Trainers by command."""
 
 _TABLES = tuple(table for trainer in TRAINERS.values() for table in trainer.tables)
 
@@ -71,7 +71,7 @@ def rebuild_table(flags: TableFlags) -> None:
         TrainingError: a network could not be trained, or another process works in the folder.
     """
     require_one_process("octofold-papers table")
-    with alone_in(flags.state):
+    with exclusive_folder(flags.state):
         _rebuild_table_alone(flags)
 
 

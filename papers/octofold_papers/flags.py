@@ -15,14 +15,14 @@ from octofold_papers.supervised.rows import ROWS
 
 @dataclass
 class ImitationFlags(NetworkFlags):
-    """Of `imitation`."""
+    """Options of `imitation`."""
 
     moves: Folder = option(Path("runs/moves"), "folder of `octofold-papers moves`")
 
 
 @dataclass
 class MovesFlags:
-    """Of `moves`."""
+    """Options of `moves`."""
 
     logs: list[Path] = argument("LOG", "play log, or folder of `octofold record`", words="+")
     out: Folder = option(Path("runs/moves"), "the new folder")
@@ -31,7 +31,7 @@ class MovesFlags:
 
 @dataclass
 class TuneFlags:
-    """Of `tune`."""
+    """Options of `tune`."""
 
     depth: Annotated[int, whole(1, 12)] = option(2, "moves that the player looks ahead")
     heuristic: Literal["moravek", "nneonneo"] = option("nneonneo", "heuristic whose weights are the start")
@@ -44,7 +44,7 @@ class TuneFlags:
 
 @dataclass
 class TableFlags:
-    """Of `table`."""
+    """Options of `table`."""
 
     positions: Count = option(..., "positions that each network learns from, such as 5e6 (required)")
     moves: Folder = option(Path("runs/moves"), "folder of `octofold-papers moves`")
@@ -66,7 +66,7 @@ class TableFlags:
 
 @dataclass
 class WindowFlags:
-    """Of `window`."""
+    """Options of `window`."""
 
     seed: Seed | None = option(
         None, "seed of the new tiles; equal seeds give equal tiles (default: a random one)"

@@ -1,4 +1,4 @@
-"""Searches that end at a depth, at a time, or when they are told to, on as many cores as they may use.
+"""Iterative deepening with limits on depth, time and cores, and with cancellation.
 
 With a limit on time, a search goes one move deeper each time that it is finished, and the deepest finished
 one counts. A deadline alone seldom needs that. So the search looks one move ahead, to have an answer, and
@@ -33,10 +33,10 @@ _PAGE_BYTES = 4096
 
 
 class Rows(NamedTuple):
-    """What is known of N boards."""
+    """State of a search for N boards."""
 
     values: NDArray[np.floating]
-    """`[N, 4]`"""
+    """`[N, 4]`."""
     depths: NDArray[np.uint8]
     """`[N]`: how deep each was searched."""
     positions: NDArray[np.int64]
@@ -44,14 +44,14 @@ class Rows(NamedTuple):
 
 
 class Means(NamedTuple):
-    """What a search may use."""
+    """Resources of a search."""
 
     deadline: int = NEVER
     """A time of `endings.clock`."""
     stop: NDArray[np.uint8] | None = None
     """See `Limits.stop`."""
     threads: int = 1
-    """That may search the moves of a board: several only for a lone board."""
+    """Threads for the moves of one board: several only for a lone board."""
     turn_end: int = NEVER
     """A time of `endings.clock`, after which no further board is begun."""
 
@@ -67,7 +67,7 @@ class DeepeningSearch(ABC):
     most_depth: ClassVar[int]
     """The largest depth that the options may have, and that more time leads to."""
     split_depth: ClassVar[int]
-    """From this depth on, the moves of a lone board are searched by several threads."""
+    """Least depth at which several threads share the moves of a lone board."""
 
     def __init__(self, depth: int | None, cores: int | None, tables: tuple[EndgameTable, ...] = ()) -> None:
         """A search that asks endgame tables first.
@@ -90,7 +90,7 @@ class DeepeningSearch(ABC):
         not count. It changes no answer."""
 
     def depths(self, boards: NDArray[np.uint64]) -> NDArray[np.uint8]:
-        """How deep the options say that boards `[N]` are searched: `[N]`."""
+        """Depths `[N]` that the options give for boards `[N]`."""
         return np.full(len(boards), self._depth, np.uint8)
 
     @abstractmethod
@@ -240,7 +240,7 @@ class DeepeningSearch(ABC):
         yield wanted, means
 
     def _search(self, boards: NDArray[np.uint64], depths: NDArray[np.uint8], rows: Rows, means: Means) -> int:
-        """`search` all moves; those of a lone board by several threads where that is faster."""
+        """Search all moves; several threads share a lone board where that is faster."""
         if means.threads == 1 or depths[0] < self.split_depth:
             return self.search(boards, depths, EVERY_MOVE, rows, means)
         split = [self._no_rows(1) for _ in EVERY_MOVE]
@@ -260,7 +260,7 @@ class DeepeningSearch(ABC):
 
 @dataclass(frozen=True)
 class DeepeningPlayer(ValuePlayer):
-    """A player whose moves and values are those of a `DeepeningSearch`."""
+    """A player that moves and values by a `DeepeningSearch`."""
 
     @property
     @abstractmethod

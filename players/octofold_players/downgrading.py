@@ -14,11 +14,11 @@ from octofold_game.bitboards import LARGEST_EXPONENT, pack
 from octofold_game.rules import LARGEST_EXPONENT as LARGEST_OF_ALL
 
 _SPAWNED = 64
-"""What the spawns of a search add at most to the sum of the tiles: 16 times a 4."""
+"""Most that the spawns of a search add to the sum of the tiles: 16 times a 4."""
 _MOST = (2 << LARGEST_EXPONENT) - 1 - _SPAWNED
 """With a larger sum, 16 moves may make a tile that does not fit."""
 _LOST = np.tile(np.array([1, 2, 1, 2, 2, 1, 2, 1], np.uint8), 2)
-"""A board without moves, as those of sixteen different tiles are."""
+"""A board without moves: sixteen different tiles."""
 _TILES = np.append(0, 1 << np.arange(1, LARGEST_OF_ALL + 1))
 
 

@@ -144,7 +144,7 @@ _TAKEN: dict[object, tuple[tuple[type, ...], str]] = {
     bool: ((bool,), "true or false"),
     str: ((str,), "text"),
 }
-"""What a card may give for an option of each type."""
+"""Types in a card that are accepted for an option of each type."""
 
 
 def card_options(

@@ -14,7 +14,7 @@ from octofold_papers import cli as papers
 from octofold_players.compiled.table_files import TableFileError
 from octofold_players.local_player import OptionError
 from octofold_training import cli
-from octofold_training.errors import EndedElsewhere, TrainingError
+from octofold_training.errors import FailedInAnotherProcess, TrainingError
 from octofold_training.flags import TrimFlags
 from octofold_training.program import run_program
 from support.terminals import OCTOFOLD, Screen
@@ -92,15 +92,18 @@ def test_what_trains_in_one_process_refuses_several(
     assert capsys.readouterr().err.strip() == expected
 
 
-def test_logs_are_shuffled_without_torch(tmp_path: Path) -> None:
-    (tmp_path / "log.txt").write_text("r 13 5 5 2 14 8 3 1 12 9 1 0 11 10 0 1 : 3 15\n")
-    words = ("moves", str(tmp_path / "log.txt"), "--out", str(tmp_path / "out"))
-    shuffled = _without_extras("octofold-papers", *words)
+def test_logs_are_shuffled_without_torch_and_bad_lines_are_named(tmp_path: Path) -> None:
+    (tmp_path / "log.txt").write_text("r 13 5 5 2 14 8 3 1 12 9 1 0 11 10 0 1 : 3 15\nr 1 2 3\n")
+    words = ("octofold-papers", "moves", str(tmp_path / "log.txt"), "--out", str(tmp_path / "out"))
+    shuffled = _without_extras(*words)
     assert shuffled.returncode == 0, shuffled.stderr
+    assert f"left out: {tmp_path / 'log.txt'}:2: it has 4 parts, a move has 20" in shuffled.stderr
     assert shuffled.stdout.splitlines() == [
-        f"{tmp_path / 'out'}: 1 moves (log files: 1; bad lines left out: 0)",
+        f"{tmp_path / 'out'}: 1 moves (log files: 1; bad lines left out: 1)",
         "their last field can be the cell of: new tile 0, last placed tile 0, either 1, neither 0",
     ]
+    again = _without_extras(*words)
+    assert (again.returncode, "exists already" in again.stderr) == (1, True)
 
 
 @pytest.mark.parametrize(
@@ -112,7 +115,7 @@ def test_logs_are_shuffled_without_torch(tmp_path: Path) -> None:
             1,
             "octofold-train: not enough memory (Unable to allocate 7 TiB)",
         ),
-        (EndedElsewhere(), 1, ""),
+        (FailedInAnotherProcess(), 1, ""),
         (MemoryError(), 1, "octofold-train: not enough memory (no more is free)"),
         (TrainingError("a.toml: has no rate"), 1, "octofold-train: a.toml: has no rate"),
         (LogError("there is no a.txt"), 1, "octofold-train: there is no a.txt"),

@@ -46,7 +46,7 @@ class Checkpoint:
 
     @property
     def provenance(self) -> dict[str, Any]:
-        """What a run that starts from this network records of it: the SHA-256, and the stages until here."""
+        """SHA-256 and stages, which a run that starts from this network records."""
         return {"sha256": self.sha256, "stages": self.training.get("stages", [])}
 
 
@@ -141,11 +141,11 @@ def load(folder: Path) -> Checkpoint:
 
 @dataclass(frozen=True)
 class CheckpointDescription:
-    """What stands beside the weights."""
+    """The description beside the weights."""
 
     architecture: Architecture
     weights: int
-    """how many"""
+    """Number of weights."""
     file: str
     sha256: str
     training: dict[str, Any]

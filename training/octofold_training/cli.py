@@ -40,7 +40,7 @@ _TRAINERS = {
     "teacher": ("an n-tuple network that learns by self-play", RunFlags),
     "student": ("a network that learns the teacher's preferences", StudentFlags),
 }
-"""What each command trains, and its options."""
+"""Description and options class of each command that trains."""
 
 COMMANDS = (
     *(

@@ -26,7 +26,7 @@ Tile = Literal[32, 64, 128, 256, 512, 1024, 2048]
 
 @dataclass
 class RunFlags:
-    """What every run has. Its folders are None until its recipe is read, after which they are named."""
+    """Options of every command that trains. Folders without a flag are named after the recipe."""
 
     recipe: Path = option(
         None, "TOML file with the network and the options of its training", metavar="recipe", is_argument=True
@@ -42,7 +42,7 @@ class RunFlags:
 
 @dataclass
 class NetworkFlags(RunFlags):
-    """What every run of a neural network has."""
+    """Options of every command that trains a neural network."""
 
     checkpoint: Folder = option(
         None, "folder for the trained network (default: checkpoints/NAME, with the recipe's name)"
@@ -54,14 +54,14 @@ class NetworkFlags(RunFlags):
 
 @dataclass
 class StudentFlags(NetworkFlags):
-    """Of `student`."""
+    """Options of `student`."""
 
     teacher: Folder = option(Path("runs/teacher"), "folder of the n-tuple network to learn from")
 
 
 @dataclass
 class EndgameFlags:
-    """Of `endgame`."""
+    """Options of `endgame`."""
 
     five: Tile = option(
         256,
@@ -75,7 +75,7 @@ class EndgameFlags:
 
 @dataclass
 class TrimFlags:
-    """Of `trim`."""
+    """Options of `trim`."""
 
     tables: Path = option(Path("runs/endgame"), "folder of the tables")
     out: Folder = option(Path("runs/endgame-small"), "the new folder")

@@ -14,7 +14,7 @@ from octofold_game.commands.signals import handling
 from octofold_game.commands.subcommands import Command, parse, parser_of
 from octofold_game.errors import OctofoldError
 
-from octofold_training.errors import EndedElsewhere, lacks_memory
+from octofold_training.errors import FailedInAnotherProcess, is_out_of_memory
 from octofold_training.flags import RunFlags
 
 
@@ -56,12 +56,12 @@ def run_program(
         state = getattr(flags, "state", None)  # a trainer's default is known once its recipe is read
         kept = f"the same command continues in {state}" if state else "nothing was written"
         return fail(f"interrupted; {kept}", 130)
-    except EndedElsewhere:
+    except FailedInAnotherProcess:
         return 1
     except OSError as error:
         return fail(f"{error.filename or 'a file'}: {error.strerror or error}")
     except Exception as error:
-        if lacks_memory(error):
+        if is_out_of_memory(error):
             return fail(f"not enough memory ({str(error) or 'no more is free'})")
         if _is_refusal(error):
             return fail(str(error))
@@ -69,7 +69,7 @@ def run_program(
 
 
 def _is_refusal(error: Exception) -> bool:
-    """Whether the message tells the user what to change; a wrong board or move is ours."""
+    """Whether the error is the user's to mend; a wrong board or move is a bug."""
     from octofold_game.episodes import IllegalMoveError
     from octofold_game.rules import BoardError
 

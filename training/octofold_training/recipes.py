@@ -31,7 +31,7 @@ class RecipeError(TrainingError):
 
 @dataclass(frozen=True)
 class Recipe:
-    """A recipe's tables, and its name: that of the file."""
+    """A recipe: its file and its tables."""
 
     file: Path
     tables: dict[str, dict[str, Any]]

@@ -1,4 +1,4 @@
-"""What every command that trains a network does: read the recipe, train, report."""
+"""Runs every command that trains: it reads the recipe, trains, and reports the outcome."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Trainer(NamedTuple):
     """A command that trains by a recipe."""
 
     train: Callable[[Recipe, Any], None]
-    """Takes the recipe, and the flags of the command, in which all folders are named."""
+    """Trains by the recipe with the flags of the command, which name all folders."""
     tables: Mapping[str, type[Any]]
     """The tables of its recipes beside `network`, and their options."""
     has_network: bool = True
@@ -108,7 +108,7 @@ def _train(
     curves: Curves,
     processes: Processes = ONE_PROCESS,
 ) -> RunProgress | None:
-    """Show the run while it trains; returns its last report."""
+    """Train with a progress line; returns the last report."""
     warn(run.warnings, flags)
     forecast, estimates = Forecast(flags.minutes * 60), StrengthEstimates()
     last: RunProgress | None = None
@@ -161,7 +161,7 @@ def _print_outcome(run: TrainingRun[RunProgress], flags: NetworkFlags, last: Run
 
 
 def outcome(done: float, goal: float, counts: str, seconds: float) -> str:
-    """How far a run has come."""
+    """Progress of a run."""
     state = "finished" if done >= goal else f"stopped at {done / goal:.0%}; the same command continues"
     return f"{state}: {done:,.0f} of {goal:,.0f} {counts} in {duration(seconds)}"
 
@@ -191,7 +191,7 @@ def _description(kind: Any) -> str:
 
 
 def _bounds(kind: Any, least: float, most: float) -> str:
-    """What the default does not show: the other choices, or the bounds other than 0."""
+    """Allowed choices, or bounds other than 0, as text."""
     if get_origin(kind) is Literal:
         return f" (of {', '.join(get_args(kind))})"
     if kind not in (int, float):

@@ -75,4 +75,4 @@ TRAINERS = {
         _train_student, {"distil": DistilOptions, "device_distil": DeviceDistilOptions}, takes_processes=True
     ),
 }
-"""By the command."""
+"""Trainers by command."""

@@ -1,1 +1,1 @@
-"""What all commands share: the parser of flags, completion, hints at what was meant or is missing."""
+"""Shared by all commands: flags, completion, suggestions, and hints for missing packages."""

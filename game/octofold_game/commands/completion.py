@@ -20,7 +20,7 @@ FLAG = "--completion"
 
 _FILE = re.compile(r"FILE\b.*|LOG|PATH|RECIPE|RESULT\.json")
 _FOLDER = re.compile(r"DIR|FOLDER|A B")
-"""What arguments mean is in their placeholders. The sides of a comparison, A and B, may be folders."""
+"""Placeholders of arguments that name folders; the sides of a comparison, A and B, may be folders."""
 
 
 def add_completion(parser: argparse.ArgumentParser) -> None:

@@ -1,4 +1,4 @@
-"""How to install what is missing: the command that works for this installation, a clone or a package."""
+"""The command that installs a missing extra, for a clone or a package."""
 
 from __future__ import annotations
 

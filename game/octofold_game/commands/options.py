@@ -44,15 +44,15 @@ class Kind:
     """A kind of values, and how their text is read."""
 
     parse: Callable[[str], Any]
-    """Raises `WrongValue`, or any ValueError or KeyError if `allowed` says what is wrong."""
+    """Returns the value. Raises `WrongValue`, or ValueError or KeyError if `allowed` explains the error."""
     allowed: str
-    """What the text must be."""
+    """Description of the allowed texts."""
     placeholder: str
     """Stands for the value in the help."""
     is_plain: bool = False
-    """Whether the help of an option need not say what is allowed."""
+    """Whether the help omits the allowed values."""
     choices: tuple[str, ...] = ()
-    """The words, if only some are allowed."""
+    """The allowed words, if the value is one of a list."""
 
     def read(self, source: str, text: str) -> Any:
         """The value that a text means.
@@ -70,7 +70,7 @@ class Kind:
 
 
 def cut(value: object) -> str:
-    """A value as an error shows it."""
+    """A value for an error message, shortened if long."""
     written = repr(value)
     return written if len(written) <= _LONGEST_VALUE else f"{written[:_LONGEST_VALUE]}..."
 
@@ -208,14 +208,14 @@ class Option:
 
     @property
     def flag(self) -> str:
-        """What is typed for it; for an argument without a flag, what its help calls it."""
+        """The flag, or the placeholder of an argument without a flag."""
         if self.marks.get("is_argument"):
             return str(self.marks["metavar"])
         return self.marks["flag"] or flag_of(self.name)
 
     @property
     def meaning(self) -> str:
-        """Its help, with what is allowed and with its default."""
+        """The help text with allowed values and default."""
         text = str(self.marks["help"])
         if "(default" in text:
             return text
@@ -257,7 +257,7 @@ def options_in(kind: type[Any]) -> Iterator[Option]:
 
 
 def kind_of(hint: Any, minimum: float = 0, maximum: float = math.inf) -> Kind:
-    """How values of a type are read."""
+    """The `Kind` that reads values of a type."""
     origin, arguments = get_origin(hint), get_args(hint)
     if origin is Annotated:
         return next(each for each in arguments if isinstance(each, Kind))

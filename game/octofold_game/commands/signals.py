@@ -1,4 +1,4 @@
-"""What a command does when it is told to end, or when its terminal closes: it cleans up first."""
+"""Lets a command clean up after a signal, or when its terminal closes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from types import FrameType
 from typing import Any, NoReturn
 
 _SAME_SECONDS = 5.0
-"""For so long, further signals say nothing new: a shell and its terminal each send a SIGHUP."""
+"""Seconds in which further signals are ignored: a shell and its terminal each send a SIGHUP."""
 
 
 @contextmanager
@@ -48,7 +48,7 @@ def handling(handler: Callable[[int, FrameType | None], Any], *numbers: signal.S
 
 
 def _leave_closed_terminal() -> None:
-    """Let words that nobody reads any more go nowhere: an error would take the place of the clean-up."""
+    """Discard output after the terminal has closed: an error would stop the clean-up."""
     for descriptor, stream in ((1, sys.__stdout__), (2, sys.__stderr__)):
         if stream is None:  # was closed from the start, and may be another file now
             continue

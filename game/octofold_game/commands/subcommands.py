@@ -19,25 +19,25 @@ class Command:
 
     name: str
     help: str
-    """What it does, in a line."""
+    """Summary in one line."""
     description: str
     options: type[Any]
     """A dataclass of options."""
     run: Callable[[Any], int | None] = lambda _: None
-    """What it does with its options; may return the exit code."""
+    """Runs the command; may return the exit code."""
     usage: str | None = None
     examples: tuple[str, ...] = ()
-    """Command lines, which its help shows before the options."""
+    """Example command lines, shown in its help."""
 
 
 class Parsed(NamedTuple):
-    """What a command line asks for."""
+    """A parsed command line."""
 
     command: Command
     options: Any
-    """Of the class that the command names."""
+    """An instance of the command's options class."""
     parser: Parser
-    """That of the command, for what is wrong beyond its arguments."""
+    """The parser of the command, for errors beyond its arguments."""
 
 
 def parser_of(

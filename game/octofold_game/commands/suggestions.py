@@ -1,4 +1,4 @@
-"""What a word that is not known was probably meant to be."""
+"""Suggests known words that are close to an unknown one."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ _CLOSE = 0.65
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Such as "; did you mean games?", to be put behind what is wrong; empty if nothing is close."""
+    """A suggestion to append to an error, such as "; did you mean games?"; empty without a close match."""
     close = get_close_matches(word, list(known), 1, _CLOSE)
     return f"; did you mean {close[0]}?" if close else ""
 
 
 def missing(path: Path) -> str:
-    """Which path is not there, or which folder above it, and what was probably meant."""
+    """A message that names the missing path, or its missing parent, with a suggestion."""
     while not path.parent.exists():
         path = path.parent
     return f"there is no {path}{similar(path)}"
 
 
 def similar(path: Path) -> str:
-    """Such as "; did you mean runs/net.pt?", of what lies beside a path that is not there."""
+    """A suggestion from the folder of a missing path, such as "; did you mean runs/net.pt?"."""
     names: list[str] = []
     with suppress(OSError):  # a folder that must not be read or is not there, or a file
         names = [each.name for each in path.parent.iterdir()]

@@ -1,1 +1,1 @@
-"""What export, server and client agree on: models, cards, results, and how JSON is read."""
+"""The formats shared by export, server and client: models, cards, results, and reading of JSON."""

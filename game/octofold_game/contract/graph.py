@@ -34,7 +34,7 @@ LEGAL = Tensor("legal", np.dtype(np.bool_), (4,))
 """`[N, 4]`: whether the move is legal."""
 
 OUTPUTS = (MOVE, PROBABILITIES, VOTES, LEGAL)
-"""What every graph answers, in this order."""
+"""Outputs of every graph, in this order."""
 
 VIEWS = Tensor("views", np.dtype(np.float32), (-1, 4))
 """`[N, V, 4]`, behind the others if the graph has it: each view's probabilities of the board's own moves."""
@@ -50,7 +50,7 @@ POSITIONS = Tensor("positions", np.dtype(np.int64), ())
 """`[N]`, of a player: how many boards and afterstates it visited."""
 
 SEARCH_OUTPUTS = (VALUES, DEPTH, POSITIONS)
-"""What a search answers in addition; a player without values lacks the first."""
+"""Additional outputs of a search; a player without values lacks the first."""
 
 UNPACKED_TABLES = "unpacked_tables"
 """The tensor [entries] float16 of a graph with compact tables, which a server may give it as an input."""

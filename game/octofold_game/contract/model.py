@@ -30,7 +30,7 @@ Precision = Literal["fp32", "int8", "fp16"]
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 
 PlayedPrecision = Literal["fp32", "int8", "fp16", ""]
-"""In which precision games were played; empty for players."""
+"""Precision in which games were played; empty for players."""
 
 CARD_FILE = "card.json"
 README_FILE = "README.md"
@@ -59,14 +59,14 @@ def tensor_file(name: str) -> str:
 # The card.
 
 CARD_FORMAT = 1
-"""It grows when a field changes its meaning or goes. A new field has a default: older cards still load."""
+"""Version of the card's format: it grows when a field is removed or changes its meaning."""
 PLAYER_CARD_FORMAT = 2
 """The format of the card of a player, which servers that serve graphs alone refuse by this number."""
 
 MAX_CARD_BYTES = 1 << 20
 
 Rule = Literal["vote", "mean"]
-"""How the views' answers become one move: the one with most votes, or the best in their mean."""
+"""Decision rule over the views: the move with most votes, or the best mean probability."""
 
 # A card must not make anybody read files outside of its folder.
 FileName = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*\Z", description="a file name")]
@@ -74,7 +74,7 @@ Sha256 = Annotated[str, msgspec.Meta(pattern=r"^[0-9A-Fa-f]{64}\Z", description=
 _HEXADECIMAL = re.compile("[0-9A-Fa-f]{64}")
 Count = Annotated[int, msgspec.Meta(ge=0)]
 Interval = tuple[float, float]
-"""Of 95% confidence."""
+"""A 95% interval."""
 
 
 class ListedFile(msgspec.Struct, frozen=True, kw_only=True):
@@ -82,11 +82,11 @@ class ListedFile(msgspec.Struct, frozen=True, kw_only=True):
 
     file: FileName
     sha256: Sha256
-    """In hexadecimal."""
+    """SHA-256 of the file, in hexadecimal."""
 
 
 class StageAgreement(msgspec.Struct, frozen=True, kw_only=True):
-    """How often a precision moves as float32 does, at one stage of the games."""
+    """Share of a precision's moves that equal float32's, at one stage of the games."""
 
     boards: Count
     agreement: float
@@ -96,7 +96,7 @@ class GraphFile(ListedFile, frozen=True, kw_only=True, omit_defaults=True):
     """The graph in one precision."""
 
     tensors: dict[str, ListedFile] = {}
-    """By name, those that are too large for the graph, a file each."""
+    """Tensors too large for the graph, by name, a file each."""
     moves: ListedFile | None = None
     """A graph that answers `move` alone in less time. Its initializers are those of the whole graph."""
     agreement: float | None = None
@@ -126,24 +126,24 @@ class CompactTablesPlaces(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Evidence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What games showed of how a network that is not ours reads the board."""
+    """Evidence from games for the description of a foreign network."""
 
     games: Count = 0
     """0: the card is older than these games."""
     score: Count = 0
     """The average of the games, which end after some hundred moves, by the description."""
     others: dict[str, float] = {}
-    """The same by other readings, the best first."""
+    """Scores with other readings, best first."""
     is_cut_short: bool = False
     """Whether more games were needed than there was time for."""
     problem: str | None = None
-    """What is wrong, in one line; None: no other reading plays better."""
+    """The fault in one line; None if no other reading plays better."""
     warning: str | None = None
-    """What the user should know about a description that makes sense."""
+    """A remark about a plausible description."""
 
 
 class Parity(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """On how many boards the graph was found to answer as the trained network does."""
+    """Comparison of the graph's answers with those of the trained network."""
 
     precision: Precision
     boards: Count
@@ -159,7 +159,7 @@ class OtherVersion(msgspec.Struct, frozen=True, kw_only=True):
     name: Annotated[str, msgspec.Meta(pattern=rf"^{MODEL_NAME.pattern}\Z", description="the name of a model")]
     version: Annotated[int, msgspec.Meta(ge=1)]
     card_sha256: Sha256
-    """Of the bytes of its card."""
+    """SHA-256 of its card."""
 
 
 class ServedPlayer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -168,11 +168,11 @@ class ServedPlayer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     kind: Annotated[str, msgspec.Meta(pattern=r"^[a-z][a-z0-9_-]{0,63}\Z", description="a kind of player")]
     """The name of an entry point; a card never names a module."""
     options: dict[str, bool | int | float | str] = {}
-    """Those that differ from their defaults."""
+    """Options that differ from their defaults."""
     files: dict[str, ListedFile] = {}
-    """By name, such as tables."""
+    """Files by name, such as tables."""
     versions: dict[str, OtherVersion] = {}
-    """By role, such as the policy of rollouts."""
+    """Versions by role, such as the network of rollouts."""
 
 
 class CheckedBoards(msgspec.Struct, frozen=True, kw_only=True):
@@ -192,7 +192,7 @@ class Reached(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Strength(msgspec.Struct, frozen=True, kw_only=True):
-    """How well a version plays, by an evaluation."""
+    """Strength of a version, measured by an evaluation."""
 
     games: Count
     seed: int
@@ -210,14 +210,14 @@ class Strength(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NoWorse(msgspec.Struct, frozen=True, kw_only=True):
-    """What games against the version published before showed, as `octofold compare` says it."""
+    """Result of the games against an earlier version, as of `octofold compare`."""
 
     than: Count
-    """That version."""
+    """The earlier version."""
     margin: float
-    """It was shown to be at most this share of the average worse."""
+    """Largest share by which this version may be worse, as shown by the games."""
     games: Count
-    """Of each version; the first ones only set the cap."""
+    """Games of each version; the first ones only set the cap."""
     cap: Count | None
     """Scores counted up to this; None: in full."""
     above_cap: tuple[float, float] | None
@@ -226,16 +226,16 @@ class NoWorse(msgspec.Struct, frozen=True, kw_only=True):
     """The average of this version over that one's."""
     ratio_interval: Interval
     limit_error_rate: float
-    """Each limit is wrong in at most this share of all runs."""
+    """Error probability of each limit."""
     values: str | None = None
     """The value function by which the luck of the tiles was taken out; None if it was left in."""
     values_sha256: str | None = None
     worth: float | None = None
-    """How many games with luck would be needed for each game."""
+    """Number of games with luck that each game is worth."""
 
 
 class Alternative(msgspec.Struct, frozen=True, kw_only=True):
-    """How another export of a version's checkpoint, or another precision of it, did in the same games."""
+    """Result of another export or precision of the same checkpoint in the same games."""
 
     symmetries: int
     decision_rule: Rule
@@ -244,13 +244,13 @@ class Alternative(msgspec.Struct, frozen=True, kw_only=True):
     average: float
     average_interval: Interval | None
     difference: float
-    """Of the averages: this one's less the version's own."""
+    """Difference of the averages: this version minus the other one."""
     difference_interval: Interval | None
-    """From the differences game by game."""
+    """Interval of the mean difference, from pairs of games."""
 
 
 class Alternatives(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What other choices at export would score."""
+    """Scores of other choices at export."""
 
     rows: tuple[Alternative, ...]
     command: str
@@ -269,34 +269,34 @@ class Card(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     name: str
     version: Annotated[int, msgspec.Meta(ge=1)]
     architecture: dict[str, Any] = {}
-    """Of the network: its kind and its sizes."""
+    """Kind and sizes of the network."""
     description: dict[str, Any] | None = None
     """What the network reads and answers. `octofold_export.description` reads it; others need not know it."""
     weights: Count = 0
     checkpoint_sha256: str = ""
-    """Of the trained weights."""
+    """SHA-256 of the trained weights."""
     temperature: float | None = None
-    """Of a network that values moves: a value higher by this much makes a move e times as probable."""
+    """For a network that values moves: a value higher by this much makes a move e times as probable."""
     tie: float | None = None
     """Moves whose worth differs by less count as equal: probabilities, or values as in `temperature`."""
     value_unit: str | None = None
-    """Of the output `value`; None: the graph has none."""
+    """Unit of the output `value`; None without that output."""
     compact_tables: CompactTablesPlaces | None = None
     decision_rule: Rule | None = None
     symmetries: Count = 0
     """The number of views of a board that the network sees."""
     largest_exponent: Annotated[int, msgspec.Meta(ge=1, le=LARGEST_EXPONENT)]
-    """Of the tiles that the model knows."""
+    """Exponent of the largest tile that the model knows."""
     evidence: Evidence | None = None
     parity: Parity | None = None
     precisions: dict[Precision, GraphFile] = {}
     """Empty in the card of a player."""
     player: ServedPlayer | None = None
-    """None: the version holds a graph."""
+    """The player; None for a version with a graph."""
     not_published: dict[str, str] = {}
     """Why precisions are missing."""
     strength: Strength | None = msgspec.field(default_factory=lambda: None)  # written even if it is null
-    """None: not measured yet."""
+    """Measured strength; None before a measurement."""
     exporter: str = ""
     """The version of octofold that wrote the files."""
     boards: CheckedBoards | None = None

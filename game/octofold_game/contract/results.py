@@ -49,11 +49,11 @@ class WithoutLuck(msgspec.Struct, frozen=True):
     average: float
     interval: Interval | None
     worth: float
-    """How many plain games would be needed for each game, for an interval as narrow."""
+    """Number of plain games worth one of these games, by the width of the interval."""
 
 
 class GamesSlice(msgspec.Struct, frozen=True):
-    """Which of several equal parts of the games is played."""
+    """One of several equal slices of the games."""
 
     number: int
     of: int
@@ -62,7 +62,7 @@ class GamesSlice(msgspec.Struct, frozen=True):
 
 
 class PlannedGames(msgspec.Struct, frozen=True):
-    """What `conditions.json` says about the number of games."""
+    """The number of games in `conditions.json`."""
 
     games: Count | None = None
     """Games 0 to `games` - 1 of the seed are planned; None in folders of older programs."""
@@ -151,11 +151,11 @@ class EvaluationFile(msgspec.Struct, frozen=True):
     seed: int
     slice: GamesSlice | None
     statistics: Statistics | None
-    """None if games are missing."""
+    """Statistics of the games; None if games are missing."""
 
 
 class ScoreCap(msgspec.Struct, frozen=True):
-    """What the sequential test of a pair counted."""
+    """Counts of the sequential test of a pair."""
 
     cap: Count | None
     """Scores count up to this; None: in full."""
@@ -173,7 +173,7 @@ class ComparedPair(msgspec.Struct, frozen=True):
     """Two players of a comparison."""
 
     sentence: str
-    """What was found, in words."""
+    """The result as a sentence."""
     games: tuple[Count, Count]
     ratio: float | None = None
     """The average of the second over that of the first; None without bets."""

@@ -29,9 +29,9 @@ class Evaluator(Protocol):
     """The network of another version of the repository; several threads may ask it at the same time."""
 
     largest_exponent: int
-    """Of the tiles that it knows."""
+    """Exponent of the largest tile that it knows."""
     threads: int
-    """How many threads should ask it at the same time: the cores, or one for a GPU."""
+    """Number of threads that should call it at the same time: the cores, or one for a GPU."""
 
     def __call__(self, output: str, boards: NDArray[np.uint8], /) -> NDArray[np.float32]:
         """One of its outputs for boards `[N, 16]`, by its name in `octofold_game.contract.graph`.
@@ -53,7 +53,7 @@ def padded(boards: NDArray[np.uint8], rows: int = 4) -> NDArray[np.uint8]:
 
 
 class Limits(NamedTuple):
-    """What a search may spend on each board."""
+    """Limits of a search for each board."""
 
     seconds: float = math.inf
     """Wall-clock time: N boards on C cores take at most `seconds * max(1, N / C)`, but a search one move deep
@@ -68,7 +68,7 @@ class Limits(NamedTuple):
 
 
 class Found(NamedTuple):
-    """What a search found for N boards: all, or those before the first that was left when its turn ended."""
+    """Results for N boards: all boards, or those before the first that was left when its turn ended."""
 
     moves: NDArray[np.int8]
     """`[N]`: 0 up, 1 right, 2 down, 3 left; -1 if the game is over or nothing was finished."""
@@ -88,7 +88,7 @@ class Search(Protocol):
     value_unit: str | None
     """What `Found.values` counts, such as "points" or "chance of success"; None without values."""
     largest_exponent: int
-    """Of the tiles that it accepts."""
+    """Exponent of the largest tile that it accepts."""
 
     def prepare(self) -> None:
         """Compile all code and touch all tables that a search needs, so that no caller waits for it."""
@@ -145,5 +145,5 @@ class HasFiles(Protocol):
     """A player that is published with files; its fields that are no paths become options of the card."""
 
     def served_files(self) -> Mapping[str, FileSource]:
-        """What `ServedKind.served` needs of this player, by names such as `kept.npy`."""
+        """Files for `ServedKind.served`, by names such as `kept.npy`."""
         ...

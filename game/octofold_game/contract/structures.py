@@ -26,7 +26,7 @@ _WORDS = {
     "array": "a list",
     "object": "an object",
 }
-"""What msgspec's names of types are to people."""
+"""Plain words for msgspec's names of types."""
 
 _BOUNDS = {">=": "the least is", "<=": "the most is", ">": "it must be above", "<": "it must be below"}
 
@@ -43,7 +43,7 @@ _TYPE = re.compile(r"Expected `([\w| ]+)`, got `\w+`")
 
 
 class StructureError(OctofoldError, ValueError):
-    """Content that is not what was asked for; the message is one line."""
+    """Content of another structure; the message is one line."""
 
 
 class _Part(NamedTuple):
@@ -69,7 +69,7 @@ def structured(content: Any, kind: type[_T]) -> _T:
 
 
 def _explained(part: _Part, reason: str) -> str:
-    """What is wrong with a part that fails for `reason`."""
+    """The explanation of a part that fails for `reason`."""
     for smaller in () if reason.endswith(_OF_A_KEY) else _parts(part):
         try:
             msgspec.convert(smaller.content, smaller.kind)
@@ -162,7 +162,7 @@ def _tags(kind: Any) -> dict[str, type[msgspec.Struct]]:
 
 
 def _described(kind: Any) -> str:
-    """What the annotation of a type says it is."""
+    """The description in a type's annotation."""
     metas = (each for each in getattr(kind, "__metadata__", ()) if isinstance(each, msgspec.Meta))
     return next((meta.description for meta in metas if meta.description), "")
 

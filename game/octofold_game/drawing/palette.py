@@ -31,7 +31,7 @@ _TILES = (
     ("#3f3000", "#f4cf4b"),
     ("#3f3000", "#fbf3cf"),
 )
-"""Of tile 2, 4 and so on: the number and the tile, and both on dark ground where they differ."""
+"""Colors of tile 2, 4 and so on: number and tile, and both on dark ground where they differ."""
 
 TILE_COLORS = tuple(tile[1] for tile in _TILES)
 """The color of tile 2, of tile 4 and so on, on light ground."""
@@ -49,7 +49,7 @@ SERIES = ("#3f76c9", "#cf7119", "#2a9472", "#a0509f", "#c4475f", "#7d7f87", "#8a
 INK = "#22262e"
 """Text and axes. A report replaces it by the color of its own text."""
 PAPER = "#faf9f6"
-"""What pictures are drawn on, if they are no report."""
+"""Background of pictures outside of reports."""
 
 
 def tile_color(tile: int) -> str:

@@ -257,7 +257,7 @@ class Game2048VectorEnv(VectorEnv[NDArray[np.uint8], NDArray[np.int64], NDArray[
         return found | {f"_{key}": rows.copy() for key in found}
 
     def _final(self, ended: NDArray[np.bool_]) -> dict[str, Any]:
-        """What gymnasium says about games that have ended in the same step."""
+        """Gymnasium's final fields for games that ended in this step."""
         observations = np.full(self.num_envs, None, dtype=object)
         for row, last in zip(
             np.flatnonzero(ended), observation(self._boards[ended], self._one_hot), strict=True

@@ -1,4 +1,4 @@
-"""Logged moves in memory, and what is wrong with one that the rules do not allow."""
+"""Logged moves in memory, and checks of them against the rules."""
 
 from __future__ import annotations
 
@@ -103,12 +103,12 @@ class CheckedMoves:
 
 @dataclass
 class CellReadings:
-    """How many legal moves of a log allow which reading of its last field."""
+    """Counts of a log's legal moves by the readings that their last field allows."""
 
     new: int = 0
-    """only the new tile's cell"""
+    """Only the new tile's cell."""
     last: int = 0
-    """only the last placed tile's cell"""
+    """Only the last placed tile's cell."""
     both: int = 0
     neither: int = 0
 

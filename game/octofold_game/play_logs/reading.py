@@ -15,7 +15,7 @@ from octofold_game.play_logs.streams import is_parquet, line_blocks
 from octofold_game.play_logs.text import parse
 
 SUFFIXES = (".txt", ".txt.gz", ".txt.zst", ".parquet")
-"""What the names of log files end in."""
+"""Suffixes of log files."""
 
 SCORES = "scores.parquet"
 """The file that `octofold report --parquet` writes beside the games; it is no log."""
@@ -27,7 +27,7 @@ class BadLine:
 
     file: Path
     line: int
-    """From 1; in a Parquet file, the row."""
+    """Number of the line, from 1; in a Parquet file, the row."""
     reason: str
 
     def __str__(self) -> str:

@@ -22,7 +22,7 @@ BLOCK_BYTES = 1 << 18  # fits a core's cache
 _COMPRESSED_BYTES = 1 << 9  # zstd may make 32,768 times as much of them: 16 MiB
 _TEXT, _GZIP, _ZSTD, _PARQUET = b"r ", b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"PAR1"
 _SKIPPABLE = tuple(bytes([first]) + b"\x2a\x4d\x18" for first in range(0x50, 0x60))
-"""What a frame of zstd without content begins with; pzstd writes one in front of each other frame."""
+"""First bytes of a zstd frame without content; pzstd writes one before each other frame."""
 GZIP_LEVEL, ZSTD_LEVEL = 3, 3
 
 

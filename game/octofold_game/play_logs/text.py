@@ -81,7 +81,7 @@ def _numbers(
 
 
 def fault_of(line: bytes) -> str:
-    """What is wrong with a line, without its newline; empty for a move."""
+    """The fault of a line, given without its newline; empty for a move."""
     if len(line) > LONGEST_LINE:
         return f"it is longer than {LONGEST_LINE:,} bytes"
     tokens = "".join(chr(byte) if byte > _SPACE else " " for byte in line).split(" ")

@@ -9,7 +9,7 @@ The search looks only at the worst new tiles, which keeps the tree narrow. A mov
 The option `expected` is ours. The worst new tiles are seldom the ones that come, and a search that fears
 them alone gives up good positions. With the option, all spawns after the board's own moves count.
 
-ovolve's heuristics for minimax: the worth of a board and how annoying a spawn is.
+ovolve's heuristics for minimax: the worth of a board and the cost of a spawn.
 
 A board gains from empty cells and from its largest tile. It loses for roughness, the differences between
 neighboring tiles, and for disorder, the rises and falls along rows and columns
@@ -49,7 +49,7 @@ WON = 10_000.0
 """The worth of a move that wins. Each move that a win is further away takes 1 off."""
 _LEAST_WON = 9_900.0
 ANNOYING = _U(0)
-"""In place of a set of spawns: the most annoying ones of the afterstate."""
+"""In place of a set of spawns: the costliest ones of the afterstate."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class MinimaxPlayer(ValuePlayer):
     win: int = 2048
     """The tile that wins. Boards that hold it or a larger one are played on without a win; 0 never wins."""
     expected: bool = False
-    """Value the board's own moves by the mean over all spawns; after those, the most annoying ones count."""
+    """Value the board's own moves by the mean over all spawns; later, only the costliest spawns count."""
 
     def __post_init__(self) -> None:
         """Check the options.
@@ -93,7 +93,7 @@ class MinimaxPlayer(ValuePlayer):
         return best_moves(self._searched(boards, exact=False))
 
     def _searched(self, boards: NDArray[np.uint64], *, exact: bool) -> NDArray[np.float64]:
-        """The values of all moves; those of moves that are not better than an earlier one only if `exact`."""
+        """The values of all moves. Without `exact`, moves no better than an earlier one have no value."""
         values = np.empty((len(boards), 4))
         win = max(0, self.win.bit_length() - 1)
         if self.milliseconds:
@@ -122,7 +122,7 @@ def _fill(boards, values, most_depth, winning, exact, expected):
     """Write the values of the deepest search of each board that is not lost; return the last one's depth.
 
     If the spawns that count end the game whatever the move, the search says nothing about the moves. As in
-    ovolve's program, a shallower one then decides: the spawns are hardly ever the most annoying ones.
+    ovolve's program, a shallower one then decides: the spawns are hardly ever the costliest ones.
     """
     depth = most_depth
     for n in range(len(boards)):
@@ -160,7 +160,7 @@ def _search(board, values, depth, winning, exact, expected):
 
 @njit(cache=True, nogil=True)
 def expected_case(afterstate, depth, win, won):
-    """The worth of an afterstate: the mean over all spawns, after which only the most annoying ones count."""
+    """The worth of an afterstate: the mean over all spawns, after which only the costliest ones count."""
     if depth == 0:
         return heuristic(afterstate)
     total = 0.0
@@ -181,7 +181,7 @@ def worst_case(afterstate, spawns, depth, alpha, beta, win, won):
 
     Args:
         afterstate: a 64-bit board.
-        spawns: a bit set as of `most_annoying`; `ANNOYING` stands for its own.
+        spawns: a bit set as of `costliest_spawns`; `ANNOYING` stands for its own.
         depth: how many moves follow.
         alpha: the worth that another move has already.
         beta: the worth that another spawn has already.
@@ -191,7 +191,7 @@ def worst_case(afterstate, spawns, depth, alpha, beta, win, won):
     if depth == 0:
         return heuristic(afterstate)
     if spawns == ANNOYING:
-        spawns = most_annoying(afterstate)
+        spawns = costliest_spawns(afterstate)
     worst = beta
     for spawn in range(32):
         if spawns >> _U(spawn) & _U(1) == _U(0):
@@ -218,8 +218,8 @@ def worst_case(afterstate, spawns, depth, alpha, beta, win, won):
 
 
 @njit(cache=True, nogil=True)
-def most_annoying(afterstate):
-    """The most annoying spawns as a bit set: bit i is a 2 in cell i, bit 16 + i is a 4 in cell i."""
+def costliest_spawns(afterstate):
+    """The worst spawns as a bit set: bit i is a 2 in cell i, bit 16 + i is a 4 in cell i."""
     most = -1
     candidates = _U(0)
     columns, islands = transpose(afterstate), count_islands(afterstate)
@@ -227,11 +227,11 @@ def most_annoying(afterstate):
         if afterstate >> _U(4 * cell) & _U(0xF) != _U(0):
             continue
         for exponent in range(1, 3):
-            annoying = annoyance(afterstate, columns, islands, cell, exponent)
-            if annoying > most:
-                most = annoying
+            cost = spawn_cost(afterstate, columns, islands, cell, exponent)
+            if cost > most:
+                most = cost
                 candidates = _U(0)
-            if annoying == most:
+            if cost == most:
                 candidates |= _U(1) << _U(16 * (exponent - 1) + cell)
     return candidates
 
@@ -282,8 +282,8 @@ def heuristic(board):
 
 
 @njit(cache=True, nogil=True)
-def annoyance(afterstate, columns, islands, cell, exponent):
-    """How annoying a spawn is: the roughness and the islands that it adds to an afterstate.
+def spawn_cost(afterstate, columns, islands, cell, exponent):
+    """The cost of a spawn: the roughness and the islands that it adds to an afterstate.
 
     Args:
         afterstate: the 64-bit board before the spawn.
@@ -305,7 +305,7 @@ def annoyance(afterstate, columns, islands, cell, exponent):
 
 @njit(cache=True, nogil=True)
 def _same_neighbors(line, place, exponent):
-    """How many of the cells beside a place in a line have this exponent, above 0."""
+    """Number of neighbors of a place in a line with this exponent, which is above 0."""
     # An empty cell is put before the first cell, so that both neighbors are always there.
     beside = line << _U(4) >> _U(4 * place)
     return np.int64(beside & _U(0xF) == _U(exponent)) + np.int64(beside >> _U(8) & _U(0xF) == _U(exponent))

@@ -26,7 +26,7 @@ from octofold_players.expectimax.player import (
     Weights,
 )
 from octofold_training.errors import TrainingError
-from octofold_training.run.folders import alone_in
+from octofold_training.run.folders import exclusive_folder
 from octofold_training.run.progress import Forecast, ProgressLine
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ _UNITS = {
 
 
 class Candidate(msgspec.Struct, frozen=True):
-    """Weights that have played, a line of the file."""
+    """Weights and the average of their games: a line of the file."""
 
     weights: str
     first_game: int
@@ -49,7 +49,7 @@ class Candidate(msgspec.Struct, frozen=True):
 
 
 def tune(flags: TuneFlags) -> None:
-    """Let the candidates play that have not, and print the player with the mean of the last distribution.
+    """Evaluate the missing candidates, and print the player with the mean of the last distribution.
 
     Raises:
         TrainingError: the folder has candidates of other flags, or another process plays there.
@@ -59,7 +59,7 @@ def tune(flags: TuneFlags) -> None:
     evolution = cma.CMAEvolutionStrategy(start, _SPREAD, {"seed": flags.seed + 1, "verbose": -9})
     forecast, began, file = Forecast(flags.minutes * 60), time.monotonic(), flags.state / "candidates.jsonl"
     done = first_game = 0
-    with alone_in(flags.state), ProgressLine() as line:
+    with exclusive_folder(flags.state), ProgressLine() as line:
         played = _read(file)
         while done < flags.candidates and time.monotonic() - began < flags.minutes * 60:
             drawn, averages = evolution.ask(), []
@@ -85,7 +85,7 @@ def tune(flags: TuneFlags) -> None:
 
 
 def _read(file: Path) -> list[Candidate]:
-    """The candidates of a file; none if there is no file. A last line that was cut off is taken away."""
+    """The candidates of a file; none without a file. An incomplete last line is removed."""
     if not file.exists():
         return []
     text = file.read_text(encoding="utf-8")
@@ -110,7 +110,7 @@ def _average(flags: TuneFlags, weights: str, first_game: int) -> float:
 
 
 def _text(weights: NDArray[np.float64]) -> str:
-    """The option for weights, none of them below 0 and no power above the largest."""
+    """The option `weights`, with values from 0 and powers up to the largest one."""
     pairs = zip(Weights._fields, np.abs(weights), strict=True)
     values = (min(value, LARGEST_POWER) if name.endswith("power") else value for name, value in pairs)
     # Not `.4g`, whose exponents have a plus sign, too.

@@ -82,7 +82,7 @@ class DQNProgress(GamesProgress):
 
 
 class ReplayBuffer:
-    """The latest moves: what was seen, done and earned, and what came of it."""
+    """The latest moves: board, move, reward, next board, and whether the game ended."""
 
     def __init__(self, size: int, device: torch.device) -> None:
         self.boards = torch.zeros(size, 16, dtype=torch.uint8, device=device)
@@ -115,7 +115,7 @@ class ReplayBuffer:
         return {"added": self.added, "columns": [column[: len(self)].clone() for column in self._columns()]}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Go on from an earlier `state`; of more moves than this replay holds, the latest."""
+        """Continue from an earlier `state`; of more moves than this replay holds, the latest."""
         saved = len(state["columns"][0])
         kept = min(saved, len(self.moves))
         oldest = state["added"] % saved if saved else 0
@@ -172,7 +172,7 @@ class DQN(GamesRun[DQNProgress]):
 
     @property
     def origin(self) -> dict[str, Any]:
-        """How the network came about, for its checkpoint."""
+        """The training method and its length, for the checkpoint."""
         return {"method": "deep Q-learning", "episodes": self.episodes}
 
     @property

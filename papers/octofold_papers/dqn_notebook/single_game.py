@@ -27,7 +27,7 @@ class SingleGame:
 
     @property
     def boards(self) -> Tensor:
-        """What to move on next `[1, 16] uint8`."""
+        """The board `[1, 16] uint8` of the next move."""
         return torch.from_numpy(self._board[None])
 
     @property
@@ -61,11 +61,11 @@ class SingleGame:
         return Scores(len(scores), sum(scores) / max(1, len(scores)), max(scores, default=0))
 
     def state(self) -> dict[str, Tensor]:
-        """Everything that `restore` needs, but for the generator."""
+        """Everything that `restore` needs, except the generator."""
         return {"boards": self.boards.clone(), "score": torch.tensor([self._score])}
 
     def restore(self, state: dict[str, Tensor]) -> None:
-        """Go on from an earlier `state`."""
+        """Continue from an earlier `state`."""
         (board,) = state["boards"].cpu().numpy()
         self._look(board)
         self._score = int(state["score"])

@@ -96,7 +96,7 @@ class DeviceImitation(TrainingRun[PolicyProgress]):
 
     @property
     def origin(self) -> dict[str, Any]:
-        """How the network came about, for its checkpoint."""
+        """The training method and its length, for the checkpoint."""
         return {
             "method": "supervised by a teacher's games, on one device",
             "teacher_sha256": self._teacher.sha256,
@@ -158,7 +158,7 @@ class DeviceImitation(TrainingRun[PolicyProgress]):
                     yield boards[batch], moves[batch]
 
     def state(self) -> dict[str, Any]:
-        """Everything that `restore` needs; what is left of a round is not."""
+        """Everything that `restore` needs. The rest of the current round is dropped."""
         return {**super().state(), "games": self._games.state(), "teacher_sha256": self._teacher.sha256}
 
     def restore(self, state: dict[str, Any]) -> None:

@@ -76,10 +76,10 @@ class PolicyProgress(RunProgress):
 
 @dataclass(frozen=True, kw_only=True)
 class ImitationProgress(PolicyProgress):
-    """The same, of a run that reads its moves from files."""
+    """Averages of a run that reads its moves from files."""
 
     epoch: float
-    """passes over all moves so far"""
+    """Passes over all moves so far."""
 
     def details(self) -> str:
         """The figures of the report's line."""
@@ -138,7 +138,7 @@ class Imitation(TrainingRun[ImitationProgress]):
 
     @property
     def origin(self) -> dict[str, Any]:
-        """How the network came about, for its checkpoint."""
+        """The training method and its length, for the checkpoint."""
         return {
             "method": "supervised by play logs",
             "moves": len(self._moves),
@@ -213,7 +213,7 @@ class Imitation(TrainingRun[ImitationProgress]):
         if state["moves"] != len(self._moves):
             raise TrainingError(f"was learning from {state['moves']:,} moves, these are {len(self._moves):,}")
         if state["moves_sha256"] != self._moves.sha256:
-            raise TrainingError("was learning from other moves, though as many")
+            raise TrainingError("was learning from other moves of the same number")
         left = len(self._moves) - self.positions % len(self._moves)
         _require_batches(self.network, left, self.options.batch_size, self._processes.count)
         super().restore(state)

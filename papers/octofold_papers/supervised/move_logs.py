@@ -17,7 +17,7 @@ _BAD_LINES_SHOWN = 20
 
 
 def shuffle_moves(flags: MovesFlags) -> None:
-    """Shuffle the logs that the flags name into a new folder, and print bad lines and what was read."""
+    """Shuffle the logs into a new folder; print bad lines and the number of moves."""
     logs = [file for log in flags.logs for file in log_files(log)]
     read, bad_lines = 0, 0
     with ProgressLine() as line:

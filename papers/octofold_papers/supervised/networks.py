@@ -97,7 +97,7 @@ class SymmetricCNN(nn.Module):
         logits: Tensor = self.dense(self._towers(one_hot).flatten(1).float())
         return logits
 
-    def of_all_views(self, one_hot: Tensor) -> Tensor:
+    def logits_of_views(self, one_hot: Tensor) -> Tensor:
         """The logits `[8 N, 4]` of the eight views of each board, in the time of one.
 
         The towers of a view see the views of that view, which are those of the board in another order.
@@ -107,7 +107,7 @@ class SymmetricCNN(nn.Module):
         return torch.stack(logits, dim=1).flatten(0, 1)
 
     def _towers(self, one_hot: Tensor) -> Tensor:
-        """What the eight towers see: `[N, 8, 16 * channels]`."""
+        """Features of the eight towers: `[N, 8, 16 * channels]`."""
         views = one_hot.flatten(2)[:, :, self.get_buffer("cells")].transpose(1, 2)  # [N, 8, planes, 16]
         x = through_tower(views.flatten(0, 1).unflatten(2, (4, 4)), parameters(self.convolutions))
         towers: Tensor = x.flatten(1).unflatten(0, (-1, len(CELLS)))

@@ -1,4 +1,4 @@
-"""What a network of the rebuilt tables reached, from the files of its folder."""
+"""Results of a network of the rebuilt tables, read from its folder."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from octofold_papers.supervised.rows import TILES
 
 @dataclass(frozen=True)
 class Result:
-    """What one network reached in one way of play."""
+    """The result of one network on one view or on eight."""
 
     row: str
     positions: int
@@ -29,16 +29,16 @@ class Result:
     games: int
     average: float
     error: float | None
-    """half of a 95% interval; normal; None for a single game"""
+    """Half the width of a 95% interval, by the normal approximation; None for a single game."""
     best: int
     reaches_2048: float
-    """share of the games"""
+    """Share of the games."""
     largest: tuple[float, ...]
-    """shares of the games with each of `TILES` as their largest tile"""
+    """Shares of the games with each of `TILES` as their largest tile."""
     accuracy: float
-    """share of the player's moves among the last positions"""
+    """Share of the player's moves among the last positions."""
     hours: float
-    """of training, up to these positions"""
+    """Hours of training up to these positions."""
 
 
 def read_games(file: Path) -> list[dict[str, Any]]:

@@ -17,14 +17,14 @@ TILES = (256, 512, 1024, 2048, 4096, 8192, 16384, 32768)
 
 @dataclass(frozen=True)
 class Figures:
-    """What one way of play reached."""
+    """Published figures on one view or on eight."""
 
     average: float
     best: int
     reaches_2048: float
-    """share of the games"""
+    """Share of the games."""
     largest: tuple[int, ...] = ()
-    """games of 1,000 with each of `TILES` as their largest tile, where published"""
+    """Games of 1,000 with each of `TILES` as their largest tile, where published."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class PublishedRow:
     paper: str
     architecture: Architecture
     published: dict[int, Figures] = field(default_factory=dict)
-    """by the number of views, 1 or 8"""
+    """Published figures by the number of views, 1 or 8."""
 
     @property
     def main_views(self) -> int:
@@ -55,7 +55,7 @@ _DEPTHS = {
 }
 """Kondo's tables 1 and 2: channels and 8-board play, by convolutions."""
 _ONE_BOARD = Figures(24_105, 182_296, 0.358)
-"""of 5 convolutions"""
+"""One-board play of the network of 5 convolutions."""
 
 _SYMMETRIC = {
     100: (Figures(43_552, 331_748, 0.547), Figures(45_710, 330_756, 0.555)),

@@ -236,7 +236,7 @@ class ShuffledMoves:
 
     @cached_property
     def sha256(self) -> str:
-        """Of all moves in the order of the shards, in hexadecimal; reads them once."""
+        """SHA-256 of all moves in the order of the shards, in hexadecimal; reads them once."""
         digest = hashlib.sha256()
         for shard in range(len(self._counts)):
             with (self.folder / _name(shard)).open("rb") as file:

@@ -51,27 +51,27 @@ _MICRO_BATCH = 250  # boards that a thread of a CPU takes through a network: a q
 
 @dataclass(frozen=True)
 class TableOptions:
-    """What to rebuild."""
+    """Which networks to train, and how far."""
 
     positions: int
-    """that each network learns from at last"""
+    """Positions that each network has learned from at the end."""
     games: int
-    """that it plays, each way"""
+    """Games that each network plays on one view, and on eight."""
     rows: tuple[PublishedRow, ...]
     seed: int = 1
-    """of the weights; the order of the moves is that of `ShuffledMoves`"""
+    """Seed of the weights. `ShuffledMoves` decides the order of the moves."""
 
 
 class OutOfTime(Exception):
-    """The time that the work may take is over."""
+    """The time limit is reached."""
 
 
 class StagePassed(Exception):
-    """A network learned from more positions before, in other stages; it has no checkpoint of this one."""
+    """The network has already learned from more positions, and has no checkpoint of this stage."""
 
 
 class Table:
-    """The work in one folder."""
+    """The rebuilt tables in one folder."""
 
     def __init__(
         self,
@@ -101,12 +101,12 @@ class Table:
         self._show = show
         self._deadline = math.inf
         self.failed: dict[str, str] = {}
-        """why a network could not learn, by its name; why the report leaves out a stage, by the name and its
-        positions"""
+        """Reasons: why a network could not learn, by its name, and why the report leaves out a stage, by name
+        and positions."""
         self._claim()
 
     def _claim(self) -> None:
-        """Note what the folder's figures are of, or check that they are of the same."""
+        """Record which moves and seed the folder's figures belong to, or check that they match."""
         of = "teacher_sha256" if isinstance(self._moves, TensorTeacher) else "moves_sha256"
         about = {of: self._moves.sha256, "seed": self.options.seed}
         file = self._folder / "table.json"
@@ -121,7 +121,7 @@ class Table:
             raise TrainingError(f"{self._folder} holds figures of other moves or of another seed")
 
     def run(self, minutes: float = math.inf) -> None:
-        """Do what is missing. Raises `OutOfTime` after that many minutes; another call goes on."""
+        """Train and play everything missing. Raises `OutOfTime` after `minutes`; another call continues."""
         self._deadline = time.monotonic() + 60 * minutes
         steps = list(self._steps())
         whole, before = sum(training + playing for _, _, training, playing in steps), 0.0
@@ -294,12 +294,12 @@ def stages(positions: int) -> list[int]:
 
 
 def _show_play(show: Callable[[str, float], None], at: int, line: str, share: float) -> None:
-    """Tell how far the games of a step are, from how far they are in one of its ways to play."""
+    """Show the progress of a step's games, from their progress on one of its numbers of views."""
     show(line, (at + share) / len(VIEWS))
 
 
 def board_cost(architecture: Architecture) -> float:
-    """What one board costs a network: multiplications and additions."""
+    """Floating-point operations of a network for one board."""
     network = build(architecture).eval()
     board = torch.zeros(1, 16, dtype=torch.uint8)
     encode = BoardEncoder(interface_of(network), architecture.get("exponents"), torch.float32)

@@ -76,9 +76,9 @@ class LazyZeroProgress(GamesProgress):
     """Averages since the last report."""
 
     average_moves: float | None
-    """of the games that ended since the last report; None if none did"""
+    """Average moves of the games that ended since the last report; None if no game ended."""
     agreement: float | None
-    """share of positions where policy and rollouts prefer the same move; None if there was no update"""
+    """Share of positions where policy and rollouts prefer the same move; None without an update."""
 
     def details(self) -> str:
         """The figures of the report's line."""
@@ -131,7 +131,7 @@ class LazyZero(GamesRun[LazyZeroProgress]):
 
     @property
     def origin(self) -> dict[str, Any]:
-        """How the network came about, for its checkpoint."""
+        """The training method and its length, for the checkpoint."""
         return {"method": "LazyZero", "episodes": self.episodes}
 
     @property
@@ -275,11 +275,11 @@ class TensorRollouts:
     """
 
     rollouts: int
-    """from each board"""
+    """Number of rollouts from each board."""
     depth: int
-    """moves of a rollout"""
+    """Number of moves in a rollout."""
     puct: float
-    """weight c of the policy in the choice of a rollout's first move"""
+    """Weight c of the policy in the choice of a rollout's first move."""
     table: MoveTable
 
     @torch.no_grad()
@@ -358,7 +358,7 @@ class Unfinished:
         }
 
     def restore(self, state: dict[str, Tensor]) -> None:
-        """Go on from an earlier `state`."""
+        """Continue from an earlier `state`."""
         device = self._lengths.device
         self._boards, self._shares = state["boards"].to(device), state["shares"].to(device)
         self._lengths.copy_(state["lengths"])
@@ -395,6 +395,6 @@ class GameReplay:
         }
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Go on from an earlier `state`; of more games than this replay holds, the latest."""
+        """Continue from an earlier `state`; of more games than this replay holds, the latest."""
         parts = (state[name].split(state["lengths"]) for name in ("boards", "shares"))
         self._games.extend(zip(*parts, strict=True))

@@ -21,9 +21,9 @@ class Affine(NamedTuple):
     """`x` to `weight x + bias`."""
 
     weight: Tensor
-    """`[outputs, inputs]`"""
+    """`[outputs, inputs]`."""
     bias: Tensor
-    """`[outputs]`"""
+    """`[outputs]`."""
 
     def __call__(self, x: Tensor) -> Tensor:
         """`[N, inputs]` to `[N, outputs]`."""

@@ -19,9 +19,9 @@ class PolicyAndValue(NamedTuple):
     """The answers for N boards."""
 
     policy: Tensor
-    """logits `[N, 4]`"""
+    """Logits `[N, 4]`."""
     value: Tensor
-    """`[N, 1]`"""
+    """`[N, 1]`."""
 
 
 class ResidualBlock(nn.Module):

@@ -68,7 +68,7 @@ class NetworkVersion:
         return answer
 
     def numbers(self) -> Iterable[NDArray[np.generic]]:
-        """What determines the answers: the bytes of the graph."""
+        """The bytes of the graph, which determine the answers."""
         yield np.frombuffer(self._graph, np.uint8)
 
     def _new_session(self) -> InferenceSession:

@@ -52,7 +52,7 @@ class LazyZeroPlayer(ValuePlayer):
     """The seed and the board determine the rollouts."""
 
     def __post_init__(self) -> None:
-        """Raises `ValueError` for options that are out of range, and for what is no such network."""
+        """Raises `ValueError` for options out of range, and for a folder without such a network."""
         _ = self._search  # read now: a missing file is better known before the first move
 
     @classmethod
@@ -81,12 +81,12 @@ class LazyZeroPlayer(ValuePlayer):
 
     @property
     def largest_exponent(self) -> int:  # type: ignore[override]
-        """Of the tiles that the network knows."""
+        """Exponent of the largest tile that the network knows."""
         return self.network.largest_exponent
 
     @cached_property
     def network(self) -> NetworkVersion | CheckpointNetwork:
-        """What answers the questions of the rollouts."""
+        """The network of the rollouts."""
         if (self.checkpoint / CARD_FILE).exists():
             return NetworkVersion(self.checkpoint)
         names = [card.parent.name for card in self.checkpoint.glob(f"*/{CARD_FILE}")]

@@ -41,10 +41,10 @@ MOST_ROLLOUTS = 10**6
 
 _U, _F = np.uint64, np.float32
 _GAMMA = _U(0x9E3779B97F4A7C15)
-"""By which `next_random` advances a stream."""
+"""Increment of `next_random` to a stream."""
 
 _ASK_SECONDS = 0.005
-"""How long a question should take, about: long enough for its overhead, so short that a search ends soon."""
+"""Target time of a question: long against its overhead, short enough to end a search soon."""
 _LARGEST_QUESTION = 4096
 _TIMED = 3
 """Measurements of a question; the minimum counts, because disturbances only increase a time."""
@@ -53,7 +53,7 @@ _FEWEST = 4
 
 
 class AnswerTimes(NamedTuple):
-    """How long a network takes to answer one board, and a large question of so many boards."""
+    """Answer times of a network: for one board, and for a large batch."""
 
     one: float
     """In seconds."""
@@ -161,7 +161,7 @@ class PolicyRollouts:
         return Found(best_moves(values), values, depths, positions)
 
     def _ahead(self, search: _Rollouts) -> int:
-        """How many rollouts to begin with every legal move; 0: one, with the move that is chosen."""
+        """Number of rollouts that begin with every legal move; 0: a single rollout by the chosen move."""
         pace = self._pace
         assert pace is not None
         boards, moves = len(search.boards), int(search.legal.sum())
@@ -181,7 +181,7 @@ class PolicyRollouts:
         return AnswerTimes(seconds[0], seconds[-1], boards)
 
     def _seconds(self, boards: int) -> float:
-        """How long a question takes."""
+        """Seconds of a question."""
         asked, taken = np.zeros(boards, np.uint64), []
         for _ in range(_TIMED):
             began = time.perf_counter()
@@ -230,7 +230,7 @@ Ask = Callable[[str, NDArray[np.uint64]], NDArray[np.float32]]
 
 
 class _Rollouts:
-    """The rollouts of some boards, none of which is over.
+    """The rollouts of running games.
 
     Attributes:
         boards: `[N]`, of 64 bits.
@@ -263,7 +263,7 @@ class _Rollouts:
             self._prior = ask(PROBABILITIES.name, self.boards)
 
     def go_on(self, ask: Ask, ahead: int) -> None:
-        """Make so many more rollouts from each board; with 0, one more, only with the move that is chosen."""
+        """Make more rollouts from each board; with 0, a single one, by the chosen move only."""
         if ahead:
             board, number, move = np.nonzero(np.repeat(self.legal[:, None], ahead, axis=1))
         else:
@@ -281,7 +281,7 @@ class _Rollouts:
     def _worth(
         self, ask: Ask, boards: NDArray[np.uint64], moves: NDArray[np.int64], streams: NDArray[np.uint64]
     ) -> NDArray[np.float32]:
-        """What rollouts from boards `[M]` find that begin with moves `[M]`; it overwrites all three."""
+        """Values of rollouts from boards `[M]` that begin with moves `[M]`; overwrites all three arrays."""
         _advance(boards, moves, streams)
         for _ in range(self._depth - 1):
             _draw(ask(PROBABILITIES.name, boards), boards, streams, moves)
@@ -292,7 +292,7 @@ class _Rollouts:
 
 @njit(cache=True, nogil=True)
 def _settle(prior, legal, visits, totals, made, puct, found):
-    """Add rollouts `[N, K, 4]`, of which the chosen moves count, to `visits` and `totals`."""
+    """Add the chosen moves of rollouts `[N, K, 4]` to `visits` and `totals`."""
     for n in range(len(prior)):
         for number in range(found.shape[1]):
             move = _chosen(prior[n], legal[n], visits[n], totals[n], made + number, puct)

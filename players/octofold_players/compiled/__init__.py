@@ -1,1 +1,1 @@
-"""What compiled searches share: lines, last moves, threads, tables on disk."""
+"""Shared by compiled searches: lines, last moves, threads, tables on disk."""

@@ -52,7 +52,7 @@ def new_state(
 
 
 def deadline_in(seconds: float) -> int:
-    """The time of `clock` in so many seconds, from 0 on."""
+    """The time of `clock` after `seconds`."""
     if seconds > 1e9 or math.isnan(seconds):
         return NEVER
     return int(clock()) + int(1e9 * seconds)

@@ -23,14 +23,14 @@ _PART_SECONDS = 0.0015
 
 
 def part_count() -> int:
-    """How many parts of some boards numba's threads share: more than threads, as some boards cost more."""
+    """Number of parts for numba's threads: more than threads, since some boards cost more."""
     return _PARTS_A_THREAD * numba_threads()
 
 
 def spread(
     fill: Callable[..., None], boards: NDArray[np.uint64], result: NDArray[np.generic], *options: object
 ) -> None:
-    """Call `fill(boards, result, *options)` on as many threads as numba uses.
+    """Call `fill(boards, result, *options)` in parallel, on the threads that numba uses.
 
     Args:
         fill: writes a row of its `result` for each of its `boards`.
@@ -71,7 +71,7 @@ def spread_parts(
 
 
 def parallel_for_each(fill: Callable[[int], None], count: int, threads: int | None = None) -> None:
-    """Call `fill(n)` for every n below `count`, on so many threads (default: as many as numba uses).
+    """Call `fill(n)` for every n below `count` in parallel (default: on the threads that numba uses).
 
     One of them is the caller's, which would wait otherwise: to wake another takes longer than a short part.
     After an exception nothing more begins; it is raised when what has begun is over.

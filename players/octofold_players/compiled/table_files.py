@@ -14,7 +14,7 @@ from octofold_game.errors import OctofoldError
 from octofold_game.system.files import whole_file
 
 BAD_JSON = (ValueError, KeyError, TypeError, IndexError, OverflowError, RecursionError)
-"""What a description raises that is no JSON, or JSON of something else."""
+"""Exceptions of a description that is not JSON, or has other fields."""
 
 
 class TableFileError(OctofoldError, ValueError):
@@ -23,7 +23,7 @@ class TableFileError(OctofoldError, ValueError):
 
 _LARGEST_HEADER = 1 << 16
 _ROWS = 1 << 22
-"""Rows of an array that are written at a time: a copy of them takes memory."""
+"""Rows of an array per write; each write copies its rows."""
 
 
 def save_array(file: Path, array: NDArray[np.generic]) -> None:

@@ -36,25 +36,25 @@ LEAST_ANCHOR = 4
 
 @dataclass(frozen=True)
 class Formation:
-    """Where the large tiles are, and what is solved around them."""
+    """The cells of the large tiles, and the goals and limits of the free cells."""
 
     name: str
     below_next: Mapping[int, int]
-    "For each free cell, how far below the next tile its exponent stays, at least: 0 only where it is made."
+    """Least difference between the next tile's exponent and that of each free cell; 0 where it is made."""
     goals: tuple[Mapping[int, int], ...]
-    "Each a goal: for some free cells, how far below the next tile their exponents are."
+    """The goals: for some free cells, how far below the next tile their exponents are."""
     falling: tuple[tuple[int, int], ...]
-    "Pairs of cells: the first one's tile is larger than the second one's."
+    """Pairs of cells: the first one's tile is larger than the second one's."""
     unequal: tuple[tuple[int, int], ...]
-    "Pairs of cells with different tiles."
+    """Pairs of cells with different tiles."""
     anchors: tuple[int, ...]
-    "The smallest tile of these cells limits the others as the next tile would,"
+    """Cells whose smallest tile limits the others as the next tile would."""
     clips: bool
-    "unless the next tile is smaller. Without `clips`, such boards are left alone."
+    """Whether the table holds boards whose next tile is smaller than every anchor."""
     below_anchors: int
-    "How far below that tile the next one is on a board whose anchors are small."
+    """Difference between the smallest anchor and the next tile on a board whose anchors are small."""
     sure: float
-    "The table decides if its chance is at least this."
+    """The table decides if its chance is at least this."""
 
     @property
     def kept(self) -> tuple[int, ...]:
@@ -106,36 +106,36 @@ SIX = Formation(
 )
 
 FORMATIONS = (FIVE, SIX)
-"""In the order in which their tables are asked."""
+"""All formations, in the order in which their tables are used."""
 
 
 class Shape(NamedTuple):
     """A formation and the exponent that its table is made for, as the compiled functions take them."""
 
     largest: np.int64
-    "the next tile that the table is made for"
+    """The next tile that the table is made for."""
     kept: np.uint64
-    "mask of the kept cells"
+    """Mask of the kept cells."""
     below_next: NDArray[np.int64]
-    "[16]: see `Formation`; 0 for kept cells"
+    """[16]: `Formation.below_next`; 0 for kept cells."""
     sizes: NDArray[np.int64]
-    "[16]: how many different tiles a cell holds: 1 for kept cells"
+    """[16]: number of different tiles that a cell may hold; 1 for kept cells."""
     strides: NDArray[np.int64]
-    "[16]: what an exponent in a cell adds to the number of a position: 0 for kept cells"
+    """[16]: weight of a cell's exponent in the number of a position; 0 for kept cells."""
     goals: NDArray[np.uint64]
-    "[G, 3]: for each goal the mask of its cells, 1 in each of them, and how far each is below the next tile"
+    """[G, 3]: for each goal the mask of its cells, 1 in each cell, and the differences to the next tile."""
     falling: NDArray[np.int64]
-    "[F, 2]"
+    """[F, 2]."""
     unequal: NDArray[np.int64]
-    "[U, 2]"
+    """[U, 2]."""
     anchors: NDArray[np.int64]
-    "[A]"
+    """[A]."""
     clips: np.bool_
     below_anchors: np.int64
 
     @property
     def positions(self) -> int:
-        """How many numbers `index` gives."""
+        """Number of positions; `index` is below it."""
         return int(np.prod(self.sizes))
 
 
@@ -177,7 +177,7 @@ def exponent(board, cell):
 
 @njit(cache=True, nogil=True)
 def index(board, shape):
-    """The number of a position among those of a shape: -1 if a free cell holds a tile that is too large."""
+    """The number of a position of a shape, or -1 if a free cell holds too large a tile."""
     number = np.int64(0)
     for cell in range(16):
         tile = exponent(board, cell)

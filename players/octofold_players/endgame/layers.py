@@ -23,34 +23,34 @@ _LOWER = 0xFFFFFFFF
 _CHECKERED = 0xEFEFFEFEEFEFFEFE
 """32768 and 16384 in turns, which do not merge."""
 _NOT_ALLOWED = -1 << 58
-"""Outweighs any number. A board may have sixteen of them, which do not overflow."""
+"""Larger than any number of a position; sixteen of them do not overflow."""
 
 
 class Layers(NamedTuple):
-    """How the positions of a shape are numbered. Sums are in units of 2: a tile of 2 counts 1."""
+    """The numbering of the positions of a shape. Sums are in units of 2: a tile of 2 counts 1."""
 
     kept_tiles: np.uint64
-    "those of every board"
+    """Sum of the kept tiles, equal on every board."""
     rows: NDArray[np.int64]
-    "[4, 65536]: for each row of a board, upper << 32 | lower; negative if it is not allowed"
+    """[4, 65536]: for each row of a board, upper << 32 | lower; negative if it is not allowed."""
     upper_strides: NDArray[np.int64]
-    "[16]: what an exponent in a cell adds to the upper number"
+    """[16]: what an exponent in a cell adds to the upper number."""
     lower_strides: NDArray[np.int64]
     upper_boards: NDArray[np.uint64]
-    "[U]: the first free cells of each upper number"
+    """[U]: the first free cells of each upper number."""
     upper_sums: NDArray[np.int64]
-    "[U]"
+    """[U]."""
     lower_ranks: NDArray[np.int64]
-    "[L]: how many smaller lower numbers have the same sum"
+    """[L]: how many smaller lower numbers have the same sum."""
     lower_order: NDArray[np.int64]
-    "[L]: the lower numbers by their sum"
+    """[L]: the lower numbers by their sum."""
     lower_boards: NDArray[np.uint64]
-    "[L]: the other free cells of each, in that order"
+    """[L]: the other free cells of each, in that order."""
     lower_starts: NDArray[np.int64]
-    "where each sum begins in that order, and at last, L"
+    """Where each sum begins in that order, and at last, L."""
 
     def sizes(self) -> NDArray[np.int64]:
-        """How many positions each layer has; the layer is the sum."""
+        """Number of positions of each layer; the layer is the sum."""
         sizes: NDArray[np.int64] = np.convolve(np.bincount(self.upper_sums), np.diff(self.lower_starts))
         return sizes
 
@@ -93,7 +93,7 @@ def layers_of(shape: Shape) -> Layers:
 def _boards(
     shape: Shape, cells: NDArray[np.int64], strides: NDArray[np.int64]
 ) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-    """All that can be in some cells, by number, and their sums."""
+    """All contents of some cells by their number, and their sums."""
     numbers = np.arange(np.prod(shape.sizes[cells]))
     boards, sums = np.zeros(len(numbers), _U), np.zeros(len(numbers), np.int64)
     for cell in cells.tolist():

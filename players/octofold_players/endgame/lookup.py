@@ -17,7 +17,7 @@ _BLOCK = 8
 """Words of `kept` whose positions are counted together."""
 _U = np.uint64
 _SYMMETRIES = [0, 4, 5, 1, 3, 7, 6, 2]
-"""Those that `symmetric_boards` gives, in its order, by their numbers in `octofold_game.symmetries`."""
+"""The symmetries of `symmetric_boards`, in its order, as numbers of `octofold_game.symmetries`."""
 _MOVE_BACK = np.argsort(MOVES[_SYMMETRIES], axis=1)
 """[8, 4]: the move on the board that is a move on each of its `symmetric_boards`."""
 
@@ -28,10 +28,10 @@ class EndgameTable(NamedTuple):
     shape: Shape
     kept: NDArray[np.uint64]
     before: NDArray[np.uint64]
-    "for each block of words of `kept`, how many positions come before it"
+    """Number of positions before each block of words of `kept`."""
     moves: NDArray[np.uint8]
     listed: NDArray[np.uint64]
-    "instead of the others, if there are any: 4 * position + move, ascending"
+    """4 * position + move, ascending; unless it is empty, it replaces the other arrays."""
 
     def numbers(self) -> Iterator[NDArray[np.generic]]:
         """The arrays on which its moves depend."""
@@ -39,7 +39,7 @@ class EndgameTable(NamedTuple):
 
 
 def counts_before(kept: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """How many positions come before each block of words, and at last, how many there are."""
+    """Number of positions before each block of words, and finally their total."""
     counts = np.add.reduceat(np.bitwise_count(kept), np.arange(0, len(kept), _BLOCK), dtype=_U)
     return np.append(np.zeros(1, _U), np.cumsum(counts))
 
@@ -54,7 +54,7 @@ def endgame_moves(boards: NDArray[np.uint64], tables: tuple[EndgameTable, ...]) 
 
 @njit(cache=True, nogil=True)
 def _find_moves(boards, table, moves):
-    """Fill in what the table knows where no other one has decided."""
+    """Fill in the table's moves for boards without a move from an earlier table."""
     for n in range(len(boards)):
         if moves[n] < 0:
             moves[n] = find_entry(boards[n], table)[1]

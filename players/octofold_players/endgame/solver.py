@@ -43,9 +43,9 @@ class Solved(NamedTuple):
     """The moves of a solved endgame, by the numbers that `formation.index` gives to the positions."""
 
     kept: NDArray[np.uint64]
-    "a bit for each position, 64 in a word, the first one lowest: whether its chance is enough to decide"
+    """A bit for each position, 64 in a word, the first one lowest: whether its chance is enough to decide."""
     moves: NDArray[np.uint8]
-    "two bits for each position, four in a byte: its best move, if it is kept"
+    """Two bits for each position, four in a byte: its best move, if it is kept."""
 
 
 def solve(formation: Formation, largest: int, report: Callable[[float], None] = lambda _: None) -> Solved:
@@ -77,7 +77,7 @@ def solve(formation: Formation, largest: int, report: Callable[[float], None] = 
 
 
 def _find_layers(shape: Shape, layers: Layers, report: Callable[[float], None]) -> list[NDArray[np.uint8]]:
-    """Which positions of each layer can come up: a bit for each."""
+    """The reachable positions of each layer: a bit for each."""
     sizes = layers.sizes()
     done = np.cumsum(sizes) / sizes.sum()
     starts = [layers.starts(layer) for layer in range(3)]

@@ -51,9 +51,9 @@ _MOST_LISTED = 1 << 26
 _UNPACKING_BYTES = 1 << 27
 """Memory that unpacking may take beside what it unpacks."""
 _HEADER_BYTES = 128
-"""Those of the `.npy` files here."""
+"""Size of the header of the `.npy` files."""
 DISK_BYTES_A_POSITION = 0.25
-"""With some to spare: of the largest tables, one position in seven has a move, and they take 0.16."""
+"""An upper estimate: in the largest tables, one position in seven has a move, and they take 0.16."""
 _U = np.uint64
 _Key = TypeVar("_Key")
 
@@ -111,7 +111,7 @@ def save_listed(folder: Path, table: EndgameTable, listed: NDArray[np.uint64]) -
 
 @contextmanager
 def _new_folder(folder: Path, formation: Formation, largest: int) -> Iterator[Path]:
-    """An empty folder that becomes that of a table, unless the block raises."""
+    """A temporary folder that becomes the table's folder, unless the block raises."""
     final = table_folder(folder, formation, largest)
     partial = final.with_suffix(".partial")
     shutil.rmtree(partial, ignore_errors=True)
@@ -131,12 +131,12 @@ def _write_description(folder: Path, described: _Described) -> None:
 
 
 def table_folder(folder: Path, formation: Formation, largest: int) -> Path:
-    """Where in a folder of tables that of a formation is."""
+    """The folder of a formation's table."""
     return folder / f"{formation.name}-{1 << largest}"
 
 
 def known_positions(folder: Path, formation: Formation, largest: int) -> int | None:
-    """For how many positions a table in a folder of tables has a move; None if there is no such table.
+    """Number of positions for which a formation's table has a move; None without a table.
 
     Raises:
         TableFileError: it is damaged, or another table; the error names the file.
@@ -218,7 +218,7 @@ def read_tables(
 
 
 class _Described(NamedTuple):
-    """What the description of a table says."""
+    """The description of a table."""
 
     formation: Formation
     largest: int
@@ -272,7 +272,7 @@ def _table(
 
 
 def _listed(content: NDArray[np.uint8], count: int, positions: int, name: object) -> NDArray[np.uint64]:
-    """The positions and moves in a compressed file of that name: just so many of them, ascending."""
+    """The positions and moves of a compressed file, ascending; their number must match."""
     if count > _MOST_LISTED:
         raise TableFileError(f"{name}: at most {_MOST_LISTED:,} positions can be unpacked, not {count:,}")
     unpacker = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_UNPACKING_BYTES)

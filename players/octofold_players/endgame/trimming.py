@@ -19,7 +19,7 @@ _U = np.uint64
 
 
 class Visits:
-    """Which positions of tables came up. It takes a byte for each position that the tables could have."""
+    """The visited positions of tables; takes a byte for each possible position."""
 
     def __init__(self, tables: tuple[EndgameTable, ...], seed: int) -> None:
         """None came up yet.
@@ -33,7 +33,7 @@ class Visits:
         self._generator = np.random.default_rng(seed)
 
     def play_on(self, boards: NDArray[np.uint64]) -> None:
-        """From each of the 64-bit boards `[N]` on, make the tables' moves while they know one."""
+        """Play from each of the 64-bit boards `[N]` while the tables have a move."""
         states = self._generator.integers(1 << 64, size=len(boards), dtype=_U)
 
         def fill(start: int, end: int) -> None:
@@ -42,12 +42,12 @@ class Visits:
         spread_parts(fill, len(boards), numba_threads())
 
     def listed(self) -> list[NDArray[np.uint64]]:
-        """Of each table, what came up, as `tables.save_listed` takes it."""
+        """The visited positions of each table, in the form of `tables.save_listed`."""
         return [_listed(seen, table) for seen, table in zip(self._seen, self._tables, strict=True)]
 
 
 def _read_only(table: EndgameTable) -> EndgameTable:
-    """The same table. Compiled code takes several together only if their arrays are alike."""
+    """The table with arrays of one form, which compiled code needs for several tables."""
     arrays = {name: getattr(table, name).view() for name in ("kept", "before", "moves", "listed")}
     for array in arrays.values():
         array.flags.writeable = False

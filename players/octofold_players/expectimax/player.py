@@ -39,7 +39,7 @@ _DEPTH_FROM_TILES = 1
 """nneonneo searches two moves fewer than there are distinct tiles, after the move that is valued."""
 _LARGEST_WEIGHT = 1e7
 LARGEST_POWER = 8.0
-"""Of the powers of exponents that a heuristic may sum."""
+"""Largest power of exponents that a heuristic may sum."""
 _LEAST_ENTRIES, _MOST_ENTRIES = 1 << 12, 1 << 24
 """Sizes of a transposition table: the default depth fills some 300,000 entries of 16 bytes."""
 
@@ -58,7 +58,7 @@ class HeuristicExpectimaxPlayer(DeepeningPlayer):
     cutoff: float = 0.0001
     """Branches with a smaller probability are not searched further; 0 searches all branches."""
     heuristic: str = "moravek"
-    """What a board is worth that is not searched: `moravek`, as today, or `nneonneo`, his first one."""
+    """Heuristic of boards at the end of a search: `moravek`, or `nneonneo`, his first one."""
     weights: str = ""
     """Other weights of the heuristic, seven numbers joined by `+`: `Weights` has their order. `octofold-train
     tune` finds some."""
@@ -96,7 +96,7 @@ class HeuristicExpectimaxPlayer(DeepeningPlayer):
 
 
 class ExpectimaxSearch(DeepeningSearch):
-    """The search of a player on so many cores (None: as many as numba uses)."""
+    """The search of a player. `cores` None means the number that numba uses."""
 
     value_unit = HeuristicExpectimaxPlayer.value_unit
     looks_ahead = HeuristicExpectimaxPlayer.looks_ahead
@@ -153,17 +153,17 @@ class Weights(NamedTuple):
     """The weights of a heuristic, in the order of the option `weights`."""
 
     empty: float
-    """for each empty cell"""
+    """Weight of an empty cell."""
     merges: float
-    """for each tile next to an equal one"""
+    """Weight of a tile next to an equal one."""
     disorder: float
-    """against tiles out of order: by the differences of `exponent ** power` that go the wrong way"""
+    """Weight against tiles out of order: of differences of `exponent ** power` in the wrong direction."""
     disorder_power: float
     sum: float
-    """against tiles: by the sum of `exponent ** power`"""
+    """Weight against tiles: of the sum of `exponent ** power`."""
     sum_power: float
     edge: float
-    """for a line whose largest tile is at one of its ends"""
+    """Weight of a line whose largest tile is at one of its ends."""
 
 
 class _Heuristic(NamedTuple):

@@ -41,21 +41,21 @@ class CompactTables:
     """The entries of a network that matter, and what they round to."""
 
     FILES: ClassVar[tuple[str, ...]] = ("network-card.json", "network.onnx")
-    """What a published player calls the card and the graph of the model whose tables it reads."""
+    """Names in a published player of the card and the graph of the model whose tables it reads."""
 
     tuples: tuple[tuple[int, ...], ...]
     page_bits: NDArray[np.uint8]
-    "[entries / 128]: which pages are kept, the first in the lowest bit"
+    """[entries / 128]: which pages are kept, the first in the lowest bit."""
     entry_bits: NDArray[np.uint8]
-    "[2 * pages]: which of their entries are, alike"
+    """[2 * pages]: which entries of the kept pages are kept, the first in the lowest bit."""
     lower_codes: NDArray[np.uint8]
-    "[kept]: the lower 8 bits of each entry's code"
+    """[kept]: the lower 8 bits of each entry's code."""
     upper_codes: NDArray[np.uint8]
-    "[kept / 2]: the upper 4 bits of two codes, the first one's lower; `kept` is even"
+    """[kept / 2]: the upper 4 bits of two codes, the first one's lower; `kept` is even."""
     codebook: NDArray[np.float32]
-    "[4096]: the value of each code"
+    """[4096]: the value of each code."""
     stages: tuple[int, ...] = ()
-    "as in `octofold_players.ntuple.network.NTupleNetwork`"
+    """As in `octofold_players.ntuple.network.NTupleNetwork`."""
 
     @property
     def entries(self) -> int:

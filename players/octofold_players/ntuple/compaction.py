@@ -37,7 +37,7 @@ def compact(network: NTupleNetwork, largest_bytes: int) -> CompactTables:
 
 
 def _fitting(entries: NDArray[np.int64], page_bytes: int, largest_bytes: int) -> int:
-    """How many of the entries, the heaviest first, fit that many bytes: an even number."""
+    """Number of entries, the heaviest first, that fit into the bytes; even."""
     starts_page = np.zeros(len(entries), np.bool_)
     _, first = np.unique(entries // PAGE, return_index=True)
     starts_page[first] = True
@@ -71,7 +71,7 @@ def _packed(
 
 
 def count_visits(network: NTupleNetwork, moves: int, seed: int) -> NDArray[np.uint32]:
-    """How often each entry is read in so many moves of the network's own games: `[entries]`."""
+    """How often the network's own games read each entry: `[entries]`."""
     visits = np.zeros(len(network.values), np.uint32)
     random = np.random.SeedSequence(seed).generate_state(1, np.uint64)
     _count(network.values, network.layout, visits, moves, random)

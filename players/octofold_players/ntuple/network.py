@@ -55,13 +55,13 @@ class TupleLayout(NamedTuple):
     """
 
     shifts: NDArray[np.uint64]
-    "[T, R]"
+    """[T, R]."""
     masks: NDArray[np.uint64]
-    "[T, R]"
+    """[T, R]."""
     stages: NDArray[np.uint64]
-    "[S - 1]: see `NTupleNetwork`"
+    """[S - 1]: see `NTupleNetwork`."""
     pages: NDArray[np.uint32]
-    "as in `NTupleNetwork`"
+    """As in `NTupleNetwork`."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ class NTupleNetwork:
 
     @cached_property
     def layout(self) -> TupleLayout:
-        """How compiled code reads a board."""
+        """The layout of the tables for compiled code."""
         per_tuple = [_runs(cells) for cells in self.tuples]
         longest = max(map(len, per_tuple))
         padded = np.array([runs + [(0, 0)] * (longest - len(runs)) for runs in per_tuple], np.uint64)
@@ -187,7 +187,7 @@ class NTupleNetwork:
 
 
 def _why_none(folder: Path, file: str) -> str:
-    """Why a folder is not that of a network; for a published model's folder, the newest version in it."""
+    """Why a folder holds no network; for the folder of a published model, it names the newest version."""
     if not folder.exists():
         return missing(folder)
     versions = [int(each.name) for each in folder.iterdir() if each.name.isdecimal() and is_compact(each)]
@@ -211,7 +211,7 @@ def _described(content: bytes, file: object) -> tuple[tuple[tuple[int, ...], ...
 
 
 def mapped_array(file: Path, shape: tuple[int, ...]) -> NDArray[np.float32]:
-    """Map an array of that shape, or raise `TableFileError` that says what is wrong with the file."""
+    """Map an array of the given shape. Raises `TableFileError` with the fault of the file."""
     array = array_in(mapped(file), file)
     _check_values(array, shape, file)
     return array
@@ -239,7 +239,7 @@ def _runs(cells: tuple[int, ...]) -> list[tuple[int, int]]:
 
 @njit(cache=True, nogil=True)
 def stage_of(board, stages):
-    """Which stage's tables a board reads, see `NTupleNetwork`."""
+    """Index of the stage whose tables a board reads; see `NTupleNetwork`."""
     if len(stages) == 0:
         return 0
     late = False

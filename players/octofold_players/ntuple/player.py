@@ -43,7 +43,7 @@ class NTuplePlayer(DeepeningPlayer):
     """A folder of endgame tables, made by `octofold-train endgame`; none by default."""
 
     def __post_init__(self) -> None:
-        """Raises `OptionError` for a depth out of range, `TableFileError` for what is no network."""
+        """Raises `OptionError` for a depth out of range, `TableFileError` for a folder without a network."""
         _ = self._search  # made now: a missing file is better known before the first move
 
     @classmethod
@@ -84,7 +84,7 @@ class NTuplePlayer(DeepeningPlayer):
 
 
 class NTupleSearch(DeepeningSearch):
-    """The search with a network, to a depth, after some tables, on so many cores (None: as numba does)."""
+    """A search by a network after endgame tables. `cores` None means the number that numba uses."""
 
     value_unit = NTuplePlayer.value_unit
     value_type = np.float32

@@ -52,7 +52,7 @@ class _Content:
         self._at = 0
 
     def array(self, kind: str, count: int) -> NDArray[Any]:
-        """That many numbers, which are not copied; raises `ValueError` where the file ends before them."""
+        """A view of `count` numbers; raises `ValueError` if the file ends before them."""
         start, self._at = self._at, self._at + count * np.dtype(kind).itemsize
         if self._at > len(self._content):
             raise ValueError(f"it has {len(self._content):,} bytes, and goes on to byte {self._at:,}")

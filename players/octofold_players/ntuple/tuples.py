@@ -1,4 +1,4 @@
-"""Which tuples and stages a network may have."""
+"""Checks the tuples and stages of a network."""
 
 from itertools import pairwise
 

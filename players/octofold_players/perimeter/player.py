@@ -28,7 +28,7 @@ from octofold_players.local_player import card_options
 from octofold_players.perimeter.search import Entry, search_boards
 
 _RISE = 12
-"""How much more a tile costs that is larger than the one before it, than a tile in order gains."""
+"""Cost of a tile larger than the one before it, as a multiple of the gain of a tile in order."""
 _ENTRIES = 1 << 16
 """Size of a transposition table: 1.5 MB, which a core's own cache can hold."""
 _DOUBT = 3
@@ -50,7 +50,7 @@ class PerimeterPlayer(DeepeningPlayer):
     """Moves to look ahead, 1 to 12."""
 
     def __post_init__(self) -> None:
-        """Raises `OptionError` for a depth out of range, `TableFileError` for what is no folder of tables."""
+        """Raises `OptionError` for a depth out of range, `TableFileError` for a folder without tables."""
         _ = self._search  # made now: a missing file is better known before the first move
 
     @classmethod
@@ -75,7 +75,7 @@ class PerimeterPlayer(DeepeningPlayer):
 
 
 class PerimeterSearch(DeepeningSearch):
-    """The search with some tables, to a depth, on so many cores (None: as many as numba uses).
+    """A search with endgame tables. `cores` None means the number that numba uses.
 
     The moves of a board share what they find, so several threads would not find the same.
     """
@@ -113,7 +113,7 @@ def _worth_of_lines() -> NDArray[np.generic]:
 
 
 def _worth(lines: Lines) -> NDArray[np.int64]:
-    """What a line adds: its first tile, and every pair of neighbors that falls; a rise costs more."""
+    """Worth of a line: its first tile, and every falling pair of neighbors; a rise costs more."""
     tiles = lines << lines
     first, second = tiles[:-1], tiles[1:]
     falling = first + second + np.where(first == second, first, 0)

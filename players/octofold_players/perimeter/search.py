@@ -25,7 +25,7 @@ _NOTHING = -np.inf
 _LEAST_LOSS = 1 << 17
 """The least that a lost game costs, in units of `lines`."""
 _ALL_LOST = -np.float64(1 << 22)
-"""What it costs where no move is worth anything: more than most disorder."""
+"""Cost of a board where all moves lose: more than most disorder."""
 
 Entry = np.dtype(
     [("afterstate", np.uint64), ("worth", np.float64), ("likely", np.float32), ("tag", np.uint32)]
@@ -79,7 +79,7 @@ def search_boards(boards, depths, doubt, lines, table, first_search, values, sea
 
 @njit(cache=True, nogil=True)
 def _value(board, depth, least_likely, enough, lost, lines, table, search, values, state):
-    """Fill `values` `[4]` for one board; returns the best of them."""
+    """Fill the values `[4]` of one board's moves; returns the largest."""
     for move in range(4):
         afterstate, reward = slide(board, move)
         if reward >= OUTGROWN:

@@ -12,10 +12,10 @@ from octofold_papers.answers.minimax import (
     LOST,
     WON,
     MinimaxPlayer,
-    annoyance,
+    costliest_spawns,
     count_islands,
     heuristic,
-    most_annoying,
+    spawn_cost,
 )
 
 Square = NDArray[np.uint8]
@@ -204,7 +204,7 @@ def test_islands_are_groups_of_equal_neighbors() -> None:
 def test_the_spawns_that_are_searched_are_the_most_annoying_ones() -> None:
     few = np.random.default_rng(4).integers(0, 4, (300, 16)).astype(np.uint8)
     for board in few:
-        chosen = int(most_annoying(pack(board[None])[0]))
+        chosen = int(costliest_spawns(pack(board[None])[0]))
         found = [board.copy() for _ in range(chosen.bit_count())]
         for spawned, bit in zip(found, [bit for bit in range(32) if chosen >> bit & 1], strict=True):
             spawned[bit % 16] = 1 + bit // 16
@@ -220,7 +220,7 @@ def test_a_spawn_annoys_by_the_roughness_and_the_islands_that_it_adds() -> None:
                 spawned = board.copy()
                 spawned[cell] = exponent
                 added = roughness(spawned) - roughness(board) + islands(spawned) - islands(board)
-                found = annoyance(packed, transpose(packed), islands(board), cell, exponent)
+                found = spawn_cost(packed, transpose(packed), islands(board), cell, exponent)
                 assert found == added, (board, cell, exponent)
 
 

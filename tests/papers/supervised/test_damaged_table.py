@@ -120,29 +120,21 @@ def test_the_command_fails_where_a_network_cannot_learn(
     assert f"MLP4: {tmp_path / 'MLP4'}" in capsys.readouterr().err
 
 
-def test_games_that_stop_a_network_and_damage_its_report_are_told_of_once(
-    moves: ShuffledMoves, two_networks: Path, tmp_path: Path
+@pytest.mark.parametrize(
+    ("stage", "told"), [(2000, ["MLP4 at 2,000 positions"]), (1000, ["MLP4", "MLP4 at 1,000 positions"])]
+)
+def test_games_that_stop_a_network_in_its_last_stage_are_told_of_once(
+    moves: ShuffledMoves, two_networks: Path, tmp_path: Path, stage: int, told: list[str]
 ) -> None:
     folder = tmp_path / "table"
     shutil.copytree(two_networks, folder)
-    _damage_games(folder / "MLP4")
+    if stage == 1000:
+        shutil.rmtree(folder / "MLP4" / "2000")
+    (folder / "MLP4" / str(stage) / "games-8.jsonl").write_text("rubbish\n")
     table = table_of(moves, folder, games=1, positions=2000)
     table.run()
     table.results()
-    assert list(table.failed) == ["MLP4 at 2,000 positions"]
-
-
-def test_games_that_stop_a_network_before_its_last_stage_are_told_of_both(
-    moves: ShuffledMoves, two_networks: Path, tmp_path: Path
-) -> None:
-    folder = tmp_path / "table"
-    shutil.copytree(two_networks, folder)
-    shutil.rmtree(folder / "MLP4" / "2000")
-    (folder / "MLP4" / "1000" / "games-8.jsonl").write_text("rubbish\n")
-    table = table_of(moves, folder, games=1, positions=2000)
-    table.run()
-    table.results()
-    assert list(table.failed) == ["MLP4", "MLP4 at 1,000 positions"]
+    assert list(table.failed) == told
 
 
 def test_a_full_disk_is_told_with_the_file_of_the_games(

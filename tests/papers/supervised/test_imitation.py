@@ -145,15 +145,6 @@ def test_another_network_or_other_moves_are_refused(moves: ShuffledMoves, log: P
         run_of(moves, RESIDUAL, micro_batch_size=50)
 
 
-def test_a_loss_that_is_no_number_stops_the_run(moves: ShuffledMoves, tmp_path: Path) -> None:
-    train(run_of(moves, epochs=0.2), tmp_path / "run", tmp_path / "net", imitation.CURVES, print)
-    before = checkpoints.load(tmp_path / "net").sha256
-    broken = run_of(moves, learning_rate=1e30)
-    with pytest.raises(TrainingError, match="the loss became"):
-        train(broken, tmp_path / "run", tmp_path / "net", imitation.CURVES, print)
-    assert checkpoints.load(tmp_path / "net").sha256 == before
-
-
 def test_the_learning_rate_falls_in_the_last_part_of_a_run(moves: ShuffledMoves) -> None:
     run = run_of(moves, epochs=0.0, positions=1000.0, cool_down=0.4, learning_rate=1e-3)
     for positions, rate in ((600, 1e-3), (800, 5e-4), (1000, 0.0)):
@@ -312,17 +303,3 @@ def require_kept(moves: Path, folder: Path, errors: str) -> None:
     run = run_of(ShuffledMoves(moves), epochs=100_000.0)
     resume(run, folder / "runs" / "small")
     assert run.positions == checkpoint.training["positions"] > 0
-
-
-def test_logs_are_shuffled_by_a_command_that_names_bad_lines(
-    log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "bad.txt").write_text("r 1 2 3\n")
-    into = ["--out", str(tmp_path / "out")]
-    assert cli.main(["moves", str(log), str(tmp_path / "bad.txt"), *into]) == 0
-    out, err = capsys.readouterr()
-    count = len(ShuffledMoves(tmp_path / "out"))
-    assert out.startswith(f"{tmp_path / 'out'}: {count:,} moves (log files: 2; bad lines left out: 1)\n")
-    assert f"left out: {tmp_path / 'bad.txt'}:1: it has 4 parts, a move has 20" in err
-    assert cli.main(["moves", str(log), *into]) == 1
-    assert "exists already" in capsys.readouterr().err

@@ -7,7 +7,7 @@ import torch
 from octofold_training.networks.architectures import ArchitectureError
 from octofold_training.networks.build import build, count_weights
 from octofold_training.networks.cnn import CNN
-from octofold_training.networks.pair_network import PairNetwork, looked_up, products
+from octofold_training.networks.pair_network import PairNetwork, sums_by_lookup, sums_by_matmul
 from torch import Tensor, nn
 
 CNN5 = {"kind": "cnn", "layers": 5, "channels": 222, "exponents": 16}
@@ -77,7 +77,7 @@ def test_a_gpu_and_a_cpu_find_the_same_sums_and_gradients_of_a_table() -> None:
     pairs = torch.arange(6) * 16**2
     rows = torch.randint(0, 16**2, (40, 6)) + pairs
     sums, gradients = [], []
-    for look_up in (looked_up, products):
+    for look_up in (sums_by_lookup, sums_by_matmul):
         table = torch.linspace(-1, 1, 6 * 16**2 * 3).view(-1, 3).requires_grad_()
         found = look_up(rows, table, torch.float32)
         found.square().sum().backward()

@@ -13,9 +13,9 @@ import pytest
 import torch
 from octofold_game.bitboards import unpack
 from octofold_players.ntuple.network import NTupleNetwork
-from octofold_training.errors import EndedElsewhere, TrainingError
+from octofold_training.errors import FailedInAnotherProcess, TrainingError
 from octofold_training.learners.distil import Distillation, DistilOptions
-from octofold_training.run.folders import alone_in
+from octofold_training.run.folders import exclusive_folder
 from octofold_training.run.loop import resume, save_state
 from octofold_training.run.processes import ONE_PROCESS, Processes
 from support.training import Exchange, ThreadOfMany, finished, octofold_train
@@ -125,7 +125,7 @@ def test_where_one_process_fails_all_end_and_the_first_says_why(failing: set[int
         found = list(threads.map(ended, range(2)))
     speaks = min(failing)
     assert str(found[speaks]) == f"process {speaks} cannot begin"
-    assert isinstance(found[1 - speaks], EndedElsewhere)
+    assert isinstance(found[1 - speaks], FailedInAnotherProcess)
 
 
 @pytest.mark.long  # torchrun and its processes each import torch
@@ -135,7 +135,7 @@ def test_a_run_that_process_0_refuses_ends_in_one_line_of_the_command(
     teacher.save(tmp_path / "teacher")
     (tmp_path / "small.toml").write_text(SMALL)
     command = ("student", "small.toml", "--teacher", "teacher", "--device", "cpu")
-    with alone_in(tmp_path / "runs" / "small"):
+    with exclusive_folder(tmp_path / "runs" / "small"):
         process = octofold_train(*command, folder=tmp_path, processes=2)
         _, said = process.communicate()
     assert process.returncode == 1

@@ -34,10 +34,10 @@ class MoveTable:
         self.slid = torch.from_numpy(afterstates[:, (front, back), :4].swapaxes(0, 1).copy()).to(device)
         """Every line after a slide to its first and to its last cell, `[2, L, 4] uint8`."""
         self.points = torch.from_numpy(points[:, front].copy()).to(device)
-        """What a slide of every line scores, in either direction, `[L] int32`."""
+        """Score of a slide of every line, in either direction, `[L] int32`."""
         tiles = [np.count_nonzero(cells, axis=1) for cells in (lines[:, :4], afterstates[:, front, :4])]
         self.merges = torch.from_numpy(tiles[0] - tiles[1]).to(device)
-        """How many tiles a slide of every line merges, in either direction, `[L]`."""
+        """Number of merges in a slide of every line, in either direction, `[L]`."""
         self._changes = torch.from_numpy(legal[:, (front, back)]).to(device)
         self._weights = torch.from_numpy(_BASE ** np.arange(4)).to(device)
 
@@ -179,7 +179,7 @@ class Environment:
         return Scores(games, total / games if games else 0.0, best)
 
     def state(self) -> dict[str, Tensor]:
-        """Everything that `restore` needs, but for the generator."""
+        """Everything that `restore` needs, except the generator."""
         return {
             "boards": self.boards,
             "whole": self._whole,
@@ -189,7 +189,7 @@ class Environment:
         }
 
     def restore(self, state: dict[str, Tensor]) -> None:
-        """Go on from an earlier `state`.
+        """Continue from an earlier `state`.
 
         Raises:
             ValueError: there were more or fewer games.

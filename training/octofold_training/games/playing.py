@@ -34,7 +34,7 @@ class NetworkPlayer:
 
         Args:
             network: in evaluation mode, or else it plays as it does in training. It may have a method
-                `of_all_views`: its input to the answers for the eight views of each board `[8 N, 4]`.
+                `logits_of_views`: its input to the answers for the eight views of each board `[8 N, 4]`.
             architecture: of the network.
             views: 1, or 8 for a vote of the best legal moves on all symmetric boards; what is equal is
                 decided by the mean probability. A value network has one.
@@ -65,7 +65,7 @@ class NetworkPlayer:
 
     def _answers_of_views(self, boards: NDArray[np.uint8]) -> NDArray[np.float32]:
         """Boards `[N, 16]` to `[N * V, 4]`, all views of a board together."""
-        all_views = getattr(self._network, "of_all_views", None)
+        all_views = getattr(self._network, "logits_of_views", None)
         if self._views == len(CELLS) and all_views:
             return self._answers(all_views, boards)
         return self._answers(self._network, boards[:, CELLS[: self._views]].reshape(-1, 16))

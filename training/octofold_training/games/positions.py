@@ -35,7 +35,7 @@ class PositionPool:
         self._next_slice = 0
 
     def reseed(self, seed: int | Sequence[int]) -> None:
-        """Begin with other random numbers."""
+        """Draw other random numbers from now on."""
         self.random[:] = np.random.SeedSequence(seed).generate_state(1, np.uint64)
 
     def warm_up(self, teacher: NTupleNetwork) -> None:

@@ -1,4 +1,4 @@
-"""How strong a network is while it trains: a few whole games on one view of each board."""
+"""Estimates a network's strength during training: a few whole games on one view of each board."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ _SEED = 2048
 
 @dataclass(frozen=True)
 class StrengthEstimate:
-    """The average score of some games, and how far it may be off."""
+    """The average score of some games, with its 95% interval."""
 
     games: int
     average: float
     error: float
-    """half of a 95% interval; normal"""
+    """Half the width of a 95% interval, by the normal approximation."""
 
     def __str__(self) -> str:
         return f"strength {self.average:,.0f} ± {self.error:,.0f}"
 
 
 class Trained(Protocol):
-    """The part of a run that estimates need."""
+    """The part of a training run that estimates need."""
 
     architecture: Architecture
     averaged: Any
@@ -41,7 +41,7 @@ class Trained(Protocol):
 
 
 class StrengthEstimates:
-    """Measures a run from time to time, for at most a twentieth of its time."""
+    """Estimates a run's strength from time to time, in at most 5% of its time."""
 
     def __init__(self, games: int = 20) -> None:
         self._games = games
@@ -49,7 +49,7 @@ class StrengthEstimates:
         self.latest: StrengthEstimate | None = None
 
     def of(self, run: Trained, reports: Sequence[Mapping[str, Any]] = ()) -> StrengthEstimate | None:
-        """A new estimate if one is due, otherwise None; a run that goes on has `reports` of before."""
+        """A new estimate if one is due, otherwise None. `reports` are the earlier ones of a resumed run."""
         if self._due is None:
             self._due = _next_due(reports)
         if run.seconds < self._due:
@@ -61,7 +61,7 @@ class StrengthEstimates:
 
 
 def _next_due(reports: Sequence[Mapping[str, Any]]) -> float:
-    """When the next estimate is due after those of the `reports`: as late as the last one came."""
+    """Seconds of the run at which the next estimate is due: after the interval of the last two `reports`."""
     seconds: list[float] = [0.0, *(each["seconds"] for each in reports if each.get("strength") is not None)]
     if len(seconds) == 1:
         return _FIRST_SECONDS
@@ -71,7 +71,7 @@ def _next_due(reports: Sequence[Mapping[str, Any]]) -> float:
 def strength(
     network: nn.Module, architecture: Architecture, games: int, seed: int = _SEED
 ) -> StrengthEstimate:
-    """Let a network play whole games, each move the one that it likes best on the board as it lies."""
+    """Play whole games with a network, on one view of each board."""
     training = network.training
     network.eval()
     try:

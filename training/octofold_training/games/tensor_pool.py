@@ -59,7 +59,7 @@ class TensorPool:
         self._moves += 1
 
     def state(self) -> dict[str, Any]:
-        """Everything that `restore` needs, but for the generator."""
+        """Everything that `restore` needs, except the generator."""
         return {
             "teachers": self._teachers.state(),
             "students": self._students.state(),
@@ -67,7 +67,7 @@ class TensorPool:
         }
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Go on from an earlier `state`.
+        """Continue from an earlier `state`.
 
         Raises:
             ValueError: there were more or fewer games.

@@ -32,7 +32,7 @@ from torch import Tensor
 from octofold_training.errors import TrainingError
 
 EXPONENTS = LARGEST_EXPONENT + 1
-"""What a table tells apart; a move that makes a larger tile ends the game."""
+"""Number of exponents in a table; a move that makes a larger tile ends the game."""
 
 _U = np.uint64
 _ROW = _U(0xFFFF)
@@ -41,22 +41,22 @@ _CELLS, _ROUNDS = 4, 4  # the 16 cells that may get the next tile
 
 
 class _Tables(NamedTuple):
-    """What the compiled functions read, as arrays on the device."""
+    """The arrays of the compiled functions, on the device."""
 
     values: Any
-    "[S * T * 16**L] float32: see `NTupleNetwork`"
+    """[S * T * 16**L] float32: see `NTupleNetwork`."""
     shifts: Any
-    "[T, R] int64: see `octofold_players.ntuple.network.TupleLayout`"
+    """[T, R] int64: see `octofold_players.ntuple.network.TupleLayout`."""
     masks: Any
-    "[T, R] int64"
+    """[T, R] int64."""
     stages: Any
-    "[S - 1] int64"
+    """[S - 1] int64."""
     left: Any
-    "[65536] int16: rows slid to the left"
+    """[65536] int16: rows slid to the left."""
     right: Any
-    "[65536] int16"
+    """[65536] int16."""
     rewards: Any
-    "[65536] int32"
+    """[65536] int32."""
 
 
 class TensorTeacher:
@@ -133,7 +133,7 @@ def _fill(boards, tables, parts, deep):
 
 @njit(cache=True, nogil=True)
 def _worth(boards, item, deep, tables):
-    """What one thread finds: the value of a move, or what one tile after it adds to that."""
+    """The result of one thread: the value of a move, or the part of it from one new tile."""
     if not deep:
         return _move_value(_U(boards[item >> 2]), item & 3, tables)
     # Neighboring threads share a board and a move, and so most of what they read. Few boards have more empty
@@ -146,7 +146,7 @@ def _worth(boards, item, deep, tables):
 
 @njit(cache=True, nogil=True)
 def _spawn_value(board, move, exponent, number, tables):
-    """What a tile in the empty cell of this number adds to the value of a move; 0 if there are fewer."""
+    """Contribution of a tile in the empty cell `number` to the value of a move; 0 without that cell."""
     afterstate, reward = _slide(board, move, tables)
     if reward >= OUTGROWN:
         return np.float64(reward & POINTS) / 32

@@ -26,7 +26,7 @@ class Learning(NamedTuple):
     """How to play and learn, from the fields of `NTupleOptions`."""
 
     rates: np.float32
-    "what all rates are multiplied by"
+    """Factor on all rates."""
     trace_decay: np.float32
     shortest_restart: int
     late_share: float
@@ -34,22 +34,22 @@ class Learning(NamedTuple):
 
 
 class Buffers(NamedTuple):
-    """What a thread writes into."""
+    """The arrays that a thread writes."""
 
     random: NDArray[np.uint64]
-    "[1]: the state of its random numbers"
+    """[1]: the state of its random numbers."""
     states: NDArray[np.uint64]
-    "[L]: the boards of an episode"
+    """[L]: the boards of an episode."""
     afterstates: NDArray[np.uint64]
-    "[L]"
+    """[L]."""
     rewards: NDArray[np.float32]
-    "[L]"
+    """[L]."""
     late_starts: NDArray[np.uint64]
-    "[S, K]: the last boards at which games came to each stage"
+    """[S, K]: the last boards at which games came to each stage."""
     late_counts: NDArray[np.uint64]
-    "[S]: how many did"
+    """[S]: number of games that came to each stage."""
     counts: NDArray[np.int64]
-    "[5]: episodes, whole games, moves, their scores, best score"
+    """[5]: episodes, whole games, moves, their scores, best score."""
 
     @classmethod
     def empty(cls) -> Buffers:

@@ -43,7 +43,7 @@ from octofold_players.ntuple.tuples import check_stages, check_tuples
 from octofold_training.errors import TrainingError
 from octofold_training.learners.ntuple_episodes import Buffers, Learning, learn
 from octofold_training.run.curves import Curves, draw_curves
-from octofold_training.run.folders import alone_in
+from octofold_training.run.folders import exclusive_folder
 from octofold_training.run.history import History
 from octofold_training.run.progress import notice
 from octofold_training.run.training_run import cooling
@@ -97,7 +97,7 @@ class NTupleOptions:
         return 0 < self.stages_until <= moves
 
     def warnings(self) -> list[str]:
-        """What of the options the run is too short for, a line of text each."""
+        """Warnings: a line of text for each option that the run is too short for."""
         late = {
             "first_moves": (
                 self.first_moves,
@@ -133,22 +133,22 @@ class NTupleOptions:
 
 @dataclass(frozen=True)
 class NTupleProgress:
-    """What the last slice of training did. Scores are those of games played from their first move."""
+    """The progress of the last slice of training. Scores count games from their first move."""
 
     episodes: int
     games: int
-    "of the episodes, those from a first move"
+    """Number of episodes that began with a first move."""
     moves: int
     seconds: float
     recent_average: float | None
-    "of these games; None if there are none"
+    """Average score of these games; None if there are none."""
     best: int
     positions: int
-    "moves of the whole run"
+    """Moves of the whole run."""
 
 
 class _Counts(msgspec.Struct):
-    """How far a saved run has come."""
+    """Progress of a saved run."""
 
     episodes: Annotated[int, msgspec.Meta(ge=0)]
     moves: Annotated[int, msgspec.Meta(ge=0)]
@@ -366,7 +366,7 @@ def train(
     Raises:
         TrainingError: another process is training in `folder`, or it holds another network.
     """
-    with alone_in(folder):
+    with exclusive_folder(folder):
         return _train(options, folder, report, minutes)
 
 

@@ -69,7 +69,7 @@ class StudentProgress(RunProgress):
 
     accuracy: float
     regret: float
-    "average loss of the student's moves in its own games, in points"
+    """Average loss of the student's moves in its own games, in points."""
     student_games: int
 
     def details(self) -> str:
@@ -126,7 +126,7 @@ class HiddenMuon:
 
 
 class StudentRun(TrainingRun[StudentProgress]):
-    """A student, its optimizer and its averaged weights. The subclass has the games, and what is learned."""
+    """A student, its optimizer and its averaged weights. Subclasses add the games and the loss."""
 
     options: StudentOptions
 

@@ -91,7 +91,7 @@ def _on_gpu(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
 
 
 def convolutions(layers: int, channels: int, exponents: int) -> nn.ModuleList:
-    """2x2 convolutions with torch's own initial weights, the first of which reads one-hot planes."""
+    """2x2 convolutions with torch's own initial weights. The first one reads one-hot planes."""
     inputs = [exponents, *[channels] * (layers - 1)]
     return nn.ModuleList(nn.Conv2d(size, channels, 2) for size in inputs)
 

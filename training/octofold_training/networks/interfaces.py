@@ -1,4 +1,4 @@
-"""How a network reads boards and what it answers: what differs between a CNN on planes and a Q-network."""
+"""How a network reads boards and what it answers, such as planes and logits, or exponents and values."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ class Interface:
     reads: Reading = "one_hot"
     """`one_hot`: planes `[N, exponents, 4, 4]`. `log2`: exponents as numbers, 0 for an empty cell."""
     layout: Literal["channels_first", "flat", "plane"] = "channels_first"
-    """of numbers: `flat` `[N, 16]` or `plane` `[N, 1, 4, 4]`"""
+    """Shape of the numbers: `flat` `[N, 16]` or `plane` `[N, 1, 4, 4]`."""
     answers: Literal["policy_logits", "action_values"] = "policy_logits"
     actions: tuple[str, str, str, str] = ("up", "right", "down", "left")
-    """the order of the four numbers"""
+    """The order of the four numbers."""
     output: str | None = None
-    """name of the output that says the move; None if there is one only"""
+    """Name of the output with the moves; None if there is only one output."""
 
     @property
     def columns(self) -> tuple[int, ...]:
@@ -43,7 +43,7 @@ PLANES_TO_LOGITS = Interface()
 
 
 class BoardEncoder:
-    """Turns boards into what networks of an interface read; `exponents` is None for all of the game."""
+    """Encodes boards as the input of networks with this interface. `exponents` None means all of the game."""
 
     def __init__(
         self,

@@ -73,19 +73,19 @@ class PairNetwork(nn.Module):
         for pattern, table in zip(self.patterns, self.tables, strict=True):
             first, second = exponents[:, self.get_buffer(f"{pattern}_pairs")].unbind(dim=3)
             rows = first * self.exponents + second + self.get_buffer("first_rows")
-            look_up = products if table.is_cuda else looked_up
+            look_up = sums_by_matmul if table.is_cuda else sums_by_lookup
             sums = look_up(rows.flatten(0, 1), table, one_hot.dtype)
             found.append(sums.view(*rows.shape[:2], table.shape[1]).flatten(1))
         return through_dense(torch.relu(torch.cat(found, dim=1)), self.dense)
 
 
-def looked_up(rows: Tensor, table: Tensor, dtype: torch.dtype) -> Tensor:
-    """Sums of table rows, as a CPU finds them best: `[M, features]` for `rows` `[M, 6]`, added in float32."""
+def sums_by_lookup(rows: Tensor, table: Tensor, dtype: torch.dtype) -> Tensor:
+    """Sums of table rows by lookup, which suits a CPU: `[M, features]` for `rows` `[M, 6]`, in float32."""
     return embedding_bag(rows, table, mode="sum").to(dtype)
 
 
-def products(rows: Tensor, table: Tensor, dtype: torch.dtype) -> Tensor:
-    """The same as a matrix product in `dtype`, whose gradients need no sorting of rows on a GPU."""
+def sums_by_matmul(rows: Tensor, table: Tensor, dtype: torch.dtype) -> Tensor:
+    """The same sums as a matrix product in `dtype`; on a GPU its gradients need no sorting of rows."""
     chosen = torch.zeros(len(rows), len(table), dtype=dtype, device=rows.device).scatter_(1, rows, 1.0)
     return chosen @ table.to(dtype)
 

@@ -1,1 +1,1 @@
-"""What every run does, whatever it learns: options, state, reports, curves, several processes."""
+"""Shared by all training runs: options, state, reports, curves, several processes."""

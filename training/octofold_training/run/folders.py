@@ -1,4 +1,4 @@
-"""The folder of a run, which only one process may train in."""
+"""Locks the folder of a run, so that only one process trains in it."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from octofold_training.errors import TrainingError
 
 
 @contextmanager
-def alone_in(folder: Path) -> Iterator[None]:
-    """Make `folder` if it is missing, and hold it: two processes would mix their states and histories.
+def exclusive_folder(folder: Path) -> Iterator[None]:
+    """Create `folder` if missing, and lock it: two processes would mix their states and histories.
 
     The lock ends with the process, however that ends. The locked file holds the number of the process, so
     that a benchmark can stop it for a while (`bench/harness.py`).

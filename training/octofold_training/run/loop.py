@@ -20,12 +20,12 @@ from octofold_game.system.files import why_not_writable
 
 from octofold_training import checkpoints
 from octofold_training.checkpoints import CheckpointError
-from octofold_training.errors import TrainingError, lacks_memory
+from octofold_training.errors import TrainingError, is_out_of_memory
 from octofold_training.networks.build import all_finite
 from octofold_training.run.curves import Curves, by_epoch, draw_curves, tensorboard_events, write_csv
-from octofold_training.run.folders import alone_in
+from octofold_training.run.folders import exclusive_folder
 from octofold_training.run.history import History
-from octofold_training.run.options import fixed, require_same
+from octofold_training.run.options import fixed_options, require_same
 from octofold_training.run.processes import ONE_PROCESS, Processes
 from octofold_training.run.progress import notice
 from octofold_training.run.training_run import RunProgress, TrainingRun
@@ -40,7 +40,7 @@ from typing import TypedDict
 
 STATE = "state.pt"
 SAVE_SECONDS = 60.0
-"""How long a run learns between saves of its state and checkpoint."""
+"""Seconds of learning between saves of state and checkpoint."""
 
 Progress = TypeVar("Progress", bound=RunProgress)
 
@@ -51,7 +51,7 @@ learned from or started from."""
 
 
 class _Required(TypedDict):
-    """What every stage has."""
+    """The fields of every stage."""
 
     positions: Annotated[int, msgspec.Meta(ge=0)]
     hours: float
@@ -120,24 +120,24 @@ def _without_length(part: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class _Counts(msgspec.Struct):
-    """How far a run has come."""
+    """Progress of a run."""
 
     positions: Annotated[int, msgspec.Meta(ge=0)]
     seconds: Annotated[float, msgspec.Meta(ge=0, le=1e12)]
 
 
-class Begun(NamedTuple):
-    """What a run was when it stopped."""
+class SavedRun(NamedTuple):
+    """Stages and identity of a run that was saved."""
 
     stages: Sequence[Stage] = ()
     identity: str = ""
-    """Which run it is, as its checkpoint says, too."""
+    """Identity of the run; its checkpoint has the same one."""
 
 
-_NEW = Begun()
+_NEW = SavedRun()
 
 
-def save_state(run: TrainingRun[Any], folder: Path, begun: Begun = _NEW) -> None:
+def save_state(run: TrainingRun[Any], folder: Path, begun: SavedRun = _NEW) -> None:
     """Write everything that `resume` needs into one file."""
     folder.mkdir(parents=True, exist_ok=True)
     state = run.state()
@@ -146,7 +146,7 @@ def save_state(run: TrainingRun[Any], folder: Path, begun: Begun = _NEW) -> None
     checkpoints.save_tensors(folder / STATE, state)
 
 
-def resume(run: TrainingRun[Any], folder: Path) -> Begun:
+def resume(run: TrainingRun[Any], folder: Path) -> SavedRun:
     """Continue in a new run from `save_state`; returns what it was.
 
     Raises:
@@ -156,13 +156,13 @@ def resume(run: TrainingRun[Any], folder: Path) -> Begun:
     try:
         with ZipFile(file) as archive:
             if broken := archive.testzip():  # torch would read it as it is
-                raise ValueError(f"{broken} is not what was written")
+                raise ValueError(f"{broken} does not match its checksum")
         state = checkpoints.load_tensors(file)
         counts = msgspec.convert(state, _Counts)
         run.seconds, run.positions = counts.seconds, counts.positions
-        require_same(fixed(run.options), state["options"], run.options)
+        require_same(fixed_options(run.options), state["options"], run.options)
         run.restore(state)
-        return Begun(require_stages(state["stages"]), state["identity"])
+        return SavedRun(require_stages(state["stages"]), state["identity"])
     except TrainingError as error:
         raise TrainingError(f"{file}: {error}") from error
     except (FileNotFoundError, PermissionError) as error:
@@ -173,7 +173,7 @@ def resume(run: TrainingRun[Any], folder: Path) -> Begun:
             "begun, or name another --state and another --checkpoint"
         ) from error
     except Exception as error:  # torch documents no class of its own for a damaged file
-        if lacks_memory(error):  # the file may be whole
+        if is_out_of_memory(error):  # the file may be whole
             raise
         reason = f"{type(error).__name__}: {error}".splitlines()[0]
         raise TrainingError(
@@ -182,7 +182,7 @@ def resume(run: TrainingRun[Any], folder: Path) -> Begun:
 
 
 Estimate = Callable[[TrainingRun[Any], Sequence[Mapping[str, Any]]], "StrengthEstimate | None"]
-"""What a run's strength is, if it is time to measure it, after the reports so far."""
+"""Estimates a run's strength if an estimate is due after the reports so far; otherwise None."""
 
 
 def train(
@@ -208,7 +208,7 @@ def train(
     """
     with ExitStack() as held:
         with processes.agreed():
-            held.enter_context(alone_in(folder))
+            held.enter_context(exclusive_folder(folder))
             begun = resume(run, folder) if (folder / STATE).exists() else None
             history = History(folder / "history.jsonl", run.positions, curves.titles)
             files = _Files(run, folder, checkpoint, curves, history, begun)
@@ -250,7 +250,7 @@ def _learn(
 def follow(
     run: TrainingRun[Any], folder: Path, minutes: float = math.inf, processes: Processes = ONE_PROCESS
 ) -> None:
-    """Let a run of several processes learn in one that leaves all files to another, which is in `train`."""
+    """Train in one of several processes, while the process in `train` writes all files."""
     with processes.agreed():
         begun = (folder / STATE).exists()
         if begun:
@@ -265,7 +265,7 @@ def follow(
 
 
 class _Files:
-    """What a run writes into its folder, and its checkpoint."""
+    """The files of a run, and its checkpoint."""
 
     def __init__(
         self,
@@ -274,7 +274,7 @@ class _Files:
         checkpoint: Path,
         curves: Curves,
         history: History,
-        begun: Begun | None,
+        begun: SavedRun | None,
     ) -> None:
         """Raises `TrainingError` if the checkpoint is another run's, or cannot be written."""
         self.folder, self.history = folder, history
@@ -306,7 +306,7 @@ class _Files:
             _require_float16(run.averaged.module, self._checkpoint)
         self._require_own_checkpoint()  # another run may have written there while this one learned
         stages = stages_so_far(self._before, run.origin, asdict(run.options), run.positions, run.seconds)
-        save_state(run, self.folder, Begun(stages, self._identity))
+        save_state(run, self.folder, SavedRun(stages, self._identity))
         self._save_checkpoint(stages, float16)
         reports = self.history.reports
         draw_curves(reports, self.folder / "curves.png", self._curves)

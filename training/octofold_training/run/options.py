@@ -51,7 +51,7 @@ def _bounded(kind: Any, metadata: Mapping[str, Any]) -> Any:
     return Annotated[kind, msgspec.Meta(ge=float(least), le=min(most, sys.float_info.max))]
 
 
-def fixed(options: Any) -> list[str]:
+def fixed_options(options: Any) -> list[str]:
     """The names of the options, a dataclass, that a run keeps for good."""
     return [each.name for each in fields(options) if each.metadata.get("fixed")]
 
@@ -70,7 +70,7 @@ def require_same(names: Iterable[str], before: Mapping[str, Any], options: Any) 
 
 
 def fit_to_run(options: Options) -> tuple[Options, list[str]]:
-    """The options with every marked number of positions cut to a tenth of the run, and what was cut.
+    """The options with every marked number of positions limited to a tenth of the run, and warnings.
 
     Takes a dataclass with a field `positions`. The second result has one line of text for each option that
     was cut; it is empty if the run is long enough.

@@ -25,7 +25,7 @@ from octofold_game.commands.signals import handling
 from octofold_game.system.processors import usable_cores
 from torch import Tensor, distributed, nn
 
-from octofold_training.errors import EndedElsewhere, TrainingError
+from octofold_training.errors import FailedInAnotherProcess, TrainingError
 from octofold_training.run.progress import notice
 
 
@@ -44,7 +44,7 @@ class Processes:
         device: torch.device | None = None,
     ) -> None:
         self.rank = rank
-        """this one's number; 0 writes the files"""
+        """Number of this process; 0 writes the files."""
         self.count = count
         self.interrupted = False
         self._device = device
@@ -91,7 +91,7 @@ class Processes:
         A process that ended alone would break the next sum of the others.
 
         Raises:
-            EndedElsewhere: it failed in another process.
+            FailedInAnotherProcess: it failed in another process.
         """
         if self.count == 1:
             yield
@@ -105,10 +105,10 @@ class Processes:
         failed[self.rank] = failure is not None
         ranks = self.add_up(failed).nonzero().flatten().tolist()
         if ranks:
-            raise failure if failure and ranks[0] == self.rank else EndedElsewhere
+            raise failure if failure and ranks[0] == self.rank else FailedInAnotherProcess
 
     def check(self, seconds: float) -> float:
-        """The seconds that process 0 gives, so that all of them stop and save together.
+        """The seconds measured by process 0, so that all processes stop and save together.
 
         Raises `KeyboardInterrupt` in every process if one of them was interrupted.
         """
@@ -168,7 +168,7 @@ _LONGEST_PATH = 256  # characters
 
 
 class SharedSums:
-    """Sums of equally many numbers of every process, one after the other."""
+    """Sums of arrays of equal size over all processes, by shared memory."""
 
     def __init__(self, memory: Tensor, rank: int) -> None:
         self._places = memory  # [2, processes, N]; two turns: a fast process may begin the next sum
@@ -209,7 +209,7 @@ def shared_sums(size: int, rank: int, count: int) -> SharedSums | None:
 
 
 def _new_file(size: int) -> Path | None:
-    """A file of that many bytes in memory, all of them reserved: a later write cannot fail."""
+    """A file in memory whose bytes are all reserved, so that a later write cannot fail."""
     if not _MEMORY.is_dir():
         return None
     file, name = tempfile.mkstemp(prefix="octofold-", dir=_MEMORY)

@@ -24,7 +24,7 @@ def notice(text: str) -> None:
 
 
 class Forecast:
-    """How long a run will take, from how fast it was lately."""
+    """Forecasts the time left of a run from its recent speed."""
 
     def __init__(self, limit_seconds: float = math.inf) -> None:
         """`limit_seconds` after its beginning, it stops whatever it has done."""

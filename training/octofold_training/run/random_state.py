@@ -23,7 +23,7 @@ def restore_random(random: np.random.Generator, state: str) -> None:
 
 
 def global_generator(device: torch.device) -> torch.Generator:
-    """The generator that torch draws from on a device where it is told no other."""
+    """The default generator of torch on a device."""
     if device.type == "cpu":
         return torch.default_generator
     torch.cuda.init()  # before, CUDA has no generators

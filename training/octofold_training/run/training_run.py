@@ -1,4 +1,4 @@
-"""What a training run is: a network that learns until a goal, what it reports, and what it saves."""
+"""The base classes of training runs: goal, reports and saved state."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ class RunProgress:
     positions: int
     positions_per_second: float
     loss: float | None
-    """None if there was no update"""
+    """None if there was no update."""
     learning_rate: float
     strength: float | None = None
-    """average score of some games of the averaged network; None if none were played"""
+    """Average score of some games of the averaged network; None without games."""
 
     def line(self, goal: float) -> str:
         """The progress of a run to that `goal` in one line."""
@@ -47,9 +47,9 @@ class GamesProgress(RunProgress):
     """The progress of a run whose goal is a number of games."""
 
     episodes: int
-    """games that have ended so far"""
+    """Games that have ended so far."""
     average_score: float | None
-    """average score of the games that ended since the last report; None if none did"""
+    """Average score of the games that ended since the last report; None if no game ended."""
 
     def line(self, goal: float) -> str:
         """The progress of a run to that `goal` in one line."""
@@ -77,22 +77,22 @@ Reports = TypeVar("Reports", bound=RunProgress, covariant=True)
 
 
 class TrainingRun(ABC, Generic[Reports]):
-    """A run that ends when it has learned from the `positions` of its options."""
+    """A training run that ends after the `positions` of its options."""
 
     counts: ClassVar = "positions"
-    """what `done` and `goal` count"""
+    """What `done` and `goal` count."""
     options: Any
-    """a dataclass"""
+    """A dataclass."""
     network: nn.Module
     averaged: AveragedModel
-    """the network that the checkpoint gets"""
+    """The network that the checkpoint gets."""
     _optimizer: torch.optim.Optimizer
 
     def __init__(self, options: Any, architecture: Architecture) -> None:
         """Prepare a run; networks that are built after this have the weights of its seed."""
         self.options, self.architecture = options, architecture
         self.warnings: list[str] = []
-        """what of the recipe the run does not follow, a line of text each"""
+        """Options of the recipe that the run does not follow, a line of text each."""
         self.positions = 0
         self.seconds = 0.0
         torch.manual_seed(options.seed)
@@ -112,22 +112,22 @@ class TrainingRun(ABC, Generic[Reports]):
 
     @property
     def goal(self) -> float:
-        """Where the run ends."""
+        """The goal of the run, in the unit of `counts`."""
         return float(self.options.positions)
 
     @property
     def done(self) -> float:
-        """How far it has come."""
+        """Progress towards `goal`."""
         return self.positions
 
     @property
     def finished(self) -> bool:
-        """Whether it has come to its end."""
+        """Whether the goal is reached."""
         return self.done >= self.goal
 
     @property
     def has_learned(self) -> bool:
-        """Whether the network differs from what it was at the start."""
+        """Whether the network has been updated."""
         return self.positions > 0
 
     def learning_rate(self) -> float:
@@ -135,7 +135,7 @@ class TrainingRun(ABC, Generic[Reports]):
         return float(self.options.learning_rate)
 
     def warm_up(self) -> None:
-        """Prepare a new run; not called when one goes on."""
+        """Prepare a new run; not called for a resumed one."""
 
     def is_sound(self) -> bool:
         """Whether all weights are finite numbers, so that the state can be saved."""
@@ -175,7 +175,7 @@ class TrainingRun(ABC, Generic[Reports]):
             raise TrainingError(f"the loss became {loss} near position {self.positions:,}")
 
     def _figures(self, seconds: float, learned: int, loss: float | None, **others: float) -> dict[str, Any]:
-        """The figures of a report that took so long, rounded; adds the time to that of the run.
+        """The rounded figures of a report; adds its seconds to those of the run.
 
         Raises:
             TrainingError: the loss is not a finite number.
@@ -193,7 +193,7 @@ class TrainingRun(ABC, Generic[Reports]):
 
 
 class GamesRun(TrainingRun[Reports]):
-    """A run that ends when it has played the `episodes` of its options."""
+    """A training run that ends after the `episodes` of its options."""
 
     counts = "games"
 
@@ -204,12 +204,12 @@ class GamesRun(TrainingRun[Reports]):
 
     @property
     def goal(self) -> float:
-        """Where the run ends."""
+        """The goal of the run, in the unit of `counts`."""
         return float(self.options.episodes)
 
     @property
     def done(self) -> float:
-        """How far it has come."""
+        """Progress towards `goal`."""
         return self.episodes
 
 

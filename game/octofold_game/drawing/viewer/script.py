@@ -53,7 +53,7 @@ def _moved(text: str, name: str, entry: str) -> str:
 
 
 def _without(text: str, name: str, contained: Mapping[str, str], entry: str) -> str:
-    """A module that takes from `entry` what is in there."""
+    """A module that imports from `entry`."""
 
     def taken(found: re.Match[str]) -> str:
         needed = _path(name, found[2])
@@ -66,7 +66,7 @@ def _without(text: str, name: str, contained: Mapping[str, str], entry: str) -> 
 
 
 def _texts(modules: Mapping[str, str], entry: str) -> dict[str, str]:
-    """What becomes of a module and of each that it needs, in an order in which they can run."""
+    """The rewritten module and its dependencies, in an order in which they can run."""
     done: dict[str, str] = {}
     _add(modules, entry, done, ())
     return done
