@@ -222,11 +222,6 @@ def test_whole_and_missing_files_need_no_recovery(path: Path, tmp_path: Path) ->
     assert not (tmp_path / "missing").exists()
 
 
-def test_a_missing_file_cannot_be_read(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError):
-        list(read_replays(tmp_path / "missing"))
-
-
 def test_a_full_disk_leaves_the_games_before_it(path: Path, episodes: list[Episode]) -> None:
     before = path.read_bytes()
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
