@@ -47,13 +47,13 @@ class Means(NamedTuple):
     """Resources of a search."""
 
     deadline: int = NEVER
-    """A time of `endings.clock`."""
+    """A time of `search_limits.clock`."""
     stop: NDArray[np.uint8] | None = None
     """See `Limits.stop`."""
     threads: int = 1
     """Threads for the moves of one board: several only for a lone board."""
     turn_end: int = NEVER
-    """A time of `endings.clock`, after which no further board is begun."""
+    """A time of `search_limits.clock`; later, no further board is begun."""
 
 
 class DeepeningSearch(ABC):

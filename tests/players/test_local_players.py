@@ -129,7 +129,7 @@ def test_random_moves_are_uniform_among_the_legal_ones() -> None:
     [(HeuristicExpectimaxPlayer(2), 5, 2048), (MinimaxPlayer(2), 5, 512), (MonteCarloPlayer(10), 3, 1024)],
     ids=["expectimax", "minimax", "montecarlo"],
 )
-def test_searches_make_large_tiles_and_random_moves_small_ones(
+def test_searches_make_large_tiles_and_random_moves_do_not(
     player: LocalPlayer, games: int, tile: int
 ) -> None:
     assert largest_tiles(player, games)[games // 2] >= tile

@@ -11,7 +11,7 @@ from octofold_game.commands.removed import why_gone
 from octofold_game.commands.suggestions import did_you_mean
 
 WRONG_COMMAND_LINE = 2
-"""Exit code for arguments that cannot be right."""
+"""Exit code for a wrong command line."""
 _LONGEST_WORD = 100  # of what was typed, in an error
 
 

@@ -46,6 +46,6 @@ def _source(extra: str) -> str:
 
 
 def _from_here(path: Path) -> str:
-    """Relative to the working directory, where it is below it."""
+    """The path relative to the working directory, if it is below it."""
     here = Path.cwd()
     return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)

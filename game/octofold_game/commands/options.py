@@ -314,7 +314,7 @@ def given(kind: type[Any], parsed: Namespace) -> dict[str, Any]:
 
 
 def options_of(kind: type[Options], parser: Parser, parsed: Namespace) -> Options:
-    """The options that a parser found; ends the program if some are missing or exclude each other."""
+    """The parsed options; ends the program if some are missing or exclude each other."""
     found, alone = given(kind, parsed), dict[str, str]()
     for each in options_in(kind):
         if each.name not in found and each.default is MISSING:

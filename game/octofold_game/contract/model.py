@@ -219,7 +219,7 @@ class NoWorse(msgspec.Struct, frozen=True, kw_only=True):
     games: Count
     """Games of each version; the first ones only set the cap."""
     cap: Count | None
-    """Scores counted up to this; None: in full."""
+    """Cap of the scores; None if scores count in full."""
     above_cap: tuple[float, float] | None
     """The share of the games above the cap, of that version and of this one."""
     ratio: float

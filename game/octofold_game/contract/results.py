@@ -158,7 +158,7 @@ class ScoreCap(msgspec.Struct, frozen=True):
     """Counts of the sequential test of a pair."""
 
     cap: Count | None
-    """Scores count up to this; None: in full."""
+    """Cap of the scores; None if scores count in full."""
     above_cap: tuple[float, float] | None
     """The share of games above it, of both players."""
     values: str | None = None

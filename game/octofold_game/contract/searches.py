@@ -133,7 +133,7 @@ class HasVersions(Protocol):
     """A player that asks networks of the repository in which it is published."""
 
     def served_versions(self) -> Mapping[str, tuple[Path, Evaluator]]:
-        """The folders of the versions, and what asks them in this process, by the role of each.
+        """The folder of each version and its evaluator in this process, by role.
 
         Raises:
             OctofoldError: the player asks a network that is not published. The message is one line.

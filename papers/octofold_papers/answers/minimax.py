@@ -48,7 +48,7 @@ LOST = -10_000.0
 WON = 10_000.0
 """The worth of a move that wins. Each move that a win is further away takes 1 off."""
 _LEAST_WON = 9_900.0
-ANNOYING = _U(0)
+COSTLIEST = _U(0)
 """In place of a set of spawns: the costliest ones of the afterstate."""
 
 
@@ -152,7 +152,7 @@ def _search(board, values, depth, winning, exact, expected):
             worth = expected_case(afterstate, depth - 1, win, WON - 1.0)
         else:
             known = -np.inf if exact else best
-            worth = worst_case(afterstate, ANNOYING, depth - 1, known, np.inf, win, WON - 1.0)
+            worth = worst_case(afterstate, COSTLIEST, depth - 1, known, np.inf, win, WON - 1.0)
         values[move] = worth
         best = max(best, worth)
     return best
@@ -181,7 +181,7 @@ def worst_case(afterstate, spawns, depth, alpha, beta, win, won):
 
     Args:
         afterstate: a 64-bit board.
-        spawns: a bit set as of `costliest_spawns`; `ANNOYING` stands for its own.
+        spawns: a bit set as of `costliest_spawns`; `COSTLIEST` stands for its own.
         depth: how many moves follow.
         alpha: the worth that another move has already.
         beta: the worth that another spawn has already.
@@ -190,7 +190,7 @@ def worst_case(afterstate, spawns, depth, alpha, beta, win, won):
     """
     if depth == 0:
         return heuristic(afterstate)
-    if spawns == ANNOYING:
+    if spawns == COSTLIEST:
         spawns = costliest_spawns(afterstate)
     worst = beta
     for spawn in range(32):
@@ -207,7 +207,7 @@ def worst_case(afterstate, spawns, depth, alpha, beta, win, won):
             elif win and has_tile(following, win):
                 best = won
             else:
-                worth = worst_case(following, ANNOYING, depth - 1, max(alpha, best), worst, win, won - 1.0)
+                worth = worst_case(following, COSTLIEST, depth - 1, max(alpha, best), worst, win, won - 1.0)
                 best = max(best, worth)
             if best >= worst:
                 break

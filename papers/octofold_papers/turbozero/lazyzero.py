@@ -308,7 +308,7 @@ class TensorRollouts:
         return visits / self.rollouts
 
     def rollout(self, form: MatrixForm, boards: Tensor, moves: Tensor, uniform: Uniform) -> Tensor:
-        """Make `moves` `[N]` and those that the policy draws then; what the boards are worth `[N]` after."""
+        """Values `[N]` of the boards after `moves` `[N]` and further moves drawn from the policy."""
         boards, legal = self._after(boards, moves, uniform)
         for _ in range(self.depth - 1):
             moves = draw_moves(form.logits(boards).masked_fill(~legal, ILLEGAL), uniform(4))

@@ -19,7 +19,7 @@ from octofold_game.system.processors import usable_cores
 
 _PARTS_A_THREAD = 4
 _PART_SECONDS = 0.0015
-"""A part that takes as long is worth its start."""
+"""Minimum work that justifies a thread."""
 
 
 def part_count() -> int:

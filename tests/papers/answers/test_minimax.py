@@ -79,8 +79,8 @@ def worst_spawns(afterstate: Square) -> list[Square]:
             board = afterstate.copy()
             board[cell] = exponent
             spawned.append(board)
-    annoying = [roughness(board) + islands(board) for board in spawned]
-    return [board for board, much in zip(spawned, annoying, strict=True) if much == max(annoying)]
+    costs = [roughness(board) + islands(board) for board in spawned]
+    return [board for board, much in zip(spawned, costs, strict=True) if much == max(costs)]
 
 
 def plain_minimax(board: Square, depth: int, win: int = 0) -> list[float]:
@@ -201,7 +201,7 @@ def test_islands_are_groups_of_equal_neighbors() -> None:
     assert [count_islands(board) for board in pack(few)] == [islands(board) for board in few]
 
 
-def test_the_spawns_that_are_searched_are_the_most_annoying_ones() -> None:
+def test_the_spawns_that_are_searched_are_the_costliest_ones() -> None:
     few = np.random.default_rng(4).integers(0, 4, (300, 16)).astype(np.uint8)
     for board in few:
         chosen = int(costliest_spawns(pack(board[None])[0]))

@@ -189,7 +189,7 @@ class NTupleLearner:
 
     @classmethod
     def resume(cls, options: NTupleOptions, folder: Path) -> NTupleLearner:
-        """Go on from what `save` left in `folder`, with the tuples and stages that the run had by then.
+        """Continue from what `save` left in `folder`, with the tuples and stages of that time.
 
         Raises:
             TrainingError: the run had tuples or stages that those of `options` do not begin with, or another

@@ -33,7 +33,7 @@ class Forecast:
         self._began: float | None = None
 
     def left(self, seconds: float, done: float, goal: float) -> float | None:
-        """Seconds left of a run that has come to `done` of `goal` after `seconds`; None if unknown yet."""
+        """Seconds left of a run at `done` of `goal` after `seconds`; None if still unknown."""
         if self._began is None:
             self._began = seconds
         limit = max(0.0, self._began + self._limit_seconds - seconds)

@@ -15,7 +15,7 @@ _LEFT = re.compile(r"^(?:import|export)\b|\bimport[(.]", re.MULTILINE)
 
 
 def in_one(modules: Mapping[str, str], entry: str) -> str:
-    """The module `entry` of these, by file, with all that it imports, as a script for any browser.
+    """The module `entry` and all its imports as one script for any browser.
 
     A module becomes a function that returns what the module exports. Comments on lines of their own are left
     out.
