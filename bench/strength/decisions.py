@@ -347,7 +347,7 @@ def main() -> None:
             }
         )
 
-    kinds: dict[str, Callable[..., DrawPairs]] = {
+    kinds: dict[str, partial[DrawPairs]] = {
         "independent": partial(pairs_of, draw),
         "half alike": partial(pairs_of, draw, 0.5),
         "98% alike": partial(pairs_of, draw, 0.98),
@@ -360,7 +360,7 @@ def main() -> None:
     }
     for kind, pairs in kinds.items():
         add(kind, None, "equal", pairs(), options.games)
-        for percent in (2, 5, 10):
+        for percent in (5,) if "luck" in pairs.keywords else (2, 5, 10):
             question = Question(Fraction(percent, 100))
             for state, failing in (("at the margin", percent / 100), ("equal", 0.0)):
                 games = options.games if failing else 2 * options.games
