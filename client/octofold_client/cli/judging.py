@@ -13,7 +13,7 @@ from octofold_client.contenders.advice import Adviser, local_adviser, served_adv
 from octofold_client.contenders.judges import Judge, local_judge, served_judge
 from octofold_client.contenders.local_players import is_spec
 from octofold_client.contenders.served_model import ServedModel
-from octofold_client.errors import UsageError
+from octofold_client.errors import UnknownModel, UsageError
 from octofold_client.rpc.client import Client
 
 _Named = TypeVar("_Named", Judge, Adviser)
@@ -65,14 +65,20 @@ class JudgeFlags(ServerFlags):
     ) -> _Named | None:
         if not self.judge:
             return None
+        unfit = None
         if is_spec(self.judge):
             try:
                 return local(self.judge)
-            except UsageError:  # it needs options: the server may have a model of this name
+            except UsageError as error:  # it needs options: the server may have a model of this name
                 if ":" in self.judge or not _is_listening(self.targets[0]):
                     raise
+                unfit = error
         found = stack.enter_context(self.servers())
-        return served(found.client, found.select(*asked_for(self.judge)))
+        try:
+            selected = found.select(*asked_for(self.judge))
+        except UnknownModel as error:
+            raise unfit or error from None
+        return served(found.client, selected)
 
 
 def _is_listening(address: str) -> bool:

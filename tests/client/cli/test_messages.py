@@ -75,11 +75,8 @@ CORNER = "0 0 0 0 0 0 0 0 0 0 0 0 0 0 0"
         ("loadtest --target {target} --out {games}", 1, "{games} contains an evaluation; .*with --out$"),
         ("record --player random --judge expectimax", 2, "need --format parquet$"),
         ("record --player random --probabilities --format parquet", 2, "^random has no probabilities"),
-        (
-            "record --player random --judge random --format parquet --target {nobody}",
-            2,
-            "^random cannot judge",
-        ),
+        ("analyse {games} --judge random --target {nobody}", 2, "^random cannot judge"),
+        ("analyse {games} --judge random --target {target}", 2, "^random cannot judge"),
     ],
 )
 def test_what_is_wrong_is_said_in_a_line_and_nothing_is_written(
