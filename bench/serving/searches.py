@@ -40,7 +40,7 @@ from octofold_papers.turbozero.network_version import NetworkVersion
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
 from octofold_server.backends.players import Kinds
-from octofold_server.models.player_files import PlayerFiles
+from octofold_server.models.loading import PlayerFiles
 
 Boards = NDArray[np.uint8]
 

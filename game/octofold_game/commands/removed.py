@@ -48,6 +48,7 @@ REMOVED: dict[str, dict[str, str]] = {
         "--stream-idle": _LIMIT,
         "--connection-idle": _LIMIT,
         "--max-connection-age-grace": _LIMIT,
+        "--max-calls-per-connection": "it is 256, or 32 with --strict-calls-per-connection",
         "--asked-boards": _BOARDS,
         "--asked-boards-bytes": _BOARDS,
         "--load-report": "let a proxy weigh servers by their metrics, or by requests in flight",

@@ -29,7 +29,8 @@ LONG_NICENESS = 10
 """Added to the niceness of these lanes, so that short searches and networks go first."""
 
 LONG_QUEUE_SECONDS = 240.0
-"""Maximum time of the long searches that wait, summed over their boards."""
+"""Maximum time of the searches that wait and that are not much longer than a new one, summed over their
+boards."""
 
 AMPLE = 5
 """Budgets of `2 ** (AMPLE - 1)` seconds or more count as equal."""
@@ -102,8 +103,13 @@ class Budgets:
         return int(running[searches]) if len(running) > searches else len(boards), running[:searches]
 
     def refusal(self, call: Call, waiting: Iterable[Call]) -> QueueFull | InvalidRequest | None:
-        """Why another long call may not wait: the searches would take too long; None if it may."""
-        seconds, more = sum(map(self._seconds, waiting)), self._seconds(call)
+        """Why another long call may not wait: the searches would take too long; None if it may.
+
+        Those that only lanes for longer ones take do not count.
+        """
+        longest = min(lane for lane in LONG_LANES if Budgets.board_seconds(call) <= lane)
+        counted = [other for other in waiting if Budgets.board_seconds(other) <= longest]
+        seconds, more = sum(map(self._seconds, counted)), self._seconds(call)
         if seconds + more <= LONG_QUEUE_SECONDS:
             return None
         if more > LONG_QUEUE_SECONDS:  # to repeat it would be in vain

@@ -181,14 +181,11 @@ class Config:
     max_calls: int = option(
         1024, "maximum calls at the same time; further calls fail with RESOURCE_EXHAUSTED", 1, 100_000
     )
-    max_calls_per_connection: int = option(
-        256, "maximum calls and streams open on one connection; further ones wait in the client", 1, 100_000
-    )
     strict_calls_per_connection: bool = option(
         False,
-        "count calls for --max-calls-per-connection until gRPC has freed them, also those that were reset; "
-        "without a proxy, this bounds what clients that reset their calls cost. A client that has as many "
-        "calls open as it may gets UNAVAILABLE for some",
+        "allow 32 calls at the same time on one connection, in place of 256, and count them until gRPC has "
+        "freed them, also those that were reset; without a proxy, this bounds what clients that reset their "
+        "calls cost. A client that has 32 calls open gets UNAVAILABLE for some",
     )
     max_connection_age: Seconds = option(
         0.0,
@@ -243,6 +240,8 @@ class Config:
     """Maximum bytes of messages in flight over all protocols, at least twice those of a message: half for
     arriving messages, each counted at its largest size, and half for calls in progress. Further calls wait or
     fail with RESOURCE_EXHAUSTED."""
+    max_calls_per_connection: int = 256
+    """Maximum calls and streams open on one connection; further ones wait in the client."""
     max_streams: int = 256
     """Maximum open streams. Each may hold an incomplete message until `stream_idle` ends it; gRPC does not
     report these bytes, so they come on top of `max_bytes_in_flight`."""

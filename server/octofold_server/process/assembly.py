@@ -25,8 +25,8 @@ from octofold_server.models.registry import Models
 from octofold_server.process.shared_service import ProcessSlot, SharedService
 from octofold_server.protocols.health import SERVICE as HEALTH
 from octofold_server.protocols.health import Health, add_health
-from octofold_server.protocols.octofold_v1.service import SERVICE as OCTOFOLD
-from octofold_server.protocols.octofold_v1.service import add_octofold
+from octofold_server.protocols.octofold_v1 import SERVICE as OCTOFOLD
+from octofold_server.protocols.octofold_v1 import add_octofold
 from octofold_server.protocols.open_inference.grpc_service import SERVICE as OPEN_INFERENCE
 from octofold_server.protocols.open_inference.grpc_service import add_open_inference
 from octofold_server.protocols.open_inference.operations import OpenInference
@@ -60,6 +60,9 @@ OTHER_BYTES = 131_072
 MAX_PENDING = 4000
 """Calls that gRPC may keep until we take them, about 16 kB each. It drops further calls without a status. Its
 default of 1,000 is too low for a few normal clients that start at the same moment."""
+
+STRICT_CALLS = 32
+"""Maximum calls on one connection with `--strict-calls-per-connection`."""
 
 
 @dataclass(frozen=True)
@@ -211,11 +214,12 @@ def _most_grpc_bytes(config: Config) -> int:
 
 
 def _options(config: Config) -> list[tuple[str, int]]:
+    is_strict = config.strict_calls_per_connection
     options = [
         ("grpc.max_receive_message_length", _most_grpc_bytes(config)),
-        ("grpc.max_concurrent_streams", config.max_calls_per_connection),
+        ("grpc.max_concurrent_streams", STRICT_CALLS if is_strict else config.max_calls_per_connection),
         # It counts calls that are over until they are freed, and so refuses clients that keep to the limit.
-        ("grpc.http.overload_protection", int(config.strict_calls_per_connection)),
+        ("grpc.http.overload_protection", int(is_strict)),
         # A few more than the watchdog leaves open.
         ("grpc.max_allowed_incoming_connections", most_connections() * 9 // 8),
         # Without SO_REUSEPORT, a second server on the port fails instead of taking half of the calls.

@@ -14,7 +14,7 @@ from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
 from octofold_server.backends.backend import EVERYTHING, Asked, Moves
 from support.fakes import FakeBackend
 from support.processes import metric
-from support.servers import Ask, ServeAll, Start, WriteVersion
+from support.servers import Ask, ServeAll, ServeBackend
 
 BATCHES = 80
 BATCH_BOARDS = 32
@@ -95,12 +95,9 @@ async def test_twice_the_capacity_is_answered_in_its_turn_or_refused_and_both_en
 
 
 async def test_more_callers_than_a_connection_may_have_calls_wait_in_the_client_and_are_all_answered(
-    write_version: WriteVersion, start_server: Start
+    serve_backend: ServeBackend,
 ) -> None:
-    write_version()
-    server = start_server("--max-calls-per-connection", "50")
-    async with grpc.aio.insecure_channel(server.target) as channel:
-        stub = OctofoldServiceStub(channel)
+    async with serve_backend(FakeBackend(), max_calls_per_connection=50) as stub:
 
         async def caller() -> None:
             for _ in range(3):

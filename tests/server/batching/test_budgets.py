@@ -151,6 +151,11 @@ def test_long_searches_are_refused_by_their_time(new_batcher: NewBatcher) -> Non
 
     with pytest.raises(QueueFull, match="room for 240 s: no room for"):
         fill()
+    shorter = Awaited(marked(2), search_seconds=0.1)
+    batcher.submit(shorter)
+    with pytest.raises(QueueFull):
+        fill()
+    calls.append(shorter)
     backend.gate.set()
     wait_for(calls)
 

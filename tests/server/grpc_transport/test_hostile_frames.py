@@ -36,7 +36,7 @@ ROUNDS = 8
 
 
 NATIVE, DIRECT = ("--transport", "native"), ("--transport", "direct")
-STRICT = (*DIRECT, "--strict-calls-per-connection", "--max-calls-per-connection", "32")
+STRICT = (*DIRECT, "--strict-calls-per-connection")
 ENDED = "ended a connection that kept gRPC from all others"
 
 

@@ -20,7 +20,7 @@ from octofold_server.batching.batcher import Batcher
 from octofold_server.grpc_transport.interface import Metadata
 from octofold_server.grpc_transport.streams import MAX_OPEN_BOARDS, MIN_BOARDS, AnswerStream, StreamCalls
 from octofold_server.models.loading import ServedVersion
-from octofold_server.protocols.octofold_v1.codecs import StreamNextMovesCodec
+from octofold_server.protocols.octofold_v1 import StreamNextMovesCodec
 from support.batches import Awaited
 from support.fakes import RecordingBackend
 from support.servers import ServeAll

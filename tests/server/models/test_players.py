@@ -23,7 +23,7 @@ from octofold_proto.errors import ModelError, Unavailable, UnknownModel
 from octofold_server.config.options import Config
 from octofold_server.config.policies import parse_policies
 from octofold_server.models import registry
-from octofold_server.models.player_files import PlayerFiles
+from octofold_server.models.loading import PlayerFiles
 from octofold_server.models.registry import Models, OnDemand
 from octofold_server.models.version_index import WHEN_ASKED
 from support.batches import Awaited

@@ -25,7 +25,7 @@ from octofold_proto.errors import InvalidRequest
 from octofold_proto.inference import grpc_service_pb2 as oip
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_server.grpc_transport.aside import Aside
-from octofold_server.protocols.octofold_v1.service import add_octofold
+from octofold_server.protocols.octofold_v1 import add_octofold
 from octofold_server.protocols.open_inference.grpc_service import add_open_inference
 from octofold_server.protocols.open_inference.rest_bodies import read_inference
 from support.attacks import answer_to

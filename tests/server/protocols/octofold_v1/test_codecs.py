@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from octofold_game.rules import BoardError, check_boards
 from octofold_proto.messages import BOARDS
 from octofold_proto.octofold.v1 import inference_pb2 as pb
-from octofold_server.protocols.octofold_v1.codecs import NextMoveCodec, NextMovesCodec
+from octofold_server.protocols.octofold_v1 import NextMoveCodec, NextMovesCodec
 
 
 def one(exponents: list[int]) -> Any:

@@ -108,13 +108,17 @@ async def test_replies_carry_the_time_in_the_queue_and_in_the_backend(serve_back
         (pb.NextMovesRequest(boards=bytes(16), priority=7), "unknown priority 7"),  # type: ignore[arg-type]
         (pb.NextMovesRequest(boards=bytes(37) + b"\x10" + bytes(10)), "board 2.*cell 5"),
         (pb.NextMovesRequest(boards=bytes(16 * 501)), "501 boards in one call; 500 are allowed"),
+        (
+            pb.NextMovesRequest(boards=bytes(16), search_time_us=600_000),
+            "a search of 0.6 s a board; this server allows 0.5 s",
+        ),
     ],
 )
 async def test_a_malformed_call_is_refused_naming_board_and_cell_and_nothing_of_it_runs(
     serve_backend: ServeBackend, request_: Any, message: str
 ) -> None:
     backend = RecordingBackend()
-    async with serve_backend(backend, queue_capacity=500) as stub:
+    async with serve_backend(backend, queue_capacity=500, max_search_time=0.5) as stub:
         method = stub.NextMove if isinstance(request_, pb.NextMoveRequest) else stub.NextMoves
         with pytest.raises(grpc.aio.AioRpcError, match=message) as failure:
             await method(request_)

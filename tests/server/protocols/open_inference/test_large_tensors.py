@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from octofold_proto.errors import InvalidRequest
 from octofold_proto.inference import grpc_service_pb2 as pb
-from octofold_server.protocols.open_inference.grpc_codecs import uint_elements
+from octofold_server.protocols.open_inference.grpc_service import uint_elements
 from octofold_server.protocols.open_inference.rest_bodies import integers
 
 NUMBERS = st.one_of(st.integers(0, 17), st.integers(-(2**63) + 1, 2**63 - 1))

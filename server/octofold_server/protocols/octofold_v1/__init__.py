@@ -1,1 +1,0 @@
-"""The protocol `octofold.v1`."""
