@@ -174,15 +174,19 @@ def test_running_games_count_as_what_they_have_reached(go: Visitor, server: Serv
     folder.mkdir(parents=True)
     conditions = {"model": "second", "version": "", "precision": "", "sha256": None, "seed": 5, "games": 16}
     (folder / "conditions.json").write_text(json.dumps(conditions))
-    boards = [np.array([exponent, *[0] * 15], np.uint8) for exponent in (11, 10)]
+    boards = [np.array([exponent, *[0] * 15], np.uint8) for exponent in (11, 10, 10)]
     with ReplayWriter(folder / "games.replay") as writer:
         for game, board in enumerate(boards):
             writer.append(Episode(game, 5, 17, board, bytes(1), 10_000 * (2 - game), board))
-    live = {"player": "second", "seed": 5, "games": 16, "updated": 0, "finished": 2, "moves_per_second": 100}
+    live = {"player": "second", "seed": 5, "games": 16, "updated": 0, "moves_per_second": 100}
+    live["finished"] = 2  # a third has finished since, and is still one of those that run
     live |= {"running_scores": [30_000] * 14, "running_exponents": [11] * 14}
     live["boards"] = [{"game": 2, "board": [11, *[0] * 15], "score": 30_000, "moves": 1_000}]
     (folder / "live.json").write_text(json.dumps(live))
+    later = time.time() + 3600  # so that it is no old file for a page that is slow to load
+    os.utime(folder / "live.json", (later, later))
     with go("/#watch/evaluate-running") as visit:
+        expect(visit.page.locator(".facts")).to_contain_text("2 of 16")
         row = visit.page.locator(".reached tr", has_text="2048")
         expect(row).to_contain_text(re.compile(r"9[34](\.\d)?\s?%.* to "))
         expect(visit.page.locator(".reached caption")).to_contain_text("of 2 finished and 14 running games")

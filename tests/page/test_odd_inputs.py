@@ -170,6 +170,40 @@ def test_back_and_forward_lead_through_tabs_and_keep_the_game_that_is_studied(
         expect(visit.page.locator(BOARD)).to_contain_text("Row 1")
 
 
+def test_a_game_outlives_a_link_a_reload_and_a_second_tab(go: Visitor) -> None:
+    def plays(page: Page, rounds: int) -> str:
+        for key in ("ArrowLeft", "ArrowUp", "ArrowRight", "ArrowDown") * rounds:
+            page.keyboard.press(key)
+        return page.locator("#play-board > .said").inner_text()
+
+    with go() as visit:
+        page = visit.page
+        address = page.url
+        page.keyboard.press("n")  # a game that is not lost so soon as that of a first visit
+        first_tab = plays(page, 3)
+        page.goto(f"{address}?board=1100000000000000")
+        page.wait_for_selector("body[data-ready]")
+        of_link = plays(page, 1)
+        page.reload()
+        page.wait_for_selector("body[data-ready]")
+        board = page.locator("#play-board > .said")
+        expect(board).to_have_text(of_link)
+        page.locator("#play-others button").click()
+        expect(board).to_have_text(first_tab)
+        other = page.context.new_page()
+        other.add_init_script("sessionStorage.setItem('octofold.token', 'friend-of-the-house')")
+        other.goto(address)
+        expect(other.locator("#play-board > .said")).to_have_text(first_tab)
+        visit.run("void addEventListener('storage', () => (window.following = true))")
+        second_tab = plays(other, 1)
+        page.wait_for_function("() => window.following")
+        first_tab = plays(page, 2)
+        for tab, shown in ((page, first_tab), (other, second_tab)):
+            tab.reload()
+            expect(tab.locator("#play-board > .said")).to_have_text(shown)
+        other.close()
+
+
 def exercise(board: str) -> dict[str, object]:
     return {"board": board, "better": 3, "unit": "points", "judge": "j", "source": "a test"}
 

@@ -53,6 +53,7 @@ def set_speed(visit: Visit, tab: str, speed: int) -> None:
 
 def test_a_game_by_keys_is_the_game_of_its_seed(go: Visitor) -> None:
     with go() as visit:
+        visit.page.keyboard.press("n")  # in place of the board that a first visit shows
         episodes = Episodes(number(visit, "play-seed"), [0])
         assert visit.board() == episodes.boards[0].tolist()
         for step in range(8):
@@ -164,6 +165,29 @@ def test_an_answer_for_an_earlier_board_is_not_played(go: Visitor) -> None:
             asked[0].continue_()
         visit.settle()
         assert number(visit, "play-moves") == 1
+
+
+def test_at_full_speed_the_views_leave_with_a_word_and_come_back(go: Visitor) -> None:
+    with go(f"/?board={MIDGAME}") as visit:
+        answered: list[Route] = []
+        held: list[Route] = []
+
+        def answer_once(route: Route) -> None:
+            if answered:
+                held.append(route)
+            else:
+                answered.append(route)
+                route.continue_()
+
+        expect(visit.page.locator(".view")).to_have_count(8)
+        visit.page.route("**/infer", answer_once)
+        set_speed(visit, "play", 5)
+        visit.page.keyboard.press("Space")
+        expect(visit.page.locator("#play-advice .views-box")).to_contain_text("when the game is slower")
+        visit.page.keyboard.press("Space")
+        expect(visit.page.locator(".view")).to_have_count(8)
+        for route in held:
+            route.abort()
 
 
 def test_a_wrong_token_is_refused_and_a_right_one_opens(go: Visitor) -> None:

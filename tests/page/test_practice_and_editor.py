@@ -113,6 +113,11 @@ def test_cells_are_edited_turned_and_mirrored_and_undo_takes_all_back(go: Visito
             visit.page.keyboard.press("u")
             assert digits(visit.board(PLAY)) == before
         expect(visit.page.locator("#play-undo")).to_be_disabled()
+        visit.page.locator("#edit-tile").select_option(label="65536")
+        visit.page.get_by_role("button", name="row 4, column 4: empty").click()
+        said = visit.page.locator("#play-advice .verdict")
+        expect(said).to_have_text("small knows tiles up to 32768")
+        expect(visit.page.locator("#play-advice .is-best, #play-advice .view")).to_have_count(0)
 
 
 def test_the_player_places_the_new_tile(go: Visitor) -> None:

@@ -106,15 +106,16 @@ def test_a_duel_begins_with_the_strongest_other_network(shared_visit: Visit) -> 
 
 
 def rated(visit: Visit, results: list[dict[str, Any]]) -> list[str]:
-    """The rows of a rating list, and what stands below it."""
+    """The rows of a rating list."""
     show = """async (results) => {
         const { Ratings } = await import("/page/js/watch/ratings.js");
-        const ratings = new Ratings();
+        const cards = [["m", "1", 4321], ["s", "9", 99000]];
+        const all = cards.map(([name, version, average]) => ({ name, version, average }));
+        const ratings = new Ratings({ all });
         document.querySelector("#tab-watch").append(ratings.element);
         ratings.show(results);
-        await new Promise((done) => requestAnimationFrame(done));
-        const texts = [...ratings.element.querySelectorAll("tbody tr, .note:not([hidden]), canvas")];
-        return texts.map((each) => each.ariaLabel ?? each.textContent);
+        const texts = [...ratings.element.querySelectorAll("tbody tr")];
+        return texts.map((each) => each.textContent);
     }"""
     found: list[str] = visit.run(show, results)
     return found
@@ -129,8 +130,13 @@ def test_a_player_without_a_finished_evaluation_has_no_rank_in_the_rating_list(s
 
     finished, growing = result("1", 5000, 20, seed=1), result("1", None, 4, seed=2)
     alone = result("2", None, 3, seed=1)
-    text = "\n".join(rated(shared_visit, [growing, finished, alone]))
-    assert "1m 15,000" in text  # rank, name and version, and the average of the finished games alone
+    equal, few, weak = result("3", 5050, 20, seed=1), result("4", 9000, 2, seed=1), result("5", 9, 20, seed=1)
+    text = "\n".join(rated(shared_visit, [few, weak, growing, finished, equal, alone]))
+    ranks = [line.split("m ")[0] for line in text.split("\n") if "m " in line]
+    assert ranks[:3] == ["1 to 2", "1 to 2", "3"]
+    assert "\u2013m 49,000fewer than 10 games2" in text
+    assert "\u2013s 9no result here99,000" in text
+    assert "1 to 2m 15,000" in text  # rank, name and version, and the average of the finished games alone
     assert "\u2013m 2Not finished: 3 of 9 games.3" in text
     assert "Not finished: 4 of 9" not in text
     assert "not finished" not in "\n".join(rated(shared_visit, [finished])).lower()
@@ -142,7 +148,7 @@ def test_seeds_that_a_browser_would_round_are_two_seeds(go: Visitor, server: Ser
     with go("/#watch") as visit:
         for seed in (2**63 + 1, 2**63 + 2):
             expect(visit.page.locator(".cards")).to_contain_text(f"seed {seed}")
-        expect(visit.page.locator(".ratings tbody tr")).to_contain_text("6")
+        expect(visit.page.locator(".ratings tbody tr:not(.published)")).to_contain_text("6")
 
 
 def test_tiles_grow_bolder_step_by_step_and_are_those_of_the_one_palette(shared_visit: Visit) -> None:
@@ -161,7 +167,7 @@ def test_tiles_grow_bolder_step_by_step_and_are_those_of_the_one_palette(shared_
     assert grayness == sorted(grayness)  # 16 does not shout between 8 and 32
 
 
-def test_bars_show_what_the_numbers_say_at_once_and_a_link_leads_to_the_documentation(go: Visitor) -> None:
+def test_bars_show_what_the_numbers_say_at_once_and_help_is_a_panel_of_one_screen(go: Visitor) -> None:
     with go("/?board=0112033447120a91") as visit:
         expect(visit.page.locator(".view")).to_have_count(8)
         for bar in visit.page.locator("#play-advice .bar").all():
@@ -169,8 +175,15 @@ def test_bars_show_what_the_numbers_say_at_once_and_a_link_leads_to_the_document
         rows = visit.page.locator("#play-advice .move-row.is-illegal")
         for share in rows.locator(".of-model").all():
             assert share.evaluate("bar => bar.style.getPropertyValue('--share')") == "0"
-        visit.page.get_by_role("link", name="How this page works").click()
-        expect(visit.page.locator("body")).to_contain_text("# The page")
+        for opener in ("How this page works", "More"):
+            visit.page.get_by_role("button", name=opener).click()
+            panel = visit.page.get_by_role("dialog", name="How this page works")
+            expect(panel).to_contain_text("takes a move back")
+            assert visit.is_seen(panel)
+            visit.page.keyboard.press("n")  # which begins no game
+            visit.page.keyboard.press("Escape")
+            expect(panel).to_be_hidden()
+        assert visit.board()[15] == 1
 
 
 def test_a_cost_is_a_mistake_from_a_share_of_the_score_on_and_saturated_costs_are_not_figures(

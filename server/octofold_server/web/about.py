@@ -33,7 +33,6 @@ def described(
         "player": None if card.player is None else card.player.kind,
         "average": None if card.strength is None else card.strength.average,
         "average_interval": None if card.strength is None else card.strength.average_interval,
-        "average_games": None if card.strength is None else card.strength.games,
         **_values(card),
     }
 

@@ -21,8 +21,6 @@ CONTENT_TYPES = {
     ".js": "text/javascript",
     ".svg": "image/svg+xml",
     ".json": "application/json",
-    ".md": "text/plain",
-    ".png": "image/png",
 }
 """By suffix; other files are not served."""
 
@@ -85,7 +83,7 @@ def _read(folder: Traversable, prefix: str) -> list[tuple[str, File]]:
         suffix = entry.name[entry.name.rfind(".") :]
         if entry.is_dir():
             found += _read(entry, f"{prefix}{entry.name}/")
-        elif suffix in CONTENT_TYPES and entry.is_file():  # a link into docs/ may lead nowhere
+        elif suffix in CONTENT_TYPES:
             found.append((prefix + entry.name, _file(entry.read_bytes(), CONTENT_TYPES[suffix])))
     return found
 

@@ -38,6 +38,9 @@ export function announce(text) {
 /** Whether the user wants less motion. */
 export const prefersStillness = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
 
+/** When something was that many seconds ago, for people: 2026-05-17 08:30. */
+export const when = (age) => new Date(Date.now() - age * 1000).toLocaleString("sv-SE", { dateStyle: "short", timeStyle: "short" });
+
 /** A number for people: 12,345. */
 export const grouped = (number) => Math.round(number).toLocaleString("en-US");
 

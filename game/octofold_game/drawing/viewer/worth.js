@@ -4,7 +4,7 @@
 const MOST = { points: Infinity, "chance of success": 1 };
 
 /** From this share of the score to expect on, or of a certain success, a cost makes a move a mistake. */
-export const MISTAKE = 0.01;
+const MISTAKE = 0.01;
 
 const LEAST = 1e-38; // of float32's probabilities
 

@@ -5,7 +5,7 @@ import { Gone } from "./ask/server.js";
 import { newSource } from "./ask/source.js";
 import { byId } from "../viewer/dom.js";
 import { parseBoard } from "../viewer/board_text.js";
-import { askToken, onDrop, showGone, showLoading, showProblem, watchTheme } from "./shell.js";
+import { askToken, onDrop, showGone, showHelp, showLoading, showProblem, watchTheme } from "./shell.js";
 import { PlayTab } from "./tabs/play_tab.js";
 
 /** What is behind each tab; all but the first are loaded when they are opened. */
@@ -21,6 +21,7 @@ let current = null;
 
 async function start() {
   watchTheme(byId("theme"));
+  byId("help-open").addEventListener("click", showHelp);
   const source = await newSource({ askToken, onState: showGone, onLoading: showLoading });
   const about = await firstAnswer(source);
   byId("about").textContent = `Octofold ${about.version}`;

@@ -79,6 +79,9 @@ export function askToken(wrong) {
   });
 }
 
+/** Show how the page works. */
+export const showHelp = () => byId("help").showModal();
+
 /**
  * Ask a question before something is lost.
  *

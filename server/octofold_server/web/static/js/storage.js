@@ -31,6 +31,27 @@ export function store(key, value, { forSession = false } = {}) {
   }
 }
 
+/** The texts under all keys that begin with a prefix. */
+export function allStored(prefix) {
+  let keys = [...local.keys()];
+  try {
+    keys = [...new Set([...keys, ...Object.keys(localStorage)])];
+  } catch {
+    // switched off in the browser
+  }
+  return keys.filter((key) => key.startsWith(prefix)).map((key) => stored(key));
+}
+
+/** Keep nothing under a key. */
+export function unstore(key) {
+  local.delete(key);
+  try {
+    localStorage.removeItem(key);
+  } catch {
+    // switched off in the browser
+  }
+}
+
 /** Whether the browser keeps what was stored last under a key. */
 export const isKept = (key) => !local.has(key);
 

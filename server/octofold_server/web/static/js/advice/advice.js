@@ -3,6 +3,7 @@
 import { Gone, Refused } from "../ask/server.js";
 import { loadingText } from "../ask/models.js";
 import { askViews } from "../ask/views.js";
+import { store, stored } from "../storage.js";
 import { announce, make } from "../../viewer/dom.js";
 import { MOVE_NAMES } from "../../viewer/rules.js";
 import { decision } from "./verdict.js";
@@ -20,10 +21,11 @@ export class Advice {
    * @param {HTMLElement} root
    * @param {object} source of moves
    * @param {import("../ask/models.js").Models} models that are ready
-   * @param {{onModels?: () => void, judge?: object, choosers?: HTMLElement}} options the listener is told when another model or judge is
-   *   chosen; the judge at the start; where the choosers are, if not above the advice
+   * @param {{onModels?: () => void, judge?: object, choosers?: HTMLElement, hidesBy?: string}} options the listener
+   *   is told when another model or judge is chosen; the judge at the start; where the choosers are, if not above the
+   *   advice; the key under which the browser keeps that the user has hidden the advice, if that can be done
    */
-  constructor(root, source, models, { onModels = () => {}, judge, choosers = root } = {}) {
+  constructor(root, source, models, { onModels = () => {}, judge, choosers = root, hidesBy } = {}) {
     this._source = source;
     this._models = models;
     this._number = 0; // of the newest question; older answers are dropped
@@ -43,11 +45,20 @@ export class Advice {
     this._verdict = make("p.verdict");
     const moves = make("div");
     const views = make("div.views-box");
-    choosers.append(make("div.pickers", {}, this._model.label, this._judge.label));
+    const hide = make("button.quiet", { type: "button", on: { click: () => show(!this._isHidden) } });
+    choosers.append(make("div.pickers", {}, this._model.label, this._judge.label, hidesBy ? hide : null));
     root.append(this._verdict, moves, views);
+    const show = (isHidden) => {
+      this._isHidden = isHidden;
+      hide.textContent = isHidden ? "Show advice" : "Hide advice";
+      for (const part of [this._verdict, moves, views]) part.hidden = isHidden;
+      if (this._board) this.ask(this._board, this._played);
+      if (hidesBy) store(hidesBy, isHidden);
+    };
     this._moves = new MovesPanel(moves);
     this._views = new ViewsPanel(views);
     this.clear();
+    show(Boolean(hidesBy) && stored(hidesBy) === "true");
   }
 
   /** The chosen model; undefined if none is ready. */
@@ -90,7 +101,11 @@ export class Advice {
     this._number += 1;
     this._isWaiting = false;
     this._board = this._answer = this._judged = null;
-    this._verdict.textContent = text;
+    this._say(text);
+    this._showNothing();
+  }
+
+  _showNothing() {
     this._moves.show(null);
     this._views.show(null, -1);
   }
@@ -100,21 +115,21 @@ export class Advice {
    *
    * @param {number[]} board
    * @param {number} played the move that was made on it; -1 for none
-   * @param {{aloud?: boolean}} options whether a screen reader says the verdict
+   * @param {{aloud?: boolean}} options whether the user wants to know, even if the advice is hidden: a screen reader
+   *   says the verdict
    */
   async ask(board, played = -1, { aloud = false } = {}) {
     const number = (this._number += 1);
     [this._board, this._played, this._answer, this._judged] = [board, played, null, null];
     this._isWaiting = false;
-    if (!this.model) return;
+    if (!this.model || (this._isHidden && !aloud)) return;
     if (!aloud) await new Promise((resolve) => setTimeout(resolve, DELAY_MS));
     if (number !== this._number) return;
     const { model, judge } = this;
     const slow = setTimeout(() => {
       if (number !== this._number) return;
       this._isWaiting = true;
-      this._moves.show(null);
-      this._views.show(null, -1);
+      this._showNothing();
       this._sayWaiting();
     }, SLOW_MS);
     try {
@@ -130,6 +145,7 @@ export class Advice {
     } catch (error) {
       if (number !== this._number) return;
       if (!(error instanceof Refused || error instanceof Gone)) throw error;
+      this._showNothing();
       this._say(error.message);
       if (error.status === 404) this._models.refresh().catch(() => {}); // the model has gone
       if (error instanceof Gone) this._source.whenBack().then(() => number === this._number && this.ask(board, played));
@@ -144,7 +160,7 @@ export class Advice {
     this._number += 1;
     this._board = null;
     this._show(answer, judged, played);
-    if (!this._views.isEmpty) this._views.show(null, -1);
+    if (!this._views.isEmpty) this._views.show(null, -1, "At this speed, nobody asks for the views: they come back when the game is slower.");
   }
 
   /** Say who has not answered yet. */

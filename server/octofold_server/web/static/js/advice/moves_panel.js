@@ -100,8 +100,7 @@ function legend(asked, judge, worth, judged) {
     const said = value.toLocaleString("en-US", { maximumSignificantDigits: 4 });
     parts.push(make("span", {}, `value of the board: ${said} (unit: ${asked.model.value_unit})`));
   }
-  if (!judge) parts.push(make("span", {}, "a judge is a second model, which says where it would play otherwise"));
-  else parts.push(key("is-judge", `${judge.model.name}, the judge${judged ? `: −310 is a loss of 310 ${judged.scale.unit}` : ""}`));
+  if (judge) parts.push(key("is-judge", `${judge.model.name}, the judge${judged ? `: −310 is a loss of 310 ${judged.scale.unit}` : ""}`));
   return parts;
 }
 

@@ -3,9 +3,9 @@
 import { smallBoard } from "../../viewer/board_view.js";
 import { make, percent } from "../../viewer/dom.js";
 import { MOVE_NAMES } from "../../viewer/rules.js";
+import { showHelp } from "../shell.js";
 import { ARROWS } from "./moves_panel.js";
 
-const DOCS = "page/docs/page.md";
 const KINDS = [
   "as it is",
   "turned left",
@@ -53,15 +53,16 @@ const EXPLAINED = () => [
   "A view is the board turned or mirrored. Each prefers a move, told as on your board, with its probability. An ",
   make("span.differs-word", {}, "orange frame"),
   " marks views that prefer another move. ",
-  make("a", { href: DOCS }, "More"),
+  make("button.link", { type: "button", on: { click: showHelp } }, "More"),
 ];
 
 function figure(view, move) {
   const share = percent(view.probabilities[view.vote]);
+  const differs = view.vote !== move && percent(view.probabilities[move]) !== share; // or it prefers neither
   const name = MOVE_NAMES[view.vote];
   return make(
     "figure.view",
-    { class: view.vote === move ? "view agrees" : "view differs" },
+    { class: `view ${view.vote === move ? "agrees" : differs ? "differs" : ""}` },
     smallBoard(view.board, `The board ${KINDS[view.symmetry]}`),
     make(
       "figcaption",

@@ -17,7 +17,7 @@ const MAX_RETRIES = 20;
 /** The server refused a request. `status` is that of HTTP. */
 export class Refused extends Error {
   constructor(message, status) {
-    super(message);
+    super(message.replace(/^board 0, cell \d+: /, "")); // people see which tile it is
     this.status = status;
   }
 }

@@ -36,16 +36,16 @@ class DuelTab {
     this._lead = make("p.verdict", { role: "status" });
     const button = (text, click) => make("button", { type: "button", on: { click } }, text);
     root.append(
-      make("div.duel-bar", {}, controls),
-      make("div.duel", {}, ...this._sides.map((side) => side.element)),
-      this._lead,
       make(
-        "div.buttons.seeded",
+        "div.duel-bar",
         {},
-        make("label", { for: "duel-seed" }, "Seed ", this._seedField),
+        controls,
+        make("label.seeded", { for: "duel-seed" }, "Seed ", this._seedField),
         button("New seed", () => this.begin(randomSeed())),
         button("Start again", () => this.begin(this._seed)),
       ),
+      make("div.duel", {}, ...this._sides.map((side) => side.element)),
+      this._lead,
       make("p.note", {}, "Both begin with the same board, and move by move the same dice choose the new tiles."),
     );
     this.begin(randomSeed());

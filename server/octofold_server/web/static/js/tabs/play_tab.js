@@ -6,9 +6,10 @@ import { Gone, Refused } from "../ask/server.js";
 import { Arrow } from "../../viewer/arrow.js";
 import { BoardView } from "../../viewer/board_view.js";
 import { isForPage, moveOf, onSwipe } from "../../viewer/input.js";
-import { announce, byId, grouped } from "../../viewer/dom.js";
+import { announce, byId, grouped, make } from "../../viewer/dom.js";
 import { describeCell, formatBoard, parseBoard } from "../../viewer/board_text.js";
 import { Game, randomSeed } from "../game/game.js";
+import { dropGame, keepGame, keptGames, ownGame, restored } from "../game/kept_games.js";
 import { MOVE_NAMES, largestOf, slide, tileOf } from "../../viewer/rules.js";
 import { exerciseOf } from "../practice/exercise_of.js";
 import { FULL, Notebook, UNKEPT } from "../practice/notebook.js";
@@ -18,7 +19,8 @@ import { Editor } from "./editor.js";
 import { SpeedControl } from "../../viewer/speed_control.js";
 
 const BEST_KEY = "octofold.best";
-const GAME_KEY = "octofold.game";
+const HIDES_KEY = "octofold.advice-hidden";
+const FIRST_BOARD = "0120134315629ba8"; // of the middle game
 const WIN = 11; // the exponent of 2048
 const PANEL_MS = 90; // between two updates of the advice while a model plays fast
 
@@ -33,7 +35,7 @@ export class PlayTab {
     this._source = source;
     this._view = new BoardView(byId("play-board"), "Board of 2048");
     this._arrow = new Arrow(byId("play-stage"));
-    this._advice = new Advice(byId("play-advice"), source, models);
+    this._advice = new Advice(byId("play-advice"), source, models, { hidesBy: HIDES_KEY });
     this._autoplay = new Autoplay(
       () => this._stepOfModel(),
       (isRunning) => this._runs(isRunning),
@@ -51,7 +53,10 @@ export class PlayTab {
     this._shown = 0; // time of the last update of the advice
     this._connect(onStudy);
     // A board from a link proves nothing about the player, and looking at it must not cost the game at hand.
-    this.begin(board ? linked(board) : restored());
+    const kept = board ? linked(board) : ownGame();
+    const isFirst = !kept && stored(BEST_KEY) === null;
+    this.begin(kept ?? (isFirst ? linked(parseBoard(FIRST_BOARD)) : new Game(randomSeed())));
+    if (isFirst) byId("play-comment").textContent = "A board of the middle game, to look at. “New game” begins yours.";
   }
 
   /** Show a game, in place of the one before. */
@@ -157,13 +162,15 @@ export class PlayTab {
       const note = `It has ${grouped(game.score)} points after ${grouped(game.moves.length)} moves, and cannot be brought back.`;
       const words = { title: "Throw this game away?", note, yes: "New game", no: "Keep playing" };
       if (!(await askToConfirm(words)) || game !== this.game) return;
+      dropGame(game);
     }
     this.begin(new Game(randomSeed()));
     announce("A new game.");
   }
 
   /** Put the board into the notebook, with what the judge, or else the model, would play. */
-  _practise() {
+  async _practise() {
+    if (!this._advice.best) await this._advice.ask(this.game.board, -1, { aloud: true });
     const judged = this._advice.best;
     if (!judged) {
       byId("play-comment").textContent = "The model has not answered yet.";
@@ -244,9 +251,25 @@ export class PlayTab {
       this._advice.ask(game.board);
     }
     byId("play-link").href = `?board=${formatBoard(game.board)}`;
-    if (this._autoplay.isSlow && (game.moves.length || !game.isLinked)) {
-      byId("play-unkept").hidden = store(GAME_KEY, JSON.stringify(saved(game)));
+    if (this._autoplay.isSlow) this._keep();
+  }
+
+  /** Keep the game, and offer the other games that are kept. */
+  _keep() {
+    const { game } = this;
+    if (game.isOver) dropGame(game);
+    else if (game.moves.length) {
+      byId("play-unkept").hidden = keepGame(game);
+      // A reload brings back the game, and not the board of the link that it began with.
+      if (location.search) history.replaceState(null, "", location.pathname + location.hash);
     }
+    const others = keptGames().filter(({ id }) => id !== game.id);
+    const click = (kept) => () => this.begin(restored(kept) ?? this.game);
+    byId("play-others").hidden = !others.length;
+    byId("play-others").replaceChildren(
+      "Other games: ",
+      ...others.map((kept) => make("button.link", { type: "button", on: { click: click(kept) } }, `${grouped(kept.score)} points`)),
+    );
   }
 
   /** Say that the game is over, or won; a won game goes on. */
@@ -283,29 +306,5 @@ export class PlayTab {
   }
 }
 
-/** What is enough to go on with a game later: its seed, its start and its moves. */
-const saved = ({ seed, start, moves, isHelped = false, isManual = false }) => ({
-  seed: String(seed),
-  isHelped,
-  start: formatBoard(start),
-  moves: moves.map(({ move }) => move).join(""),
-  tiles: isManual ? moves.map(({ cell, exponent }) => ({ cell, exponent })) : null,
-});
-
 /** A game that begins with the board of a link. */
-const linked = (start) => Object.assign(new Game(randomSeed(), { start }), { isHelped: true, isLinked: true });
-
-/** The game that was open when the page was left, or a new one. */
-function restored() {
-  try {
-    const { seed, start, moves, isHelped, tiles } = JSON.parse(stored(GAME_KEY));
-    let game = new Game(BigInt(seed));
-    if (formatBoard(game.start) !== start) game = new Game(BigInt(seed), { start: parseBoard(start) });
-    [...moves].forEach((move, i) => {
-      if (!game.play(Number(move), tiles?.[i])) throw new Error("not legal");
-    });
-    return game.isOver ? new Game(randomSeed()) : Object.assign(game, { isHelped, isManual: Boolean(tiles) });
-  } catch {
-    return new Game(randomSeed());
-  }
-}
+const linked = (start) => Object.assign(new Game(randomSeed(), { start }), { isHelped: true });

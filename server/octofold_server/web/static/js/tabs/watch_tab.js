@@ -2,7 +2,7 @@
 
 import { Gone, Refused } from "../ask/server.js";
 import { smallBoard, updateSmallBoard } from "../../viewer/board_view.js";
-import { announce, grouped, make } from "../../viewer/dom.js";
+import { announce, grouped, make, when } from "../../viewer/dom.js";
 import { ReplayReader } from "../../viewer/replays.js";
 import { comparison } from "../watch/comparison.js";
 import { Facts } from "../watch/facts.js";
@@ -25,7 +25,7 @@ class WatchTab {
     this._root = root;
     this._list = make("div.results");
     this._compared = make("div", { hidden: true });
-    this._ratings = new Ratings();
+    this._ratings = new Ratings(page.models);
     this._chosen = new Set(); // names of results to compare
     this._title = make("h2");
     this._said = make("p.note", { role: "status" });
@@ -203,6 +203,9 @@ class WatchTab {
     this._some.replaceChildren();
     return async (isWanted) => {
       const { source } = this._page;
+      // Read before the games: those that have finished since are still running to it.
+      const live = await source.resultFile(name, "live.json");
+      if (!isWanted()) return;
       for (;;) {
         const piece = await source.resultFile(name, "games.replay", reader.bytes);
         if (!isWanted()) return;
@@ -225,8 +228,6 @@ class WatchTab {
         this._showSome(name);
       }
       begunAgain = false;
-      const live = await source.resultFile(name, "live.json");
-      if (!isWanted()) return;
       this._live = parsed(live);
       const state = parsed(await source.resultFile(name, "state.json"));
       if (!isWanted()) return;
@@ -237,14 +238,16 @@ class WatchTab {
   }
 
   _show(age) {
-    const { _live: live, _scores: scores } = this;
+    const { _live: live } = this;
     const wasRunning = this._isRunning;
     this._isRunning = Boolean(live?.boards.length) && age < STALE_SECONDS;
     const { conditions, unfinished } = this._state;
     const pace = this._isRunning ? `Running, ${grouped(live.moves_per_second)} moves a second.` : (unfinished ?? "Finished.");
     this._said.textContent = `${conditions.model}${conditions.version ? ` version ${conditions.version}` : ""}, seed ${conditions.seed}. ${pace}`;
     if (wasRunning && !this._isRunning) announce("The evaluation has ended.");
-    this._facts.show(scores, this._tiles, this._isRunning ? live : null, this._state);
+    const finished = this._isRunning ? live.finished : this._scores.length;
+    const [scores, tiles] = [this._scores, this._tiles].map((all) => all.slice(0, finished));
+    this._facts.show(scores, tiles, this._isRunning ? live : null, this._state);
     this._showBoards(this._isRunning ? live.boards : []);
     this._draw();
   }
@@ -301,7 +304,7 @@ function card({ name, conditions, age_seconds: age, games, planned, average, unf
   const { model, version, seed } = conditions;
   const played = `${grouped(games)} ${games === 1 ? "game" : "games"}`;
   const isGrowing = unfinished && age < GROWING_SECONDS;
-  const state = isGrowing ? "growing now" : new Date(Date.now() - age * 1000).toLocaleString();
+  const state = isGrowing ? "growing now" : when(age);
   return make(
     "li.card-box",
     {},

@@ -74,31 +74,6 @@ export function drawRunning(canvas, scores) {
   canvas.setAttribute("aria-label", `Average ${grouped(average)}${within} after ${path.length} games`);
 }
 
-/** Draw the averages of a model's versions with their intervals, the oldest version first. */
-export function drawVersions(canvas, name, ratings) {
-  const { context, width } = prepared(canvas);
-  const floor = HEIGHT - BOTTOM;
-  axis(context, width, floor);
-  const versions = [...ratings].sort((a, b) => Number(a.version) - Number(b.version));
-  const high = largestIn(versions.map(highest)) || 1;
-  const x = (i) => LEFT + ((i + 0.5) / versions.length) * (width - LEFT - RIGHT);
-  const y = (score) => floor - (score / high) * (floor - TOP - 10);
-  context.beginPath();
-  versions.forEach(({ average }, i) => context.lineTo(x(i), y(average)));
-  context.strokeStyle = colorOf("--line");
-  context.stroke();
-  versions.forEach(({ version, average, interval }, i) => {
-    context.fillStyle = colorOf("--model");
-    if (interval) context.fillRect(x(i) - 1, y(interval[1]), 2, y(interval[0]) - y(interval[1]));
-    context.beginPath();
-    context.arc(x(i), y(average), 5, 0, 2 * Math.PI);
-    context.fill();
-    label(context, `version ${version}`, x(i), width);
-    context.fillText(grouped(average), x(i) + 10, y(average) - 6);
-  });
-  canvas.setAttribute("aria-label", `Versions of ${name}: ${versions.map(({ version, average }) => `${version}: ${grouped(average)}`).join(", ")}`);
-}
-
 const lowest = ({ average, interval }) => interval?.[0] ?? average;
 const highest = ({ average, interval }) => interval?.[1] ?? average;
 

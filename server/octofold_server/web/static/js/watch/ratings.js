@@ -1,8 +1,7 @@
 /** The rating list: every model and player of the results, with its average over all their games. */
 
-import { grouped, make } from "../../viewer/dom.js";
-import { averageInterval } from "../game/statistics.js";
-import { drawVersions } from "./pictures.js";
+import { grouped, make, when } from "../../viewer/dom.js";
+import { FEWEST, averageInterval } from "../game/statistics.js";
 
 /**
  * Players by strength.
@@ -51,59 +50,75 @@ function rated(results) {
   return { name, version, precision, games, average, interval, age, unfinished };
 }
 
-/** The list as a table, and for models of several versions a picture of their averages. */
+/** Which ranks a player may have, in words: a range where intervals overlap; none without an interval. */
+function rankOf({ interval }, ranked) {
+  if (!interval) return "–";
+  const first = 1 + ranked.filter((other) => other.interval[0] > interval[1]).length;
+  const last = ranked.length - ranked.filter((other) => other.interval[1] < interval[0]).length;
+  return first === last ? String(first) : `${first} to ${last}`;
+}
+
+/** The list as a table. */
 export class Ratings {
-  constructor() {
+  /** @param {{all: object[]}} models whose published strengths stand beside the ratings */
+  constructor(models) {
+    this._models = models;
     this._table = make("table.ratings");
-    this._pictures = make("div.pictures");
     this.element = make(
       "section.ratings-box",
       { "aria-label": "Rating list" },
       make("h2", {}, "Rating list"),
+      make("div.scrolls", { tabindex: 0, role: "region", "aria-label": "Table of ratings" }, this._table),
       make(
-        "div.ratings-parts",
+        "p.note",
         {},
-        make("div.scrolls", { tabindex: 0, role: "region", "aria-label": "Table of ratings" }, this._table),
-        this._pictures,
+        `Average score over all games of the results above. A rank takes at least ${FEWEST} games; where 95% intervals overlap, ` +
+          "it is a range. Published: what the card of a model says, from games of its own.",
       ),
-      make("p.note", {}, "Average score over all games of the results above; from 10 games on with its 95% interval, as “octofold evaluate” gives it."),
     );
   }
 
   show(results) {
     const ratings = ratingsOf(results);
-    const best = ratings[0]?.average || 1;
+    const ranked = ratings.filter(({ interval }) => interval);
+    const rows = [...ranked, ...ratings.filter(({ interval }) => !interval)];
+    const keyOf = ({ name, version }) => `${name}/${version}`;
+    const published = new Map(this._models.all.filter(({ average }) => average).map((model) => [keyOf(model), model]));
+    const others = [...published].filter(([key]) => !ratings.some((each) => keyOf(each) === key));
+    const best = ranked[0]?.average ?? rows[0]?.average ?? 1;
     this._table.replaceChildren(
-      make("thead", {}, make("tr", {}, ...["Rank", "Player", "Average", "95% interval", "Games", "Last game"].map((name) => make("th", { scope: "col" }, name)))),
-      make("tbody", {}, ...ratings.map((each, i) => row(each, i, best))),
-    );
-    const finished = ratings.filter(({ unfinished }) => !unfinished);
-    const names = [...new Set(finished.map(({ name }) => name))];
-    const known = names.map((name) => [name, finished.filter((each) => each.name === name)]);
-    const several = known.filter(([, versions]) => versions.length > 1);
-    this._pictures.replaceChildren(
-      ...several.map(([name, versions]) => {
-        const canvas = make("canvas.picture", { role: "img" });
-        queueMicrotask(() => drawVersions(canvas, name, versions));
-        return make("figure", {}, make("figcaption", {}, `Versions of ${name}: average with 95% interval`), canvas);
-      }),
+      make("thead", {}, make("tr", {}, ...["Rank", "Player", "Average", "95% interval", "Games", "Published", "Last game"].map((name) => make("th", { scope: "col" }, name)))),
+      make(
+        "tbody",
+        {},
+        ...rows.map((each) => row(each, rankOf(each, ranked), best, published.get(keyOf(each)))),
+        ...others.map(([, model]) => make("tr.published", {}, make("td.note", {}, "–"), nameOf(model), make("td.note", { colspan: 3 }, "no result here"), strength(model), make("td"))),
+      ),
     );
   }
 }
 
-function row({ name, version, precision, games, average, interval, age, unfinished }, i, best) {
+function row(rating, rank, best, published) {
+  const { average, interval, games, age, unfinished } = rating;
   return make(
     "tr",
     {},
-    make("td.note", {}, unfinished ? "–" : String(i + 1)),
-    make("th", { scope: "row" }, `${name}${version ? ` ${version}` : ""}`, make("span.note", {}, precision ? ` ${precision}` : "")),
+    make("td.note", {}, rank),
+    nameOf(rating),
     ...(unfinished
       ? [make("td.note", { colspan: 2 }, unfinished)]
-      : [
-          make("td", {}, make("strong", {}, grouped(average)), make("span.bar.of-model", { style: { "--share": average / best } })),
-          make("td.note", {}, interval ? interval.map(grouped).join(" to ") : "–"),
-        ]),
+      : [bar(average, best), make("td.note", {}, interval ? interval.map(grouped).join(" to ") : `fewer than ${FEWEST} games`)]),
     make("td", {}, grouped(games)),
-    make("td.note", {}, new Date(Date.now() - age * 1000).toLocaleDateString("en-CA")),
+    published ? strength(published) : make("td"),
+    make("td.note", {}, when(age)),
   );
 }
+
+const nameOf = ({ name, version, precision }) =>
+  make("th", { scope: "row" }, `${name}${version ? ` ${version}` : ""}`, make("span.note", {}, precision ? ` ${precision}` : ""));
+
+const bar = (average, best) =>
+  make("td", {}, make("strong", {}, grouped(average)), make("span.bar.of-model", { style: { "--share": average / best } }));
+
+const strength = ({ average, average_interval: interval }) =>
+  make("td", {}, grouped(average), make("span.note", {}, interval ? ` (${interval.map(grouped).join(" to ")})` : ""));

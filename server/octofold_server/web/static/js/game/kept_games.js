@@ -1,0 +1,77 @@
+/** Games that are not over, kept in the browser: each tab goes on with its own, and finds those of the others. */
+
+import { parseBoard, formatBoard } from "../../viewer/board_text.js";
+import { allStored, store, stored, unstore } from "../storage.js";
+import { Game, randomSeed } from "./game.js";
+
+const KEYS = "octofold.games/"; // and the game's: tabs that play at once must not overwrite each other's games
+const OWN_KEY = "octofold.game"; // of the tab: what a reload brings back
+const MOST = 6;
+
+/**
+ * @typedef {object} KeptGame what is enough to go on with a game
+ * @property {string} id
+ * @property {string} seed
+ * @property {string} start the first board
+ * @property {string} moves a digit for each
+ * @property {{cell: number, exponent: number}[]|null} tiles that the player has placed
+ * @property {boolean} isHelped
+ * @property {number} score
+ * @property {number} at when the last move was made, in milliseconds
+ */
+
+/** @returns {KeptGame[]} those of all tabs, the newest first */
+export function keptGames() {
+  return allStored(KEYS)
+    .flatMap((text) => {
+      try {
+        return JSON.parse(text);
+      } catch {
+        return []; // it was changed by hand
+      }
+    })
+    .sort((a, b) => b.at - a.at);
+}
+
+/** Keep a game, in place of what was kept of it; returns whether the browser keeps it. */
+export function keepGame(game) {
+  const kept = game.id && stored(KEYS + game.id);
+  // Where another tab has gone on with the game, they are two from here on.
+  if (!game.id || (kept && kept !== game.keptAs)) game.id = String(randomSeed());
+  const { id, seed, score, moves, isHelped = false } = game;
+  const tiles = game.isManual ? moves.map(({ cell, exponent }) => ({ cell, exponent })) : null;
+  const made = moves.map(({ move }) => move).join("");
+  const own = { id, seed: String(seed), start: formatBoard(game.start), moves: made, tiles, isHelped, score, at: Date.now() };
+  game.keptAs = JSON.stringify(own);
+  store(OWN_KEY, id, { forSession: true });
+  const isKept = store(KEYS + id, game.keptAs);
+  for (const old of keptGames().slice(MOST)) unstore(KEYS + old.id);
+  return isKept;
+}
+
+/** Keep a game no longer: it is over, or not wanted. */
+export function dropGame(game) {
+  if (game.id) unstore(KEYS + game.id);
+}
+
+/** The game of this tab, or else the newest one; undefined if none is kept. */
+export function ownGame() {
+  const games = keptGames();
+  const own = stored(OWN_KEY, { forSession: true });
+  return restored(games.find(({ id }) => id === own) ?? games[0]);
+}
+
+/** A kept game as it was; undefined if it cannot be read. */
+export function restored(kept) {
+  try {
+    const { id, seed, start, moves, isHelped, tiles } = kept;
+    let game = new Game(BigInt(seed));
+    if (formatBoard(game.start) !== start) game = new Game(BigInt(seed), { start: parseBoard(start) });
+    [...moves].forEach((move, i) => {
+      if (!game.play(Number(move), tiles?.[i])) throw new Error("not legal");
+    });
+    return Object.assign(game, { id, isHelped, isManual: Boolean(tiles), keptAs: JSON.stringify(kept) });
+  } catch {
+    return undefined;
+  }
+}
