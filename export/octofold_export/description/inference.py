@@ -162,7 +162,8 @@ def settled(readings: Sequence[Reading]) -> Reading:
     Raises:
         NeedsFlags: there are several; the message lists them, and the flags have words for what is open.
     """
-    readings = [reading for reading in readings if reading.is_default] or readings
+    every = readings
+    readings = [reading for reading in every if reading.is_default] or every
     if len(readings) == 1:
         return readings[0]
     flags = [flag_values(reading.description) for reading in readings]
@@ -170,8 +171,10 @@ def settled(readings: Sequence[Reading]) -> Reading:
     cells = list(dict.fromkeys(_name(reading.description.reads) for reading in readings))
     more = f" and {len(cells) - _SHOWN_READINGS} others" if len(cells) > _SHOWN_READINGS else ""
     ways = f", as it may be {', '.join(cells[:_SHOWN_READINGS])}{more}" if len(cells) > 1 else ""
+    planes = {reading.description.reads.empty_plane for reading in every}
+    plane = ", and --no-empty-plane if its first plane is that of the tile 2" if len(planes) == 2 else ""
     words = {flag: flag.strip("-").upper() for flag in is_open}
-    raise NeedsFlags(f"say {' and '.join(is_open)}{ways}", written({**flags[0], **words}))
+    raise NeedsFlags(f"say {' and '.join(is_open)}{plane}{ways}", written({**flags[0], **words}))
 
 
 def complete(hints: Hints, network: Network) -> Description:
