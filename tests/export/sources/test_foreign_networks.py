@@ -12,11 +12,11 @@ import pytest
 import torch
 from numpy.typing import NDArray
 from octofold_export.cli import main
-from octofold_game.rules import afterstates, legal_moves
+from octofold_game.rules import MOVE_NAMES, afterstates, legal_moves
 from octofold_game.symmetries import CELLS, MOVES
 from safetensors.torch import save_file
 from support import foreign_networks as networks
-from support.lessons import Lessons, afterstate_lessons, one_hot, train
+from support.lessons import Lessons, one_hot, snake_lessons, train
 from torch import Tensor, nn
 
 pytestmark = pytest.mark.long  # each is trained, converted and published
@@ -61,11 +61,11 @@ class Stranger:
 
 
 ORDER = "--cells rows --actions up,right,down,left"
-"""These networks play too weakly for games to tell it."""
+"""Networks that play too weakly for games to tell it."""
 
 STRANGERS = {
-    "padded": Stranger(networks.PaddedCNN, planes, f"--answer policy_logits {ORDER}", 200),
-    "mlp": Stranger(networks.MLP, flat, "--layout flat --actions left,up,down,right", 200, (3, 0, 2, 1)),
+    "padded": Stranger(networks.PaddedCNN, planes, "--answer policy_logits", 600),
+    "mlp": Stranger(networks.MLP, flat, "", 600, (3, 0, 2, 1)),
     "dueling": Stranger(
         networks.DuelingQ,
         logarithms,
@@ -75,8 +75,8 @@ STRANGERS = {
     "heads": Stranger(
         lambda: networks.PolicyAndValue(16, 1),
         planes,
-        f"--answer policy_logits --output policy {ORDER}",
-        150,
+        "--answer policy_logits --output policy",
+        400,
         select="policy",
     ),
     "transformer": Stranger(
@@ -85,11 +85,34 @@ STRANGERS = {
 }
 
 
-def trained(stranger: Stranger, lessons: Lessons) -> nn.Module:
+def trained(stranger: Stranger) -> nn.Module:
     torch.manual_seed(2)
-    moves = torch.from_numpy(lessons.leads[:, stranger.actions]).argmax(dim=1)
-    inputs = stranger.encode(lessons.boards)
-    return train(stranger.make(), inputs, moves, select=stranger.select, steps=stranger.steps)
+    boards, moves = snake_lessons()
+    answers = torch.from_numpy(np.argsort(stranger.actions)[moves])
+    inputs = stranger.encode(boards)
+    return train(stranger.make(), inputs, answers, select=stranger.select, steps=stranger.steps)
+
+
+class Ranked(nn.Module):
+    """The values of the four afterstates of each board, as logits of the moves."""
+
+    def __init__(self, value: nn.Module) -> None:
+        super().__init__()
+        self.value = value
+
+    def forward(self, cells: Tensor) -> Tensor:
+        values: Tensor = self.value(cells.flatten(0, 1))
+        return values.view(-1, 4)
+
+
+def trained_value() -> nn.Module:
+    torch.manual_seed(2)
+    boards, moves = (lesson[:20_000] for lesson in snake_lessons())
+    after, _, _ = afterstates(boards)
+    cells = tiles_alone(after.reshape(-1, 16)).view(-1, 4, 15, 4, 4)
+    module = networks.AfterstateValue()
+    train(Ranked(module), cells, torch.from_numpy(moves), steps=300)
+    return module.eval()
 
 
 def card_of(folder: Path) -> dict[str, Any]:
@@ -131,7 +154,7 @@ def test_a_strangers_network_is_published_by_one_command_and_answers_as_it_did(
     name: str, lessons: Lessons, lessons_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stranger = STRANGERS[name]
-    module = trained(stranger, lessons)
+    module = trained(stranger)
     save_file(module.state_dict(), tmp_path / "weights.safetensors")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(networks, "make", stranger.make, raising=False)
@@ -139,7 +162,14 @@ def test_a_strangers_network_is_published_by_one_command_and_answers_as_it_did(
     assert publish(command, lessons_file) == 0
     folder = tmp_path / "models/it/1"
     card = card_of(folder)
-    assert "problem" not in card["evidence"]
+    evidence = card["evidence"]
+    assert "problem" not in evidence
+    if ORDER not in stranger.flags:
+        assert evidence["score"] > max(evidence["others"].values())
+        assert "warning" not in evidence
+    assert card["description"]["reads"]["cells"] == "rows"
+    actions = [MOVE_NAMES[move] for move in stranger.actions]
+    assert card["description"]["answers"]["actions"] == actions
     assert card["parity"]["equal_moves"] > 0.999
     answers = ask(folder / "model.onnx", lessons.boards[:200])
     assert legal_moves(lessons.boards[:200])[np.arange(200), answers["move"]].all()
@@ -151,20 +181,19 @@ def test_a_strangers_network_is_published_by_one_command_and_answers_as_it_did(
 def test_a_value_network_on_afterstates_is_published_and_plays_reward_plus_value(
     lessons: Lessons, lessons_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    torch.manual_seed(2)
-    boards, leads = afterstate_lessons(lessons)
-    module = train(networks.AfterstateValue(), tiles_alone(boards), leads, steps=400)
+    module = trained_value()
     torch.save({"state_dict": module.state_dict(), "epoch": 3}, tmp_path / "value.pt")
     (tmp_path / "value.toml").write_text(DESCRIPTION)
     monkeypatch.chdir(tmp_path)
     command = "--module support.foreign_networks:AfterstateValue --weights value.pt"
-    # So little trained, it plays worse than without any value.
-    assert publish(command, lessons_file, "--precisions", "fp32", "--accept") == 0
+    assert publish(command, lessons_file, "--precisions", "fp32") == 0
     card = card_of(tmp_path / "models/it/1")
     assert card["decision_rule"] == "mean"
     assert card["largest_exponent"] == 15
     assert card["description"]["reads"]["empty_plane"] is False
-    assert {"no value at all", "small values as good ones"} <= card["evidence"]["others"].keys()
+    others = card["evidence"]["others"]
+    assert {"no value at all", "small values as good ones"} <= others.keys()
+    assert card["evidence"]["score"] > max(others.values())
     asked = lessons.boards[:100]
     after, rewards, legal = afterstates(asked)
     worth = rewards.astype(np.float64)

@@ -130,9 +130,3 @@ def train(
         torch.autograd.backward(loss)
         optimizer.step()
     return module.eval()
-
-
-def afterstate_lessons(lessons: Lessons) -> tuple[NDArray[np.uint8], Tensor]:
-    """Afterstates `[K, 16]` of legal moves, and their moves' leads in thousands of points."""
-    after, _, legal = afterstates(lessons.boards)
-    return after[legal], torch.from_numpy(lessons.leads[legal])
