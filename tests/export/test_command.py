@@ -277,7 +277,7 @@ def break_checkpoint(checkpoint: Path, how: str) -> None:
     [
         ("missing", "there is no "),
         ("truncated", ".pt is damaged or replaced"),
-        ("other kind", "kind is 'transformer', which is none of cnn, pairs"),
+        ("other kind", "kind is 'transformer', which is none of cnn, mlp"),
         ("not a number", "weights that are not finite numbers"),
     ],
 )
