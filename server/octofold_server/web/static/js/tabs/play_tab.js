@@ -20,7 +20,7 @@ import { SpeedControl } from "../../viewer/speed_control.js";
 
 const BEST_KEY = "octofold.best";
 const HIDES_KEY = "octofold.advice-hidden";
-const FIRST_BOARD = "0120134315629ba8"; // of the middle game
+const FIRST_BOARD = "00000010243168ab"; // of the middle game
 const WIN = 11; // the exponent of 2048
 const PANEL_MS = 90; // between two updates of the advice while a model plays fast
 
