@@ -76,7 +76,7 @@ def test_streams_whose_replies_are_not_read_are_cut_off_and_other_calls_go_on(
     ):
         for _ in range(UNREAD_STREAMS):
             stream = connection.begin(f"/{VERSIONS[0]}/ServerReflectionInfo")
-            assert connection.send(stream, sent) == len(sent)
+            connection.send(stream, sent)  # one too many may be refused before its message is sent
         wait_for(lambda: len(connection.replies) == UNREAD_STREAMS)  # the server answers each of them
         if transport == "direct":  # the native code packs the words of a status
             assert connection.wait_for_ends(UNREAD_STREAMS - MAX_STREAMS)
