@@ -26,7 +26,7 @@ OLDEST = next(each.version for each in GRPCIO.specifier if each.operator == ">="
 OF_BOTH_TRANSPORTS = (
     "tests/server/grpc_transport/test_transports.py",
     "tests/server/grpc_transport/test_choice.py",
-    "tests/server/protocols/octofold_v1",
+    "tests/server/protocols/test_octofold_v1.py",
 )
 
 

@@ -1,4 +1,4 @@
-"""The RPCs over a real channel, with backends that record: replies, statuses, and what never runs."""
+"""Boards on the wire, and the RPCs over a real channel: replies, statuses, and what never runs."""
 
 from __future__ import annotations
 
@@ -6,13 +6,20 @@ import asyncio
 from typing import Any
 
 import grpc
+import hypothesis.extra.numpy as arrays
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from octofold_game.rules import BoardError, check_boards
+from octofold_proto import messages
 from octofold_proto.errors import BackendFailed, QueueFull, UnknownModel
 from octofold_proto.messages import MOVES, PROBABILITIES, VOTES, move_of_direction
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.status import error_of, status_of_call
 from octofold_server.backends.backend import MOVE_ALONE
+from octofold_server.protocols.octofold_v1 import NextMoveCodec, NextMovesCodec
 from support.fakes import FakeBackend, RecordingBackend, fake_moves
 from support.served import packed
 from support.servers import ServeBackend
@@ -20,6 +27,41 @@ from support.servers import ServeBackend
 TRANSPORTS = ("native", "direct")
 
 BOARDS = np.random.default_rng(7).integers(1, 12, (40, 16), dtype=np.uint8)
+
+
+def one(exponents: list[int]) -> Any:
+    return NextMoveCodec().request(pb.NextMoveRequest(board=exponents)).boards
+
+
+def many(packed: bytes) -> Any:
+    return NextMovesCodec().request(pb.NextMovesRequest(boards=packed)).boards
+
+
+@given(st.integers(1, 50).flatmap(lambda n: arrays.arrays(np.uint8, (n, 16), elements=st.integers(0, 17))))
+def test_boards_survive_the_wire(boards: NDArray[np.uint8]) -> None:
+    np.testing.assert_array_equal(many(messages.BOARDS.write(boards)), boards)
+    np.testing.assert_array_equal(one(boards[0].tolist()), boards[:1])
+
+
+@given(st.integers(0, 1000).filter(lambda length: length % 16 != 0))
+def test_bytes_that_are_not_whole_boards_are_refused_naming_where_they_end(length: int) -> None:
+    assert many(bytes(length)).endswith(f"board {length // 16} ends before its cell {length % 16}")
+
+
+def test_no_boards_at_all_are_refused() -> None:
+    assert "empty" in many(b"")
+
+
+@pytest.mark.parametrize("count", [0, 1, 15, 17, 32])
+def test_a_single_board_has_sixteen_exponents(count: int) -> None:
+    assert f"{count} exponents, not 16" in one([0] * count)
+
+
+@pytest.mark.parametrize("exponent", [16, 255, 256, 2**32 - 1])
+def test_a_large_exponent_never_wraps_to_a_valid_one(exponent: int) -> None:
+    with pytest.raises(BoardError) as failure:
+        check_boards(one([0] * 9 + [exponent] + [0] * 6), 15)
+    assert (failure.value.board, failure.value.cell) == (0, 9)
 
 
 def domain_error(error: grpc.aio.AioRpcError) -> Exception:
