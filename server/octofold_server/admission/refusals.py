@@ -30,16 +30,17 @@ _log = logging.getLogger(__name__)
 
 
 class Refusals:
-    """Counts of calls that ended before a model was found for them, and of failed TLS handshakes.
+    """Counts of calls that ended before a model was found for them, and of refused connections.
 
     Attributes:
         handshakes: number of failed TLS handshakes.
+        connections: number of connections that the server ended for the sake of others.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._counts: Counter[str] = Counter()
-        self.handshakes = 0
+        self.handshakes = self.connections = 0
 
     def add(self, code: str) -> None:
         """Count a call, by the name of its status code."""
@@ -50,6 +51,11 @@ class Refusals:
         """Count a failed TLS handshake."""
         with self._lock:
             self.handshakes += 1
+
+    def add_connections(self, count: int) -> None:
+        """Count connections that the server has ended for the sake of others."""
+        with self._lock:
+            self.connections += count
 
     def counts(self) -> dict[str, int]:
         """The current counts of calls by status code."""

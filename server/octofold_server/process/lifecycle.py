@@ -320,7 +320,7 @@ class Ports:
     def __init__(self, parts: Parts, on_failure: Callable[[], None]) -> None:
         self.grpc = 0
         self.rest: RestServer | None = None
-        self.watchdog = Watchdog(parts.grpc, on_failure)
+        self.watchdog = Watchdog(parts.grpc, parts.admission.refusals, on_failure)
         self._parts = parts
         self._is_open = False
         self._taken = ExitStack()

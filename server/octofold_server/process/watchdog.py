@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
+from octofold_server.admission.refusals import Refusals
 from octofold_server.grpc_transport.interface import Server
 from octofold_server.system.connections import Connections, open_files
 
@@ -63,15 +64,17 @@ class Watchdog:
 
     Args:
         server: a server that has been started.
+        refusals: counts the connections that are ended.
         on_failure: called once, when it has failed.
 
     Attributes:
         failure: the reason of a failure; empty without one.
     """
 
-    def __init__(self, server: Server, on_failure: Callable[[], None]) -> None:
+    def __init__(self, server: Server, refusals: Refusals, on_failure: Callable[[], None]) -> None:
         self.failure = ""
         self._server = server
+        self._refusals = refusals
         self._on_failure = on_failure
         self._silent_seconds = 0.0  # without a heartbeat
         self._wary_seconds = 0.0  # left
@@ -92,7 +95,7 @@ class Watchdog:
 
         Args:
             connections: those of the server.
-            most_connections: beyond so many, those that are silent for longest end.
+            most_connections: beyond so many, some end; see `Connections.end_silent`.
         """
         self._connections = connections
         self._most_connections = most_connections
@@ -141,8 +144,10 @@ class Watchdog:
             return
         self._silence_seconds = idle_seconds / IDLE_LOOKS
         if ended := self._connections.end_silent(idle_seconds, self._most_connections):
+            self._refusals.add_connections(ended)
             _log.warning(
-                "more than %d connections are open; ended the %d that were silent for longest",
+                "more than %d connections are open; ended %d that were silent for longest, of the addresses "
+                "that have most",
                 *(self._most_connections, ended),
             )
 
@@ -151,6 +156,7 @@ class Watchdog:
             return self._server.beats == beats
 
         ended = self._connections.end_greediest(FLOOD_BYTES, is_silent) if self._looks else []
+        self._refusals.add_connections(len(ended))
         for client in ended:
             _log.warning(
                 "ended a connection that kept gRPC from all others", extra={"fields": {"client": client}}

@@ -14,8 +14,11 @@ import struct
 import sys
 import termios
 import time
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, suppress
+from ipaddress import ip_address
+from operator import itemgetter
 from pathlib import Path
 
 _DESCRIPTORS = Path("/proc/self/fd")
@@ -24,11 +27,12 @@ _RECEIVED = struct.Struct("=128xQ")
 """Where the kernel's `tcp_info` has the number of bytes that have arrived."""
 _SILENT_MS = struct.Struct("=52xI")
 """Where it has the time since the last of them."""
-_JIFFY_SECONDS = 0.01
-"""At most what the kernel's clock is wrong by."""
 
 SPARE_SHARE = 16
 """One in so many of the connections that may be open is ended as well when there are too many."""
+
+Peer = tuple[object, ...]
+"""The address and the port of a client, as `socket.getpeername` returns them."""
 
 
 class Connections:
@@ -40,7 +44,7 @@ class Connections:
 
     def __init__(self, port: int) -> None:
         self._port = port
-        self._read: dict[tuple[object, ...], int] = {}
+        self._read: dict[Peer, int] = {}
         self._spare: int | None = os.open(os.devnull, os.O_RDONLY)
 
     def look(self) -> None:
@@ -73,7 +77,8 @@ class Connections:
 
         Args:
             idle_seconds: how long that is.
-            most: how many may be open; if there are more, those that are silent for longest end as well.
+            most: how many may be open. If there are more, some end one by one: each time, of the client that
+                has most connections, the one that is silent for longest. A proxy is one client.
 
         Returns:
             How many were ended because too many are open.
@@ -81,22 +86,21 @@ class Connections:
         if self._spare is not None:  # a descriptor to look with when there is no other
             os.close(self._spare)
             self._spare = None
-        heard = sorted(when for when, _ in self._heard())
+        heard = [(when, peer) for when, peer, _ in self._heard()]
         crowd = len(heard) - most + most // SPARE_SHARE if len(heard) > most else 0
+        crowding = set(by_crowding(heard)[:crowd]) if crowd else set()
         before = time.monotonic() - idle_seconds
-        if crowd:
-            before = max(before, heard[crowd - 1] + _JIFFY_SECONDS)
-        for when, connection in self._heard():
-            if when <= before:
+        for when, peer, connection in self._heard():
+            if when <= before or peer in crowding:
                 _end(connection)
         with suppress(OSError):  # perhaps next time
             self._spare = os.open(os.devnull, os.O_RDONLY)
         return crowd
 
-    def _heard(self) -> Iterator[tuple[float, socket.socket]]:
-        """When something last arrived on each connection, and a copy for this step."""
-        for _, info, connection in self._connected():
-            yield time.monotonic() - _SILENT_MS.unpack_from(info)[0] / 1000, connection
+    def _heard(self) -> Iterator[tuple[float, Peer, socket.socket]]:
+        """When something last arrived on each connection, its peer, and a copy for this step."""
+        for peer, info, connection in self._connected():
+            yield time.monotonic() - _SILENT_MS.unpack_from(info)[0] / 1000, peer, connection
 
     def keep_waiting(self, waiting: int) -> bool:
         """Let the kernel keep about so many new connections until they are accepted, and drop others.
@@ -114,14 +118,14 @@ class Connections:
                     is_found = True
         return is_found
 
-    def _all(self) -> Iterator[tuple[tuple[object, ...], int, socket.socket]]:
+    def _all(self) -> Iterator[tuple[Peer, int, socket.socket]]:
         """The peer of each connection, how many bytes of it were read, and a copy for this step."""
         for peer, info, connection in self._connected():
             with suppress(OSError, struct.error):
                 unread = fcntl.ioctl(connection, termios.FIONREAD, bytes(4))
                 yield peer, _RECEIVED.unpack(info)[0] - int.from_bytes(unread, sys.byteorder), connection
 
-    def _connected(self) -> Iterator[tuple[tuple[object, ...], bytes, socket.socket]]:
+    def _connected(self) -> Iterator[tuple[Peer, bytes, socket.socket]]:
         """The peer of each connection, what the kernel knows about it, and a copy for this step."""
         for connection in _sockets(self._port):
             with suppress(OSError):  # it listens, or has ended
@@ -142,6 +146,24 @@ def open_files() -> float:
         return sum(1 for _ in _DESCRIPTORS.iterdir())
     except OSError as error:
         return math.inf if error.errno == errno.EMFILE else 0
+
+
+def by_crowding(heard: Iterable[tuple[float, Peer]]) -> list[Peer]:
+    """The peers of connections, by when something last arrived, in the order in which they should end."""
+    counts: Counter[bytes] = Counter()
+    ranked = []
+    for when, peer in sorted(heard, key=itemgetter(0), reverse=True):
+        client = _client(str(peer[0]))
+        counts[client] += 1
+        ranked.append((-counts[client], when, peer))
+    return [peer for *_, peer in sorted(ranked, key=itemgetter(0, 1))]
+
+
+def _client(name: str) -> bytes:
+    """The address of a client; for IPv6 its first 64 bits, because a client may use all that begin so."""
+    address = ip_address(name)
+    is_mapped = address.version == 6 and address.ipv4_mapped
+    return address.packed if address.version == 4 or is_mapped else address.packed[:8]
 
 
 def _end(connection: socket.socket) -> None:

@@ -225,6 +225,12 @@ def _failures(rows: list[_Row], refusals: Refusals) -> Iterator[Family]:
         "Clients whose TLS handshake failed, such as port scanners",
         [("", {}, refusals.handshakes)],
     )
+    yield _family(
+        "octofold_ended_connections_total",
+        "counter",
+        "Connections ended because too many were open, or because they kept gRPC from all others",
+        [("", {}, refusals.connections)],
+    )
 
 
 def _state(models: Models, ready: bool, open_calls: int) -> Iterator[Family]:

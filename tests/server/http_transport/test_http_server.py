@@ -25,6 +25,8 @@ from octofold_server.http_transport.server import SPARE_CONNECTIONS
 from support.attacks import SmallChunks, answer_to
 from support.certificates import Authority
 from support.fakes import FakeBackend, RecordingBackend, fake_moves
+from support.http2 import RawConnection
+from support.processes import metric
 from support.rest_requests import BOARDS, INFER, JSON_LENGTH, binary, described
 from support.served import open_until_read
 from support.servers import Ask, Gate, HasRest, ServeAll, Served, Start, WriteVersion
@@ -217,11 +219,16 @@ def test_connections_that_say_nothing_leave_file_descriptors_for_others(
     assert psutil.Process(server.process.pid).rlimit(psutil.RLIMIT_NOFILE) == (300, 300)
 
     def open_many(port: int) -> list[socket.socket]:
-        return [socket.create_connection(("127.0.0.1", port), timeout=30) for _ in range(300)]
+        source = ("127.0.0.2", 0)
+        return [socket.create_connection(("127.0.0.1", port), 30, source) for _ in range(300)]
 
-    grpc_port = int(server.port_file.read_text())
-    silent = open_many(grpc_port)
-    assert ask(server, "GET", "/healthz").status == 200
+    def ended() -> float:
+        return metric(ask(server, "GET", "/metrics").body.decode(), "octofold_ended_connections_total")
+
+    with RawConnection(server.target) as alone:
+        silent = open_many(int(server.port_file.read_text()))
+        wait_for(lambda: ended() > 0)
+        assert not alone.closed.is_set()
     silent += open_many(server.rest_port)
     assert is_closed(silent[300])  # the first of them made room for the last
     for client in silent:

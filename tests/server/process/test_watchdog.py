@@ -15,6 +15,7 @@ import grpc
 import pytest
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
+from octofold_server.admission.refusals import Refusals
 from octofold_server.grpc_transport.direct import own_cpu_clock
 from octofold_server.grpc_transport.interface import Server
 from octofold_server.process.watchdog import Watchdog
@@ -73,7 +74,9 @@ def test_a_connection_that_keeps_grpc_reading_is_ended_before_the_process_is() -
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
         client, (server, _) = socket.create_connection(("127.0.0.1", port)), listener.accept()
-        watchdog = Watchdog(cast("Server", StuckServer()), sys.exit)  # ends its thread, and not this process
+        refusals = Refusals()
+        # `sys.exit` ends its thread, and not this process.
+        watchdog = Watchdog(cast("Server", StuckServer()), refusals, sys.exit)
         with client, server, suppress(ConnectionError):
             watchdog.start(Connections(port), 100)
             while not watchdog.failure:
@@ -81,6 +84,7 @@ def test_a_connection_that_keeps_grpc_reading_is_ended_before_the_process_is() -
                 server.recv(65_536, socket.MSG_WAITALL)
         watchdog.stop()
     assert not watchdog.failure
+    wait_for(lambda: refusals.connections == 1)
 
 
 @pytest.mark.skipif(not hasattr(socket, "TCP_INFO"), reason="only Linux tells who waits")
@@ -88,7 +92,7 @@ def test_new_connections_are_taken_again_after_some_were_dropped(caplog: pytest.
     with ExitStack() as closing, socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
         stuck = StuckServer()
-        watchdog = Watchdog(cast("Server", stuck), sys.exit)  # ends its thread, and not this process
+        watchdog = Watchdog(cast("Server", stuck), Refusals(), sys.exit)
         closing.callback(watchdog.stop)
         watchdog.start(Connections(port), 100)
         while "nothing but accept" not in caplog.text:

@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from octofold_server.system.connections import Connections
+from octofold_server.system.connections import Connections, by_crowding
 
 pytestmark = pytest.mark.skipif(not hasattr(socket, "TCP_INFO"), reason="only Linux tells what has arrived")
 
@@ -19,13 +19,13 @@ Pair = tuple[socket.socket, socket.socket]
 
 @pytest.fixture
 def pairs() -> Iterator[tuple[int, list[Pair]]]:
-    """A port, and three connections to it: the client's end, and ours."""
+    """A port, and connections to it, three of one address and one of another: the client's end, and ours."""
     with ExitStack() as stack, socket.create_server(("127.0.0.1", 0)) as listener:
         port = int(listener.getsockname()[1])
         found = []
-        for _ in range(3):
-            client = stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=30))
-            found.append((client, stack.enter_context(listener.accept()[0])))
+        for source in ("127.0.0.1", "127.0.0.1", "127.0.0.1", "127.0.0.2"):
+            client = socket.create_connection(("127.0.0.1", port), 30, (source, 0))
+            found.append((stack.enter_context(client), stack.enter_context(listener.accept()[0])))
         yield port, found
 
 
@@ -39,7 +39,7 @@ def send(pair: Pair, sent: int, read: int) -> None:
 def test_the_connection_of_which_most_was_read_is_ended_and_not_one_that_waits_to_be_read(
     pairs: tuple[int, list[Pair]],
 ) -> None:
-    port, (greedy, modest, waiting) = pairs
+    port, (greedy, modest, waiting, _) = pairs
     connections = Connections(port)
     send(modest, 50_000, 50_000)
     connections.look()
@@ -69,20 +69,28 @@ def test_connections_to_other_ports_are_left_alone_and_no_descriptor_is_kept(
     assert {*Path("/proc/self/fd").iterdir()} <= before  # other threads may have closed theirs
 
 
-def test_of_too_many_connections_the_one_that_is_silent_for_longest_ends(
+def test_of_too_many_connections_the_one_that_is_silent_for_longest_of_the_client_with_most_ends(
     pairs: tuple[int, list[Pair]],
 ) -> None:
-    port, (first, silent, last) = pairs
+    port, (first, silent, last, alone) = pairs
     connections = Connections(port)
-    time.sleep(0.1)
-    for pair in (first, last):
-        send(pair, 1, 1)
-    assert connections.end_silent(3600, most=3) == 0
-    assert connections.end_silent(3600, most=2) == 1
+    for others in ([silent], [first, last]):
+        time.sleep(0.1)
+        for pair in others:
+            send(pair, 1, 1)
+    assert connections.end_silent(3600, most=4) == 0
+    assert connections.end_silent(3600, most=3) == 1
     assert silent[0].recv(1) == b""
+    send(alone, 1, 1)
     time.sleep(0.1)
-    assert connections.end_silent(0.05, most=3) == 0
-    assert last[0].recv(1) == b""
+    assert connections.end_silent(0.05, most=4) == 0
+    assert last[0].recv(1) == alone[0].recv(1) == b""
+
+
+def test_an_ipv6_client_has_all_addresses_of_its_network() -> None:
+    names = ["2001:db8::1", "2001:db8::2", "::ffff:192.0.2.1", "::ffff:192.0.2.2", "fe80::1%lo"]
+    heard = [(float(when), (name, 443)) for when, name in enumerate(reversed(names))]
+    assert by_crowding(heard)[0] == ("2001:db8::2", 443)
 
 
 def test_the_kernel_keeps_as_few_new_connections_as_it_is_told() -> None:
