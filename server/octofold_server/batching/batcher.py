@@ -467,9 +467,8 @@ class Batcher:
         first = 0
         answered = []
         with self._lock:
-            searched = len(boards) if moves.positions is None else np.count_nonzero(moves.positions)
-            if searched:
-                self._pace.add(int(searched), seconds)
+            if self._budgets is None:
+                self._pace.add(len(boards), seconds)
             for call, start, stop in batch:
                 last = min(first + stop - start, what.boards)
                 rows = moves if len(batch) == 1 else moves.rows(first, last)
@@ -531,11 +530,16 @@ class Batcher:
         with self._lock:
             calls = [each.call for each in batch]
             running, limits = budgets.begin(calls, searches, time.monotonic())
+        searched, started = 0, time.monotonic()
         try:
-            return backend.run(boards, asked._replace(limits=limits))
+            moves = backend.run(boards, asked._replace(limits=limits))
+            searched = len(boards) if moves.positions is None else int(np.count_nonzero(moves.positions))
+            return moves
         finally:
+            seconds = time.monotonic() - started
             with self._lock:
-                budgets.end(running)
+                if budgets.end(running, searched, seconds):
+                    self._pace.add(searched, seconds)
 
     def _requeue(self, call: Call, left: int) -> None:
         """Put a call behind the others of its level, with as many boards as its batch has left."""

@@ -44,6 +44,8 @@ class Running:
     """Its calls that have not ended."""
     stop: NDArray[np.uint8] = field(default_factory=lambda: np.zeros(1, np.uint8))
     """As in `Limits`; set when no call is open any more."""
+    whole_seconds: float = math.inf
+    """A batch that took less was not cut short by its limits; 0 for searches that use all of their time."""
 
 
 class Budgets:
@@ -58,6 +60,8 @@ class Budgets:
         self.cores = cores
         self.least_boards = max(cores, least_boards)
         self._running: set[Running] = set()
+        self._last = 0
+        """Boards that were searched in the last batch that was larger than the one before or slow."""
 
     @staticmethod
     def is_long(call: Call) -> bool:
@@ -77,7 +81,9 @@ class Budgets:
         """How many boards of a call fit into a batch.
 
         A batch has one budget for each board. Calls share it if their budgets differ by less than a factor of
-        two, so that nobody's search ends sooner because of others that are in a hurry.
+        two, so that nobody's search ends sooner because of others that are in a hurry. Unless the caller says
+        how long a board takes, a batch has at most twice the boards of the last one: not every search ends
+        after its turn, and harder boards may follow.
 
         Args:
             call: the call.
@@ -91,7 +97,8 @@ class Budgets:
         seconds, is_deeper = self._budget(call, now)
         if is_deeper:  # each board takes all of its time
             return min(room, max(self.cores, int(BATCH_SECONDS * self.cores / max(seconds, 1e-6))))
-        return min(room, max(self.least_boards, int(BATCH_SECONDS / max(seconds_per_board, 1e-6))))
+        most = min(2 * self._last, int(BATCH_SECONDS / max(seconds_per_board, 1e-6)))
+        return min(room, max(self.least_boards, most))
 
     @staticmethod
     def leading(boards: NDArray[np.uint8], searches: int) -> tuple[int, NDArray[np.intp]]:
@@ -132,11 +139,27 @@ class Budgets:
             seconds = min(seconds, budget, _usable(call.deadline - now) * min(1, self.cores / boards))
         if not running.open:
             running.stop[0] = 1
+        # Behind half of the time, a search may go less deep than its options say.
+        running.whole_seconds = 0.0 if is_deeper else seconds * max(1, boards / self.cores) / 2
         return running, Limits(seconds, running.stop, is_deeper, math.inf if is_deeper else BATCH_SECONDS)
 
-    def end(self, running: Running) -> None:
-        """Forget a batch that has run."""
+    def end(self, running: Running, searched: int, seconds: float) -> bool:
+        """Forget a batch that has run.
+
+        Args:
+            running: the batch.
+            searched: how many of its boards were searched.
+            seconds: how long it took.
+
+        Returns:
+            Whether this tells how long boards take: they were searched as deep as the options say.
+        """
         self._running.discard(running)
+        if not searched or running.stop[0] or seconds >= running.whole_seconds:
+            return False
+        if searched > self._last or seconds > BATCH_SECONDS:
+            self._last = searched
+        return True
 
     def forget(self, call: Call) -> None:
         """Stop the batches whose last open call this was."""

@@ -26,8 +26,15 @@ def call_of(boards: int, seconds: float = math.inf, *, search_seconds: float = m
     return Call(boards_of(boards), seconds, search_seconds=search_seconds)
 
 
+def used(least_boards: int = 1) -> Budgets:
+    """Those of a batcher whose last batch was large."""
+    budgets = Budgets(CORES, least_boards)
+    budgets.end(budgets.begin([call_of(100)], 100, 0.0)[0], 100, FAST)
+    return budgets
+
+
 def room(call: Call, *others: Call, seconds_per_board: float = FAST) -> int:
-    return Budgets(CORES).room(call, others, 0.0, 100, seconds_per_board)
+    return used().room(call, others, 0.0, 100, seconds_per_board)
 
 
 def seconds_of(*calls: Call, boards: int) -> float:
@@ -68,8 +75,23 @@ def test_a_batch_is_as_large_as_its_boards_are_fast() -> None:
     assert room(call_of(100, search_seconds=BATCH_SECONDS / 2)) == 2 * CORES
 
 
+def test_a_batch_has_at_most_twice_the_boards_of_the_last_one() -> None:
+    budgets = Budgets(CORES)
+
+    def ran(boards: int, seconds: float, call: Call) -> int:
+        budgets.end(budgets.begin([call], boards, 0.0)[0], boards, seconds)
+        return budgets.room(call_of(100), (), 0.0, 100, FAST)
+
+    assert budgets.room(call_of(100), (), 0.0, 100, FAST) == CORES
+    assert ran(10, FAST, call_of(10)) == 20
+    assert ran(1, FAST, call_of(1)) == 20  # small and quick
+    assert ran(100, 0.01, call_of(100, search_seconds=1e-6)) == 20  # cut short, as the next one
+    assert ran(100, 0.01, call_of(100, 0.001)) == 20
+    assert ran(2, 1.0, call_of(2)) == 4
+
+
 def test_boards_that_share_what_a_search_costs_are_searched_together() -> None:
-    budgets = Budgets(CORES, least_boards=16)
+    budgets = used(least_boards=16)
     assert budgets.room(call_of(100), (), 0.0, 100, 1.0) == 16
     assert budgets.room(call_of(100), (), 0.0, 9, 1.0) == 9
     assert budgets.room(call_of(100), (), 0.0, 100, BATCH_SECONDS / 20.5) == 20
@@ -183,7 +205,7 @@ def test_boards_that_a_search_leaves_run_behind_other_calls(new_batcher: NewBatc
     backend.gate.set()
     assert_answers(large.result().moves.moves, large.boards)
     assert_answers(later.result().moves.moves, later.boards)
-    assert len(large.parts) == 7
+    assert len(large.parts) >= 7
     taken = later.parts[0].batch.taken
     assert len({part.batch.taken for part in large.parts if part.batch.taken < taken}) <= lanes
     assert batcher.waiting == batcher.waiting_calls == 0
@@ -205,6 +227,16 @@ def test_boards_without_a_search_do_not_make_batches_larger(new_batcher: NewBatc
     wait_for([hard, easy])
     submit(batcher, known[:30]).result()
     assert max(map(len, backend.batches)) == CORES
+
+
+def test_searches_that_are_cut_short_do_not_make_batches_larger(new_batcher: NewBatcher) -> None:
+    backend = RecordingBackend()
+    batcher = new_batcher(backend, search_cores=CORES)
+    for seconds in (1e-6, math.inf):
+        call = Awaited(marked(1, 30), search_seconds=seconds)
+        batcher.submit(call)
+        call.result()
+    assert list(map(len, backend.batches[:2])) == [30, CORES]
 
 
 OVER = np.resize(np.array([1, 2, 1, 2, 2, 1, 2, 1], np.uint8), 16)
@@ -272,7 +304,7 @@ def test_a_search_goes_on_while_any_call_of_its_batch_is_open() -> None:
     assert not limits.stop[0]
     budgets.forget(calls[1])
     assert limits.stop[0]
-    budgets.end(running)
+    budgets.end(running, 2, FAST)
 
 
 def test_a_call_whose_time_is_too_short_for_any_move_ends_with_deadline_exceeded(

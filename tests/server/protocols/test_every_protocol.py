@@ -83,7 +83,7 @@ def expected(boards: Boards, small_model: bytes) -> Mapping[str, Answers]:
         "legal": legal,
         "values": np.where(legal, np.frombuffer(TABLE, np.uint8).astype(np.float32), -np.inf),
         "depth": np.where(legal.any(axis=1), 2, 0),
-        "positions": np.full(COUNT, 8),
+        "positions": np.where(legal.any(axis=1), 8, 0),
     }
     return found
 
@@ -126,7 +126,7 @@ def _packed(response: pb.NextMovesResponse) -> Answers:
 
 def _single(response: pb.NextMoveResponse) -> Answers:
     lists = {name: list(getattr(response, name)) for name in ("probabilities", "votes", "values")}
-    single = {name: getattr(response, name) for name in ("depth", "positions") if response.positions}
+    single = {name: getattr(response, name) for name in ("depth", "positions") if response.values}
     if response.HasField("value"):
         single["value"] = response.value
     assert response.game_over == (response.direction == pb.DIRECTION_UNSPECIFIED)

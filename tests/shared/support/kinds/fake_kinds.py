@@ -70,12 +70,8 @@ class Fake:
         legal = legal_moves(boards)
         values = np.where(legal & (depth > 0), self._table.astype(np.float32), -np.inf).astype(np.float32)
         moves = np.where(values.max(axis=1) > -np.inf, values.argmax(axis=1), -1).astype(np.int8)
-        return Found(
-            moves,
-            values if self.value_unit else None,
-            np.where(legal.any(axis=1), depth, 0).astype(np.uint8),
-            np.full(len(boards), 4 * depth, np.int64),
-        )
+        depths = np.where(legal.any(axis=1), depth, 0)
+        return Found(moves, values if self.value_unit else None, depths.astype(np.uint8), 4 * depths)
 
 
 class Broken:
