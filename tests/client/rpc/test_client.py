@@ -118,9 +118,16 @@ def test_what_only_the_server_knows_is_refused_by_the_server(target: str, client
         other.next_move(ONE_TILE)
 
 
-def test_a_call_larger_than_the_server_reads_is_refused_in_a_sentence(client: Client) -> None:
-    with pytest.raises(InvalidRequest, match=r"is too large for .*: send fewer boards in a call"):
-        client.next_moves(np.zeros((200_000, 16), np.uint8))
+async def test_a_call_larger_than_the_server_reads_is_refused_in_a_sentence(
+    target: str, client: Client
+) -> None:
+    boards = np.zeros((200_000, 16), np.uint8)
+    refusal = r"is too large for .*: send fewer boards in a call"
+    with pytest.raises(InvalidRequest, match=refusal):
+        client.next_moves(boards)
+    async with AsyncClient(target) as one:
+        with pytest.raises(InvalidRequest, match=refusal):
+            await one.next_moves(boards)
 
 
 def test_the_asyncio_client_says_that_another_event_loop_needs_another_client(target: str) -> None:
