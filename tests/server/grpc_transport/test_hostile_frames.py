@@ -50,7 +50,7 @@ ENDED = "ended a connection that kept gRPC from all others"
         (NATIVE, Churn, 100, 1.0, ""),
         (DIRECT, compressed_headers, 150, 0.5, ""),
         # Threads of gRPC read megabytes at once, and glibc keeps what each has freed for the next time. The
-        # more threads have read, the more is kept: 31 to 153 MiB in 20 runs, 57 with one arena for all.
+        # more threads have read, the more is kept: 31 to 153 MiB in ten runs, 57 with one arena for all.
         (DIRECT, priorities, 256, 1.0, ENDED),
         (DIRECT, small_pieces, 100, 1.0, ENDED),
         (STRICT, rapid_resets, 50, 0.3, ""),  # without the limit, each call waits for seconds
