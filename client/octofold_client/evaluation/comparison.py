@@ -19,7 +19,7 @@ from octofold_client.evaluation.intervals import (
     varying_share_interval,
 )
 from octofold_client.evaluation.luck import FEWEST as FEWEST_ADJUSTED
-from octofold_client.evaluation.luck import adjusted_pair, adjusted_scores
+from octofold_client.evaluation.luck import adjusted_pair, adjusted_scores, worth_in_words
 from octofold_client.evaluation.question import Finding, Question
 from octofold_client.evaluation.sequential import ERROR_RATE, Bets
 from octofold_client.evaluation.sides import Side
@@ -278,7 +278,8 @@ class Comparison:
             )
             games += f" after the first {FIRST_GAMES}, which set this cap"
         if self.bets.worth is not None:
-            scope += f" and without the luck of the tiles (worth {self.bets.worth:.1f} times the games)"
+            times = worth_in_words(self.bets.worth)
+            scope += " and without the luck of the tiles" + (f" (worth {times} the games)" if times else "")
         if self.found is None:
             better, worse, difference, limits = self._turned(self.bets.difference, self.bets_interval)
             amount, low, high = _rounded(difference, limits)

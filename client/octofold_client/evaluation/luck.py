@@ -124,6 +124,11 @@ def variances(
     return spread
 
 
+def worth_in_words(worth: float) -> str:
+    """Number of plain games that each game is worth, such as "1.9 times"; empty if that rounds to 1.0."""
+    return f"{worth:.1f} times" if worth >= 1.05 else ""
+
+
 @dataclass(frozen=True)
 class AdjustedAverage:
     """An average score without the luck of the tiles."""
@@ -138,10 +143,12 @@ class AdjustedAverage:
 
     @property
     def note(self) -> str:
-        """What it is, in words."""
+        """What it is, in words; empty if the games are worth hardly more."""
+        if not (times := worth_in_words(self.worth)):
+            return ""
         return (
-            f"Without the luck of the tiles, by the values of {self.values}, the games are worth "
-            f"{self.worth:.1f} times as many."
+            f"Without the luck of the tiles, by the values of {self.values}, the games are worth {times} "
+            "as many."
         )
 
     @classmethod

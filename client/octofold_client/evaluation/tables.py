@@ -114,8 +114,8 @@ def notes_of(evaluation: Evaluation) -> list[str]:
     summary = evaluation.summary
     if summary is None:
         return [evaluation.completeness.reason]
-    adjusted = [] if evaluation.adjusted is None else [evaluation.adjusted.note]
-    return [*warnings_of(summary), ASSUMED, *adjusted]
+    adjusted = "" if evaluation.adjusted is None else evaluation.adjusted.note
+    return list(filter(None, [*warnings_of(summary), ASSUMED, adjusted]))
 
 
 def warnings_of(summary: Summary) -> list[str]:

@@ -2,13 +2,15 @@
 
 import io
 import json
+from dataclasses import replace
 
 import pytest
 from octofold_client.evaluation.game_table import GameTable
+from octofold_client.evaluation.luck import AdjustedAverage
 from octofold_client.evaluation.result import Evaluation
 from octofold_client.evaluation.result_folder import Conditions
 from octofold_client.evaluation.summary import TILES, GameSummary, Summary
-from octofold_client.evaluation.tables import markdown
+from octofold_client.evaluation.tables import markdown, notes_of
 from octofold_client.terminal.tables import print_report
 from octofold_game.contract.results import Completeness
 from rich.console import Console
@@ -52,6 +54,16 @@ def test_a_player_that_is_not_better_than_random_moves_is_told_so(
 ) -> None:
     games = [GameSummary(number, score, 128, 90, outgrown=False) for number, score in enumerate(scores)]
     assert ("better than random moves, which score 1,095" in markdown(shown(games))) == weak
+
+
+@pytest.mark.parametrize(
+    ("worth", "told"), [(0.9, ""), (1.049, ""), (1.05, "1.1 times"), (1.94, "1.9 times")]
+)
+def test_what_the_games_are_worth_without_luck_is_told_if_it_is_more(worth: float, told: str) -> None:
+    notes = notes_of(replace(shown(GAMES[:3]), adjusted=AdjustedAverage("v", None, 1e4, None, worth)))
+    plain = notes_of(shown(GAMES[:3]))
+    words = f"Without the luck of the tiles, by the values of v, the games are worth {told} as many."
+    assert notes == [*plain, *([words] if told else [])]
 
 
 def test_outgrown_games_are_counted_and_named() -> None:

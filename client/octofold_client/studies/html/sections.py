@@ -196,7 +196,7 @@ def _luck(part: EvaluationPart, named: bool) -> ET.Element:
     return make(
         "section",
         make("h2", f"Luck of {part.name}" if named else "Luck"),
-        None if adjusted is None else make("p", adjusted.note),
+        make("p", adjusted.note) if adjusted and adjusted.note else None,
         make("div.pictures", picture(drawn, *CAPTIONS["luck"])),
     )
 

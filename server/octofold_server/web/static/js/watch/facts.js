@@ -7,10 +7,10 @@ import { tileOf } from "../../viewer/rules.js";
 const SMALLEST_TILE = 9; // 512
 const FEWEST_ROWS = 3; // also of a player that does not get there
 
-/** The average without luck, its interval, and how much that is worth. */
+/** The average without luck, its interval, and how much that is worth, unless it rounds to 1.0. */
 function withoutLuck({ average, interval, worth }) {
   const range = interval ? ` (${interval.map(grouped).join(" to ")})` : "";
-  return `${grouped(average)}${range}, worth ${worth.toFixed(1)} times the games`;
+  return `${grouped(average)}${range}${worth >= 1.05 ? `, worth ${worth.toFixed(1)} times the games` : ""}`;
 }
 
 export class Facts {
