@@ -191,6 +191,27 @@ def test_at_full_speed_the_views_leave_with_a_word_and_come_back(go: Visitor) ->
             route.abort()
 
 
+def test_a_reload_while_a_model_plays_at_full_speed_keeps_the_game(go: Visitor) -> None:
+    with go(f"/?board={MIDGAME}") as visit:
+        asked = 0
+
+        def answer_two(route: Route) -> None:
+            nonlocal asked
+            asked += 1
+            if asked <= 2:
+                route.continue_()
+
+        set_speed(visit, "play", 5)
+        expect(visit.page.locator(".view")).to_have_count(8)
+        visit.page.route("**/infer", answer_two)
+        visit.page.keyboard.press("Space")
+        expect(visit.page.locator("#play-moves")).to_have_text("2")
+        visit.page.unroute_all(behavior="ignoreErrors")  # which lets the third move through
+        visit.page.reload()
+        visit.page.wait_for_selector("body[data-ready]")
+        assert number(visit, "play-moves") >= 2
+
+
 def test_a_wrong_token_is_refused_and_a_right_one_opens(go: Visitor) -> None:
     with go(token=None) as visit:
         field = visit.page.locator("#token-field")

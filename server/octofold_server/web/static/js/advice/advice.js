@@ -160,7 +160,7 @@ export class Advice {
     this._number += 1;
     this._board = null;
     this._show(answer, judged, played);
-    if (!this._views.isEmpty) this._views.show(null, -1, "At this speed, nobody asks for the views: they come back when the game is slower.");
+    if (!this._views.isEmpty) this._views.show(null, -1, "At this speed, the views are not shown; they come back when the game is slower.");
   }
 
   /** Say who has not answered yet. */
