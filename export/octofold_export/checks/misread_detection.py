@@ -20,8 +20,8 @@ from octofold_export.checks.recording import Report
 from octofold_export.checks.reference import Evaluate, PlainValue, network_evaluation
 from octofold_export.description.description import Description
 from octofold_export.description.hints import Hints
-from octofold_export.description.inference import Network, readings_of, settled
-from octofold_export.description.readings import Reading, flags_of
+from octofold_export.description.inference import Network, most_usual, readings_of
+from octofold_export.description.readings import Reading, asking, flags_of
 from octofold_export.errors import NeedsFlags
 
 LONGEST_GAME = 400
@@ -131,27 +131,30 @@ def choose_reading(
     outcome = _play(network, readings.all, weights)
     possible = [reading for reading in readings.all if reading.is_possible]
     problem = _problem(outcome, possible)
+    questions = [readings.question] if readings.question else []
+    asked = ["--answer"] if readings.question else []
     if problem is not None and not accept:
         best = outcome.best
-        flags = flags_of(best.description) if best is not None and best.value_sign == 1 else ""
-        raise NeedsFlags(f"{problem}; change the flags, or publish it as described with --accept", flags)
+        flags = asking(asked, best.description) if best is not None and best.value_sign == 1 else ""
+        wrong = f"{problem}; change the flags, or publish it as described with --accept"
+        raise NeedsFlags("; ".join([wrong, *questions]), flags)
     if outcome.best is not None:
         possible = outcome.possible or possible
-    try:
-        chosen = possible[0] if accept else settled(possible)
-    except NeedsFlags as error:
-        why = "games do not tell how it reads the board" if outcome.has_learned else _TOO_WEAK
-        question = f"; {readings.question}" if readings.question else ""
-        raise NeedsFlags(f"{why}: {error}{question}", error.flags) from error
-    divide_by = chosen.description.reads.divide_by
-    if divide_by != 1 and hints.reads.divide_by is None:
-        flags = flags_of(chosen.description).replace(f"--divide-by {divide_by:g}", "--divide-by DIVISOR")
-        question = f"; {readings.question}" if readings.question else ""
-        raise NeedsFlags(f"its numbers are divided by about {divide_by:g}; say --divide-by{question}", flags)
+    chosen, is_open, request = most_usual(possible)
+    if accept:
+        chosen, request = possible[0], ""
     evidence = _evidence(outcome, chosen, problem)
-    report(f"description: {flags_of(chosen.description)}; {summary(evidence)}")
-    if readings.question:
-        raise NeedsFlags(readings.question, flags_of(chosen.description))
+    divide_by = chosen.description.reads.divide_by
+    if divide_by != 1 and hints.reads.divide_by is None and not accept:
+        divided = f"its numbers are divided by about {divide_by:g}, as far as games tell; say --divide-by"
+        questions, asked = [divided, *questions], ["--divide-by", *asked]
+    if request:
+        why = "games do not tell how it reads the board" if outcome.has_learned else _TOO_WEAK
+        questions, asked = [f"{why}: {request}", *questions], [*is_open, *asked]
+    else:
+        report(f"description: {flags_of(chosen.description)}; {summary(evidence)}")
+    if questions:
+        raise NeedsFlags("; ".join(questions), asking(asked, chosen.description))
     return chosen.description, evidence
 
 

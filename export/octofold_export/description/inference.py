@@ -30,11 +30,11 @@ from octofold_export.description.encoding import encode
 from octofold_export.description.hints import AnswersHints, Hints, ReadsHints, given
 from octofold_export.description.readings import (
     Reading,
+    asking,
     cells_of,
     flag_values,
     numbers_of,
     orders_of,
-    written,
 )
 from octofold_export.errors import ExportError, NeedsFlags
 
@@ -101,17 +101,19 @@ def readings_of(hints: Hints, network: Network) -> Readings:
             "the network answers the same boards differently from call to call; remove what is random, such "
             "as a dropout that is always on, and what it remembers"
         )
-    if hints.reads.kind is None and any(_takes_more(network, reads) for reads in fitting):
-        raise ExportError(
-            "the network also takes more numbers than those of a board, such as its legal moves; say --input "
-            "if it reads the board alone, or make its input by --encoder"
-        )
     rows = by_board(outputs, len(_BOARDS))
     if _depends_on_the_batch(network, inputs, rows):
         raise NoBatchError("the boards of a batch change each other's answers")
     if network.operations(inputs) > network.operations(inputs[:-1]):
         raise NoBatchError("its forward loops over the boards of a batch")
     answers, question = _answers(hints.answers, rows)
+    if hints.reads.kind is None and any(_takes_more(network, reads) for reads in fitting):
+        more = (
+            "the network also takes more numbers than those of a board, such as its legal moves; say --input "
+            "if it reads the board alone, or make its input by --encoder"
+        )
+        asked = ["--input", "--answer"] if question else ["--input"]
+        raise NeedsFlags("; ".join(filter(None, (more, question))), asking(asked))
     said = hints.reads
     kept = ReadsHints(type=said.type, planes=said.planes, above=said.above, cells=said.cells)
     others = replace(hints, reads=kept)
@@ -156,16 +158,15 @@ def _depends_on_the_batch(network: Network, inputs: NDArray[Any], rows: Mapping[
     return False
 
 
-def settled(readings: Sequence[Reading]) -> Reading:
-    """The only one of the possible `readings`; fields that have a default have it, where one of them does.
+def most_usual(readings: Sequence[Reading]) -> tuple[Reading, Sequence[str], str]:
+    """The first of the possible `readings`, the flags that tell it from the others, and a request for these.
 
-    Raises:
-        NeedsFlags: there are several; the message lists them, and the flags have words for what is open.
+    Fields that have a default have it, where one of the readings does; nobody is asked for them.
     """
     every = readings
     readings = [reading for reading in every if reading.is_default] or every
     if len(readings) == 1:
-        return readings[0]
+        return readings[0], [], ""
     flags = [flag_values(reading.description) for reading in readings]
     is_open = [flag for flag in flags[0] if len({values[flag] for values in flags}) > 1]
     cells = list(dict.fromkeys(_name(reading.description.reads) for reading in readings))
@@ -173,8 +174,10 @@ def settled(readings: Sequence[Reading]) -> Reading:
     ways = f", as it may be {', '.join(cells[:_SHOWN_READINGS])}{more}" if len(cells) > 1 else ""
     planes = {reading.description.reads.empty_plane for reading in every}
     plane = ", and --no-empty-plane if its first plane is that of the tile 2" if len(planes) == 2 else ""
-    words = {flag: flag.strip("-").upper() for flag in is_open}
-    raise NeedsFlags(f"say {' and '.join(is_open)}{plane}{ways}", written({**flags[0], **words}))
+    divisors = {reading.description.reads.divide_by for reading in every}
+    has_usual = len(divisors) > 1 and "--divide-by" not in is_open
+    divided = "; change --divide-by if its numbers are divided" if has_usual else ""
+    return readings[0], is_open, f"say {' and '.join(is_open)}{plane}{ways}{divided}"
 
 
 def complete(hints: Hints, network: Network) -> Description:
@@ -188,7 +191,12 @@ def complete(hints: Hints, network: Network) -> Description:
         raise ExportError(readings.question)
     actions = hints.answers.actions or MOVE_NAMES
     possible = [each for each in readings.all if each.is_possible]
-    return settled([each for each in possible if each.description.answers.actions == actions]).description
+    reading, _, request = most_usual(
+        [each for each in possible if each.description.answers.actions == actions]
+    )
+    if request:
+        raise NeedsFlags(request)
+    return reading.description
 
 
 def _described(
@@ -340,7 +348,7 @@ def _fits(shape: tuple[int, ...], declared: Sequence[int | None] | None) -> bool
 
 def _answers(hints: AnswersHints, outputs: dict[str, NDArray[Any]]) -> tuple[Answers, str]:
     """What the outputs mean, and what only the network's author knows about it."""
-    name, output = _output(hints.output, outputs, hints.value)
+    name, output = _output(hints, outputs)
     width = _width(output)
     kind, question = hints.kind, ""
     if width == 1 and output.dtype.kind in "iu":
@@ -362,9 +370,10 @@ def _answers(hints: AnswersHints, outputs: dict[str, NDArray[Any]]) -> tuple[Ans
         what = f"{kind} is {needed}" if kind else "the four moves need 4, and the value of an afterstate 1"
         raise ExportError(f"output {name!r} has the shape {_shape(output)}: {what} numbers a board")
     if kind == "afterstate_value" and hints.scale is None:
-        raise ExportError(
+        raise NeedsFlags(
             "afterstate_value needs --scale: how many points of the game 1 stands for, because the reward "
-            "of the move is added"
+            "of the move is added",
+            asking(["--scale"]),
         )
     value = None if kind == "afterstate_value" else _value(hints.value, name, outputs)
     fields = {**given(hints), "output": name if len(outputs) > 1 else None, "kind": kind, "value": value}
@@ -377,17 +386,19 @@ def _answers(hints: AnswersHints, outputs: dict[str, NDArray[Any]]) -> tuple[Ans
     return answers, question
 
 
-def _output(
-    name: str | None, outputs: dict[str, NDArray[Any]], value: str | None
-) -> tuple[str, NDArray[Any]]:
+def _output(hints: AnswersHints, outputs: dict[str, NDArray[Any]]) -> tuple[str, NDArray[Any]]:
     """The named output, the only one, or the only one with four numbers a board."""
+    name = hints.output
     listed = ", ".join(f"{key!r} {_shape(output)}" for key, output in outputs.items())
     if name is None:
-        others = {key: output for key, output in outputs.items() if key != value}
+        others = {key: output for key, output in outputs.items() if key != hints.value}
         fours = {key: output for key, output in others.items() if _width(output) == 4}
         likely = fours if len(others) > 1 else others
         if len(likely) != 1:
-            raise ExportError(f"the network has {len(outputs)} outputs ({listed}); name one with --output")
+            several = f"the network has {len(outputs)} outputs ({listed}); name one with --output"
+            if hints.kind is not None or not fours:
+                raise NeedsFlags(several, asking(["--output"]))
+            raise NeedsFlags(f"{several} and its kind with --answer", asking(["--output", "--answer"]))
         return next(iter(likely.items()))
     if name not in outputs:
         raise ExportError(f"the network has no output {name!r}; it has {listed}")

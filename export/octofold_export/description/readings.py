@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import permutations
 from typing import Literal
@@ -110,6 +110,12 @@ def flags_of(description: Description, but: Description | None = None) -> str:
     return " ".join(
         [written({name: value for name, value in flags.items() if value != others[name]}), *without]
     )
+
+
+def asking(flags: Iterable[str], description: Description | None = None) -> str:
+    """The flags of a description, with a word in capitals as the value of each of `flags`."""
+    values = {} if description is None else flag_values(description)
+    return written({**values, **{flag: flag.strip("-").upper() for flag in flags}})
 
 
 def flag_values(description: Description) -> dict[str, str | None]:

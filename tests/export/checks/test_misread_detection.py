@@ -152,6 +152,12 @@ def test_a_network_that_has_learned_nothing_is_published_as_described_with_no_hi
     with pytest.raises(NeedsFlags, match=r"too weakly to tell .*: say --actions") as raised:
         choose(network, **said)
     assert "--actions ACTIONS" in raised.value.flags
+    everything = r"say --input and --actions, .*; change --divide-by if .*; say which with --answer"
+    with pytest.raises(NeedsFlags, match=everything) as raised:
+        choose(network, answers__kind=None)
+    assert raised.value.flags == (
+        "--input INPUT --layout flat --divide-by 1 --answer ANSWER --actions ACTIONS"
+    )
 
 
 def test_values_of_the_opposite_sign_are_found_out() -> None:
@@ -179,7 +185,7 @@ def test_what_only_the_author_knows_is_asked_first_and_the_rest_is_found() -> No
         )
     assert "say which with --answer" in told[0]
     assert raised.value.flags == (
-        "--input one_hot --layout flat --planes 16 --answer policy_logits --actions up,down,left,right"
+        "--input one_hot --layout flat --planes 16 --answer ANSWER --actions up,down,left,right"
     )
 
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from octofold_export.description.description import ElementType
 from octofold_export.description.hints import Hints, hints_from_flags, merged, read_hints
 from octofold_export.description.inference import NetworkError, complete
-from octofold_export.errors import ExportError
+from octofold_export.errors import ExportError, NeedsFlags
 
 
 @dataclass
@@ -85,18 +85,28 @@ def test_numbers_must_be_named_and_so_must_the_meaning_of_four_outputs() -> None
 
 def test_one_output_is_an_afterstates_value_and_needs_a_scale() -> None:
     network = Network(lambda inputs: inputs.shape[1:] == (16, 4, 4), widths=(1,))
-    with pytest.raises(ExportError, match="afterstate_value needs --scale"):
+    with pytest.raises(NeedsFlags, match="afterstate_value needs --scale") as raised:
         complete(Hints(), network)
+    assert raised.value.flags == "--scale SCALE"
     description = complete(hints_from_flags({"answers.scale": 500.0}), network)
     assert (description.answers.kind, description.answers.scale) == ("afterstate_value", 500)
+
+
+def test_what_an_output_of_several_means_is_asked_with_its_name() -> None:
+    network = Network(lambda inputs: inputs.shape[1:] == (16, 4, 4), widths=(4, 4))
+    with pytest.raises(NeedsFlags, match="name one with --output and its kind with --answer") as raised:
+        complete(Hints(), network)
+    assert raised.value.flags == "--output OUTPUT --answer ANSWER"
 
 
 @pytest.mark.parametrize("shape", [(20,), (2, 4, 4)], ids=["four more inputs", "one more plane"])
 def test_a_network_that_reads_more_than_the_board_is_asked_about(shape: tuple[int, ...]) -> None:
     board = (1, *shape[1:]) if shape[1:] else (16,)
     network = Network(lambda inputs: inputs.shape[1:] in (shape, board) and inputs.dtype == np.float32)
-    with pytest.raises(ExportError, match=r"more numbers than those of a board.*say --input .*--encoder"):
-        describe(network)
+    more = r"more numbers than those of a board.*say --input .*--encoder.*; say which with --answer"
+    with pytest.raises(NeedsFlags, match=more) as raised:
+        complete(Hints(), network)
+    assert raised.value.flags == "--input INPUT --answer ANSWER"
     assert describe(network, reads__kind="tiles").reads.kind == "tiles"
 
 

@@ -254,8 +254,9 @@ def test_of_several_outputs_the_named_one_is_used(
 ) -> None:
     onnx.save(linear_model(weights, outputs=("policy", "other")), tmp_path / "linear.onnx")
     assert publish(tmp_path / "linear.onnx", lessons_file) == 1
-    (line,) = capsys.readouterr().err.splitlines()
+    line, command = capsys.readouterr().err.splitlines()
     assert "2 outputs ('policy' [N, 4], 'other' [N, 4]); name one with --output" in line
+    assert command.endswith(" --output OUTPUT")
     assert publish(tmp_path / "linear.onnx", lessons_file, "--output", "other") == 0
 
 
