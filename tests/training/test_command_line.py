@@ -1,5 +1,7 @@
 """`octofold-train`: its help needs no extra, and wrong usage ends in one line that says what to do."""
 
+import os
+import re
 import subprocess
 import sys
 from importlib.metadata import version
@@ -104,6 +106,14 @@ def test_logs_are_shuffled_without_torch_and_bad_lines_are_named(tmp_path: Path)
     ]
     again = _without_extras(*words)
     assert (again.returncode, "exists already" in again.stderr) == (1, True)
+
+
+def test_threads_that_wait_for_others_leave_their_core(tmp_path: Path) -> None:
+    environment = {name: value for name, value in os.environ.items() if name != "OMP_WAIT_POLICY"}
+    command = [sys.executable, "-m", "octofold_training.cli", "student", "nowhere.toml"]
+    shown = environment | {"OMP_DISPLAY_ENV": "true"}  # which OpenMP prints when it is loaded
+    done = subprocess.run(command, env=shown, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert re.search("OMP_WAIT_POLICY ?= ?'PASSIVE'", done.stderr)
 
 
 @pytest.mark.parametrize(

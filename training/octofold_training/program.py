@@ -5,6 +5,7 @@ A subcommand imports only what it needs: `--help` is fast, and works without tor
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from collections.abc import Mapping, Sequence
@@ -44,6 +45,9 @@ def run_program(
     command, flags, own = parse(parser_of(program, description, commands, arguments), arguments)
     if isinstance(flags, RunFlags) and not (flags.recipe or flags.keys):
         own.fail("recipe is missing")
+    # By default, threads of OpenMP spin while they wait. Beside other programs, they keep the core that the
+    # last of them needs, in each of the many short loops of an update. It is read when torch is imported.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     signal.signal(signal.SIGINT, signal.default_int_handler)  # background jobs of a shell ignore it
     try:
         with handling(signal.default_int_handler, signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
