@@ -208,6 +208,7 @@ def _source(flags: Flags, hints: Hints) -> Callable[[], Source]:
         return partial(octofold_checkpoint.from_checkpoint, flags.checkpoint)
     from octofold_export.sources import torch_sources
 
+    on_one_thread = torch_sources.on_one_thread(describe)
     if flags.module is not None:
         hints = _with_file(flags, hints, flags.weights)
         return partial(
@@ -217,17 +218,17 @@ def _source(flags: Flags, hints: Hints) -> Callable[[], Source]:
             hints,
             flags.state,
             flags.encoder,
-            describe,
+            on_one_thread,
             _report,
         )
     if (file := flags.sb3) is not None:
-        return partial(torch_sources.from_sb3, file, _with_file(flags, hints, file), describe, _report)
+        return partial(torch_sources.from_sb3, file, _with_file(flags, hints, file), on_one_thread, _report)
     for file, load in (
         (flags.torchscript, torch_sources.from_torchscript),
         (flags.exported_program, torch_sources.from_exported_program),
     ):
         if file is not None:
-            return partial(load, file, _with_file(flags, hints, file), describe)
+            return partial(load, file, _with_file(flags, hints, file), on_one_thread)
     raise AssertionError("no source")
 
 

@@ -5,11 +5,21 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
+import torch
+from octofold_game.contract.model import Evidence
+
 from octofold_export.checks.recording import Report, silent
+from octofold_export.description.description import Description
 from octofold_export.description.hints import AnswersHints, Hints, ReadsHints, merged
 from octofold_export.description.inference import NoBatchError
 from octofold_export.errors import ExportError, NeedsFlags
-from octofold_export.sources.described import Describe, by_defaults, described_source, from_file
+from octofold_export.sources.described import (
+    Describe,
+    TrainedNetwork,
+    by_defaults,
+    described_source,
+    from_file,
+)
 from octofold_export.sources.module_file import read_module
 from octofold_export.sources.sb3 import read_sb3
 from octofold_export.sources.source import Source
@@ -17,6 +27,23 @@ from octofold_export.sources.torch_network import TorchNetwork, read_exported_pr
 
 _EXPONENTS = ReadsHints(kind="exponents", layout="flat", type="int64")
 """What an encoder is given."""
+
+
+def on_one_thread(describe: Describe) -> Describe:
+    """The same with one thread of torch, since threads that share a small batch wait for each other.
+
+    On a machine that does other work, they wait for longer than the batch takes.
+    """
+
+    def describe_on_one(hints: Hints, network: TrainedNetwork) -> tuple[Description, Evidence | None]:
+        threads = torch.get_num_threads()
+        torch.set_num_threads(1)
+        try:
+            return describe(hints, network)
+        finally:
+            torch.set_num_threads(threads)
+
+    return describe_on_one
 
 
 def from_module(

@@ -218,6 +218,26 @@ def test_a_wrong_order_of_actions_is_refused_with_the_flags_of_the_right_one_and
     )
 
 
+def test_games_run_a_network_on_one_thread(lessons_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    threads = []
+
+    class Seen(nn.Linear):
+        def forward(self, cells: Tensor) -> Tensor:
+            threads.append(torch.get_num_threads())
+            return super().forward(cells)
+
+    module = ModuleType("that_sees_threads")
+    module.__dict__["network"] = lambda: Seen(256, 4)
+    monkeypatch.setitem(sys.modules, "that_sees_threads", module)
+    torch.set_num_threads(2)
+    try:
+        assert publish(lessons_file, "--module", "that_sees_threads:network") == 1  # no --answer
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(1)
+    assert set(threads) == {1}
+
+
 def test_a_network_that_has_learned_nothing_is_published_with_a_warning(
     place: Path, lessons_file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
