@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
+from lane_speed import boards_per_second
 from numpy.typing import NDArray
 from octofold_client.loadtest.boards import played_boards
 from octofold_game.contract.model import GraphFile, Precision
@@ -20,14 +21,14 @@ from octofold_game.rules import legal_moves
 from octofold_server.backends.backend import Backend, Layout
 from octofold_server.backends.onnx_backend import OnnxBackend, batch_sizes, onnx_lanes
 from octofold_server.backends.onnx_session import new_session
-from octofold_server.models.layouts import default_layout
+from octofold_server.config.options import Config
+from octofold_server.models.layouts import choose_layout
 from octofold_server.models.repository import (
     VersionFolder,
     read_card,
     read_model,
     read_tensors,
 )
-from octofold_server.models.tuning import boards_per_second
 
 LOWEST_AGREEMENT = {"fp32": 0.999, "fp16": 0.995, "int8": 0.95}
 """Minimum share of moves that equal those of fp32 on the CPU; rounding decides near ties. The limit for int8
@@ -58,13 +59,7 @@ class Variant:
 
     def layout(self, device: str, max_batch_size: int) -> Layout:
         """How the server would use the device."""
-        plain = default_layout(device)
-        return Layout(
-            device,
-            max_batch_size,
-            plain.lanes,
-            half=self.precision == "fp16",
-        )
+        return choose_layout(Config(max_batch_size=max_batch_size), device, self.precision)
 
     def flags(self, device: str) -> tuple[str, ...]:
         """The same as flags of octofold-serve."""

@@ -20,9 +20,9 @@ from typing import NoReturn
 from gpu_direct import Figures, Variant, agreement, speed
 from gpu_served import Load, Service, gpu_memory, host_memory, throughput
 from harness import report
-from octofold_server.backends.cuda import why_no_cuda
+from octofold_game.system.processors import cpu_name, usable_cores
+from octofold_server.backends.cuda import gpu_name, why_no_cuda
 from octofold_server.models.repository import VersionFolder, versions_by_name
-from octofold_server.models.tuning_file import device_name
 
 PARTS = ("check", "direct", "served", "processes", "latency", "memory")
 LOADS = ("packed:4096/8", "packed:1024/16", "stream/256", "unary/256")
@@ -45,16 +45,17 @@ def main() -> int:
     options = _parse()
     no_gpu = "--device is cpu" if options.device == "cpu" else why_no_cuda()
     device = "cpu" if no_gpu else "cuda"
+    device_name = f"{cpu_name()}, {usable_cores()} cores" if no_gpu else gpu_name()
     signal.signal(signal.SIGTERM, _interrupt)
     with tempfile.TemporaryDirectory(prefix="octofold-gpu-") as work:
         parts = list(_parts(options, device, Path(work)))
         found, errors = run_all(parts, no_gpu, options.minutes * 60, options.longest)
     names = list(map(attrgetter("name"), parts))
     report(
-        f"{', '.join(options.model)} on {device_name(device)}",
+        f"{', '.join(options.model)} on {device_name}",
         ["part", "what", "figures"],
         [row for name in names for row in _rows(name, found.get(name, {}), errors.get(name))],
-        device=device_name(device),
+        device=device_name,
         no_cuda=no_gpu,
         figures=found,
         errors=errors,

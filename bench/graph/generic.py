@@ -26,7 +26,6 @@ from octofold_export.sources.torch_network import TorchNetwork
 from octofold_game.system.processors import cpu_name, usable_cores
 from octofold_server.backends.backend import Layout
 from octofold_server.backends.onnx_backend import onnx_lanes
-from octofold_server.models.tuning import boards_per_second, random_boards
 from octofold_training import checkpoints
 from octofold_training.networks.cnn import CNN
 from torch import Tensor, nn
@@ -35,6 +34,7 @@ from torch.nn import functional
 sys.path.append(str(Path(__file__).parents[1]))  # where the harness is
 
 from harness import interleave, medians, report
+from lane_speed import boards_per_second, random_boards
 
 AIM = {"fp32": 0.9, "int8": 0.6}
 """The goal: the share of the hand-made graph's speed that the generic one reaches."""

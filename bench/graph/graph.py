@@ -31,12 +31,12 @@ from octofold_game.contract.graph import BOARDS
 from octofold_game.system.processors import cpu_name, usable_cores
 from octofold_server.backends.backend import Backend, Layout
 from octofold_server.backends.onnx_backend import onnx_lanes
-from octofold_server.models.tuning import boards_per_second, random_boards
 from onnx import TensorProto, helper, numpy_helper
 
 sys.path.append(str(Path(__file__).parents[1]))  # where the harness is
 
 from harness import newest_version, report
+from lane_speed import boards_per_second, random_boards
 
 BATCHES = (1, 8, 32)
 SQUARE = (1024, 1024, 1024)

@@ -50,9 +50,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     set_up_log(config.log_format, config.log_level)
     for variable in unknown_variables():
         _log.warning("%s is not a variable of octofold-serve", variable)
-    if config.tune:
-        release_hangups()
-        return run(config)
     if config.stop_with_input:
         threading.Thread(target=_end_with_input, name="input", daemon=True).start()
     return run(config) if config.processes == 1 else _run_together(config)
@@ -70,7 +67,7 @@ def _run_together(config: Config) -> int:
 
 
 def run(config: Config, slot: ProcessSlot | None = None) -> int:
-    """Serve in this process until a signal, or measure for --tune; return the exit code.
+    """Serve in this process until a signal, and return the exit code.
 
     Args:
         config: the configuration.
@@ -83,7 +80,6 @@ def run(config: Config, slot: ProcessSlot | None = None) -> int:
     try:
         from octofold_proto.errors import ModelError
 
-        from octofold_server.models.tuning import tune
         from octofold_server.process.lifecycle import ServingError, serve
         from octofold_server.system.sockets import StartupError
     except ModuleNotFoundError as error:  # the base installation lacks the server's dependencies
@@ -91,13 +87,9 @@ def run(config: Config, slot: ProcessSlot | None = None) -> int:
         return _fail(missing, 1, config.log_format)
 
     try:
-        if config.tune:
-            tune(config)
-        else:
-            serve(config, slot=slot)
-    except KeyboardInterrupt:  # while measuring, or before the server has begun to handle signals itself
-        kept = "; the results of the models measured so far are kept" if config.tune else ""
-        return _fail(f"interrupted{kept}", 130)
+        serve(config, slot=slot)
+    except KeyboardInterrupt:  # before the server has begun to handle signals itself
+        return _fail("interrupted", 130)
     except ServingError:  # already logged
         return 1
     except (StartupError, ModelError) as error:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 _SIGN = "sign and verify the version's folder with cosign or OpenSSF's model_signing"
-_SPINNING = "octofold-serve --tune measures whether it helps"
 _PAPERS = ("imitation", "dqn", "lazyzero", "moves", "tune", "table")
+_LAYOUT = (
+    "the batch size is measured when a model is loaded; --lanes, --threads and --max-batch-size set others"
+)
 _LIMIT = "the limit is fixed; a proxy such as Envoy sets others"
 _BOARDS = "let the program that asks keep its boards, or record games with octofold record"
 
@@ -34,8 +36,8 @@ REMOVED: dict[str, dict[str, str]] = {
     },
     "octofold-serve": {
         "--verify-models": _SIGN,
-        "--spinning": _SPINNING,
-        "--no-spinning": _SPINNING,
+        **dict.fromkeys(("--tune", "--no-tune"), _LAYOUT),
+        **dict.fromkeys(("--spinning", "--no-spinning"), "threads never spin while they wait"),
         "--tf32": "fp16, which the card measures, is faster",
         "--no-cuda-graphs": "a GPU's work is recorded wherever that is possible",
         "--tensorrt": "NVIDIA Triton serves the same folder with TensorRT",

@@ -45,8 +45,6 @@ MOVES_FILES: dict[Precision, str] = {
     "int8": "moves.int8.onnx",
     "fp16": "moves.fp16.onnx",
 }
-TUNING_FILE = "tuning.json"
-"""Optional: the results of `octofold-serve --tune`."""
 TRITON_FILE = "config.pbtxt"
 """Beside the versions: with it, Triton serves the model's folder as it is."""
 

@@ -141,8 +141,6 @@ class Layout:
     "batches that run at the same time"
     threads: int = 1
     "threads of each lane on a CPU"
-    spinning: bool = False
-    "whether threads that wait for each other keep their cores busy"
     half: bool = False
     "whether the model computes in float16"
 

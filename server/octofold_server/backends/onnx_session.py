@@ -78,7 +78,7 @@ def new_session(
     options.log_severity_level = 4  # important messages arrive as exceptions
     options.intra_op_num_threads = layout.threads
     options.inter_op_num_threads = 1
-    options.add_session_config_entry("session.intra_op.allow_spinning", str(int(layout.spinning)))
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     # Paths of tensors in the graph are looked up below a file, where nothing can exist.
     options.add_session_config_entry("session.model_external_initializers_file_folder_path", os.devnull)
     values = [onnxruntime.OrtValue.ortvalue_from_numpy(tensor) for tensor in tensors.values()]

@@ -116,29 +116,23 @@ class Config:
     )
     max_batch_size: int = option(
         0,
-        "maximum boards in a batch; 0 uses the result of --tune, or without one 1024 on a GPU and 8 to 256 "
-        "on a CPU, measured when a model is loaded",
+        "maximum boards in a batch; 0 uses 1024 on a GPU, and 8 to 256 on a CPU, measured when a model is "
+        "loaded",
         0,
         65_536,
     )
     lanes: int = option(
         0,
-        "number of batches that each process runs at the same time; 0 uses the result of --tune, or without "
-        "one 1 per CPU core, or 1 on a GPU; --processes share these lanes, and each has at least one",
+        "number of batches that each process runs at the same time; 0 divides the CPU cores by the threads "
+        "of a lane, and shares these lanes among --processes; each has at least one lane, and one on a GPU",
         0,
         1024,
     )
     threads: int = option(
         0,
-        "threads of each lane on a CPU; 0 uses the result of --tune, or without one 1; more --processes "
-        "than lanes share the threads",
+        "threads of each lane on a CPU; 0 uses 1, or for a search all cores, shared among --processes",
         0,
         1024,
-    )
-    tune: bool = option(
-        False,
-        "measure the fastest batch size, lanes and threads on this machine, store the result beside each "
-        "model, and exit; takes about a minute per model",
     )
     processes: int = option(
         1,

@@ -1,9 +1,8 @@
-"""Chooses how a model uses the device: by the flags, by a measurement on this machine, or by default."""
+"""Chooses how a model uses the device: by the flags, or by default."""
 
 from __future__ import annotations
 
 import logging
-from dataclasses import replace
 
 from octofold_game.system.processors import usable_cores
 from octofold_proto.errors import ModelError
@@ -55,45 +54,26 @@ def choose_device(wanted: str, machine: Machine = THIS_MACHINE) -> str:
     return "cpu"
 
 
-def choose_layout(config: Config, device: str, precision: str, measured: Layout | None = None) -> Layout:
-    """The layout for a model file of a precision; `measured` is the result of `--tune`, if any."""
-    layout = measured or default_layout(device)
-    lanes, threads = _lanes_and_threads(config, layout)
-    return replace(
-        layout,
-        lanes=lanes,
+def choose_layout(config: Config, device: str, precision: str) -> Layout:
+    """The layout for a model file of a precision: one lane for each core, or one lane on a GPU.
+
+    The processes share these lanes. The flags count for each process.
+    """
+    threads = config.threads or 1
+    lanes = usable_cores() // threads if device == "cpu" else 1
+    return Layout(
+        device,
+        max_batch_size=config.max_batch_size or (CPU_BATCH_SIZE if device == "cpu" else CUDA_BATCH_SIZE),
+        lanes=config.lanes or max(1, lanes // config.processes),
         threads=threads,
-        max_batch_size=config.max_batch_size or layout.max_batch_size,
         half=precision == "fp16",
     )
-
-
-def _lanes_and_threads(config: Config, layout: Layout) -> tuple[int, int]:
-    """The lanes of each process, and the threads of each lane; the processes share those of `layout`.
-
-    Flags count for each process.
-    """
-    if config.lanes:
-        return config.lanes, config.threads or layout.threads
-    if config.threads:
-        lanes = usable_cores() // config.threads if layout.device == "cpu" else layout.lanes
-        return max(1, lanes // config.processes), config.threads
-    if config.processes <= layout.lanes:
-        return layout.lanes // config.processes, layout.threads
-    return 1, max(1, layout.lanes * layout.threads // config.processes)
 
 
 def choose_search_layout(config: Config) -> tuple[int, int]:
     """The lanes of a player, and the cores that each lane's search may use: all, for a lone board."""
     cores = config.threads or max(1, usable_cores() // config.processes)
     return config.lanes or SEARCH_LANES, cores
-
-
-def default_layout(device: str) -> Layout:
-    """The default: one lane with one thread for each core, or one lane on a GPU."""
-    if device == "cuda":
-        return Layout(device, CUDA_BATCH_SIZE, lanes=1)
-    return Layout(device, CPU_BATCH_SIZE, lanes=usable_cores())
 
 
 def choose_batch_size(layout: Layout, backend: Backend) -> int:

@@ -55,7 +55,6 @@ from octofold_server.models.repository import (
     read_model,
     read_tensors,
 )
-from octofold_server.models.tuning_file import read_tuning
 from octofold_server.system.file_lock import locked
 
 _log = logging.getLogger(__name__)
@@ -151,8 +150,7 @@ class Loader:
     ) -> ServedVersion:
         precision = choose_precision(card, self._config.precision, device=self._device, avx2=cpu_has_avx2())
         file = card.precisions[precision]
-        tuned = read_tuning(folder.path, self._device, file.sha256)
-        layout = choose_layout(self._config, self._device, precision, tuned)
+        layout = choose_layout(self._config, self._device, precision)
         if file.moves is None and _may_have_moves(card) and self._device == "cpu":
             _log.info(
                 "%s/%d: calls for moves alone take as long as others: its card lists no graph for them "
@@ -162,7 +160,7 @@ class Loader:
             )
         backends = self._new_warm_backends(folder.path, file, layout)
         batch_size = layout.max_batch_size
-        if self._device == "cpu" and not self._config.max_batch_size and tuned is None:
+        if self._device == "cpu" and not self._config.max_batch_size:
             batch_size = choose_batch_size(layout, backends[0])
         name, version = folder.name, str(folder.version)
         batcher = Batcher(

@@ -240,7 +240,7 @@ def test_of_two_programs_that_replace_the_same_files_the_last_one_wins(tmp_path:
 
 
 def test_what_a_killed_change_leaves_is_removed_by_the_next_one(tmp_path: Path) -> None:
-    for file in ("card.json.0123456789abcdef.partial", "tuning.json.12-34.partial", "notes.partial"):
+    for file in ("card.json.0123456789abcdef.partial", "other.json.12-34.partial", "notes.partial"):
         (tmp_path / file).write_bytes(b"half")
     with changing(tmp_path):
         replace_files(tmp_path, FILES)
@@ -248,7 +248,7 @@ def test_what_a_killed_change_leaves_is_removed_by_the_next_one(tmp_path: Path) 
         "card.json",
         "model.onnx",
         "notes.partial",
-        "tuning.json.12-34.partial",
+        "other.json.12-34.partial",
     ]
 
 

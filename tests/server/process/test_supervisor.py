@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shutil
 import signal
@@ -12,16 +11,13 @@ from typing import Any
 
 import grpc
 import pytest
-from octofold_game.system.processors import usable_cores
 from octofold_proto.inference import grpc_service_pb2 as oip
 from octofold_proto.inference.grpc_service_pb2_grpc import GRPCInferenceServiceStub
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
-from octofold_server.backends.backend import Layout
-from octofold_server.models.tuning_file import write_tuning
 from support.processes import members, metric, on_a_connection_of_its_own
 from support.servers import Ask, Start, WriteVersion
-from support.waiting import becomes_true, wait_for
+from support.waiting import becomes_true
 
 ASK = pb.NextMovesRequest(boards=bytes([1] * 16))
 
@@ -40,13 +36,10 @@ def test_two_processes_share_the_lanes_and_are_one_service_that_outlives_one_of_
     start_server: Start,
     tmp_path: Path,
     page: Callable[[Any], str],
-    graph: bytes,
 ) -> None:
-    measured = Layout("cpu", 16, lanes=4 * usable_cores())
-    write_tuning(write_version(), hashlib.sha256(graph).hexdigest(), measured, 1.0)
+    write_version()
     server = start_server("--processes", "2", "--device", "cpu", rest=True)
     assert len(members(server)) == 2
-    wait_for(lambda: server.log.count(f"{2 * usable_cores()} lanes") == 2)
 
     for _ in range(24):
         assert on_a_connection_of_its_own(server.target, version) == "1"

@@ -46,7 +46,6 @@ IMPORTED = {
     "octofold-serve": (
         "octofold_server.process.lifecycle",
         "octofold_server.process.supervisor",
-        "octofold_server.models.tuning",
         "octofold_server.web.routes",
         "octofold_server.http_transport.guard",
         "octofold_server.grpc_transport.direct",

@@ -1,0 +1,75 @@
+"""The lanes, threads and batch sizes of models."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from octofold_game.system.processors import usable_cores
+from octofold_server.backends.backend import Backend, Layout
+from octofold_server.config.options import Config
+from octofold_server.models.layouts import choose_layout
+from octofold_server.models.registry import Models
+from support.fakes import FakeBackend
+from support.servers import WriteVersion
+
+CORES = usable_cores()
+
+
+class Taking(FakeBackend):
+    """Says that a board takes so many seconds of a batch's time."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+
+    def batch_seconds(self, boards: int) -> float:
+        return self._seconds * boards
+
+
+class InStages(Taking):
+    """One whose second run takes what the first left undecided."""
+
+    in_stages = True
+
+
+@pytest.mark.parametrize(
+    ("config", "device", "layout"),
+    [
+        (Config(), "cpu", Layout("cpu", 256, lanes=CORES, threads=1)),
+        (Config(), "cuda", Layout("cuda", 1024, lanes=1)),
+        (Config(processes=CORES), "cpu", Layout("cpu", 256, lanes=1)),
+        (Config(processes=2), "cuda", Layout("cuda", 1024, lanes=1)),
+        (Config(processes=2, lanes=5, threads=3), "cpu", Layout("cpu", 256, lanes=5, threads=3)),
+        (Config(processes=2, threads=CORES), "cpu", Layout("cpu", 256, lanes=1, threads=CORES)),
+        (Config(max_batch_size=4), "cpu", Layout("cpu", 4, lanes=CORES)),
+    ],
+)
+def test_cores_are_shared_by_processes_and_flags_count_for_each(
+    config: Config, device: str, layout: Layout
+) -> None:
+    assert choose_layout(config, device, "int8") == layout
+
+
+def test_without_a_flag_the_first_batch_size_that_is_worth_its_cost_is_taken(
+    tmp_path: Path, write_version: WriteVersion
+) -> None:
+    write_version("m", 1)
+
+    def batch_size(
+        milliseconds_a_board: float, lanes: int = 2, largest: int = 0, kind: type[Taking] = Taking
+    ) -> int:
+        def backends(_model: bytes, layout: Layout, *_files: object) -> Sequence[Backend]:
+            return [kind(milliseconds_a_board / 1e3) for _ in range(layout.lanes)]
+
+        config = Config(models=tmp_path / "models", device="cpu", lanes=lanes, max_batch_size=largest)
+        models = Models(config, backends)
+        models.start()
+        models.close()
+        return models.resolve("", "").batcher.max_batch_size
+
+    assert [batch_size(milliseconds) for milliseconds in (9.0, 0.4, 0.2, 0.1)] == [8, 8, 16, 32]
+    assert [batch_size(milliseconds) for milliseconds in (0.02, 0.01, 0.001)] == [64, 128, 256]
+    assert [batch_size(milliseconds, kind=InStages) for milliseconds in (9.0, 0.1, 0.001)] == [16, 64, 256]
+    assert batch_size(0.4, lanes=1) == 32
+    assert batch_size(0.4, largest=64) == 64
