@@ -166,7 +166,7 @@ $(VENV)/dev: $(VENV)/light
 	@echo "Installing torch and what trains, exports and tests into $(VENV): some minutes (PIP_EXTRA_INDEX_URL may name PyTorch's CPU index, see README.md)"
 	@$(PIP) --no-compile torch # PyPI's build for Linux brings gigabytes of CUDA; PIP_EXTRA_INDEX_URL may name an index with the CPU build
 	@$(PIP) 'pip>=25.1'
-	@$(PIP) --no-compile --editable '.[server,plots,gymnasium-window,logs,ray,tracing,training,export]' --group dev
+	@$(PIP) --no-compile --editable '.[server,plots,gymnasium-window,ray,tracing,training,export]' --group dev
 	@touch $@
 
 .PHONY: help setup play serve train first export teacher bench table cards keys lint test test-long weight format clean proto docker page browser sbom unfit

@@ -72,7 +72,7 @@ async def test_every_call_takes_both_shapes(target: str) -> None:
 
 
 def test_an_observation_of_the_environment_is_a_board(target: str, tmp_path: Path) -> None:
-    env = gymnasium.make("octofold_game.environments.single:octofold/Game2048-v0")
+    env = gymnasium.make("octofold_game.environments.single:octofold/2048-v0")
     observation, info = env.reset(seed=1)
     assert rules.legal_moves(observation[None])[0].tolist() == info["action_mask"].astype(bool).tolist()
     with Client(target) as client:

@@ -2,30 +2,25 @@
 
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Annotated
 
-from octofold_game.commands.options import Name, one_of, option
+from octofold_game.commands.options import Name, option
 from octofold_game.commands.subcommands import Command
 from octofold_game.contract.results import RESULTS
-from octofold_game.play_logs.reading import SUFFIXES
 from rich.console import Console
 
-from octofold_client.cli.arguments import GameFlags, asked_for
+from octofold_client.cli.arguments import GameFlags, ServerFlags, asked_for
 from octofold_client.cli.json_output import JsonFlag, print_json
-from octofold_client.cli.judging import JudgeFlags
 from octofold_client.cli.playing import as_json, folder_name, games_of, show
-from octofold_client.contenders.judges import served_judge
-from octofold_client.contenders.local_players import LocalContender, local_player
-from octofold_client.errors import UsageError
+from octofold_client.contenders.local_players import local_player
 from octofold_client.evaluation.result_folder import ResultFolder
 from octofold_client.session import Players
-from octofold_client.studies.recording import Content, LogFile, write_logs
+from octofold_client.studies.recording import LogFile, write_logs
 from octofold_client.terminal.display import count_on, display_on
 from octofold_client.wording import counted
 
 
 @dataclass(kw_only=True)
-class Options(JsonFlag, JudgeFlags, GameFlags):
+class Options(JsonFlag, ServerFlags, GameFlags):
     """Its options."""
 
     model: Name = option(
@@ -34,52 +29,30 @@ class Options(JsonFlag, JudgeFlags, GameFlags):
     player: str | None = option(
         None, "player in this process, such as random or expectimax:depth=2", metavar="SPEC", alone="who"
     )
-    format: Annotated[str, one_of(*(suffix[1:] for suffix in SUFFIXES))] = option(
-        "txt.gz",
-        "text, plain or compressed, or Parquet (txt.zst and parquet need the extra logs); only Parquet has "
-        "room for probabilities and for what a judge thinks",
-    )
-    probabilities: bool = option(
-        False, "also write the model's probabilities of the four moves (Parquet only)"
-    )
 
 
 def record(options: Options) -> None:
     """Play games into a result folder and write their moves beside them.
 
     Raises:
-        UsageError: the player has no probabilities, or the format has no room for what was asked for.
-            Otherwise, as `Players` and `write_logs` do.
+        OctofoldError, OSError: as for `Players` and `write_logs`.
     """
     games = games_of(options)
-    if (options.probabilities or options.judge) and options.format != "parquet":
-        raise UsageError("probabilities and a judge's values need --format parquet")
-    if options.probabilities and options.player:
-        raise UsageError(
-            f"{options.player} has no probabilities; --judge {options.player} writes what moves are worth to "
-            "a player that can judge"
-        )
     models = [] if options.player else [asked_for(options.model)]
     credentials = options.credentials()
     with ExitStack() as stack:
-        judge = options.judge_of(stack)
         local = [local_player(options.player)] if options.player else []
         players = stack.enter_context(
             Players(options.targets, models, credentials, local, patience_seconds=options.patience or 0)
         )
         (contender,) = players.contenders
-        player = None
-        if options.probabilities:
-            assert not isinstance(contender, LocalContender)
-            player = served_judge(players.client, contender)
         folder = ResultFolder(options.out or RESULTS / folder_name("record", contender, games))
         evaluation = players.play(contender, folder, games)
         if not options.json:
             show(folder, evaluation)
-        content = Content(f".{options.format}", player, judge)
         total = sum(map(len, folder.finished()))
         with count_on(display_on(Console(stderr=True)), total, "written to logs", "moves") as count:
-            files = write_logs(folder, content, count, players.check)
+            files = write_logs(folder, count, players.check)
     if options.json:
         logs = [{"file": str(folder.path / each.file), "moves": each.moves} for each in files]
         print_json({"evaluations": [as_json(folder, evaluation)], "logs": logs})
@@ -104,6 +77,5 @@ COMMAND = Command(
     examples=(
         "--model flagship --games 100",
         "--player ntuple:models/ntuple/2 --games 1000 --out logs/ntuple",
-        "--model swift --judge flagship --out logs/judged",
     ),
 )

@@ -1,19 +1,15 @@
 """`octofold report`: rebuilds result, report and pictures of a result folder from its replays."""
 
-import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from octofold_game.commands.options import File, argument, option
 from octofold_game.commands.subcommands import Command
 from octofold_game.commands.suggestions import missing
-from octofold_game.play_logs.reading import SCORES
-from octofold_game.play_logs.streams import needing_logs
-from octofold_game.system.files import whole_file
 from octofold_game.trajectories import Climb
 from rich.console import Console
 
@@ -23,7 +19,6 @@ from octofold_client.cli.luck_flag import LuckFlag, tell
 from octofold_client.cli.playing import as_json
 from octofold_client.contenders.judges import Judge
 from octofold_client.errors import EvaluationError, UsageError
-from octofold_client.evaluation.game_table import GameSummary
 from octofold_client.evaluation.result import Evaluation
 from octofold_client.evaluation.result_folder import ResultFolder
 from octofold_client.evaluation.tables import report as markdown_report
@@ -45,7 +40,6 @@ class Options(JsonFlag, HtmlFlag, LuckFlag):
         words="+",
     )
     plots: bool = option(False, "save pictures beside the report (needs the extra plots)")
-    parquet: bool = option(False, f"save the scores as {SCORES} beside the report (needs the extra logs)")
     out: File | None = option(
         None,
         f"file of --html (default: {HTML_FILE} in the folder; of several, {OVERLAY_FILE} beside them, or "
@@ -76,7 +70,6 @@ def report(options: Options) -> None:
     if options.plots:
         with needing("plots"):
             import octofold_client.studies.pictures  # noqa: F401
-    write_scores = _parquet_writer() if options.parquet else None
     is_load_test = (first / LOAD_TEST_FILE).exists()
     if is_load_test and not options.html:
         raise EvaluationError(f"{first} contains a load test, which only --html shows")
@@ -87,7 +80,7 @@ def report(options: Options) -> None:
         evaluations, tests = read_parts(options.folders, None, values, tell) if options.html else ([], [])
         if not several and not is_load_test:
             read = evaluations[0] if evaluations else _read(first, options, values)
-            content, files = _rebuild(first, read, options, write_scores)
+            content, files = _rebuild(first, read, options)
         if options.html:
             from octofold_client.studies.html.page import write_report
 
@@ -104,8 +97,6 @@ def _check(options: Options) -> None:
         raise UsageError(f"a report shows at most {MOST_RESULTS} folders, got {len(options.folders)}")
     if several and options.plots:
         raise UsageError("--plots saves the pictures of one folder; --html shows several in one report")
-    if several and options.parquet:
-        raise UsageError("--parquet saves the scores of one folder")
     if several and not options.html:
         raise UsageError("several folders need --html, which shows them in one report")
     if options.out is not None and not options.html:
@@ -129,12 +120,7 @@ def _read(path: Path, options: Options, values: Judge | None) -> Shown:
     return Shown(conditions.player, evaluation.with_luck(folder, values, tell), climb)
 
 
-def _rebuild(
-    path: Path,
-    read: Shown,
-    options: Options,
-    write_scores: Callable[[Evaluation, Path], None] | None,
-) -> tuple[dict[str, Any], Files]:
+def _rebuild(path: Path, read: Shown, options: Options) -> tuple[dict[str, Any], Files]:
     """Write the files of an evaluation, print its table without `--json`, return its JSON form and files."""
     folder, evaluation = ResultFolder(path), read.evaluation
     drawn: list[str] = []
@@ -143,39 +129,12 @@ def _rebuild(
 
         drawn = draw(folder.path, evaluation, read.climb)
     evaluation.write(folder, markdown_report(evaluation, drawn))
-    if write_scores is not None:
-        write_scores(evaluation, folder.path / SCORES)
     if not options.json:
         print_report(evaluation, Console())
         print()
     files: Files = {"result": str(folder.result), "report": str(folder.report)}
-    if write_scores is not None:
-        files["scores"] = str(folder.path / SCORES)
     files["pictures"] = [str(folder.path / name) for name in drawn]
     return as_json(folder, evaluation), files
-
-
-def _parquet_writer() -> Callable[[Evaluation, Path], None]:
-    """A function that writes the scores of an evaluation to a file: a row for each game, as in `result.json`.
-
-    The file's metadata `octofold` has the conditions of the games as JSON. The function raises `OSError` if
-    the file cannot be written.
-
-    Raises:
-        LogError: pyarrow is not installed.
-    """
-    with needing_logs("Parquet"):
-        import pyarrow as arrow
-        from pyarrow import parquet
-
-    def write(evaluation: Evaluation, path: Path) -> None:
-        columns = {field.name: evaluation.games.column(field.name) for field in fields(GameSummary)}
-        table = arrow.table(columns)
-        conditions = json.dumps(evaluation.conditions.to_json())
-        with whole_file(path) as partial:
-            parquet.write_table(table.replace_schema_metadata({"octofold": conditions}), partial)
-
-    return write
 
 
 COMMAND = Command(

@@ -16,7 +16,6 @@ from octofold_game.commands.options import argument
 from octofold_game.commands.subcommands import Command
 from octofold_game.play_logs.moves import CellReadings, CheckedMoves, LogError, LoggedMoves
 from octofold_game.play_logs.reading import BadLine, is_log, read_log
-from octofold_game.play_logs.streams import begins_as_log
 from octofold_game.referee import ReplayError
 from octofold_game.replays import Checked, Records, Spread, check_replays
 from octofold_game.system.processors import usable_cores
@@ -81,7 +80,7 @@ def verify(options: Options) -> None:
 
 def _check(path: Path) -> Iterator[_Checked]:
     """Check the records of a file or folder; what is wrong with each is printed on standard error."""
-    if not path.is_dir() and (is_log(path) or begins_as_log(path)):
+    if not path.is_dir() and is_log(path):
         yield _check_log(path)
         return
     logs = [file for file in sorted(path.iterdir()) if is_log(file)] if path.is_dir() else []

@@ -25,6 +25,14 @@ REMOVED: dict[str, dict[str, str]] = {
         "value": "train a value network with any library, and fold it with octofold-export",
         **{name: f"octofold-papers {name} does it" for name in _PAPERS},
     },
+    "octofold record": {
+        "--format": "logs are text in gzip, which gunzip unpacks; docs/logs.md shows how to read them",
+        "--probabilities": "ask the server for the logged boards",
+        "--judge": "octofold analyse --judge WHO shows where a judge disagrees",
+    },
+    "octofold report": {
+        "--parquet": "result.json has the scores",
+    },
     "octofold evaluate": {
         "--ray-name": "name the servers with --target",
     },

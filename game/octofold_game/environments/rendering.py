@@ -1,4 +1,4 @@
-"""Renders boards for the gymnasium environments: as text, as pixels, or in a window."""
+"""Renders boards for the gymnasium environment: as text, as pixels, or in a window."""
 
 from __future__ import annotations
 
@@ -13,16 +13,6 @@ from octofold_game.commands.extras import install_command
 
 FRAMES_PER_SECOND = 10
 """Moves that a window shows each second."""
-
-
-def check_mode(render_mode: str | None, modes: list[str]) -> None:
-    """Check that an environment has a render mode.
-
-    Raises:
-        ValueError: it has not.
-    """
-    if render_mode is not None and render_mode not in modes:
-        raise ValueError(f"unknown render mode {render_mode!r}; allowed are None, {', '.join(modes)}")
 
 
 def pixels_of(board: NDArray[np.uint8]) -> NDArray[np.uint8]:

@@ -1,7 +1,7 @@
 """2048 as a gymnasium environment, for any library whose agents use gymnasium's interface.
 
 It needs gymnasium (install `octofold[gymnasium]`), and nothing else here imports it. `Episodes` plays the
-games, so the same seed spawns the same tiles here and there. `vector.py` plays many at once.
+games, so the same seed spawns the same tiles here and there. gymnasium's `SyncVectorEnv` plays many at once.
 """
 
 from __future__ import annotations
@@ -14,14 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from octofold_game.drawing.board_text import board_text
-from octofold_game.environments.rendering import FRAMES_PER_SECOND, Window, check_mode, pixels_of
+from octofold_game.environments.rendering import FRAMES_PER_SECOND, Window, pixels_of
 from octofold_game.episodes import Episode, Episodes
 from octofold_game.rules import LARGEST_EXPONENT, legal_moves
 
 ENVIRONMENT_ID = "octofold/2048-v0"
 """For `gymnasium.make("octofold_game.environments.single:octofold/2048-v0")`, which imports this module."""
-OLD_ID = "octofold/Game2048-v0"
-"""The same environment, by the name that version 0.1 gave it."""
 
 
 class Game2048Env(gymnasium.Env[NDArray[np.uint8], np.int64]):
@@ -72,11 +70,14 @@ class Game2048Env(gymnasium.Env[NDArray[np.uint8], np.int64]):
             ValueError: another render mode.
             DependencyNotInstalled: "human" without pygame.
         """
-        check_mode(render_mode, self.metadata["render_modes"])
+        modes = self.metadata["render_modes"]
+        if render_mode is not None and render_mode not in modes:
+            raise ValueError(f"unknown render mode {render_mode!r}; allowed are None, {', '.join(modes)}")
         self.render_mode = render_mode
         self._window = Window("2048") if render_mode == "human" else None
         self.action_space = gymnasium.spaces.Discrete(4)
-        self.observation_space = observation_space(one_hot)
+        shape, largest = ((4, 4, LARGEST_EXPONENT + 1), 1) if one_hot else ((4, 4), LARGEST_EXPONENT)
+        self.observation_space: Any = gymnasium.spaces.Box(0, largest, shape, np.uint8)
         self._one_hot = one_hot
         self._seed: int | None = None
         self._next_game = 0
@@ -107,12 +108,12 @@ class Game2048Env(gymnasium.Env[NDArray[np.uint8], np.int64]):
         if chosen is None:
             chosen = int(self.np_random.integers(1 << 63))
         options = options or {}
-        game = whole_games(options.get("game", self._next_game if seed is None else 0), ()).item()
-        boards = given_boards(options["board"], 1) if "board" in options else None
+        game = _whole(options.get("game", self._next_game if seed is None else 0))
+        board = _given_board(options["board"]) if "board" in options else None
         episodes = Episodes(chosen, [game])  # refuses what is out of range, before anything changes
-        if boards is not None:
+        if board is not None:
             episodes = Episodes(chosen)
-            episodes.resume([Episode(game, chosen, LARGEST_EXPONENT, boards[0], b"", 0, boards[0])])
+            episodes.resume([Episode(game, chosen, LARGEST_EXPONENT, board, b"", 0, board)])
         super().reset(seed=seed)
         self._seed, self._episodes, self._next_game = chosen, episodes, game + 1
         self._look(self._episodes)
@@ -177,7 +178,8 @@ class Game2048Env(gymnasium.Env[NDArray[np.uint8], np.int64]):
             self._window.show(self._board)
 
     def _observation(self) -> NDArray[np.uint8]:
-        return observation(self._board, self._one_hot)
+        square = np.minimum(self._board, LARGEST_EXPONENT).reshape(4, 4)
+        return np.eye(LARGEST_EXPONENT + 1, dtype=np.uint8)[square] if self._one_hot else square
 
     def _info(self) -> dict[str, Any]:
         return {
@@ -187,49 +189,22 @@ class Game2048Env(gymnasium.Env[NDArray[np.uint8], np.int64]):
         }
 
 
-def observation_space(one_hot: bool) -> gymnasium.spaces.Space[NDArray[np.uint8]]:
-    """The space of the observations of a board."""
-    shape, largest = ((4, 4, LARGEST_EXPONENT + 1), 1) if one_hot else ((4, 4), LARGEST_EXPONENT)
-    space: gymnasium.spaces.Space[Any] = gymnasium.spaces.Box(0, largest, shape, np.uint8)
-    return space
-
-
-def observation(boards: NDArray[np.uint8], one_hot: bool) -> NDArray[np.uint8]:
-    """A copy of boards `[..., 16]` as observations `[..., 4, 4]` or `[..., 4, 4, 18]`."""
-    square = np.minimum(boards, LARGEST_EXPONENT).reshape(*boards.shape[:-1], 4, 4)
-    return np.eye(LARGEST_EXPONENT + 1, dtype=np.uint8)[square] if one_hot else square
-
-
-def whole_games(games: Any, shape: tuple[int, ...]) -> NDArray[np.int64]:
-    """The indices of games, broadcast to a shape.
-
-    Raises:
-        ValueError: one is not a whole number in 0 to 2**63 - 1, or they do not fit the shape.
-    """
-    given = np.asarray(games)
-    if given.dtype.kind not in "iuO":
-        raise ValueError(f"game {games!r} is not a whole number")
+def _whole(game: Any) -> int:
+    """The index of a game. Raises ValueError if it is not a whole number; `Episodes` checks its range."""
     try:
-        indices = np.array([index(each) for each in given.flat], np.int64).reshape(given.shape)
-    except OverflowError:
-        raise ValueError("a game index is above 2**63 - 1") from None
+        return index(game)
     except TypeError:
-        raise ValueError(f"game {games!r} is not a whole number") from None
-    if (indices < 0).any():
-        raise ValueError(f"game index {indices.min()} is negative")
-    return np.broadcast_to(indices, shape)
+        raise ValueError(f"game {game!r} is not a whole number") from None
 
 
-def given_boards(boards: Any, number: int) -> NDArray[np.uint8]:
-    """Boards to start from, `[number, 16]`: one board for all games, or one for each.
+def _given_board(board: Any) -> NDArray[np.uint8]:
+    """A board to start from, `[16]`.
 
     Raises:
-        ValueError: they have another shape, other exponents than 0 to 17, or no legal move.
+        ValueError: it has another shape, other exponents than 0 to 17, or no legal move.
     """
-    given = np.asarray(boards)
-    if given.shape[-2:] == (4, 4):
-        given = given.reshape(*given.shape[:-2], 16)
-    if given.dtype.kind not in "iu" or given.shape not in ((16,), (number, 16)):
+    given = np.asarray(board)
+    if given.dtype.kind not in "iu" or given.shape not in ((16,), (4, 4)):
         raise ValueError(
             f"a board must be [4, 4] or [16] whole numbers, not {given.dtype} of shape {list(given.shape)}"
         )
@@ -238,15 +213,10 @@ def given_boards(boards: Any, number: int) -> NDArray[np.uint8]:
             f"a board must have exponents in 0 to {LARGEST_EXPONENT}, such as 11 for tile 2048, not "
             f"{given.max() if given.max() > LARGEST_EXPONENT else given.min()}"
         )
-    found = np.broadcast_to(given.astype(np.uint8), (number, 16)).copy()
-    if not legal_moves(found).any(axis=1).all():
+    found: NDArray[np.uint8] = given.reshape(16).astype(np.uint8)
+    if not legal_moves(found[None]).any():
         raise ValueError("a board to start from must have a legal move")
     return found
 
 
-for _id in (ENVIRONMENT_ID, OLD_ID):
-    gymnasium.register(
-        _id,
-        entry_point=f"{__name__}:{Game2048Env.__name__}",
-        vector_entry_point="octofold_game.environments.vector:Game2048VectorEnv",
-    )
+gymnasium.register(ENVIRONMENT_ID, entry_point=f"{__name__}:{Game2048Env.__name__}")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import astuple, dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,10 +26,6 @@ class LoggedMoves:
     """`[N]`: 0 up, 1 right, 2 down, 3 left."""
     cells: NDArray[np.uint8]
     """`[N]`: the cell of the tile that appeared after the move; in some logs, that of the last one before."""
-    probabilities: NDArray[np.float32] | None = None
-    """`[N, 4]`: how likely the player found each move; None if the log does not say."""
-    values: NDArray[np.float64] | None = None
-    """`[N, 4]`: what each move is worth to a judge, `-inf` if illegal; None if the log does not say."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "boards", flat(self.boards))
@@ -39,21 +34,15 @@ class LoggedMoves:
         """The number of moves."""
         return len(self.moves)
 
-    @property
-    def columns(self) -> tuple[NDArray[Any] | None, ...]:
-        """All arrays, in the order of the fields."""
-        return self.boards, self.moves, self.cells, self.probabilities, self.values
-
     def without(self, rows: Sequence[int]) -> LoggedMoves:
         """The other moves."""
-        kept = (None if each is None else np.delete(each, rows, axis=0) for each in self.columns)
-        return LoggedMoves(*kept)  # type: ignore[arg-type]  # none of the first three is None
+        return LoggedMoves(*(np.delete(each, rows, axis=0) for each in vars(self).values()))
 
     @classmethod
     def joined(cls, parts: Sequence[LoggedMoves]) -> LoggedMoves:
-        """One after the other; at least one, all with the same columns."""
-        columns = zip(*(part.columns for part in parts), strict=True)
-        return cls(*(None if each[0] is None else np.concatenate(each) for each in columns))  # type: ignore[arg-type]
+        """One after the other; at least one."""
+        columns = zip(*(vars(part).values() for part in parts), strict=True)
+        return cls(*map(np.concatenate, columns))
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,24 +1,21 @@
-"""Reads play logs as a stream, in any of their formats, and reports the lines that are not moves."""
+"""Reads play logs as a stream of moves, and reports the lines that are not moves."""
 
 from __future__ import annotations
 
+import gzip
+import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-from numpy.typing import NDArray
-
 from octofold_game.play_logs.moves import LogError, LoggedMoves
-from octofold_game.play_logs.parquet import read_parquet
-from octofold_game.play_logs.streams import is_parquet, line_blocks
-from octofold_game.play_logs.text import parse
+from octofold_game.play_logs.text import LONGEST_LINE, parse
 
-SUFFIXES = (".txt", ".txt.gz", ".txt.zst", ".parquet")
+SUFFIXES = (".txt", ".txt.gz")
 """Suffixes of log files."""
 
-SCORES = "scores.parquet"
-"""The file that `octofold report --parquet` writes beside the games; it is no log."""
+BLOCK_BYTES = 1 << 18  # fits a core's cache
+_TEXT, _GZIP = b"r ", b"\x1f\x8b"
 
 
 @dataclass(frozen=True)
@@ -27,7 +24,7 @@ class BadLine:
 
     file: Path
     line: int
-    """Number of the line, from 1; in a Parquet file, the row."""
+    """Number of the line, from 1."""
     reason: str
 
     def __str__(self) -> str:
@@ -43,22 +40,48 @@ def read_log(
     """Yield the moves of a log file in their order, some thousands at a time.
 
     Args:
-        path: a text file, plain or compressed by gzip or zstd, or a Parquet file.
+        path: a text file, plain or compressed by gzip.
         on_bad: called for each bad line, which is left out.
         faults: the rows of moves that are bad lines, too, each with the reason.
 
     Raises:
-        LogError: the file cannot be decoded, or a package is missing for it.
+        LogError: the compressed data is damaged or cut short.
         OSError: the file cannot be read.
     """
-    for moves, lines, bad in read_parquet(path) if is_parquet(path) else _read_text(path):
-        found = bad
+    first = 0
+    for block in line_blocks(path):
+        moves, lines, bad = parse(block)
         if broken := faults(moves):
-            found = sorted([*bad, *((int(lines[row]), reason) for row, reason in broken)])
+            bad = sorted([*bad, *((int(lines[row]), reason) for row, reason in broken)])
             moves = moves.without([row for row, _ in broken])
-        for line, reason in found:
-            on_bad(BadLine(path, line + 1, reason))
+        for line, reason in bad:
+            on_bad(BadLine(path, first + line + 1, reason))
         yield moves
+        first += block.count(b"\n")
+
+
+def line_blocks(path: Path) -> Iterator[bytes]:
+    """The lines of a file, decompressed, in blocks of about `BLOCK_BYTES`; each line ends in a newline.
+
+    A line that is much longer than `LONGEST_LINE` comes without its rest.
+
+    Raises:
+        LogError: the compressed data is damaged or cut short.
+        OSError: the file cannot be read.
+    """
+    rest = b""
+    with gzip.open(path) if _begins_with(path, _GZIP) else path.open("rb") as file:
+        try:
+            while piece := file.read(BLOCK_BYTES):
+                content = rest + piece
+                end = content.rfind(b"\n") + 1
+                rest = content[end:][: 2 * LONGEST_LINE]
+                if end:
+                    yield content[:end]
+        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+            raise LogError(f"{path}: damaged or cut short ({error})") from error
+    if rest:
+        yield rest + b"\n"
 
 
 def log_files(path: Path) -> list[Path]:
@@ -71,20 +94,20 @@ def log_files(path: Path) -> list[Path]:
         if not path.exists():
             raise LogError(f"there is no {path}")
         return [path]
-    files = sorted(file for file in path.iterdir() if is_log(file) and file.is_file())
+    files = sorted(file for file in path.iterdir() if file.name.endswith(SUFFIXES) and file.is_file())
     if not files:
-        raise LogError(f"{path} contains no play log: no file whose name ends in {', '.join(SUFFIXES)}")
+        raise LogError(f"{path} contains no play log: no file whose name ends in {' or '.join(SUFFIXES)}")
     return files
 
 
 def is_log(path: Path) -> bool:
-    """Whether the name of the file is one of a play log."""
-    return path.name.endswith(SUFFIXES) and path.name != SCORES
+    """Whether the name or the first bytes of a file are those of a play log."""
+    return path.name.endswith(SUFFIXES) or _begins_with(path, _TEXT, _GZIP)
 
 
-def _read_text(path: Path) -> Iterator[tuple[LoggedMoves, NDArray[np.int64], list[tuple[int, str]]]]:
-    first = 0
-    for block in line_blocks(path):
-        moves, lines, bad = parse(block)
-        yield moves, lines + first, [(line + first, reason) for line, reason in bad]
-        first += block.count(b"\n")
+def _begins_with(path: Path, *starts: bytes) -> bool:
+    try:
+        with path.open("rb") as file:
+            return file.read(2) in starts
+    except OSError:
+        return False  # the reader says why it cannot be read

@@ -6,11 +6,17 @@ at again by itself, to say what is wrong with it.
 
 from __future__ import annotations
 
+import gzip
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
 import numpy as np
 from numpy.typing import NDArray
 
 from octofold_game.play_logs.moves import LoggedMoves
 from octofold_game.rules import LARGEST_EXPONENT
+from octofold_game.system.files import whole_file
 
 LONGEST_LINE = 1000
 """Bytes of a line without its end. A move takes at most 56; more white space than this is no log."""
@@ -18,6 +24,7 @@ LONGEST_LINE = 1000
 _MARK, _BOARD, _COLON, _MOVE, _CELL, _TOKENS = 0, slice(1, 17), 17, 18, 19, 20
 _LARGEST = np.full(_TOKENS, LARGEST_EXPONENT, dtype=np.uint8)
 _LARGEST[[_MOVE, _CELL]] = 3, 15
+_GZIP_LEVEL = 3
 _SPACE, _ZERO, _NEWLINE = np.frombuffer(b" 0\n", dtype=np.uint8)  # bytes up to the space separate tokens
 
 
@@ -101,7 +108,7 @@ def fault_of(line: bytes) -> str:
 
 
 def written(moves: LoggedMoves) -> bytes:
-    """The lines of moves. The format has no place for probabilities and values: they are left out."""
+    """The lines of moves."""
     lines = np.zeros((len(moves), 57), dtype=np.uint8)  # zeros are cut out below
     lines[:, 0] = ord("r")
     lines[:, 1:49] = _SHOWN[moves.boards].reshape(-1, 48)
@@ -111,6 +118,23 @@ def written(moves: LoggedMoves) -> bytes:
     lines[:, 56] = _NEWLINE
     text: bytes = lines[lines != 0].tobytes()
     return text
+
+
+@contextmanager
+def log_writer(path: Path) -> Iterator[Callable[[LoggedMoves], object]]:
+    """A function that appends moves to a log file, which appears when the block ends without an error.
+
+    The file is compressed if its name ends in `.gz`.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    with whole_file(path) as partial, partial.open("wb") as raw:
+        if path.suffix == ".gz":
+            with gzip.GzipFile("", "wb", _GZIP_LEVEL, raw, mtime=0) as zipped:
+                yield lambda moves: zipped.write(written(moves))
+        else:
+            yield lambda moves: raw.write(written(moves))
 
 
 _SHOWN: NDArray[np.uint8] = np.array(

@@ -73,8 +73,6 @@ CORNER = "0 0 0 0 0 0 0 0 0 0 0 0 0 0 0"
         ("play --out file/out", 1, "^cannot write into file/out: not a directory$"),
         ("loadtest --target {target} --boards file", 1, "^file: not a replay file$"),
         ("loadtest --target {target} --out {games}", 1, "{games} contains an evaluation; .*with --out$"),
-        ("record --player random --judge expectimax", 2, "need --format parquet$"),
-        ("record --player random --probabilities --format parquet", 2, "^random has no probabilities"),
         ("analyse {games} --judge random --target {nobody}", 2, "^random cannot judge"),
         ("analyse {games} --judge random --target {target}", 2, "^random cannot judge"),
     ],

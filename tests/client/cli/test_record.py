@@ -1,19 +1,15 @@
 """`octofold record`: the logs hold exactly the moves of the games, and go on where they stopped."""
 
-import json
 import os
 from pathlib import Path
 
-import numpy as np
 import pytest
 from octofold_client.evaluation.result_folder import ResultFolder
-from octofold_client.rpc.client import Client
 from octofold_client.studies import recording
-from octofold_client.studies.recording import Content, write_logs
+from octofold_client.studies.recording import write_logs
 from octofold_game.play_logs.moves import CheckedMoves, LoggedMoves
 from octofold_game.play_logs.reading import log_files, read_log
 from octofold_game.replays import ReplayWriter, read_replays
-from octofold_game.rules import legal_moves
 from support.commands import octofold
 from support.logged_moves import moves_of, rows
 
@@ -42,13 +38,12 @@ def played(folder: Path) -> list[list[int]]:
     return sorted(rows(LoggedMoves.joined([moves_of(game) for game in games])).tolist())
 
 
-@pytest.mark.parametrize("form", ["txt", "txt.gz", "txt.zst", "parquet"])
-def test_the_logs_hold_the_moves_of_the_games(tmp_path: Path, form: str) -> None:
-    done = octofold("record", "--player", "random", "--games", "9", "--out", tmp_path, "--format", form)
+def test_the_logs_hold_the_moves_of_the_games(tmp_path: Path) -> None:
+    done = octofold("record", "--player", "random", "--games", "9", "--out", tmp_path)
     assert done.returncode == 0, done.stderr
     found = logged(tmp_path)
     assert sorted(rows(found).tolist()) == played(tmp_path)
-    told = f"logs:    {len(found):,} moves in {tmp_path}: moves-00000.{form}"
+    told = f"logs:    {len(found):,} moves in {tmp_path}: moves-00000.txt.gz"
     assert done.stdout.splitlines()[-1] == told
 
 
@@ -63,7 +58,7 @@ def test_more_games_are_added_and_nothing_is_written_twice(
         with ReplayWriter(tmp_path / "games.replay") as writer:
             for episode in episodes[:count]:
                 writer.append(episode)
-        write_logs(ResultFolder(tmp_path), Content(".txt"))
+        write_logs(ResultFolder(tmp_path))
 
     write(13)
     first, last = log_files(tmp_path)
@@ -77,36 +72,6 @@ def test_more_games_are_added_and_nothing_is_written_twice(
     first.write_bytes(b"")
     write(16)
     assert sorted(rows(logged(tmp_path)).tolist()) == played(tmp_path)
-
-
-def test_logs_of_another_format_are_refused(tmp_path: Path) -> None:
-    record = ("record", "--player", "random", "--games", "3", "--out", tmp_path, "--format")
-    assert octofold(*record, "txt").returncode == 0
-    refused = octofold(*record, "txt.gz")
-    assert refused.returncode == 1
-    assert "has logs of another format" in refused.stderr
-    assert [file.name for file in log_files(tmp_path)] == ["moves-00000.txt"]
-
-
-def test_a_served_model_is_recorded_with_probabilities_and_a_judge(target: str, tmp_path: Path) -> None:
-    asked = ("--probabilities", "--judge", "expectimax:depth=1", "--format", "parquet")
-    done = octofold("record", "--target", target, "--games", "3", "--out", tmp_path, *asked)
-    assert done.returncode == 0, done.stderr
-    found = logged(tmp_path)
-    assert sorted(rows(found).tolist()) == played(tmp_path)
-    assert found.probabilities is not None
-    assert found.values is not None
-    legal = legal_moves(found.boards)
-    assert np.array_equal(np.isfinite(found.values), legal)
-    assert (found.probabilities[~legal] == 0).all()
-    with Client(target) as client:
-        answers = client.next_moves(found.boards[:50])
-    assert np.array_equal(answers.moves, found.moves[:50])
-    assert answers.probabilities is not None
-    assert np.allclose(answers.probabilities, found.probabilities[:50], atol=1e-5)
-    index = json.loads((tmp_path / "logs.json").read_text())
-    assert index["columns"] == ["probabilities", "values"]
-    assert index["judge"]["name"] == "expectimax:depth=1"
 
 
 def test_verify_reads_logs_and_names_bad_lines(tmp_path: Path) -> None:

@@ -122,18 +122,6 @@ def test_the_documentation_names_every_field_and_no_other(folder: Path) -> None:
     assert described == {*result, *result["statistics"], *run}
 
 
-def test_the_scores_are_also_a_parquet_file_when_asked_for(folder: Path) -> None:
-    parquet = pytest.importorskip("pyarrow.parquet")
-    done = report(folder, "--parquet")
-    assert done.returncode == 0, done
-    assert f"scores:  {folder / 'scores.parquet'}" in done.stdout
-    table = parquet.read_table(folder / "scores.parquet")
-    assert table.to_pylist() == result_of(folder)["scores"]
-    conditions = json.loads((folder / "conditions.json").read_text())
-    assert json.loads(table.schema.metadata[b"octofold"]) == conditions
-    assert octofold("verify", folder).returncode == 0  # it is no play log
-
-
 def test_pictures_are_drawn_when_asked_for_and_named_in_the_markdown(folder: Path) -> None:
     done = report(folder, "--plots")
     assert done.returncode == 0, done

@@ -13,7 +13,7 @@ import pytest
 import torch
 from octofold_game.episodes import Episodes
 from octofold_game.play_logs.moves import LoggedMoves
-from octofold_game.play_logs.writing import log_writer
+from octofold_game.play_logs.text import log_writer
 from octofold_game.rules import afterstates
 from octofold_papers import cli
 from octofold_papers.supervised import imitation

@@ -10,7 +10,7 @@ import pytest
 from octofold_game.episodes import Episode, Episodes
 from octofold_game.play_logs.moves import LogError, LoggedMoves
 from octofold_game.play_logs.reading import BadLine
-from octofold_game.play_logs.writing import log_writer
+from octofold_game.play_logs.text import log_writer
 from octofold_papers.supervised.shards import ShuffledMoves, convert
 from support.logged_moves import moves_of, rows
 
