@@ -40,7 +40,7 @@ from octofold_papers.turbozero.network_version import NetworkVersion
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
 from octofold_server.backends.players import Kinds
-from octofold_server.models.loading import PlayerFiles
+from octofold_server.models.loading import map_files
 
 Boards = NDArray[np.uint8]
 
@@ -65,7 +65,7 @@ def new_search(folder: Path) -> Search:
         role: folder.parents[1] / each.name / str(each.version) for role, each in player.versions.items()
     }
     evaluators = {role: NetworkVersion(version) for role, version in asked.items()}
-    search = Kinds(None).search(player, PlayerFiles().map(folder, player), usable_cores(), evaluators)
+    search = Kinds(None).search(player, map_files(folder, player), usable_cores(), evaluators)
     search.prepare()
     return search
 

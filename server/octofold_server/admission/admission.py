@@ -410,7 +410,7 @@ class Admission:
             if self.tracing is not None:
                 headers = {name: str(value) for name, value in call.headers if name in TRACE_HEADERS}
                 served = call.served
-                self.tracing.record(call, served.name, served.version, served.statistics, headers)
+                self.tracing.record(call, served.name, served.version, headers)
 
     def count(self, error: Error) -> Error:
         """Count an error of a call that belongs to no model, and return it, so that the caller can raise it.

@@ -10,9 +10,8 @@ import threading
 import time
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import NamedTuple
 
 from octofold_server.batching.call import Batch, Call
@@ -29,26 +28,12 @@ KEPT = 0.9
 """What a batch counts for the pace when the next one has come, in place of 1."""
 
 
-class Exemplar(NamedTuple):
-    """An observation whose trace shows more about it."""
-
-    trace_id: str
-    value: float
-    at: float
-    """Unix time in seconds."""
-
-
-NO_EXEMPLARS: Mapping[int, Exemplar] = MappingProxyType({})
-
-
 class BucketHistogram(NamedTuple):
     """Observations by bucket; the additional last count is for values above all bounds."""
 
     bounds: tuple[float, ...]
     counts: tuple[int, ...]
     sum: float
-    exemplars: Mapping[int, Exemplar] = NO_EXEMPLARS
-    """The newest traced observation of each bucket that has one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,19 +99,6 @@ class ModelStatistics:
                 self._queue.add(queue_s)
                 self._calls.add(total_s)
 
-    def keep_trace(self, trace_id: str, queue_s: float, total_s: float) -> None:
-        """Keep the trace of an answered call as an example of its times.
-
-        Args:
-            trace_id: the trace, in hexadecimal.
-            queue_s: seconds in the queue.
-            total_s: seconds from arrival to answer.
-        """
-        now = time.time()
-        with self._lock:
-            self._queue.exemplify(Exemplar(trace_id, queue_s, now))
-            self._calls.exemplify(Exemplar(trace_id, total_s, now))
-
     def record_failure(self, code: str, total_s: float = 0.0) -> None:
         """Record a failed call.
 
@@ -168,25 +140,20 @@ class ModelStatistics:
 class _Times:
     """The observations of a histogram of times while they come."""
 
-    __slots__ = ("counts", "exemplars", "sum")
+    __slots__ = ("counts", "sum")
 
     def __init__(self) -> None:
         self.counts = [0] * (len(SECONDS_BOUNDS) + 1)
         self.sum = 0.0
-        self.exemplars: dict[int, Exemplar] = {}
 
     def add(self, seconds: float) -> None:
         """Count an observation."""
         self.counts[bisect_left(SECONDS_BOUNDS, seconds)] += 1
         self.sum += seconds
 
-    def exemplify(self, exemplar: Exemplar) -> None:
-        """Keep an observation as the example of its bucket."""
-        self.exemplars[bisect_left(SECONDS_BOUNDS, exemplar.value)] = exemplar
-
     def histogram(self) -> BucketHistogram:
         """A copy of the observations so far."""
-        return BucketHistogram(SECONDS_BOUNDS, tuple(self.counts), self.sum, dict(self.exemplars))
+        return BucketHistogram(SECONDS_BOUNDS, tuple(self.counts), self.sum)
 
 
 class Pace:

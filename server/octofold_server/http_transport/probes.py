@@ -11,14 +11,7 @@ from aiohttp import web
 
 from octofold_server.admission.access import Right
 from octofold_server.http_transport.calls import Route
-from octofold_server.telemetry.metrics import (
-    OPENMETRICS_TYPE,
-    PLAIN_TYPE,
-    Page,
-    openmetrics,
-    plain,
-    prefers_openmetrics,
-)
+from octofold_server.telemetry.metrics import CONTENT_TYPE, Page, text_of
 
 _LIVE, _READY = ("/healthz", "/v2/health/live"), ("/readyz", "/v2/health/ready")
 PROBES = (*_LIVE, *_READY)
@@ -53,15 +46,12 @@ def metrics(read: Callable[[], Page]) -> Route:
     thread = ThreadPoolExecutor(1, thread_name_prefix="metrics")
     newest: asyncio.Future[Page] | None = None
 
-    async def answer(request: web.Request) -> web.Response:
+    async def answer(_: web.Request) -> web.Response:
         nonlocal newest
         if newest is None or newest.done():
             newest = asyncio.get_running_loop().run_in_executor(thread, read)
         page = await asyncio.shield(newest)  # other requests wait for the same page
-        kind, form = PLAIN_TYPE, plain
-        if prefers_openmetrics(", ".join(request.headers.getall("Accept", []))):
-            kind, form = OPENMETRICS_TYPE, openmetrics
-        return web.Response(body=form(page).encode(), headers={"Content-Type": kind, "Vary": "Accept"})
+        return web.Response(body=text_of(page).encode(), headers={"Content-Type": CONTENT_TYPE})
 
     return Route("GET", "/metrics", answer)
 

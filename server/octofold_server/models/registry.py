@@ -54,7 +54,7 @@ class Models:
         on_change: called with the name of a model and whether any of its versions is ready, whenever that may
             have changed.
         shared: folder in which the processes of one service share what they must agree on: the default model,
-            the models that were unloaded by request, and digests; None if there is only this process.
+            and the models that were unloaded by request; None if there is only this process.
 
     Attributes:
         ready: every version that answers calls, by the name and version that a call may ask for; the empty
@@ -76,7 +76,7 @@ class Models:
         shared: Path | None = None,
     ) -> None:
         self._config = config
-        self._loader = Loader(config, new_backends, None if shared is None else shared / "digests")
+        self._loader = Loader(config, new_backends)
         self._on_change = on_change
         self._shared = shared
         self.ready: Mapping[tuple[str, str], ServedVersion] = {}

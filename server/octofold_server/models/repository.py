@@ -2,7 +2,7 @@
 
 A card is used only after its fields are checked, and a model file only if its SHA-256 matches the card. The
 hashed bytes are those that are loaded. Files of networks are not mapped, because truncating a mapped file
-ends the process with SIGBUS; those of players are (`player_files`).
+ends the process with SIGBUS; those of players are (`loading`).
 """
 
 from __future__ import annotations

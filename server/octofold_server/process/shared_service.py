@@ -1,7 +1,6 @@
 """Several processes as one service: they load and unload models together and share one page of metrics.
 
-They ask each other over sockets in a folder that only their user can enter. `supervisor` kills a process that
-stays stopped, so an answer that may take long needs no time limit.
+They ask each other over sockets in a folder that only their user can enter.
 
 Counters never decrease, even if a process dies. Each process writes its page to a file before it reports the
 page, and its replacement continues from the file. Counts after the last page are lost with the process.
@@ -13,13 +12,12 @@ import logging
 import socket
 import socketserver
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import msgspec
 from google.protobuf.message import DecodeError
@@ -37,9 +35,7 @@ MAX_PAGE_BYTES = 1 << 26
 MAX_REQUEST_BYTES = 4096
 
 PAGE_SECONDS = 3.0
-"""Time limit for the page of another process; a process that is stopped for now does not answer."""
-
-_DONE = "done"  # an empty answer would look like that of a process that died
+"""Time limit for the page of another process."""
 
 _pages = msgspec.json.Decoder(Page)
 
@@ -63,94 +59,6 @@ class ProcessSlot:
     joins: bool = False
 
 
-class SiblingFailed(Exception):
-    """Another process raised an unexpected error; the message describes it."""
-
-
-class Siblings:
-    """The other processes.
-
-    Args:
-        slot: the slot of this process.
-        abilities: functions that the others may call, by name; each takes a text and returns a text or None.
-    """
-
-    def __init__(self, slot: ProcessSlot, abilities: Mapping[str, Callable[[str], str | None]]) -> None:
-        self._slot = slot
-        own = self._socket(slot.number)
-        own.unlink(missing_ok=True)  # left by a process that died
-        listener = _Listener(str(own), abilities)
-        threading.Thread(target=listener.serve_forever, name="siblings", daemon=True).start()
-
-    def ask(self, ability: str, text: str = "", limit_seconds: float | None = None) -> dict[int, str]:
-        """Call a function in all other processes, and return the answers by their numbers.
-
-        Processes that do not answer are left out.
-
-        Args:
-            ability: name of the function.
-            text: its argument.
-            limit_seconds: time limit; None for none.
-
-        Raises:
-            OctofoldError: a process raised this error; all have been asked.
-            SiblingFailed: a process raised another error.
-        """
-        others = [number for number in range(self._slot.processes) if number != self._slot.number]
-        with ThreadPoolExecutor(max(1, len(others))) as callers:
-            replies = callers.map(partial(self._reply, f"{ability} {text}", limit_seconds), others)
-            answers = {number: reply for number, reply in zip(others, replies, strict=True) if reply}
-        for reply in answers.values():
-            if reply.code == UNKNOWN:
-                raise SiblingFailed(reply.message)
-            if reply.code != OK:
-                raise error_of(reply)
-        return {number: reply.message for number, reply in answers.items()}
-
-    def _reply(self, request: str, limit_seconds: float | None, number: int) -> Status | None:
-        try:
-            with socket.socket(socket.AF_UNIX) as end, end.makefile("rb") as received:
-                end.settimeout(limit_seconds)
-                end.connect(str(self._socket(number)))
-                end.sendall(request.encode())
-                end.shutdown(socket.SHUT_WR)
-                if content := received.read():
-                    return Status.FromString(content)
-        except (OSError, DecodeError):
-            pass
-        _log.info("process %d does not answer", number)
-        return None
-
-    def _socket(self, number: int) -> Path:
-        return self._slot.folder / str(number)
-
-
-class _Listener(socketserver.ThreadingUnixStreamServer):
-    daemon_threads = True
-
-    def __init__(self, address: str, abilities: Mapping[str, Callable[[str], str | None]]) -> None:
-        super().__init__(address, _Answering)
-        self.abilities = abilities
-
-    def handle_error(self, *_: object) -> None:
-        """Log that the other process has gone, in place of a traceback on standard error."""
-        _log.info("another process did not wait for its answer")
-
-
-class _Answering(socketserver.StreamRequestHandler):
-    server: _Listener
-
-    def handle(self) -> None:
-        """Answer a request with a status, whose message is the answer if it is OK."""
-        ability, _, text = self.rfile.read(MAX_REQUEST_BYTES).decode().partition(" ")
-        try:
-            reply = Status(message=self.server.abilities[ability](text) or _DONE)
-        except Exception as error:  # the error is for the caller in the other process
-            unexpected = Status(code=UNKNOWN, message=f"{type(error).__name__}: {error}")
-            reply = status_of(error) if type(error) in CODES else unexpected
-        self.wfile.write(reply.SerializeToString())
-
-
 class SharedService:
     """The part of one process in the service.
 
@@ -164,12 +72,11 @@ class SharedService:
         self._admission = admission
         self._lock = threading.Lock()  # keeps pages in order
         self._before = self._counted_by(slot.number)
-        abilities: dict[str, Callable[[str], Any]] = {
-            "page": lambda _: _json(self._own_page()),
-            "load": admission.models.load,
-            "unload": admission.models.unload,
-        }
-        self._siblings = Siblings(slot, abilities)
+        self._others = [number for number in range(slot.processes) if number != slot.number]
+        own = slot.folder / str(slot.number)
+        own.unlink(missing_ok=True)  # left by a process that died
+        listener = _Listener(own, self._answer)
+        threading.Thread(target=listener.serve_forever, name="siblings", daemon=True).start()
 
     def load(self, name: str) -> None:
         """Load a model in all processes.
@@ -181,9 +88,9 @@ class SharedService:
             try:
                 self._admission.models.load(name)
             except ModelError:  # what can be served has changed here, and must change in the others
-                self._siblings.ask("load", name)
+                self._ask(f"load {name}")
                 raise
-            self._siblings.ask("load", name)
+            self._ask(f"load {name}")
 
     def unload(self, name: str) -> None:
         """Unload a model in all processes.
@@ -194,21 +101,66 @@ class SharedService:
         """
         with self._turn():
             self._admission.models.unload(name)
-            self._siblings.ask("unload", name)
+            self._ask(f"unload {name}")
 
     def metrics(self) -> Page:
         """The metrics of all processes; only the counters of a process that does not answer."""
-        answers = self._siblings.ask("page", limit_seconds=PAGE_SECONDS)
-        others = set(range(self._slot.processes)) - {self._slot.number}
+        answers = self._ask("page", PAGE_SECONDS)
         pages = [
             _pages.decode(answers[number]) if number in answers else self._counted_by(number)
-            for number in sorted(others)
+            for number in self._others
         ]
         return summed([self._own_page(), *pages])
 
     def _turn(self) -> AbstractContextManager[None]:
         """Changes by two processes at once would reach the processes in different orders."""
         return locked(self._slot.folder / "changing", self._admission.models.check_still_loads)
+
+    def _ask(self, request: str, limit_seconds: float | None = None) -> dict[int, str]:
+        """Ask all other processes, and return the answers by their numbers.
+
+        Processes that do not answer are left out.
+
+        Args:
+            request: what `_answer` takes.
+            limit_seconds: time limit; None for none.
+
+        Raises:
+            OctofoldError: a process raised this error; all have been asked.
+            RuntimeError: a process raised another error.
+        """
+        with ThreadPoolExecutor(max(1, len(self._others))) as callers:
+            replies = callers.map(partial(self._reply, request, limit_seconds), self._others)
+            answers = {number: reply for number, reply in zip(self._others, replies, strict=True) if reply}
+        for reply in answers.values():
+            if reply.code == UNKNOWN:
+                raise RuntimeError(reply.message)
+            if reply.code != OK:
+                raise error_of(reply)
+        return {number: reply.message for number, reply in answers.items()}
+
+    def _reply(self, request: str, limit_seconds: float | None, number: int) -> Status | None:
+        try:
+            with socket.socket(socket.AF_UNIX) as end, end.makefile("rb") as received:
+                end.settimeout(limit_seconds)
+                end.connect(str(self._slot.folder / str(number)))
+                end.sendall(request.encode())
+                end.shutdown(socket.SHUT_WR)
+                if content := received.read():
+                    return Status.FromString(content)
+        except (OSError, DecodeError):
+            pass
+        _log.info("process %d does not answer", number)
+        return None
+
+    def _answer(self, request: str) -> str:
+        """Do what another process asks for; the answer is not empty."""
+        action, _, name = request.partition(" ")
+        if action == "page":
+            return _json(self._own_page())
+        models = self._admission.models
+        (models.load if action == "load" else models.unload)(name)
+        return "done"
 
     def _own_page(self) -> Page:
         admission = self._admission
@@ -231,6 +183,31 @@ class SharedService:
 
     def _file(self, number: int) -> Path:
         return self._slot.folder / f"{number}.metrics"
+
+
+class _Listener(socketserver.ThreadingUnixStreamServer):
+    daemon_threads = True
+
+    def __init__(self, address: Path, answer: Callable[[str], str]) -> None:
+        super().__init__(str(address), _Answering)
+        self.answer = answer
+
+    def handle_error(self, *_: object) -> None:
+        """Log that the other process has gone, in place of a traceback on standard error."""
+        _log.info("another process did not wait for its answer")
+
+
+class _Answering(socketserver.StreamRequestHandler):
+    server: _Listener
+
+    def handle(self) -> None:
+        """Answer a request with a status, whose message is the answer if it is OK."""
+        try:
+            reply = Status(message=self.server.answer(self.rfile.read(MAX_REQUEST_BYTES).decode()))
+        except Exception as error:  # the error is for the caller in the other process
+            unexpected = Status(code=UNKNOWN, message=f"{type(error).__name__}: {error}")
+            reply = status_of(error) if type(error) in CODES else unexpected
+        self.wfile.write(reply.SerializeToString())
 
 
 def _json(page: Page) -> str:

@@ -28,8 +28,6 @@ from octofold_server.system.sockets import hold_port, port_written, socket_folde
 LOOK_SECONDS = 0.2
 RESTART_SECONDS = 1.0
 """Pause before a process is restarted, so that one that always fails does not use all the CPU."""
-STOPPED_SECONDS = 5.0
-"""A process that was stopped (SIGSTOP) for this long is killed: the kernel goes on giving it connections."""
 LAST_SECONDS = 30.0
 """Time for a process to end, beyond grace and drain."""
 
@@ -87,7 +85,6 @@ class _Family:
         self._folder = folder
         self._run = run
         self._members: list[Any] = []  # multiprocessing.Process, of a context
-        self._stopped_since: dict[int, float] = {}  # by number
         self._revive_at: dict[int, float] = {}  # the times to restart dead processes, by number
         self._failed = False
 
@@ -107,11 +104,10 @@ class _Family:
         return True
 
     def revive(self) -> None:
-        """Kill processes that stay stopped, and restart those that have died, after a pause."""
+        """Restart the processes that have died, after a pause."""
         now = time.monotonic()
         for number, member in enumerate(self._members):
             if member.is_alive():
-                self._look_for_stop(number, member, now)
                 continue
             if number not in self._revive_at:
                 _log.error("process %d ended with exit code %s; restarting it", number, member.exitcode)
@@ -119,15 +115,6 @@ class _Family:
             elif now >= self._revive_at[number]:
                 del self._revive_at[number]
                 self._members[number] = self._new(number)
-
-    def _look_for_stop(self, number: int, member: Any, now: float) -> None:
-        if os.waitid(os.P_PID, member.pid, os.WSTOPPED | os.WNOHANG | os.WNOWAIT) is None:
-            self._stopped_since.pop(number, None)
-        elif now - self._stopped_since.setdefault(number, now) >= STOPPED_SECONDS:
-            del self._stopped_since[number]
-            _log.error("process %d was stopped for %g seconds; killing it", number, STOPPED_SECONDS)
-            member.kill()
-            self._revive_at[number] = now + RESTART_SECONDS
 
     def signal(self, number: int) -> None:
         """Send a signal to all processes."""

@@ -1,4 +1,4 @@
-"""The page of metrics: its families, the two formats in which callers get it, and the sum of several pages.
+"""The page of metrics: its families, its text, and the sum of several pages.
 
 The models' statistics have Triton's metric names, so that dashboards for Triton work. Other metrics have
 Octofold's own names. The page reads all values when it is requested, so it adds no work to calls. It does not
@@ -7,23 +7,21 @@ use prometheus_client, which appends `_total` to the name of every counter; Trit
 
 from __future__ import annotations
 
+import operator
 import os
 import platform
-import re
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib.metadata import version as installed_version
-from itertools import accumulate, chain
+from itertools import accumulate
 from pathlib import Path
-from typing import NamedTuple
 
 import msgspec
 from octofold_proto.status import CODES
 
 from octofold_server.admission.refusals import Refusals
-from octofold_server.batching.statistics import BucketHistogram, Exemplar, Snapshot, Total
+from octofold_server.batching.statistics import BucketHistogram, Snapshot, Total
 from octofold_server.models.registry import Models
 
 _REASONS = {
@@ -37,23 +35,11 @@ _REASONS = {
 _NO_FAILURES = dict.fromkeys(["CANCELLED", "UNIMPLEMENTED", *(code.name for code in CODES.values())], 0)
 """Initial counters: Prometheus would miss the step from 0 of a counter that first appears as 1."""
 
-_NO_SUMS: dict[str, Callable[[Iterable[float]], float]] = {
-    "octofold_ready": max,  # a process that is starting has no port yet: clients reach those that are ready
-    "octofold_build_info": max,  # always 1
-    "octofold_model_info": max,
-}
+_NO_SUMS = {"octofold_ready", "octofold_build_info", "octofold_model_info"}
+"""Gauges of which several processes together have the largest: a process that is starting has no port yet, so
+clients reach those that are ready."""
 
-PLAIN_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-OPENMETRICS_TYPE = "application/openmetrics-text; version=1.0.0; charset=utf-8"
-
-_BOUND = re.compile(r'le="([^"]*)"')
-
-
-class Sample(NamedTuple):
-    """A number, and an example of what it counts, as the page has it; empty if there is none."""
-
-    value: int | float
-    exemplar: str = ""
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class Family(msgspec.Struct):
@@ -62,14 +48,14 @@ class Family(msgspec.Struct):
     name: str
     kind: str
     text: str
-    samples: dict[str, Sample]
+    samples: dict[str, int | float]
 
 
 Page = list[Family]
 
 Labels = Mapping[str, str]
-SampleLine = tuple[str, Labels, float] | tuple[str, Labels, float, str]
-"""Suffix of the name, labels, value, and the exemplar, if any."""
+SampleLine = tuple[str, Labels, float]
+"""Suffix of the name, labels, value."""
 _Row = tuple[Labels, Snapshot]
 
 
@@ -95,66 +81,26 @@ def exposition(models: Models, refusals: Refusals, *, ready: bool, open_calls: i
     ]
 
 
-def plain(page: Page) -> str:
-    """A page in Prometheus' text format, which has no exemplars."""
+def text_of(page: Page) -> str:
+    """A page in Prometheus' text format."""
     lines: list[str] = []
     for family in page:
         lines += [f"# HELP {family.name} {family.text}", f"# TYPE {family.name} {family.kind}"]
-        lines += (f"{name} {sample.value!r}" for name, sample in family.samples.items())
+        lines += (f"{name} {value!r}" for name, value in family.samples.items())
     return "".join(f"{line}\n" for line in lines)
 
 
-def openmetrics(page: Page) -> str:
-    """A page in the format of OpenMetrics 1.0, with exemplars.
-
-    Its counters end in `_total`. Triton's do not, so their type is unknown there.
-    """
-    lines: list[str] = []
-    for family in page:
-        name, kind = family.name, family.kind
-        if kind == "counter":
-            name, kind = (name.removesuffix("_total"), kind) if name.endswith("_total") else (name, "unknown")
-        lines += [f"# HELP {name} {family.text}", f"# TYPE {name} {kind}"]
-        for sample, (value, exemplar) in family.samples.items():
-            line = f"{_BOUND.sub(_canonical, sample)} {value!r}"
-            lines.append(f"{line} # {exemplar}" if exemplar else line)
-    return "".join(f"{line}\n" for line in [*lines, "# EOF"])
-
-
-def prefers_openmetrics(accept: str) -> bool:
-    """Whether an Accept header names OpenMetrics, and does not prefer plain text."""
-    weights = {"text/plain": 0.0, "application/openmetrics-text": 0.0}
-    for accepted in accept.split(","):
-        kind, *parameters = (part.strip().lower() for part in accepted.split(";"))
-        if kind in weights:
-            weight = next((part[2:] for part in parameters if part.startswith("q=")), "1")
-            with suppress(ValueError):
-                weights[kind] = max(weights[kind], float(weight))
-    text, wanted = weights.values()
-    return wanted > 0 and wanted >= text
-
-
-def summed(pages: Sequence[Page]) -> Page:
-    """Combine the pages of several processes, in the order in which families and samples first appear."""
+def summed(pages: Iterable[Page]) -> Page:
+    """Combine the pages of several processes."""
     families: dict[str, Family] = {}
-    samples: dict[str, dict[str, list[Sample]]] = {}
-    for family in chain.from_iterable(pages):
-        families.setdefault(family.name, family)
-        collected = samples.setdefault(family.name, {})
-        for name, sample in family.samples.items():
-            collected.setdefault(name, []).append(sample)
-    return [
-        Family(
-            name,
-            family.kind,
-            family.text,
-            {
-                sample: Sample(_NO_SUMS.get(name, sum)(one.value for one in found), _newest(found))
-                for sample, found in samples[name].items()
-            },
-        )
-        for name, family in families.items()
-    ]
+    for page in pages:
+        for family in page:
+            combine = max if family.name in _NO_SUMS else operator.add
+            total = families.setdefault(family.name, Family(family.name, family.kind, family.text, {}))
+            samples = total.samples
+            for name, value in family.samples.items():
+                samples[name] = combine(samples[name], value) if name in samples else value
+    return list(families.values())
 
 
 def counters_of(page: Page) -> Page:
@@ -291,15 +237,10 @@ def _by_reason(failures: Mapping[str, int]) -> dict[str, int]:
 
 def _histogram_samples(labels: Labels, histogram: BucketHistogram) -> Iterator[SampleLine]:
     bounds = [*(f"{bound:g}" for bound in histogram.bounds), "+Inf"]
-    for number, (bound, count) in enumerate(zip(bounds, accumulate(histogram.counts), strict=True)):
-        exemplar = histogram.exemplars.get(number)
-        yield "_bucket", {**labels, "le": bound}, count, "" if exemplar is None else _written(exemplar)
+    for bound, count in zip(bounds, accumulate(histogram.counts), strict=True):
+        yield "_bucket", {**labels, "le": bound}, count
     yield "_sum", labels, histogram.sum
     yield "_count", labels, sum(histogram.counts)
-
-
-def _written(exemplar: Exemplar) -> str:
-    return f'{{trace_id="{exemplar.trace_id}"}} {exemplar.value!r} {exemplar.at:.3f}'
 
 
 def _gauge(name: str, text: str, value: float) -> Family:
@@ -308,22 +249,10 @@ def _gauge(name: str, text: str, value: float) -> Family:
 
 def _family(name: str, kind: str, text: str, samples: Iterable[SampleLine]) -> Family:
     family = Family(name, kind, text, {})
-    for suffix, labels, value, *exemplar in samples:
+    for suffix, labels, value in samples:
         written = ",".join(f'{key}="{_escaped(label)}"' for key, label in labels.items())
-        key = f"{name}{suffix}{{{written}}}" if written else f"{name}{suffix}"
-        family.samples[key] = Sample(value, *exemplar)
+        family.samples[f"{name}{suffix}{{{written}}}" if written else f"{name}{suffix}"] = value
     return family
-
-
-def _newest(samples: Sequence[Sample]) -> str:
-    """The newest exemplar, which ends with its time; empty if there is none."""
-    exemplars = [sample.exemplar for sample in samples if sample.exemplar]
-    return max(exemplars, key=lambda exemplar: float(exemplar.rpartition(" ")[2]), default="")
-
-
-def _canonical(bound: re.Match[str]) -> str:
-    """OpenMetrics writes 1.0 for 1."""
-    return bound[0] if bound[1] == "+Inf" else f'le="{float(bound[1])!r}"'
 
 
 def _escaped(label: str) -> str:

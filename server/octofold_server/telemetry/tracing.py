@@ -25,13 +25,11 @@ from opentelemetry.trace import (
     SpanKind,
     Status,
     StatusCode,
-    format_trace_id,
     set_span_in_context,
 )
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from octofold_server.batching.call import Batch, Call
-from octofold_server.batching.statistics import ModelStatistics
 
 MAX_WAITING = 4096
 """Maximum number of finished calls that wait for their spans."""
@@ -47,14 +45,11 @@ class _Done(NamedTuple):
     boards: int
     priority: str
     submitted: float
-    queue_seconds: float
     batches: list[Batch]
-    answered: float | None  # when its last batch ended; None: the call has failed
-    error: str
+    error: str | None  # None: the call was answered
     at: float
     model: str
     version: str
-    statistics: ModelStatistics
     headers: Mapping[str, str]
 
 
@@ -81,7 +76,6 @@ class Tracing:
         call: Call,
         model: str,
         version: str,
-        statistics: ModelStatistics,
         headers: Mapping[str, str],
     ) -> None:
         """Schedule the spans of a call: `call` contains `queue` and each `batch`, which contains `inference`.
@@ -90,7 +84,6 @@ class Tracing:
             call: the finished call.
             model: name of its model.
             version: version of the model.
-            statistics: the statistics of the version, which get the trace of an answered call as an example.
             headers: the caller's trace, named as in `octofold_server.admission.request.TRACE_HEADERS`.
         """
         batches = list(dict.fromkeys(part.batch for part in call.parts))
@@ -99,14 +92,11 @@ class Tracing:
             boards=len(call.boards),
             priority=call.priority.name.lower(),
             submitted=call.submitted,
-            queue_seconds=call.queue_seconds,
             batches=sorted(batches, key=attrgetter("taken"))[:MAX_BATCHES],
-            answered=max(batch.ended for batch in batches) if error is None else None,
-            error="" if error is None else str(error) or type(error).__name__,
+            error=None if error is None else str(error) or type(error).__name__,
             at=time.monotonic(),
             model=model,
             version=version,
-            statistics=statistics,
             headers=headers,
         )
         with suppress(Full):  # drop the spans rather than delay calls
@@ -166,11 +156,8 @@ class Tracing:
         for batch in done.batches:
             of_batch = span("batch", root, batch.taken, batch.ended, boards=batch.boards)
             span("inference", of_batch, batch.started, batch.ended)
-        if done.answered is None:
+        if done.error is not None:
             root.set_status(Status(StatusCode.ERROR, done.error))
-        elif (context := root.get_span_context()).trace_flags.sampled:
-            total_s = done.answered - done.submitted
-            done.statistics.keep_trace(format_trace_id(context.trace_id), done.queue_seconds, total_s)
         root.end(unix_ns(done.at))
 
 

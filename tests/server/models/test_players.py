@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import shutil
 import threading
 from collections.abc import Callable
@@ -15,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from octofold_game.contract.model import CARD_FILE, OtherVersion, ServedPlayer, read_card
+from octofold_game.contract.model import CARD_FILE, OtherVersion, ServedPlayer
 from octofold_game.contract.searches import Limits
 from octofold_papers.turbozero.network_version import NetworkVersion
 from octofold_papers.turbozero.policy_rollouts import PolicyRollouts
@@ -23,12 +22,11 @@ from octofold_proto.errors import ModelError, Unavailable, UnknownModel
 from octofold_server.config.options import Config
 from octofold_server.config.policies import parse_policies
 from octofold_server.models import registry
-from octofold_server.models.loading import PlayerFiles
 from octofold_server.models.registry import Models, OnDemand
 from octofold_server.models.version_index import WHEN_ASKED
 from support.batches import Awaited
 from support.fakes import FakeBackend
-from support.player_versions import KINDS, TABLE, write_player, write_version
+from support.player_versions import KINDS, write_player, write_version
 from support.registries import BOARD, reason, states, submit
 from support.servers import WriteVersion, write_model
 from support.valued_graphs import valued
@@ -79,16 +77,6 @@ def test_a_missing_file_is_one_line(repository: Path) -> None:
     models.start()
     assert "table.bin cannot be read: No such file" in models.index()[-1].reason
     models.close()
-
-
-def test_files_that_do_not_fit_into_memory_are_refused_before_they_are_read(repository: Path) -> None:
-    folder = write_player(repository)
-    with (folder / "table.bin").open("r+b") as file:
-        file.truncate(3 << 30)
-    player = read_card(folder).player
-    assert player is not None
-    with pytest.raises(ModelError, match=r"table.bin does not fit into memory: .* 3.0 GiB .* 2.0 GiB"):
-        PlayerFiles(memory=2 << 30).map(folder, player)
 
 
 def test_a_kind_that_the_operator_names_must_be_there(repository: Path) -> None:
@@ -226,20 +214,6 @@ def test_a_new_version_of_a_player_replaces_the_old_one(repository: Path) -> Non
     with pytest.raises(Unavailable):
         old.batcher.submit(Awaited(BOARD))
     models.close()
-
-
-def test_processes_of_one_service_hash_a_file_once(repository: Path, tmp_path: Path) -> None:
-    folder = write_player(repository)
-    player = read_card(folder).player
-    assert player is not None
-    first, second = PlayerFiles(tmp_path / "digests"), PlayerFiles(tmp_path / "digests")
-    assert first.map(folder, player)["table"].tobytes() == TABLE
-    (known,) = (file for file in (tmp_path / "digests").iterdir() if file.suffix != ".lock")
-    known.write_text("0" * 64)
-    with pytest.raises(ModelError, match="does not match the card"):
-        second.map(folder, player)  # it believes the first
-    os.utime(folder / "table.bin", ns=(1, 1))  # which is a new state of the file
-    assert second.map(folder, player)["table"].tobytes() == TABLE
 
 
 def write_rollouts(repository: Path, graph: bytes, own_version: int = 1, **other: Any) -> Path:

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from octofold_proto.errors import Unavailable
+from octofold_proto.errors import QueueFull, Unavailable
 from octofold_server.admission.admission import Admission
 from octofold_server.process.shared_service import ProcessSlot, SharedService
 from octofold_server.protocols.open_inference.operations import OpenInference
 from octofold_server.system.file_lock import locked
-from octofold_server.telemetry.metrics import plain
+from octofold_server.telemetry.metrics import text_of
 from support.processes import metric
 from support.servers import Served
 
@@ -23,10 +23,10 @@ def test_the_page_says_not_ready_when_the_probe_does(server: Served, tmp_path: P
     shared = SharedService(ProcessSlot(tmp_path, 0, 1), server.admission)
     operations = OpenInference(server.admission, shared)
     assert operations.ready
-    assert metric(plain(shared.metrics()), "octofold_ready") == 1
+    assert metric(text_of(shared.metrics()), "octofold_ready") == 1
     server.admission.is_alive = lambda: False  # as when gRPC is stuck
     assert not operations.ready
-    assert metric(plain(shared.metrics()), "octofold_ready") == 0
+    assert metric(text_of(shared.metrics()), "octofold_ready") == 0
 
 
 class OneModel:
@@ -34,6 +34,7 @@ class OneModel:
 
     def __init__(self, both_change: threading.Barrier) -> None:
         self.is_loaded = True
+        self.failure: Exception | None = None
         self._both_change = both_change
         self._closing = False
 
@@ -52,6 +53,8 @@ class OneModel:
 
     def _change(self, is_loaded: bool) -> None:
         self.is_loaded = is_loaded
+        if self.failure is not None:
+            raise self.failure
         with suppress(threading.BrokenBarrierError):
             self._both_change.wait(0.3)
 
@@ -70,6 +73,20 @@ def test_a_load_and_an_unload_by_two_processes_at_once_leave_them_alike(tmp_path
         for change in changes:
             change.result()
     assert one.is_loaded == other.is_loaded
+
+
+def test_errors_of_another_process_reach_the_caller_and_one_that_is_gone_is_left_out(tmp_path: Path) -> None:
+    one, other = (OneModel(threading.Barrier(1)) for _ in range(2))
+    first = process(one, tmp_path, 0)
+    first.unload("", "m")
+    process(other, tmp_path, 1)
+    other.failure = QueueFull("no room", 2.5)
+    with pytest.raises(QueueFull, match="no room") as raised:
+        first.load("", "m", [])
+    assert raised.value.retry_after_seconds == 2.5
+    other.failure = UnicodeDecodeError("utf-8", b"\xff", 0, 1, "odd")
+    with pytest.raises(RuntimeError, match=r"UnicodeDecodeError: .*odd"):
+        first.load("", "m", [])
 
 
 def test_a_process_that_shuts_down_waits_for_no_other_that_is_loading(tmp_path: Path) -> None:

@@ -14,12 +14,10 @@ from pathlib import Path
 import grpc
 import psutil
 import pytest
-from octofold_proto.errors import QueueFull
 from octofold_proto.inference import grpc_service_pb2 as oip
 from octofold_proto.inference.grpc_service_pb2_grpc import GRPCInferenceServiceStub
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
-from octofold_server.process.shared_service import ProcessSlot, SiblingFailed, Siblings
 from support.processes import members, metric, on_a_connection_of_its_own
 from support.servers import (
     Ask,
@@ -155,13 +153,6 @@ def test_nobody_finds_a_process_that_is_started_again_before_it_is_ready(
     assert {ask_for_a_move(server) for _ in range(12)} == {"1"}
 
 
-def test_a_process_that_stays_stopped_is_replaced(server: ServerProcess) -> None:
-    ready = server.log.count(SERVING)
-    members(server)[0].suspend()
-    wait_for(lambda: server.log.count(SERVING) == ready + 1)
-    assert "was stopped for 5 seconds; killing it" in server.log
-
-
 def test_sighup_does_not_end_a_process_that_is_started_again(server: ServerProcess) -> None:
     before, restarts = set(members(server)), server.log.count("restarting it")
     reloads = server.log.count("reloading the models: asked to")
@@ -250,33 +241,3 @@ def test_sighup_does_not_end_several_processes_that_are_starting(
     wait_for(lambda: "reloading the models: asked to" in server.log)
     assert "restarting it" not in server.log
     assert server.terminate() == 0
-
-
-def test_siblings_that_answer_are_waited_for_and_one_that_is_gone_is_not(tmp_path: Path) -> None:
-    first = Siblings(ProcessSlot(tmp_path, 0, 3), {})
-    Siblings(ProcessSlot(tmp_path, 1, 3), {"work": str.upper})
-    assert first.ask("work", "a text") == {1: "A TEXT"}
-    with socket.socket(socket.AF_UNIX) as silent:  # it accepts nobody, as a stopped process does
-        silent.bind(str(tmp_path / "2"))
-        silent.listen()
-        assert first.ask("work", "text", limit_seconds=0.1) == {1: "TEXT"}
-
-
-def test_what_a_sibling_raises_is_raised_after_all_have_answered(tmp_path: Path) -> None:
-    done: list[str] = []
-
-    def fail(text: str) -> None:
-        raise QueueFull(text, 2.5)
-
-    def break_down(text: str) -> None:
-        raise UnicodeDecodeError("utf-8", b"\xff", 0, 1, text)
-
-    first = Siblings(ProcessSlot(tmp_path, 0, 3), {})
-    Siblings(ProcessSlot(tmp_path, 1, 3), {"work": fail, "more": break_down})
-    Siblings(ProcessSlot(tmp_path, 2, 3), {"work": done.append, "more": done.append})
-    with pytest.raises(QueueFull, match="no room") as raised:
-        first.ask("work", "no room")
-    assert raised.value.retry_after_seconds == 2.5
-    with pytest.raises(SiblingFailed, match=r"UnicodeDecodeError: .*odd"):
-        first.ask("more", "odd")
-    assert done == ["no room", "odd"]

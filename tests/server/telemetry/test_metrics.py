@@ -17,6 +17,7 @@ from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
 from octofold_server.batching.call import Batch, Call
 from octofold_server.batching.statistics import ModelStatistics
+from octofold_server.telemetry.metrics import Family, counters_of, summed
 from prometheus_client.parser import text_string_to_metric_families
 from support.fakes import FakeBackend, RecordingBackend
 from support.servers import HasRest, ServeAll, WriteVersion
@@ -190,6 +191,20 @@ def test_counters_never_go_back_when_a_model_is_loaded_again(serve_all: ServeAll
         assert value(scrape(served), "nv_inference_count_total", **FAKE) == 3
         served.models.load("fake")
         assert value(scrape(served), "nv_inference_count_total", **FAKE) == 3
+
+
+def test_processes_add_up_but_for_what_is_no_sum() -> None:
+    first = [
+        Family("octofold_failures_total", "counter", "Calls", {'octofold_failures_total{code="A"}': 2}),
+        Family("octofold_ready", "gauge", "Whether", {"octofold_ready": 1}),
+    ]
+    second = [
+        Family("octofold_failures_total", "counter", "Calls", {'octofold_failures_total{code="B"}': 0.5})
+    ]
+    counts = {'octofold_failures_total{code="A"}': 4, 'octofold_failures_total{code="B"}': 0.5}
+    total = summed([first, second, first])
+    assert [family.samples for family in total] == [counts, {"octofold_ready": 1}]
+    assert counters_of(total) == total[:1]  # what stays when a process ends
 
 
 def test_parts_of_a_call_never_add_up_to_more_than_the_call() -> None:
