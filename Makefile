@@ -53,8 +53,7 @@ teacher: $(VENV)/dev ## models/teacher: a large n-tuple network, trained in hour
 	$(BIN)/octofold-train teacher training/recipes/teacher.toml
 	$(BIN)/octofold-export --ntuple runs/teacher --name teacher
 
-bench: $(VENV)/dev ## measure the rules, the graph and the service on this machine
-	$(BIN)/python bench/strength/rules.py
+bench: $(VENV)/dev ## measure the graph and the service on this machine
 	$(BIN)/python bench/graph/graph.py --model $(MODEL)
 	$(BIN)/python bench/serving/serving.py --model $(MODEL) $(if $(filter ntuple,$(MODEL)),--precision fp32)
 

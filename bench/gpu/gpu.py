@@ -5,14 +5,14 @@
     python bench/gpu/gpu.py --minutes 8                    # begins nothing later, and ends within nine
 
 The parts are listed in `gpu_parts.py`: answers against fp32 on the CPU, boards per second direct and served,
-the same with 1 to 16 processes, the latency of a lone board, memory. Each runs in a process of its own, so a
+the same with 1 to 16 processes, the latency of a lone board. Each runs in a process of its own, so a
 part that fails, or crashes, is a line of the table, and the others go on. The last line is JSON, also after
 Ctrl-C, SIGTERM and a part that hangs.
 
 Where there is a GPU and this Python has no onnxruntime for it, the command goes on in .venv-gpu, which
 `make setup SERVER=server-gpu` makes; without a package index, PIP_NO_INDEX=1 and PIP_FIND_LINKS=DIR name a
-folder of wheels. Where there is no GPU, what runs on a CPU is measured, and the other parts say what is
-missing. Of this file's own imports none needs to be installed.
+folder of wheels. Where there is no GPU, a CPU is measured, and the report says what is missing. Of this
+file's own imports none needs to be installed.
 """
 
 from __future__ import annotations

@@ -18,13 +18,13 @@ from pathlib import Path
 from typing import NoReturn
 
 from gpu_direct import Figures, Variant, agreement, speed
-from gpu_served import Load, Service, gpu_memory, host_memory, throughput
+from gpu_served import Load, Service, throughput
 from harness import report
 from octofold_game.system.processors import cpu_name, usable_cores
 from octofold_server.backends.cuda import gpu_name, why_no_cuda
 from octofold_server.models.repository import VersionFolder, versions_by_name
 
-PARTS = ("check", "direct", "served", "processes", "latency", "memory")
+PARTS = ("check", "direct", "served", "processes", "latency")
 LOADS = ("packed:4096/8", "packed:1024/16", "stream/256", "unary/256")
 LONGEST_PART_SECONDS = 420.0
 STOP_SECONDS = 30.0
@@ -37,11 +37,10 @@ class Part:
 
     name: str
     run: Callable[[], Figures]
-    needs_gpu: bool = False
 
 
 def main() -> int:
-    """Run the parts; returns the exit code: 1 if one failed for another reason than a missing GPU."""
+    """Run the parts; returns the exit code: 1 if one failed."""
     options = _parse()
     no_gpu = "--device is cpu" if options.device == "cpu" else why_no_cuda()
     device = "cpu" if no_gpu else "cuda"
@@ -49,7 +48,7 @@ def main() -> int:
     signal.signal(signal.SIGTERM, _interrupt)
     with tempfile.TemporaryDirectory(prefix="octofold-gpu-") as work:
         parts = list(_parts(options, device, Path(work)))
-        found, errors = run_all(parts, no_gpu, options.minutes * 60, options.longest)
+        found, errors = run_all(parts, options.minutes * 60, options.longest)
     names = list(map(attrgetter("name"), parts))
     report(
         f"{', '.join(options.model)} on {device_name}",
@@ -60,17 +59,16 @@ def main() -> int:
         figures=found,
         errors=errors,
     )
-    return int(any(not error.startswith("no CUDA: ") for error in errors.values()))
+    return int(bool(errors))
 
 
 def run_all(
-    parts: Sequence[Part], no_gpu: str | None, seconds: float, longest: float
+    parts: Sequence[Part], seconds: float, longest: float
 ) -> tuple[dict[str, Figures], dict[str, str]]:
     """The figures of the parts that went well, and in one line each why the others did not.
 
     Args:
         parts: in the order in which they run.
-        no_gpu: why there is no GPU; None if there is one.
         seconds: after which no part begins; 0 for no limit.
         longest: seconds after which a part is stopped.
     """
@@ -80,9 +78,6 @@ def run_all(
     end = time.monotonic() + (seconds or float("inf"))
     for number, part in enumerate(parts, 1):
         try:
-            if no_gpu is not None and part.needs_gpu:
-                errors[part.name] = f"no CUDA: {no_gpu}"
-                continue
             if time.monotonic() > end:
                 errors[part.name] = f"not begun: {stop}"
                 continue
@@ -155,7 +150,7 @@ def _parts(options: argparse.Namespace, device: str, work: Path) -> Iterator[Par
         for name in options.model:
             version = by_name[name][-1]
             for part in _kinds(options, device, work)[kind](version):
-                yield Part(f"{kind}: {name}, {part.name}", part.run, part.needs_gpu)
+                yield Part(f"{kind}: {name}, {part.name}", part.run)
 
 
 def _kinds(
@@ -194,11 +189,7 @@ def _kinds(
     def latency(version: VersionFolder) -> Iterator[Part]:
         yield Part("fp16", partial(throughput, service(version, half), [Load("unary", 1)], seconds))
 
-    def memory(version: VersionFolder) -> Iterator[Part]:
-        yield Part("host", partial(host_memory, service(version, half), seconds))
-        yield Part("GPU", partial(gpu_memory, service(version, half), seconds), needs_gpu=True)
-
-    made = (check, direct, served, processes, latency, memory)
+    made = (check, direct, served, processes, latency)
     return dict(zip(PARTS, made, strict=True))
 
 
@@ -221,7 +212,7 @@ def _rows(name: str, figures: Figures, error: str | None) -> Iterator[tuple[str,
 
 
 def _format_value(key: str, value: float) -> str:
-    if key.endswith(("ms", "MB")):
+    if key.endswith("ms"):
         return f"{value:,.2f}"
     return f"{value:,.0f}" if key.endswith("boards/s") else f"{value:.2%}"
 

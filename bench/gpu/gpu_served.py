@@ -1,4 +1,4 @@
-"""What `gpu.py` measures through a server: boards per second, the latency of a lone board, memory.
+"""What `gpu.py` measures through a server: boards per second, the latency of a lone board.
 
 Every function here runs in a process of its own, so its arguments can be pickled.
 """
@@ -30,7 +30,6 @@ RAMP_SECONDS = 0.5
 LONGEST_SECONDS = 30.0
 """For the callers of a load to be answered once each."""
 LARGEST_EXPONENT = 15
-MEGABYTE = 2**20
 
 
 @dataclass(frozen=True)
@@ -69,7 +68,7 @@ def throughput(service: Service, loads: Sequence[Load], seconds: float) -> Figur
         RuntimeError: the server did not start, or calls failed.
     """
     found: Figures = {}
-    with running(service) as (target, _):
+    with running(service) as target:
         for load in loads:
             counts = measured(target, service, load, seconds)
             if counts.errors:
@@ -78,21 +77,6 @@ def throughput(service: Service, loads: Sequence[Load], seconds: float) -> Figur
             for percent in (50, 99):
                 found[f"{load}: p{percent} ms"] = (counts.latencies.percentile(percent) or 0) / 1e3
     return found
-
-
-def host_memory(service: Service, seconds: float) -> Figures:
-    """Resident megabytes of the server's processes after some load."""
-    with running(service) as (target, pid):
-        measured(target, service, Load("packed:1024", 4), seconds)
-        return {"host: resident MB": sum(map(_resident_bytes, (pid, *_children(pid)))) / MEGABYTE}
-
-
-def gpu_memory(service: Service, seconds: float) -> Figures:
-    """Megabytes of the GPU that are in use beyond what was before the server started."""
-    before = _gpu_megabytes()
-    with running(service) as (target, _):
-        measured(target, service, Load("packed:1024", 4), seconds)
-        return {"GPU: MB": _gpu_megabytes() - before}
 
 
 def measured(target: str, service: Service, load: Load, seconds: float) -> Counts:
@@ -116,8 +100,8 @@ def measured(target: str, service: Service, load: Load, seconds: float) -> Count
 
 
 @contextmanager
-def running(service: Service) -> Iterator[tuple[str, int]]:
-    """Run a server of the one version; yields its address and its process id.
+def running(service: Service) -> Iterator[str]:
+    """Run a server of the one version; yields its address.
 
     Raises:
         RuntimeError: it was not ready in time; the message has the last line of its log.
@@ -134,7 +118,7 @@ def running(service: Service) -> Iterator[tuple[str, int]]:
             process = subprocess.Popen([*command, *service.flags], stdout=log, stderr=log)
         try:
             _wait_until_ready(process, port_file, log_file)
-            yield f"127.0.0.1:{port_file.read_text().strip()}", process.pid
+            yield f"127.0.0.1:{port_file.read_text().strip()}"
         finally:
             process.send_signal(signal.SIGTERM)
             try:
@@ -151,18 +135,3 @@ def _wait_until_ready(process: subprocess.Popen[bytes], port_file: Path, log_fil
             lines = log_file.read_text(errors="replace").splitlines() or ["it wrote nothing"]
             raise RuntimeError(f"the server is not ready: {lines[-1]}")
         time.sleep(0.05)
-
-
-def _children(pid: int) -> list[int]:
-    listed = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="utf-8")
-    return [int(child) for child in listed.split()]
-
-
-def _resident_bytes(pid: int) -> int:
-    pages = int(Path(f"/proc/{pid}/statm").read_text(encoding="utf-8").split()[1])
-    return pages * 4096
-
-
-def _gpu_megabytes() -> float:
-    command = ["nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits", "--id=0"]
-    return float(subprocess.run(command, capture_output=True, text=True, check=True).stdout)

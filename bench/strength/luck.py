@@ -2,9 +2,8 @@
 
 "Left" is the variance of adjusted scores as a share of that of the scores; its inverse is how many times as
 many games the same interval would take. The cost is CPU time of one core. "Misses" is how often the interval
-of a sample of 50 of the games misses their average. Then pairs of players are drawn from the games: equal
-ones from one folder, unequal ones from two. Their verdicts with and without luck are compared. In both
-simulations, the luck of all games of a folder is made 0, as it is in an endless number of games.
+of a sample of 50 of the games misses their average; there, the luck of all games of a folder is made 0, as it
+is in an endless number of games.
 
 octofold play --model swift --games 200 --out results/swift
 python bench/strength/luck.py results/swift
@@ -15,9 +14,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections import Counter
 from dataclasses import replace
-from fractions import Fraction
 from itertools import islice
 from pathlib import Path
 
@@ -25,21 +22,16 @@ import numpy as np
 from numpy.typing import NDArray
 from octofold_client.contenders.judges import Judge, local_judge
 from octofold_client.evaluation.luck import AdjustedAverage, Luck, luck_in, taken_from
-from octofold_client.evaluation.question import Question
 from octofold_client.evaluation.result import Evaluation
 from octofold_client.evaluation.result_folder import ResultFolder
-from octofold_client.evaluation.sequential import Bets, cap_of
 
 sys.path.append(str(Path(__file__).parents[1]))  # where the harness is
 
-from harness import newest_version, report, show
+from harness import newest_version, report
 
-Pool = tuple[NDArray[np.int64], Luck]
-"""Scores `[N]` and their luck."""
-QUESTION = Question(Fraction(5, 100))
 _TIMED_GAMES = 20
-_SAMPLE = 50
-"""Games of a sample whose interval is checked."""
+_SAMPLE, _SAMPLES = 50, 1_000
+"""Games of a sample whose interval is checked, and number of samples."""
 
 
 def microseconds_a_move(folder: ResultFolder, values: Judge, start: float) -> float:
@@ -51,44 +43,27 @@ def microseconds_a_move(folder: ResultFolder, values: Judge, start: float) -> fl
     return 1e6 * (time.process_time() - before) / sum(map(len, games))
 
 
-def drawn(pool: Pool, games: int, generator: np.random.Generator) -> Pool:
-    """So many games of a player, drawn with replacement."""
-    scores, luck = pool
-    rows = generator.integers(0, len(scores), games)
-    taken = luck.taken - luck.taken.mean(axis=0)
-    return scores[rows], replace(luck, games=np.arange(games), taken=taken[rows])
-
-
-def verdicts(first: Pool, second: Pool, games: int, generator: np.random.Generator) -> tuple[str, str]:
-    """The answers to `QUESTION` about two drawn players, from the scores and without luck."""
-    (ours, our_luck), (theirs, their_luck) = (drawn(pool, games, generator) for pool in (first, second))
-    cap = cap_of([ours, theirs])
-    found = []
-    for lucks in (None, (our_luck, their_luck)):
-        bets = Bets.of(ours, theirs, (17, 17), cap, lucks)
-        assert bets is not None
-        answer = QUESTION.answer(bets).yes
-        found.append("open" if answer is None else "yes" if answer else "no")
-    return found[0], found[1]
-
-
-def misses(pool: Pool, games: int, samples: int, generator: np.random.Generator) -> float:
+def misses(scores: NDArray[np.int64], luck: Luck) -> float:
     """How often the interval of the average without luck misses the average, in samples of the games."""
-    truth = pool[0].mean()
+    generator = np.random.default_rng(2)
+    truth = scores.mean()
+    centered = luck.taken - luck.taken.mean(axis=0)
     missed = 0
-    for _ in range(samples):
-        found = AdjustedAverage.of(*drawn(pool, games, generator))
+    for _ in range(_SAMPLES):
+        rows = generator.integers(0, len(scores), _SAMPLE)
+        sample = replace(luck, games=np.arange(_SAMPLE), taken=centered[rows])
+        found = AdjustedAverage.of(scores[rows], sample)
         assert found is not None
         assert found.interval is not None
         missed += not found.interval[0] <= truth <= found.interval[1]
-    return missed / samples
+    return missed / _SAMPLES
 
 
 def main() -> None:
-    """Print both tables."""
+    """Print the table."""
     options = _options()
     values = local_judge(f"ntuple:{options.values or newest_version(Path('models'), 'ntuple')}")
-    rows, pools, figures = [], [], []
+    rows, figures = [], []
     for path in options.folders:
         folder = ResultFolder(path)
         evaluation = Evaluation.of_folder(folder)
@@ -99,8 +74,7 @@ def main() -> None:
             raise SystemExit(f"{path} has unfinished games, or too few")
         cost = microseconds_a_move(folder, values, luck.start)
         moves = evaluation.summary.moves_per_game
-        pools.append((scores, luck))
-        missed = misses(pools[-1], _SAMPLE, 1_000, np.random.default_rng(2))
+        missed = misses(scores, luck)
         rows.append(
             (
                 evaluation.conditions.player,
@@ -123,29 +97,11 @@ def main() -> None:
                 "missed": missed,
             }
         )
-    generator = np.random.default_rng(1)
-    counts: Counter[tuple[str, str, str]] = Counter()
-    for number in range(options.pairs):
-        one, other = generator.integers(0, len(pools), 2)
-        equal = number % 2 == 0 or len(pools) == 1
-        kind = "equal" if equal or one == other else "unequal"
-        second = pools[one] if kind == "equal" else pools[other]
-        counts[kind, *verdicts(pools[one], second, options.games, generator)] += 1
-    contradictions = sum(
-        count for (_, plain, adjusted), count in counts.items() if {plain, adjusted} == {"yes", "no"}
-    )
-    show(
-        f"verdicts on {options.pairs} pairs of {options.games:,} games, {QUESTION.flag}",
-        ["second player", "with luck", "without", "pairs"],
-        [(*kind, count) for kind, count in sorted(counts.items())],
-    )
     report(
         f"luck, by the values of {values.name}",
         ["player", "games", "average", "without luck", "left", "worth", "a game", "a move", "misses"],
         rows,
         players=figures,
-        pairs=options.pairs,
-        contradictions=contradictions,
     )
 
 
@@ -157,8 +113,6 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("folders", type=Path, nargs="+", help="result folders of finished evaluations")
     parser.add_argument("--values", type=Path, help="n-tuple network (default: the newest of models/ntuple)")
-    parser.add_argument("--pairs", type=int, default=200)
-    parser.add_argument("--games", type=int, default=2_000, help="games of each player of a pair")
     return parser.parse_args()
 
 

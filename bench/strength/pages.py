@@ -1,10 +1,8 @@
-"""Rebuilds the page, README.md, of every published version from its card, and leaves all other files alone.
+"""Rebuilds the page, README.md, of every published version in models/ from its card.
 
-python bench/strength/pages.py           # writes models/*/*/README.md
-python bench/strength/pages.py --models DIR
+python bench/strength/pages.py           # in the root of the repository
 """
 
-import argparse
 import sys
 from pathlib import Path
 
@@ -17,23 +15,10 @@ from octofold_game.system.files import whole_file
 
 def main() -> int:
     """Run the script; returns the exit code."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument(
-        "--models",
-        type=Path,
-        default=Path("models"),
-        metavar="DIR",
-        help="model repository (default: %(default)s)",
-    )
-    models = parser.parse_args().models
-    versions = sorted(card.parent for card in models.glob(f"*/*/{CARD_FILE}"))
-    if not versions:
-        print(f"--models must be a folder of NAME/VERSION/{CARD_FILE}, got {models}", file=sys.stderr)
-        return 2
     try:
-        for version in versions:
-            page = describe(read_published(version))
-            with whole_file(version / README_FILE) as partial:
+        for card in sorted(Path("models").glob(f"*/*/{CARD_FILE}")):
+            page = describe(read_published(card.parent))
+            with whole_file(card.parent / README_FILE) as partial:
                 partial.write_bytes(page)
     except (ExportError, OSError) as error:
         print(error, file=sys.stderr)

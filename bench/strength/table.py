@@ -3,8 +3,9 @@
     python bench/strength/table.py           # writes README.md
     python bench/strength/table.py --check   # exits with 1 if the table in README.md is out of date
 
-`octofold evaluate` measures the strength, and `octofold-export --record-strength` writes it into the cards.
-The speed is that of the table "All models" in docs/speed.md.
+Both run in the root of the repository. `octofold evaluate` measures the strength, and
+`octofold-export --record-strength` writes it into the cards. The speed is that of the table "All models" in
+docs/speed.md.
 """
 
 import argparse
@@ -25,66 +26,24 @@ _SPEED = re.compile(r"^\| `(?P<model>[\w-]+)` \| [\d,]+ \| (?P<speed>[\d,]+) \|"
 def main() -> int:
     """Run the benchmark; returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument(
-        "--readme",
-        type=Path,
-        default=Path("README.md"),
-        metavar="FILE",
-        help="file to update (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--models",
-        type=Path,
-        default=Path("models"),
-        metavar="DIR",
-        help="model repository (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--speeds",
-        type=Path,
-        default=Path("docs/speed.md"),
-        metavar="FILE",
-        help="page with boards/s of each model (default: %(default)s)",
-    )
     parser.add_argument("--check", action="store_true", help="write nothing, and exit 1 if out of date")
     options = parser.parse_args()
-    before = options.readme.read_text(encoding="utf-8")
+    readme = Path("README.md")
+    before = readme.read_text(encoding="utf-8")
     try:
-        speeds = dict(_SPEED.findall(options.speeds.read_text(encoding="utf-8")))
-        after = rebuilt(before, options.models, speeds)
-    except CardError as error:
-        print(f"{options.models}: {error}", file=sys.stderr)
+        speeds = dict(_SPEED.findall(Path("docs/speed.md").read_text(encoding="utf-8")))
+        new = table(measured(Path("models")), speeds)
+    except (CardError, ValueError) as error:
+        print(error, file=sys.stderr)
         return 1
-    except ValueError as error:
-        print(f"{options.readme}: {error}", file=sys.stderr)
-        return 1
+    start = before.index("\n", before.index(START)) + 1
+    after = before[:start] + new + before[before.index(END) :]
     if not options.check:
-        options.readme.write_text(after, encoding="utf-8")
+        readme.write_text(after, encoding="utf-8")
     elif after != before:
-        print(
-            f"{options.readme}: the table of results is out of date; run `make table`",
-            file=sys.stderr,
-        )
+        print("README.md: the table of results is out of date; run `make table`", file=sys.stderr)
         return 1
     return 0
-
-
-def rebuilt(readme: str, models: Path, speeds: Mapping[str, str]) -> str:
-    """The text of README.md with a new table between its markers.
-
-    Args:
-        readme: the text.
-        models: repository with the cards.
-        speeds: boards/s by model, as they are written.
-
-    Raises:
-        ValueError: a marker is missing, or the speed of a model.
-    """
-    start, end = readme.find(START), readme.find(END)
-    if not 0 <= start < end:
-        raise ValueError(f"the markers {START} ... --> and {END} are missing")
-    first_line = readme[start : readme.index("\n", start) + 1]
-    return readme[:start] + first_line + table(measured(models), speeds) + readme[end:]
 
 
 def measured(models: Path) -> list[tuple[Card, Strength]]:

@@ -33,15 +33,9 @@ def has_driver() -> bool:
 
 @pytest.mark.skipif(has_driver(), reason="this machine has a GPU: run bench/gpu/gpu.py itself")
 def test_one_command_measures_what_a_cpu_can_and_says_what_the_rest_lacks(tmp_path: Path) -> None:
-    small = f"{SMALL} --processes 2 --variant fp16"
-    loads = "--load packed:64/2 --load stream/2 --load unary/2"
-    command: list[str | Path] = [
-        sys.executable,
-        ROOT / "bench/gpu/gpu.py",
-        *small.split(),
-    ]
+    flags = f"{SMALL} --processes 2 --variant fp16 --load packed:64/2 --load stream/2 --load unary/2"
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    command += loads.split()
+    command = [*COMMAND, *flags.split()]
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     figures = json.loads(done.stdout.splitlines()[-1])
@@ -51,8 +45,8 @@ def test_one_command_measures_what_a_cpu_can_and_says_what_the_rest_lacks(tmp_pa
         assert figures["figures"]["served: swift, fp16"][f"{form}: boards/s"] > 0
         assert figures["figures"]["processes: swift, fp16, 2"][f"{form}: p99 ms"] > 0
     assert figures["figures"]["latency: swift, fp16"]["unary/1: p50 ms"] > 0
-    assert figures["figures"]["memory: swift, host"]["host: resident MB"] > 20
-    assert figures["errors"]["memory: swift, GPU"].startswith("no CUDA: ")
+    assert figures["errors"] == {}
+    assert figures["no_cuda"]
     assert list(tmp_path.iterdir()) == []
 
 
@@ -93,17 +87,6 @@ def test_a_part_that_crashes_is_named_and_the_others_go_on() -> None:
     run = measured(*parts("check", "direct"), at="1", do=kill_part)
     assert run["errors"] == {CHECK: "its process ended with exit code -9"}
     assert run["figures"].keys() == {DIRECT}
-
-
-def test_a_part_that_takes_too_long_is_stopped() -> None:
-    run = measured(*parts("direct"), "--seconds", "60", "--longest", "1")
-    assert run["errors"] == {DIRECT: "stopped: it took more than 1 seconds"}
-
-
-def test_no_part_begins_when_the_time_is_over() -> None:
-    run = measured(*parts("check", "direct"), "--minutes", "1e-9")
-    assert run["errors"].keys() == {CHECK, DIRECT}
-    assert set(run["errors"].values()) == {"not begun: the time was over"}
 
 
 def test_after_ctrl_c_the_figures_so_far_are_kept() -> None:

@@ -1,4 +1,4 @@
-"""The bench of luck: its table of players, and verdicts with and without luck that agree."""
+"""The bench of luck: what is left of the variance, and what that costs."""
 
 import json
 import subprocess
@@ -14,11 +14,11 @@ pytestmark = pytest.mark.long  # plays games and compiles
 ROOT = Path(__file__).parents[2]
 
 
-def test_the_bench_says_what_is_left_of_the_variance_and_counts_contradictions(tmp_path: Path) -> None:
+def test_the_bench_says_what_is_left_of_the_variance(tmp_path: Path) -> None:
     values = f"ntuple:{newest('ntuple')}"
     played = octofold("evaluate", "--player", values, "--games", "30", "--luck", "none", "--out", tmp_path)
     assert played.returncode == 0, played
-    bench = [str(ROOT / "bench" / "strength" / "luck.py"), str(tmp_path), "--pairs", "6", "--games", "300"]
+    bench = [str(ROOT / "bench" / "strength" / "luck.py"), str(tmp_path)]
     done = subprocess.run([sys.executable, *bench], capture_output=True, text=True, cwd=ROOT)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout.splitlines()[-1])
@@ -26,4 +26,3 @@ def test_the_bench_says_what_is_left_of_the_variance_and_counts_contradictions(t
     assert player["games"] == 30
     assert 0.1 < player["left"] < 0.9
     assert player["seconds_a_game"] > 0
-    assert found["contradictions"] == 0

@@ -1,11 +1,7 @@
-"""Bytes that no honest client sends, and floods that cost clients little and servers much.
-
-For tests and `bench/operation/attacks.py`.
-"""
+"""Bytes that no honest client sends, and floods that cost clients little and servers much."""
 
 from __future__ import annotations
 
-import math
 import select
 import socket
 import ssl
@@ -114,12 +110,6 @@ def deadlines(stream: int) -> bytes:
     return call(NEXT_MOVE, stream, [(b"grpc-timeout", b"1u")], END_STREAM)
 
 
-def whole_calls(stream: int) -> bytes:
-    """An ordinary call for a move; what makes it an attack is that the next one follows at once."""
-    board = b"\x0a\x10" + bytes(16)
-    return call(NEXT_MOVE, stream) + frame(DATA, END_STREAM, stream, message_start(len(board)) + board)
-
-
 class Flood:
     """Connections that attack until the block ends, and begin anew when they are closed; a context manager.
 
@@ -128,7 +118,6 @@ class Flood:
         attack: makes the frames.
         connections: how many at the same time.
         acknowledges: whether they acknowledge the settings of the server.
-        rotate: how many calls a connection sends before it begins anew.
 
     Attributes:
         begun: how many connections there were.
@@ -142,13 +131,11 @@ class Flood:
         connections: int = 8,
         *,
         acknowledges: bool = True,
-        rotate: float = math.inf,
     ) -> None:
         host, _, port = target.rpartition(":")
         self.begun = self.calls = 0
         self.address = host, int(port)
         self._attack = attack
-        self._last_stream = 2 * rotate
         self._first = PREFACE + frame(SETTINGS, 0, 0)
         if acknowledges:
             self._first += frame(SETTINGS, ACK, 0)
@@ -174,7 +161,7 @@ class Flood:
                 connection.settimeout(STEP_SECONDS)
                 self._send(connection, self._first)
                 stream = 1
-                while stream < self._last_stream and not self.over.is_set():
+                while not self.over.is_set():
                     calls = range(stream, stream + 100, 2)
                     self._send(connection, b"".join(map(self._attack, calls)))
                     stream = calls.stop
