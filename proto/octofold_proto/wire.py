@@ -23,8 +23,9 @@ MAX_FIELDS = 256
 MAX_TEXT_BYTES = 65_536
 """Most bytes of a name, a version, an id or another text."""
 
-MAX_PACKED_BYTES = 1024
-"""Most bytes of a list of numbers: a board or a shape. Longer data travels in a field of bytes."""
+MAX_PACKED_BYTES = 16_384
+"""Most bytes of a list of numbers: a board, a shape, or a thousand boards of an inference. Longer data
+travels in a field of bytes."""
 
 MAX_UNKNOWN_BYTES = 1024
 """Most bytes of a field that this version does not know. A newer client may send one, and nobody reads it."""

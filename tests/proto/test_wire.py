@@ -32,7 +32,7 @@ def test_a_message_within_the_limits_is_parsed_however_large_its_tensors_are() -
         ),
         (
             oip.ModelInferRequest(inputs=[{"shape": [1] * (MAX_PACKED_BYTES + 1)}]),
-            "InferInputTensor.shape holds 1025 bytes; at most 1024",
+            "InferInputTensor.shape holds 16385 bytes; at most 16384",
         ),
         (pb.NextMoveRequest(version="x" * (MAX_TEXT_BYTES + 1)), "NextMoveRequest.version holds 65537 bytes"),
         (

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-import zlib
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
@@ -20,16 +19,6 @@ from octofold_server.admission.refusals import RETRY_SECONDS, Refusals
 
 PATIENCE_SECONDS = 1.0
 """A body that has been arriving for this long makes room even for other requests of its own client."""
-
-INFLATED = ("gzip", "deflate")
-ENCODINGS = ("identity", *INFLATED)
-"""The values of Content-Encoding that are understood."""
-
-EITHER_HEADER = 32 + zlib.MAX_WBITS
-"""Tells zlib to look whether the bytes are gzip's or zlib's own, which HTTP calls deflate."""
-
-PIECE_BYTES = 65_536
-"""Bytes that are inflated at a time."""
 
 REPLY_SECONDS = web.AppKey("reply_seconds", float)
 """Application key: the time limit for a client to read a reply."""
@@ -76,39 +65,18 @@ class Arrival:
             QueueFull: the budget has no room for the body, or the body made room for others.
             web.HTTPRequestEntityTooLarge: the body is longer than allowed.
             web.HTTPRequestTimeout: the body did not arrive in time.
-            web.HTTPUnsupportedMediaType: its Content-Encoding is unknown.
-            web.HTTPBadRequest: it is not compressed as its Content-Encoding says.
+            web.HTTPUnsupportedMediaType: it is compressed.
         """
         try:
-            if self._encoding not in ENCODINGS:
-                raise web.HTTPUnsupportedMediaType(
-                    reason=f"a body may be compressed by {' or '.join(INFLATED)}"
-                )
-            body = await self._bodies.arrived(self, self._content, self._most_bytes, self._whose)
-            return await self._inflated(body) if self._encoding in INFLATED else body
+            if self._encoding != "identity":
+                raise web.HTTPUnsupportedMediaType(reason="a body must not be compressed")
+            return await self._bodies.arrived(self, self._content, self._most_bytes, self._whose)
         except BaseException:
             self._bodies.give_back(self)
             raise
 
     async def __aexit__(self, *_: object) -> None:
         self._bodies.give_back(self)
-
-    async def _inflated(self, body: bytes) -> bytes:
-        """The body without its compression, in pieces, so that it takes from the budget what it needs."""
-        inflating, inflated = zlib.decompressobj(EITHER_HEADER), bytearray()
-        try:
-            while body and not inflating.eof:
-                inflated += inflating.decompress(body, PIECE_BYTES)
-                body = inflating.unconsumed_tail
-                if len(inflated) > self._most_bytes:
-                    raise _too_large(self._most_bytes, self._whose)
-                self._bodies.count(self, len(inflated))
-                await asyncio.sleep(0)  # others take their turn
-        except zlib.error:
-            pass
-        if not inflating.eof or inflating.unused_data:
-            raise web.HTTPBadRequest(reason=f"the body is not compressed by {self._encoding}")
-        return bytes(inflated)
 
 
 class Bodies:

@@ -163,7 +163,7 @@ def build(
         access = Access(config.tokens, config.admin_tokens, admin=config.admin, refusals=admission.refusals)
     except FileError as error:
         raise StartupError(str(error)) from error
-    operations = OpenInference(admission, None if slot is None else SharedService(slot, admission))
+    operations = OpenInference(admission) if slot is None else SharedService(slot, admission)
     methods = _methods(config, admission, health, access, operations)
     try:
         is_native = is_loopback(config.host) and not config.lacks_native()

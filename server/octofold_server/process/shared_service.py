@@ -28,8 +28,9 @@ from octofold_proto.errors import ModelError
 from octofold_proto.status import CODES, error_of, status_of
 
 from octofold_server.admission.admission import Admission
+from octofold_server.protocols.open_inference.operations import OpenInference
 from octofold_server.system.file_lock import locked
-from octofold_server.telemetry.metrics import Page, counters_of, exposition, summed
+from octofold_server.telemetry.metrics import Page, counters_of, summed
 
 MAX_PAGE_BYTES = 1 << 26
 MAX_REQUEST_BYTES = 4096
@@ -59,8 +60,8 @@ class ProcessSlot:
     joins: bool = False
 
 
-class SharedService:
-    """The part of one process in the service.
+class SharedService(OpenInference):
+    """The operations of all processes together.
 
     Args:
         slot: the slot of this process among the others.
@@ -68,8 +69,8 @@ class SharedService:
     """
 
     def __init__(self, slot: ProcessSlot, admission: Admission) -> None:
+        super().__init__(admission)
         self._slot = slot
-        self._admission = admission
         self._lock = threading.Lock()  # keeps pages in order
         self._before = self._counted_by(slot.number)
         self._others = [number for number in range(slot.processes) if number != slot.number]
@@ -78,7 +79,7 @@ class SharedService:
         listener = _Listener(own, self._answer)
         threading.Thread(target=listener.serve_forever, name="siblings", daemon=True).start()
 
-    def load(self, name: str) -> None:
+    def load_model(self, name: str) -> None:
         """Load a model in all processes.
 
         Raises:
@@ -86,13 +87,13 @@ class SharedService:
         """
         with self._turn():
             try:
-                self._admission.models.load(name)
+                self._models.load(name)
             except ModelError:  # what can be served has changed here, and must change in the others
                 self._ask(f"load {name}")
                 raise
             self._ask(f"load {name}")
 
-    def unload(self, name: str) -> None:
+    def unload_model(self, name: str) -> None:
         """Unload a model in all processes.
 
         Raises:
@@ -100,7 +101,7 @@ class SharedService:
             Unavailable: the server is shutting down.
         """
         with self._turn():
-            self._admission.models.unload(name)
+            self._models.unload(name)
             self._ask(f"unload {name}")
 
     def metrics(self) -> Page:
@@ -114,7 +115,7 @@ class SharedService:
 
     def _turn(self) -> AbstractContextManager[None]:
         """Changes by two processes at once would reach the processes in different orders."""
-        return locked(self._slot.folder / "changing", self._admission.models.check_still_loads)
+        return locked(self._slot.folder / "changing", self._models.check_still_loads)
 
     def _ask(self, request: str, limit_seconds: float | None = None) -> dict[int, str]:
         """Ask all other processes, and return the answers by their numbers.
@@ -158,17 +159,12 @@ class SharedService:
         action, _, name = request.partition(" ")
         if action == "page":
             return _json(self._own_page())
-        models = self._admission.models
-        (models.load if action == "load" else models.unload)(name)
+        (self._models.load if action == "load" else self._models.unload)(name)
         return "done"
 
     def _own_page(self) -> Page:
-        admission = self._admission
         with self._lock:
-            page = exposition(
-                admission.models, admission.refusals, ready=admission.ready, open_calls=admission.open_calls
-            )
-            page = summed([page, self._before])
+            page = summed([super().metrics(), self._before])
             try:
                 write_text(self._file(self._slot.number), _json(page))
             except OSError as error:

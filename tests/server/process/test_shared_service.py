@@ -20,13 +20,12 @@ from support.servers import Served
 
 
 def test_the_page_says_not_ready_when_the_probe_does(server: Served, tmp_path: Path) -> None:
-    shared = SharedService(ProcessSlot(tmp_path, 0, 1), server.admission)
-    operations = OpenInference(server.admission, shared)
+    operations = SharedService(ProcessSlot(tmp_path, 0, 1), server.admission)
     assert operations.ready
-    assert metric(text_of(shared.metrics()), "octofold_ready") == 1
+    assert metric(text_of(operations.metrics()), "octofold_ready") == 1
     server.admission.is_alive = lambda: False  # as when gRPC is stuck
     assert not operations.ready
-    assert metric(text_of(shared.metrics()), "octofold_ready") == 0
+    assert metric(text_of(operations.metrics()), "octofold_ready") == 0
 
 
 class OneModel:
@@ -60,8 +59,7 @@ class OneModel:
 
 
 def process(models: Any, folder: Path, number: int) -> OpenInference:
-    admission = Admission(models)
-    return OpenInference(admission, SharedService(ProcessSlot(folder, number, 2), admission))
+    return SharedService(ProcessSlot(folder, number, 2), Admission(models))
 
 
 def test_a_load_and_an_unload_by_two_processes_at_once_leave_them_alike(tmp_path: Path) -> None:

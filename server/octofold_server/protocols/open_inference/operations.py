@@ -6,16 +6,16 @@ and gRPC converts them with protobuf's JSON mapping.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from importlib.metadata import version as installed_version
-from typing import Any, Protocol
+from typing import Any
 
 from octofold_proto.errors import InvalidRequest, Unavailable, UnknownModel
 
 from octofold_server.admission.admission import Admission
-from octofold_server.batching.statistics import ModelStatistics, Snapshot, Total
+from octofold_server.batching.statistics import Snapshot, Total
 from octofold_server.models.loading import ServedVersion
-from octofold_server.models.version_index import VersionState, VersionStatus
+from octofold_server.models.version_index import VersionState
 from octofold_server.protocols.open_inference.tensors import BOARDS, OUTPUTS, TensorSpec
 from octofold_server.system.quoting import quoted
 from octofold_server.telemetry.metrics import Page, exposition
@@ -36,33 +36,15 @@ _UNAVAILABLE = (VersionState.FAILED, VersionState.UNLOADED)
 JsonObject = dict[str, Any]
 
 
-class SharedOperations(Protocol):
-    """Several processes that load and unload models together and share one page of metrics."""
-
-    def load(self, name: str) -> None:
-        """Load a model in all processes."""
-        ...
-
-    def unload(self, name: str) -> None:
-        """Unload a model in all processes."""
-        ...
-
-    def metrics(self) -> Page:
-        """Read the metrics of all processes."""
-        ...
-
-
 class OpenInference:
-    """The operations of a server.
+    """The operations of a server with one process.
 
     Args:
         admission: the admission of the server.
-        shared: the service that this process shares with others; None if this is the only process.
     """
 
-    def __init__(self, admission: Admission, shared: SharedOperations | None = None) -> None:
+    def __init__(self, admission: Admission) -> None:
         self._admission = admission
-        self._shared = shared
         self._models = admission.models
 
     @property
@@ -89,8 +71,13 @@ class OpenInference:
             UnknownModel, Unavailable: as in `Models.resolve`.
         """
         served = self._models.resolve(name, version)
-        versions = [ready.version for ready in self._models.served() if ready.name == served.name]
-        return _model_metadata(served, versions)
+        return {
+            "name": served.name,
+            "versions": [ready.version for ready in self._models.served() if ready.name == served.name],
+            "platform": _platform(served),
+            "inputs": [_tensor(BOARDS)],
+            "outputs": [_tensor(OUTPUTS[name]) for name in served.output_names],
+        }
 
     def model_config(self, name: str, version: str) -> JsonObject:
         """Describe the configuration of a model.
@@ -98,7 +85,36 @@ class OpenInference:
         Raises:
             UnknownModel, Unavailable: as in `Models.resolve`.
         """
-        return _model_config(self._models.resolve(name, version), self._admission.limits.boards)
+        served = self._models.resolve(name, version)
+        card = served.card
+        parameters = {"largest_exponent": str(served.largest_exponent)}
+        if card.player is None:
+            parameters["precision"] = served.precision
+        else:
+            parameters["player"] = card.player.kind
+            parameters |= {f"option_{name}": str(value) for name, value in card.player.options.items()}
+        if card.value_unit is not None:
+            parameters["value_unit"] = card.value_unit
+        boards = {"name": BOARDS.name, "data_type": f"TYPE_{BOARDS.datatype}", "dims": list(BOARDS.shape)}
+        lanes = {"name": f"{served.name}_0", "count": served.batcher.lanes, "kind": "KIND_AUTO"}
+        return {
+            "name": served.name,
+            "platform": _platform(served),
+            "backend": "onnxruntime" if card.player is None else "octofold",
+            "max_batch_size": self._admission.limits.boards,
+            "input": [boards],
+            "output": [_output_config(OUTPUTS[name]) for name in served.output_names],
+            "instance_group": [lanes],
+            **({} if served.graph is None else {"default_model_filename": served.graph.file}),
+            "dynamic_batching": {
+                "preferred_batch_size": [served.batcher.max_batch_size],
+                "max_queue_delay_microseconds": 0,
+                "priority_levels": 2,
+                "default_priority_level": 1,
+            },
+            "model_transaction_policy": {"decoupled": False},
+            "parameters": {name: {"string_value": value} for name, value in parameters.items()},
+        }
 
     def model_statistics(self, name: str, version: str) -> JsonObject:
         """Report the statistics of matching versions.
@@ -115,7 +131,7 @@ class OpenInference:
             kept = {key: value for key, value in kept.items() if key[0] == name and version in ("", key[1])}
         if name and not kept:
             raise UnknownModel(f"no statistics for model {quoted(name)} version {quoted(version)}")
-        return _model_statistics(kept)
+        return {"model_stats": [_statistics(*key, value.snapshot()) for key, value in kept.items()]}
 
     def index(self, repository: str, *, only_ready: bool) -> list[JsonObject]:
         """List the versions.
@@ -128,7 +144,16 @@ class OpenInference:
             InvalidRequest: `repository` is not empty.
         """
         _check_repository(repository)
-        return _index(self._models.index(), only_ready=only_ready)
+        return [
+            {
+                "name": version.name,
+                "version": str(version.version),
+                "state": "UNAVAILABLE" if version.state in _UNAVAILABLE else version.state.name,
+                "reason": version.reason,
+            }
+            for version in self._models.index()
+            if version.state is VersionState.READY or not only_ready
+        ]
 
     def load(self, repository: str, name: str, parameters: Iterable[str]) -> None:
         """Load or reload a model; blocks until it serves, but not until replaced versions are drained.
@@ -148,7 +173,7 @@ class OpenInference:
             raise InvalidRequest(
                 f"parameter {quoted(parameter)} is not supported: models come from the repository"
             )
-        (self._shared or self._models).load(name)
+        self.load_model(name)
 
     def unload(self, repository: str, name: str) -> None:
         """Unload a model; its accepted calls are still answered.
@@ -163,12 +188,18 @@ class OpenInference:
             Unavailable: another process changes models, and the server is shutting down.
         """
         _check_repository(repository)
-        (self._shared or self._models).unload(name)
+        self.unload_model(name)
+
+    def load_model(self, name: str) -> None:
+        """Load a model, as `Models.load` does."""
+        self._models.load(name)
+
+    def unload_model(self, name: str) -> None:
+        """Unload a model, as `Models.unload` does."""
+        self._models.unload(name)
 
     def metrics(self) -> Page:
-        """Read the metrics of all processes for Prometheus; blocks until they answer."""
-        if self._shared is not None:
-            return self._shared.metrics()
+        """Read the metrics for Prometheus."""
         admission = self._admission
         return exposition(self._models, admission.refusals, ready=self.ready, open_calls=admission.open_calls)
 
@@ -176,81 +207,6 @@ class OpenInference:
 def _check_repository(name: str) -> None:
     if name:
         raise InvalidRequest(f"unknown repository {quoted(name)}: the only repository has no name")
-
-
-def _model_metadata(served: ServedVersion, versions: Iterable[str]) -> JsonObject:
-    """The tensors of a model.
-
-    Args:
-        served: the model version.
-        versions: the ready versions of the model.
-    """
-    return {
-        "name": served.name,
-        "versions": list(versions),
-        "platform": _platform(served),
-        "inputs": [_tensor(BOARDS)],
-        "outputs": [_tensor(OUTPUTS[name]) for name in served.output_names],
-    }
-
-
-def _model_config(served: ServedVersion, max_boards: int) -> JsonObject:
-    """The configuration of a model.
-
-    Args:
-        served: the model version.
-        max_boards: maximum number of boards in a call.
-    """
-    card = served.card
-    parameters = {"largest_exponent": str(served.largest_exponent)}
-    if card.player is None:
-        parameters["precision"] = served.precision
-    else:
-        parameters["player"] = card.player.kind
-        parameters |= {f"option_{name}": str(value) for name, value in card.player.options.items()}
-    if card.value_unit is not None:
-        parameters["value_unit"] = card.value_unit
-    return {
-        "name": served.name,
-        "platform": _platform(served),
-        "backend": "onnxruntime" if card.player is None else "octofold",
-        "max_batch_size": max_boards,
-        "input": [{"name": BOARDS.name, "data_type": f"TYPE_{BOARDS.datatype}", "dims": list(BOARDS.shape)}],
-        "output": [_output_config(OUTPUTS[name]) for name in served.output_names],
-        "instance_group": [{"name": f"{served.name}_0", "count": served.batcher.lanes, "kind": "KIND_AUTO"}],
-        **({} if served.graph is None else {"default_model_filename": served.graph.file}),
-        "dynamic_batching": {
-            "preferred_batch_size": [served.batcher.max_batch_size],
-            "max_queue_delay_microseconds": 0,
-            "priority_levels": 2,
-            "default_priority_level": 1,
-        },
-        "model_transaction_policy": {"decoupled": False},
-        "parameters": {name: {"string_value": value} for name, value in parameters.items()},
-    }
-
-
-def _model_statistics(statistics: Mapping[tuple[str, str], ModelStatistics]) -> JsonObject:
-    """The statistics of model versions, by name and version."""
-    return {
-        "model_stats": [
-            _statistics(name, version, kept.snapshot()) for (name, version), kept in statistics.items()
-        ]
-    }
-
-
-def _index(versions: Iterable[VersionStatus], *, only_ready: bool) -> list[JsonObject]:
-    """The state of every version, or of the ready ones."""
-    return [
-        {
-            "name": version.name,
-            "version": str(version.version),
-            "state": "UNAVAILABLE" if version.state in _UNAVAILABLE else version.state.name,
-            "reason": version.reason,
-        }
-        for version in versions
-        if version.state is VersionState.READY or not only_ready
-    ]
 
 
 def _platform(served: ServedVersion) -> str:
@@ -268,8 +224,9 @@ def _output_config(spec: TensorSpec) -> JsonObject:
 
 
 def _statistics(name: str, version: str, now: Snapshot) -> JsonObject:
-    # Boards are read in place, so there is no time for input.
-    no_input = Total(now.success.count, 0.0)
+    def no_time(count: int) -> JsonObject:  # for input: boards are read in place
+        return _duration(Total(count, 0.0))
+
     return {
         "name": name,
         "version": version,
@@ -280,18 +237,18 @@ def _statistics(name: str, version: str, now: Snapshot) -> JsonObject:
             "success": _duration(now.success),
             "fail": _duration(now.failure),
             "queue": _duration(now.queue),
-            "compute_input": _duration(no_input),
+            "compute_input": no_time(now.success.count),
             "compute_infer": _duration(now.inference),
             "compute_output": _duration(now.overhead),
-            "cache_hit": _duration(Total(0, 0.0)),
-            "cache_miss": _duration(Total(0, 0.0)),
+            "cache_hit": no_time(0),
+            "cache_miss": no_time(0),
         },
         "batch_stats": [
             {
                 "batch_size": boards,
-                "compute_input": _duration(Total(batch.count, 0.0)),
+                "compute_input": no_time(batch.count),
                 "compute_infer": _duration(batch),
-                "compute_output": _duration(Total(batch.count, 0.0)),
+                "compute_output": no_time(batch.count),
             }
             for boards, batch in now.batches.items()
         ],

@@ -16,21 +16,17 @@ from octofold_proto.wire import MAX_TEXT_BYTES
 
 from octofold_server.admission.admission import AcceptedCall
 from octofold_server.admission.request import Request
-from octofold_server.protocols.open_inference.parameters import (
-    INPUT_REFUSED,
-    NO_PARAMETERS,
-    OUTPUT_REFUSED,
-    Parameter,
-    Parameters,
-    refuse_parameters,
-    with_parameters,
-)
 from octofold_server.protocols.open_inference.tensors import (
+    NO_PARAMETERS,
     OUTPUTS,
     InputTensor,
+    Parameter,
+    Parameters,
     boards_of,
     output_names,
     outputs_of,
+    refuse_parameters,
+    with_parameters,
 )
 from octofold_server.system.quoting import quoted
 
@@ -43,9 +39,6 @@ parameters."""
 
 MAX_PART_BYTES = 4096
 """Maximum size of the JSON of a shape or of an object of parameters."""
-
-GZIP = b"\x1f\x8b"
-"""The first bytes of every gzip file."""
 
 _MISSING = msgspec.Raw()
 _NO_DATA = (b"", b"null")
@@ -117,8 +110,6 @@ def read_inference(body: bytes, announced: str | None, model: str, version: str)
             raise InvalidRequest(
                 f"the header announces {json_length} bytes of JSON; the body has {len(body)}"
             )
-    if body.startswith(GZIP):
-        raise InvalidRequest("the body is compressed by gzip; say so with the header Content-Encoding: gzip")
     view = memoryview(body)
     _check_objects(body, json_length)
     try:
@@ -169,8 +160,7 @@ def _inputs(described: Sequence[_Input], appended: memoryview) -> list[InputTens
         parameters = _parameters_of(tensor.parameters, "input", tensor.name)
         data = bytes(tensor.data)
         contents: bytes | NDArray[np.integer[Any]]
-        if parameters:
-            refuse_parameters(parameters, INPUT_REFUSED, f"input {quoted(tensor.name)}")
+        refuse_parameters(parameters, f"input {quoted(tensor.name)}")
         if "binary_data_size" in parameters:
             if data not in _NO_DATA:
                 raise InvalidRequest(f"input {quoted(tensor.name)} has both data and binary_data_size")
@@ -206,7 +196,7 @@ def _outputs(
     binary = []
     for output in asked:
         parameters = _parameters_of(output.parameters, "output", output.name)
-        refuse_parameters(parameters, OUTPUT_REFUSED, f"output {quoted(output.name)}")
+        refuse_parameters(parameters, f"output {quoted(output.name)}")
         if _is_true(parameters, "binary_data", otherwise=binary_by_default):
             binary.append(output.name)
     return names, frozenset(binary)

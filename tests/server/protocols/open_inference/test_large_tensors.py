@@ -1,4 +1,4 @@
-"""Tensors in JSON and typed contents, which numpy reads."""
+"""Tensors in JSON, which numpy reads."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from octofold_proto.errors import InvalidRequest
-from octofold_proto.inference import grpc_service_pb2 as pb
-from octofold_server.protocols.open_inference.grpc_service import uint_elements
 from octofold_server.protocols.open_inference.rest_bodies import integers
 
 NUMBERS = st.one_of(st.integers(0, 17), st.integers(-(2**63) + 1, 2**63 - 1))
@@ -34,32 +32,3 @@ def test_minus_zero_is_zero_and_what_no_integer_holds_is_too_large_for_a_cell() 
 def test_what_is_not_an_array_of_integers_is_refused(text: str) -> None:
     with pytest.raises(InvalidRequest, match="data of input 'boards'"):
         integers(text.encode(), "boards")
-
-
-@given(st.lists(st.integers(0, 2**32 - 1), max_size=64))
-def test_typed_contents_hold_the_elements_up_to_the_first_that_no_board_has(elements: list[int]) -> None:
-    contents = pb.InferTensorContents(uint_contents=elements).SerializeToString()
-    read = uint_elements(contents, "it").tolist()
-    first_large = next((n for n, element in enumerate(elements) if element > 127), len(elements))
-    assert len(read) == len(elements)
-    assert read[: first_large + 1] == elements[: first_large + 1]
-
-
-def test_typed_contents_need_not_be_packed() -> None:
-    assert uint_elements(b"\x20\x05\x20\x07", "it").tolist() == [5, 7]
-    assert uint_elements(b"\x22\x01\x05\x22\x01\x07", "it").tolist() == [5, 7]
-
-
-@pytest.mark.parametrize(
-    "contents",
-    [
-        b"\x22\x02\x05",  # ends in the middle
-        b"\x22\x01\x85",  # an element does
-        b"\x22\x02\x85\x00",  # an element of two bytes that takes one
-        b"\x22\x0b" + b"\xff" * 10 + b"\x01",
-        b"\xff",
-    ],
-)
-def test_contents_that_are_no_message_are_the_callers_mistake(contents: bytes) -> None:
-    with pytest.raises(InvalidRequest, match="contents of input 'it'"):
-        uint_elements(contents, "it")
