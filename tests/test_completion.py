@@ -51,7 +51,6 @@ def flags_of(command: str, capsys: pytest.CaptureFixture[str]) -> set[str]:
     [
         ("octofold ev", {"evaluate"}),
         ("octofold compare --no-w", {"--no-worse-than"}),
-        ("octofold loadtest --arrivals ", {"poisson", "constant"}),
         ("octofold report FOLDER", {"FOLDER-1"}),
         ("octofold-serve --max-ba", {"--max-batch-size"}),
         ("octofold-export --rule m", {"mean"}),

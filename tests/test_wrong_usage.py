@@ -62,12 +62,7 @@ COMMANDS = {
         ("octofold evaluate --model a:1,", "evaluate", "--model: 'a:1,' contains an empty name"),
         ("octofold evaluate --target a:1,a:1", "evaluate", "--target: contains a:1 twice"),
         ("octofold models --target http://a:1", "models", f"--target: {ADDRESS}, got 'http://a:1'"),
-        (
-            "octofold loadtest --arrivals poison",
-            "loadtest",
-            "--arrivals must be poisson or constant, got 'poison'; did you mean poisson?",
-        ),
-        ("octofold loadtest --rate 0", "loadtest", "--rate: 0: 0 is not above 0 and at most 1,000,000"),
+        ("octofold loadtest --rate 0", "loadtest", "--rate: 0 is not above 0 and at most 1,000,000"),
         (
             "octofold record --player random --model y",
             "record",

@@ -18,9 +18,9 @@ from pathlib import Path
 
 from gpu_direct import Figures, Variant
 from octofold_client.loadtest.boards import played_boards
-from octofold_client.loadtest.forms import Form
+from octofold_client.loadtest.forms import Form, Task
 from octofold_client.loadtest.loads import Closed, Counts
-from octofold_client.loadtest.workers import Task, Workers
+from octofold_client.loadtest.workers import generated
 from octofold_game.system.processors import usable_cores
 from octofold_server.models.repository import VersionFolder
 
@@ -88,10 +88,7 @@ def measured(target: str, service: Service, load: Load, seconds: float) -> Count
     task = Task(target, service.version.name, "", Form.parse(load.form), boards)
     makers = max(1, min(8, usable_cores() // 2, load.callers))
     end = time.monotonic() + RAMP_SECONDS + LONGEST_SECONDS
-    with (
-        Workers(task, makers) as workers,
-        closing(workers.windows(Closed(load.callers), RAMP_SECONDS, seconds)) as windows,
-    ):
+    with closing(generated(task, Closed(load.callers), RAMP_SECONDS, seconds, makers)) as windows:
         next(windows)
         counts = next(windows)
         while counts.answered < load.callers and not counts.errors and time.monotonic() < end:

@@ -30,10 +30,10 @@ from direct import best_direct, direct_measures
 from numpy.typing import NDArray
 from octofold_client import Client
 from octofold_client.loadtest.boards import played_boards
-from octofold_client.loadtest.forms import Form
+from octofold_client.loadtest.forms import Form, Task
 from octofold_client.loadtest.histogram import Histogram, merged
 from octofold_client.loadtest.loads import Closed
-from octofold_client.loadtest.workers import Task, Workers
+from octofold_client.loadtest.workers import generated
 from octofold_client.rpc.local_server import LocalServer
 from octofold_client.session import PARALLEL
 
@@ -60,14 +60,12 @@ class Measures:
     """The measures by name, and the latencies that they recorded.
 
     Args:
-        stack: stops the worker processes of the measures when it is closed.
         seconds: length of one measure in one round.
     """
 
-    def __init__(self, stack: ExitStack, seconds: float) -> None:
+    def __init__(self, seconds: float) -> None:
         self.rates: dict[str, Callable[[], float]] = {}
         self.latencies: dict[str, list[Histogram]] = {}
-        self._stack = stack
         self._seconds = seconds
 
     def add(self, name: str, load: Callable[[Histogram], float]) -> None:
@@ -82,11 +80,10 @@ class Measures:
 
     def add_workers(self, name: str, task: Task, callers: int) -> None:
         """A closed loop of a load test's process."""
-        workers = self._stack.enter_context(Workers(task))
         self.latencies[name] = []
 
         def measure() -> float:
-            with closing(workers.windows(Closed(callers), RAMP_SECONDS, self._seconds)) as windows:
+            with closing(generated(task, Closed(callers), RAMP_SECONDS, self._seconds)) as windows:
                 next(windows)
                 counts = next(windows)
             self.latencies[name].append(counts.latencies)
@@ -111,7 +108,7 @@ def main() -> None:
         server = stack.enter_context(LocalServer(options.models, arguments))
         assert server.pid is not None
         process = psutil.Process(server.pid)
-        measures = Measures(stack, options.seconds)
+        measures = Measures(options.seconds)
 
         def task(target: str, form: str) -> Task:
             return Task(target, options.model, "", Form.parse(form), boards)

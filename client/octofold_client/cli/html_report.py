@@ -1,4 +1,4 @@
-"""The flag `--html` of report, compare, analyse and loadtest, and the file that it writes."""
+"""The flag `--html` of report, compare and analyse, and the file that it writes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -41,5 +41,5 @@ def write_html(
     """Write the report of some result folders, as `studies.html.page` does; return the name of the file."""
     from octofold_client.studies.html.page import write_report
 
-    write_report(file, *read_parts(folders, contest, values), contest)
+    write_report(file, read_parts(folders, contest, values), contest)
     return str(file)

@@ -18,12 +18,11 @@ from octofold_client.cli.json_output import Files, JsonFlag, print_files
 from octofold_client.cli.luck_flag import LuckFlag, tell
 from octofold_client.cli.playing import as_json
 from octofold_client.contenders.judges import Judge
-from octofold_client.errors import EvaluationError, UsageError
+from octofold_client.errors import UsageError
 from octofold_client.evaluation.result import Evaluation
 from octofold_client.evaluation.result_folder import ResultFolder
 from octofold_client.evaluation.tables import report as markdown_report
 from octofold_client.extras import needing
-from octofold_client.loadtest.result import FILE as LOAD_TEST_FILE
 from octofold_client.studies.html.results import MOST_RESULTS, Shown, read_parts
 from octofold_client.terminal.tables import print_report
 
@@ -36,7 +35,7 @@ class Options(JsonFlag, HtmlFlag, LuckFlag):
 
     folders: list[Path] = argument(
         "FOLDER",
-        f"result folder; with --html also the folder of a load test, and at most {MOST_RESULTS} folders",
+        f"result folder; with --html, up to {MOST_RESULTS} folders",
         words="+",
     )
     plots: bool = option(False, "save pictures beside the report (needs the extra plots)")
@@ -56,7 +55,7 @@ def beside(folders: Sequence[Path]) -> Path:
 def report(options: Options) -> None:
     """Rebuild the result, the report and, if asked, the pictures of a folder, and print the table.
 
-    Several folders, and load tests, are only shown in an HTML file.
+    Several folders are only shown in an HTML file.
 
     Raises:
         EvaluationError: a folder is not a result folder, or contains no finished games.
@@ -70,22 +69,19 @@ def report(options: Options) -> None:
     if options.plots:
         with needing("plots"):
             import octofold_client.studies.pictures  # noqa: F401
-    is_load_test = (first / LOAD_TEST_FILE).exists()
-    if is_load_test and not options.html:
-        raise EvaluationError(f"{first} contains a load test, which only --html shows")
     content: dict[str, Any] = {}
     files: Files = {}
     with ExitStack() as stack:
         values = options.values(stack)
-        evaluations, tests = read_parts(options.folders, None, values, tell) if options.html else ([], [])
-        if not several and not is_load_test:
+        evaluations = read_parts(options.folders, None, values, tell) if options.html else []
+        if not several:
             read = evaluations[0] if evaluations else _read(first, options, values)
             content, files = _rebuild(first, read, options)
         if options.html:
             from octofold_client.studies.html.page import write_report
 
             file = options.out or (beside(options.folders) / OVERLAY_FILE if several else first / HTML_FILE)
-            write_report(file, evaluations, tests)
+            write_report(file, evaluations)
             files["page"] = str(file)
     print_files(content, files, options.json)
 
@@ -142,7 +138,7 @@ COMMAND = Command(
     "rebuild the result, report and pictures of a result folder",
     "Rebuilds result.json and report.md from the replays in a result folder, and prints the "
     "table. Also works for unfinished evaluations. With --html, also shows several results in one "
-    "report, and load tests.",
+    "report.",
     Options,
     report,
     examples=(

@@ -40,13 +40,6 @@ class Histogram:
         """The mean; None without values."""
         return self.sum / self.count if self.count else None
 
-    @property
-    def deviation(self) -> float:
-        """The standard deviation, exact to 1 part in 256; 0 without values."""
-        mean = self.mean or 0.0
-        squares = sum(count * (value - mean) ** 2 for value, count in self._counts.items())
-        return (squares / self.count) ** 0.5 if self.count else 0.0
-
     def percentile(self, percent: float) -> int | None:
         """The smallest value that `percent` of the values do not exceed, or up to 1 part in 256 more.
 

@@ -14,11 +14,11 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from math import sqrt
-from random import Random
 
-from octofold_client.errors import Unavailable
-from octofold_client.loadtest.boards import Boards, Recorded
-from octofold_client.loadtest.forms import UNAVAILABLE, Asker, CallFailed
+import numpy as np
+
+from octofold_client.loadtest.boards import Boards
+from octofold_client.loadtest.forms import Ask, CallFailed
 from octofold_client.loadtest.histogram import Histogram, merged
 from octofold_client.wording import counted
 
@@ -30,13 +30,9 @@ PAUSE_SECONDS = 0.1
 
 @dataclass(frozen=True)
 class Closed:
-    """Callers that each send the next call after an answer and a pause.
-
-    The pauses are exponentially distributed with an average of `think_seconds`.
-    """
+    """Callers that each send the next call after an answer."""
 
     callers: int
-    think_seconds: float = 0.0
 
     def __str__(self) -> str:
         return counted(self.callers, "caller")
@@ -44,10 +40,9 @@ class Closed:
 
 @dataclass(frozen=True)
 class Open:
-    """`rate` calls per second, sent without waiting for answers, at random times or evenly."""
+    """`rate` calls per second, sent at even distances without waiting for answers."""
 
     rate: float
-    poisson: bool = True
 
     def __str__(self) -> str:
         return f"{per_second(self.rate)}/s"
@@ -63,42 +58,26 @@ def per_second(rate: float) -> str:
 
 @dataclass(frozen=True)
 class Share:
-    """One process's part of a load."""
+    """One process's part of a load: a ramp from `begin`, then one window after the other."""
 
     load: Load
-    process: int = 0
-    processes: int = 1
-    seed: int = 0
-    boards_a_call: int = 1
-
-    def send_times(self, ramp_seconds: float) -> Iterator[float]:
-        """The times of an open loop's calls, in seconds after the start.
-
-        The calls are drawn on a clock that ticks once per expected call of this process. Its speed grows
-        linearly from 0 during the ramp, which makes Poisson ticks the inhomogeneous Poisson process of that
-        rate (Çinlar, Introduction to Stochastic Processes, 1975, 4.7). Even ticks of several processes
-        alternate.
-        """
-        assert isinstance(self.load, Open)
-        rate = self.load.rate / self.processes
-        generator = Random(f"{self.seed}/{self.process}/{self.load.rate}")
-        on_ramp = rate * ramp_seconds / 2
-        tick = 0.0 if self.load.poisson else self.process / self.processes - 1.0
-        while True:
-            tick += generator.expovariate(1.0) if self.load.poisson else 1.0
-            if tick < on_ramp:
-                yield sqrt(2 * tick * ramp_seconds / rate)
-            else:
-                yield ramp_seconds / 2 + tick / rate
-
-
-@dataclass(frozen=True)
-class Schedule:
-    """A ramp from `begin`, then one window after the other."""
-
     begin: float
     ramp_seconds: float
     window_seconds: float
+    process: int = 0
+    processes: int = 1
+
+    def send_times(self, rate: float) -> Iterator[float]:
+        """The times of this process's calls; `rate` is that of all processes, whose calls alternate.
+
+        During the ramp, the rate grows linearly from 0.
+        """
+        for number in count(self.process, self.processes):
+            on_ramp = rate * self.ramp_seconds / 2
+            if number < on_ramp:
+                yield self.begin + sqrt(2 * number * self.ramp_seconds / rate)
+            else:
+                yield self.begin + self.ramp_seconds / 2 + number / rate
 
 
 @dataclass
@@ -108,8 +87,6 @@ class Counts:
     seconds: float = 0.0
     sent: int = 0
     late: int = 0
-    sent_again: int = 0
-    """Calls that were sent again, because a server ended before it answered."""
     boards: int = 0
     """Boards of the answered calls."""
     latencies: Histogram = field(default_factory=Histogram)
@@ -117,8 +94,8 @@ class Counts:
     errors: Counter[str] = field(default_factory=Counter)
     """Failed calls by status code."""
     last_error: str = ""
-    cpu_shares: tuple[float, ...] = ()
-    """CPU time over wall time of each process."""
+    cpu_ns: Counter[int] = field(default_factory=Counter)
+    """CPU time of each process, by its number, in nanoseconds."""
 
     @property
     def answered(self) -> int:
@@ -138,28 +115,24 @@ class Counts:
     @classmethod
     def of_processes(cls, parts: Sequence[Counts]) -> Counts:
         """The sum of the same window in several processes."""
-        shares = tuple(share for part in parts for share in part.cpu_shares)
-        return cls._sum(parts, max(part.seconds for part in parts), shares)
+        return cls._sum(parts, max(part.seconds for part in parts))
 
     @classmethod
     def of_windows(cls, parts: Sequence[Counts]) -> Counts:
         """The sum of consecutive windows of the same processes."""
-        seconds = sum(part.seconds for part in parts)
-        cpu_seconds = ([share * part.seconds for share in part.cpu_shares] for part in parts)
-        return cls._sum(parts, seconds, tuple(sum(each) / seconds for each in zip(*cpu_seconds, strict=True)))
+        return cls._sum(parts, sum(part.seconds for part in parts))
 
     @classmethod
-    def _sum(cls, parts: Sequence[Counts], seconds: float, cpu_shares: tuple[float, ...]) -> Counts:
+    def _sum(cls, parts: Sequence[Counts], seconds: float) -> Counts:
         return cls(
             seconds=seconds,
             sent=sum(part.sent for part in parts),
             late=sum(part.late for part in parts),
-            sent_again=sum(part.sent_again for part in parts),
             boards=sum(part.boards for part in parts),
             latencies=merged(part.latencies for part in parts),
             errors=sum((part.errors for part in parts), Counter()),
             last_error=next((part.last_error for part in reversed(parts) if part.last_error), ""),
-            cpu_shares=cpu_shares,
+            cpu_ns=sum((part.cpu_ns for part in parts), Counter()),
         )
 
 
@@ -168,98 +141,90 @@ Windows = Generator[Counts, None, None]
 
 
 async def generate(
-    asker: Asker, boards: Boards, share: Share, schedule: Schedule, report: Callable[[Counts], None]
+    ask: Ask, boards: Boards, boards_a_call: int, share: Share, report: Callable[[Counts], None]
 ) -> None:
     """Generate the load until the task is canceled.
 
     Args:
-        asker: makes the calls.
-        boards: boards `[M, 16]`, sent in turn.
+        ask: makes one call.
+        boards: boards `[M, 16]`, sent in turn; each caller starts at another place.
+        boards_a_call: number of boards in a call.
         share: this process's part of the load.
-        schedule: ramp and windows.
         report: receives the counts of the ramp, then of each window.
     """
-    caller = _Caller(asker)
+    whole = np.resize(boards, (max(1, len(boards) // boards_a_call), boards_a_call, 16))
+    caller, load = _Caller(ask, whole, share.process), share.load
     async with asyncio.TaskGroup() as tasks:
-        tasks.create_task(_report(caller, schedule, report))
-        if isinstance(share.load, Open):
-            source = Recorded(boards, share.boards_a_call, share.process)
-            tasks.create_task(_open_loop(caller, source, share, schedule))
+        tasks.create_task(_report(caller, share, report))
+        if isinstance(load, Open):
+            tasks.create_task(_open_loop(caller, share, load.rate))
         else:
-            callers = range(share.process, share.load.callers, share.processes)
-            for position, number in enumerate(callers):
-                start = schedule.begin + schedule.ramp_seconds * position / len(callers)
-                source = Recorded(boards, share.boards_a_call, number)
-                generator = Random(f"{share.seed}/{number}")
-                tasks.create_task(_closed_loop(caller, source, start, share.load.think_seconds, generator))
+            numbers = range(share.process, load.callers, share.processes)
+            for position, number in enumerate(numbers):
+                start = share.begin + share.ramp_seconds * position / len(numbers)
+                tasks.create_task(_closed_loop(caller, number, start))
 
 
-async def _report(caller: _Caller, schedule: Schedule, report: Callable[[Counts], None]) -> None:
-    await _sleep_until(schedule.begin)
+async def _report(caller: _Caller, share: Share, report: Callable[[Counts], None]) -> None:
+    await _sleep_until(share.begin)
     caller.take()
-    end = schedule.begin + schedule.ramp_seconds
+    end = share.begin + share.ramp_seconds
     while True:
         await _sleep_until(end)
         report(caller.take())
-        end += schedule.window_seconds
+        end += share.window_seconds
 
 
-async def _closed_loop(
-    caller: _Caller, source: Recorded, start: float, think_seconds: float, generator: Random
-) -> None:
+async def _closed_loop(caller: _Caller, number: int, start: float) -> None:
     await _sleep_until(start)
-    while True:
-        await asyncio.sleep(generator.expovariate(1 / think_seconds) if think_seconds else 0.0)
-        if not await caller.call(source.boards(), _now()):
-            await asyncio.sleep(PAUSE_SECONDS)
+    for boards in caller.boards(number):
+        await asyncio.sleep(0 if await caller.call(boards, _now()) else PAUSE_SECONDS)
 
 
-async def _open_loop(caller: _Caller, source: Recorded, share: Share, schedule: Schedule) -> None:
+async def _open_loop(caller: _Caller, share: Share, rate: float) -> None:
     async with asyncio.TaskGroup() as calls:
-        for seconds in share.send_times(schedule.ramp_seconds):
-            intended = schedule.begin + seconds
+        for intended, boards in zip(share.send_times(rate), caller.boards(share.process), strict=False):
             await _sleep_until(intended)
-            calls.create_task(caller.call(source.boards(), intended))
+            calls.create_task(caller.call(boards, intended))
 
 
 class _Caller:
-    """Makes calls and counts those of the current window."""
+    """Makes calls and counts those of the current window; `boards` are those of each call, `[K, N, 16]`."""
 
-    def __init__(self, asker: Asker) -> None:
-        self._asker = asker
+    def __init__(self, ask: Ask, boards: Boards, process: int) -> None:
+        self._ask = ask
+        self._boards = boards
+        self._process = process
         self._begin()
 
     def _begin(self) -> None:
         self._counts = Counts()
-        self._since, self._cpu = _now(), time.process_time()
+        self._since, self._cpu = _now(), time.process_time_ns()
 
     def take(self) -> Counts:
         """End the window, begin the next one, and return the counts."""
         counts, since, cpu = self._counts, self._since, self._cpu
         self._begin()
         counts.seconds = self._since - since
-        counts.cpu_shares = ((self._cpu - cpu) / counts.seconds if counts.seconds else 0.0,)
+        counts.cpu_ns[self._process] = self._cpu - cpu
         return counts
 
+    def boards(self, number: int) -> Iterator[Boards]:
+        """The boards of one call after the other, without end, for loop number `number`."""
+        # The golden ratio spreads the starting places evenly for any number of loops.
+        for call in count(int(number * 0.618034 * len(self._boards))):
+            yield self._boards[call % len(self._boards)]
+
     async def call(self, boards: Boards, intended: float) -> bool:
-        """Make one call, perhaps again, and count it; return whether it was answered."""
+        """Make one call and count it; return whether it was answered."""
         self._counts.sent += 1
         self._counts.late += _now() - intended > LATE_SECONDS
-        end = _now() + self._asker.to.timeout_seconds
-        for attempt in count(1):
-            try:
-                await self._asker.ask(boards)
-                break
-            except CallFailed as failure:
-                wait = None
-                if failure.code == UNAVAILABLE:
-                    wait = self._asker.retry.wait_seconds(Unavailable(), attempt)
-                if wait is None or _now() + wait >= end:
-                    self._counts.errors[failure.code] += 1
-                    self._counts.last_error = f"{failure.code}: {' '.join(str(failure).split())}"
-                    return False
-            self._counts.sent_again += 1
-            await asyncio.sleep(wait)
+        try:
+            await self._ask(boards)
+        except CallFailed as failure:
+            self._counts.errors[failure.code] += 1
+            self._counts.last_error = f"{failure.code}: {' '.join(str(failure).split())}"
+            return False
         self._counts.boards += len(boards)
         self._counts.latencies.record(round((_now() - intended) * 1e6))
         return True

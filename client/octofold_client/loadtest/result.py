@@ -1,115 +1,136 @@
-"""The result of a load test: what docs/loadtest.md describes field by field, and the report made of it."""
+"""The result of a load test: what docs/loadtest.md describes field by field, and the tables made of it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Literal
 
 import msgspec
-from msgspec import UNSET, Meta, Struct, UnsetType
-from octofold_game.system.files import read_regular, write_text
+from msgspec import UNSET, Struct, UnsetType
+from octofold_game.system.files import write_text
 
-from octofold_client.errors import LoadTestError
-from octofold_client.loadtest.loads import Closed, Counts, Open, per_second
-from octofold_client.loadtest.statistics import Split
-from octofold_client.loadtest.steps import Limit, Plan, Step
+from octofold_client.loadtest.loads import LATE_SECONDS, Closed, Counts, Load, Open, per_second
+from octofold_client.loadtest.statistics import ServerCounters, Split
 from octofold_client.provenance import Provenance
 from octofold_client.wording import aligned, counted
 
-FILE, REPORT = "loadtest.json", "loadtest.md"
+FILE = "loadtest.json"
 PERCENTILES = (50.0, 90.0, 95.0, 99.0, 99.9)
-LATENCIES = "Calls, boards, and latencies in milliseconds"
-SPLIT = (
-    "Time of the average call in milliseconds; boards per batch, CPU cores of the client, late sends, errors"
-)
-_MAX_BYTES = 64 << 20
-_Count = Annotated[int, Meta(ge=0, le=1 << 62)]
-_Amount = Annotated[float, Meta(ge=0)]
+AGREEING = 3
+"""Number of windows that must agree; the figures are those of these windows."""
+WITHIN = 0.10
+"""Allowed difference of each window from the average of all, as a share of the average."""
+BUSY_SHARE, LATE_SHARE, SENT_SHARE = 0.8, 0.05, 0.95
+"""The client is too slow if a process uses more of a core, if more calls are late, or if fewer are sent."""
 
 
-class Window(Struct):
-    """One window of a step."""
+class Limit(Struct):
+    """The highest allowed latency at a percentile, such as p99=20ms."""
 
-    seconds: _Amount
-    calls_per_second: _Amount
-    average_ms: _Amount | None
-    errors: _Count
+    percentile: float
+    """Above 0; 100 is the maximum."""
+    milliseconds: float
+    highest_rate: float | None = None
+    """What a search found; None if no rate keeps the limit, or the search has not ended."""
 
+    def __str__(self) -> str:
+        return f"p{self.percentile:g} of {self.milliseconds:g} ms"
 
-class Latencies(Struct):
-    """All latencies of a step in microseconds: pairs of a bucket's largest value and its calls."""
-
-    count: _Count
-    sum: _Count
-    max: _Count
-    buckets: list[tuple[_Count, _Count]]
+    def is_kept_by(self, counts: Counts) -> bool:
+        """Whether the latencies are within the limit."""
+        value = counts.latencies.percentile(self.percentile)
+        return value is not None and value <= self.milliseconds * 1e3
 
 
 class StepResult(Struct, kw_only=True):
     """The figures of a step."""
 
     loop: Literal["closed", "open"]
-    concurrency: _Count | UnsetType = UNSET
-    think_seconds: _Amount | UnsetType = UNSET
-    rate: _Amount | UnsetType = UNSET
-    arrivals: Literal["poisson", "constant"] | UnsetType = UNSET
-    seconds: Annotated[float, Meta(gt=0)]
-    calls: _Count
-    offered_per_second: _Amount
-    calls_per_second: _Amount
-    boards_per_second: _Amount
-    latency_ms: dict[str, _Amount | None]
-    errors: dict[str, _Count]
+    concurrency: int | UnsetType = UNSET
+    rate: float | UnsetType = UNSET
+    seconds: float
+    calls: int
+    offered_per_second: float
+    calls_per_second: float
+    boards_per_second: float
+    latency_ms: dict[str, float | None]
+    errors: dict[str, int]
     last_error: str | None
-    late_sends: _Count
-    sent_again: _Count = 0
-    client_cpu_cores: _Amount
-    client_busiest_process: _Amount
+    late_sends: int
+    client_cpu_cores: float
+    client_busiest_process: float
     server: Split | None
-    outside_server_ms: _Amount | None
+    outside_server_ms: float | None
     complete: bool
     agreed: bool
     holds: bool | None
     warnings: list[str]
-    windows: list[Window]
-    histogram_us: Latencies
+    histogram_us: list[tuple[int, int]]
+    """The largest microsecond and the calls of each bucket of latencies."""
 
     @classmethod
-    def of(cls, step: Step, limit: Limit | None) -> StepResult:
-        """The figures of a step with at least one window."""
-        counts, load, server = step.counts, step.load, step.server
-        kind: dict[str, Any] = (
-            {"loop": "closed", "concurrency": load.callers, "think_seconds": load.think_seconds}
-            if isinstance(load, Closed)
-            else {"loop": "open", "rate": load.rate, "arrivals": "poisson" if load.poisson else "constant"}
-        )
-        latencies = counts.latencies
+    def of(
+        cls,
+        load: Load,
+        windows: Sequence[Counts],
+        counters: Sequence[ServerCounters | None],
+        limit: Limit | None,
+        *,
+        complete: bool,
+    ) -> StepResult:
+        """The figures of a step with at least one window.
+
+        Args:
+            load: the load.
+            windows: the counts of each window.
+            counters: the server's counters before the first window and after each one.
+            limit: limit of a search.
+            complete: whether the windows agreed or reached their maximum number.
+        """
+        counts = Counts.of_windows(windows[-AGREEING:])
+        server = Split.between(counters[max(0, len(counters) - 1 - AGREEING)], counters[-1])
+        has_agreed = agree(windows)
+        warnings = []
+        if _is_slow(load, counts):
+            warnings.append(
+                f"the client is a bottleneck: one of its processes uses over {BUSY_SHARE:.0%} of a core, or "
+                f"over {LATE_SHARE:.0%} of the calls were sent more than {LATE_SECONDS * 1e3:g} ms late, or "
+                "not sent; use more processes (--processes)"
+            )
+        if not complete:
+            warnings.append(f"this step ended early, after {counted(len(windows), 'window')}")
+        elif not has_agreed:
+            warnings.append(
+                f"no {AGREEING} windows agreed within {WITHIN:.0%}: the load is too high for the server, the "
+                "machine is busy with other work, or the windows have too few calls (--window)"
+            )
+        holds = None
+        if limit is not None:
+            is_answered = not counts.errors and counts.answered >= SENT_SHARE * counts.sent
+            holds = is_answered and limit.is_kept_by(counts) and not _is_behind(load, counts)
         return cls(
-            **kind,
+            loop="closed" if isinstance(load, Closed) else "open",
+            concurrency=load.callers if isinstance(load, Closed) else UNSET,
+            rate=load.rate if isinstance(load, Open) else UNSET,
             seconds=counts.seconds,
             calls=counts.answered,
             offered_per_second=counts.sent / counts.seconds,
             calls_per_second=counts.calls_per_second,
             boards_per_second=counts.boards / counts.seconds,
-            latency_ms=latencies_ms(counts),
+            latency_ms=_latencies_ms(counts),
             errors=dict(counts.errors.most_common()),
             last_error=counts.last_error or None,
             late_sends=counts.late,
-            sent_again=counts.sent_again,
-            client_cpu_cores=sum(counts.cpu_shares),
-            client_busiest_process=max(counts.cpu_shares),
+            client_cpu_cores=counts.cpu_ns.total() / 1e9 / counts.seconds,
+            client_busiest_process=_busiest(counts),
             server=server,
             outside_server_ms=_outside_ms(counts, server),
-            complete=step.complete,
-            agreed=step.agreed,
-            holds=None if limit is None else step.holds(limit),
-            warnings=step.warnings,
-            windows=[
-                Window(each.seconds, each.calls_per_second, _ms(each.latencies.mean), each.errors.total())
-                for each in step.windows
-            ],
-            histogram_us=Latencies(latencies.count, latencies.sum, latencies.max, latencies.rows()),
+            complete=complete,
+            agreed=has_agreed,
+            holds=holds,
+            warnings=warnings,
+            histogram_us=counts.latencies.rows(),
         )
 
     @property
@@ -137,7 +158,7 @@ class StepResult(Struct, kw_only=True):
 class LoadTest(Struct, kw_only=True):
     """A load test and its results so far."""
 
-    schema: Literal[1] = 1
+    schema: Literal[2] = 2
     """Version of the JSON form; it grows when a field is removed or changes its meaning."""
     target: str
     model: str
@@ -147,13 +168,11 @@ class LoadTest(Struct, kw_only=True):
     """Digest of the model file, from the model card."""
     server_version: str | None
     form: str
-    boards_a_call: _Count
-    boards_from: str
-    """Description of where the boards come from."""
-    processes: _Count
-    seed: int
+    boards_a_call: int
+    processes: int
     timeout_seconds: float
     ramp_seconds: float
+    """Before the first window of each step; not measured."""
     window_seconds: float
     most_windows: int
     finished: bool = False
@@ -169,33 +188,39 @@ class LoadTest(Struct, kw_only=True):
         """Model, version and form."""
         return f"{self.model} version {self.version}, {self.form}"
 
-    @property
-    def plan(self) -> Plan:
-        """The length of a step."""
-        return Plan(self.ramp_seconds, self.window_seconds, self.most_windows)
-
-    def write(self, folder: Path, pictures: Iterable[str] | None = None) -> None:
-        """Write the result file, and the report with these pictures unless they are None."""
+    def write(self, folder: Path) -> None:
+        """Write the result file."""
         write_text(folder / FILE, msgspec.json.format(msgspec.json.encode(self), indent=1).decode() + "\n")
-        if pictures is not None:
-            write_text(folder / REPORT, markdown(self, pictures))
 
 
-def read_load_test(folder: Path) -> LoadTest:
-    """The load test of a folder.
-
-    Raises:
-        LoadTestError: the file is damaged, or its version is unknown.
-        OSError: the file cannot be read, or is too large.
-    """
-    file = folder / FILE
-    try:
-        return msgspec.json.decode(read_regular(file, _MAX_BYTES), type=LoadTest)
-    except (ValueError, RecursionError) as error:
-        raise LoadTestError(f"{file} is damaged, or no load test of schema 1: {error}") from None
+def agree(windows: Sequence[Counts]) -> bool:
+    """Whether the last three windows agree in rate and in average latency."""
+    last = windows[-AGREEING:]
+    figures = [window.calls_per_second for window in last], [window.latencies.mean or 0.0 for window in last]
+    averages = [sum(values) / AGREEING for values in figures]
+    return len(last) == AGREEING and all(
+        average > 0 and all(abs(value - average) <= WITHIN * average for value in values)
+        for average, values in zip(averages, figures, strict=True)
+    )
 
 
-def latencies_ms(counts: Counts) -> dict[str, float | None]:
+def _is_slow(load: Load, counts: Counts) -> bool:
+    """Whether the client was too slow for the load."""
+    is_busy = _busiest(counts) > BUSY_SHARE
+    return is_busy or counts.late > LATE_SHARE * counts.sent or _is_behind(load, counts)
+
+
+def _is_behind(load: Load, counts: Counts) -> bool:
+    """Whether fewer calls were sent than requested; windows may miss the call at their edge."""
+    return isinstance(load, Open) and counts.sent + 1 < SENT_SHARE * load.rate * counts.seconds
+
+
+def _busiest(counts: Counts) -> float:
+    """CPU time over wall time of the busiest process."""
+    return max(counts.cpu_ns.values(), default=0) / 1e9 / counts.seconds
+
+
+def _latencies_ms(counts: Counts) -> dict[str, float | None]:
     """Average, percentiles and maximum by name; None without answered calls."""
     latencies = counts.latencies
     return {
@@ -222,7 +247,7 @@ def _ms(microseconds: float | None) -> float | None:
     return None if microseconds is None else microseconds / 1e3
 
 
-def latency_rows(test: LoadTest) -> list[list[str]]:
+def _latency_rows(test: LoadTest) -> list[list[str]]:
     """Headings, then a row for each step: rates and latencies in milliseconds."""
     names = [*(f"p{percent:g}" for percent in PERCENTILES), "max"]
     rows = [["load", "offered/s", "calls/s", "boards/s", *names]]
@@ -233,8 +258,8 @@ def latency_rows(test: LoadTest) -> list[list[str]]:
     return rows
 
 
-def split_rows(test: LoadTest) -> list[list[str]]:
-    """Headings, then a row for each step: the columns that `SPLIT` names."""
+def _split_rows(test: LoadTest) -> list[list[str]]:
+    """Headings, then a row for each step: the average call's time and where it was spent."""
     rows = [["load", "average", "queue", "inference", "rest", "outside", "batch", "cores", "late", "errors"]]
     for step in test.steps:
         server = step.server
@@ -270,9 +295,6 @@ def remarks(test: LoadTest) -> list[str]:
         if step.errors:
             codes = ", ".join(f"{code} {count:,}" for code, count in step.errors.items())
             found.append(f"{step.name}: errors: {codes}; the last: {step.last_error}")
-        if step.sent_again:
-            again = counted(step.sent_again, "call")
-            found.append(f"{step.name}: {again} sent again, because a server or its connection had ended")
         for warning in step.warnings:
             warnings.setdefault(warning, []).append(step.name)
     return found + [f"{', '.join(loads)}: {warning}" for warning, loads in warnings.items()]
@@ -281,33 +303,14 @@ def remarks(test: LoadTest) -> list[str]:
 def tables(test: LoadTest) -> str:
     """The two tables and the remarks as Markdown."""
     parts = [
-        f"**{test.title}: {LATENCIES[0].lower()}{LATENCIES[1:]}**",
-        "\n".join(aligned(latency_rows(test))),
-        f"{SPLIT}:",
-        "\n".join(aligned(split_rows(test))),
+        f"**{test.title}: calls, boards, and latencies in milliseconds**",
+        "\n".join(aligned(_latency_rows(test))),
+        "Time of the average call in milliseconds; boards per batch, CPU cores of the client, late sends, "
+        "errors:",
+        "\n".join(aligned(_split_rows(test))),
         "\n".join(f"- {remark}" for remark in remarks(test)),
     ]
     return "\n\n".join(part for part in parts if part)
-
-
-def markdown(test: LoadTest, pictures: Iterable[str] = ()) -> str:
-    """The report as Markdown; `pictures` are the names of image files beside it."""
-    facts = [
-        ("target", test.target),
-        ("precision", test.precision),
-        ("SHA-256", test.sha256),
-        ("octofold-serve", test.server_version),
-        ("boards", test.boards_from),
-        ("client processes", str(test.processes)),
-    ]
-    return "\n\n".join(
-        [
-            tables(test),
-            "\n".join(aligned([("", "measured with"), *((name, fact) for name, fact in facts if fact)])),
-            *(f"![{Path(name).stem.replace('-', ' ')}]({name})" for name in pictures),
-            "",
-        ]
-    ).removesuffix("\n")
 
 
 def _milliseconds(value: float | None) -> str:

@@ -43,6 +43,3 @@ FIRST_CALL_RETRY = RetryPolicy(attempts=3)
 """For the first call to a server, which shall fail soon if nobody answers."""
 EVALUATION_RETRY = RetryPolicy(attempts=7, largest_wait_seconds=5.0, silence=True)
 """For a server that plays games. It gives the pace; the patience of an evaluation ends it."""
-LOAD_TEST_RETRY = RetryPolicy(attempts=8, first_wait_seconds=0.02)
-"""For a load test, where another server or stream answers at once. It retries only UNAVAILABLE: a full queue
-is a result."""

@@ -40,7 +40,13 @@ REMOVED: dict[str, dict[str, str]] = {
         "--hint": "hints are shown from the start; --no-hint hides them",
     },
     "octofold loadtest": {
+        "--arrivals": "calls of --rate come at even distances; ghz and k6 shape arrivals",
+        "--boards": "leave it out, because boards of recorded games load a server alike",
         "--games": "leave it out, because boards of recorded games load a server alike",
+        "--html": "the result is in loadtest.json and printed as Markdown",
+        "--plots": "the result is in loadtest.json and printed as Markdown",
+        "--seed": "leave it out, because all tests send the same boards",
+        "--think": "ghz and k6 shape arrivals; --rate sends calls at a fixed rate",
     },
     "octofold-serve": {
         "--verify-models": _SIGN,

@@ -10,7 +10,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 from support.commands import Command, octofold
 from support.servers import served
@@ -19,9 +18,8 @@ from support.waiting import wait_for
 OCTOFOLD = Path(sys.executable).with_name("octofold")
 SECONDS = 60
 QUICK = ("--ramp", "50ms", "--window", "100ms", "--windows", "3")
-SWEEP = ("--concurrency", "1:99:1", "--ramp", "0s", "--window", "100ms", "--windows", "3", "--out", "out")
+SWEEP = ("--concurrency", "1:99:1", "--ramp", "1ms", "--window", "100ms", "--windows", "3", "--out", "out")
 """Of more steps than any test waits for."""
-PNG = b"\x89PNG\r\n\x1a\n"
 
 
 def loadtest(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
@@ -31,6 +29,15 @@ def loadtest(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
 def result_of(folder: Path) -> dict[str, Any]:
     result: dict[str, Any] = json.loads((folder / "loadtest.json").read_text())
     return result
+
+
+def is_gone(group: int) -> bool:
+    """Whether no process of this group is left."""
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return True
+    return False
 
 
 def described_fields() -> set[str]:
@@ -44,10 +51,8 @@ def described_fields() -> set[str]:
     }
 
 
-def test_a_closed_loop_prints_a_line_a_step_and_leaves_result_report_and_pictures(
-    target: str, games: Path, tmp_path: Path
-) -> None:
-    arguments = ("--concurrency", "1:2:2x", "--form", "packed:4", "--boards", str(games), "--plots")
+def test_a_closed_loop_prints_a_line_a_step_and_leaves_the_result(target: str, tmp_path: Path) -> None:
+    arguments = ("--concurrency", "1:2:2x", "--form", "packed:4")
     done = loadtest("--target", target, *arguments, folder=tmp_path)
     assert done.returncode == 0, done
     # Between these come lines of progress, if a step takes long.
@@ -59,9 +64,8 @@ def test_a_closed_loop_prints_a_line_a_step_and_leaves_result_report_and_picture
     assert "| 2 callers |" in done.stdout
     folder = tmp_path / "results" / "loadtest-small-v1-packed4-concurrency"
     result = result_of(folder)
-    assert (result["schema"], result["model"], result["precision"]) == (1, "small", "fp32")
+    assert (result["schema"], result["model"], result["precision"]) == (2, "small", "fp32")
     assert (result["finished"], result["limit"]) == (True, None)
-    assert result["boards_from"] == f"positions of the games in {games}/games.replay"
     assert [step["concurrency"] for step in result["steps"]] == [1, 2]
     for step in result["steps"]:
         assert step["boards_per_second"] == pytest.approx(4 * step["calls_per_second"])
@@ -69,14 +73,12 @@ def test_a_closed_loop_prints_a_line_a_step_and_leaves_result_report_and_picture
         order = [latency[name] for name in ("p50", "p90", "p95", "p99", "p99.9", "max")]
         assert order == sorted(order)
         assert order[0] > 0
-        assert sum(count for _, count in step["histogram_us"]["buckets"]) == step["calls"]
+        assert sum(count for _, count in step["histogram_us"]) == step["calls"]
         server = step["server"]
         assert min(server["queue_ms"], server["inference_ms"]) > 0
         assert step["client_cpu_cores"] > 0
         assert step["errors"] == {}
-    assert described_fields() == {*result, *result["steps"][0]} - {"concurrency", "think_seconds"}
-    assert (folder / "latency-against-rate.png").read_bytes().startswith(PNG)
-    assert "(latency-against-rate.png)" in (folder / "loadtest.md").read_text()
+    assert described_fields() == {*result, *result["steps"][0]} - {"concurrency"}
 
 
 def test_the_command_prints_and_writes_that_no_rate_keeps_the_limit(target: str, tmp_path: Path) -> None:
@@ -93,7 +95,7 @@ def test_the_command_prints_and_writes_that_no_rate_keeps_the_limit(target: str,
 
 
 def test_ctrl_c_keeps_what_was_measured_and_leaves_no_process(target: str, tmp_path: Path) -> None:
-    flags = ("--think", "5ms", "--form", "packed:8", "--processes", "2")
+    flags = ("--form", "packed:8", "--processes", "2")
     process = subprocess.Popen(
         [OCTOFOLD, "loadtest", *SWEEP, "--target", target, *flags],
         cwd=tmp_path,
@@ -105,11 +107,6 @@ def test_ctrl_c_keeps_what_was_measured_and_leaves_no_process(target: str, tmp_p
     )
     try:
         wait_for((tmp_path / "out" / "loadtest.json").exists, process=process)
-        workers = [
-            child
-            for child in psutil.Process(process.pid).children()
-            if "spawn_main" in " ".join(child.cmdline())
-        ]
         # A terminal sends it to every process of the group.
         os.killpg(process.pid, signal.SIGINT)
         output, errors = process.communicate(timeout=SECONDS)
@@ -124,10 +121,9 @@ def test_ctrl_c_keeps_what_was_measured_and_leaves_no_process(target: str, tmp_p
     result = result_of(tmp_path / "out")
     assert result["finished"] is False
     first = result["steps"][0]
-    assert (first["think_seconds"], first["errors"]) == (0.005, {})
+    assert first["errors"] == {}
     assert first["calls"]
-    assert len(workers) == 2
-    assert not any(worker.is_running() for worker in workers)
+    wait_for(lambda: is_gone(process.pid))
 
 
 def test_when_the_server_dies_the_test_ends_with_its_last_words_and_keeps_the_rest(
@@ -153,12 +149,12 @@ def test_several_processes_offer_the_rate_to_a_server_that_asks_for_a_token(
 ) -> None:
     token = tmp_path / "token"
     token.write_text("sesame\n")
-    arguments = ("--rate", "150", "--arrivals", "constant", "--processes", "2", "--out", "out")
+    arguments = ("--rate", "150", "--processes", "2", "--out", "out")
     with served(repository, "--tokens", str(token)) as server:
         done = loadtest("--target", server.target, "--token-file", str(token), *arguments, folder=tmp_path)
     assert done.returncode == 0, done
     (step,) = result_of(tmp_path / "out")["steps"]
-    assert (step["loop"], step["rate"], step["arrivals"]) == ("open", 150, "constant")
+    assert (step["loop"], step["rate"]) == ("open", 150)
     assert step["errors"] == {}
     assert step["server"] is not None
 

@@ -7,7 +7,6 @@ import io
 import selectors
 from collections.abc import Callable, Generator
 from contextlib import closing
-from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,17 +16,14 @@ from msgspec import UNSET
 from numpy.typing import NDArray
 from octofold_client.errors import LoadTestError
 from octofold_client.loadtest.boards import played_boards
-from octofold_client.loadtest.forms import Asker, CallFailed, Destination
-from octofold_client.loadtest.loads import Closed, Counts, Load, Open, Schedule, Share, Windows, generate
-from octofold_client.loadtest.result import LoadTest, remarks
-from octofold_client.loadtest.search import LoadTestRun
-from octofold_client.loadtest.steps import Limit, Plan, Step, measure_step
-from octofold_client.rpc.retry import LOAD_TEST_RETRY
+from octofold_client.loadtest.forms import Ask, CallFailed
+from octofold_client.loadtest.loads import Closed, Counts, Load, Open, Share, Windows, generate
+from octofold_client.loadtest.result import Limit, LoadTest, remarks
+from octofold_client.loadtest.run import LoadTestRun
 from octofold_client.terminal.display import display_on
 from rich.console import Console
 
 BOARDS = played_boards(15, 64)
-PLAN = Plan(ramp_seconds=1.0, window_seconds=1.0, most_windows=10)
 
 
 class SimulatedLoop(asyncio.SelectorEventLoop):
@@ -52,18 +48,15 @@ class _Jumping(selectors.SelectSelector):
         return super().select(0)
 
 
-def simulated(
-    make_asker: Callable[[], Asker], boards: NDArray[np.uint8]
-) -> Callable[[Load, float, float], Windows]:
-    """Makes loads as `Workers.windows` does, each on a clock of its own that begins at 0."""
+def simulated(make_ask: Callable[[], Ask]) -> Callable[[Load, float, float], Windows]:
+    """Generates loads as processes do, each on a clock of its own that begins at 0."""
 
     def make(load: Load, ramp_seconds: float, window_seconds: float) -> Generator[Counts, None, None]:
         windows: asyncio.Queue[Counts] = asyncio.Queue()
-        schedule = Schedule(0.0, ramp_seconds, window_seconds)
+        share = Share(load, 0.0, ramp_seconds, window_seconds)
 
         async def begin() -> asyncio.Task[None]:
-            share = Share(load, boards_a_call=4)
-            return asyncio.create_task(generate(make_asker(), boards, share, schedule, windows.put_nowait))
+            return asyncio.create_task(generate(make_ask(), BOARDS, 4, share, windows.put_nowait))
 
         with asyncio.Runner(loop_factory=SimulatedLoop) as runner:
             load_task = runner.run(begin())
@@ -74,18 +67,15 @@ def simulated(
     return make
 
 
-class FakeAsker:
+class FakeServer:
     """Answers after `seconds`; while one call blocks, the whole event loop stands still."""
-
-    to = Destination("", "", 10.0)
-    retry = LOAD_TEST_RETRY
 
     def __init__(self, seconds: float = 0.01, block_call: int = -1, fail_call: int = -1) -> None:
         self._seconds = seconds
         self._block_call, self._fail_call = block_call, fail_call
         self.begun: list[float] = []
 
-    async def ask(self, boards: NDArray[np.uint8]) -> NDArray[np.int8]:
+    async def __call__(self, _: NDArray[np.uint8]) -> None:
         number = len(self.begun)
         loop = asyncio.get_running_loop()
         assert isinstance(loop, SimulatedLoop)
@@ -95,13 +85,9 @@ class FakeAsker:
         if number == self._fail_call:
             raise CallFailed("RESOURCE_EXHAUSTED", "full")
         await asyncio.sleep(self._seconds)
-        return np.zeros(len(boards), np.int8)
-
-    async def close(self) -> None:
-        pass
 
 
-class OneAtATime(FakeAsker):
+class OneAtATime(FakeServer):
     """Answers one call after the other, `capacity` a second."""
 
     def __init__(self, capacity: float) -> None:
@@ -109,21 +95,20 @@ class OneAtATime(FakeAsker):
         self._one_at_a_time = asyncio.Lock()
         self._seconds_each = 1 / capacity
 
-    async def ask(self, boards: NDArray[np.uint8]) -> NDArray[np.int8]:
+    async def __call__(self, _: NDArray[np.uint8]) -> None:
         async with self._one_at_a_time:
             await asyncio.sleep(self._seconds_each)
-        return np.zeros(len(boards), np.int8)
 
 
-def generated(asker: Asker, load: Load, seconds: float = 0.5) -> Counts:
+def generated(ask: Ask, load: Load, seconds: float = 0.5) -> Counts:
     """The counts of one window without a ramp before it, in simulated time."""
-    with closing(simulated(lambda: asker, BOARDS)(load, 0.0, seconds)) as windows:
+    with closing(simulated(lambda: ask)(load, 0.0, seconds)) as windows:
         next(windows)
         return next(windows)
 
 
 def test_a_closed_loop_asks_again_when_it_is_answered_and_counts_the_boards() -> None:
-    counts = generated(FakeAsker(), Closed(3))
+    counts = generated(FakeServer(), Closed(3))
     assert counts.seconds == pytest.approx(0.5)
     assert counts.answered == pytest.approx(150, abs=3)  # the last answers come as the window ends
     assert counts.boards == 4 * counts.answered
@@ -131,27 +116,22 @@ def test_a_closed_loop_asks_again_when_it_is_answered_and_counts_the_boards() ->
     assert counts.late == 0
 
 
-def test_callers_that_think_ask_less_often() -> None:
-    counts = generated(FakeAsker(), Closed(10, think_seconds=0.09), seconds=20.0)
-    assert counts.sent == pytest.approx(2000, rel=0.1)
-
-
 def test_an_open_loop_sends_on_time_whatever_the_answers_take() -> None:
-    counts = generated(FakeAsker(seconds=0.2), Open(200, poisson=False))
+    counts = generated(FakeServer(seconds=0.2), Open(200))
     assert counts.sent == pytest.approx(100, abs=1)
     assert counts.latencies.percentile(50) == pytest.approx(200_000, rel=1 / 256)
     assert counts.late == 0
 
 
 def test_latency_counts_from_the_intended_time_when_the_client_could_not_send() -> None:
-    counts = generated(FakeAsker(block_call=20), Open(200, poisson=False), seconds=0.8)
+    counts = generated(FakeServer(block_call=20), Open(200), seconds=0.8)
     # Of 0.3 s at 200 calls a second, all but the last millisecond's are late, by 150 ms on average.
     assert counts.late == pytest.approx(60, abs=1)
     assert counts.latencies.max == pytest.approx(310_000, rel=0.02)
 
 
 def test_a_caller_that_was_refused_waits_and_its_call_is_counted_as_an_error_only() -> None:
-    asker = FakeAsker(fail_call=2)
+    asker = FakeServer(fail_call=2)
     counts = generated(asker, Closed(1))
     assert counts.errors == {"RESOURCE_EXHAUSTED": 1}
     assert counts.last_error == "RESOURCE_EXHAUSTED: full"
@@ -159,8 +139,7 @@ def test_a_caller_that_was_refused_waits_and_its_call_is_counted_as_an_error_onl
     assert counts.sent - counts.answered in (1, 2)
 
 
-def searched(make_asker: Callable[[], Asker], limit: Limit, folder: Path, plan: Plan = PLAN) -> LoadTest:
-    """A finished search."""
+def run(make_ask: Callable[[], Ask], folder: Path, limit: Limit | None, most_windows: int) -> LoadTestRun:
     test = LoadTest(
         target="a:1",
         model="m",
@@ -170,17 +149,23 @@ def searched(make_asker: Callable[[], Asker], limit: Limit, folder: Path, plan: 
         server_version="0.2.0",
         form="packed:4",
         boards_a_call=4,
-        boards_from="games",
         processes=1,
-        seed=0,
         timeout_seconds=10.0,
-        **asdict(plan),
+        ramp_seconds=1.0,
+        window_seconds=1.0,
+        most_windows=most_windows,
         limit=limit,
     )
     display = display_on(Console(file=io.StringIO()))
-    LoadTestRun(test, folder, simulated(make_asker, BOARDS), lambda: None, display).search(poisson=False)
-    assert test.finished
-    return test
+    return LoadTestRun(test, folder, simulated(make_ask), lambda: None, display)
+
+
+def searched(make_ask: Callable[[], Ask], limit: Limit, folder: Path, most_windows: int = 10) -> LoadTest:
+    """A finished search."""
+    search = run(make_ask, folder, limit, most_windows)
+    search.search()
+    assert search.test.finished
+    return search.test
 
 
 def test_the_search_ends_with_a_rate_that_holds_and_says_so(tmp_path: Path) -> None:
@@ -197,40 +182,27 @@ def test_the_search_ends_with_a_rate_that_holds_and_says_so(tmp_path: Path) -> N
 
 
 def test_a_search_for_a_limit_that_no_rate_keeps_says_so(tmp_path: Path) -> None:
-    test = searched(lambda: FakeAsker(seconds=0.03), Limit(50, 20), tmp_path)
+    test = searched(lambda: FakeServer(seconds=0.03), Limit(50, 20), tmp_path)
     assert test.limit is not None
     assert test.limit.highest_rate is None
     assert remarks(test)[0] == "no rate keeps the limit, p50 of 20 ms"
 
 
-def test_a_step_waits_for_an_answer_that_takes_longer_than_all_its_windows() -> None:
-    step = Step(Closed(1))
-    measure_step(step, simulated(lambda: FakeAsker(seconds=100.0), BOARDS), PLAN)
+def test_a_step_waits_for_an_answer_that_takes_longer_than_all_its_windows(tmp_path: Path) -> None:
+    sweep = run(lambda: FakeServer(seconds=100.0), tmp_path, None, 10)
+    sweep.sweep([Closed(1)])
+    (step,) = sweep.test.steps
     assert step.complete
-    assert len(step.windows) in (99, 100)  # the call began with the ramp, and was answered as a window ended
-    assert step.counts.latencies.mean == pytest.approx(100e6)
+    assert step.latency_ms["average"] == pytest.approx(100e3)
 
 
 @pytest.mark.parametrize("windows", [1, 10])
 def test_a_search_ends_if_the_server_answers_no_call_in_time(windows: int, tmp_path: Path) -> None:
-    class Deaf(FakeAsker):
-        async def ask(self, _: NDArray[np.uint8]) -> NDArray[np.int8]:
+    class Deaf(FakeServer):
+        async def __call__(self, _: NDArray[np.uint8]) -> None:
             await asyncio.sleep(10.0)
             raise CallFailed("DEADLINE_EXCEEDED", "no answer after 10 s")
 
     expected = "^1 caller: all calls failed; last error: DEADLINE_EXCEEDED: no answer after 10 s"
     with pytest.raises(LoadTestError, match=expected):
-        searched(Deaf, Limit(50, 20), tmp_path, replace(PLAN, most_windows=windows))
-
-
-def warnings_of(load: Load, make_asker: Callable[[], Asker]) -> str:
-    step = Step(load)
-    measure_step(step, simulated(make_asker, BOARDS), Plan(1.0, 2.0, 10))
-    return " ".join(step.warnings)
-
-
-def test_few_calls_that_differ_by_chance_are_not_called_too_high_a_load() -> None:
-    said = [warnings_of(Open(5 + number / 1000), FakeAsker) for number in range(60)]
-    assert sum("so few calls differ by chance" in each for each in said) > 10
-    assert not any("too high" in each for each in said)
-    assert "the load is too high" in warnings_of(Open(60, poisson=False), lambda: OneAtATime(capacity=40))
+        searched(Deaf, Limit(50, 20), tmp_path, windows)

@@ -13,15 +13,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from octofold_client import AsyncClient, Client
-from octofold_client.loadtest.forms import Destination, Form, asker_of
-from octofold_client.loadtest.loads import Closed, Counts, Schedule, Share, generate
-from octofold_client.rpc.channels import asyncio_channel
-from octofold_client.rpc.credentials import PLAINTEXT
 
 BOARDS = np.random.default_rng(1).integers(0, 6, (256, 16), dtype=np.uint8)
 CALLERS = 8
 PACKED = 16
-WINDOW_SECONDS = 0.1
 TIMEOUT_SECONDS = 60.0
 """Of a call with its retries. On a starved machine a call is slow, and not lost."""
 
@@ -61,22 +56,10 @@ async def by_threads(target: str, calls: Calls) -> None:
         await _repeat(calls, lambda: asyncio.to_thread(client.next_move, BOARDS[0]))
 
 
-async def streamed(target: str, calls: Calls) -> None:
-    """Messages on streams, by the load generator of `octofold loadtest`."""
-    await _generated("stream", target, calls)
-
-
-async def unary(target: str, calls: Calls) -> None:
-    """Calls of one board each, by the load generator of `octofold loadtest`."""
-    await _generated("unary", target, calls)
-
-
 LOADS: Mapping[str, Load] = {
     "AsyncClient, one board": by_tasks,
     "Client, one board": by_threads,
     f"AsyncClient, {PACKED} boards": packed,
-    "loadtest, unary": unary,
-    "loadtest, streams": streamed,
 }
 
 
@@ -111,21 +94,3 @@ async def _repeat(calls: Calls, ask: Callable[[], Awaitable[object]]) -> None:
                 await asyncio.sleep(calls.pause_seconds)
 
     await asyncio.gather(*(caller() for _ in range(CALLERS)))
-
-
-async def _generated(form: str, target: str, calls: Calls) -> None:
-    def count(counts: Counts) -> None:
-        calls.answered += counts.answered
-        calls.slowest_ms = max(calls.slowest_ms, counts.latencies.max / 1e3)
-        calls.failures += [counts.last_error] * counts.errors.total()
-
-    async with asyncio_channel(target, PLAINTEXT) as channel:
-        asker = asker_of(Form.parse(form), channel, Destination("", "", TIMEOUT_SECONDS, has_others=True))
-        schedule = Schedule(time.monotonic(), 0.0, WINDOW_SECONDS)
-        share = Share(Closed(CALLERS, calls.pause_seconds))
-        generating = asyncio.create_task(generate(asker, BOARDS, share, schedule, count))
-        while not (calls.is_over or generating.done()):
-            await asyncio.sleep(WINDOW_SECONDS)
-        generating.cancel()
-        await asyncio.wait([generating])
-        await asker.close()

@@ -18,8 +18,8 @@ from octofold_game.system.files import write_text
 from octofold_client.evaluation.contest import Contest
 from octofold_client.provenance import Provenance
 from octofold_client.studies.html.elements import facts, html, make, raw
-from octofold_client.studies.html.results import EvaluationPart, LoadPart
-from octofold_client.studies.html.sections import evaluation_sections, load_sections, run_facts
+from octofold_client.studies.html.results import EvaluationPart
+from octofold_client.studies.html.sections import evaluation_sections, run_facts
 from octofold_client.wording import counted
 
 _MOST_NAMED = 3
@@ -31,39 +31,31 @@ STYLES = ("base.css", "tiles.css", "board.css", "viewer.css")
 def write_report(
     file: Path,
     evaluations: list[EvaluationPart],
-    tests: list[LoadPart],
     contest: Contest | None = None,
 ) -> None:
-    """Write the report of what `read_parts` has read: evaluations with their analyses, and load tests.
+    """Write the report of what `read_parts` has read: evaluations with their analyses.
 
     Args:
         file: file to write.
         evaluations: evaluations to show.
-        tests: load tests to show.
         contest: the comparison of the evaluations; without it, each is compared with the first one.
 
     Raises:
         OSError: the file cannot be written.
     """
-    content = []
-    if evaluations:
-        content += evaluation_sections(evaluations, contest)
-    if tests:
-        content += load_sections(tests)
-    names = [part.name for part in evaluations] + [part.name for part in tests]
+    names = [part.name for part in evaluations]
     title = " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
     if len(names) > _MOST_NAMED:
         title = f"{len(names)} results"
     games = sum(len(part.evaluation.games) for part in evaluations)
-    said = [f"{counted(games, 'game')} played to their end"] * bool(games)
-    said += [counted(len(tests), "load test")] * bool(tests)
+    said = f"{counted(games, 'game')} played to their end" if games else ""
     viewer = viewer_files()
     style, script = _style(viewer), in_one({**viewer, "report.js": _static("report.js")}, "report.js")
     body = make(
         "body",
         make("a.skip", "Skip to the results", href="#main"),
-        make("header", make("p.brand", "Octofold"), make("h1", title), make("p.note", ", ".join(said))),
-        make("main", *content, id="main", tabindex="-1"),
+        make("header", make("p.brand", "Octofold"), make("h1", title), make("p.note", said)),
+        make("main", *evaluation_sections(evaluations, contest), id="main", tabindex="-1"),
         make("footer", make("h2", "This report"), facts(run_facts(Provenance.now()))),
         raw("script", script),
     )

@@ -1,4 +1,4 @@
-"""Reads what reports show, from result folders: evaluations with their analyses, and load tests."""
+"""Reads what reports show from result folders: evaluations with their analyses."""
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
@@ -17,8 +17,6 @@ from octofold_client.evaluation.luck import luck_in
 from octofold_client.evaluation.result import Evaluation
 from octofold_client.evaluation.result_folder import ResultFolder, existing
 from octofold_client.evaluation.summary import Summary
-from octofold_client.loadtest.result import FILE as LOAD_TEST_FILE
-from octofold_client.loadtest.result import LoadTest, read_load_test
 from octofold_client.provenance import Provenance, runs_of, when
 from octofold_client.studies.endings import KeptAnalysis, read_analysis
 
@@ -91,24 +89,13 @@ class EvaluationPart(Shown):
     """When the last game was written, in words."""
 
 
-@dataclass(frozen=True)
-class LoadPart:
-    """A load test in a report."""
-
-    folder: Path
-    name: str
-    test: LoadTest
-    written: str
-    """When the result was written, in words."""
-
-
 def read_parts(
     folders: Sequence[Path],
     contest: Contest | None = None,
     values: Judge | None = None,
     progress: Callable[[int], None] = lambda _: None,
-) -> tuple[list[EvaluationPart], list[LoadPart]]:
-    """The evaluations and the load tests in these folders, of a comparison only the compared games.
+) -> list[EvaluationPart]:
+    """The evaluations in these folders, of a comparison only the compared games.
 
     Args:
         folders: result folders.
@@ -118,7 +105,6 @@ def read_parts(
 
     Raises:
         EvaluationError: a folder contains no result, or there are too many.
-        LoadTestError: the result of a load test is damaged.
         ReplayError: a replay file is damaged.
         OSError: a file cannot be read.
     """
@@ -126,16 +112,12 @@ def read_parts(
         raise EvaluationError(f"a report shows at most {MOST_RESULTS} results, got {len(folders)}")
     compared = {} if contest is None else contest.compared
     evaluations: list[EvaluationPart] = []
-    tests: list[LoadPart] = []
-    for folder in folders:
-        if (existing(folder) / LOAD_TEST_FILE).exists():
-            tests.append(_load_part(folder, {part.name for part in tests}))
-        else:
-            taken = {part.name for part in evaluations}
-            evaluations.append(_evaluation_part(folder, taken, compared.get(folder), values, progress))
+    for folder in map(existing, folders):
+        taken = {part.name for part in evaluations}
+        evaluations.append(_evaluation_part(folder, taken, compared.get(folder), values, progress))
     # Those without a summary have no figures and no pictures.
     evaluations.sort(key=lambda part: part.evaluation.summary is None)
-    return evaluations, tests
+    return evaluations
 
 
 def _evaluation_part(
@@ -160,12 +142,6 @@ def _evaluation_part(
     name = conditions.player if conditions.player not in taken else str(path)
     written = _written(folder.replays)
     return EvaluationPart(name, evaluation, climb, path, games, values, analysis, runs_of(path), written)
-
-
-def _load_part(path: Path, taken: Collection[str]) -> LoadPart:
-    test = read_load_test(path)
-    name = test.title if test.title not in taken else str(path)
-    return LoadPart(path, name, test, _written(path / LOAD_TEST_FILE))
 
 
 def _written(file: Path) -> str:

@@ -5,7 +5,6 @@ This module needs matplotlib, which is not part of the base installation.
 
 import base64
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from xml.etree import ElementTree as ET
 
 from octofold_game.drawing.figures import COMPACT, svg_of
@@ -18,16 +17,13 @@ from octofold_client.evaluation.contest import Contest
 from octofold_client.evaluation.contest_report import league_rows, pair_rows, sentences
 from octofold_client.evaluation.sides import Side
 from octofold_client.evaluation.tables import ASSUMED, INTERVALS, SummaryRow, rows_of, warnings_of
-from octofold_client.loadtest.pictures import overlaid as load_pictures
-from octofold_client.loadtest.result import LATENCIES, SPLIT, latency_rows, remarks, split_rows
 from octofold_client.provenance import Provenance
 from octofold_client.studies.contest_picture import panels
 from octofold_client.studies.ending_pictures import panels_of
 from octofold_client.studies.endings import CostlyMove, JudgeName
 from octofold_client.studies.html.elements import Child, facts, make, picture, table
-from octofold_client.studies.html.results import COSTLY_MOVES, EvaluationPart, LoadPart
+from octofold_client.studies.html.results import COSTLY_MOVES, EvaluationPart
 from octofold_client.studies.pictures import luck_picture, overlaid
-from octofold_client.wording import counted
 
 CAPTIONS = {
     "averages": ("Average scores", "Points are averages, lines are their 95% intervals."),
@@ -65,11 +61,6 @@ CAPTIONS = {
         "What a move costs on average",
         "The judge's value of its own move, less its value of the move that was made.",
     ),
-    "latency-against-rate": (
-        "Latency under load",
-        "The load is the number of callers that each wait for an answer before they ask again, or the rate "
-        "at which calls are sent.",
-    ),
 }
 """Title and explanation of each picture."""
 KEYS = (("←", "→"), "one move"), (("page up", "page down"), "10 moves"), (("home", "end"), "start and end")
@@ -87,27 +78,6 @@ def evaluation_sections(parts: list[EvaluationPart], contest: Contest | None) ->
         _games(parts),
         *(_lost(part, index, len(parts) > 1) for index, part in enumerate(parts) if part.analysis),
         make("section", make("h2", "Conditions"), *(_conditions(part, len(parts) > 1) for part in parts)),
-    ]
-
-
-def load_sections(parts: list[LoadPart]) -> list[ET.Element]:
-    """The sections about load tests."""
-    drawn = load_pictures({part.name: part.test for part in parts}, COMPACT)
-    pictures = (picture(svg_of(figure), *CAPTIONS[name]) for name, figure in drawn.items())
-    named = len(parts) > 1
-    return [
-        make("section", make("h2", "Throughput and latency"), make("div.pictures", *pictures)),
-        *(
-            make(
-                "section",
-                make("h2", part.name if named else "Every load"),
-                *(make("p.finding", remark) for remark in remarks(part.test)),
-                table(latency_rows(part.test), LATENCIES),
-                table(split_rows(part.test), SPLIT),
-            )
-            for part in parts
-        ),
-        make("section", make("h2", "Conditions of the load"), *(_of_load(part, named) for part in parts)),
     ]
 
 
@@ -314,38 +284,12 @@ def _conditions(part: EvaluationPart, named: bool) -> ET.Element:
         ("octofold-serve", evaluation.server_version or ""),
         ("moves per second", f"{run.moves_per_second:,.0f}" if run and run.moves_per_second else ""),
     ]
-    return _described(part.name, named, rows, part.written, part.folder, part.runs)
-
-
-def _of_load(part: LoadPart, named: bool) -> ET.Element:
-    test = part.test
-    rows: list[tuple[str, Child]] = [
-        ("model", f"{test.model} version {test.version}"),
-        ("precision", test.precision),
-        ("SHA-256", _code(test.sha256)),
-        ("octofold-serve", test.server_version or ""),
-        ("server", test.target),
-        ("calls", f"{test.form}, {counted(test.boards_a_call, 'board')} each"),
-        ("boards", test.boards_from),
-        ("client processes", f"{test.processes:,}"),
-    ]
-    return _described(part.name, named, rows, part.written, part.folder, [test.run] if test.run else [])
-
-
-def _described(
-    name: str,
-    named: bool,
-    rows: list[tuple[str, Child]],
-    written: str,
-    folder: Path,
-    runs: Sequence[Provenance],
-) -> ET.Element:
-    rows = [*rows, ("written", written), ("folder", _code(str(folder)))]
-    for run in runs:
-        rows += run_facts(run)
-    if not runs:
+    rows += [("written", part.written), ("folder", _code(str(part.folder)))]
+    for each in part.runs:
+        rows += run_facts(each)
+    if not part.runs:
         rows.append(("command", "not recorded"))
-    return make("div.conditions", make("h3", name) if named else None, facts(rows))
+    return make("div.conditions", make("h3", part.name) if named else None, facts(rows))
 
 
 def run_facts(run: Provenance) -> list[tuple[str, Child]]:

@@ -2,25 +2,15 @@
 
 import json
 from contextlib import suppress
-from dataclasses import asdict
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import Literal
 
-import numpy as np
 import pytest
-from msgspec import to_builtins
-from octofold_client.errors import EvaluationError, LoadTestError
-from octofold_client.loadtest.loads import Closed, Counts, Load, Open
-from octofold_client.loadtest.pictures import overlaid
-from octofold_client.loadtest.result import LoadTest, StepResult, markdown, read_load_test
-from octofold_client.loadtest.statistics import ServerCounters
-from octofold_client.loadtest.steps import Limit, Plan, Step
+from octofold_client.errors import EvaluationError
 from octofold_client.provenance import Provenance, record_run, runs_of
 from octofold_client.studies.endings import read_analysis
 from octofold_client.studies.html.elements import html, make, raw
 from octofold_client.studies.html.results import ChosenGames
-from octofold_game.drawing.figures import WIDE
 from octofold_game.replays import read_replays
 from support.commands import failure, octofold
 
@@ -72,108 +62,10 @@ def test_a_run_that_a_full_disk_does_not_record_does_not_hide_what_ended_it(
     assert failure.value is end
 
 
-def load_test(limit: Limit | None) -> LoadTest:
-    test = LoadTest(
-        target="a:1",
-        model="m",
-        version="1",
-        precision="int8",
-        sha256="ab",
-        server_version="0.2.0",
-        form="packed:4",
-        boards_a_call=4,
-        boards_from="games",
-        processes=1,
-        seed=0,
-        timeout_seconds=5.0,
-        **asdict(Plan()),
-        finished=True,
-        run=RUN,
-        limit=limit,
-    )
-    loads: list[Load] = [Closed(1), Closed(4, 0.1), Open(100.0)]
-    for number, load in enumerate(loads):
-        step = Step(load, complete=True)
-        for window in range(3):
-            counts = Counts(seconds=2.0, sent=40, boards=160, late=3 * number, cpu_shares=(0.9,))
-            counts.sent_again = number
-            for value in range(40):
-                counts.latencies.record(1000 + 731 * value * (number + 1))
-            counts.errors["UNAVAILABLE"], counts.last_error = number, "gone"
-            step.windows.append(counts)
-            step.counters.append(ServerCounters(*(1000 * (window + 1) * scale for scale in range(1, 7))))
-        step.counters.append(ServerCounters(*(5000 * scale for scale in range(1, 7))))
-        test.steps.append(StepResult.of(step, limit))
-    return test
-
-
-@pytest.mark.parametrize(("first", "loads"), [("closed", [100, 200, 300]), ("open", [200, 300, 400])])
-def test_no_line_of_a_load_test_turns_back_where_throughput_falls(
-    first: Literal["closed", "open"], loads: list[int]
-) -> None:
-    test = load_test(None)
-    for step, callers in zip(test.steps, (100, 300, 200), strict=True):
-        step.loop, step.concurrency, step.offered_per_second = "closed", callers, 500.0 - callers
-    test.steps[0].loop = first
-    (figure,) = overlaid({"m": test}, WIDE).values()
-    assert [axes.get_title(loc="left")[-5:] for axes in figure.axes] == ["(p50)", "(p90)", "(p99)"]
-    assert [np.array(axes.lines[0].get_xdata()).tolist() for axes in figure.axes] == [loads] * 3
-
-
-@pytest.mark.parametrize("limit", [None, Limit(99.0, 20.0, 90.0)])
-def test_a_load_test_is_read_as_it_was_written(limit: Limit | None, tmp_path: Path) -> None:
-    test = load_test(limit)
-    test.write(tmp_path)
-    kept = read_load_test(tmp_path)
-    assert kept == test
-    assert "3 calls sent again" in markdown(kept)
-    assert kept.run == RUN
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"schema": 9}, "no load test of schema 1"),
-        ({"steps": [{}]}, "is damaged"),
-        ({"target": None}, "is damaged"),
-        ({"model": 5}, "is damaged"),
-        ({"ramp_seconds": "1"}, "is damaged"),
-        ({"boards_a_call": 10**400}, "is damaged"),
-        ({"limit": {"percentile": 99, "milliseconds": 20, "highest_rate": "fast"}}, "is damaged"),
-    ],
-)
-def test_a_damaged_load_test_is_named(change: dict[str, object], message: str, tmp_path: Path) -> None:
-    (tmp_path / "loadtest.json").write_text(json.dumps(to_builtins(load_test(None)) | change))
-    with pytest.raises(LoadTestError, match=message) as raised:
-        read_load_test(tmp_path)
-    assert str(tmp_path / "loadtest.json") in str(raised.value)
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"seconds": 0},
-        {"seconds": "inf"},
-        {"late_sends": -1},
-        {"concurrency": 10**400, "rate": None},
-        {"server": {"calls": 1, "queue_ms": "1", "inference_ms": 1, "rest_ms": 1, "boards_per_batch": 1}},
-        {"histogram_us": {"count": 1, "sum": 10**400, "max": 1, "buckets": [[1, 1]]}},
-    ],
-)
-def test_a_damaged_step_of_a_load_test_is_named(change: dict[str, object], tmp_path: Path) -> None:
-    content = to_builtins(load_test(None))
-    content["steps"][0] |= change
-    (tmp_path / "loadtest.json").write_text(json.dumps(content))
-    with pytest.raises(LoadTestError, match=r"loadtest\.json is damaged"):
-        read_load_test(tmp_path)
-
-
 @pytest.mark.parametrize("content", ["[" * 100_000, '{"schema": 1, "seed": NaN}', '{"schema": 1e999}'])
 def test_kept_figures_that_are_not_json_are_named(content: str, tmp_path: Path) -> None:
-    for name in ("loadtest.json", "analysis.json", "runs.jsonl"):
+    for name in ("analysis.json", "runs.jsonl"):
         (tmp_path / name).write_text(content)
-    with pytest.raises(LoadTestError, match=r"loadtest\.json is damaged"):
-        read_load_test(tmp_path)
     with pytest.raises(EvaluationError, match=r"analysis\.json is damaged"):
         read_analysis(tmp_path)
     assert runs_of(tmp_path) == []
@@ -257,21 +149,13 @@ def test_flags_that_do_not_fit_are_refused_in_a_line(arguments: list[str], messa
 def test_a_command_names_the_page_that_it_wrote_and_what_is_not_there(
     games: Path, worse_games: Path, tmp_path: Path
 ) -> None:
-    load_test(None).write(tmp_path)
     file = tmp_path / "all.html"
-    done = octofold("report", games, worse_games, tmp_path, "--html", "--out", file)
+    done = octofold("report", games, worse_games, "--html", "--out", file)
     assert (done.returncode, done.stdout, done.stderr) == (0, f"page:    {file}\n", "")
     text = file.read_text()
-    for said in (
-        "greedy version 1",
-        "timid version 1",
-        "m version 1, packed:4",
-        "octofold report",
-        RUN.machine,
-    ):
+    for said in ("greedy version 1", "timid version 1", "octofold report"):
         assert said in text
     assert not list(tmp_path.glob("*.partial"))
-    assert failure("report", tmp_path) == f"{tmp_path} contains a load test, which only --html shows"
     compared = octofold("compare", games, worse_games, "--html", "--out", tmp_path)
     assert compared.stderr.endswith(f"page:    {tmp_path / 'comparison.html'}\n")
     file.unlink()

@@ -1,0 +1,131 @@
+"""Measures the steps of a load test: given loads, or a search for the highest rate that keeps a limit."""
+
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+from octofold_client.errors import LoadTestError
+from octofold_client.loadtest.loads import Closed, Counts, Load, Open, Windows
+from octofold_client.loadtest.result import AGREEING, LoadTest, StepResult, agree
+from octofold_client.loadtest.statistics import ServerCounters
+from octofold_client.terminal.display import Display, Status
+
+PRECISION = 1.05
+"""The search ends when the lowest rate that failed is at most this many times the highest that did not."""
+FARTHEST = 1024
+"""The search gives up at this fraction of the first rate."""
+
+
+@dataclass(frozen=True)
+class LoadTestRun:
+    """One run of `test`, which keeps all windows, whatever ends it, and writes them into `folder`."""
+
+    test: LoadTest
+    folder: Path
+    generate: Callable[[Load, float, float], Windows]
+    """Generates a load with a ramp and windows of these lengths in seconds, as `workers.generated` does."""
+    read_counters: Callable[[], ServerCounters | None]
+    display: Display
+
+    def sweep(self, loads: Sequence[Load]) -> None:
+        """Measure one load after the other.
+
+        Raises:
+            LoadTestError: all calls failed, or the load cannot be generated.
+        """
+        for load in loads:
+            self._measure(load, len(loads))
+        self.test.finished = True
+
+    def search(self) -> None:
+        """Search for the highest rate that keeps the test's limit, starting at the rate of one caller.
+
+        Raises:
+            LoadTestError: all calls failed, or the load cannot be generated.
+        """
+        assert self.test.limit is not None
+        alone = self._measure(Closed(1))
+        if not alone.calls:
+            raise LoadTestError(f"{alone.name}: all calls failed; last error: {alone.last_error}")
+        self.test.limit.highest_rate = highest_rate(
+            alone.calls_per_second, lambda rate: bool(self._measure(Open(rate)).holds)
+        )
+        self.test.finished = True
+
+    def _measure(self, load: Load, steps: int | None = None) -> StepResult:
+        """Measure a load until three windows agree, or until it has as many as the test allows.
+
+        In a search, three windows in a row that exceed the limit are enough. Without a limit it goes on while
+        calls wait and none has ended in the last windows, which show nothing of the server then.
+
+        Args:
+            load: the load.
+            steps: number of steps; None if it is unknown.
+        """
+        test, complete = self.test, False
+        # Of a search, the first caller only shows where to begin.
+        limit = test.limit if isinstance(load, Open) else None
+        windows: list[Counts] = []
+        counters: list[ServerCounters | None] = []
+
+        def result() -> StepResult:
+            return StepResult.of(load, windows, counters, test.limit, complete=complete)
+
+        def show(text: Callable[[], str]) -> None:
+            self.display.offer(lambda: Status(test.title, len(test.steps), steps, "steps", (text(),)))
+
+        show(lambda: f"{load}: ramp")
+        try:
+            with closing(self.generate(load, test.ramp_seconds, test.window_seconds)) as generated:
+                ramp = next(generated)
+                waiting = ramp.sent - ramp.ended
+                counters.append(self.read_counters())
+                while not complete:
+                    windows.append(next(generated))
+                    counters.append(self.read_counters())
+                    show(lambda: f"window {len(windows)}, {result().line}")
+                    waiting += windows[-1].sent - windows[-1].ended
+                    last = windows[-AGREEING:]
+                    if limit is None and waiting > 0 and not any(window.ended for window in last):
+                        continue
+                    is_full = len(last) == AGREEING
+                    if is_full and not any(window.answered for window in last):
+                        errors = [window.last_error for window in last if window.last_error]
+                        if errors:
+                            raise LoadTestError(f"{load}: all calls failed; last error: {errors[-1]}")
+                    is_too_slow = limit is not None and not any(map(limit.is_kept_by, last))
+                    complete = (
+                        agree(windows) or (is_full and is_too_slow) or len(windows) >= test.most_windows
+                    )
+        finally:
+            if windows:
+                test.steps.append(result())
+        test.write(self.folder)
+        self.display.remark(test.steps[-1].line)
+        return test.steps[-1]
+
+
+def highest_rate(first: float, is_kept: Callable[[float], bool]) -> float | None:
+    """The highest rate that keeps a limit, or None.
+
+    The search doubles or halves the rate, starting at `first`, until one rate kept the limit and one failed.
+    Then it tries their geometric mean again and again.
+    """
+    kept: float | None = None
+    failed: float | None = None
+    rate = first
+    while kept is None or failed is None or failed > PRECISION * kept:
+        if is_kept(rate):
+            kept = rate
+        elif kept is None and rate * FARTHEST <= first:
+            return None
+        else:
+            failed = rate
+        if kept is None:
+            rate /= 2
+        elif failed is None:
+            rate *= 2
+        else:
+            rate = (kept * failed) ** 0.5
+    return kept
