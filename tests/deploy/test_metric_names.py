@@ -7,7 +7,6 @@ import re
 import shutil
 import urllib.request
 from collections.abc import Iterator
-from typing import Any
 
 import promql_parser as promql
 import pytest
@@ -29,17 +28,7 @@ def metrics(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     folder = tmp_path_factory.mktemp("metrics")
     shutil.copytree(SWIFT, folder / "models" / "swift" / SWIFT.name)
     port_file = folder / "rest-port"
-    options = (
-        "--lanes",
-        "1",
-        "--max-batch-size",
-        "8",
-        "--rest-port",
-        "0",
-        "--rest-port-file",
-        str(port_file),
-    )
-    with served(folder / "models", *options):
+    with served(folder / "models", "--lanes", "1", "--rest-port", "0", "--rest-port-file", str(port_file)):
         address = f"http://127.0.0.1:{port_file.read_text().strip()}/metrics"
         with urllib.request.urlopen(address, timeout=30) as reply:
             page = reply.read().decode()
@@ -76,38 +65,32 @@ def check(query: str, metrics: dict[str, str]) -> None:
         assert labels <= SCRAPED_LABELS | {"model", "code", "state"}, query
 
 
-def adapter_rule() -> Any:
-    file = DEPLOY / "kubernetes" / "components" / "hpa" / "adapter-rules.yaml"
-    (rule,) = yaml.safe_load(file.read_text(encoding="utf-8"))["rules"]["custom"]
-    return rule
-
-
-def test_keda_scales_by_metrics_of_the_server(metrics: dict[str, str]) -> None:
+def test_scaling_alerts_and_dashboard_are_about_metrics_of_the_server(metrics: dict[str, str]) -> None:
     manifests = resolved("cpu with everything")
     (scaled,) = of_kind(manifests, "ScaledObject")
-    (service,) = [
-        each["metadata"]["name"]
-        for each in of_kind(manifests, "Service")
-        if any(port["name"] == "http" for port in each["spec"]["ports"])
-    ]
-    for trigger in scaled["spec"]["triggers"]:
-        query = trigger["metadata"]["query"]
-        check(query, metrics)
+    queries = [trigger["metadata"]["query"] for trigger in scaled["spec"]["triggers"]]
+    for query in queries:
         for selector, _ in selectors(promql.parse(query)):
             matchers = {matcher.name: matcher.value for matcher in selector.matchers.matchers}
-            assert matchers == {"namespace": scaled["metadata"]["namespace"], "job": service}
-
-
-def test_alerts_are_about_metrics_of_the_server(metrics: dict[str, str]) -> None:
-    (rules,) = of_kind(resolved("cpu with everything"), "PrometheusRule")
-    for rule in rules["spec"]["groups"][0]["rules"]:
-        check(rule["expr"], metrics)
+            assert matchers == {"namespace": scaled["metadata"]["namespace"], "job": "octofold"}
+    (rules,) = of_kind(manifests, "PrometheusRule")
+    queries += [rule["expr"] for rule in rules["spec"]["groups"][0]["rules"]]
+    (dashboard,) = [
+        each
+        for each in of_kind(manifests, "ConfigMap")
+        if each["metadata"].get("labels", {}).get("grafana_dashboard")
+    ]
+    (text,) = dashboard["data"].values()
+    queries += [target["expr"] for panel in json.loads(text)["panels"] for target in panel["targets"]]
+    for query in queries:
+        check(query.replace("$__rate_interval", "1m").replace("$model", ".*"), metrics)
 
 
 def test_the_adapter_computes_what_the_autoscaler_asks_for_from_metrics_of_the_server(
     metrics: dict[str, str],
 ) -> None:
-    rule = adapter_rule()
+    file = DEPLOY / "kubernetes" / "components" / "hpa" / "adapter-rules.yaml"
+    (rule,) = yaml.safe_load(file.read_text(encoding="utf-8"))["rules"]["custom"]
     filled = rule["metricsQuery"].replace("<<.GroupBy>>", "pod").replace("<<.LabelMatchers>>", 'pod="one"')
     check(filled, metrics)
     (series, _), *others = selectors(promql.parse(rule["seriesQuery"]))
@@ -115,20 +98,3 @@ def test_the_adapter_computes_what_the_autoscaler_asks_for_from_metrics_of_the_s
     assert series.name in metrics
     (scaler,) = of_kind(resolved("gpu with an autoscaler"), "HorizontalPodAutoscaler")
     assert [each["pods"]["metric"]["name"] for each in scaler["spec"]["metrics"]] == [rule["name"]["as"]]
-
-
-def test_the_dashboard_in_the_cluster_shows_metrics_of_the_server(metrics: dict[str, str]) -> None:
-    (dashboard,) = [
-        each
-        for each in of_kind(resolved("cpu with everything"), "ConfigMap")
-        if each["metadata"].get("labels", {}).get("grafana_dashboard")
-    ]
-    (text,) = dashboard["data"].values()
-    queries = [target["expr"] for panel in json.loads(text)["panels"] for target in panel["targets"]]
-    for query in queries:
-        check(query.replace("$__rate_interval", "1m").replace("$model", ".*"), metrics)
-
-
-def test_a_name_that_no_server_has_is_found(metrics: dict[str, str]) -> None:
-    with pytest.raises(AssertionError):
-        check("rate(octofold_queue_secs_sum[1m])", metrics)

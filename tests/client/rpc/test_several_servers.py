@@ -1,33 +1,129 @@
-"""Clients of several servers: real server processes that join and die while calls are on their way."""
+"""Clients of several servers: real server processes that join and die while calls are on their way.
+
+A call counts as failed only if the client has given it up after its retries.
+"""
+
+from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
 import pytest
-from octofold_client import evaluate
-from support.fleet_loads import LOADS, under
-from support.fleet_servers import Fleet
+from octofold_client import AsyncClient, Client, evaluate
+from octofold_client.loadtest.statistics import ServerStatistics
+from octofold_client.rpc.credentials import PLAINTEXT
+from support.fleets import Fleet, Member
 from support.waiting import wait_for
 
+BOARDS = np.random.default_rng(1).integers(0, 6, (256, 16), dtype=np.uint8)
+CALLERS = 8
 PAUSE_SECONDS = 0.01
 """Of each caller between two calls, so that servers beside a load can start."""
-OPTIONS = ("--max-connection-age", "1")
+TIMEOUT_SECONDS = 60.0
+"""Of a call with its retries. On a starved machine a call is slow, and not lost."""
+
+
+@dataclass
+class Calls:
+    """The calls of a load so far."""
+
+    answered: int = 0
+    failures: list[str] = field(default_factory=list)
+    is_over: bool = False
+    """Set when the load shall end."""
+
+
+Load = Callable[[str, Calls], Awaitable[None]]
+"""Calls the servers of a target until `is_over`."""
+
+
+async def by_tasks(target: str, calls: Calls) -> None:
+    """Single boards of many tasks, which share calls."""
+    async with AsyncClient(target, timeout_seconds=TIMEOUT_SECONDS) as client:
+        await repeat(calls, lambda: client.next_move(BOARDS[0]))
+
+
+async def packed(target: str, calls: Calls) -> None:
+    """Calls of several boards each."""
+    async with AsyncClient(target, timeout_seconds=TIMEOUT_SECONDS) as client:
+        await repeat(calls, lambda: client.next_moves(BOARDS[:16]))
+
+
+async def by_threads(target: str, calls: Calls) -> None:
+    """Single boards of many threads, which share calls."""
+    with Client(target, timeout_seconds=TIMEOUT_SECONDS) as client:
+        await repeat(calls, lambda: asyncio.to_thread(client.next_move, BOARDS[0]))
+
+
+async def repeat(calls: Calls, ask: Callable[[], Awaitable[object]]) -> None:
+    async def caller() -> None:
+        while not calls.is_over:
+            try:
+                await ask()
+            except Exception as error:  # whatever it is, the caller has no answer
+                calls.failures.append(f"{type(error).__name__}: {error}")
+            else:
+                calls.answered += 1
+            await asyncio.sleep(PAUSE_SECONDS)
+
+    await asyncio.gather(*(caller() for _ in range(CALLERS)))
+
+
+LOADS: Mapping[str, Load] = {
+    "tasks": by_tasks,
+    "threads": by_threads,
+    "packed": packed,
+}
+
+
+@asynccontextmanager
+async def under(load: str, target: str) -> AsyncIterator[Calls]:
+    """Run a load until the block ends, and then until its last calls have ended."""
+    calls = Calls()
+    task = asyncio.ensure_future(LOADS[load](target, calls))
+    try:
+        yield calls
+    finally:
+        calls.is_over = True
+        await task
 
 
 @pytest.fixture(scope="module")
-def fleet(repository: Path) -> Iterator[Fleet]:
+def fleet(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
     """Two servers whose connections live for a second, and a name for both."""
-    with Fleet(repository, "small", "1", OPTIONS) as fleet:
-        fleet.add()
-        fleet.add()
+    with Fleet(tmp_path_factory.mktemp("fleet"), "--max-connection-age", "1", "--grace", "0") as fleet:
+        for _ in range(2):
+            fleet.start(repository).wait_until_ready()
         yield fleet
+
+
+def calls_of(server: Member) -> int:
+    """The number of calls that a server has answered."""
+    answered: list[int] = []
+
+    def is_told() -> bool:  # a busy server does not tell in time
+        if counters := statistics.read():
+            answered.append(counters.calls)
+        return bool(answered)
+
+    with ServerStatistics(server.target, "small", "1", PLAINTEXT) as statistics:
+        wait_for(is_told)
+    return answered[0]
+
+
+def all_calls(fleet: Fleet) -> list[int]:
+    """The number of calls that each running server has answered."""
+    return [calls_of(server) for server in fleet.servers if server.process.poll() is None]
 
 
 async def more(fleet: Fleet, calls: int) -> list[int]:
     """Wait until the servers have answered so many more calls; return those of each server."""
-    before = await asyncio.to_thread(fleet.calls)
-    while sum(now := await asyncio.to_thread(fleet.calls)) - sum(before) < calls:
+    before = await asyncio.to_thread(all_calls, fleet)
+    while sum(now := await asyncio.to_thread(all_calls, fleet)) - sum(before) < calls:
         await asyncio.sleep(0.1)
     return [after - earlier for after, earlier in zip(now, before, strict=True)]
 
@@ -43,31 +139,30 @@ async def test_every_kind_of_call_spreads_over_the_servers_of_a_name_and_of_a_li
     fleet: Fleet, kind: str
 ) -> None:
     for target in (fleet.name, fleet.listed):
-        async with under(LOADS[kind], target, PAUSE_SECONDS) as calls:
+        async with under(kind, target) as calls:
             await spread_over_all(fleet, 100, 0.3)
         assert not calls.failures
 
 
 def test_an_evaluation_by_name_plays_the_games_that_one_server_would(fleet: Fleet, tmp_path: Path) -> None:
-    before = fleet.calls()
+    before = all_calls(fleet)
     by_name = evaluate(fleet.name, tmp_path / "name", games=4, seed=3)
-    assert all(after > earlier for after, earlier in zip(fleet.calls(), before, strict=True))
+    assert all(after > earlier for after, earlier in zip(all_calls(fleet), before, strict=True))
     alone = evaluate(fleet.servers[0].target, tmp_path / "alone", games=4, seed=3)
     assert by_name.games == alone.games
 
 
 async def test_a_server_that_joins_is_found_by_old_clients_and_one_that_is_killed_costs_no_call(
-    fleet: Fleet,
+    fleet: Fleet, repository: Path
 ) -> None:
-    async with under(LOADS["AsyncClient, one board"], fleet.name, PAUSE_SECONDS) as by_name:
-        third = await asyncio.to_thread(fleet.add)
-        await asyncio.to_thread(wait_for, lambda: fleet.calls_of(third) > 0)
+    async with under("tasks", fleet.name) as by_name:
+        third = await asyncio.to_thread(fleet.start, repository)
+        await asyncio.to_thread(third.wait_until_ready)
+        await asyncio.to_thread(wait_for, lambda: calls_of(third) > 0)
         await spread_over_all(fleet, 300, 0.2)
-        async with (
-            under(LOADS["Client, one board"], fleet.listed, PAUSE_SECONDS) as by_threads,
-        ):
+        async with under("threads", fleet.listed) as by_threads:
             await more(fleet, 300)
-            fleet.kill()
+            third.kill()
             await more(fleet, 500)
     loads = (by_name, by_threads)
     assert [calls.failures for calls in loads] == [[], []]

