@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 from octofold_server.backends.backend import EVERYTHING, Asked, Moves
 from octofold_server.config.reading import read_config
-from octofold_server.system.grpc_core import read_where_calls_are_awaited
 from octofold_server.system.logs import set_up_log
 
 
@@ -43,7 +42,6 @@ def main() -> None:
     """Run the benchmark."""
     config = read_config(sys.argv[1:])
     set_up_log(config.log_format, config.log_level)
-    read_where_calls_are_awaited()
     from octofold_server.process.lifecycle import serve  # which loads gRPC
 
     serve(config, lambda _model, layout, *_files: [Table(layout.max_batch_size)] * layout.lanes)

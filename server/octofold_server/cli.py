@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING
 
 from octofold_game.commands.extras import install_command
 
-from octofold_server.system.grpc_core import read_where_calls_are_awaited
 from octofold_server.system.logs import set_up_log
 from octofold_server.system.native_log import have_standard_error
 from octofold_server.system.signals import hold_hangups, release_hangups
@@ -75,7 +74,6 @@ def run(config: Config, slot: ProcessSlot | None = None) -> int:
     """
     set_up_log(config.log_format, config.log_level)
     faulthandler.enable()  # a crash inside a native library leaves the Python frames behind
-    read_where_calls_are_awaited()
     # Imported late, so that --help need not wait half a second for onnxruntime and gRPC.
     try:
         from octofold_proto.errors import ModelError

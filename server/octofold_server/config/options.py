@@ -175,12 +175,6 @@ class Config:
     max_calls: int = option(
         1024, "maximum calls at the same time; further calls fail with RESOURCE_EXHAUSTED", 1, 100_000
     )
-    strict_calls_per_connection: bool = option(
-        False,
-        "allow 32 calls at the same time on one connection, in place of 256, and count them until gRPC has "
-        "freed them, also those that were reset; without a proxy, this bounds what clients that reset their "
-        "calls cost. A client that has 32 calls open gets UNAVAILABLE for some",
-    )
     max_connection_age: Seconds = option(
         0.0,
         "close a gRPC connection after this many seconds, up to a tenth sooner or later, so that clients "

@@ -20,7 +20,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 from octofold_game.errors import OctofoldError
@@ -38,9 +38,6 @@ PATIENCE_SECONDS = 1.0
 SLOW_SECONDS = 60.0
 """Time for which a connection counts as slow."""
 
-QUIET_SECONDS = 60.0
-"""Time between two log lines about slow calls."""
-
 _log = logging.getLogger(__name__)
 
 
@@ -50,7 +47,20 @@ class Method:
 
     name: str
     take: Take
-    most_bytes: int | None  # limit for a message; None applies only the limit of gRPC
+    most_bytes: int | None
+    """Limit for a message; None applies only the limit of gRPC."""
+
+
+@dataclass(eq=False, slots=True)
+class _Pending:
+    """A call whose message has not arrived."""
+
+    rpc: Rpc
+    method: Method
+    client: str
+    """Its connection."""
+    since: float = field(default_factory=time.monotonic)
+    """When its read began, or else its wait."""
 
 
 class Arrivals:
@@ -80,36 +90,48 @@ class Arrivals:
         self._budget = budget
         self._refusals = refusals
         self._patience_seconds = patience_seconds
-        self._read: dict[Rpc, tuple[float, Method]] = {}  # with the start of the read; oldest first
-        self._lines: dict[str, dict[Rpc, tuple[float, Method]]] = {}  # with the wait's start, by connection
+        self._reads: dict[_Pending, None] = {}  # oldest first
+        self._lines: dict[str, dict[_Pending, None]] = {}  # those that wait, by connection; oldest first
         self._waiting = 0
-        self._slow: dict[str, float] = {}  # connections, and when they stop being slow; oldest first
-        self._quiet_until = 0.0
+        self._slow: dict[str, float] = {}  # connections, and when they stop being slow
 
     def begin(self, method: Method, rpc: Rpc) -> None:
         """Await the message of a call: read it, queue it or refuse it."""
-        rpc.on_message = partial(self._take, method, rpc)
-        if len(self._read) < self._at_once:
-            self._start(rpc, method)
-            return
-        self._wait(rpc, method)
-        if self._slow and self._waiting and rpc.peer() not in self._slow:
-            self._make_room(lambda client, _: client in self._slow)
-
-    def _take(self, method: Method, rpc: Rpc, message: bytes | None) -> None:
-        """Receive the message, or None if there will be none."""
-        rpc.on_message = nothing
-        if self._read.pop(rpc, None) is not None and self._waiting:
-            self._read_next()
-        if message is None:  # never sent, or larger than gRPC takes
-            self._refuse(rpc, method, CancelledError())
-        else:
-            self.take(method, ((rpc, message),))
+        call = _Pending(rpc, method, rpc.peer())
+        rpc.on_message = partial(self._arrived, call)
+        if len(self._reads) < self._at_once:
+            self._read(call)
+        elif self._wait(call) and self._slow and call.client not in self._slow:
+            self._make_room(lambda read: read.client in self._slow)
 
     def take(self, method: Method, arrived: Sequence[Arrived]) -> None:
         """Check the sizes of messages that have arrived, and give them to their method, on any thread."""
-        if fitting := [each for each in arrived if self._fits(method, *each)]:
+        if fitting := [(rpc, message) for rpc, message in arrived if self._fits(method, rpc, message)]:
             method.take(fitting)
+
+    def expire(self) -> None:
+        """End the calls whose message is late, and give the places of long reads to waiting calls."""
+        now = time.monotonic()
+        self._slow = {client: until for client, until in self._slow.items() if until > now}
+        late = DeadlinePassed(f"the message did not arrive within {self._seconds:g} seconds")
+        for line in [self._reads, *self._lines.values()]:
+            for call in [call for call in line if call.since < now - self._seconds]:
+                self._evict(call, late)
+        while self._waiting and len(self._reads) < self._at_once:
+            self._read_next()
+        for _ in range(min(self._waiting, len(self._reads))):
+            if not self._make_room(lambda read: now - read.since >= self._patience_seconds):
+                break
+
+    def _arrived(self, call: _Pending, message: bytes | None) -> None:
+        """Receive the message, or None if there will be none."""
+        call.rpc.on_message = nothing
+        if self._forget(call) and self._waiting and len(self._reads) < self._at_once:
+            self._read_next()
+        if message is None:  # never sent, or larger than gRPC takes
+            self._refuse(call.rpc, call.method, CancelledError())
+        else:
+            self.take(call.method, ((call.rpc, message),))
 
     def _fits(self, method: Method, rpc: Rpc, message: bytes) -> bool:
         size = len(message)
@@ -127,113 +149,81 @@ class Arrivals:
             return True
         return False
 
-    def expire(self) -> None:
-        """End the calls whose message is late, and give the places of long reads to waiting calls."""
-        now = time.monotonic()
-        self._slow = {client: until for client, until in self._slow.items() if until > now}
-        if not self._read and not self._waiting:
-            return
-        before = now - self._seconds
-        late = [rpc for rpc, (since, _) in self._read.items() if since < before]
-        late += [rpc for line in self._lines.values() for rpc, (since, _) in line.items() if since < before]
-        for rpc in late:
-            self._drive_out(
-                rpc, DeadlinePassed(f"the message did not arrive within {self._seconds:g} seconds")
-            )
-        while self._waiting and len(self._read) < self._at_once:
-            self._read_next()
-        for _ in range(min(self._waiting, len(self._read))):
-            if not self._make_room(lambda _, since: now - since >= self._patience_seconds):
-                break
+    def _read(self, call: _Pending) -> None:
+        call.since = time.monotonic()
+        self._reads[call] = None
+        call.rpc.read()
 
-    def _start(self, rpc: Rpc, method: Method) -> None:
-        self._read[rpc] = (time.monotonic(), method)
-        rpc.read()
+    def _wait(self, call: _Pending) -> bool:
+        """Let a call wait, or refuse it; return whether it waits."""
+        if self._waiting >= self._most_waiting:
+            error = QueueFull(f"{self._waiting} calls wait for their messages, the maximum", RETRY_SECONDS)
+            longest = max(self._lines.values(), key=len)
+            if len(longest) <= len(self._lines.get(call.client, ())) + 1:
+                self._refuse(call.rpc, call.method, error)
+                return False
+            self._evict(next(iter(longest)), error)
+        self._lines.setdefault(call.client, {})[call] = None
+        self._waiting += 1
+        call.rpc.on_left = partial(self._evict, call, CancelledError())
+        return True
 
-    def _make_room(self, may_go: Callable[[str, float], bool]) -> bool:
-        """End one read and give its place to a waiting call; return whether there was one to end.
-
-        Args:
-            may_go: decides whether a call may be ended, from its connection and the start of its read.
-        """
-        held = Counter(one.peer() for one in self._read)
+    def _make_room(self, may_go: Callable[[_Pending], bool]) -> bool:
+        """End one read and give its place to a waiting call; return whether there was one to end."""
+        held = self._held()
         least = held[self._next_client(held)]
-        found = [
-            one
-            for one, (since, _) in self._read.items()
-            if held[one.peer()] > least and may_go(one.peer(), since)
-        ]
-        if not found:
+        ending = [call for call in self._reads if held[call.client] > least and may_go(call)]
+        if not ending:
             return False
-        oldest = max(found, key=lambda one: (one.peer() in self._slow, held[one.peer()]))
-        self._slow[oldest.peer()] = time.monotonic() + SLOW_SECONDS
-        self._warn_of(oldest)
-        self._drive_out(
-            oldest, QueueFull("the message did not arrive while other calls waited", RETRY_SECONDS)
+        call = max(ending, key=lambda read: (read.client in self._slow, held[read.client]))
+        self._slow[call.client] = time.monotonic() + SLOW_SECONDS
+        _log.warning(
+            "%d calls wait for their messages; the oldest one ends, to make room for others",
+            self._at_once,
+            extra={"fields": {"client": call.client}},
         )
+        self._evict(call, QueueFull("the message did not arrive while other calls waited", RETRY_SECONDS))
         self._read_next()
         return True
 
-    def _wait(self, rpc: Rpc, method: Method) -> None:
-        client = rpc.peer()
-        if self._waiting >= self._most_waiting:
-            greediest = max(self._lines, key=lambda one: len(self._lines[one]))
-            line = self._lines[greediest]
-            error = QueueFull(f"{self._waiting} calls wait for their messages, the maximum", RETRY_SECONDS)
-            if len(line) <= len(self._lines.get(client, ())) + 1:
-                self._refuse(rpc, method, error)
-                return
-            oldest = next(iter(line))
-            self._drive_out(oldest, error)
-        self._lines.setdefault(client, {})[rpc] = (time.monotonic(), method)
-        self._waiting += 1
-        rpc.on_left = partial(self._drive_out, rpc, CancelledError())
+    def _held(self) -> Counter[str]:
+        """Number of reads by connection."""
+        return Counter(call.client for call in self._reads)
 
     def _next_client(self, held: Counter[str]) -> str:
         """The waiting connection that is read next."""
 
         def rank(client: str) -> tuple[bool, int, float]:
-            since, _ = next(iter(self._lines[client].values()))
-            return client in self._slow, held[client], since
+            return client in self._slow, held[client], next(iter(self._lines[client])).since
 
         return min(self._lines, key=rank)
 
     def _read_next(self) -> None:
-        line = self._lines[self._next_client(Counter(one.peer() for one in self._read))]
-        rpc, (_, method) = next(iter(line.items()))
-        self._forget(rpc)
-        rpc.on_left = nothing
-        self._start(rpc, method)
+        call = next(iter(self._lines[self._next_client(self._held())]))
+        self._forget(call)
+        call.rpc.on_left = nothing
+        self._read(call)
 
-    def _forget(self, rpc: Rpc) -> Method | None:
-        """Remove a call; return its method, or None if the call was not here."""
-        if (entry := self._read.pop(rpc, None)) is not None:
-            return entry[1]
-        client = rpc.peer()
-        line = self._lines.get(client, {})
-        if (entry := line.pop(rpc, None)) is None:
-            return None
+    def _forget(self, call: _Pending) -> bool:
+        """Remove a call; return whether it was here."""
+        if call in self._reads:
+            del self._reads[call]
+            return True
+        line = self._lines.get(call.client, {})
+        if call not in line:
+            return False
+        del line[call]
         self._waiting -= 1
         if not line:
-            del self._lines[client]
-        return entry[1]
+            del self._lines[call.client]
+        return True
 
-    def _drive_out(self, rpc: Rpc, error: Exception) -> None:
+    def _evict(self, call: _Pending, error: Exception) -> None:
         """End a call with an error, if it is here."""
-        if (method := self._forget(rpc)) is not None:
-            self._refuse(rpc, method, error)
+        if self._forget(call):
+            self._refuse(call.rpc, call.method, error)
 
     def _refuse(self, rpc: Rpc, method: Method, error: Exception) -> None:
         rpc.on_message = rpc.on_left = nothing
         self._refusals.add(code_name(error))
         fail(rpc, error, method.name)
-
-    def _warn_of(self, oldest: Rpc) -> None:
-        now = time.monotonic()
-        if now >= self._quiet_until:
-            self._quiet_until = now + QUIET_SECONDS
-            _log.warning(
-                "%d calls wait for their messages; the oldest one ends, to make room for others",
-                self._at_once,
-                extra={"fields": {"client": oldest.peer()}},
-            )

@@ -13,16 +13,21 @@ import math
 import threading
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import grpc
 from google.rpc.code_pb2 import CANCELLED
 from grpc._cython import cygrpc  # type: ignore[attr-defined]  # private, so not in the stubs
 
-from octofold_server.grpc_transport.interface import CALL_BYTES, TICK_SECONDS, YEAR_SECONDS, Metadata, nothing
+from octofold_server.grpc_transport.interface import TICK_SECONDS, Metadata, nothing
 from octofold_server.grpc_transport.methods import Begin, Methods
 from octofold_server.grpc_transport.unary import run_guarded
+
+YEAR_SECONDS = 3.2e7
+"""Limit for a real deadline: for a call without one, gRPC's C core reports the largest time that it has."""
+
+CALL_BYTES = 16_384
+"""Memory that gRPC uses for a call, apart from its messages."""
 
 _CLOSE, _MESSAGE, _SENT, _STATUS = range(4)
 """The operations of a call that gRPC has to finish."""
@@ -165,16 +170,6 @@ class DirectRpc:
             on_over()
 
 
-def own_cpu_clock() -> int | None:
-    """The clock of the CPU time of the calling thread; None where the system has none.
-
-    Only a thread that lives may be asked for its clock. A later read gets an OSError at worst.
-    """
-    if hasattr(time, "pthread_getcpuclockid"):
-        return time.pthread_getcpuclockid(threading.get_ident())
-    return None
-
-
 class DirectServer:
     """Implements `octofold_server.grpc_transport.interface.Server`.
 
@@ -187,7 +182,6 @@ class DirectServer:
         self.beats = 0
         self.failure: BaseException | None = None
         self.idle_seconds = math.inf
-        self.cpu_clock: int | None = None
         self._methods = methods
         self._queue = cygrpc.CompletionQueue()
         self._server = cygrpc.Server(tuple(options), False)
@@ -200,11 +194,6 @@ class DirectServer:
         self._is_stopping = False
         self._stopped = threading.Event()
         self._lock = threading.Lock()  # held to start, stop or destroy the server, and to cancel its calls
-
-    @staticmethod
-    def library() -> Path:
-        """The path of gRPC's compiled library."""
-        return Path(cygrpc.__file__)
 
     def listen(self, address: str, credentials: grpc.ServerCredentials | None = None) -> int:
         """Listen on another address; return the port."""
@@ -253,7 +242,6 @@ class DirectServer:
                 self._server.cancel_all_calls()
 
     def _serve(self) -> None:
-        self.cpu_clock = own_cpu_clock()
         try:
             self._poll_until_stopped()
         except BaseException as error:

@@ -14,14 +14,8 @@ import grpc
 if TYPE_CHECKING:
     from octofold_server.grpc_transport.methods import Methods
 
-YEAR_SECONDS = 3.2e7
-"""Limit for a real deadline: for a call without one, gRPC's C core reports the largest time that it has."""
-
 TICK_SECONDS = 0.25
 """Time between two beats of a server."""
-
-CALL_BYTES = 16_384
-"""Memory that gRPC uses for a call, apart from its messages."""
 
 Metadata = Sequence[tuple[str, str | bytes]]
 
@@ -110,13 +104,11 @@ class Server(Protocol):
     Attributes:
         beats: grows several times a second while the server works; if it does not grow, the server is stuck.
         failure: the exception that ended the thread that serves all calls; None if there was none.
-        cpu_clock: the clock of that thread's CPU time; None before it runs, or where there is none.
         idle_seconds: time after which somebody else has to end a connection on which nothing arrives;
             infinity if the transport ends those without calls itself.
     """
 
     beats: int
-    cpu_clock: int | None
     failure: BaseException | None
     idle_seconds: float
 

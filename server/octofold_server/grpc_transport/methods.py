@@ -6,11 +6,12 @@ refuse the same calls with the same messages.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from google.rpc.code_pb2 import RESOURCE_EXHAUSTED, UNAUTHENTICATED, UNIMPLEMENTED
+from google.rpc.code_pb2 import RESOURCE_EXHAUSTED, UNAUTHENTICATED, UNAVAILABLE, UNIMPLEMENTED
 from octofold_proto.errors import NotAllowed, Unauthenticated
 
 from octofold_server.admission.access import Access
@@ -18,11 +19,9 @@ from octofold_server.admission.refusals import Refusals
 from octofold_server.grpc_transport.arrivals import Arrivals, Method
 from octofold_server.grpc_transport.interface import Rpc
 from octofold_server.grpc_transport.unary import Arrived, Take, TakeOne, fail, run_guarded
-from octofold_server.grpc_transport.unread import UnreadReplies
 
 SMALL_BYTES = 65_536
-"""Methods with messages of at most this size have their own `Arrivals`, so that they and calls with boards do
-not delay each other. gRPC buffers this much of a message before it is read."""
+"""Limit for the messages of methods that take no boards."""
 
 Begin = Callable[[Rpc], None]
 """Takes a new call before any of its messages are read."""
@@ -33,7 +32,7 @@ class Unary(NamedTuple):
 
     take: Take
     is_streaming: bool
-    "whether a call is answered by several messages"
+    """Whether a call is answered by several messages."""
 
 
 class Methods:
@@ -43,7 +42,6 @@ class Methods:
         arrivals: awaits the messages of unary calls.
         refusals: counts the calls that are refused here.
         access: checks the token of every call; None allows every call.
-        small_arrivals: awaits the messages of methods with small messages; None uses `arrivals`.
         unread: cuts off the calls whose reply is not read; None never does.
 
     Attributes:
@@ -56,12 +54,10 @@ class Methods:
         arrivals: Arrivals,
         refusals: Refusals,
         access: Access | None = None,
-        small_arrivals: Arrivals | None = None,
         unread: UnreadReplies | None = None,
     ) -> None:
         self._unread = unread
         self._arrivals = arrivals
-        self._small_arrivals = small_arrivals or arrivals
         self._refusals = refusals
         self._access = access
         self._streams: dict[Rpc, str] = {}  # the open streams with their paths, if tokens are checked
@@ -91,14 +87,14 @@ class Methods:
         self, name: str, take: Take, most_bytes: int | None = None, *, is_streaming: bool = False
     ) -> None:
         """Add a method, as `add_unary` does, that takes together the calls that arrive together."""
-        is_small = most_bytes is not None and most_bytes <= SMALL_BYTES
-        arrivals = self._small_arrivals if is_small else self._arrivals
-        method = Method(name, take, most_bytes)
-        self._add(name, partial(arrivals.begin, method))
-        whole = partial(arrivals.take, method)
-        if self._access is not None:
-            whole = partial(self._take_if_let_in, f"/{name}", whole)
-        self.unary[f"/{name}"] = Unary(whole, is_streaming)
+        path, method = f"/{name}", Method(name, take, most_bytes)
+        self._add(path, partial(self._arrivals.begin, method))
+
+        def take_authorized(arrived: Sequence[Arrived]) -> None:
+            self._arrivals.take(method, [each for each in arrived if self._is_authorized(each[0], path)])
+
+        take = partial(self._arrivals.take, method) if self._access is None else take_authorized
+        self.unary[path] = Unary(take, is_streaming)
 
     def add_stream(self, name: str, begin: Begin) -> None:
         """Add a streaming method, which reads the messages of a call itself.
@@ -109,16 +105,15 @@ class Methods:
         """
         path = f"/{name}"
 
-        def begin_if_let_in(rpc: Rpc) -> None:
-            if self._is_let_in(rpc, path):
-                self._streams[rpc] = path
-                begin(rpc)
+        def begin_and_watch(rpc: Rpc) -> None:
+            self._streams[rpc] = path
+            begin(rpc)
 
-        self.begins[path] = begin if self._access is None else begin_if_let_in
+        self._add(path, begin if self._access is None else begin_and_watch)
 
     def begin_unknown(self, rpc: Rpc, path: str) -> None:
         """End a call of an unknown method."""
-        if self._is_let_in(rpc, path):
+        if self._is_authorized(rpc, path):
             self._refusals.add("UNIMPLEMENTED")
             rpc.end(UNIMPLEMENTED, "the server has no such method")
 
@@ -136,8 +131,6 @@ class Methods:
             calls: all calls that are not over, oldest first.
         """
         self._arrivals.expire()
-        if self._small_arrivals is not self._arrivals:
-            self._small_arrivals.expire()
         if self._unread is not None:
             self._unread.look(calls)
         if self._streams and self._access is not None:
@@ -145,27 +138,20 @@ class Methods:
             if self._tokens != self._access.tokens:
                 self._tokens = self._access.tokens
                 for rpc, path in self._streams.items():
-                    self._cut_off_if_revoked(rpc, path)
+                    try:
+                        self._access.check_call(path, rpc.metadata)
+                    except Unauthenticated:
+                        rpc.cut_off(UNAUTHENTICATED, "the token of this stream is no longer valid")
 
-    def _cut_off_if_revoked(self, rpc: Rpc, path: str) -> None:
-        assert self._access is not None
-        try:
-            self._access.check_call(path, rpc.metadata)
-        except Unauthenticated:
-            rpc.cut_off(UNAUTHENTICATED, "the token of this stream is no longer valid")
+    def _add(self, path: str, begin: Begin) -> None:
+        def begin_if_authorized(rpc: Rpc) -> None:
+            if self._is_authorized(rpc, path):
+                begin(rpc)
 
-    def _add(self, name: str, begin: Begin) -> None:
-        path = f"/{name}"
-        self.begins[path] = begin if self._access is None else partial(self._begin_if_let_in, path, begin)
+        self.begins[path] = begin if self._access is None else begin_if_authorized
 
-    def _begin_if_let_in(self, path: str, begin: Begin, rpc: Rpc) -> None:
-        if self._is_let_in(rpc, path):
-            begin(rpc)
-
-    def _take_if_let_in(self, path: str, take: Take, arrived: Sequence[Arrived]) -> None:
-        take([each for each in arrived if self._is_let_in(each[0], path)])
-
-    def _is_let_in(self, rpc: Rpc, path: str) -> bool:
+    def _is_authorized(self, rpc: Rpc, path: str) -> bool:
+        """Whether a call may go on; otherwise, end it."""
         if self._access is None:
             return True
         try:
@@ -174,3 +160,49 @@ class Methods:
             fail(rpc, error, path)
             return False
         return True
+
+
+class UnreadReplies:
+    """Cuts off calls that have ended, but whose client does not read the reply.
+
+    An unread reply stays in memory, and the bytes of its request stay reserved in the budget. A transport
+    keeps a call until the client has read the reply.
+
+    Args:
+        seconds: time limit for a reply to be read.
+        most_bytes: limit for all unread replies together; beyond it, the oldest are cut off.
+        refusals: counts the calls that are cut off.
+        clock: the time in seconds.
+    """
+
+    def __init__(
+        self,
+        seconds: float,
+        most_bytes: int,
+        refusals: Refusals,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._seconds = seconds
+        self._most_bytes = most_bytes
+        self._refusals = refusals
+        self._clock = clock
+        self._since: dict[Rpc, float] = {}  # when a call was first seen as ended; oldest first
+
+    def look(self, calls: Iterable[Rpc]) -> None:
+        """Cut off the calls whose replies have been unread for too long, or take too much memory.
+
+        Args:
+            calls: all calls that are not over.
+        """
+        now = self._clock()
+        ended = {call: self._since.get(call, now) for call in calls if call.unread_bytes}
+        self._since = dict(sorted(ended.items(), key=lambda entry: entry[1]))
+        left = sum(call.unread_bytes for call, since in self._since.items() if since < now)
+        for call, since in self._since.items():
+            if since == now:  # a new reply may still be in transit
+                break
+            if now - since < self._seconds and left <= self._most_bytes:
+                break
+            left -= call.unread_bytes
+            self._refusals.add("UNAVAILABLE")
+            call.cut_off(UNAVAILABLE, f"the client did not read the reply within {now - since:.1f} seconds")

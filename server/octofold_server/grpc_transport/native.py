@@ -25,8 +25,8 @@ from pygrpc_native import EVENT_CALL, STREAM_FULL, NativeGrpcFront
 from octofold_server.grpc_transport.direct import DirectServer
 from octofold_server.grpc_transport.interface import TICK_SECONDS, Metadata, nothing
 from octofold_server.grpc_transport.methods import Methods
-from octofold_server.grpc_transport.self_call import private_address
 from octofold_server.grpc_transport.unary import Arrived, fail, run_guarded
+from octofold_server.system.sockets import socket_folder
 
 MOST_EVENTS = 256
 """Calls and cancellations that are taken at once."""
@@ -194,7 +194,6 @@ class NativeServer:
     def __init__(self, methods: Methods, options: Sequence[tuple[str, int]] = ()) -> None:
         self.beats = 0
         self.failure: BaseException | None = None
-        self.cpu_clock: int | None = None  # native threads read the connections, each its share
         self._methods = methods
         self._options = dict(options)
         self.idle_seconds = self._options.get("grpc.max_connection_idle_ms", math.inf) / 1000
@@ -203,11 +202,11 @@ class NativeServer:
         self._ping_ms = round(min(ping_ms, 1000 * self.idle_seconds / PINGS))
         self._listeners: list[_Listener] = []
         self._ending = ExitStack()
-        self._socket = self._ending.enter_context(private_address())
+        self._socket = str(self._ending.enter_context(socket_folder()) / "grpc")
         self._behind = DirectServer(
             methods, [(name, value) for name, value in options if name not in OF_CONNECTIONS]
         )
-        self._behind.listen(self._socket)
+        self._behind.listen(f"unix:{self._socket}")
         self._is_started = False
         self._stopping: threading.Thread | None = None
         self._stopped = threading.Event()
@@ -232,7 +231,7 @@ class NativeServer:
             )
         except OSError as error:
             raise RuntimeError(f"gRPC cannot listen on {address}") from error
-        front.set_fallback(self._socket.removeprefix("unix:"))
+        front.set_fallback(self._socket)
         self._listeners.append(_Listener(front))
         return front.bound_port
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
+from contextlib import ExitStack
 from types import TracebackType
 
 import grpc
@@ -21,17 +21,6 @@ ANSWER_SECONDS = 1.0
 """Time for which a result is reused, so that frequent probes cost nothing."""
 
 TIMEOUT_SECONDS = 2.0
-
-
-@contextmanager
-def private_address() -> Iterator[str]:
-    """Make a gRPC address that only the user of this process can connect to; remove it on exit.
-
-    Raises:
-        StartupError: there is no place for the socket.
-    """
-    with socket_folder() as folder:
-        yield f"unix:{folder / 'self'}"
 
 
 class SelfCall:
@@ -47,7 +36,7 @@ class SelfCall:
 
     def __init__(self, server: Server, path: str) -> None:
         self._ending = ExitStack()
-        address = self._ending.enter_context(private_address())
+        address = f"unix:{self._ending.enter_context(socket_folder()) / 'self'}"
         server.listen(address)
         channel = grpc.insecure_channel(address, [("grpc.enable_retries", 0)])
         self._ending.callback(channel.close)
@@ -62,12 +51,12 @@ class SelfCall:
     def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
         self._ending.close()
 
-    def is_answered(self) -> bool:
-        """Return whether the server answers; blocks for up to `TIMEOUT_SECONDS`."""
+    def is_answered(self, timeout_seconds: float = TIMEOUT_SECONDS) -> bool:
+        """Return whether the server answers within this time."""
         with self._lock:
             if time.monotonic() >= self._holds_until:
                 try:
-                    self._call(b"", timeout=TIMEOUT_SECONDS, wait_for_ready=True)
+                    self._call(b"", timeout=timeout_seconds, wait_for_ready=True)
                     self._is_answered = True
                 except grpc.RpcError:
                     self._is_answered = False

@@ -1,21 +1,30 @@
-"""Unary calls about boards over gRPC: decode, admit, queue, answer, encode.
+"""Methods whose calls carry one request message.
 
-Each method has a `Codec`, which reads its messages and writes its replies. REST requests and messages of a
-stream take the same steps.
+Calls about boards are decoded, admitted, queued, answered and encoded. Each of their methods has a `Codec`,
+which reads its messages and writes its replies. REST requests and messages of a stream take the same steps.
+Other methods need no admission.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Generic, Protocol, TypeVar
 
 from google.protobuf.message import DecodeError, Message
-from octofold_proto.errors import InvalidRequest
+from octofold_proto.errors import InvalidRequest, QueueFull
 from octofold_proto.status import DETAILS_KEY
 from octofold_proto.wire import SHORT_BYTES, parse
 
 from octofold_server.admission.admission import AcceptedCall, Admission, code_name
-from octofold_server.admission.refusals import failure_status, usable_request_id
+from octofold_server.admission.refusals import (
+    RETRY_SECONDS,
+    Refusals,
+    failure_status,
+    log_change,
+    usable_request_id,
+)
 from octofold_server.admission.request import Request
 from octofold_server.grpc_transport.interface import Metadata, Rpc, nothing
 
@@ -119,6 +128,77 @@ class UnaryCalls(Generic[AnyMessage]):
     def _fail(self, rpc: Rpc, message: AnyMessage | None, error: Exception) -> None:
         request_id = "" if message is None else self._codec.request_id(message)
         fail(rpc, error, self._codec.name, request_id)
+
+
+def answering(
+    admission: Admission,
+    name: str,
+    kind: type[AnyMessage],
+    answer: Callable[[AnyMessage], Message],
+    *,
+    is_logged: bool = False,
+) -> TakeOne:
+    """Make a method that answers a message at once, without admission.
+
+    Args:
+        admission: counts the messages that cannot be decoded.
+        name: full name of the method, such as "package.Service/Method".
+        kind: type of the request message.
+        answer: makes the reply; its exceptions become the status of the call.
+        is_logged: whether an answered call is logged, with its caller.
+    """
+
+    def method(call: Rpc, message: bytes) -> None:
+        try:
+            reply = answer(decode(kind, message, name, admission))
+            if is_logged:
+                log_change(name.rpartition("/")[2], request_id_of(call.metadata), call.peer())
+            call.reply(reply.SerializeToString())
+        except Exception as error:
+            fail(call, error, name.rpartition("/")[2])
+
+    return method
+
+
+class ThreadedMethods:
+    """Runs methods that block on a few threads of their own, so that they do not delay other calls.
+
+    Args:
+        threads: number of calls that run at the same time.
+        waiting: maximum number of calls that wait for a thread; further calls are refused.
+        refusals: counts the refused calls.
+        label: prefix of the thread names.
+    """
+
+    def __init__(self, threads: int, waiting: int, refusals: Refusals, label: str) -> None:
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix=label)
+        self._most = threads + waiting
+        self._room = threading.Semaphore(self._most)
+        self._refusals = refusals
+
+    def run(self, method: TakeOne, name: str) -> TakeOne:
+        """Wrap a method, so that its calls run on these threads.
+
+        Args:
+            method: the method to wrap.
+            name: its full name, such as "package.Service/Method".
+        """
+
+        def run(call: Rpc, message: bytes) -> None:
+            try:
+                method(call, message)
+            finally:
+                self._room.release()
+
+        def later(call: Rpc, message: bytes) -> None:
+            if self._room.acquire(blocking=False):
+                self._pool.submit(run, call, message)
+                return
+            error = QueueFull(f"{self._most} such calls are in progress, the maximum", RETRY_SECONDS)
+            self._refusals.add(code_name(error))
+            fail(call, error, name.rpartition("/")[2])
+
+        return later
 
 
 def decode(kind: type[AnyMessage], received: bytes, name: str, admission: Admission) -> AnyMessage:

@@ -16,11 +16,10 @@ from octofold_server.backends.backend import BackendFactory
 from octofold_server.backends.onnx_value import network_lanes
 from octofold_server.config.options import Config
 from octofold_server.grpc_transport.arrivals import Arrivals
-from octofold_server.grpc_transport.aside import Aside
 from octofold_server.grpc_transport.choice import new_server
 from octofold_server.grpc_transport.interface import Server
-from octofold_server.grpc_transport.methods import Methods
-from octofold_server.grpc_transport.unread import UnreadReplies
+from octofold_server.grpc_transport.methods import Methods, UnreadReplies
+from octofold_server.grpc_transport.unary import ThreadedMethods
 from octofold_server.models.registry import Models
 from octofold_server.process.shared_service import ProcessSlot, SharedService
 from octofold_server.protocols.health import SERVICE as HEALTH
@@ -47,7 +46,7 @@ LAST_BYTES_SECONDS = 1.0
 SERVICES = (OCTOFOLD, OPEN_INFERENCE)
 """Full names of the services that become ready together."""
 
-ASIDE_THREADS = 4
+METADATA_THREADS = 4
 """Threads for questions about the server and its models."""
 
 SLOW_THREADS = 4
@@ -60,9 +59,6 @@ OTHER_BYTES = 131_072
 MAX_PENDING = 4000
 """Calls that gRPC may keep until we take them, about 16 kB each. It drops further calls without a status. Its
 default of 1,000 is too low for a few normal clients that start at the same moment."""
-
-STRICT_CALLS = 32
-"""Maximum calls on one connection with `--strict-calls-per-connection`."""
 
 
 @dataclass(frozen=True)
@@ -182,21 +178,15 @@ def _methods(
     """The methods of every service."""
     # Half of the bytes in flight is for arriving messages, each of which may be as large as allowed.
     at_once = max(2, config.max_bytes_in_flight // 2 // _most_grpc_bytes(config))
-    # gRPC has one limit for all methods, so a message that should be small may be as large until we see it.
-    small_at_once = max(1, at_once // 4)
     waiting = max(MAX_PENDING, config.max_calls)
-    arrivals, small_arrivals = (
-        Arrivals(count, waiting, config.message_timeout, admission.budget, admission.refusals)
-        for count in (at_once - small_at_once, small_at_once)
-    )
-    checked = None if access.open else access
+    arrivals = Arrivals(at_once, waiting, config.message_timeout, admission.budget, admission.refusals)
     unread = UnreadReplies(config.message_timeout, config.max_bytes_in_flight // 2, admission.refusals)
-    methods = Methods(arrivals, admission.refusals, checked, small_arrivals, unread)
-    aside = Aside(ASIDE_THREADS, config.max_calls, admission.refusals, "aside")
-    slow = Aside(SLOW_THREADS, config.max_calls, admission.refusals, "loading")
+    methods = Methods(arrivals, admission.refusals, None if access.open else access, unread)
+    threaded = ThreadedMethods(METADATA_THREADS, config.max_calls, admission.refusals, "metadata")
+    slow = ThreadedMethods(SLOW_THREADS, config.max_calls, admission.refusals, "loading")
     idle_seconds = config.stream_idle or math.inf
-    add_octofold(methods, admission, aside, idle_seconds)
-    add_open_inference(methods, admission, operations, aside, slow, idle_seconds)
+    add_octofold(methods, admission, threaded, idle_seconds)
+    add_open_inference(methods, admission, operations, threaded, slow, idle_seconds)
     add_health(methods, health, admission)
     if config.reflection:
         Reflection((*SERVICES, HEALTH), admission).add_to(methods)
@@ -214,12 +204,11 @@ def _most_grpc_bytes(config: Config) -> int:
 
 
 def _options(config: Config) -> list[tuple[str, int]]:
-    is_strict = config.strict_calls_per_connection
     options = [
         ("grpc.max_receive_message_length", _most_grpc_bytes(config)),
-        ("grpc.max_concurrent_streams", STRICT_CALLS if is_strict else config.max_calls_per_connection),
+        ("grpc.max_concurrent_streams", config.max_calls_per_connection),
         # It counts calls that are over until they are freed, and so refuses clients that keep to the limit.
-        ("grpc.http.overload_protection", int(is_strict)),
+        ("grpc.http.overload_protection", 0),
         # A few more than the watchdog leaves open.
         ("grpc.max_allowed_incoming_connections", most_connections() * 9 // 8),
         # Without SO_REUSEPORT, a second server on the port fails instead of taking half of the calls.

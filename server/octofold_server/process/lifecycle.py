@@ -112,7 +112,7 @@ def serve(
             with ready_file, port_written(config.port_file, ports.grpc):  # who finds the port finds all else
                 if slot is None or (slot.number == 0 and not joins):
                     announce_service(config, models, ports.grpc, ports.rest.port if ports.rest else None)
-                    warn_of_strangers(config, ports.grpc)
+                    warn_if_exposed(config, ports.grpc)
                 else:  # the same models and addresses
                     address = address_of(config.host, ports.grpc)
                     _log.info("process %d is serving on %s", slot.number, address)
@@ -221,7 +221,7 @@ def announce_stop(grace_seconds: float) -> None:
         _log.info("stopping")
 
 
-def warn_of_strangers(config: Config, port: int) -> None:
+def warn_if_exposed(config: Config, port: int) -> None:
     """Warn if other machines may call without a token or a certificate."""
     if config.tokens is not None or config.tls_client_ca is not None or is_loopback(config.host):
         return

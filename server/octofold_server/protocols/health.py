@@ -14,10 +14,9 @@ from grpc_health.v1 import health_pb2
 from octofold_proto.errors import InvalidRequest, QueueFull, UnknownModel
 
 from octofold_server.admission.admission import Admission, code_name
-from octofold_server.grpc_transport.aside import answering
 from octofold_server.grpc_transport.interface import Rpc
 from octofold_server.grpc_transport.methods import Methods
-from octofold_server.grpc_transport.unary import decode, fail
+from octofold_server.grpc_transport.unary import answering, decode, fail
 from octofold_server.system.quoting import quoted
 
 SERVICE = health_pb2.DESCRIPTOR.services_by_name["Health"].full_name

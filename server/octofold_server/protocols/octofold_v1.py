@@ -19,23 +19,22 @@ from octofold_server.admission.admission import AcceptedCall, Admission
 from octofold_server.admission.refusals import failure_status
 from octofold_server.admission.request import Request, search_seconds
 from octofold_server.batching.call import Priority
-from octofold_server.grpc_transport.aside import Aside, answering
 from octofold_server.grpc_transport.methods import SMALL_BYTES, Methods
 from octofold_server.grpc_transport.streams import StreamCalls
-from octofold_server.grpc_transport.unary import UnaryCalls
+from octofold_server.grpc_transport.unary import ThreadedMethods, UnaryCalls, answering
 
 SERVICE = pb.DESCRIPTOR.services_by_name["OctofoldService"].full_name
 
 
 def add_octofold(
-    methods: Methods, admission: Admission, aside: Aside, idle_seconds: float = math.inf
+    methods: Methods, admission: Admission, threaded: ThreadedMethods, idle_seconds: float = math.inf
 ) -> None:
     """Add the RPCs to the methods of a server.
 
     Args:
         methods: of the server.
         admission: admits every call and message about boards. ListModels needs no admission.
-        aside: runs ListModels, because its reply may be long.
+        threaded: runs ListModels, because its reply may be long.
         idle_seconds: time limit for a stream without messages to answer.
     """
 
@@ -61,7 +60,7 @@ def add_octofold(
     methods.add_stream(f"{SERVICE}/StreamNextMoves", streams.begin)
     name = f"{SERVICE}/ListModels"
     answer = answering(admission, name, pb.ListModelsRequest, list_models)
-    methods.add_unary(name, aside.run(answer, name), SMALL_BYTES)
+    methods.add_unary(name, threaded.run(answer, name), SMALL_BYTES)
 
 
 _PRIORITIES = {

@@ -24,7 +24,7 @@ from octofold_game.rules import BoardError, check_boards
 from octofold_proto.errors import InvalidRequest
 from octofold_proto.inference import grpc_service_pb2 as oip
 from octofold_proto.octofold.v1 import inference_pb2 as pb
-from octofold_server.grpc_transport.aside import Aside
+from octofold_server.grpc_transport.unary import ThreadedMethods
 from octofold_server.protocols.octofold_v1 import add_octofold
 from octofold_server.protocols.open_inference.grpc_service import add_open_inference
 from octofold_server.protocols.open_inference.rest_bodies import read_inference
@@ -106,9 +106,9 @@ class Methods:
 def methods(serve_all: ServeAll) -> Iterator[Methods]:
     with serve_all(FakeBackend()) as served:
         kept: Any = Methods()
-        aside = Aside(1, 100, served.admission.refusals, "aside")
-        add_octofold(kept, served.admission, aside)
-        add_open_inference(kept, served.admission, served.parts.operations, aside, aside)
+        threaded = ThreadedMethods(1, 100, served.admission.refusals, "threaded")
+        add_octofold(kept, served.admission, threaded)
+        add_open_inference(kept, served.admission, served.parts.operations, threaded, threaded)
         yield kept
 
 

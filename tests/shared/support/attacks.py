@@ -86,11 +86,6 @@ def odd_metadata(stream: int) -> bytes:
     return call(NEXT_MOVE, stream, [(f"x-{n}".encode(), b"\xff" * 150) for n in range(40)], END_STREAM)
 
 
-def even_metadata(stream: int) -> bytes:
-    """A call with as many headers that are UTF-8, to compare with."""
-    return call(NEXT_MOVE, stream, [(f"x-{n}".encode(), b"a" * 150) for n in range(40)], END_STREAM)
-
-
 def priorities(stream: int) -> bytes:
     """Frames that no window bounds and that cost their sender less than the server."""
     return frame(PRIORITY, 0, stream, struct.pack(">IB", 0, 16)) * 50

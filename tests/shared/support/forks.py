@@ -232,10 +232,6 @@ class _Original:
 
 
 def _import(command: str) -> None:
-    if command == "octofold-serve":
-        from octofold_server.system.grpc_core import read_where_calls_are_awaited
-
-        read_where_calls_are_awaited()  # before gRPC is loaded, as the command does
     from numba.core.registry import cpu_target
 
     for module in (COMMANDS[command], *IMPORTED[command]):

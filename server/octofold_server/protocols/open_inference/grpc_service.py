@@ -16,10 +16,9 @@ from octofold_proto.inference import grpc_service_pb2 as pb
 from octofold_server.admission.admission import AcceptedCall, Admission
 from octofold_server.admission.refusals import failure_status, usable_request_id
 from octofold_server.admission.request import Request
-from octofold_server.grpc_transport.aside import Aside, answering
 from octofold_server.grpc_transport.methods import SMALL_BYTES, Methods
 from octofold_server.grpc_transport.streams import StreamCalls
-from octofold_server.grpc_transport.unary import UnaryCalls
+from octofold_server.grpc_transport.unary import ThreadedMethods, UnaryCalls, answering
 from octofold_server.protocols.open_inference.operations import OpenInference
 from octofold_server.protocols.open_inference.tensors import (
     InputTensor,
@@ -39,8 +38,8 @@ def add_open_inference(
     methods: Methods,
     admission: Admission,
     service: OpenInference,
-    aside: Aside,
-    slow: Aside,
+    threaded: ThreadedMethods,
+    slow: ThreadedMethods,
     idle_seconds: float = math.inf,
 ) -> None:
     """Add the RPCs to the methods of a server.
@@ -49,7 +48,7 @@ def add_open_inference(
         methods: of the server.
         admission: admits every inference. The other RPCs need no admission.
         service: the operations.
-        aside: runs operations that may block briefly.
+        threaded: runs operations that may block briefly.
         slow: runs operations that may take seconds.
         idle_seconds: time limit for a stream without messages to answer.
     """
@@ -57,7 +56,7 @@ def add_open_inference(
     streams = StreamCalls(admission, ModelStreamInfer(), idle_seconds)
     methods.add_stream(f"{SERVICE}/ModelStreamInfer", streams.begin)
 
-    def add(name: str, where: Aside | None, answer: Callable[[Any], dict[str, Any] | None]) -> None:
+    def add(name: str, where: ThreadedMethods | None, answer: Callable[[Any], dict[str, Any] | None]) -> None:
         full_name, reply = f"{SERVICE}/{name}", getattr(pb, f"{name}Response")
 
         def message(request: Any) -> Message:
@@ -71,13 +70,13 @@ def add_open_inference(
     add("ServerLive", None, lambda _: {"live": True})
     add("ServerReady", None, lambda _: {"ready": service.ready})
     add("ModelReady", None, lambda asked: {"ready": service.model_ready(asked.name, asked.version)})
-    add("ServerMetadata", aside, lambda _: service.server_metadata())
-    add("ModelMetadata", aside, lambda asked: service.model_metadata(asked.name, asked.version))
-    add("ModelConfig", aside, lambda asked: {"config": service.model_config(asked.name, asked.version)})
-    add("ModelStatistics", aside, lambda asked: service.model_statistics(asked.name, asked.version))
+    add("ServerMetadata", threaded, lambda _: service.server_metadata())
+    add("ModelMetadata", threaded, lambda asked: service.model_metadata(asked.name, asked.version))
+    add("ModelConfig", threaded, lambda asked: {"config": service.model_config(asked.name, asked.version)})
+    add("ModelStatistics", threaded, lambda asked: service.model_statistics(asked.name, asked.version))
     add(
         "RepositoryIndex",
-        aside,
+        threaded,
         lambda asked: {"models": service.index(asked.repository_name, only_ready=asked.ready)},
     )
     add(
