@@ -7,9 +7,7 @@ the old one in one step, and the old one finishes its accepted calls.
 from __future__ import annotations
 
 import logging
-import math
 import threading
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -34,10 +32,6 @@ from octofold_server.models.version_index import (
 )
 from octofold_server.system.quoting import quoted
 
-PAUSE_SECONDS = 2.0
-"""Time from the end of a try to load a player to the next. Each reads the repository, and callers may ask all
-the time."""
-
 FOLDER_GONE = "its folder is gone; it serves until there is another version"
 
 _log = logging.getLogger(__name__)
@@ -59,8 +53,6 @@ class Models:
     Attributes:
         ready: every version that answers calls, by the name and version that a call may ask for; the empty
             version is the newest one. It is replaced, never changed.
-        may_do_better: whether a version failed at the last update for a reason that may pass: its files could
-            not be read, or memory was short.
         default: the model that answers calls which name none; empty when there is none. Once chosen at the
             start, it stays, whichever models come and go.
 
@@ -79,14 +71,16 @@ class Models:
         self._loader = Loader(config, new_backends)
         self._on_change = on_change
         self._shared = shared
+        self._unloaded: set[str] = set()  # by request; unused if `shared`
+        if shared is not None:
+            (shared / "unloaded").mkdir(exist_ok=True)
         self.ready: Mapping[tuple[str, str], ServedVersion] = {}
         self._index = VersionIndex()
-        self._on_demand = OnDemand(self.load)
         self._players = {config.default_model}  # players that do not wait for the first call
-        self._unloaded = _Unloaded(shared)
+        self._on_demand: set[str] = set()  # players that are loaded because a call asked
+        self._asking = threading.Lock()  # guards the set
         self._changing = threading.Lock()  # held while versions are loaded and swapped, not while they drain
         self._loads_no_more = threading.Event()
-        self.may_do_better = False
         self.default = config.default_model
         for folder in find_versions(config.models):
             self._index.set(VersionStatus(folder.name, folder.version))
@@ -110,7 +104,7 @@ class Models:
                 "--versions has a policy for %r, but the model repository has no version of it", name
             )
         with self._changing:
-            unloaded = self._unloaded.names() & by_name.keys()
+            unloaded = self._unloaded_names() & by_name.keys()
             for name in unloaded:
                 self._index.mark_unloaded(name)
             names = [name for name in by_name if name not in unloaded]
@@ -146,7 +140,7 @@ class Models:
         if loads and any(
             status.reason == WHEN_ASKED and version in ("", str(status.version)) for status in known
         ):
-            self._on_demand.load(name)
+            self._load_on_demand(name)
         older = self._serving(name)
         if older and not version:
             return older[max(older)]
@@ -196,7 +190,7 @@ class Models:
             folders = versions_by_name(self._config.models).get(name)
             if folders is None:
                 raise UnknownModel(f"the model repository has no version of {quoted(name)}")
-            self._unloaded.discard(name)
+            self._set_unloaded(name, False)
             self._players.add(name)
             found = self._update(name, folders)
         policy = self._config.versions.of(name)
@@ -218,8 +212,7 @@ class Models:
         """
         with self._changing:
             by_name = versions_by_name(self._config.models)
-            self.may_do_better = False
-            names = {*by_name, *(status.name for status in self.index())} - self._unloaded.names()
+            names = {*by_name, *(status.name for status in self.index())} - self._unloaded_names()
             self._update_each(sorted(names), by_name)
 
     def unload(self, name: str) -> None:
@@ -231,7 +224,7 @@ class Models:
         with self._changing:
             if not self._index.of(name):
                 raise UnknownModel(f"there is no model {quoted(name)}")
-            self._unloaded.add(name)
+            self._set_unloaded(name, True)
             serving = self._serving(name)
             self._swap(name, {})
             self._drain(serving.values())
@@ -326,8 +319,9 @@ class Models:
                 self._index.set(status)
             return self._loader.load(folder, card, text, self._index.statistics_of(name, version)), status
         except Exception as error:  # no error may affect other models
-            reason, may_pass = _why_not_loaded(f"{name}/{version}", error)
-            self.may_do_better |= may_pass
+            reason = _why_not_loaded(error)
+            unforeseen = None if isinstance(error, ModelError | MemoryError) else error
+            _log.error("%s/%d cannot be served: %s", name, version, reason, exc_info=unforeseen)
         if current is not None:
             return current, replace(status, reason=f"its newer files cannot be served: {reason}")
         status = replace(status, state=VersionState.FAILED, reason=reason)
@@ -352,6 +346,36 @@ class Models:
             table[name, ""] = ready[max(ready)]
         self.ready = table
         self._on_change(name, bool(ready))
+
+    def _load_on_demand(self, name: str) -> None:
+        """Load a player on a thread of its own, unless that has begun: some take seconds and gigabytes."""
+        with self._asking:
+            if name not in self._on_demand:
+                threading.Thread(target=self._try_on_demand, args=(name,), daemon=True).start()
+                self._on_demand.add(name)
+
+    def _try_on_demand(self, name: str) -> None:
+        try:
+            self.load(name)
+        except (ModelError, Unavailable, UnknownModel) as error:
+            _log.info("%s was asked for and cannot be loaded: %s", name, error)
+        finally:
+            with self._asking:
+                self._on_demand.remove(name)
+
+    def _unloaded_names(self) -> set[str]:
+        """The models that were unloaded by request to any process, and not loaded again."""
+        if self._shared is None:
+            return self._unloaded
+        return {file.name for file in (self._shared / "unloaded").iterdir()}
+
+    def _set_unloaded(self, name: str, is_unloaded: bool) -> None:
+        if self._shared is None:
+            (self._unloaded.add if is_unloaded else self._unloaded.discard)(name)
+        elif is_unloaded:
+            (self._shared / "unloaded" / name).touch()
+        else:
+            (self._shared / "unloaded" / name).unlink(missing_ok=True)
 
     def _obvious_model(self, names: Sequence[str]) -> str:
         """The only one of these names, else `DEFAULT_MODEL` if it is one of them, else an empty text.
@@ -378,90 +402,7 @@ def _ready(served: ServedVersion, reason: str = "") -> VersionStatus:
     )
 
 
-def _why_not_loaded(version: str, error: Exception) -> tuple[str, bool]:
-    """Log why a version, such as "flagship/3", cannot be served; also, whether the reason may pass."""
-    reason = str(error) if isinstance(error, ModelError) else f"unexpected {error!r}"
+def _why_not_loaded(error: Exception) -> str:
     if isinstance(error, MemoryError):
-        reason = "not enough memory"
-    is_known = isinstance(error, (ModelError, MemoryError))
-    _log.error("%s cannot be served: %s", version, reason, exc_info=None if is_known else error)
-    cause: BaseException | None = error
-    while cause is not None and not isinstance(cause, (OSError, MemoryError)):
-        cause = cause.__cause__  # of the system's, such as that too many files are open
-    return reason, is_known and cause is not None
-
-
-class OnDemand:
-    """Loads players when calls first ask for them, because some take seconds and gigabytes.
-
-    Args:
-        load: loads a model by its name.
-    """
-
-    def __init__(self, load: Callable[[str], None]) -> None:
-        self._load = load
-        self._next_tries: dict[str, float] = {}  # times of `time.monotonic`; never while one is loaded
-        self._lock = threading.Lock()
-
-    def load(self, name: str) -> None:
-        """Load a model on a thread of its own, unless that has begun already.
-
-        If nothing comes of it, because the repository cannot be read for now, a call tries again after
-        `PAUSE_SECONDS`.
-        """
-        with self._lock:
-            if time.monotonic() < self._next_tries.get(name, -math.inf):
-                return
-            self._next_tries[name] = math.inf
-        loading = threading.Thread(target=self._try, args=(name,), name=f"load-{name}", daemon=True)
-        try:
-            loading.start()
-        except RuntimeError as error:  # the system has no thread left
-            self._end_try(name, error)
-
-    def _try(self, name: str) -> None:
-        error: Exception | None = None
-        try:
-            self._load(name)
-        except (ModelError, Unavailable, UnknownModel) as reason:
-            error = reason
-        finally:
-            self._end_try(name, error)
-
-    def _end_try(self, name: str, error: Exception | None) -> None:
-        if error is not None:
-            _log.info("%s was asked for and cannot be loaded: %s", name, error)
-        with self._lock:
-            self._next_tries[name] = time.monotonic() + PAUSE_SECONDS
-
-
-class _Unloaded:
-    """The models that were unloaded by request, until a request loads them again.
-
-    A process that starts later must not serve them either: several processes share a folder with a file for
-    each.
-    """
-
-    def __init__(self, shared: Path | None) -> None:
-        self._names: set[str] = set()
-        self._folder = None if shared is None else shared / "unloaded"
-        if self._folder is not None:
-            self._folder.mkdir(exist_ok=True)
-
-    def add(self, name: str) -> None:
-        """Add a model, which must be known."""
-        self._names.add(name)
-        if self._folder is not None:
-            (self._folder / name).touch()
-
-    def discard(self, name: str) -> None:
-        """Remove a model of the repository, if it was unloaded."""
-        self._names.discard(name)
-        if self._folder is not None:
-            (self._folder / name).unlink(missing_ok=True)
-
-    def names(self) -> frozenset[str]:
-        """All names."""
-        if self._folder is None:
-            return frozenset(self._names)
-        return frozenset(file.name for file in self._folder.iterdir())
+        return "not enough memory"
+    return str(error) if isinstance(error, ModelError) else f"unexpected {error!r}"

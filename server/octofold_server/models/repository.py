@@ -13,7 +13,6 @@ import os
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -77,21 +76,11 @@ def versions_by_name(repository: Path) -> dict[str, list[VersionFolder]]:
     return by_name
 
 
-class Mark(NamedTuple):
-    """What tells that a file may have changed; the first three, that somebody has written it."""
-
-    path: str
-    size: int
-    modified_ns: int
-    inode: int
-    mode: int
-    changed_ns: int
-
-
-def fingerprint(repository: Path) -> frozenset[Mark]:
+def fingerprint(repository: Path) -> frozenset[tuple[str, int, int, int]]:
     """A value that changes when a version is published, copied in, replaced, removed or becomes readable.
 
-    It consists of the marks of every version and its files.
+    It has the path, the size, the time of the last write and the mode of every file. Some network mounts give
+    the same files new inodes every time.
 
     Raises:
         ModelError: the repository cannot be read.
@@ -99,13 +88,12 @@ def fingerprint(repository: Path) -> frozenset[Mark]:
     marks = set()
     versions, _ = _scan(repository)
     for version in versions:
-        marks.add(Mark(str(version.path), 0, 0, 0, 0, 0))
+        marks.add((str(version.path), 0, 0, 0))
         with suppress(OSError):  # the folder is being removed
             for file in version.path.iterdir():
                 with suppress(OSError):  # so is the file, or it is a link to none; the others still count
                     now = file.stat()
-                    times = now.st_mtime_ns, now.st_ctime_ns
-                    marks.add(Mark(str(file), now.st_size, times[0], now.st_ino, now.st_mode, times[1]))
+                    marks.add((str(file), now.st_size, now.st_mtime_ns, now.st_mode))
     return frozenset(marks)
 
 

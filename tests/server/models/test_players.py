@@ -5,9 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -21,8 +19,7 @@ from octofold_papers.turbozero.policy_rollouts import PolicyRollouts
 from octofold_proto.errors import ModelError, Unavailable, UnknownModel
 from octofold_server.config.options import Config
 from octofold_server.config.policies import parse_policies
-from octofold_server.models import registry
-from octofold_server.models.registry import Models, OnDemand
+from octofold_server.models.registry import Models
 from octofold_server.models.version_index import WHEN_ASKED
 from support.batches import Awaited
 from support.fakes import FakeBackend
@@ -128,26 +125,9 @@ def test_a_player_is_loaded_when_a_call_first_asks_for_it(repository: Path) -> N
     models.close()
 
 
-def test_calls_that_ask_for_a_player_at_once_load_it_once() -> None:
-    begun: list[str] = []
-    goes_on = threading.Event()
-
-    def load(name: str) -> None:
-        begun.append(name)
-        assert goes_on.wait(60)
-
-    on_demand = OnDemand(load)
-    with ThreadPoolExecutor(16) as callers:
-        list(callers.map(lambda _: on_demand.load("player"), range(200)))
-    wait_for(lambda: bool(begun))
-    assert begun == ["player"]
-    goes_on.set()
-
-
 def test_a_player_is_asked_for_again_when_the_repository_could_not_be_read(
-    repository: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    repository: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(registry, "PAUSE_SECONDS", 0.0)
     caplog.set_level("INFO")
     write_player(repository, kind="expectimax", table=b"")
     models = models_of(repository)
@@ -165,24 +145,6 @@ def test_a_player_is_asked_for_again_when_the_repository_could_not_be_read(
 
     wait_for(is_tried)
     models.close()
-
-
-@pytest.mark.parametrize(("pause_seconds", "tries"), [(3600.0, 1), (0.0, 2)])
-def test_a_load_that_failed_is_tried_again_after_a_pause(
-    pause_seconds: float, tries: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(registry, "PAUSE_SECONDS", pause_seconds)
-    tried: list[str] = []
-
-    def load(name: str) -> None:
-        tried.append(name)
-        raise ModelError("the repository cannot be read")
-
-    on_demand = OnDemand(load)
-    for _ in range(2):
-        on_demand.load("player")
-        wait_for(lambda: all(thread.name != "load-player" for thread in threading.enumerate()))
-    assert tried == ["player"] * tries
 
 
 @pytest.mark.parametrize("options", [{}, {"default_model": "player"}])
