@@ -6,7 +6,6 @@ Nothing here blocks: for a watcher that does not read, one status is being sent,
 from __future__ import annotations
 
 import threading
-from collections import Counter, defaultdict
 from collections.abc import Iterable
 
 from google.rpc.code_pb2 import CANCELLED
@@ -26,8 +25,6 @@ MAX_NAME = 256
 
 MOST_BYTES = 2 * MAX_NAME
 MAX_WATCHES = 1024
-MAX_WATCHES_PER_CONNECTION = 16
-"""gRPC clients need only one for each connection."""
 
 WATCH_RETRY_SECONDS = 10.0
 
@@ -49,8 +46,7 @@ class Health:
         self._models: dict[str, bool] = {}  # whether a version of the model is ready
         self._is_serving = False
         self._has_left = False
-        self._watches: dict[str, set[_Watch]] = defaultdict(set)
-        self._watches_of: Counter[str] = Counter()  # by connection
+        self._watches: set[_Watch] = set()
         self._lock = threading.Lock()  # guards everything above
 
     def serve(self) -> None:
@@ -86,43 +82,29 @@ class Health:
     def watches(self) -> int:
         """Number of watching calls."""
         with self._lock:
-            return sum(self._watches_of.values())
+            return len(self._watches)
 
     def watch(self, call: Rpc, name: str) -> None:
         """Send the status of a name to a call, now and whenever it changes.
 
         Raises:
-            QueueFull: too many calls watch, on the server or on this connection.
+            QueueFull: too many calls watch.
         """
-        connection = call.peer()
-        watch = _Watch(self, call, name, connection)
+        watch = _Watch(self, call, name)
+        if self.watches >= MAX_WATCHES:
+            raise QueueFull(f"{MAX_WATCHES} calls watch health, the maximum", WATCH_RETRY_SECONDS)
         with self._lock:
-            if sum(self._watches_of.values()) >= MAX_WATCHES:
-                raise QueueFull(f"{MAX_WATCHES} calls watch health, the maximum", WATCH_RETRY_SECONDS)
-            if self._watches_of[connection] >= MAX_WATCHES_PER_CONNECTION:
-                raise QueueFull(
-                    f"{MAX_WATCHES_PER_CONNECTION} calls watch health on this connection, the maximum",
-                    WATCH_RETRY_SECONDS,
-                )
-            self._watches[name].add(watch)
-            self._watches_of[connection] += 1
+            self._watches.add(watch)
         watch.look()
 
     def forget(self, watch: _Watch) -> None:
         """Remove a watch that has ended."""
         with self._lock:
-            if watch not in self._watches.get(watch.name, ()):
-                return
-            self._watches[watch.name].discard(watch)
-            if not self._watches[watch.name]:
-                del self._watches[watch.name]
-            self._watches_of[watch.connection] -= 1
-            if not self._watches_of[watch.connection]:
-                del self._watches_of[watch.connection]
+            self._watches.discard(watch)
 
     def _notify(self) -> None:
         with self._lock:
-            watches = [watch for those in self._watches.values() for watch in those]
+            watches = list(self._watches)
         for watch in watches:
             watch.look()
 
@@ -130,9 +112,8 @@ class Health:
 class _Watch:
     """One call of Watch."""
 
-    def __init__(self, health: Health, call: Rpc, name: str, connection: str) -> None:
-        self.name = name
-        self.connection = connection
+    def __init__(self, health: Health, call: Rpc, name: str) -> None:
+        self._name = name
         self._health = health
         self._call = call
         self._sent: int | None = None  # the last status
@@ -147,7 +128,7 @@ class _Watch:
         with self._lock:
             if self._is_sending or self._has_left:
                 return
-            status = self._health.status(self.name)
+            status = self._health.status(self._name)
             if status == self._sent:
                 return
             self._sent = status

@@ -9,11 +9,8 @@ import grpc
 import psutil
 import pytest
 from grpc_health.v1 import health_pb2
-from octofold_server.protocols.health import (
-    MAX_NAME,
-    MAX_WATCHES_PER_CONNECTION,
-    Health,
-)
+from octofold_server.protocols import health as health_module
+from octofold_server.protocols.health import MAX_NAME, Health
 from support.grpc_calls import HealthCalls, health_stub
 from support.servers import Served, Start, WriteVersion
 from support.waiting import wait_for
@@ -101,13 +98,14 @@ def test_a_watch_of_a_name_that_is_too_long_is_counted(server: Served, stub: Hea
     assert server.admission.refusals.counts() == {"INVALID_ARGUMENT": 1}
 
 
-def test_one_connection_cannot_take_all_the_watches_and_leaves_none_behind(
-    server: Served, stub: HealthCalls
+def test_watches_too_many_are_refused_and_leave_none_behind(
+    server: Served, stub: HealthCalls, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    watches = [stub.Watch(asked(f"name-{n}"), timeout=30) for n in range(MAX_WATCHES_PER_CONNECTION)]
+    monkeypatch.setattr(health_module, "MAX_WATCHES", 16)
+    watches = [stub.Watch(asked(f"name-{n}"), timeout=30) for n in range(16)]
     for watch in watches:
         assert next(watch).status == UNKNOWN
-    with pytest.raises(grpc.RpcError, match="watch health on this connection, the maximum") as failure:
+    with pytest.raises(grpc.RpcError, match="16 calls watch health, the maximum") as failure:
         next(stub.Watch(asked(), timeout=30))
     assert failure.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
     assert server.admission.refusals.counts()["RESOURCE_EXHAUSTED"] == 1
