@@ -44,8 +44,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ConfigError as error:
         release_hangups()
         return _fail(error, 2)
-    if _is_in_background():
-        print(file=sys.stderr)  # ends the line of the shell's prompt
     set_up_log(config.log_format, config.log_level)
     for variable in unknown_variables():
         _log.warning("%s is not a variable of octofold-serve", variable)
@@ -101,14 +99,6 @@ def _end_with_input() -> None:
         while os.read(0, 4096):
             pass
     os.kill(os.getpid(), signal.SIGTERM)
-
-
-def _is_in_background() -> bool:
-    """Whether this runs beside a shell on the same terminal, as after `make serve &`."""
-    try:
-        return sys.stderr.isatty() and os.tcgetpgrp(sys.stderr.fileno()) != os.getpgrp()
-    except OSError:
-        return False
 
 
 def _fail(error: Exception | str, code: int, log_format: str = "text") -> int:

@@ -17,8 +17,6 @@ from octofold_game.commands.options import (
     flag_of,
     number,
     option,
-    options_in,
-    text_of,
 )
 from octofold_game.contract.results import RESULTS
 from octofold_game.errors import OctofoldError
@@ -243,10 +241,6 @@ class Config:
     max_connection_age_grace: float = 30.0
     """Seconds for the calls of a connection to finish after `max_connection_age`. Streams that are still open
     then end with UNAVAILABLE."""
-
-    def effective(self) -> dict[str, str]:
-        """The value of every option as text, by its name in a file."""
-        return {key_of(option.name): text_of(getattr(self, option.name)) for option in options_in(Config)}
 
     def lacks_native(self) -> str:
         """The option that is set and that the native transport does not have; empty if there is none."""

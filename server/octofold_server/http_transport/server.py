@@ -13,8 +13,6 @@ import threading
 from asyncio.sslproto import SSLProtocol
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
-from http import HTTPStatus
-from typing import Any
 
 from aiohttp import web
 from aiohttp.typedefs import Middleware
@@ -50,14 +48,7 @@ _http_log.setLevel(logging.CRITICAL)  # else invalid HTTP of a client would log 
 
 
 class _Connection(web.RequestHandler):
-    """A connection that reports its own errors, such as invalid HTTP, as the application reports others."""
-
-    def __init__(
-        self,
-        server: web.Server,
-        loop: asyncio.AbstractEventLoop,
-        error_reply: Callable[[web.Request, Exception], web.Response],
-    ) -> None:
+    def __init__(self, server: web.Server, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(
             server,
             loop=loop,
@@ -66,37 +57,12 @@ class _Connection(web.RequestHandler):
             auto_decompress=False,  # a small body must not become a large one
             logger=_http_log,
         )
-        self._error_reply = error_reply
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin; with TLS, `SSLProtocol` has the limit for what is read."""
         if hasattr(transport, "max_size"):
             transport.max_size = READ_BYTES
         super().connection_made(transport)
-
-    def handle_error(
-        self,
-        request: Any,
-        status: int = HTTPStatus.INTERNAL_SERVER_ERROR,
-        exc: BaseException | None = None,
-        message: str | None = None,
-    ) -> web.StreamResponse:
-        """Make the reply to a request that no handler has seen."""
-        super().handle_error(request, status, exc, message)  # logs it
-        reason = (message or HTTPStatus(status).phrase).partition("\n")[0]
-        error = web.HTTPBadRequest if status == HTTPStatus.BAD_REQUEST else web.HTTPInternalServerError
-        reply = self._error_reply(request, error(reason=reason))
-        reply.force_close()
-        return reply
-
-    async def finish_response(
-        self, request: Any, resp: web.StreamResponse, start_time: float | None
-    ) -> tuple[web.StreamResponse, bool]:
-        """Send a reply; aiohttp refuses an unknown header Expect in its own words, before any handler."""
-        if isinstance(resp, web.HTTPExpectationFailed):
-            reason = "the header Expect may only be 100-continue"
-            resp = self._error_reply(request, web.HTTPExpectationFailed(reason=reason))
-        return await super().finish_response(request, resp, start_time)
 
 
 class RestServer:
@@ -290,7 +256,7 @@ class RestServer:
         limit = None if self._tls is None else HANDSHAKE_SECONDS
         try:
             transport, _ = await self._loop.connect_accepted_socket(
-                partial(_Connection, self._server, self._loop, self._error_reply),
+                partial(_Connection, self._server, self._loop),
                 connection,
                 ssl=self._tls,
                 ssl_handshake_timeout=limit,

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 import os
-import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -26,9 +25,9 @@ from octofold_server.models.loading import ServedVersion
 from octofold_server.models.registry import Models
 from octofold_server.models.reloading import Reloading
 from octofold_server.process.assembly import LAST_BYTES_SECONDS, Parts, build, most_connections
-from octofold_server.process.places import check_places
 from octofold_server.process.shared_service import ProcessSlot
 from octofold_server.process.watchdog import Watchdog
+from octofold_server.process.writable_paths import check_writable_paths
 from octofold_server.protocols.health import SERVICE as HEALTH
 from octofold_server.protocols.health import Health
 from octofold_server.system.connections import Connections
@@ -80,7 +79,7 @@ def serve(
         ServingError: gRPC has failed.
         ModelError: no model can be served.
     """
-    check_places(config)
+    check_writable_paths(config)
     parts = build(config, new_backends, slot)
     admission, health, models = parts.admission, parts.health, parts.models
     ports = Ports(parts, lambda: _report_failure(admission, health, signals))
@@ -90,7 +89,6 @@ def serve(
         ports.take()
     reloading = Reloading(models, config.models, config.watch)
     signals = Signals(reloading.request)
-    _log.debug("the configuration", extra={"fields": config.effective()})
 
     with ExitStack() as ending:  # ends in reverse order
         ending.enter_context(NativeLog(admission.refusals.add_handshake))
@@ -203,10 +201,7 @@ def announce_service(config: Config, models: Models, port: int, rest_port: int |
         scheme = "https" if config.tls_certificate else "http"
         page = "the page, " if config.page else ""
         addresses += f" and {scheme}://{address_of(config.host, rest_port)} ({page}REST, /metrics)"
-    where = f"serving on {addresses}; Ctrl-C or SIGTERM stops the server"
-    _log.info(where)
-    if sys.stdout.isatty() and not sys.stderr.isatty():  # somebody waits for it who does not see the log
-        print(f"{where} (in the background: kill {os.getpid()})", flush=True)
+    _log.info("serving on %s; Ctrl-C or SIGTERM stops the server", addresses)
 
 
 def announce_stop(grace_seconds: float) -> None:

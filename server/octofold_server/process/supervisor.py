@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from octofold_server.config.options import Config
-from octofold_server.process.places import check_places
 from octofold_server.process.shared_service import ProcessSlot
+from octofold_server.process.writable_paths import check_writable_paths
 from octofold_server.system.signals import Signals, hangups_held
 from octofold_server.system.sockets import hold_port, port_written, socket_folder
 
@@ -49,7 +49,7 @@ def serve_together(config: Config, run: Run) -> int:
         StartupError: the server cannot listen on the address, or a port file, the ready file or the folder of
             the processes cannot be written.
     """
-    check_places(config)  # the processes have port files of their own
+    check_writable_paths(config)  # the processes have port files of their own
     with ExitStack() as ending:
         port = ending.enter_context(hold_port(config.host, config.port))
         rest_port = config.rest_port

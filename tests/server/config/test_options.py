@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import signal
 from contextlib import suppress
-from importlib.metadata import version as installed_version
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,7 @@ from octofold_game.commands.options import options_in
 from octofold_game.commands.removed import REMOVED
 from octofold_game.contract.model import PRECISIONS
 from octofold_server.cli import main
-from octofold_server.config.options import Config, ConfigError, key_of
+from octofold_server.config.options import Config, ConfigError
 from octofold_server.config.reading import read_config, unknown_variables
 
 
@@ -172,12 +171,6 @@ def test_one_port_is_not_for_two_protocols() -> None:
     assert read_config(["--port", "0", "--rest-port", "0"], {}).rest_port == 0
 
 
-def test_the_effective_configuration_reads_like_a_file() -> None:
-    shown = read_config(["--port", "7", "--no-admin", "--versions", "latest:2"], {}).effective()
-    assert (shown["port"], shown["admin"], shown["versions"]) == ("7", "false", "latest:2")
-    assert set(shown) == {option.name.replace("_", "-") for option in options_in(Config)}
-
-
 def test_a_variable_that_is_almost_one_of_ours_is_an_error_and_others_are_found() -> None:
     with pytest.raises(ConfigError) as failure:
         read_config([], {"OCTOFOLD_MAX_BACH_SIZE": "4"})
@@ -224,25 +217,6 @@ def test_the_configuration_is_printed_as_a_file_that_gives_the_same_one(
     file = tmp_path / "printed.toml"
     file.write_text(printed, encoding="utf-8")
     assert read_config(["--config", str(file)], {}) == read_config(arguments, {})
-
-
-def test_the_printed_file_says_above_each_key_what_it_means(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        read_config(["--print-config"], {})
-    entries = capsys.readouterr().out.split("\n\n")
-    for option in options_in(Config):
-        (entry,) = [
-            each for each in entries if re.search(rf"^(# )?{key_of(option.name)} =", each, re.MULTILINE)
-        ]
-        comment = " ".join(line.removeprefix("# ") for line in entry.splitlines()[:-1])
-        assert comment.startswith(option.marks["help"])
-
-
-def test_the_flag_version_prints_the_version_and_exits(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as leave:
-        read_config(["--version"], {})
-    assert leave.value.code == 0
-    assert capsys.readouterr().out == f"octofold-serve {installed_version('octofold')}\n"
 
 
 def test_help_explains_every_flag_and_names_the_variables(capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import pty
 import re
-import shutil
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from support.servers import NEW_INTERPRETER, Start, WriteVersion
 from support.waiting import wait_for
-
-COMMAND = [sys.executable, "-m", "octofold_server.cli"]
-LIMIT_SECONDS = 60
 
 
 def test_the_first_lines_say_what_is_served_where_and_how_to_stop(
@@ -32,15 +24,6 @@ def test_the_first_lines_say_what_is_served_where_and_how_to_stop(
     assert re.search(rf"serving on {addresses}; Ctrl-C or SIGTERM stops the server", server.log)
     assert "max-batch-size" not in server.log
     assert "WARNING" not in server.log
-
-
-def test_the_whole_configuration_is_logged_for_those_who_debug(
-    write_version: WriteVersion, start_server: Start
-) -> None:
-    write_version()
-    server = start_server("--log-level", "debug")
-    assert server.terminate() == 0
-    assert "max-batch-size=0" in server.log
 
 
 @pytest.mark.parametrize(
@@ -79,26 +62,3 @@ def test_the_first_ctrl_c_says_what_a_second_does_and_the_second_does_it(
     assert "a second Ctrl-C or SIGTERM ends this wait" in server.log
     server.process.send_signal(signal.SIGINT)
     assert server.wait() == 0
-
-
-@pytest.mark.skipif(shutil.which("setsid") is None, reason="setsid gives the shell its terminal")
-def test_in_the_background_of_a_terminal_the_first_line_does_not_join_the_prompt(tmp_path: Path) -> None:
-    leader, terminal = pty.openpty()
-    script = f"set -m; printf 'prompt> '; {' '.join(COMMAND)} --models nowhere --port 0 & wait"
-    shell = subprocess.Popen(
-        ["setsid", "--ctty", "bash", "-c", script],
-        stdin=terminal,
-        stdout=terminal,
-        stderr=terminal,
-        cwd=tmp_path,
-    )
-    os.close(terminal)
-    written = b""
-    try:
-        while chunk := os.read(leader, 4096):
-            written += chunk
-    except OSError:  # the terminal's last user has left
-        pass
-    os.close(leader)
-    shell.wait(LIMIT_SECONDS)
-    assert written.startswith(b"prompt> \r\noctofold-serve: cannot read the model repository"), written

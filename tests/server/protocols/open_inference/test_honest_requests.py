@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import http.client
 import json
-import socket
 from typing import Any
 
 import pytest
@@ -56,18 +55,3 @@ def test_two_headers_with_different_values_are_refused(server: Served) -> None:
     assert status("Bearer a", "Bearer a")[0] == 200
     code, body = status("Bearer a", "Bearer b")
     assert (code, json.loads(body)) == (400, {"error": "two headers Authorization with different values"})
-
-
-def test_what_is_not_http_gets_an_error_of_the_protocol(server: Served) -> None:
-    with socket.create_connection(("127.0.0.1", server.rest_port), timeout=30) as client:
-        client.sendall(b"no http\r\n\r\n")
-        reply = client.makefile("rb").read()
-    head, _, body = reply.partition(b"\r\n\r\n")
-    assert head.startswith(b"HTTP/1.1 400") or head.startswith(b"HTTP/1.0 400")
-    assert set(json.loads(body)) == {"error"}
-
-
-def test_an_expectation_that_nobody_knows_gets_an_error_of_the_protocol(ask: Ask, server: Served) -> None:
-    reply = ask(server, "GET", "/v2", Expect="200-ok")
-    assert (reply.status, reply.json) == (417, {"error": "the header Expect may only be 100-continue"})
-    assert ask(server, "GET", "/v2", Expect="100-continue").status == 200

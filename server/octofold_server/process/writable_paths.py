@@ -1,0 +1,34 @@
+"""Checks, before minutes of loading, that the files which the server is to write can be written."""
+
+from __future__ import annotations
+
+import errno
+import os
+import tempfile
+
+from octofold_server.config.options import Config
+from octofold_server.system.sockets import StartupError, is_socket
+
+
+def check_writable_paths(config: Config) -> None:
+    """Check the files of the ports and the ready file, and change none of them.
+
+    Raises:
+        StartupError: one cannot be written.
+    """
+    if is_socket(config.host) and (config.rest_port is not None or config.processes > 1):
+        raise StartupError(f"--host {config.host} is for gRPC and one process, without --rest-port")
+    for name, path in (
+        ("port file", config.port_file),
+        ("port file", config.rest_port_file),
+        ("ready file", config.ready_file),
+    ):
+        if path is None:
+            continue
+        try:
+            if path.is_dir():
+                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+            with tempfile.TemporaryFile(dir=path.parent):
+                pass
+        except OSError as error:
+            raise StartupError(f"cannot write the {name} {path}: {error.strerror}") from error
