@@ -64,11 +64,6 @@ COMMANDS = {
         ("octofold models --target http://a:1", "models", f"--target: {ADDRESS}, got 'http://a:1'"),
         ("octofold loadtest --rate 0", "loadtest", "--rate: 0 is not above 0 and at most 1,000,000"),
         (
-            "octofold record --player random --model y",
-            "record",
-            "--player cannot be combined with --model",
-        ),
-        (
             "octofold compare a b --no-worse-than 5",
             "compare",
             "--no-worse-than: 5 has no percent sign: write 5% for 5 in a hundred",

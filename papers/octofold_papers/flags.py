@@ -24,7 +24,7 @@ class ImitationFlags(NetworkFlags):
 class MovesFlags:
     """Options of `moves`."""
 
-    logs: list[Path] = argument("LOG", "play log, or folder of `octofold record`", words="+")
+    logs: list[Path] = argument("LOG", "play log, or folder of `octofold evaluate --logs`", words="+")
     out: Folder = option(Path("runs/moves"), "the new folder")
     seed: Seed = option(0, "seed of the order")
 

@@ -1,20 +1,19 @@
-"""Parses boards that people type: sixteen exponents or tiles, in one line or in four rows of four.
+"""Parses boards that people type: sixteen exponents or tiles, in one line or in four lines of four.
 
-Spaces or commas separate the cells. Rows end with a line, a semicolon or a slash, or stand in brackets, as
-numpy and JSON print them.
+Spaces, commas, semicolons, slashes and brackets separate the cells, as people, spreadsheets, numpy and JSON
+write them.
 """
 
 import re
 from collections.abc import Iterable
-from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
 from octofold_game.errors import OctofoldError
 from octofold_game.rules import LARGEST_EXPONENT
 
-_ROW_END = re.compile(r"\s*\]\s*,?\s*\[\s*|\s*[;/\n]\s*")
-_AROUND = re.compile(r"^[\s\[]+|[\s\];/]+$")
+_SEPARATORS = re.compile(r"[\s,;/\[\]\"\ufeff]+")
+_TILES = frozenset(1 << exponent for exponent in range(1, LARGEST_EXPONENT + 1))
 
 
 class BoardTextError(OctofoldError, ValueError):
@@ -24,7 +23,7 @@ class BoardTextError(OctofoldError, ValueError):
 def parse_board(
     text: str, *, tiles: bool = False, largest_exponent: int = LARGEST_EXPONENT, where: str = "board"
 ) -> list[int]:
-    """The 16 exponents of one board, row by row from the top left: all in a row, or four rows of four.
+    """The 16 exponents of one board, row by row from the top left.
 
     Args:
         text: 16 numbers.
@@ -35,13 +34,9 @@ def parse_board(
     Raises:
         BoardTextError: the text is not a board.
     """
-    rows = [_cells(row) for row in _ROW_END.split(_AROUND.sub("", text))]
-    words = [word for row in rows for word in row]
+    words = _cells(text)
     if len(words) != 16:
         raise BoardTextError(f"{where}: a board has 16 cells, got {len(words)}")
-    if len(rows) > 1 and any(len(row) != 4 for row in rows):
-        lengths = ", ".join(str(len(row)) for row in rows)
-        raise BoardTextError(f"{where}: a board has four rows of 4 cells, got rows of {lengths}")
     parse_cell = _parse_tile if tiles else _parse_exponent
     return [
         parse_cell(word, largest_exponent, f"{where}, row {cell // 4 + 1}, column {cell % 4 + 1}")
@@ -54,40 +49,26 @@ def parse_lines(
 ) -> NDArray[np.uint8]:
     """The boards in `lines`, one in each line or in four lines of 4 cells, as `[N, 16] uint8`.
 
-    Blank lines are skipped.
+    Lines without cells are skipped.
 
     Raises:
         BoardTextError: a line is not a board.
     """
-    readable = ((number, _from_spreadsheet(line)) for number, line in enumerate(lines, start=1))
-    numbered = ((number, line) for number, line in readable if line)
+    numbered = ((number, line) for number, line in enumerate(lines, start=1) if _cells(line))
     boards = []
     for number, line in numbered:
         text, where = line, f"line {number}"
-        if len(_cells(_row(line))) == 4:
-            others = list(islice(numbered, 3))
-            text = "\n".join(_row(row) for row in (line, *(other for _, other in others)))
-            where = f"lines {number} to {others[-1][0]}" if others else where
+        for _ in range(3 if len(_cells(line)) == 4 else 0):
+            last, more = next(numbered, (0, ""))
+            if len(_cells(more)) != 4:
+                raise BoardTextError(f"{where}: a board of four lines needs 4 cells in each")
+            text, where = f"{text} {more}", f"lines {number} to {last}"
         boards.append(parse_board(text, tiles=tiles, largest_exponent=largest_exponent, where=where))
     return np.array(boards, np.uint8).reshape(-1, 16)
 
 
-def _from_spreadsheet(line: str) -> str:
-    """A line without a byte order mark and quotes, and with commas where semicolons separate cells."""
-    line = line.strip().removeprefix("\ufeff").replace('"', "").strip()
-    is_row = line.count(";") in (3, 15) and not re.search(r"[\s,;/]", line.replace(";", ""))
-    return line.replace(";", ",") if is_row else line
-
-
-def _row(line: str) -> str:
-    """A line that may be one row of a board, without brackets and what ends it."""
-    bare = line.removesuffix(",") if line.endswith("],") else line
-    return bare.strip("[];/ \t")
-
-
-def _cells(row: str) -> list[str]:
-    # Nothing between two commas is an empty cell; several spaces are one separator.
-    return [word.strip() for word in row.split(",")] if "," in row else row.split()
+def _cells(text: str) -> list[str]:
+    return [word for word in _SEPARATORS.split(text) if word]
 
 
 def _parse_exponent(word: str, largest_exponent: int, where: str) -> int:
@@ -108,12 +89,7 @@ def _parse_tile(word: str, largest_exponent: int, where: str) -> int:
     return exponent
 
 
-_TILES = frozenset(1 << exponent for exponent in range(1, LARGEST_EXPONENT + 1))
-
-
 def _parse_number(word: str, kind: str, where: str) -> int:
-    if word == "":
-        return 0
     if not (word.isascii() and word.isdigit()):
         raise BoardTextError(f"{where}: {word!r} is not {kind}")
     # int() refuses thousands of digits; no cell needs more than six.

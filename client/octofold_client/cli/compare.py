@@ -9,7 +9,6 @@ import sys
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from math import inf, sqrt
 from pathlib import Path
 
 from octofold_game.commands.options import Folder, Percentage, PercentageOrNone, argument, option
@@ -28,10 +27,10 @@ from octofold_client.cli.arguments import (
 )
 from octofold_client.cli.html_report import HtmlFlag, write_html
 from octofold_client.cli.json_output import JsonFlag, print_json
-from octofold_client.cli.luck_flag import LuckFlag, tell
+from octofold_client.cli.judging import LuckFlag, tell
 from octofold_client.cli.playing import folder_of, games_of
 from octofold_client.contenders.judges import Judge
-from octofold_client.contenders.local_players import Contender, local_player
+from octofold_client.contenders.local_players import local_player
 from octofold_client.errors import EvaluationError, OctofoldError, Unavailable, UnknownModel, UsageError
 from octofold_client.evaluation.contest import Contest
 from octofold_client.evaluation.contest_report import (
@@ -40,15 +39,9 @@ from octofold_client.evaluation.contest_report import (
     markdown,
     write_files,
 )
-from octofold_client.evaluation.intervals import Z
 from octofold_client.evaluation.question import BETTER, EQUAL, NO_WORSE, Question
 from octofold_client.evaluation.result_folder import Conditions, check_writable, existing
 from octofold_client.evaluation.sequential import (
-    CAP,
-    ERROR_RATE,
-    fewest_games,
-    games_needed,
-    greatest_score,
     next_look,
 )
 from octofold_client.evaluation.sides import Side, named_apart, read_side
@@ -187,26 +180,6 @@ def _check(options: Options, question: Question | None) -> None:
         existing(options.models)
 
 
-def _forecast(options: Options, question: Question, first: Contender) -> None:
-    """Say before the games if `--limit` is too small even for two players that play all games alike."""
-    if question.kind == BETTER:  # equal players are a no
-        return
-    share, games = 1 / CAP, FIRST_GAMES
-    if not options.capped:
-        card = first.version.card
-        if card is None or card.strength is None:  # nobody knows how much A scores
-            return
-        share = card.strength.average / greatest_score(first.largest_exponent or LARGEST_EXPONENT)
-        games = 0
-    games += fewest_games(float(question.margin), share)
-    if options.limit < games:
-        print(
-            f"--limit {options.limit:,} is too small for a yes to {question.flag} between equal players: "
-            f"even if they score the same in every game, it takes {games:,} games",
-            file=sys.stderr,
-        )
-
-
 def _play(options: Options, question: Question | None, values: Judge | None) -> tuple[Contest, Path]:
     """Play the games, until it is decided if asked; return the comparison and the folder for it."""
     games = replace(games_of(options), values=values)
@@ -254,11 +227,7 @@ def _check_different(players: Players) -> None:
 def _play_games(options: Options, games: Games, players: Players, question: Question | None) -> Contest:
     folders = [folder_of(options, games, contender, alone=False) for contender in players.contenders]
     deciding = options.until_decided or question is not None
-    if question is not None:
-        _forecast(options, question, players.contenders[0])
     number = next_look(0, options.limit) if deciding else games.number
-    pairs = len(folders) * (len(folders) - 1) // 2
-    is_planned = deciding and _plan(question, _spread_of(players.contenders[0]), pairs)
     while True:
         sides = []
         for contender, folder in zip(players.contenders, folders, strict=True):
@@ -270,48 +239,7 @@ def _play_games(options: Options, games: Games, players: Players, question: Ques
         contest = Contest.of(named_apart(sides), stopped=deciding, question=question, capped=options.capped)
         if not deciding or contest.decided or number == options.limit:
             return contest
-        if not is_planned:
-            first = contest.pairs[0].first_scores
-            is_planned = _plan(question, float(first.std() / max(1.0, first.mean())), pairs)
         number = next_look(number, options.limit)
-
-
-_TRUE_AVERAGES = (0.8, 0.9, 0.95, 0.98, 1.0, 1.02, 1.05, 1.1, 1.2)
-"""Of B, as shares of that of A, in the table of games needed."""
-
-
-def _spread_of(contender: Contender) -> float | None:
-    """The standard deviation of a score as a share of the average, from the card; None if unknown."""
-    card = contender.version.card
-    if card is None or card.strength is None or card.strength.average_interval is None:
-        return None
-    low, high = card.strength.average_interval
-    return (high - low) / (2 * Z) * sqrt(card.strength.games) / card.strength.average
-
-
-def _plan(question: Question | None, spread: float | None, pairs: int) -> bool:
-    """Print how many games an answer takes, by the true difference, if the spread of scores is known."""
-    if spread is None:
-        return False
-    marks = [1.0] if question is None else [ratio for ratio in question.ratios if ratio < inf]
-    error_rate = ERROR_RATE / 2 / pairs if question is None else ERROR_RATE
-    cells = []
-    for second in _TRUE_AVERAGES:
-        apart = [mark for mark in marks if abs(second - mark) > 1e-9]
-        needed = [games_needed(second, mark, spread, error_rate) for mark in apart]
-        # A yes within two margins must pass both tests, a no one of them.
-        within = len(marks) == 2 and marks[0] < second < marks[1]
-        text = "never" if len(needed) < len(marks) else f"{max(needed) if within else min(needed):,}"
-        cells.append((f"{second:.0%}", text))
-    lines = ("".join(f"{cell:>10}" for cell in row) for row in zip(*cells, strict=True))
-    print(
-        f"Typical games of each player until an answer, by B's true average in % of A's (scores vary by "
-        f"{spread:.0%}):",
-        *lines,
-        sep="\n",
-        file=sys.stderr,
-    )
-    return True
 
 
 def _show(contest: Contest, files: Mapping[str, Path], as_json: bool) -> None:

@@ -1,21 +1,26 @@
 """`octofold evaluate`: plays full games with served models or local players, and prints the results."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from octofold_game.commands.options import Name, option
 from octofold_game.commands.subcommands import Command
+from rich.console import Console
 
 from octofold_client.cli.arguments import GameFlags, Names, PlayersFlag, SliceFlag, asked_for
 from octofold_client.cli.json_output import JsonFlag, print_json
-from octofold_client.cli.luck_flag import LuckFlag
+from octofold_client.cli.judging import LuckFlag
 from octofold_client.cli.playing import as_json, folder_of, games_of, show
 from octofold_client.contenders.local_players import local_player
 from octofold_client.errors import UsageError
+from octofold_client.evaluation.result_folder import ResultFolder
 from octofold_client.extras import needing
 from octofold_client.session import Players
+from octofold_client.studies.recording import write_logs
+from octofold_client.terminal.display import count_on, display_on
+from octofold_client.wording import counted
 
 if TYPE_CHECKING:  # an extra
     from octofold_client.ray.games import RayCluster
@@ -29,6 +34,9 @@ class Options(JsonFlag, SliceFlag, GameFlags, LuckFlag, PlayersFlag):
         [],
         "models to play one after the other, NAME or NAME:VERSION (default: the server's default model)",
         flag="--model",
+    )
+    logs: bool = option(
+        False, "also write the moves into play logs, from which networks learn, in the folder of the games"
     )
     version: Name = option("", "version of the models (default: the newest ready version)", metavar="N")
     ray: str | None = option(
@@ -83,14 +91,25 @@ def evaluate(options: Options) -> None:
         for number, contender in enumerate(players.contenders):
             folder = folder_of(options, games, contender, alone=alone)
             evaluation = players.play(contender, folder, games)
+            logs = _write_logs(folder, players.check) if options.logs else None
             if options.json:
-                described.append(as_json(folder, evaluation))
+                described.append(as_json(folder, evaluation) | ({} if logs is None else {"logs": logs}))
                 continue
             if number:
                 print()
             show(folder, evaluation)
+            for log in logs or []:
+                print(f"log:     {log['file']}: {counted(log['moves'], 'move')}")
         if options.json:
             print_json({"evaluations": described})
+
+
+def _write_logs(folder: ResultFolder, check: Callable[[], None]) -> list[dict[str, Any]]:
+    """Write the moves of the games; return the file and the number of moves of each log."""
+    total = sum(map(len, folder.finished()))
+    with count_on(display_on(Console(stderr=True)), total, "written to logs", "moves") as count:
+        files = write_logs(folder, count, check)
+    return [{"file": str(folder.path / each.file), "moves": each.moves} for each in files]
 
 
 COMMAND = Command(

@@ -1,4 +1,4 @@
-"""`octofold hand`: a person plays on a terminal; `terminal/hand.py` is the screen."""
+"""`octofold hand`: a person plays on a terminal; `terminal/hand_screen.py` draws it."""
 
 import secrets
 import sys
@@ -16,8 +16,8 @@ from octofold_client.cli.judging import JudgeFlags
 from octofold_client.contenders.advice import Adviser
 from octofold_client.errors import EvaluationError
 from octofold_client.evaluation.result_folder import Conditions, KeptGames, ResultFolder
-from octofold_client.terminal.boards import Look
-from octofold_client.terminal.hand import Hand, HandGame, draw
+from octofold_client.terminal.hand import Hand, HandGame
+from octofold_client.terminal.hand_screen import draw
 from octofold_client.terminal.interrupts import DeferredInterrupts
 from octofold_client.terminal.keyboard import Keyboard
 
@@ -52,11 +52,11 @@ def hand(options: Options) -> None:
         options.seed = secrets.randbits(32) if known is None else known.seed
     conditions = Conditions("hand", "", "", "", options.seed)
     with ExitStack() as stack:
-        ask = options.adviser_of(stack)
+        adviser = options.adviser_of(stack)
         kept = stack.enter_context(folder.open(conditions))
         games = _Games(kept, options.seed)
         try:
-            _play(console, Hand(games.current(), options.hint), games, ask)
+            _play(console, Hand(games.current(), options.hint), games, adviser)
         finally:
             with DeferredInterrupts():
                 games.leave()
@@ -129,16 +129,16 @@ class _Games:
         return HandGame.new(self._seed, self._next - 1)
 
 
-def _play(console: Console, hand: Hand, games: _Games, ask: Adviser | None) -> None:
+def _play(console: Console, hand: Hand, games: _Games, adviser: Adviser | None) -> None:
     screen = Live(console=console, screen=True, auto_refresh=False)
     with Keyboard(sys.stdin.fileno()) as keyboard, screen as live:
         while not hand.left:
-            look = Look.of(console)
-            _show(live, hand, look, ask)
+            size = console.size
+            _show(live, hand, adviser)
             while not (keys := keyboard.read(_LOOK_SECONDS)):
                 if keys is None:
                     return
-                if Look.of(console) != look:
+                if console.size != size:
                     break
             # Within a move, an interrupt would leave a game that the rules do not allow.
             with DeferredInterrupts():
@@ -155,23 +155,21 @@ def _play(console: Console, hand: Hand, games: _Games, ask: Adviser | None) -> N
                 live.start()
 
 
-def _show(live: Live, hand: Hand, look: Look, ask: Adviser | None) -> None:
+def _show(live: Live, hand: Hand, adviser: Adviser | None) -> None:
     """Draw the screen, first without the adviser's thoughts, which may take seconds."""
-    if ask is None:
-        live.update(draw(hand, look, None, None, asked=False), refresh=True)
-        return
-    live.update(draw(hand, look, None, None, asked=True), refresh=True)
-    before = ask(hand.game.made[0]) if hand.game.made else None
-    now = ask(hand.game.board) if hand.hint and not hand.game.over else None
-    live.update(draw(hand, look, now, before, asked=True), refresh=True)
+    has_adviser = adviser is not None
+    live.update(draw(hand, live.console, None, None, has_adviser=has_adviser), refresh=True)
+    if adviser is not None:
+        before = adviser(hand.game.made[0]) if hand.game.made else None
+        now = adviser(hand.game.board) if hand.hint and not hand.game.over else None
+        live.update(draw(hand, live.console, now, before, has_adviser=has_adviser), refresh=True)
 
 
 COMMAND = Command(
     "hand",
     "play by hand on the terminal",
-    "Plays 2048 by hand, with the arrow keys, WASD or HJKL. A player or a model gives hints and says what it "
-    "thinks of each move: that of --judge, or the server's default model if a server answers. Every game is "
-    "kept; the same command continues an unfinished one.",
+    "Plays 2048 by hand, with the arrow keys, WASD or HJKL. With --judge, a player or a model gives hints "
+    "and says what it thinks of each move. Every game is kept; the same command continues an unfinished one.",
     Options,
     hand,
     examples=(

@@ -1,24 +1,44 @@
-"""The flag `--judge`, and who it means: a judge, or an adviser on single boards."""
+"""The flags `--judge` and `--luck`: who values moves, and whose values tell how lucky the tiles were."""
 
-import socket
+import os
+import sys
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TypeVar
 
 from octofold_game.commands.options import Name, option
 
-from octofold_client.cli.arguments import DEFAULT_TARGET, ServerFlags, asked_for
+from octofold_client.cli.arguments import ServerFlags, asked_for
 from octofold_client.contenders.advice import Adviser, local_adviser, served_adviser
 from octofold_client.contenders.judges import Judge, local_judge, served_judge
 from octofold_client.contenders.local_players import is_spec
 from octofold_client.contenders.served_model import ServedModel
-from octofold_client.errors import UnknownModel, UsageError
+from octofold_client.errors import EvaluationError
+from octofold_client.evaluation.luck import check_unit
 from octofold_client.rpc.client import Client
 
 _Named = TypeVar("_Named", Judge, Adviser)
+_NONE = "none"
+DEFAULT_MODELS = Path("models")
+_VARIABLE = "OCTOFOLD_MODELS"
+"""It names the model repository of `octofold-serve`, too."""
+_SHIPPED = "ntuple"
 
-_LISTENING_SECONDS = 0.5
+
+def _named(
+    who: str,
+    flags: ServerFlags,
+    stack: ExitStack,
+    local: Callable[[str], _Named],
+    served: Callable[[Client, ServedModel], _Named],
+) -> _Named:
+    """The local player of a spec, or a model of the server, NAME or NAME:VERSION."""
+    if is_spec(who):
+        return local(who)
+    found = stack.enter_context(flags.servers())
+    return served(found.client, found.select(*asked_for(who)))
 
 
 @dataclass(kw_only=True)
@@ -39,52 +59,57 @@ class JudgeFlags(ServerFlags):
             EvaluationError: the player is unknown, or does not value moves.
             OctofoldError: the server cannot be reached, or does not have the model.
         """
-        return self._named(stack, local_judge, served_judge)
+        return _named(self.judge, self, stack, local_judge, served_judge) if self.judge else None
 
     def adviser_of(self, stack: ExitStack) -> Adviser | None:
-        """The judge as an adviser, which need not value moves.
+        """The judge as an adviser, which need not value moves; the errors are those of `judge_of`."""
+        return _named(self.judge, self, stack, local_adviser, served_adviser) if self.judge else None
 
-        Without the flag, it is the server's default model, or None if no server was named and none answers.
+
+@dataclass(kw_only=True)
+class LuckFlag(ServerFlags):
+    """Whose values to use."""
+
+    luck: Name = option(
+        "",
+        "take the luck of the tiles out of scores by the values of this local player, such as "
+        "ntuple:models/ntuple/2, or model of the server, NAME or NAME:VERSION, which must be in points; none "
+        f"leaves it in (default: the newest version of {_SHIPPED} in the model repository of --models or of "
+        f"the variable {_VARIABLE}, or else in ./{DEFAULT_MODELS}, if it is there and numba is installed)",
+        metavar="WHO",
+    )
+
+    def values(self, stack: ExitStack, models: Path | None = None) -> Judge | None:
+        """Whose values to use; None for nobody's. `models` is the model repository of the command, if any.
 
         Raises:
-            EvaluationError: the player is unknown.
-            OctofoldError: a server that was named cannot be reached, or does not have the model.
+            UsageError: the values are not points.
+            EvaluationError: the player is unknown, or does not value moves.
+            OctofoldError: the server cannot be reached, or does not have the model.
         """
-        if self.judge:
-            return self._named(stack, local_adviser, served_adviser)
-        if self.targets == [DEFAULT_TARGET] and not _is_listening(DEFAULT_TARGET):
+        if not self.luck:
+            return shipped_values(models)
+        if self.luck == _NONE:
             return None
-        found = stack.enter_context(self.servers())
-        return served_adviser(found.client, found.select("", ""))
-
-    def _named(
-        self,
-        stack: ExitStack,
-        local: Callable[[str], _Named],
-        served: Callable[[Client, ServedModel], _Named],
-    ) -> _Named | None:
-        if not self.judge:
-            return None
-        unfit = None
-        if is_spec(self.judge):
-            try:
-                return local(self.judge)
-            except UsageError as error:  # it needs options: the server may have a model of this name
-                if ":" in self.judge or not _is_listening(self.targets[0]):
-                    raise
-                unfit = error
-        found = stack.enter_context(self.servers())
-        try:
-            selected = found.select(*asked_for(self.judge))
-        except UnknownModel as error:
-            raise unfit or error from None
-        return served(found.client, selected)
+        judge = _named(self.luck, self, stack, local_judge, served_judge)
+        check_unit(judge)
+        return judge
 
 
-def _is_listening(address: str) -> bool:
-    host, port = address.rsplit(":", 1)
-    try:
-        socket.create_connection((host, int(port)), _LISTENING_SECONDS).close()
-    except OSError:
-        return False
-    return True
+def shipped_values(models: Path | None = None) -> Judge | None:
+    """The newest n-tuple network of the model repository; None without it or numba.
+
+    The repository is this one if it has such a network, or that of the environment, or the default one.
+    """
+    for folder in (models, Path(os.environ.get(_VARIABLE) or DEFAULT_MODELS), DEFAULT_MODELS):
+        known = (folder or DEFAULT_MODELS) / _SHIPPED
+        if versions := [int(each.name) for each in known.glob("*") if each.name.isdecimal()]:
+            with suppress(EvaluationError):
+                return local_judge(f"ntuple:{known / str(max(versions))}")
+    return None
+
+
+def tell(games: int) -> None:
+    """Say on a terminal how far the work is; for `luck_in`."""
+    if sys.stderr.isatty():
+        print(f"luck of the tiles: {games:,} games", file=sys.stderr)

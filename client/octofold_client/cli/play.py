@@ -13,7 +13,7 @@ from rich.text import Text
 
 from octofold_client.cli.arguments import GameFlags, ModelFlags, SliceFlag, asked_for, result_folders
 from octofold_client.cli.json_output import JsonFlag
-from octofold_client.cli.luck_flag import DEFAULT_MODELS, shipped_values
+from octofold_client.cli.judging import DEFAULT_MODELS, shipped_values
 from octofold_client.cli.playing import folder_name, games_of, report
 from octofold_client.contenders.local_players import Contender
 from octofold_client.errors import EvaluationError, FolderInUse, OctofoldError

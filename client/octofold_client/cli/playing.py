@@ -1,4 +1,4 @@
-"""What evaluate, compare, play and record share: games, their folders, and how results are printed."""
+"""What evaluate, compare, play and merge share: games, their folders, and how results are printed."""
 
 from typing import Any
 

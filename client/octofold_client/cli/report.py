@@ -15,7 +15,7 @@ from rich.console import Console
 
 from octofold_client.cli.html_report import HTML_FILE, HtmlFlag
 from octofold_client.cli.json_output import Files, JsonFlag, print_files
-from octofold_client.cli.luck_flag import LuckFlag, tell
+from octofold_client.cli.judging import LuckFlag, tell
 from octofold_client.cli.playing import as_json
 from octofold_client.contenders.judges import Judge
 from octofold_client.errors import UsageError

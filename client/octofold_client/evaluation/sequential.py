@@ -344,43 +344,6 @@ def _edge(is_refuted: Callable[[float], bool], outside: float, inside: float) ->
     return outside
 
 
-def fewest_games(margin: float, share: float = 1 / CAP) -> int:
-    """The number of games that show "no worse than this margin" if both players score the same in all.
-
-    Args:
-        margin: share of an average score, above 0 and below 1.
-        share: the average score as a share of the greatest one that counts.
-
-    Returns:
-        The number of games that bet. Games that vary take more.
-    """
-    # The learning gambler stakes as much as he may, because no game varies.
-    rates = np.log1p(np.append(FRACTIONS, MOST_STAKED) * share * margin / (1 - margin))
-    games = 1.0
-    while log_wealth(games * rates) < -log(ERROR_RATE):
-        games *= 1.01
-    return ceil(games)
-
-
-def games_needed(second: float, ratio: float, spread: float, error_rate: float) -> int:
-    """A typical number of games until the bets refute that the second average is `ratio` of the first.
-
-    Args:
-        second: the true second average as a share of the first.
-        ratio: what is refuted; not `second`.
-        spread: the standard deviation of a score as a share of the average of its player.
-        error_rate: as for `Bets.ratio_limits`.
-
-    Returns:
-        The games of each player, with those that set the cap. Wealth grows by about gain² / (2 variance) a
-        game, half of which is the learning gambler's at first.
-    """
-    variance = spread**2 * (second**2 + ratio**2)
-    needed = log(2 / error_rate)
-    fewest = needed / float(np.log1p(FRACTIONS[0] * abs(second - ratio) / CAP))
-    return FIRST_GAMES + ceil(max(fewest, 2 * variance * needed / (second - ratio) ** 2))
-
-
 def next_look(games: int, limit: int) -> int:
     """The number of games at the check after `games`: a quarter more at first, a tenth later."""
     more = max(TEN, min(games // 4, _NEW), games // 10)

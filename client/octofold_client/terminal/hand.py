@@ -1,7 +1,4 @@
-"""The screen of a game by hand: the game with all its positions, the effect of keys, and the drawing.
-
-`cli/hand.py` connects it to the files, the terminal and the adviser.
-"""
+"""A game by hand: all its positions, so that moves can be undone, and the effect of keys."""
 
 from __future__ import annotations
 
@@ -12,12 +9,8 @@ from numpy.typing import NDArray
 from octofold_game.episodes import Episode, Episodes
 from octofold_game.rules import LARGEST_EXPONENT, MOVE_NAMES, legal_moves
 from octofold_game.trajectories import Walk
-from rich.console import Group
-from rich.text import Text
 
-from octofold_client.contenders.advice import Advice, Thought
 from octofold_client.terminal import keyboard
-from octofold_client.terminal.boards import ARROWS, Look, board_picture, opinion, remark, with_board
 
 MOVE_KEYS = {
     **dict.fromkeys(("up", "w", "k"), 0),
@@ -154,54 +147,3 @@ class Hand:
                 self.suspended = True
             case "q":
                 self.left = True
-
-
-def draw(hand: Hand, look: Look, now: Thought, before: Thought, *, asked: bool) -> Group:
-    """The screen.
-
-    Args:
-        hand: the game.
-        look: the terminal.
-        now: what the adviser thinks of the present board, if it was asked for a hint.
-        before: what it thinks of the board before the last move.
-        asked: whether there is an adviser.
-    """
-    game = hand.game
-    text = [*_state(game), *(_help(asked=asked) if hand.help else _thoughts(hand, look, now, before))]
-    if hand.message:
-        text.append(Text(hand.message, "yellow" if look.colors else "bold"))
-    picture = board_picture(game.board, look, game.new_cell)
-    return with_board(picture, text, look, _keys(asked=asked))
-
-
-def _state(game: HandGame) -> list[Text]:
-    state = Text.assemble("score ", (f"{game.score:,}", "bold"), "   largest tile ")
-    state.append(f"{1 << int(game.board.max()):,}", "bold")
-    where = Text(f"game {game.number}, move {game.moves:,}", "dim")
-    if game.over:
-        return [state, where, Text("The game is over. n: new game, u: undo", "bold")]
-    legal = "  ".join(f"{ARROWS[move]} {name}" for move, name in enumerate(MOVE_NAMES) if game.legal[move])
-    return [state, where, Text(f"legal: {legal}")]
-
-
-def _thoughts(hand: Hand, look: Look, now: Thought, before: Thought) -> list[Text]:
-    lines = [Text()] if look.tall else []
-    if isinstance(before, Advice) and hand.game.made is not None:
-        lines.append(Text(remark(before, hand.game.made[1])))
-    if isinstance(now, Advice) and not hand.game.over:
-        unit = "" if now.shares or not now.unit else f", {now.unit}"
-        lines += [Text(f"{now.adviser}{unit}", "bold"), *opinion(now, None, look)]
-    errors = dict.fromkeys(thought for thought in (now, before) if isinstance(thought, str))
-    return lines + [Text(error, "red" if look.colors else "bold") for error in errors]
-
-
-def _help(*, asked: bool) -> list[Text]:
-    hints = ["t: show or hide hints"] if asked else []
-    keys = ["arrows, WASD, HJKL: move", "u, Backspace: undo", "n: new game", *hints, "q, Ctrl-C: quit"]
-    return [Text(line) for line in (*keys, "Ctrl-Z: back to the shell")]
-
-
-def _keys(*, asked: bool) -> str:
-    hint = "   t: hints" if asked else ""
-    # The way out comes first, and so is seen on the narrowest terminal.
-    return f"q: quit   u: undo   n: new game{hint}   ?: keys"

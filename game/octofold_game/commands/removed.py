@@ -8,7 +8,7 @@ _LAYOUT = (
     "the batch size is measured when a model is loaded; --lanes, --threads and --max-batch-size set others"
 )
 _LIMIT = "the limit is fixed; a proxy such as Envoy sets others"
-_BOARDS = "let the program that asks keep its boards, or record games with octofold record"
+_BOARDS = "let the program that asks keep its boards, or log games with octofold evaluate --logs"
 
 REMOVED: dict[str, dict[str, str]] = {
     "octofold-export": {
@@ -17,6 +17,8 @@ REMOVED: dict[str, dict[str, str]] = {
         "--sign-password-file": _SIGN,
     },
     "octofold": {
+        "record": "octofold evaluate --logs writes play logs; --player and --model name who plays",
+        "luck": "octofold report --html shows the luckiest and the unluckiest games",
         "replay": "the page of octofold-serve and report --html show games; the page saves GIF and text",
         "ray": "Kubernetes, Slurm or KubeRay start servers; evaluate --ray --target HOST:PORT spreads games",
     },
@@ -24,11 +26,6 @@ REMOVED: dict[str, dict[str, str]] = {
         "ppo": "octofold-train student learns more; octofold-export reads PPO of Stable-Baselines3",
         "value": "train a value network with any library, and fold it with octofold-export",
         **{name: f"octofold-papers {name} does it" for name in _PAPERS},
-    },
-    "octofold record": {
-        "--format": "logs are text in gzip, which gunzip unpacks; docs/logs.md shows how to read them",
-        "--probabilities": "ask the server for the logged boards",
-        "--judge": "octofold analyse --judge WHO shows where a judge disagrees",
     },
     "octofold report": {
         "--parquet": "result.json has the scores",

@@ -264,7 +264,6 @@ def test_the_exit_code_tells_that_a_player_is_no_worse(two_models: str) -> None:
     )
     assert "other version 1 scores 100.0% of the average of one version 1 (" in sentence
     assert "; each limit is wrong in at most 5.0% of all runs; " in sentence
-    assert "Typical games of each player until an answer, by B's true average" in same.stderr
     assert "as two copies of one player do" in sentence
 
 
@@ -281,13 +280,6 @@ def test_a_limit_that_cannot_suffice_is_told_before_the_games(two_models: str) -
     done = compare("one", "other", "--until-decided", "--limit", "10", "--target", two_models)
     assert done.returncode == 2, done
     assert "--limit must be above 10: " in done.stderr
-    options = ["--target", two_models, "--out", "out", "--limit", "110", "--seed", "5"]
-    done = compare("one", "other", "--no-worse-than", "2%", *options)
-    assert done.returncode == 3, done
-    assert done.stderr.startswith(
-        "--limit 110 is too small for a yes to --no-worse-than 2% between equal players: even if they score "
-        "the same in every game, it takes 7"
-    )
 
 
 def test_a_margin_over_too_few_kept_games_stays_open(games: Path, worse_games: Path) -> None:

@@ -101,8 +101,8 @@ def test_games_and_their_slices_are_objects_of_one_kind(
 
 
 def test_logs_and_a_load_test_are_objects(target: str, tmp_path: Path) -> None:
-    recorded = printed("record", "--player", "random", "--games", "2", "--out", "logs", folder=tmp_path)
-    assert [(tmp_path / each["file"]).exists() for each in recorded["logs"]] == [True]
+    played = printed("evaluate", "--logs", "--player", "random", "--games", "2", folder=tmp_path)
+    assert [(tmp_path / each["file"]).exists() for each in played["evaluations"][0]["logs"]] == [True]
     options = ("--target", target, "--concurrency", "1", "--windows", "1", "--window", "50ms")
     test = printed("loadtest", *options, "--out", "load", folder=tmp_path)
     assert test["steps"] == json.loads((tmp_path / "load" / "loadtest.json").read_text())["steps"]

@@ -70,26 +70,6 @@ def test_luck_is_taken_out_by_the_values_that_are_named(folder: Path) -> None:
     )
 
 
-def test_the_luckiest_games_and_their_tiles_are_named(folder: Path) -> None:
-    values = f"ntuple:{newest('ntuple')}"
-    done = octofold("luck", folder, "--games", "2", "--luck", values, "--json")
-    assert done.returncode == 0, done
-    games = json.loads(done.stdout)["games"]
-    assert len(games) == 4
-    assert [game["luck"] for game in games] == sorted((game["luck"] for game in games), reverse=True)
-    episodes = {episode.game: episode for episode in read_replays(folder / "games.replay")}
-    for game in games:
-        assert game["score"] == episodes[game["game"]].score
-        for tile in (game["luckiest"], game["unluckiest"]):
-            move = episodes[game["game"]].moves[tile["move"] - 1]
-            cell = 4 * "ABCD".index(tile["cell"][0]) + int(tile["cell"][1]) - 1
-            assert (move >> 2 & 15, 2 << (move >> 6)) == (cell, tile["tile"])
-        assert game["luckiest"]["luck"] > 0 > game["unluckiest"]["luck"]
-    told = octofold("luck", folder, "--games", "2", "--luck", values).stdout
-    assert f"| {games[0]['game']} |" in re.sub(" +", " ", told)
-    assert failure("luck", folder, "--luck", "none", code=2).startswith("luck needs values: ")
-
-
 def test_a_report_of_replays_alone_has_every_figure_of_theirs(folder: Path) -> None:
     done = report(folder)
     assert done.returncode == 0, done

@@ -13,7 +13,7 @@ from octofold_client.cli.judging import JudgeFlags
 from octofold_client.contenders.advice import Advice, local_adviser, served_adviser
 from octofold_client.contenders.served_model import ServedModel
 from octofold_client.rpc.answers import NextMove
-from octofold_client.terminal.boards import Look, opinion, remark
+from octofold_client.terminal.hand_screen import remark
 from octofold_game.contract.model import Card, Rule
 from octofold_game.rules import legal_moves
 from octofold_players.endgame.formation import SIX
@@ -41,11 +41,10 @@ def test_a_player_of_the_flag_gives_values_in_its_unit_and_judges_a_move() -> No
     thought = ask(board)
     assert isinstance(thought, Advice)
     assert thought.values is not None
-    lines = [line.plain for line in opinion(thought, thought.choice, Look(80, 24, None))]
-    assert [("its choice, made" in line) for line in lines] == [move == thought.choice for move in range(4)]
-    assert f"is also the choice of {thought.adviser}" in remark(thought, thought.choice)
+    assert thought.unit == "heuristic points"
+    assert remark(thought, thought.choice).endswith("; it is its choice")
     worst = int(np.where(legal_moves(board[None])[0], thought.values, np.inf).argmin())
-    assert "heuristic points more than" in remark(thought, worst)
+    assert "; it prefers " in remark(thought, worst)
 
 
 class Views:
@@ -62,5 +61,4 @@ def test_the_votes_of_views_are_told_where_they_decide(rule: Rule) -> None:
     served = ServedModel("net", ModelVersion("1", "ready", "", "", card))
     board = np.array([0, 1, 0, 2] * 4, np.uint8)
     thought = served_adviser(cast("Client", Views()), served).advise(board)
-    told = "\n".join(line.plain for line in opinion(thought, 0, Look(80, 24, None)))
-    assert ("4/8" in told) == (rule == "vote")
+    assert ("4/8" in remark(thought, 0)) == (rule == "vote")

@@ -1,4 +1,4 @@
-"""`octofold record`: the logs hold exactly the moves of the games, and go on where they stopped."""
+"""`octofold evaluate --logs`: the logs hold exactly the moves of the games, and go on where they stopped."""
 
 import os
 from pathlib import Path
@@ -39,11 +39,11 @@ def played(folder: Path) -> list[list[int]]:
 
 
 def test_the_logs_hold_the_moves_of_the_games(tmp_path: Path) -> None:
-    done = octofold("record", "--player", "random", "--games", "9", "--out", tmp_path)
+    done = octofold("evaluate", "--logs", "--player", "random", "--games", "9", "--out", tmp_path)
     assert done.returncode == 0, done.stderr
     found = logged(tmp_path)
     assert sorted(rows(found).tolist()) == played(tmp_path)
-    told = f"logs:    {len(found):,} moves in {tmp_path}: moves-00000.txt.gz"
+    told = f"log:     {tmp_path / 'moves-00000.txt.gz'}: {len(found):,} moves"
     assert done.stdout.splitlines()[-1] == told
 
 
@@ -75,7 +75,8 @@ def test_more_games_are_added_and_nothing_is_written_twice(
 
 
 def test_verify_reads_logs_and_names_bad_lines(tmp_path: Path) -> None:
-    assert octofold("record", "--player", "random", "--games", "3", "--out", tmp_path).returncode == 0
+    done = octofold("evaluate", "--logs", "--player", "random", "--games", "3", "--out", tmp_path)
+    assert done.returncode == 0, done
     done = octofold("verify", tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     replays, logs = done.stdout.splitlines()
