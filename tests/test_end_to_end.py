@@ -1,8 +1,6 @@
 """The whole path as a newcomer runs it: a model repository, `octofold play`, a table, replays, a result."""
 
 import json
-import os
-import pty
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +9,7 @@ import pytest
 from octofold_game.referee import verify
 from octofold_game.replays import ReplayWriter, read_replays
 from support.commands import octofold
-from support.forks import forks_of
+from support.terminals import Screen
 
 OCTOFOLD = str(Path(sys.executable).with_name("octofold"))
 SECONDS = 60
@@ -68,27 +66,14 @@ def test_play_shows_why_a_server_without_its_extra_cannot_start(repository: Path
 
 
 def test_play_draws_on_a_terminal(repository: Path, tmp_path: Path) -> None:
-    screen, terminal = pty.openpty()
-    environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "100"}
-    streams = (terminal, terminal, terminal)
-    command = ("play", "--games", "3", "--models", str(repository))
-    process = forks_of("octofold").start(command, streams, folder=tmp_path, environment=environment)
-    os.close(terminal)
-    shown = b""
-    while True:
-        try:
-            piece = os.read(screen, 65536)
-        except OSError:  # the program has closed the terminal
-            break
-        if not piece:
-            break
-        shown += piece
-    os.close(screen)
-    assert process.wait(SECONDS) == 0
-    text = shown.decode()
-    assert "games" in text
-    assert "moves/s" in text
-    assert "╭" in text
+    screen = Screen("play", "--games", "3", "--models", repository, "--out", tmp_path / "out", columns=100)
+    try:
+        screen.shows("games")
+        screen.shows("moves/s")
+        screen.shows("╭")
+        screen.ends()
+    finally:
+        screen.close()
 
 
 @pytest.mark.parametrize(
