@@ -15,6 +15,7 @@ from octofold_players.ntuple.compact_tables import CODES, PAGE, CompactTables
 from octofold_players.ntuple.network import NTupleNetwork, fetch_afterstates, move_value
 
 _COUNTED_MOVES = 33_000_000  # of the largest networks; as many as a quarter of the entries of others
+_MOVES_AT_ONCE = 500_000  # for some seconds, compiled code does not see Ctrl-C
 _SEED = 1  # of the games that are played
 
 
@@ -24,6 +25,18 @@ def compact(network: NTupleNetwork, largest_bytes: int) -> CompactTables:
     Plays up to 33 million moves to see which entries matter. Raises `ValueError` for tuples of 1 or more than
     6 cells, or if nothing fits.
     """
+    kept, visits = most_important(network, largest_bytes)
+    codebook = choose_codebook(network.values[kept], visits, CODES)
+    return _packed(network, kept, nearest(codebook, network.values[kept]), codebook)
+
+
+def most_important(
+    network: NTupleNetwork, largest_bytes: int
+) -> tuple[NDArray[np.int64], NDArray[np.uint32]]:
+    """The entries that compact tables of `largest_bytes` keep, in rising order, and their visits: `[kept]`.
+
+    Plays and raises as `compact` does.
+    """
     if not 2 <= len(network.tuples[0]) <= 6:
         raise ValueError("only tuples of 2 to 6 cells can be compacted")
     visits = count_visits(network, min(_COUNTED_MOVES, len(network.values) // 4), _SEED)
@@ -32,8 +45,7 @@ def compact(network: NTupleNetwork, largest_bytes: int) -> CompactTables:
     entries = heaviest(weights)
     count = _fitting(entries, len(weights) // (8 * PAGE), largest_bytes)
     kept = np.sort(entries[:count])
-    codebook = choose_codebook(network.values[kept], visits[kept], CODES)
-    return _packed(network, kept, nearest(codebook, network.values[kept]), codebook)
+    return kept, visits[kept]
 
 
 def _fitting(entries: NDArray[np.int64], page_bytes: int, largest_bytes: int) -> int:
@@ -71,10 +83,11 @@ def _packed(
 
 
 def count_visits(network: NTupleNetwork, moves: int, seed: int) -> NDArray[np.uint32]:
-    """How often the network's own games read each entry: `[entries]`."""
+    """How often the network's own games of at least that many moves read each entry: `[entries]`."""
     visits = np.zeros(len(network.values), np.uint32)
     random = np.random.SeedSequence(seed).generate_state(1, np.uint64)
-    _count(network.values, network.layout, visits, moves, random)
+    for _ in range(0, moves, _MOVES_AT_ONCE):
+        _count(network.values, network.layout, visits, min(moves, _MOVES_AT_ONCE), random)
     return visits
 
 

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from octofold_game.bitboards import pack
 from octofold_players.compiled.table_files import TableFileError
+from octofold_players.ntuple.compaction import compact
 from octofold_players.ntuple.network import NTupleNetwork, fetch
 from octofold_training.errors import TrainingError
 from octofold_training.learners import ntuple_episodes
@@ -148,8 +149,18 @@ def test_a_run_starts_from_a_network_and_learns_slowly_what_is_known(tmp_path: P
 
 def test_a_network_of_another_shape_is_no_start(tmp_path: Path) -> None:
     NTupleLearner(_options()).network.save(tmp_path)
-    with pytest.raises(TrainingError, match="it starts from one stage of these"):
+    with pytest.raises(TrainingError, match="it starts from these, or from one stage"):
         NTupleLearner(_options(tuples=(*SMALL[1:], (0, 1, 2, 6)))).start(tmp_path)
+
+
+def test_a_run_starts_from_a_network_with_its_stages(tmp_path: Path) -> None:
+    values = np.random.default_rng(1).choice([0, 200], 2 * NTupleNetwork.size(SMALL)).astype(np.float32)
+    NTupleNetwork(SMALL, values, (11,)).save(tmp_path)
+    learner = NTupleLearner(_options(stages=(11,)))
+    learner.start(tmp_path)
+    np.testing.assert_array_equal(learner.network.values, values)
+    with pytest.raises(TrainingError, match="it starts from these, or from one stage"):
+        NTupleLearner(_options(stages=(12,))).start(tmp_path)
 
 
 def test_the_tables_of_an_ntuple_run_with_other_tuples_are_refused(tmp_path: Path) -> None:
@@ -306,30 +317,18 @@ def test_a_run_ends_however_few_moves_are_left(tmp_path: Path) -> None:
     assert train(_options(threads=2, moves=1.0), tmp_path, lambda *_: None).moves >= 1
 
 
-def test_a_run_that_gives_up_its_stages_goes_on_with_the_first_tables(tmp_path: Path) -> None:
-    options = _options(stages=(8,), stage_moves=20_000.0, stages_until=40_000.0, moves=60_000.0)
-    learner = NTupleLearner(options)
-    learner.moves = 20_000
-    learner.grow()
-    learner.learn(20_000)
-    learner.save(tmp_path)
-    first = NTupleNetwork.load(tmp_path).values.reshape(2, -1)[0]
-    resumed = NTupleLearner.resume(options, tmp_path)
-    resumed.grow()
-    assert resumed.network.stages == ()
-    np.testing.assert_array_equal(resumed.network.values, first)
-    resumed.grow()
-    assert resumed.network.stages == ()
-    resumed.learn(1000)
-    assert (resumed.network.values != first).any()
-
-
-def test_a_run_that_keeps_late_boards_gives_up_its_stages_on_the_way(tmp_path: Path) -> None:
-    options = _options(
-        stages=(8,), stage_moves=20_000.0, stages_until=40_000.0, moves=60_000.0, late_share=0.75
-    )
-    assert train(options, tmp_path, lambda *_: None).moves >= 60_000
-    assert NTupleNetwork.load(tmp_path).stages == ()
+def test_a_pruned_run_keeps_what_fits_and_only_this_learns_on(tmp_path: Path) -> None:
+    options = _options(stages=(8,), stage_moves=10_000.0, prune_moves=20_000.0, prune_megabytes=0.1)
+    train(replace(options, moves=30_000.0), tmp_path, lambda *_: None)
+    pruned = NTupleLearner.resume(options, tmp_path)
+    assert pruned.pruned
+    before = pruned.network.values.copy()
+    kept = before != 0
+    assert 10_000 < kept.sum() < 100_000 / 1.5  # bytes of an entry
+    pruned.learn(20_000)
+    assert np.abs(pruned.network.values[~kept]).max() < 1e-20
+    assert (pruned.network.values != before).any()
+    assert compact(pruned.network, 100_000).kept > 0.9 * kept.sum()
 
 
 @pytest.mark.parametrize("stages", [(7, 8), (8, 8), (16,), (0,), ("8",), (7.5,)])
@@ -338,11 +337,10 @@ def test_stages_that_cannot_be_are_refused(stages: tuple[object, ...]) -> None:
         _options(stages=stages)
 
 
-def test_stages_that_end_before_they_begin_are_refused() -> None:
-    with pytest.raises(
-        ValueError, match="stages_until is 10,000: it must be above stage_moves, 20,000, or 0"
-    ):
-        _options(stages=(8,), stage_moves=20_000.0, stages_until=10_000.0)
+def test_a_run_is_pruned_when_it_has_all_tables() -> None:
+    message = "prune_moves is 10,000: it must be above first_moves, 0, and stage_moves, 20,000, or 0"
+    with pytest.raises(ValueError, match=message):
+        _options(stages=(8,), stage_moves=20_000.0, prune_moves=10_000.0)
 
 
 @pytest.mark.parametrize(
@@ -374,11 +372,10 @@ def test_a_run_too_short_for_its_tuples_or_stages_says_so() -> None:
         "stage_moves is 1,000, but the run has 1,000 moves: no stage gets tables of its own",
     ]
     assert _options(moves=1000.0, first_moves=5e8, stage_moves=5e8).warnings() == []
-    until = _options(moves=1000.0, stages=(9,), stages_until=1000.0)
-    assert until.warnings() == [
-        "stages_until is 1,000, but the run has 1,000 moves: late stages keep tables of their own"
+    pruned = _options(moves=1000.0, prune_moves=1000.0)
+    assert pruned.warnings() == [
+        "prune_moves is 1,000, but the run has 1,000 moves: all entries go on learning"
     ]
-    assert replace(until, stages_until=999.0).warnings() == []
 
 
 def test_values_that_are_no_numbers_stop_the_run_and_keep_the_last_state(tmp_path: Path) -> None:

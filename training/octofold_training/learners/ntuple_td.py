@@ -33,6 +33,7 @@ from numpy.typing import NDArray
 from octofold_game.commands.options import option
 from octofold_game.system.files import whole_file
 from octofold_players.compiled.table_files import save_array
+from octofold_players.ntuple.compaction import most_important
 from octofold_players.ntuple.network import (
     FOUR_SIX_TUPLES,
     NTupleNetwork,
@@ -52,6 +53,8 @@ _CURVES = Curves({"recent_average": "Average score of the games that it learns f
 SAVE_SECONDS = 300.0  # between saves: the tables are large
 _STARTED = np.array([15_000, 300_000], np.float32)
 """Sums of errors and of their sizes, of entries that a run starts with: a rate of 0.05, until they learn."""
+_NEVER = 1e30
+"""Sum of the sizes of errors of an entry that learns no more: its rate is 0, whatever the errors."""
 _REMEMBERED = 1e-3  # share of the error sums that a new stage inherits: rates are kept, but change quickly
 
 
@@ -65,9 +68,10 @@ class NTupleOptions:
     first_moves: float = option(0.0, "moves before the remaining tuples join")
     stages: tuple[int, ...] = option((), "falling exponents: boards that hold them have tables of their own")
     stage_moves: float = option(0.0, "moves before late stages get tables of their own")
-    stages_until: float = option(
-        0.0, "moves after which all boards have the first tables again, as networks to pack need; 0: never"
+    prune_moves: float = option(
+        0.0, "moves after which only the most important entries go on learning; the others read 0; 0: never"
     )
+    prune_megabytes: float = option(19.0, "megabytes that compact tables of these entries take")
     moves: float = option(1e9, "moves that the whole run learns from, resumed parts included", minimum=1)
     late_share: float = option(0.5, "share of the games that begin where a late stage does", maximum=0.9)
     guided_share: float = option(0.0, "share of those that play as if their tiles were smaller", maximum=1)
@@ -80,21 +84,16 @@ class NTupleOptions:
     def __post_init__(self) -> None:
         check_tuples(self.tuples)
         check_stages(self.stages)
-        if 0 < self.stages_until <= self.stage_moves:
+        if 0 < self.prune_moves <= max(self.first_moves, self.stage_moves):
             raise ValueError(
-                f"stages_until is {self.stages_until:,.0f}: it must be above stage_moves, "
-                f"{self.stage_moves:,.0f}, or 0"
+                f"prune_moves is {self.prune_moves:,.0f}: it must be above first_moves, "
+                f"{self.first_moves:,.0f}, and stage_moves, {self.stage_moves:,.0f}, or 0"
             )
 
     def shape(self, moves: float) -> tuple[tuple[tuple[int, ...], ...], tuple[int, ...]]:
         """The tuples and the stages of a run that has learned from that many moves."""
         tuples = self.tuples if moves >= self.first_moves else self.tuples[: self.first_tuples]
-        staged = moves >= self.stage_moves and not self.one_stage_again(moves)
-        return tuples, self.stages if staged else ()
-
-    def one_stage_again(self, moves: float) -> bool:
-        """Whether a run of that many moves has given up its late stages."""
-        return 0 < self.stages_until <= moves
+        return tuples, self.stages if moves >= self.stage_moves else ()
 
     def warnings(self) -> list[str]:
         """Warnings: a line of text for each option that the run is too short for."""
@@ -105,11 +104,7 @@ class NTupleOptions:
                 "only the first tuples learn",
             ),
             "stage_moves": (self.stage_moves, bool(self.stages), "no stage gets tables of its own"),
-            "stages_until": (
-                self.stages_until,
-                bool(self.stages) and self.stage_moves < self.moves,
-                "late stages keep tables of their own",
-            ),
+            "prune_moves": (self.prune_moves, self.prune_moves > 0, "all entries go on learning"),
         }
         return [
             f"{name} is {due:,.0f}, but the run has {self.moves:,.0f} moves: {effect}"
@@ -127,7 +122,7 @@ class NTupleOptions:
         The rates fall in steps of a twentieth.
         """
         steps: list[float] = np.linspace(self.moves * (1 - self.cool_down), self.moves, 21).tolist()
-        changes = (self.first_moves, self.stage_moves, self.stages_until, *steps)
+        changes = (self.first_moves, self.stage_moves, self.prune_moves, *steps)
         return min(due for due in changes if due > moves)
 
 
@@ -154,6 +149,7 @@ class _Counts(msgspec.Struct):
     moves: Annotated[int, msgspec.Meta(ge=0)]
     seconds: Annotated[float, msgspec.Meta(ge=0)]
     seed: int
+    pruned: bool = False
 
 
 class NTupleLearner:
@@ -169,23 +165,25 @@ class NTupleLearner:
         self.episodes = 0
         self.moves = 0
         self.seconds = 0.0
+        self.pruned = False
 
     def start(self, path: Path) -> None:
-        """Take the values of a network as those of every stage; those that are 0 are unknown.
+        """Take the values of a network, which are those of every stage if it has one; 0 is an unknown value.
 
         Raises:
-            TrainingError: it has other tuples, or several stages.
+            TrainingError: it has other tuples or stages.
             TableFileError: it cannot be read.
         """
         known, network = NTupleNetwork.load(path), self.network
-        if known.tuples != network.tuples or known.stages:
+        if known.tuples != network.tuples or known.stages not in ((), network.stages):
             raise TrainingError(
-                f"{path}: tuples {known.tuples} in {len(known.stages) + 1} stages, and the run begins with "
-                f"tuples {network.tuples}; it starts from one stage of these"
+                f"{path}: tuples {known.tuples} and stages {known.stages}, and the run begins with tuples "
+                f"{network.tuples} and stages {network.stages}; it starts from these, or from one stage"
             )
+        values = known.values.reshape(len(known.stages) + 1, -1)
         entries = self._entries.reshape(len(network.stages) + 1, -1, 3)
-        entries[:, :, 0] = known.values
-        entries[:, :, 1:] = (known.values != 0)[:, None] * _STARTED
+        entries[:, :, 0] = values
+        entries[:, :, 1:] = (values != 0)[:, :, None] * _STARTED
 
     @classmethod
     def resume(cls, options: NTupleOptions, folder: Path) -> NTupleLearner:
@@ -216,6 +214,7 @@ class NTupleLearner:
                 "saved it; name another --state"
             ) from error
         learner.episodes, learner.moves, learner.seconds = state.episodes, state.moves, state.seconds
+        learner.pruned = state.pruned
         if state.seed != options.seed:
             raise TrainingError(
                 f"{folder}: was begun with seed {state.seed}, the recipe has seed {options.seed}; "
@@ -240,18 +239,15 @@ class NTupleLearner:
 
         Tuples that join start at 0, so that nothing changes at first. The tables of a new stage start as
         those of the stage before, read as if each tile that leads to it were half as large: what is known of
-        8192 is the best guess at what a first 16384 is worth. Late stages that are given up leave something
-        behind: the first tables have learned what is to come of boards that reach them.
+        8192 is the best guess at what a first 16384 is worth.
         """
         before = self.network
         due_tuples, due_stages = self.options.shape(self.moves)
         tuples = max(before.tuples, due_tuples, key=len)
-        ended = self.options.one_stage_again(self.moves)
-        stages = () if ended else max(before.stages, due_stages, key=len)
+        stages = max(before.stages, due_stages, key=len)
         if (tuples, stages) == (before.tuples, before.stages):
             return
         known = self._entries.reshape(len(before.stages) + 1, -1, 3)
-        known = known[: len(stages) + 1]
         grown = np.zeros((len(stages) + 1, NTupleNetwork.size(tuples), 3), np.float32)
         grown[: len(known), : known.shape[1]] = known
         for stage in range(len(known), len(grown)):
@@ -266,6 +262,26 @@ class NTupleLearner:
             tuples, stages, grown.reshape(-1, 3)
         )  # only now: what ends this halfway changes nothing
 
+    def prune(self) -> None:
+        """Keep the entries that `octofold-export` would keep, once this is due; the others read 0 for good.
+
+        What still learns makes up for what reads 0, and loses little when it is packed.
+
+        Raises:
+            TrainingError: nothing fits the megabytes.
+        """
+        if self.pruned or not 0 < self.options.prune_moves <= self.moves:
+            return
+        notice("playing to see which entries matter")
+        try:
+            kept, _ = most_important(self.network, int(self.options.prune_megabytes * 1e6))
+        except ValueError as error:
+            raise TrainingError(str(error)) from error
+        others = np.ones(len(self._entries), np.bool_)
+        others[kept] = False
+        self._entries[others] = (0, 0, _NEVER)
+        self.pruned = True
+
     def save(self, folder: Path) -> None:
         """Write everything that `resume` needs; an interrupted save leaves the last one readable.
 
@@ -278,6 +294,7 @@ class NTupleLearner:
             "moves": self.moves,
             "seconds": round(self.seconds, 1),
             "seed": self.options.seed,
+            "pruned": self.pruned,
         }
         # Where the disk is full, all stay as they were.
         with (
@@ -389,6 +406,7 @@ def _train(
     try:
         while learner.moves < options.moves and learner.seconds < end:
             learner.grow()
+            learner.prune()
             left_to_change = options.next_change(learner.moves) - learner.moves
             progress = learner.learn(min(slice_moves, math.ceil(left_to_change)))
             left = end - learner.seconds
