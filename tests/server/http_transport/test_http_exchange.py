@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import select
 import socket
-import time
 from contextlib import ExitStack, suppress
-from typing import Any, ClassVar
 
 import grpc
 import pytest
-from aiohttp import web
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
-from octofold_server.admission.byte_budget import ByteBudget
-from octofold_server.admission.refusals import Refusals
-from octofold_server.http_transport.exchange import Arrival, Bodies
 from support.rest_requests import BOARDS, INFER, described
 from support.servers import Ask, ServerProcess, Start
 from support.spending import at_most
@@ -66,47 +59,6 @@ def test_large_bodies_where_small_ones_are_asked_for_are_not_read(server: Server
     chunk = b"%x\r\n" % 100_000 + b" " * 100_000 + b"\r\n"
     with began(server, path, "Transfer-Encoding: chunked", sent=chunk) as client:  # and more to come
         assert client.recv(1000).startswith(b"HTTP/1.1 413")
-
-
-class Request:
-    """As much of a request as a body takes, of which nothing comes."""
-
-    remote = "test"
-    transport = None
-    content_length = None
-    headers: ClassVar[dict[str, str]] = {}
-
-    def __init__(self) -> None:
-        self.content = self
-
-    def get_extra_info(self, name: str) -> str:
-        return name
-
-    async def readany(self) -> bytes:
-        await asyncio.Event().wait()
-        raise AssertionError
-
-
-def test_bodies_whose_time_is_over_do_not_make_room_a_second_time() -> None:
-    refusals = Refusals()
-    bodies = Bodies(ByteBudget(MIB, refusals), 0.01, refusals)
-    request: Any = Request()
-    made_room: list[Arrival | None] = []
-
-    async def expire() -> None:
-        arrivals = [bodies.body(request, MIB, "") for _ in range(2)]
-        entering = [asyncio.create_task(arrival.__aenter__()) for arrival in arrivals]
-        await asyncio.sleep(0)
-        ends = arrivals[-1].limit.when()
-        assert ends is not None
-        loop = asyncio.get_running_loop()
-        time.sleep(0.02)  # all of it then happens in one step of the loop: the bodies have yet to hear of it
-        loop.call_at(ends, lambda: made_room.append(bodies.make_room("other")))
-        results = await asyncio.gather(*entering, return_exceptions=True)
-        assert [type(result) for result in results] == [web.HTTPRequestTimeout] * 2
-
-    asyncio.run(expire())
-    assert made_room == [None]
 
 
 def test_bodies_that_are_never_finished_make_room_for_others(ask: Ask, server: ServerProcess) -> None:

@@ -76,25 +76,6 @@ def test_a_call_of_the_most_boards_fits_as_json(ask: Ask, server: Served) -> Non
     assert ask(server, "POST", INFER, request).status == 200
 
 
-def test_large_bodies_do_not_wait_for_models_that_load(ask: Ask, server: Served) -> None:
-    go_on, loading = threading.Event(), threading.Semaphore(0)
-
-    def load(*_: object) -> None:
-        loading.release()
-        go_on.wait()
-
-    server.parts.operations.load = load  # type: ignore[method-assign,assignment]  # it waits for the test
-    many = 40  # more than threads of any pool
-    boards = np.zeros((40_000, 16), np.uint8)
-    with ThreadPoolExecutor(many) as callers:
-        loads = [callers.submit(ask, server, "POST", "/v2/repository/models/fake/load") for _ in range(many)]
-        loading.acquire()
-        inputs = [described(shape=list(boards.shape), data=boards.tolist())]
-        assert ask(server, "POST", INFER, {"inputs": inputs}).status == 200
-        go_on.set()
-        assert {load.result().status for load in loads} == {200}
-
-
 def is_closed(client: socket.socket) -> bool:
     """Whether the server has closed it; waits for that."""
     try:
@@ -318,17 +299,6 @@ def test_sigterm_answers_every_accepted_call_and_closes_idle_connections(
     assert idle.sock.recv(1) == b""
     idle.close()
     assert "Traceback" not in server.log
-
-
-def test_a_rest_port_in_use_is_one_line_and_a_failure(
-    write_version: WriteVersion, start_server: Start
-) -> None:
-    write_version()
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-        server = start_server("--rest-port", str(port), ready=False)
-        assert server.wait() == 1
-        assert server.log == f"octofold-serve: cannot listen on 127.0.0.1:{port}: Address already in use\n"
 
 
 def test_probes_answer_while_models_load_and_are_not_ready_before(

@@ -34,29 +34,6 @@ def test_what_nobody_foresaw_fails_one_version_and_the_log_has_the_traceback(
     assert models.resolve("", "").version == "3"
 
 
-def test_a_version_that_needs_more_memory_than_there_is_says_so(
-    write_version: WriteVersion, new_models: NewModels
-) -> None:
-    write_version(version=1)
-    write_version(version=2, model=b"huge")
-    models = new_models()
-    assert reason(models, 2) == "not enough memory"
-    assert models.resolve("tiny", "").version == "1"
-
-
-def test_the_reasons_of_all_failures_make_one_line_when_nothing_is_left(
-    write_version: WriteVersion, new_models: NewModels
-) -> None:
-    write_version(version=1, model=b"bad")
-    (write_version(version=2) / "card.json").unlink()
-    with pytest.raises(ModelError) as failure:
-        new_models()
-    assert str(failure.value) == (
-        "no model can be served: tiny/1: unexpected RuntimeError('a bug for cpu\\nof 256 boards'); "
-        "tiny/2: card.json cannot be read: No such file or directory"
-    )
-
-
 def test_a_new_version_takes_over_and_the_old_one_is_freed(
     write_version: WriteVersion, new_models: NewModels, backends: Backends
 ) -> None:
@@ -201,40 +178,6 @@ def test_health_is_told_whenever_a_model_comes_or_goes(
     models.load("tiny")
     changes = [ready for at, (_, ready) in enumerate(told) if at == 0 or told[at - 1][1] != ready]
     assert changes == [False, True, False, True]
-
-
-def test_what_goes_wrong_with_one_model_leaves_no_other_as_it_was(
-    write_version: WriteVersion, new_models: NewModels, caplog: pytest.LogCaptureFixture
-) -> None:
-    bad: set[str] = set()
-
-    def on_change(name: str, _ready: bool) -> None:
-        if name in bad:
-            raise RuntimeError("a bug")
-
-    for name in ("a", "b"):
-        write_version(name=name)
-    models = new_models(on_change=on_change)
-    bad.add("a")
-    for name in ("a", "b"):
-        write_version(name=name, version=2)
-    models.reload()
-    assert models.resolve("b", "").version == "2"
-    assert "a cannot be brought up to date" in caplog.text
-    bad.clear()
-    models.reload()
-    assert models.resolve("a", "").version == "2"
-
-
-def test_a_name_in_an_error_is_cut_and_escaped(write_version: WriteVersion, new_models: NewModels) -> None:
-    write_version()
-    models = new_models()
-    name = "x\n" * 10_000
-    for change in (models.load, models.unload, lambda name: models.resolve(name, "")):
-        with pytest.raises(UnknownModel) as failure:
-            change(name)
-        assert len(str(failure.value)) < 300
-        assert "\n" not in str(failure.value)
 
 
 def test_the_index_tells_what_is_being_loaded(

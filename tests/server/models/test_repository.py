@@ -24,7 +24,6 @@ from octofold_server.models.repository import (
     PIECE_BYTES,
     VersionFolder,
     choose_precision,
-    cpu_has_avx2,
     find_versions,
     fingerprint,
     read_card,
@@ -79,32 +78,14 @@ def test_a_folder_whose_name_cannot_be_a_models_is_passed_over_and_the_log_says_
     assert not caplog.text  # who watches the folder would tell it at every look
 
 
-def test_a_link_that_leads_nowhere_hides_no_change_of_another_file(write_version: WriteVersion) -> None:
-    folder = write_version()
-    repository = folder.parent.parent
-    for name in ("a", "z"):  # one of them is listed before the graph, most likely
-        (folder / name).symlink_to("nowhere")
-    before = fingerprint(repository)
-    graph = next(folder.glob("*.onnx"))
-    graph.write_bytes(graph.read_bytes() + b"more")
-    assert fingerprint(repository) != before
-    assert sum(str(folder) in path for path, *_ in before) == 1 + len(list(folder.iterdir())) - 2
-
-
-def test_a_repository_that_is_not_there_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match="cannot read the model repository"):
-        find_versions(tmp_path / "nowhere")
-
-
-@pytest.mark.parametrize("mode", [0o000, 0o444], ids=["nothing", "names only"])
 def test_a_folder_that_cannot_be_read_is_passed_over_and_the_log_says_why(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, mode: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     for version in ("a/1", "lost+found/1", "z/2"):
         (tmp_path / version).mkdir(parents=True)
     tmp_path.chmod(0o755)
     monkeypatch.chdir(tmp_path)  # nobody may not pass through the folders above
-    (tmp_path / "lost+found").chmod(mode)
+    (tmp_path / "lost+found").chmod(0)
     with somebody_else():
         found = [(folder.name, folder.version) for folder in find_versions(Path())]
     (tmp_path / "lost+found").chmod(0o755)
@@ -112,36 +93,12 @@ def test_a_folder_that_cannot_be_read_is_passed_over_and_the_log_says_why(
     assert "ignoring 'lost+found': Permission denied" in caplog.text
 
 
-def test_a_card_gives_what_serving_needs_and_its_own_text(write_version: WriteVersion) -> None:
-    path = write_version(largest_exponent=16, strength=None)
-    card, text = read_card(folder_of(path))
-    assert card.largest_exponent == 16
-    assert list(card.precisions) == ["fp32"]
-    assert card.precisions["fp32"].file == "model.onnx"
-    assert json.loads(text)["strength"] is None
-
-
 @pytest.mark.parametrize(
     ("field", "value", "message"),
     [
-        ("format", 3, "format is 3, not 1 or 2"),
         ("name", "other", "name is 'other', not 'tiny'"),
         ("version", 2, "version is 2, not 1"),
-        ("largest_exponent", 0, "largest_exponent is 0"),
-        ("largest_exponent", 18, "largest_exponent is 18"),
-        ("largest_exponent", "15", "largest_exponent is '15'"),
-        ("largest_exponent", True, "largest_exponent is true"),
-        ("precisions", [], "precisions is a list, not an object"),
-        ("precisions", {"int4": {"file": "x", "sha256": "0" * 64}}, "'int4'"),
-        ("precisions", {"fp32": "model.onnx"}, "precisions.fp32 is 'model.onnx', not an object"),
         ("precisions", {"fp32": {"file": "../model.onnx", "sha256": "0" * 64}}, "precisions.fp32.file"),
-        ("precisions", {"fp32": {"file": "/etc/passwd", "sha256": "0" * 64}}, "precisions.fp32.file"),
-        *(
-            ("precisions", {"fp32": {"file": name, "sha256": "0" * 64}}, "precisions.fp32.file is .*, not a")
-            for name in ("", ".", "..", ".hidden", "a\0b", "a\n", "\ud800", "a/b")
-        ),
-        ("precisions", {"fp32": {"file": "model.onnx"}}, "precisions.fp32.sha256 is missing"),
-        ("precisions", {"fp32": {"file": "model.onnx", "sha256": "\ud800" * 64}}, "precisions.fp32.sha256"),
     ],
 )
 def test_a_card_that_is_wrong_says_which_field(
@@ -151,14 +108,6 @@ def test_a_card_that_is_wrong_says_which_field(
     card = json.loads((path / "card.json").read_text(encoding="utf-8"))
     (path / "card.json").write_text(json.dumps({**card, field: value}), encoding="utf-8")
     with pytest.raises(ModelError, match=message):
-        read_card(folder_of(path))
-
-
-@pytest.mark.parametrize("text", [b"", b"{", b"[]", b"\xff\xfe", b"[" * 100_000])
-def test_a_card_that_is_no_json_object_is_an_error(write_version: WriteVersion, text: bytes) -> None:
-    path = write_version()
-    (path / "card.json").write_bytes(text)
-    with pytest.raises(ModelError, match="JSON"):
         read_card(folder_of(path))
 
 
@@ -191,22 +140,6 @@ def test_tensors_beside_a_model_are_read_and_verified(tmp_path: Path) -> None:
         read_tensors(tmp_path, file)
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (None, "cannot be read: No such file"),
-        (b"", "not a file of float32"),
-        (b"123", "not a file of float32"),
-    ],
-)
-def test_a_file_that_holds_no_tensor_is_an_error(tmp_path: Path, content: bytes | None, message: str) -> None:
-    path = tmp_path / "tables.bin"
-    if content is not None:
-        path.write_bytes(content)
-    with pytest.raises(ModelError, match=message):
-        read_tensors(tmp_path, with_tables(content or b""))
-
-
 def test_a_tensor_of_many_pieces_is_read_in_order(tmp_path: Path) -> None:
     values = np.arange(3 * PIECE_BYTES // 8, dtype="<f4")  # one and a half
     path = tmp_path / "tables.bin"
@@ -233,34 +166,12 @@ def test_a_file_is_not_read_if_it_is_larger_than_any_can_be(write_version: Write
 
 
 @pytest.mark.parametrize(
-    ("tensors", "message"),
-    [
-        ([], "precisions.fp32.tensors is a list, not an object"),
-        ({"tables": "tables.bin"}, "tensors.tables is 'tables.bin', not an object"),
-        (
-            {"tables": {"file": "../x.bin", "sha256": "0" * 64}},
-            "tensors.tables.file is .*, not a file name",
-        ),
-        ({"tables": {"file": "tables.bin", "sha256": "0"}}, "tensors.tables.sha256 is '0', not a SHA-256"),
-    ],
-)
-def test_a_card_whose_tensors_are_badly_described_is_an_error(
-    write_version: WriteVersion, tensors: Any, message: str
-) -> None:
-    entry = {"file": "model.onnx", "sha256": "0" * 64, "tensors": tensors}
-    path = write_version(precisions={"fp32": entry})
-    with pytest.raises(ModelError, match=message):
-        read_card(folder_of(path))
-
-
-@pytest.mark.parametrize(
     ("offered", "wanted", "device", "avx2", "chosen"),
     [
         (("fp32", "int8", "fp16"), "auto", "cpu", True, "int8"),
         (("fp32", "int8", "fp16"), "auto", "cpu", False, "fp32"),
         (("fp32", "int8", "fp16"), "auto", "cuda", True, "fp16"),
         (("fp32",), "auto", "cpu", True, "fp32"),
-        (("fp32",), "auto", "cuda", True, "fp32"),
         (("fp32", "int8"), "int8", "cpu", False, "int8"),
         (("fp32", "int8"), "fp32", "cpu", True, "fp32"),
     ],
@@ -274,14 +185,6 @@ def test_auto_takes_the_fastest_precision_for_the_device(
 def test_a_precision_that_the_card_does_not_offer_is_an_error() -> None:
     with pytest.raises(ModelError, match="offers fp32, int8, not fp16"):
         choose_precision(card_offering("fp32", "int8"), "fp16", device="cpu", avx2=True)
-
-
-@pytest.mark.parametrize(("flags", "has"), [("fpu avx2 sse", True), ("fpu avx", False)])
-def test_avx2_is_read_from_the_cpus_flags(tmp_path: Path, flags: str, has: bool) -> None:
-    cpuinfo = tmp_path / "cpuinfo"
-    cpuinfo.write_text(f"processor\t: 0\nflags\t\t: {flags}\n", encoding="utf-8")
-    assert cpu_has_avx2(cpuinfo) is has
-    assert not cpu_has_avx2(tmp_path / "absent")
 
 
 def test_the_graph_for_moves_alone_is_checked_and_its_lack_is_logged(

@@ -63,16 +63,6 @@ def test_an_unloaded_model_is_unavailable_until_somebody_loads_it(
     assert models.resolve("tiny", "").version == "2"
 
 
-def test_loading_or_unloading_what_is_not_there_is_an_error(
-    write_version: WriteVersion, new_models: NewModels
-) -> None:
-    write_version()
-    models = new_models()
-    for change in (models.load, models.unload):
-        with pytest.raises(UnknownModel, match="'nobody'"):
-            change("nobody")
-
-
 def test_a_model_that_is_published_later_can_be_loaded_and_does_not_take_the_default(
     write_version: WriteVersion, new_models: NewModels
 ) -> None:
@@ -92,16 +82,6 @@ def test_the_model_that_ships_is_the_default_where_several_can_be_served(
     for name in ("a", "flagship"):
         write_version(name=name)
     assert new_models().resolve("", "").name == "flagship"
-
-
-def test_an_unload_leaves_no_model_as_the_default(write_version: WriteVersion, new_models: NewModels) -> None:
-    write_version(name="a")
-    write_version(name="b")
-    models = new_models()
-    models.unload("b")
-    models.reload()
-    with pytest.raises(UnknownModel, match="no default model"):
-        models.resolve("", "")
 
 
 @pytest.mark.parametrize("policies", ["1;b=all", "latest:1"])
@@ -154,21 +134,3 @@ def test_nothing_is_loaded_any_more_once_the_server_is_to_end(
     assert models.has_settled(0)
     assert models.resolve("", "").version == "1"
     assert len(backends.alive) == 1
-
-
-def test_a_policy_that_selects_no_version_of_a_model_is_told(
-    write_version: WriteVersion, new_models: NewModels, caplog: pytest.LogCaptureFixture
-) -> None:
-    write_version(name="a")
-    write_version(name="b")
-    new_models("b=9")
-    assert "the policy 9 selects no version of b, which has 1" in caplog.text
-
-
-def test_a_policy_for_a_model_that_is_not_there_is_told(
-    write_version: WriteVersion, new_models: NewModels, caplog: pytest.LogCaptureFixture
-) -> None:
-    write_version()
-    new_models("all;tiny=1;nosuch=1")
-    assert "--versions has a policy for 'nosuch'" in caplog.text
-    assert "'tiny'" not in caplog.text

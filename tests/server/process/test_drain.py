@@ -18,7 +18,7 @@ from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
 from support.fakes import fake_moves
 from support.grpc_calls import health_stub
-from support.served import NOT_SERVING, ask_until_refused, boards_of, open_until_read
+from support.served import NOT_SERVING, boards_of, open_until_read
 from support.servers import Start, WriteVersion
 from support.waiting import wait_for
 
@@ -158,20 +158,3 @@ def test_sigterm_ends_an_idle_stream_with_unavailable(
             next(stream)
         assert failure.value.code() == grpc.StatusCode.UNAVAILABLE
         done.set()
-
-
-def test_a_stream_that_was_read_to_its_end_before_sigterm_ends_well(
-    write_version: WriteVersion, start_server: Start
-) -> None:
-    write_version()
-    server = start_server()
-    with grpc.insecure_channel(server.target) as channel:
-        stub = OctofoldServiceStub(channel)
-        stream = open_until_read(stub)
-        for _ in range(20):  # these calls come to the server after the end of the stream
-            stub.NextMoves(pb.NextMovesRequest(boards=bytes(16)), timeout=30)
-        server.process.send_signal(signal.SIGTERM)
-        with pytest.raises(grpc.RpcError, match="shutting down"):
-            ask_until_refused(stub)
-        assert [answer.id for answer in stream] == [1]
-    assert server.wait() == 0

@@ -1,4 +1,4 @@
-"""--ready-file: young while the server is ready, gone when it is not, and the same with TLS."""
+"""--ready-file: young while the server is ready, gone when it is not."""
 
 from __future__ import annotations
 
@@ -6,10 +6,8 @@ import signal
 from collections.abc import Iterator
 from pathlib import Path
 
-import psutil
 import pytest
 from octofold_server.process.lifecycle import ReadyFile
-from support.certificates import Authority
 from support.servers import Start, WriteVersion
 from support.waiting import wait_for
 
@@ -20,17 +18,12 @@ def touched_again(file: Path) -> None:
     wait_for(lambda: file.exists() and file.stat().st_mtime_ns > before)
 
 
-@pytest.mark.parametrize("tls", [False, True])
 def test_the_ready_file_is_touched_while_the_server_is_ready_and_gone_while_it_stops(
-    write_version: WriteVersion, start_server: Start, tmp_path: Path, tls: bool
+    write_version: WriteVersion, start_server: Start, tmp_path: Path
 ) -> None:
     write_version()
     file = tmp_path / "ready"
-    flags = ["--ready-file", str(file), "--grace", "3600"]
-    if tls:
-        pair = Authority(tmp_path, "authority").issue("server")
-        flags += ["--tls-certificate", str(pair.certificate), "--tls-key", str(pair.key)]
-    server = start_server(*flags)
+    server = start_server("--ready-file", str(file), "--grace", "3600")
     touched_again(file)
     server.process.send_signal(signal.SIGTERM)
     wait_for(lambda: not file.exists())  # although it serves on
@@ -38,23 +31,6 @@ def test_the_ready_file_is_touched_while_the_server_is_ready_and_gone_while_it_s
     server.process.send_signal(signal.SIGTERM)
     assert server.wait() == 0
     assert not file.exists()
-
-
-def test_a_suspended_server_lets_its_ready_file_grow_old(
-    write_version: WriteVersion, start_server: Start, tmp_path: Path
-) -> None:
-    write_version()
-    file = tmp_path / "ready"
-    server = start_server("--ready-file", str(file))
-    server.process.send_signal(signal.SIGSTOP)
-    wait_for(lambda: psutil.Process(server.process.pid).status() == psutil.STATUS_STOPPED)
-    before = file.stat().st_mtime_ns
-    with ReadyFile(tmp_path / "other", lambda: True):
-        for _ in range(2):
-            touched_again(tmp_path / "other")
-    assert file.stat().st_mtime_ns == before
-    server.process.send_signal(signal.SIGCONT)
-    touched_again(file)
 
 
 @pytest.fixture

@@ -16,8 +16,6 @@ import numpy as np
 import onnx
 import pytest
 from grpc_health.v1 import health_pb2
-from octofold_proto.inference import grpc_service_pb2 as oip
-from octofold_proto.inference.grpc_service_pb2_grpc import GRPCInferenceServiceStub
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
 from support.grpc_calls import health_stub
@@ -195,46 +193,6 @@ def test_a_corrupt_version_during_load_leaves_the_old_one_serving_and_the_index_
         server.process.send_signal(signal.SIGHUP)
         wait_for(lambda: is_ready(stub, 4))
     assert load.wrong == []
-
-
-def test_a_model_that_is_unloaded_under_load_answers_what_it_has_accepted_and_refuses_the_rest(
-    publish: Callable[..., None], start_server: Start
-) -> None:
-    publish(1)
-    server = start_server()
-    outcomes: list[object] = []
-    answered = threading.Semaphore(0)
-
-    def call_until_refused(boards: int) -> None:
-        request = pb.NextMovesRequest(boards=bytes([1] * 16 * boards), with_probabilities=True)
-        with grpc.insecure_channel(server.target) as channel:
-            stub = OctofoldServiceStub(channel)
-            while True:
-                try:
-                    reply = stub.NextMoves(request)
-                except grpc.RpcError as error:
-                    outcomes.append(error.code())
-                    return
-                outcomes.append(len(reply.moves) == boards)
-                answered.release()
-
-    callers = [threading.Thread(target=call_until_refused, args=(boards,)) for boards in (1, 1, 5000, 5000)]
-    for caller in callers:
-        caller.start()
-    for _ in range(12):
-        answered.acquire()
-    with grpc.insecure_channel(server.target) as channel:
-        admin, health = GRPCInferenceServiceStub(channel), health_stub(channel)
-        watch = health.Watch(health_pb2.HealthCheckRequest(service="tiny"))
-        assert next(watch).status == health_pb2.HealthCheckResponse.SERVING
-        admin.RepositoryModelUnload(oip.RepositoryModelUnloadRequest(model_name="tiny"))
-        assert next(watch).status == health_pb2.HealthCheckResponse.NOT_SERVING
-        for caller in callers:
-            caller.join()
-        assert set(outcomes) == {True, grpc.StatusCode.UNAVAILABLE}
-        admin.RepositoryModelLoad(oip.RepositoryModelLoadRequest(model_name="tiny"))
-        assert next(watch).status == health_pb2.HealthCheckResponse.SERVING
-        assert OctofoldServiceStub(channel).NextMove(pb.NextMoveRequest(board=[1] * 16)).version == "1"
 
 
 def test_a_watched_folder_is_loaded_when_it_changes_and_may_vanish_and_come_back(

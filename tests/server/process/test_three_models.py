@@ -13,7 +13,6 @@ import grpc
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from octofold_client import Client, evaluate
 from octofold_game.contract.model import CARD_FILE, ServedPlayer
 from octofold_game.episodes import Episodes
 from octofold_game.player import Player
@@ -25,7 +24,7 @@ from octofold_players.perimeter.player import PerimeterPlayer
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
 from support.player_versions import write_version
-from support.servers import Ask, ServerProcess, server_starter
+from support.servers import ServerProcess, server_starter
 from support.shipped import newest
 
 MODELS = ("swift", "expectimax", "perimeter")
@@ -99,45 +98,3 @@ def test_whatever_else_runs_changes_no_answer(
         assert [packed(channel, model, boards[::-1])[::-1] for _ in range(3)] == [moves] * 3
         for other in others:
             other.exception()  # one microsecond may be too short for a move
-
-
-@every_model
-def test_the_client_shows_what_each_kind_of_model_answers(
-    model: str, server: ServerProcess, boards: NDArray[np.uint8]
-) -> None:
-    with Client(server.target, model=model) as client:
-        one, many = client.next_move(boards[5]), client.next_moves(boards)
-        if model == "swift":
-            assert (len(one.probabilities), len(one.votes), one.values, many.depth) == (4, 4, None, None)
-            return
-        assert (len(one.probabilities), len(one.votes), many.probabilities) == (0, 0, None)
-        assert one.values is not None
-        assert many.values is not None
-        assert one.values.argmax() == one.move
-        np.testing.assert_array_equal(many.values[5], one.values)
-        deeper = client.next_move(
-            boards[5], search_seconds=2
-        )  # far more than it takes, so that others may run
-        assert deeper.depth is not None
-        assert one.depth is not None
-        assert deeper.depth >= one.depth
-
-
-def test_an_evaluation_plays_the_games_of_the_player(
-    server: ServerProcess, players: dict[str, Player], tmp_path: Path
-) -> None:
-    served = evaluate(server.target, tmp_path / "served", model="expectimax", games=1, seed=1)
-    same = evaluate(players["expectimax"], tmp_path / "local", games=1, seed=1)
-    assert [game.score for game in served.games] == [game.score for game in same.games]
-
-
-@every_model
-def test_the_page_shows_what_it_answers(model: str, server: ServerProcess, ask: Ask) -> None:
-    shown = ask(server, "GET", f"/page/views?model={model}&board=1120000000000000").json
-    assert (shown["model"], shown["version"]) == (model, "1")
-    if model == "swift":
-        assert len(shown["probabilities"]) == 4
-        assert len(shown["views"]) == 8
-    else:
-        assert (shown["views"], shown["probabilities"]) == (None, None)
-        assert (len(shown["values"]), shown["value_unit"], shown["depth"]) == (4, "heuristic points", 2)

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import select
 import shutil
 import signal
-import socket
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
-from functools import partial
+from contextlib import contextmanager
 from pathlib import Path
 
 import grpc
-import psutil
 import pytest
 from octofold_proto.inference import grpc_service_pb2 as oip
 from octofold_proto.inference.grpc_service_pb2_grpc import GRPCInferenceServiceStub
@@ -98,10 +94,6 @@ def server(tmp_path_factory: pytest.TempPathFactory, models: Path, gate: Gate) -
         assert server.terminate() == 0
 
 
-def test_a_long_folder_for_temporary_files_is_no_hindrance(server: ServerProcess) -> None:
-    assert ask_for_a_move(server) == "1"
-
-
 def test_processes_share_their_port_with_nobody_else(
     server: ServerProcess, write_version: WriteVersion, start_server: Start
 ) -> None:
@@ -175,11 +167,6 @@ def test_a_process_that_is_started_again_has_the_default_model_of_the_others(
     assert {ask_for_a_move(server) for _ in range(12)} == {"1"}
 
 
-def resume(process: psutil.Process) -> None:
-    with suppress(psutil.NoSuchProcess):
-        process.resume()
-
-
 def test_a_load_whose_newest_version_fails_still_serves_the_others_in_every_process(
     server: ServerProcess, models: Path
 ) -> None:
@@ -190,44 +177,6 @@ def test_a_load_whose_newest_version_fails_still_serves_the_others_in_every_proc
     assert len(members(server)) == 2
     assert {ask_for_a_move(server) for _ in range(12)} == {"1"}
     shutil.rmtree(models / "tiny" / "2")
-
-
-def test_a_stopped_process_keeps_neither_metrics_nor_the_end_waiting(
-    write_version: WriteVersion, start_server: Start
-) -> None:
-    write_version()
-    server = start_server("--processes", "2", rest=True)
-    victim = members(server)[0]
-    victim.suspend()
-    with ExitStack() as ending, ExitStack() as clients:
-        ending.callback(resume, victim)
-        asking = [
-            clients.enter_context(socket.create_connection(("127.0.0.1", server.rest_port)))
-            for _ in range(16)  # the kernel chooses whom each asks
-        ]
-        for client in asking:
-            client.sendall(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
-        page = ""
-        while not page:
-            (client, *_), _, _ = select.select(asking, [], [], 60)
-            asking.remove(client)
-            with suppress(ConnectionResetError):  # of the stopped one, if it has been replaced meanwhile
-                page = b"".join(iter(partial(client.recv, 65_536), b"")).decode()
-        assert metric(page.replace("\r", ""), "octofold_ready") == 1
-        clients.close()
-        assert server.terminate() == 0
-
-
-def test_sighup_does_not_end_a_server_that_is_starting_even_if_it_has_threads_already(
-    write_version: WriteVersion, start_server: Start
-) -> None:
-    write_version()
-    thread = "threading.Thread(target=threading.Event().wait, daemon=True).start()"
-    at_once = f"import os, signal, threading, octofold_server.cli as cli; run = cli.run; {thread}\n"
-    at_once += "cli.run = lambda *given: (os.kill(os.getpid(), signal.SIGHUP), run(*given))[1]; cli.main()"
-    server = start_server(program=("-c", at_once))
-    wait_for(lambda: "reloading the models: asked to" in server.log)
-    assert server.terminate() == 0
 
 
 def test_sighup_does_not_end_several_processes_that_are_starting(

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 
 import grpc
-import psutil
 import pytest
 from grpc_health.v1 import health_pb2
 from octofold_server.protocols import health as health_module
 from octofold_server.protocols.health import MAX_NAME, Health
 from support.grpc_calls import HealthCalls, health_stub
-from support.servers import Served, Start, WriteVersion
+from support.servers import Served
 from support.waiting import wait_for
 
 TRANSPORTS = ("native", "direct")
@@ -92,12 +90,6 @@ def test_a_name_that_is_too_long_is_refused(stub: HealthCalls) -> None:
             assert len(str(failure.value.details())) < 1000
 
 
-def test_a_watch_of_a_name_that_is_too_long_is_counted(server: Served, stub: HealthCalls) -> None:
-    with pytest.raises(grpc.RpcError, match="256 are allowed"):
-        next(stub.Watch(asked("n" * (MAX_NAME + 1)), timeout=30))
-    assert server.admission.refusals.counts() == {"INVALID_ARGUMENT": 1}
-
-
 def test_watches_too_many_are_refused_and_leave_none_behind(
     server: Served, stub: HealthCalls, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -113,48 +105,3 @@ def test_watches_too_many_are_refused_and_leave_none_behind(
         watch.cancel()
     wait_for(lambda: bool(server.parts.health.watches == 0))
     assert next(stub.Watch(asked(), timeout=30)).status == READY
-
-
-def test_clients_that_watch_read_one_reply_and_cancel_freeze_nobody(
-    write_version: WriteVersion, start_server: Start
-) -> None:
-    write_version()
-    server = start_server()
-
-    def watch_and_cancel() -> None:
-        options = [("grpc.use_local_subchannel_pool", 1)]
-        with grpc.insecure_channel(server.target, options=options) as channel:
-            stub = health_stub(channel)
-            for _ in range(100):
-                watch = stub.Watch(asked(), timeout=30)
-                assert next(watch).status == READY
-                watch.cancel()
-
-    clients = [threading.Thread(target=watch_and_cancel) for _ in range(2)]
-    for client in clients:
-        client.start()
-    for client in clients:
-        client.join()
-    with grpc.insecure_channel(server.target) as channel:
-        stub = health_stub(channel)
-        assert stub.Check(asked(), timeout=30).status == READY
-        watch = stub.Watch(asked(), timeout=60)
-        assert next(watch).status == READY
-        assert server.terminate() == 0
-
-
-def test_cancelled_watches_of_long_names_leave_no_memory_behind(
-    write_version: WriteVersion, start_server: Start
-) -> None:
-    write_version()
-    server = start_server("--max-boards", "262144")  # so that gRPC takes such names
-    process = psutil.Process(server.process.pid)
-    before = process.memory_info().rss
-    with grpc.insecure_channel(server.target) as channel:
-        stub = health_stub(channel)
-        for number in range(30):
-            name = str(number) + "n" * 4_000_000
-            with pytest.raises(grpc.RpcError) as failure:
-                next(stub.Watch(asked(name), timeout=30))
-            assert failure.value.code() is grpc.StatusCode.INVALID_ARGUMENT
-    assert process.memory_info().rss - before < 60 * 2**20

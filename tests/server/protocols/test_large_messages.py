@@ -9,13 +9,11 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager
 
 import grpc
-import psutil
 import pytest
 from google.protobuf.descriptor import Descriptor, FieldDescriptor, MethodDescriptor
-from grpc_health.v1.health_pb2 import HealthCheckRequest
 from octofold_proto.inference import grpc_service_pb2 as oip
 from octofold_proto.octofold.v1 import inference_pb2 as pb
-from support.grpc_calls import health_stub, raw_stream
+from support.grpc_calls import raw_stream
 from support.servers import ServerProcess, Start
 from support.spending import at_most
 
@@ -155,42 +153,6 @@ def test_no_half_million_boards_cost_more_than_their_size(server: ServerProcess)
         for method, shape, message in boards_that_are_no_boards():
             with spends_little(server, shape):
                 assert end_of(channel, method, message) is grpc.StatusCode.INVALID_ARGUMENT, shape
-
-
-def valid_messages() -> Iterator[tuple[str, bytes]]:
-    """Methods, and messages of the most boards that are allowed by default, which ask for everything."""
-    boards = bytes([1] * 16 * MOST_BOARDS)
-    moves = pb.NextMovesRequest(
-        boards=boards, with_probabilities=True, with_votes=True, with_search=True, with_value=True
-    )
-    yield "octofold.v1.OctofoldService/NextMoves", moves.SerializeToString()
-    streamed = pb.StreamNextMovesRequest(id=1, request=moves)
-    yield "octofold.v1.OctofoldService/StreamNextMoves", streamed.SerializeToString()
-    tensor = oip.ModelInferRequest.InferInputTensor(name="boards", datatype="UINT8", shape=[MOST_BOARDS, 16])
-    raw = oip.ModelInferRequest(model_name="fake", inputs=[tensor], raw_input_contents=[boards])
-    for method in ("ModelInfer", "ModelStreamInfer"):
-        yield f"inference.GRPCInferenceService/{method}", raw.SerializeToString()
-
-
-def cpu_by_thread(server: ServerProcess) -> dict[int, float]:
-    """CPU time in seconds."""
-    threads = psutil.Process(server.process.pid).threads()
-    return {one.id: one.user_time + one.system_time for one in threads}
-
-
-def test_the_largest_valid_messages_take_little_time_of_the_thread_that_serves(server: ServerProcess) -> None:
-    with grpc.insecure_channel(server.target) as channel:
-        before = cpu_by_thread(server)
-        for _ in range(500):
-            health_stub(channel).Check(HealthCheckRequest(), timeout=60)  # no other thread has a part in it
-        after = cpu_by_thread(server)
-        serving = max(after, key=lambda thread: after[thread] - before.get(thread, 0.0))
-        for method, message in valid_messages():
-            before = cpu_by_thread(server)
-            for _ in range(MANY):
-                assert end_of(channel, method, message) is grpc.StatusCode.OK, method
-            spent = cpu_by_thread(server)[serving] - before[serving]
-            assert spent < MANY * SERVING_SECONDS, f"{method}: {spent / MANY:.3f} s"
 
 
 def bodies() -> Iterator[tuple[str, bytes]]:

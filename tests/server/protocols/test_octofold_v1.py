@@ -6,20 +6,13 @@ import asyncio
 from typing import Any
 
 import grpc
-import hypothesis.extra.numpy as arrays
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from numpy.typing import NDArray
-from octofold_game.rules import BoardError, check_boards
-from octofold_proto import messages
 from octofold_proto.errors import BackendFailed, QueueFull, UnknownModel
-from octofold_proto.messages import MOVES, PROBABILITIES, VOTES, move_of_direction
+from octofold_proto.messages import MOVES, VOTES
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.status import error_of, status_of_call
 from octofold_server.backends.backend import MOVE_ALONE
-from octofold_server.protocols.octofold_v1 import NextMoveCodec, NextMovesCodec
 from support.fakes import FakeBackend, RecordingBackend, fake_moves
 from support.served import packed
 from support.servers import ServeBackend
@@ -27,41 +20,6 @@ from support.servers import ServeBackend
 TRANSPORTS = ("native", "direct")
 
 BOARDS = np.random.default_rng(7).integers(1, 12, (40, 16), dtype=np.uint8)
-
-
-def one(exponents: list[int]) -> Any:
-    return NextMoveCodec().request(pb.NextMoveRequest(board=exponents)).boards
-
-
-def many(packed: bytes) -> Any:
-    return NextMovesCodec().request(pb.NextMovesRequest(boards=packed)).boards
-
-
-@given(st.integers(1, 50).flatmap(lambda n: arrays.arrays(np.uint8, (n, 16), elements=st.integers(0, 17))))
-def test_boards_survive_the_wire(boards: NDArray[np.uint8]) -> None:
-    np.testing.assert_array_equal(many(messages.BOARDS.write(boards)), boards)
-    np.testing.assert_array_equal(one(boards[0].tolist()), boards[:1])
-
-
-@given(st.integers(0, 1000).filter(lambda length: length % 16 != 0))
-def test_bytes_that_are_not_whole_boards_are_refused_naming_where_they_end(length: int) -> None:
-    assert many(bytes(length)).endswith(f"board {length // 16} ends before its cell {length % 16}")
-
-
-def test_no_boards_at_all_are_refused() -> None:
-    assert "empty" in many(b"")
-
-
-@pytest.mark.parametrize("count", [0, 1, 15, 17, 32])
-def test_a_single_board_has_sixteen_exponents(count: int) -> None:
-    assert f"{count} exponents, not 16" in one([0] * count)
-
-
-@pytest.mark.parametrize("exponent", [16, 255, 256, 2**32 - 1])
-def test_a_large_exponent_never_wraps_to_a_valid_one(exponent: int) -> None:
-    with pytest.raises(BoardError) as failure:
-        check_boards(one([0] * 9 + [exponent] + [0] * 6), 15)
-    assert (failure.value.board, failure.value.cell) == (0, 9)
 
 
 def domain_error(error: grpc.aio.AioRpcError) -> Exception:
@@ -81,28 +39,6 @@ async def queued(stub: Any) -> None:
     """Return once the server has read what was sent before: a later call on that connection is answered."""
     for _ in range(3):
         await stub.ListModels(pb.ListModelsRequest())
-
-
-async def test_next_move_answers_one_board(serve_backend: ServeBackend) -> None:
-    async with serve_backend(FakeBackend()) as stub:
-        for board in BOARDS[:8]:
-            reply = await stub.NextMove(pb.NextMoveRequest(board=board.tolist()))
-            expected = fake_moves(board[None])
-            assert move_of_direction(reply.direction) == expected.moves[0]
-            assert list(reply.probabilities) == expected.probabilities[0].tolist()
-            assert list(reply.votes) == expected.votes[0].tolist()
-            assert (reply.model, reply.version, reply.game_over) == ("fake", "1", False)
-
-
-async def test_next_moves_answers_every_board_in_order(serve_backend: ServeBackend) -> None:
-    async with serve_backend(FakeBackend(), lanes=2) as stub:
-        reply = await stub.NextMoves(packed(BOARDS, with_probabilities=True))
-        expected = fake_moves(BOARDS)
-        np.testing.assert_array_equal(MOVES.read(reply.moves, len(BOARDS)), expected.moves)
-        np.testing.assert_array_equal(
-            PROBABILITIES.read(reply.probabilities, len(BOARDS)), expected.probabilities
-        )
-        assert (reply.model, reply.version) == ("fake", "1")
 
 
 async def test_probabilities_and_votes_are_sent_only_when_asked_for(serve_backend: ServeBackend) -> None:
@@ -286,35 +222,6 @@ async def test_a_stream_answers_as_ready_and_not_in_order(serve_backend: ServeBa
         await stream.done_writing()
         assert [answer.id async for answer in stream] == [2, 1]
         await holding
-
-
-async def test_one_bad_message_does_not_end_the_stream(serve_backend: ServeBackend) -> None:
-    async with serve_backend(FakeBackend()) as stub:
-        messages = [
-            pb.StreamNextMovesRequest(id=1, request=packed(BOARDS)),
-            pb.StreamNextMovesRequest(id=2, request=pb.NextMovesRequest(boards=b"short")),
-            pb.StreamNextMovesRequest(id=3, request=packed(BOARDS, model="nobody")),
-            pb.StreamNextMovesRequest(id=4),
-            pb.StreamNextMovesRequest(id=5, request=packed(BOARDS)),
-        ]
-        answers = {answer.id: answer async for answer in stub.StreamNextMoves(iter(messages))}
-        assert sorted(answers) == [1, 2, 3, 4, 5]
-        assert [answers[number].error.code for number in (1, 2, 3, 4, 5)] == [0, 3, 5, 3, 0]
-
-
-async def test_a_stream_that_its_client_leaves_takes_its_boards_along(serve_backend: ServeBackend) -> None:
-    backend = RecordingBackend()
-    async with serve_backend(backend) as stub:
-        holding = await hold(stub, backend)
-        stream = stub.StreamNextMoves()
-        await stream.write(pb.StreamNextMovesRequest(id=1, request=packed(BOARDS)))
-        await queued(stub)
-        stream.cancel()
-        await queued(stub)
-        backend.gate.set()
-        await holding
-        await stub.NextMoves(packed(BOARDS[:3]))
-        assert backend.rows == 3
 
 
 async def test_list_models_tells_versions_states_and_cards(serve_backend: ServeBackend) -> None:

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
 from collections.abc import Iterator
-from functools import partial
-from pathlib import Path
 
 import grpc
 import numpy as np
@@ -19,7 +15,6 @@ from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
 from octofold_server.backends.backend import Layout
 from octofold_server.backends.onnx_session import GraphError
 from octofold_server.backends.onnx_value import network_lanes
-from support.commands import octofold
 from support.served import packed
 from support.servers import Ask, ServerProcess, server_starter, write_model
 from support.valued_graphs import valued
@@ -68,22 +63,6 @@ async def test_both_clients_have_the_value_if_they_ask_for_it(server: ServerProc
         assert value.tolist() == VALUES
 
 
-async def test_single_boards_have_the_value_for_the_callers_that_ask(server: ServerProcess) -> None:
-    with Client(server.target) as client:
-        for search_seconds in (None, 1.0):
-            assert client.next_move(BOARDS[0], search_seconds=search_seconds).value is None
-            asked = client.next_move(BOARDS[0], search_seconds=search_seconds, with_value=True)
-            assert asked.value == VALUES[0]
-        assert client.next_move(BOARDS[0], model="plain", with_value=True).value is None
-        assert client.next_move(TOO_LARGE[0]).value is None  # shares no call with those that ask for values
-    async with AsyncClient(server.target) as client:
-        answers = await asyncio.gather(
-            *(client.next_move(board, with_value=True) for board in BOARDS),
-            *(client.next_move(board) for board in BOARDS),
-        )
-        assert [answer.value for answer in answers] == VALUES + [None] * len(BOARDS)
-
-
 def test_a_move_over_http_has_the_value_beside_it_for_who_asks(server: ServerProcess, ask: Ask) -> None:
     path = f"/move?board={''.join(map(str, BOARDS[0]))}"
     (move,) = ask(server, "GET", path).body.decode().split()
@@ -96,22 +75,6 @@ def test_a_move_over_http_has_the_value_beside_it_for_who_asks(server: ServerPro
     ):
         reply = ask(server, "GET", f"{path}&{asked}")
         assert (reply.status, problem in reply.body.decode()) == (400, True)
-
-
-def test_the_command_prints_the_value_of_one_board_and_of_many(server: ServerProcess, tmp_path: Path) -> None:
-    ask = partial(octofold, "move", "--target", server.target, folder=tmp_path)
-    cells = list(map(str, BOARDS[0]))
-    assert ask(*cells, "--value").stdout.endswith(f")  value {VALUES[0]:,.6g}, unit: points\n")
-    assert "value" not in ask(*cells).stdout
-    lines = "".join(f"{' '.join(map(str, board))}\n" for board in BOARDS)
-    header, *rows = ask("--value", stdin=lines).stdout.splitlines()
-    assert header.endswith(",left,value")
-    assert [float(row.split(",")[-1]) for row in rows] == VALUES
-    moves = json.loads(ask(*cells, "--value", "--json").stdout)["moves"]
-    assert [each["value"] for each in moves] == VALUES[:1]
-    refused = ask(*cells, "--value", "--model", "plain")
-    assert (refused.returncode, refused.stdout) == (2, "")
-    assert "plain version 1 has no value head" in refused.stderr
 
 
 def test_open_inference_announces_the_value_and_answers_it_alone(

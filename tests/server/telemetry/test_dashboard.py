@@ -57,16 +57,3 @@ def test_every_query_asks_for_series_that_a_server_has(serve_all: ServeAll, ask:
             assert selector.name in there, f"{title}: /metrics has no {selector.name}"
             wanted = {matcher.name for matcher in selector.matchers.matchers}
             assert wanted <= there[selector.name], f"{title}: {query}"
-
-
-def test_panels_neither_overlap_nor_share_an_id() -> None:
-    panels = json.loads(DASHBOARD.read_text(encoding="utf-8"))["panels"]
-    places = [
-        (x, y)
-        for panel in panels
-        for x in range(panel["gridPos"]["x"], panel["gridPos"]["x"] + panel["gridPos"]["w"])
-        for y in range(panel["gridPos"]["y"], panel["gridPos"]["y"] + panel["gridPos"]["h"])
-    ]
-    assert len(places) == len(set(places))
-    assert max(x for x, _ in places) < 24
-    assert len({panel["id"] for panel in panels}) == len(panels)

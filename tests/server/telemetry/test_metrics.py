@@ -15,12 +15,12 @@ import pytest
 from octofold_proto.inference import grpc_service_pb2 as oip
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
-from octofold_server.batching.call import Batch, Call
+from octofold_server.batching.call import Batch
 from octofold_server.batching.statistics import ModelStatistics
 from octofold_server.telemetry.metrics import Family, counters_of, summed
 from prometheus_client.parser import text_string_to_metric_families
 from support.fakes import FakeBackend, RecordingBackend
-from support.servers import HasRest, ServeAll, WriteVersion
+from support.servers import HasRest, ServeAll
 from support.waiting import wait_for
 
 Key = tuple[str, tuple[tuple[str, str], ...]]
@@ -177,22 +177,6 @@ def test_every_metric_that_the_guide_names_is_there(serve_all: ServeAll) -> None
     assert named <= set(re.findall(r"^# TYPE (\w+) ", page, re.MULTILINE))
 
 
-def test_names_of_any_alphabet_survive(write_version: WriteVersion, serve_all: ServeAll) -> None:
-    name = "sm\u00e5-2.1"
-    write_version(name)
-    with serve_all(FakeBackend()) as served:
-        assert value(scrape(served), "nv_inference_count_total", model=name, version="1") == 0
-
-
-def test_counters_never_go_back_when_a_model_is_loaded_again(serve_all: ServeAll) -> None:
-    with serve_all(FakeBackend()) as served:
-        served.infer_stub().ModelInfer(raw(3))
-        served.models.unload("fake")
-        assert value(scrape(served), "nv_inference_count_total", **FAKE) == 3
-        served.models.load("fake")
-        assert value(scrape(served), "nv_inference_count_total", **FAKE) == 3
-
-
 def test_processes_add_up_but_for_what_is_no_sum() -> None:
     first = [
         Family("octofold_failures_total", "counter", "Calls", {'octofold_failures_total{code="A"}': 2}),
@@ -205,16 +189,6 @@ def test_processes_add_up_but_for_what_is_no_sum() -> None:
     total = summed([first, second, first])
     assert [family.samples for family in total] == [counts, {"octofold_ready": 1}]
     assert counters_of(total) == total[:1]  # what stays when a process ends
-
-
-def test_parts_of_a_call_never_add_up_to_more_than_the_call() -> None:
-    statistics = ModelStatistics()
-    call = Call(np.zeros((100, 16), np.uint8))
-    call.submitted, call.queue_seconds = 0.0, 0.25
-    call.inference_seconds = 5.0  # its batches overlapped on many lanes
-    statistics.record(Batch(32, taken=0.5, started=0.5, ended=1.0), [call])
-    now = statistics.snapshot()
-    assert (now.queue.seconds, now.inference.seconds, now.overhead.seconds) == (0.25, 0.75, 0.0)
 
 
 def test_histograms_count_an_observation_in_the_first_bucket_that_holds_it() -> None:

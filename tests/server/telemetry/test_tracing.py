@@ -13,16 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import grpc
-import numpy as np
 import pytest
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
-from octofold_server.backends.backend import Moves
-from octofold_server.batching.call import Batch, Call, Part
-from octofold_server.telemetry.tracing import MAX_BATCHES, Tracing
 from opentelemetry.proto.collector.trace.v1 import trace_service_pb2, trace_service_pb2_grpc
-from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-from support.fakes import fake_moves
 from support.servers import Start, WriteVersion
 
 TRACE, PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
@@ -110,22 +104,6 @@ def test_a_call_is_a_span_of_its_callers_trace_with_its_queue_batches_and_infere
     for span in children:
         assert before - 10**9 < call.start_time_unix_nano <= span.start_time_unix_nano
         assert span.start_time_unix_nano <= span.end_time_unix_nano <= call.end_time_unix_nano
-
-
-def test_a_call_of_many_batches_has_a_span_for_each_of_the_first_ones() -> None:
-    exporter = InMemorySpanExporter()
-    tracing = Tracing(exporter)
-    call = Call(np.ones((300, 16), np.uint8))
-    for number in reversed(range(100)):  # lanes end in any order; three turns in each batch
-        batch = Batch(9, 1.0 + number, 2.0 + number, 3.0 + number)
-        call.parts.extend(Part(0, Moves(*fake_moves(call.boards[:3])), batch) for _ in range(3))
-    tracing.record(call, "fake", "1", {})
-    tracing.close(30)
-    spans = exporter.get_finished_spans()
-    batches = sorted(span.start_time or 0 for span in spans if span.name == "batch")
-    (queue,) = (span for span in spans if span.name == "queue")
-    assert (len(batches), batches[0]) == (MAX_BATCHES, queue.end_time)
-    assert batches[-1] - batches[0] == pytest.approx((MAX_BATCHES - 1) * 1e9)
 
 
 def test_a_call_that_fails_is_a_span_with_an_error(

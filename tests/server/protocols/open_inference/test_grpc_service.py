@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import queue
-import threading
 import time
 from typing import Any
 
@@ -12,11 +10,10 @@ import numpy as np
 import pytest
 from octofold_proto.inference import grpc_service_pb2 as pb
 from octofold_server.backends.backend import MOVE_ALONE
-from support.fakes import FakeBackend, RecordingBackend, fake_moves
+from support.fakes import FakeBackend, RecordingBackend
 from support.grpc_calls import raw_stream, raw_unary
 from support.rest_requests import INFER, described
 from support.servers import Ask, ServeAll, Served
-from support.waiting import wait_for
 
 BOARDS = np.random.default_rng(3).integers(0, 12, (40, 16), dtype=np.uint8)
 
@@ -52,11 +49,6 @@ def outputs(response: pb.ModelInferResponse) -> dict[str, np.ndarray]:
     }
 
 
-def test_outputs_come_back_in_the_order_of_the_request(server: Served) -> None:
-    wanted = [pb.ModelInferRequest.InferRequestedOutputTensor(name=name) for name in ("votes", "move")]
-    assert list(outputs(server.infer_stub().ModelInfer(request(outputs=wanted)))) == ["votes", "move"]
-
-
 def test_the_backend_computes_the_outputs_that_are_asked_for_and_no_others(
     serve_all: ServeAll, ask: Ask
 ) -> None:
@@ -86,7 +78,6 @@ ONE = bytes(16)
         ({"inputs": [tensor()] * 2, "raw_input_contents": [ONE] * 2}, "input 'boards' is given twice"),
         ({"inputs": [tensor(datatype="FP32", shape=[1, 16])]}, "'boards' has type 'FP32'.* takes UINT8"),
         ({"inputs": [tensor(shape=[16])]}, r"shape \[16\]; the model takes \[-1, 16\]"),
-        ({"inputs": [tensor(shape=[0, 16])]}, r"shape \[0, 16\]"),
         ({"inputs": [tensor(shape=[-1, 16])]}, r"shape \[-1, 16\]"),
         ({"inputs": [tensor(shape=[1, 4, 4])]}, r"shape \[1, 4, 4\]"),
         ({"inputs": [tensor(shape=[2, 16])]}, r"has 16 bytes; its shape \[2, 16\] needs 32"),
@@ -149,23 +140,6 @@ def test_a_wrong_request_is_refused_by_the_name_of_what_is_wrong_and_nothing_of_
         assert backend.rows == 0
 
 
-def test_a_request_that_fails_on_a_stream_is_answered_and_the_stream_goes_on(server: Served) -> None:
-    messages = [request(BOARDS[n : n + 1], id=str(n)) for n in range(20)]
-    messages[7].inputs[0].name = "wrong"
-    answers = list(server.infer_stub().ModelStreamInfer(iter(messages)))
-    found = {answer.infer_response.id: answer for answer in answers}
-    assert sorted(found, key=int) == [str(n) for n in range(20)]
-    for n in range(20):
-        answer = found[str(n)]
-        assert answer.infer_response.parameters["triton_final_response"].bool_param
-        if n == 7:
-            assert "unknown input 'wrong'" in answer.error_message
-            assert not answer.infer_response.outputs
-        else:
-            assert answer.error_message == ""
-            assert outputs(answer.infer_response)["move"][0] == fake_moves(BOARDS[n : n + 1]).moves[0]
-
-
 def hold(served: Served, backend: RecordingBackend) -> grpc.Future[pb.ModelInferResponse]:
     """Keep the only lane busy until the gate is set; forget its batch."""
     backend.gate.clear()
@@ -173,21 +147,6 @@ def hold(served: Served, backend: RecordingBackend) -> grpc.Future[pb.ModelInfer
     backend.started.acquire()
     backend.batches.clear()
     return holding
-
-
-def test_interactive_requests_run_before_bulk_ones_that_came_earlier(serve_all: ServeAll) -> None:
-    backend = RecordingBackend()
-    with serve_all(backend, max_batch_size=4) as served:
-        holding = hold(served, backend)
-        stub, batcher = served.infer_stub(), served.models.resolve("fake", "").batcher
-        bulk = stub.ModelInfer.future(request(BOARDS[:4], parameters={"priority": integer(2)}))
-        wait_for(lambda: batcher.waiting == 4)
-        interactive = stub.ModelInfer.future(request(BOARDS[4:8], parameters={"priority": integer(1)}))
-        wait_for(lambda: batcher.waiting == 8)
-        backend.gate.set()
-        for future in (holding, bulk, interactive):
-            future.result()
-        np.testing.assert_array_equal(np.concatenate(backend.batches), np.roll(BOARDS[:8], 4, axis=0))
 
 
 def test_a_timeout_expires_while_the_lane_is_busy_and_its_boards_never_run(serve_all: ServeAll) -> None:
@@ -262,26 +221,6 @@ def test_statistics_count_calls_boards_batches_and_failures_of_both_protocols_al
         assert abs(found.last_inference / 1000 - time.time()) < 60
 
 
-def test_a_model_is_unloaded_and_loaded_by_rpc_and_the_index_says_so(server: Served) -> None:
-    stub = server.infer_stub()
-
-    def index(*, ready: bool = False) -> list[tuple[str, str, str]]:
-        models = stub.RepositoryIndex(pb.RepositoryIndexRequest(ready=ready)).models
-        return [(model.name, model.version, model.state) for model in models]
-
-    assert index() == index(ready=True) == [("fake", "1", "READY")]
-    stub.RepositoryModelUnload(pb.RepositoryModelUnloadRequest(model_name="fake"))
-    assert index(ready=True) == []
-    wait_for(lambda: index() == [("fake", "1", "UNAVAILABLE")])
-    assert not stub.ModelReady(pb.ModelReadyRequest(name="fake")).ready
-    with pytest.raises(grpc.RpcError) as failure:
-        stub.ModelInfer(request())
-    assert failure.value.code() == grpc.StatusCode.UNAVAILABLE
-    stub.RepositoryModelLoad(pb.RepositoryModelLoadRequest(model_name="fake"))
-    assert stub.ModelReady(pb.ModelReadyRequest(name="fake", version="1")).ready
-    stub.ModelInfer(request())
-
-
 @pytest.mark.parametrize("parameter", ["config", "file:1/model.onnx"])
 def test_nothing_to_serve_is_ever_taken_from_the_wire(server: Served, parameter: str) -> None:
     content = pb.ModelRepositoryParameter(bytes_param=b"a model")
@@ -289,40 +228,6 @@ def test_nothing_to_serve_is_ever_taken_from_the_wire(server: Served, parameter:
     with pytest.raises(grpc.RpcError, match=f"parameter '{parameter}' is not supported") as failure:
         server.infer_stub().RepositoryModelLoad(load)
     assert failure.value.code() == grpc.StatusCode.INVALID_ARGUMENT
-
-
-def test_readiness_ends_before_calls_are_refused(server: Served) -> None:
-    stub = server.infer_stub()
-
-    def ready() -> tuple[bool, bool, bool]:
-        return (
-            stub.ServerLive(pb.ServerLiveRequest()).live,
-            stub.ServerReady(pb.ServerReadyRequest()).ready,
-            stub.ModelReady(pb.ModelReadyRequest(name="fake")).ready,
-        )
-
-    assert ready() == (True, True, True)
-    server.admission.leave()
-    assert ready() == (True, False, False)
-    stub.ModelInfer(request())
-    server.admission.refuse()
-    with pytest.raises(grpc.RpcError, match="shutting down"):
-        stub.ModelInfer(request())
-    assert ready() == (True, False, False)
-
-
-def test_a_stream_ends_with_unavailable_when_the_server_takes_no_more_calls(server: Served) -> None:
-    messages: queue.Queue[Any] = queue.Queue()
-    stream = server.infer_stub().ModelStreamInfer(iter(messages.get, None))
-    messages.put(request(id="1"))
-    assert next(stream).infer_response.id == "1"
-    closing = threading.Thread(target=server.admission.refuse)
-    closing.start()
-    with pytest.raises(grpc.RpcError) as failure:
-        next(stream)
-    assert failure.value.code() == grpc.StatusCode.UNAVAILABLE
-    closing.join()
-    messages.put(None)
 
 
 def test_bytes_that_are_no_message_are_the_callers_mistake(server: Served) -> None:

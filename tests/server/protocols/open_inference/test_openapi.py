@@ -41,18 +41,6 @@ def is_file(path: str) -> bool:
     return path == "/" or "{name:" in path or "{result:" in path
 
 
-def test_every_reference_leads_somewhere(document: Any) -> None:
-    def references(part: Any) -> list[str]:
-        parts = part.values() if isinstance(part, dict) else part if isinstance(part, list) else []
-        own = [part["$ref"]] if isinstance(part, dict) and "$ref" in part else []
-        return own + [found for each in parts for found in references(each)]
-
-    for reference in references(document):
-        found = document
-        for name in reference.removeprefix("#/").split("/"):
-            found = found[name]
-
-
 def test_outputs_parameters_and_their_limits_are_those_of_the_server(document: Any) -> None:
     schemas = document["components"]["schemas"]
     output = schemas["inference"]["properties"]["outputs"]["items"]

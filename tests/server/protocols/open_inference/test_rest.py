@@ -8,9 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from octofold_proto.status import CODES
 from octofold_server.admission.admission import AcceptedCall
-from octofold_server.http_transport.calls import HTTP_STATUSES
 from support.fakes import FakeBackend, RecordingBackend, fake_moves
 from support.rest_requests import BOARDS, INFER, JSON_LENGTH, binary, described
 from support.servers import Ask, ServeAll, Served
@@ -99,11 +97,6 @@ def test_a_wrong_body_is_refused_saying_where_and_nothing_of_it_runs(
         assert backend.rows == 0
 
 
-def test_every_status_of_the_table_has_one_of_http() -> None:
-    assert set(CODES.values()) <= set(HTTP_STATUSES)
-    assert all(400 <= status < 600 for status in HTTP_STATUSES.values())
-
-
 def test_bytes_that_belong_to_no_input_are_refused(ask: Ask, server: Served) -> None:
     body, headers = binary({"inputs": [described(parameters={"binary_data_size": 640})]}, bytes(641))
     assert "1 bytes after the JSON" in ask(server, "POST", INFER, body, **headers).json["error"]
@@ -135,34 +128,6 @@ def test_a_wrong_path_method_or_model_over_rest_is_an_error_object_of_the_protoc
     reply = ask(server, method, path)
     assert reply.status == status
     assert isinstance(reply.json["error"], str)
-
-
-def test_what_rest_tells_is_what_grpc_tells(ask: Ask, server: Served) -> None:
-    metadata = ask(server, "GET", "/v2/models/fake").json
-    assert metadata == server.parts.operations.model_metadata("fake", "")
-    assert ask(server, "GET", "/v2/models/fake/versions/1/config").json["max_batch_size"] == 65_536
-    assert ask(server, "GET", "/v2").json["name"] == "octofold"
-    ask(server, "POST", INFER, {"inputs": [described(data=BOARDS.tolist())]})
-    (one,) = ask(server, "GET", "/v2/models/fake/stats").json["model_stats"]
-    assert one["inference_count"] == 40
-    assert ask(server, "GET", "/v2/models/stats").json["model_stats"] == [one]
-
-
-def test_a_model_is_unloaded_and_loaded_over_rest(ask: Ask, server: Served) -> None:
-    def index(body: Any = None) -> list[str]:
-        return [entry["state"] for entry in ask(server, "POST", "/v2/repository/index", body).json]
-
-    assert index() == ["READY"]
-    assert ask(server, "POST", "/v2/repository/models/fake/unload", {"parameters": {}}).status == 200
-    assert index({"ready": True}) == []
-    wait_for(lambda: index() == ["UNAVAILABLE"])
-    assert ask(server, "GET", "/v2/models/fake/ready").status == 503
-    assert ask(server, "POST", INFER, {"inputs": [described(data=BOARDS.tolist())]}).status == 503
-    load = "/v2/repository/models/fake/load"
-    wrong = ask(server, "POST", load, {"parameters": {"config": "{}"}})
-    assert (wrong.status, "'config' is not supported" in wrong.json["error"]) == (400, True)
-    assert ask(server, "POST", load).status == 200
-    assert ask(server, "GET", "/v2/models/fake/ready").status == 200
 
 
 def test_probes_agree_with_what_calls_are_told(ask: Ask, server: Served) -> None:
