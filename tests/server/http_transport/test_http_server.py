@@ -5,13 +5,14 @@ from __future__ import annotations
 import http.client
 import json
 import re
+import select
 import signal
 import socket
 import ssl
 import threading
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import grpc
@@ -21,7 +22,6 @@ import pytest
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
 from octofold_server.config.options import Config
-from octofold_server.http_transport.server import SPARE_CONNECTIONS
 from support.attacks import SmallChunks, answer_to
 from support.certificates import Authority
 from support.fakes import FakeBackend, RecordingBackend, fake_moves
@@ -29,9 +29,18 @@ from support.http2 import RawConnection
 from support.processes import metric
 from support.rest_requests import BOARDS, INFER, JSON_LENGTH, binary, described
 from support.served import open_until_read
-from support.servers import Ask, Gate, HasRest, ServeAll, Served, Start, WriteVersion
-from support.spending import memory_at_most, typical_cpu_seconds
+from support.servers import Ask, Gate, HasRest, ServeAll, ServerProcess, Start, WriteVersion
+from support.spending import at_most, memory_at_most, typical_cpu_seconds
 from support.waiting import wait_for
+
+MIB = 2**20
+BODY = {"inputs": [described(data=BOARDS.tolist())]}
+
+
+@pytest.fixture(scope="module")
+def server(start_shared: Start) -> ServerProcess:
+    """A server process that gives bodies much time to arrive."""
+    return start_shared("--message-timeout", "3600", rest=True)
 
 
 def test_a_client_that_leaves_withdraws_its_boards(ask: Ask, serve_all: ServeAll) -> None:
@@ -39,14 +48,14 @@ def test_a_client_that_leaves_withdraws_its_boards(ask: Ask, serve_all: ServeAll
     with serve_all(backend, max_batch_size=1) as served:
         backend.gate.clear()
         connection = http.client.HTTPConnection("127.0.0.1", served.rest_port)
-        connection.request("POST", INFER, json.dumps({"inputs": [described(data=BOARDS.tolist())]}))
+        connection.request("POST", INFER, json.dumps(BODY))
         backend.started.acquire()
         batcher = served.models.resolve("fake", "").batcher
         assert batcher.waiting == 39
         connection.close()
         wait_for(lambda: batcher.waiting == 0)
         backend.gate.set()
-        assert ask(served, "POST", INFER, {"inputs": [described(data=BOARDS.tolist())]}).status == 200
+        assert ask(served, "POST", INFER, BODY).status == 200
         assert backend.rows == 41
 
 
@@ -69,7 +78,7 @@ def test_a_body_over_the_limit_is_refused_without_being_read(serve_all: ServeAll
             assert b"larger than the 100000 bytes allowed" in answer
 
 
-def test_a_call_of_the_most_boards_fits_as_json(ask: Ask, server: Served) -> None:
+def test_a_call_of_the_most_boards_fits_as_json(ask: Ask, server: ServerProcess) -> None:
     boards = np.full((Config.max_boards, 16), 15, np.uint8)
     inputs = [described(shape=list(boards.shape), data=boards.tolist())]
     request = {"inputs": inputs, "outputs": [{"name": "move"}]}
@@ -93,16 +102,16 @@ def open_connection(server: HasRest) -> socket.socket:
     [
         b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",  # TLS to a plain port
         b"GET / HTTP/9.9\r\n\r\n",
-        b"GET  /nowhere\r\n\r\n",
         b"POST /v2 HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n",
         b"POST /v2 HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\nabcd",
         b"POST /v2 HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
-        b"GET / HTTP/1.1\r\nHost: localhost\r\nA: " + b"a" * 100_000 + b"\r\n\r\n",
         b"GET /" + b"a" * 100_000 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n",
         b"GET / HTTP/1.1\r\n" + b"A: b\r\n" * 10_000 + b"\r\n",
     ],
 )
-def test_what_is_not_http_is_refused_and_others_are_served(ask: Ask, server: Served, sent: bytes) -> None:
+def test_what_is_not_http_is_refused_and_others_are_served(
+    ask: Ask, server: ServerProcess, sent: bytes
+) -> None:
     answer = answer_to(sent, ("127.0.0.1", server.rest_port))
     assert answer == b"" or re.match(rb"HTTP/\d\.\d 4", answer)
     assert ask(server, "GET", "/healthz").status == 200
@@ -133,27 +142,13 @@ def test_bodies_in_chunks_of_one_byte_leave_others_their_turn(
             assert typical_cpu_seconds(server.pid, ask, 3) < 1.0
 
 
-def test_connections_that_say_nothing_make_room_for_others(ask: Ask, serve_all: ServeAll) -> None:
-    with serve_all(FakeBackend(), rest={"max_connections": 3}) as served:
-        most = 3 + SPARE_CONNECTIONS
-        silent = [open_connection(served) for _ in range(2 * most)]
-        half = open_connection(served)
-        half.sendall(b"GET /healthz HTTP/1.1\r\nHost:")  # and no more
-        for _ in range(3):
-            assert ask(served, "GET", "/healthz").status == 200
-            assert ask(served, "POST", INFER, {"inputs": [described(data=BOARDS.tolist())]}).status == 200
-        assert is_closed(silent[0])  # it was silent the longest
-        for client in (*silent, half):
-            client.close()
-
-
 def test_probes_are_answered_while_as_many_requests_are_at_work_as_may_be(
     ask: Ask, serve_all: ServeAll
 ) -> None:
     backend = RecordingBackend()
     with serve_all(backend, rest={"max_connections": 3}) as served, ThreadPoolExecutor(3) as callers:
         backend.gate.clear()
-        body = {"inputs": [described(data=BOARDS.tolist())]}
+        body = BODY
         at_work = [callers.submit(ask, served, "POST", INFER, body) for _ in range(3)]
         wait_for(lambda: bool(served.admission.open_calls == 3))
         for path in ("/healthz", "/readyz", "/v2/health/live", "/v2/health/ready"):
@@ -170,7 +165,7 @@ def test_probes_are_answered_while_as_many_requests_are_at_work_as_may_be(
 
 
 def test_bodies_count_for_the_budget_of_bytes_as_they_arrive(ask: Ask, serve_all: ServeAll) -> None:
-    body = json.dumps({"inputs": [described(data=BOARDS.tolist())]}).encode() + b" " * 40_000
+    body = json.dumps(BODY).encode() + b" " * 40_000
     with serve_all(FakeBackend(), max_bytes_in_flight=120_000) as served:
         slow = open_connection(served)
         slow.sendall(b"POST %s HTTP/1.1\r\nHost: localhost\r\n" % INFER.encode())
@@ -266,7 +261,7 @@ def test_sigterm_answers_every_accepted_call_and_closes_idle_connections(
     sent_away = threading.Event()  # by a reply that ends its connection
 
     def call_until_refused() -> None:
-        body = json.dumps({"inputs": [described(data=BOARDS.tolist())]})
+        body = json.dumps(BODY)
         connection = http.client.HTTPConnection("127.0.0.1", server.rest_port, timeout=30)
         while not outcomes or outcomes[-1] == 200:
             connection.request("POST", INFER, body)
@@ -316,10 +311,68 @@ def test_probes_answer_while_models_load_and_are_not_ready_before(
 
     wait_for(is_alive)
     assert ask(server, "GET", "/readyz").status == 503
-    infer = {"inputs": [described(data=BOARDS.tolist())]}
+    infer = BODY
     for reply in (ask(server, "POST", INFER, infer), ask(server, "GET", "/page/about")):
         assert (reply.status, reply.json["error"]) == (503, "the server is starting")
     gate.release(held)
     server.wait_until_ready()
     assert ask(server, "GET", "/readyz").status == 200
     assert len(ask(server, "GET", "/page/about").json["models"]) == 1
+
+
+def began(server: ServerProcess, path: str, *headers: str, sent: bytes = b"") -> socket.socket:
+    """A connection that has begun a POST."""
+    client = socket.create_connection(("127.0.0.1", server.rest_port), timeout=30)
+    client.sendall(
+        "\r\n".join((f"POST {path} HTTP/1.1", "Host: localhost", *headers, "", "")).encode() + sent
+    )
+    return client
+
+
+def test_bodies_that_are_announced_and_never_sent_take_nothing_of_the_budget(
+    ask: Ask, server: ServerProcess
+) -> None:
+    body = json.dumps(BODY).encode() + b" " * 40_000
+    with ExitStack() as clients:
+        for _ in range(80):
+            clients.enter_context(began(server, INFER, "Content-Length: 8388600"))
+        wait_for(lambda: ask(server, "GET", "/healthz").status == 200)
+        assert ask(server, "POST", INFER, body).status == 200
+        with grpc.insecure_channel(server.target) as channel:
+            request = pb.NextMovesRequest(boards=bytes(16 * 2000))
+            OctofoldServiceStub(channel).NextMoves(request, timeout=30)
+
+
+def test_bodies_that_are_never_finished_make_room_for_others(ask: Ask, server: ServerProcess) -> None:
+    with ExitStack() as clients:
+        for _ in range(600):
+            clients.enter_context(began(server, INFER, "Content-Length: 100", sent=b"{"))
+        for path in ("/healthz", "/readyz"):
+            assert ask(server, "GET", path).status == 200
+        wait_for(lambda: ask(server, "POST", INFER, BODY).status == 200)
+        page = ask(server, "GET", "/metrics")
+        assert b'octofold_failures_total{model="",version="",code="RESOURCE_EXHAUSTED"}' in page.body
+
+
+def test_requests_of_a_client_that_reads_no_replies_are_not_kept(ask: Ask, server: ServerProcess) -> None:
+    request = b"GET /v2 HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    unsent = memoryview(request * (25 * MIB // len(request)))
+
+    def is_read(client: socket.socket) -> bool:
+        """Whether the server reads on before it has answered some other requests."""
+        for _ in range(10):
+            if select.select([], [client], [], 0)[1]:
+                return True
+            assert ask(server, "GET", "/healthz").status == 200
+        return False
+
+    with (
+        at_most(server.process.pid, 10.0, 50 * MIB, "unread replies"),
+        socket.create_connection(("127.0.0.1", server.rest_port)) as client,
+        suppress(ConnectionError),  # the server has ended it
+    ):
+        client.setblocking(False)
+        while unsent and is_read(client):
+            with suppress(BlockingIOError):
+                unsent = unsent[client.send(unsent) :]
+    assert server.process.poll() is None

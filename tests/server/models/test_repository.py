@@ -217,3 +217,19 @@ def test_the_graph_for_moves_alone_is_checked_and_its_lack_is_logged(
     (told,) = (line for line in caplog.messages if "octofold-export --extend" in line)
     assert told.startswith("without/1: ")
     assert "moves.onnx does not match the card" in caplog.text
+
+
+def test_files_that_become_readable_are_news_and_new_inodes_with_the_same_bytes_are_not(
+    write_version: WriteVersion, tmp_path: Path
+) -> None:
+    card = write_version() / "card.json"
+    before = fingerprint(tmp_path / "models")
+    status = card.stat()
+    copy = tmp_path / "copy"
+    copy.write_bytes(card.read_bytes())
+    copy.chmod(status.st_mode)
+    os.utime(copy, ns=(status.st_atime_ns, status.st_mtime_ns))
+    copy.replace(card)
+    assert fingerprint(tmp_path / "models") == before
+    card.chmod(0o600)
+    assert fingerprint(tmp_path / "models") != before

@@ -23,7 +23,6 @@ from support.servers import Start, WriteVersion
 from support.waiting import wait_for
 
 RELOADS = int(os.environ.get("OCTOFOLD_TEST_RELOADS", "16"))
-LIMIT_SECONDS = 60
 NOT_READ = "cannot read the model repository"
 
 

@@ -1,13 +1,26 @@
-"""octofold-serve as a process: readiness, health, reflection, draining, and models that cannot be served."""
+"""octofold-serve as a process: its first words, the version that answers, a Unix socket, a full disk."""
 
 from __future__ import annotations
 
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
 import grpc
 import pytest
+from octofold_client import Client
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
 from support.served import ask, boards_of, versions
-from support.servers import Start, WriteVersion
+from support.servers import NEW_INTERPRETER, Start, WriteVersion
+from support.waiting import wait_for
+
+LIMIT_SECONDS = 60
+BOARD = pb.NextMoveRequest(board=[1] * 16)
 
 
 def test_the_newest_ready_version_answers_unless_another_is_asked_for(
@@ -36,3 +49,101 @@ def test_two_models_without_a_default_must_be_named(write_version: WriteVersion,
             ask(stub, boards_of(1))
         assert failure.value.code() == grpc.StatusCode.NOT_FOUND
         ask(stub, boards_of(1), model="two")
+
+
+def test_the_first_lines_say_what_is_served_where_and_how_to_stop(
+    write_version: WriteVersion, start_server: Start
+) -> None:
+    write_version("one", 1)
+    write_version("one", 2)
+    write_version("two", 7)
+    server = start_server("--default-model", "one", rest=True, program=NEW_INTERPRETER)
+    assert server.terminate() == 0
+    assert "models: one version 1 (fp32), one version 2 (fp32, default), two version 7 (fp32)" in server.log
+    addresses = r"127\.0\.0\.1:\d+ \(gRPC\) and http://127\.0\.0\.1:\d+ \(the page, REST, /metrics\)"
+    assert re.search(rf"serving on {addresses}; Ctrl-C or SIGTERM stops the server", server.log)
+    assert "max-batch-size" not in server.log
+    assert "WARNING" not in server.log
+
+
+@pytest.mark.parametrize(
+    ("arguments", "warning"),
+    [
+        ([], "may call, and load and unload models: there is no --tokens file"),
+        (["--no-admin"], "may call: there is no --tokens file"),
+        (["--tokens", "TOKENS"], None),
+    ],
+)
+def test_a_server_that_listens_beyond_this_machine_warns_that_there_are_no_tokens(
+    write_version: WriteVersion,
+    start_server: Start,
+    tmp_path: Path,
+    arguments: list[str],
+    warning: str | None,
+) -> None:
+    write_version()
+    (tmp_path / "tokens").write_text("a-token\n")
+    arguments = [argument.replace("TOKENS", str(tmp_path / "tokens")) for argument in arguments]
+    server = start_server("--host", "0.0.0.0", *arguments)
+    assert server.terminate() == 0
+    if warning is None:
+        assert "WARNING" not in server.log
+    else:
+        assert re.search(rf"WARNING .*everyone who can reach 0.0.0.0:\d+ {warning}", server.log)
+
+
+def test_the_first_ctrl_c_says_what_a_second_does_and_the_second_does_it(
+    write_version: WriteVersion, start_server: Start
+) -> None:
+    write_version()
+    server = start_server("--grace", "3600")
+    server.process.send_signal(signal.SIGINT)
+    wait_for(lambda: "serving for 3600 more seconds" in server.log)
+    assert "a second Ctrl-C or SIGTERM ends this wait" in server.log
+    server.process.send_signal(signal.SIGINT)
+    assert server.wait() == 0
+
+
+def test_a_log_on_a_full_disk_does_not_keep_the_server_from_serving(
+    write_version: WriteVersion, tmp_path: Path
+) -> None:
+    write_version()
+    port_file = tmp_path / "port"
+    command = [sys.executable, "-m", "octofold_server.cli", "--port", "0", "--grace", "0"]
+    command += ["--models", str(tmp_path / "models"), "--port-file", str(port_file), "--log-level", "debug"]
+    with Path("/dev/full").open("wb") as full, subprocess.Popen(command, stderr=full) as server:
+        wait_for(port_file.exists, process=server)
+        with grpc.insecure_channel(f"127.0.0.1:{port_file.read_text().strip()}") as channel:
+            stub = OctofoldServiceStub(channel)
+            with pytest.raises(grpc.RpcError):
+                stub.NextMove(pb.NextMoveRequest())  # which is logged
+            assert stub.NextMove(BOARD).version == "1"
+        server.terminate()
+        assert server.wait(LIMIT_SECONDS) == 0
+
+
+@pytest.fixture
+def host() -> Iterator[str]:
+    with tempfile.TemporaryDirectory() as folder:  # the path of a socket is short
+        yield f"unix:{folder}/o.sock"
+
+
+def test_a_client_calls_a_server_by_its_socket(
+    write_version: WriteVersion, start_server: Start, host: str
+) -> None:
+    write_version()
+    server = start_server("--host", host)
+    wait_for(lambda: host in server.log)
+    second = start_server("--host", host, ready=False)
+    assert second.wait() == 1
+    assert f"cannot listen on {host}: Address already in use" in second.log
+    with Client(host) as client:
+        assert client.next_move([1] * 16).model == "tiny"
+    assert server.terminate() == 0
+
+
+def test_what_a_socket_cannot_do_is_told(write_version: WriteVersion, start_server: Start, host: str) -> None:
+    write_version()
+    server = start_server("--host", host, "--rest-port", "0", ready=False)
+    assert server.wait() == 1
+    assert "is for gRPC and one process" in server.log

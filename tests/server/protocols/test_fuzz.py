@@ -1,8 +1,8 @@
 """Bytes that nobody meant as a request, for every RPC and every REST route: each is answered, none with
 INTERNAL, and the server goes on.
 
-There are some 22,000 cases, most on the methods themselves and some over the wire. For fifty times as many,
-and other ones at each run: OCTOFOLD_FUZZ_SCALE=50 pytest --timeout 0 tests/server/protocols/test_fuzz.py
+For fifty times as many cases, and other ones at each run:
+OCTOFOLD_FUZZ_SCALE=50 pytest --timeout 0 tests/server/protocols/test_fuzz.py
 """
 
 from __future__ import annotations
@@ -12,24 +12,12 @@ import random
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from queue import SimpleQueue
 from typing import Any
 
 import grpc
-import numpy as np
 import pytest
-from google.rpc import code_pb2
 from grpc_health.v1 import health_pb2
-from octofold_game.rules import BoardError, check_boards
-from octofold_proto.errors import InvalidRequest
-from octofold_proto.inference import grpc_service_pb2 as oip
-from octofold_proto.octofold.v1 import inference_pb2 as pb
-from octofold_server.grpc_transport.unary import ThreadedMethods
-from octofold_server.protocols.octofold_v1 import add_octofold
-from octofold_server.protocols.open_inference.grpc_service import add_open_inference
-from octofold_server.protocols.open_inference.rest_bodies import read_inference
 from support.attacks import answer_to
-from support.fakes import FakeBackend
 from support.fuzzing import (
     AT_ONCE,
     BODIES,
@@ -38,145 +26,12 @@ from support.fuzzing import (
     OWN,
     ROUTES,
     SCALE,
-    WEIGHTS,
     cases,
     fuzzing,
     mutant,
 )
 from support.grpc_calls import raw_stream, raw_unary
-from support.servers import ServeAll, ServerProcess, Start
-
-
-class Wire:
-    """As much of a `Call` as the methods use."""
-
-    metadata = ()
-    deadline = float("inf")
-
-    def __init__(self) -> None:
-        self.on_message: Any = None
-        self.on_sent: Any = None
-        self.on_left: Any = None
-        self.replies: list[bytes] = []
-        self._events: SimpleQueue[str] = SimpleQueue()
-
-    def peer(self) -> str:
-        return "fuzz"
-
-    def read(self) -> None:
-        pass
-
-    def send(self, message: bytes, *, more: bool = False) -> None:  # noqa: ARG002 -- the method's
-        self.replies.append(message)
-        self._events.put("sent")
-
-    def reply(self, message: bytes, trailing: object = ()) -> None:  # noqa: ARG002 -- the method's
-        self.replies.append(message)
-        self.end()
-
-    def end(self, code: int = 0, details: str = "", trailing: object = ()) -> None:  # noqa: ARG002 -- the method's
-        assert code not in (code_pb2.INTERNAL, code_pb2.UNKNOWN), details
-        details.encode()
-        self._events.put("ended")
-
-    def wait(self) -> None:
-        """Until it has ended."""
-        while self._events.get(timeout=30) == "sent":
-            self.on_sent()
-
-
-class Methods:
-    """Keeps the methods of a server."""
-
-    def __init__(self) -> None:
-        self.unary: dict[str, Any] = {}
-        self.streams: dict[str, Any] = {}
-
-    def add_unary(self, name: str, method: Any, *_: object, **__: object) -> None:
-        self.unary[name] = lambda arrived: [method(*each) for each in arrived]
-
-    def add_unary_together(self, name: str, method: Any) -> None:
-        self.unary[name] = method
-
-    def add_stream(self, name: str, method: Any) -> None:
-        self.streams[name] = method
-
-
-@pytest.fixture
-def methods(serve_all: ServeAll) -> Iterator[Methods]:
-    with serve_all(FakeBackend()) as served:
-        kept: Any = Methods()
-        threaded = ThreadedMethods(1, 100, served.admission.refusals, "threaded")
-        add_octofold(kept, served.admission, threaded)
-        add_open_inference(kept, served.admission, served.parts.operations, threaded, threaded)
-        yield kept
-
-
-REPLIES: dict[str, Any] = {
-    f"{OWN}/StreamNextMoves": pb.StreamNextMovesResponse,
-    f"{OPEN}/ModelStreamInfer": oip.ModelStreamInferResponse,
-}
-
-
-def no_failure_inside(reply: Any) -> None:
-    """A stream's replies carry errors of their own."""
-    if isinstance(reply, pb.StreamNextMovesResponse):
-        assert reply.error.code != code_pb2.INTERNAL
-    if isinstance(reply, oip.ModelStreamInferResponse):
-        assert "internal error" not in reply.error_message
-
-
-def call(methods: Methods, name: str, messages: list[bytes]) -> None:
-    """Send the messages, one by one or on streams; whatever is wrong raises."""
-    if name in methods.unary:
-        for message in messages:
-            wire = Wire()
-            methods.unary[name]([(wire, message)])
-            wire.wait()
-    else:
-        for message in messages:
-            wire = Wire()
-            methods.streams[name](wire)
-            wire.on_message(message)
-            wire.on_message(None)
-            wire.wait()
-            for reply in wire.replies:
-                no_failure_inside(REPLIES[name].FromString(reply))
-
-
-@pytest.mark.parametrize("method", CORPUS)
-def test_every_rpc_answers_any_bytes(methods: Methods, method: str) -> None:
-    assert set(CORPUS) == {*methods.unary, *methods.streams}
-    seeds = [message.SerializeToString() for message in CORPUS[method]]
-    call(methods, method, seeds)
-
-    @fuzzing(20 * WEIGHTS.get(method, 1))
-    def fuzz(seed: int, raw: bytes) -> None:
-        call(methods, method, list(cases(seed, raw, seeds)))
-
-    fuzz()
-
-
-def test_every_body_of_an_inference_is_read_or_refused() -> None:
-    seeds = [body.encode() for body in BODIES]
-
-    @fuzzing(200)
-    def fuzz(seed: int, raw: bytes) -> None:
-        source = random.Random(seed)
-        for body in cases(seed, raw, seeds):
-            length = source.choice((None, None, len(body) - 32, source.randrange(300)))
-            try:
-                asked = read_inference(body, length if length is None else str(max(0, length)), "fake", "")
-                boards = asked.request.boards
-                if isinstance(boards, str):
-                    continue
-                boards = check_boards(boards, 15)
-            except (InvalidRequest, BoardError):
-                continue
-            assert boards.dtype == np.uint8
-            assert boards.max() <= 15
-
-    fuzz()
+from support.servers import ServerProcess, Start
 
 
 def raw_calls(channel: grpc.Channel, method: str, messages: list[bytes]) -> list[tuple[grpc.StatusCode, str]]:
@@ -185,8 +40,8 @@ def raw_calls(channel: grpc.Channel, method: str, messages: list[bytes]) -> list
     ends: list[Any] = []
     if stream:
         ends.append(raw_stream(channel, method)(iter(messages), timeout=60))
-        for _ in _quietly(ends[0]):
-            pass
+        for reply in _quietly(ends[0]):
+            assert b"internal error" not in reply
     else:
         unary = raw_unary(channel, method)
         for first in range(0, len(messages), AT_ONCE):
@@ -218,7 +73,7 @@ def test_any_bytes_over_a_real_connection_end_every_rpc_with_a_status_of_ours(se
     with grpc.insecure_channel(server.target) as channel:
         for method, requests in {**CORPUS, **health}.items():
             seeds = [request.SerializeToString() for request in requests]
-            for seed in range(max(1, round(2 * SCALE))):
+            for seed in range(max(1, round(8 * SCALE))):
                 messages = list(cases(seed, b"", seeds))
                 for code, details in raw_calls(channel, method, messages):
                     assert code in allowed, (method, code, details)

@@ -24,11 +24,6 @@ decoded before its fields were counted."""
 MEMORY_BYTES = 20 * SIZE
 """gRPC and Python hold a message several times over on its way."""
 
-MOST_BOARDS = 65_536
-SERVING_SECONDS = 0.02
-"""CPU time of the serving thread for a valid message of the most boards; it takes about 0.003."""
-MANY = 4
-
 LENGTH_DELIMITED = 2
 EMPTY = {
     FieldDescriptor.CPPTYPE_FLOAT: bytes(4),

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 import grpc
 import numpy as np
 import pytest
-from octofold_client import AsyncClient, Client
 from octofold_proto.inference import grpc_service_pb2 as oip
 from octofold_proto.inference.grpc_service_pb2_grpc import GRPCInferenceServiceStub
 from octofold_proto.octofold.v1 import inference_pb2 as pb
@@ -48,19 +47,6 @@ def infer(boards: np.ndarray, *outputs: str, model: str = "valued") -> oip.Model
         outputs=[{"name": name} for name in outputs],
         raw_input_contents=[boards.tobytes()],
     )
-
-
-async def test_both_clients_have_the_value_if_they_ask_for_it(server: ServerProcess) -> None:
-    with Client(server.target) as client:
-        assert client.next_moves(BOARDS).value is None
-        assert client.next_moves(BOARDS, model="plain", with_value=True).value is None
-        value = client.next_moves(BOARDS, with_probabilities=False, with_value=True).value
-        assert value is not None
-        assert value.tolist() == VALUES
-    async with AsyncClient(server.target) as client:
-        value = (await client.next_moves(BOARDS, with_value=True)).value
-        assert value is not None
-        assert value.tolist() == VALUES
 
 
 def test_a_move_over_http_has_the_value_beside_it_for_who_asks(server: ServerProcess, ask: Ask) -> None:

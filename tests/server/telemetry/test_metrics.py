@@ -127,27 +127,6 @@ def test_messages_that_are_refused_unread_are_counted(serve_all: ServeAll) -> No
     assert value(found, "octofold_failures_total", **nobody, code="INVALID_ARGUMENT") == 1
 
 
-@pytest.mark.parametrize(
-    ("path", "headers"),
-    [
-        ("/v2/models/fake/infer", {"Inference-Header-Content-Length": "all"}),
-        ("/v2/repository/index", {}),
-        ("/v2/repository/models/fake/load", {}),
-    ],
-)
-def test_bodies_that_make_no_sense_are_counted_by_whatever_route_they_came(
-    serve_all: ServeAll, path: str, headers: dict[str, str]
-) -> None:
-    with serve_all(FakeBackend()) as served:
-        connection = http.client.HTTPConnection("127.0.0.1", served.rest_port, timeout=30)
-        connection.request("POST", path, "{", headers)
-        assert connection.getresponse().status == 400
-        connection.close()
-        found = scrape(served)
-    nobody = {"model": "", "version": ""}
-    assert value(found, "octofold_failures_total", **nobody, code="INVALID_ARGUMENT") == 1
-
-
 def test_gauges_tell_what_waits_and_what_is_served(serve_all: ServeAll) -> None:
     backend = RecordingBackend()
     with serve_all(backend, max_batch_size=2) as served:

@@ -106,23 +106,6 @@ def test_a_call_is_a_span_of_its_callers_trace_with_its_queue_batches_and_infere
         assert span.start_time_unix_nano <= span.end_time_unix_nano <= call.end_time_unix_nano
 
 
-def test_a_call_that_fails_is_a_span_with_an_error(
-    write_version: WriteVersion, start_server: Start, collector: Collector
-) -> None:
-    write_version()
-    slow_server = str(Path(__file__).parents[1] / "slow_server.py")
-    server = start_server("--tracing", program=(slow_server, "0.01"))
-    with grpc.insecure_channel(server.target) as channel:
-        stub = OctofoldServiceStub(channel)
-
-        def is_told() -> bool:
-            return any("the deadline passed" in call.status.message for call in collector.named("call"))
-
-        while not is_told():  # a call may be given up before the server hears of it
-            with pytest.raises(grpc.RpcError):
-                stub.NextMoves(pb.NextMovesRequest(boards=bytes(16 * 100)), timeout=0.1)
-
-
 def test_a_collector_that_is_not_there_does_not_hold_up_the_end(
     write_version: WriteVersion, start_server: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -29,11 +29,6 @@ def ask(stub: OctofoldServiceStub, boards: np.ndarray, **fields: Any) -> np.ndar
     return MOVES.read(reply.moves, len(boards))
 
 
-def ask_until_refused(stub: OctofoldServiceStub) -> None:
-    while True:
-        ask(stub, boards_of(1))
-
-
 def open_until_read(stub: OctofoldServiceStub) -> Iterator[pb.StreamNextMovesResponse]:
     """A stream that a server which drains waits for: the only answer that is left is too large to be sent
     before it is read."""

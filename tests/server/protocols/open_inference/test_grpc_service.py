@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from typing import Any
 
 import grpc
 import numpy as np
 import pytest
+from octofold_proto.inference import grpc_service_pb2 as oip
 from octofold_proto.inference import grpc_service_pb2 as pb
 from octofold_server.backends.backend import MOVE_ALONE
 from support.fakes import FakeBackend, RecordingBackend
@@ -242,3 +244,28 @@ def test_bytes_that_are_no_message_are_the_callers_mistake(server: Served) -> No
         next(stream)
     assert failure.value.code() == grpc.StatusCode.INVALID_ARGUMENT
     assert server.admission.refusals.counts() == {"INVALID_ARGUMENT": 2}
+
+
+def fields_of(log: pytest.LogCaptureFixture) -> list[dict[str, str]]:
+    changes = [record for record in log.records if record.getMessage() == "an admin call took effect"]
+    return [vars(record)["fields"] for record in changes]
+
+
+def test_an_unload_over_grpc_leaves_a_line_that_says_who_asked(
+    server: Served, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    request = oip.RepositoryModelUnloadRequest(model_name="fake")
+    server.infer_stub().RepositoryModelUnload(request, metadata=(("x-request-id", "mine"),), timeout=30)
+    (fields,) = fields_of(caplog)
+    assert (fields["call"], fields["request_id"]) == ("RepositoryModelUnload", "mine")
+    assert fields["client"].startswith("ipv4:127.0.0.1:")
+
+
+def test_an_unload_over_rest_leaves_a_line_that_says_who_asked(
+    ask: Ask, server: Served, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    path = "/v2/repository/models/fake/unload"
+    assert ask(server, "POST", path, {}, X_Request_Id="mine").status == 200
+    assert fields_of(caplog) == [{"call": f"POST {path}", "request_id": "mine", "client": "127.0.0.1"}]
