@@ -75,7 +75,7 @@ class Config:
     )
     results: Folder = option(
         RESULTS,
-        "folder of the results of `octofold evaluate`, which the page shows to everyone who may call",
+        "folder of the results of `octofold evaluate`, which the page shows to all callers",
     )
     transport: Literal["auto", "native", "direct"] = option(
         "auto",
@@ -196,8 +196,7 @@ class Config:
     )
     admin_tokens: File | None = option(
         None,
-        "file of bearer tokens that may load and unload models; with --tokens and without this file, nobody "
-        "may",
+        "file of bearer tokens that may load and unload models; with --tokens alone, no token may",
     )
     admin: bool = option(True, "allow clients to load and unload models")
     reflection: bool = option(True, "describe the API to tools such as grpcurl")
@@ -213,7 +212,7 @@ class Config:
         "OTEL_EXPORTER_OTLP_* variables; needs the extra tracing",
     )
 
-    # What nobody has had to change is no option; tests use other values.
+    # These limits have no flags; tests set other values.
     max_boards: int = 65_536
     """Maximum boards in a call."""
     max_message_bytes: int = 8 * 65_536 * 16  # the most boards, even as JSON

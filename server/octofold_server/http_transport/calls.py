@@ -51,7 +51,7 @@ class Route(NamedTuple):
 
 
 class Failure(NamedTuple):
-    """What the reply to a failed request contains, in whichever form."""
+    """What the reply to a failed request contains."""
 
     message: str
     status: int

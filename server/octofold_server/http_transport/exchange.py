@@ -8,10 +8,10 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
 
-from aiohttp import StreamReader, web
+from aiohttp import web
 from octofold_proto.errors import QueueFull
 
 from octofold_server.admission.byte_budget import ByteBudget
@@ -24,13 +24,11 @@ REPLY_SECONDS = web.AppKey("reply_seconds", float)
 """Application key: the time limit for a client to read a reply."""
 
 IS_LEAVING: web.AppKey[Callable[[], bool]] = web.AppKey("is_leaving")
-"""Application key: returns whether clients should go elsewhere."""
+"""Application key: returns whether clients should use another server."""
 
 
 class Arrival:
-    """A body that is arriving: a context manager that returns its bytes.
-
-    The bytes count against the budget until the context exits.
+    """A body that is arriving.
 
     Attributes:
         client: the address of the client.
@@ -42,9 +40,7 @@ class Arrival:
         ended: whether the body was ended to make room for others.
     """
 
-    def __init__(
-        self, bodies: Bodies, request: web.Request, seconds: float, most_bytes: int, whose: str
-    ) -> None:
+    def __init__(self, request: web.Request, seconds: float) -> None:
         self.client = request.remote or ""
         self.connection = str(request.get_extra_info("peername"))
         self.transport = request.transport
@@ -52,31 +48,6 @@ class Arrival:
         self.began = time.monotonic()
         self.taken = 0
         self.ended = False
-        self._bodies = bodies
-        self._content = request.content
-        self._most_bytes = most_bytes
-        self._whose = whose
-        self._encoding = request.headers.get("Content-Encoding", "identity").lower()
-
-    async def __aenter__(self) -> bytes:
-        """Wait for the whole body.
-
-        Raises:
-            QueueFull: the budget has no room for the body, or the body made room for others.
-            web.HTTPRequestEntityTooLarge: the body is longer than allowed.
-            web.HTTPRequestTimeout: the body did not arrive in time.
-            web.HTTPUnsupportedMediaType: it is compressed.
-        """
-        try:
-            if self._encoding != "identity":
-                raise web.HTTPUnsupportedMediaType(reason="a body must not be compressed")
-            return await self._bodies.arrived(self, self._content, self._most_bytes, self._whose)
-        except BaseException:
-            self._bodies.give_back(self)
-            raise
-
-    async def __aexit__(self, *_: object) -> None:
-        self._bodies.give_back(self)
 
 
 class Bodies:
@@ -94,8 +65,9 @@ class Bodies:
         self._refusals = refusals
         self._arriving: dict[Arrival, None] = {}  # silent for longest first
 
-    def body(self, request: web.Request, most_bytes: int, whose: str) -> Arrival:
-        """Begin to read the body of a request; `async with` waits for its bytes.
+    @asynccontextmanager
+    async def body(self, request: web.Request, most_bytes: int, whose: str) -> AsyncIterator[bytes]:
+        """Wait for the whole body of a request; its bytes count against the budget until the block ends.
 
         Args:
             request: the request.
@@ -103,40 +75,43 @@ class Bodies:
             whose: origin of this limit, for the error message.
 
         Raises:
-            web.HTTPRequestEntityTooLarge: the announced length exceeds the limit.
+            QueueFull: the budget has no room for the body, or the body made room for others.
+            web.HTTPRequestEntityTooLarge: the body is longer than allowed.
+            web.HTTPRequestTimeout: the body did not arrive in time.
+            web.HTTPUnsupportedMediaType: it is compressed.
         """
+        too_large = f"the body is larger than the {most_bytes} bytes {whose}"
         if (request.content_length or 0) > most_bytes:
-            raise _too_large(most_bytes, whose)
-        return Arrival(self, request, self._seconds, most_bytes, whose)
-
-    async def arrived(self, arrival: Arrival, content: StreamReader, most_bytes: int, whose: str) -> bytes:
-        """Wait for the whole body; `Arrival` calls this and documents the exceptions."""
+            raise web.HTTPRequestEntityTooLarge(most_bytes, reason=too_large)
+        if request.headers.get("Content-Encoding", "identity").lower() != "identity":
+            raise web.HTTPUnsupportedMediaType(reason="a body must not be compressed")
+        arrival = Arrival(request, self._seconds)
         body = bytearray()
         self._arriving[arrival] = None
         try:
-            async with arrival.limit:
-                while chunk := await content.readany():
-                    body += chunk
-                    if len(body) > most_bytes:
-                        raise _too_large(most_bytes, whose)
-                    if not arrival.ended:
-                        self._arriving[arrival] = self._arriving.pop(arrival)  # the last to have sent
-                    self.count(arrival, len(body))
-        except TimeoutError:
-            if arrival.ended:
-                message = "the body arrived too slowly, and other requests needed its room"
-                raise QueueFull(message, RETRY_SECONDS) from None
-            reason = f"the body did not arrive within {self._seconds:g} seconds"
-            raise web.HTTPRequestTimeout(reason=reason) from None
+            try:
+                async with arrival.limit:
+                    while chunk := await request.content.readany():
+                        body += chunk
+                        if len(body) > most_bytes:
+                            raise web.HTTPRequestEntityTooLarge(most_bytes, reason=too_large)
+                        if not arrival.ended:
+                            self._arriving[arrival] = self._arriving.pop(arrival)  # the last to have sent
+                        if len(body) >= ByteBudget.COUNTED_FROM:
+                            self._budget.take(len(body) - arrival.taken, arrival.connection, arrival.taken)
+                            arrival.taken = len(body)
+            except TimeoutError:
+                if arrival.ended:
+                    message = "the body arrived too slowly, and other requests needed its room"
+                    raise QueueFull(message, RETRY_SECONDS) from None
+                reason = f"the body did not arrive within {self._seconds:g} seconds"
+                raise web.HTTPRequestTimeout(reason=reason) from None
+            finally:
+                self._arriving.pop(arrival, None)
+            yield bytes(body)
         finally:
-            self._arriving.pop(arrival, None)
-        return bytes(body)
-
-    def give_back(self, arrival: Arrival) -> None:
-        """Return the bytes of a body to the budget."""
-        if arrival.taken:
-            self._budget.give(arrival.taken, arrival.connection)
-            arrival.taken = 0
+            if arrival.taken:
+                self._budget.give(arrival.taken, arrival.connection)
 
     def make_room(self, client: str) -> Arrival | None:
         """End a body to make room for a request of `client`, and return it; None if no body has to end.
@@ -160,23 +135,9 @@ class Bodies:
                 return arrival
         return None
 
-    def count(self, arrival: Arrival, size: int) -> None:
-        """Let a body that has so many bytes by now take them from the budget.
-
-        Raises:
-            QueueFull: they do not fit.
-        """
-        if size >= ByteBudget.COUNTED_FROM and size > arrival.taken:
-            self._budget.take(size - arrival.taken, arrival.connection, arrival.taken)
-            arrival.taken = size
-
-
-def _too_large(limit: int, whose: str) -> web.HTTPRequestEntityTooLarge:
-    return web.HTTPRequestEntityTooLarge(limit, reason=f"the body is larger than the {limit} bytes {whose}")
-
 
 async def send(request: web.Request, response: web.StreamResponse) -> None:
-    """Send a reply; close the connection if the client reads it too slowly, or should go elsewhere."""
+    """Send a reply; close the connection if the client reads it too slowly, or should use another server."""
     if request.app[IS_LEAVING]():
         response.force_close()
     try:

@@ -91,7 +91,7 @@ class Guard:
         # A page can hold hundreds of frames of ours, each with a long search; a link fills the whole window.
         fills_window = headers.get("Sec-Fetch-Dest", "document") == "document"
         if method == "GET" and headers.get("Sec-Fetch-Mode") == "navigate" and fills_window:
-            return  # somebody follows a link
+            return  # a user follows a link
         site, origin = headers.get("Sec-Fetch-Site"), headers.get("Origin")
         # Browsers send the first header only to servers with TLS or on loopback.
         is_foreign = (

@@ -84,7 +84,7 @@ class RestServer:
             that support it.
         reply_seconds: close a connection whose client has not read its reply in this time.
         probes: paths that are answered under any load.
-        is_leaving: whether clients should go elsewhere: each reply then ends its connection.
+        is_leaving: whether clients should use another server: each reply then ends its connection.
     """
 
     def __init__(

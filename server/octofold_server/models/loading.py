@@ -13,7 +13,7 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from octofold_game.contract.graph import DEPTH, LEGAL, MOVE, OUTPUTS, POSITIONS, SEARCH_OUTPUTS, VALUE
+from octofold_game.contract.graph import DEPTH, LEGAL, MOVE, OUTPUTS, POSITIONS, SEARCH_OUTPUTS, VALUE, Tensor
 from octofold_game.contract.model import (
     CARD_FILE,
     Card,
@@ -93,6 +93,10 @@ class ServedVersion:
         return frozenset(self.output_names)
 
 
+Loaded = tuple[Precision | Literal[""], Batcher, Sequence[Tensor]]
+"""The precision, the batcher and the outputs of a version."""
+
+
 class Loader:
     """Loads versions of one repository.
 
@@ -128,8 +132,19 @@ class Loader:
             ModelError: the version cannot be served.
         """
         load = self._load_graph if card.player is None else self._load_player
-        served = load(folder, card, card_text, statistics)
-        batcher, on_host = served.batcher, card.player and not card.player.versions
+        precision, batcher, tensors = load(folder, card, statistics)
+        served = ServedVersion(
+            folder.name,
+            str(folder.version),
+            card.largest_exponent,
+            card,
+            card_text,
+            precision,
+            batcher,
+            statistics,
+            tuple(tensor.name for tensor in tensors),
+        )
+        on_host = card.player and not card.player.versions
         _log.info(
             "%s/%s is ready: %s on %s, %d lane%s, batches of up to %d",
             served.name, served.version, served.precision or f"player {card.player and card.player.kind}",
@@ -138,9 +153,7 @@ class Loader:
         )  # fmt: skip
         return served
 
-    def _load_graph(
-        self, folder: VersionFolder, card: Card, card_text: str, statistics: ModelStatistics
-    ) -> ServedVersion:
+    def _load_graph(self, folder: VersionFolder, card: Card, statistics: ModelStatistics) -> Loaded:
         precision = choose_precision(card, self._config.precision, device=self._device, avx2=cpu_has_avx2())
         file = card.precisions[precision]
         layout = choose_layout(self._config, self._device, precision)
@@ -155,23 +168,17 @@ class Loader:
         batch_size = layout.max_batch_size
         if self._device == "cpu" and not self._config.max_batch_size:
             batch_size = choose_batch_size(layout, backends[0])
-        name, version = folder.name, str(folder.version)
         batcher = Batcher(
             backends,
             max_batch_size=batch_size,
             queue_capacity=self._config.queue_capacity,
-            name=f"{name}-{version}",
+            name=f"{folder.name}-{folder.version}",
             statistics=statistics,
         )
         value = [VALUE] if isinstance(backends[0], ValueBackend) else []
-        outputs = tuple(tensor.name for tensor in (*OUTPUTS, *value))
-        return ServedVersion(
-            name, version, card.largest_exponent, card, card_text, precision, batcher, statistics, outputs
-        )
+        return precision, batcher, (*OUTPUTS, *value)
 
-    def _load_player(
-        self, folder: VersionFolder, card: Card, card_text: str, statistics: ModelStatistics
-    ) -> ServedVersion:
+    def _load_player(self, folder: VersionFolder, card: Card, statistics: ModelStatistics) -> Loaded:
         player = card.player
         assert player is not None
         lanes, cores = choose_search_layout(self._config)
@@ -191,20 +198,16 @@ class Loader:
             backend.warm_up()
         except BackendError as error:
             raise ModelError(f"{player.kind}: {error}") from error
-        name, version = folder.name, str(folder.version)
         batcher = Batcher(
             [backend] * lanes,
             max_batch_size=self._config.max_batch_size or SEARCH_BATCH_SIZE,
             queue_capacity=self._config.queue_capacity,
-            name=f"{name}-{version}",
+            name=f"{folder.name}-{folder.version}",
             statistics=statistics,
             budgets=Budgets(cores, ASKING_BOARDS[self._device] if evaluators else 1),
         )
         tensors = (MOVE, LEGAL, *SEARCH_OUTPUTS) if search.value_unit else (MOVE, LEGAL, DEPTH, POSITIONS)
-        outputs = tuple(tensor.name for tensor in tensors)
-        return ServedVersion(
-            name, version, card.largest_exponent, card, card_text, "", batcher, statistics, outputs
-        )
+        return "", batcher, tensors
 
     def _evaluator(self, repository: Path, other: OtherVersion, cores: int) -> OnnxEvaluator:
         """What asks another version that a player names.
@@ -250,7 +253,7 @@ MAX_FILE_BYTES = 1 << 40
 def map_files(folder: Path, player: ServedPlayer) -> dict[str, NDArray[np.uint8]]:
     """The content of a player's files by name, read-only. The memory is that of the system's file cache.
 
-    A file is hashed and mapped from one descriptor, so that nobody can put another in its place meanwhile.
+    A file is hashed and mapped from one descriptor, so that the mapped bytes are the hashed ones.
 
     Args:
         folder: the folder of the version.

@@ -23,7 +23,7 @@ from octofold_server.config.options import Config
 from octofold_server.models.loading import Loader, ServedVersion
 from octofold_server.models.repository import VersionFolder, find_versions, read_card, versions_by_name
 from octofold_server.models.version_index import (
-    WHEN_ASKED,
+    ON_DEMAND,
     VersionIndex,
     VersionState,
     VersionStatus,
@@ -54,7 +54,7 @@ class Models:
         ready: every version that answers calls, by the name and version that a call may ask for; the empty
             version is the newest one. It is replaced, never changed.
         default: the model that answers calls which name none; empty when there is none. Once chosen at the
-            start, it stays, whichever models come and go.
+            start, it stays.
 
     Raises:
         ModelError: the repository cannot be read.
@@ -77,7 +77,7 @@ class Models:
         self.ready: Mapping[tuple[str, str], ServedVersion] = {}
         self._index = VersionIndex()
         self._players = {config.default_model}  # players that do not wait for the first call
-        self._on_demand: set[str] = set()  # players that are loaded because a call asked
+        self._on_demand: set[str] = set()  # players that are being loaded for a call
         self._asking = threading.Lock()  # guards the set
         self._changing = threading.Lock()  # held while versions are loaded and swapped, not while they drain
         self._loads_no_more = threading.Event()
@@ -94,11 +94,6 @@ class Models:
             Unavailable: the server is shutting down.
         """
         by_name = versions_by_name(self._config.models)
-        if self.default and by_name and self.default not in by_name:  # before minutes of loading, not after
-            raise ModelError(
-                f"the model repository has no default model {self.default!r}; it has "
-                + ", ".join(sorted(by_name))
-            )
         for name in self._config.versions.by_model.keys() - by_name.keys():
             _log.warning(
                 "--versions has a policy for %r, but the model repository has no version of it", name
@@ -138,7 +133,7 @@ class Models:
             return served
         known = self._index.of(name)
         if loads and any(
-            status.reason == WHEN_ASKED and version in ("", str(status.version)) for status in known
+            status.reason == ON_DEMAND and version in ("", str(status.version)) for status in known
         ):
             self._load_on_demand(name)
         older = self._serving(name)
@@ -157,8 +152,8 @@ class Models:
         return sorted(ready, key=lambda served: (served.name, int(served.version)))
 
     def waiting(self) -> list[VersionStatus]:
-        """All players that are loaded when somebody asks for them."""
-        return [status for status in self.index() if status.reason == WHEN_ASKED]
+        """All players that the first call for them loads."""
+        return [status for status in self.index() if status.reason == ON_DEMAND]
 
     def loading(self) -> list[VersionStatus]:
         """All versions that are being loaded, as far as their cards have been read."""
@@ -252,7 +247,7 @@ class Models:
         return settled
 
     def close(self) -> None:
-        """Finish accepted calls, then free the models, those that were unloaded too."""
+        """Finish accepted calls, then free the models, including unloaded ones."""
         for batcher in [*(served.batcher for served in self.served()), *self._index.draining()]:
             batcher.close()
 
@@ -289,7 +284,7 @@ class Models:
                 why = f"not served: the policy is {policy}"
                 found[version] = VersionStatus(name, version, VersionState.UNLOADED, why)
         ready = ready or serving  # an old answer is better than none
-        waiting = [version for version, status in found.items() if status.reason == WHEN_ASKED]
+        waiting = [version for version, status in found.items() if status.reason == ON_DEMAND]
         self._swap(name, ready, newest=max(ready, default=0) > max(waiting, default=0))
         self._drain(served for version, served in serving.items() if ready.get(version) is not served)
         for version, served in ready.items():
@@ -315,7 +310,7 @@ class Models:
                 return current, status
             if current is None:
                 if self._waits(card):
-                    return None, replace(status, state=VersionState.UNLOADED, reason=WHEN_ASKED)
+                    return None, replace(status, state=VersionState.UNLOADED, reason=ON_DEMAND)
                 self._index.set(status)
             return self._loader.load(folder, card, text, self._index.statistics_of(name, version)), status
         except Exception as error:  # no error may affect other models
@@ -329,7 +324,7 @@ class Models:
         return None, status
 
     def _waits(self, card: Card) -> bool:
-        """Whether a version is a player that is loaded when somebody first asks for it."""
+        """Whether a version is a player that the first call for it loads."""
         return card.player is not None and self._config.players is None and card.name not in self._players
 
     def _serving(self, name: str) -> dict[int, ServedVersion]:
@@ -358,7 +353,7 @@ class Models:
         try:
             self.load(name)
         except (ModelError, Unavailable, UnknownModel) as error:
-            _log.info("%s was asked for and cannot be loaded: %s", name, error)
+            _log.info("a call needs %s, which cannot be loaded: %s", name, error)
         finally:
             with self._asking:
                 self._on_demand.remove(name)

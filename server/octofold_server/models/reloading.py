@@ -67,7 +67,7 @@ class Reloading:
                 is_requested, self._is_requested = self._is_requested, False
             before, self._seen = self._seen, self._look()
             if is_requested or self._seen != before:
-                why = "asked to" if is_requested else "their folder has changed"
+                why = "by request" if is_requested else "their folder has changed"
                 _log.info("reloading the models: %s", why)
                 self._reload()
 

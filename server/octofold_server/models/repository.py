@@ -1,7 +1,7 @@
 """Reads a model repository: its versions, their cards, and the bytes to load.
 
 A card is used only after its fields are checked, and a model file only if its SHA-256 matches the card. The
-hashed bytes are those that are loaded. Files of networks are not mapped, because truncating a mapped file
+hashed bytes are the loaded bytes. Files of networks are not mapped, because truncating a mapped file
 ends the process with SIGBUS; those of players are (`loading`).
 """
 
@@ -51,15 +51,15 @@ class VersionFolder:
 def find_versions(repository: Path) -> list[VersionFolder]:
     """Every version in the repository, sorted by name and version.
 
-    A version is a folder whose name is a positive integer; anything else, such as a version that is being
-    published under a temporary name, is passed over. So is a folder that cannot be read, such as a mounted
-    volume's lost+found, or whose name is not a `MODEL_NAME`. The reason is logged.
+    A version is a folder whose name is a positive integer. Other folders are ignored: versions that are being
+    published have temporary names. A folder that cannot be read (a volume's lost+found) or that has no
+    `MODEL_NAME` is ignored, too, and the reason is logged.
 
     Raises:
         ModelError: the repository is not a folder that can be read.
     """
-    versions, passed_over = _scan(repository)
-    for folder, why in passed_over.items():
+    versions, ignored = _scan(repository)
+    for folder, why in ignored.items():
         _log.warning("ignoring %r: %s", str(folder), why)
     return sorted(versions, key=lambda version: (version.name, version.version))
 
@@ -98,7 +98,7 @@ def fingerprint(repository: Path) -> frozenset[tuple[str, int, int, int]]:
 
 
 def read_card(folder: VersionFolder) -> tuple[Card, str]:
-    """The card of a version, and its text for callers who want all of it.
+    """The card of a version, and its text with all fields.
 
     Raises:
         ModelError: it is missing, invalid, or belongs to another model or version.
@@ -173,7 +173,7 @@ def cpu_has_avx2(cpuinfo: Path = Path("/proc/cpuinfo")) -> bool:
 def _scan(repository: Path) -> tuple[list[VersionFolder], dict[Path, str]]:
     """Every version, and the ignored folders with the reasons."""
     versions: list[VersionFolder] = []
-    passed_over = {}
+    ignored = {}
     try:
         folders = list(repository.iterdir())
     except OSError as error:
@@ -185,14 +185,14 @@ def _scan(repository: Path) -> tuple[list[VersionFolder], dict[Path, str]]:
         try:
             found = _versions_in(folder)
         except OSError as error:
-            passed_over[folder] = error.strerror or str(error)
+            ignored[folder] = error.strerror or str(error)
             continue
         # A name goes into replies and metrics, which are UTF-8: that of a folder need not be.
         if not found or MODEL_NAME.fullmatch(folder.name):
             versions += found
         else:
-            passed_over[folder] = f"{folder.name!r} is not the name of a model"
-    return versions, passed_over
+            ignored[folder] = f"{folder.name!r} is not the name of a model"
+    return versions, ignored
 
 
 def _versions_in(folder: Path) -> list[VersionFolder]:

@@ -19,7 +19,7 @@ from octofold_server.batching.statistics import ModelStatistics
 from octofold_server.system.quoting import quoted
 
 BY_REQUEST = "unloaded by request"
-WHEN_ASKED = "a player, which is loaded when it is first asked for"
+ON_DEMAND = "a player, which the first call for it loads"
 
 _log = logging.getLogger(__name__)
 
@@ -48,7 +48,7 @@ class VersionStatus:
     precision: str = ""
     card_text: str = ""
     since: float = field(default_factory=time.monotonic, compare=False)
-    """When the version got this status, as `time.monotonic` tells."""
+    """When the version got this status, a time of `time.monotonic`."""
 
 
 class VersionIndex:
@@ -154,15 +154,15 @@ def why_not_found(
     """
     if not name:
         return UnknownModel(f"this server has no default model: name one of {ready}")
-    asked = f"{name}/{version}" if version else name
+    wanted = f"{name}/{version}" if version else name
     for status in known:
         if version in ("", str(status.version)):
             if status.state is VersionState.READY:  # it has just left the table; the index follows
-                return Unavailable(f"{asked} is being unloaded")
+                return Unavailable(f"{wanted} is being unloaded")
             if status.state in (VersionState.LOADING, VersionState.UNLOADING):
-                return Unavailable(f"{asked} is {status.state.name.lower()}")
+                return Unavailable(f"{wanted} is {status.state.name.lower()}")
             if status.reason == BY_REQUEST:
-                return Unavailable(f"{asked} was {status.reason}")
-            if status.reason == WHEN_ASKED:
-                return Unavailable(f"{asked} is loading")
-    return UnknownModel(f"no model {quoted(asked)} is ready; ready: {ready}")
+                return Unavailable(f"{wanted} was {status.reason}")
+            if status.reason == ON_DEMAND:
+                return Unavailable(f"{wanted} is loading")
+    return UnknownModel(f"no model {quoted(wanted)} is ready; ready: {ready}")

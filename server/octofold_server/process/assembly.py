@@ -176,7 +176,7 @@ def _methods(
     config: Config, admission: Admission, health: Health, access: Access, operations: OpenInference
 ) -> Methods:
     """The methods of every service."""
-    # Half of the bytes in flight is for arriving messages, each of which may be as large as allowed.
+    # Half of the bytes in flight is for arriving messages, each as large as allowed.
     at_once = max(2, config.max_bytes_in_flight // 2 // _most_grpc_bytes(config))
     waiting = max(MAX_PENDING, config.max_calls)
     arrivals = Arrivals(at_once, waiting, config.message_timeout, admission.budget, admission.refusals)

@@ -107,7 +107,7 @@ def serve(
             if ports.rest is not None:
                 ending.enter_context(port_written(config.rest_port_file, ports.rest.port))
             ready_file = ReadyFile(config.ready_file, lambda: parts.operations.ready)
-            with ready_file, port_written(config.port_file, ports.grpc):  # who finds the port finds all else
+            with ready_file, port_written(config.port_file, ports.grpc):  # the port file comes last
                 if slot is None or (slot.number == 0 and not joins):
                     announce_service(config, models, ports.grpc, ports.rest.port if ports.rest else None)
                     warn_if_exposed(config, ports.grpc)
@@ -192,10 +192,10 @@ def _raise_if_failed(watchdog: Watchdog) -> None:
 def announce_service(config: Config, models: Models, port: int, rest_port: int | None) -> None:
     """Log the models, the addresses and how to stop the server."""
     newest = {served.name: served for served in models.served()}  # which are sorted by version
-    told = (_described(served, newest.get(models.default) is served) for served in models.served())
+    described = (_described(served, newest.get(models.default) is served) for served in models.served())
     waiting = ", ".join(f"{status.name}/{status.version}" for status in models.waiting())
-    when_asked = f"; loaded when a call asks: {waiting}" if waiting else ""
-    _log.info("models: %s%s", ", ".join(told), when_asked)
+    on_demand = f"; loaded by the first call: {waiting}" if waiting else ""
+    _log.info("models: %s%s", ", ".join(described), on_demand)
     addresses = f"{address_of(config.host, port)} (gRPC)"
     if rest_port is not None:
         scheme = "https" if config.tls_certificate else "http"
@@ -246,7 +246,7 @@ class ReadyFile:
 
     Args:
         file: None for none, and then this does nothing.
-        is_ready: what is asked before each touch.
+        is_ready: whether the server is ready; called before each touch.
     """
 
     def __init__(self, file: Path | None, is_ready: Callable[[], bool]) -> None:
@@ -289,7 +289,7 @@ class ReadyFile:
 
     def _remove(self) -> None:
         assert self._file is not None
-        with suppress(OSError):  # somebody else removed it, or the folder
+        with suppress(OSError):  # it is gone already
             self._file.unlink()
 
 

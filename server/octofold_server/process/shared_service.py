@@ -127,7 +127,7 @@ class SharedService(OpenInference):
             limit_seconds: time limit; None for none.
 
         Raises:
-            OctofoldError: a process raised this error; all have been asked.
+            OctofoldError: a process raised this error; all others have answered.
             RuntimeError: a process raised another error.
         """
         with ThreadPoolExecutor(max(1, len(self._others))) as callers:

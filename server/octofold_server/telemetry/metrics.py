@@ -36,8 +36,7 @@ _NO_FAILURES = dict.fromkeys(["CANCELLED", "UNIMPLEMENTED", *(code.name for code
 """Initial counters: Prometheus would miss the step from 0 of a counter that first appears as 1."""
 
 _NO_SUMS = {"octofold_ready", "octofold_build_info", "octofold_model_info"}
-"""Gauges of which several processes together have the largest: a process that is starting has no port yet, so
-clients reach those that are ready."""
+"""Several processes together report the largest value: clients only reach processes that are ready."""
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -153,8 +152,8 @@ def _histograms(rows: list[_Row]) -> Iterator[Family]:
 
 
 def _failures(rows: list[_Row], refusals: Refusals) -> Iterator[Family]:
-    nobody = {"model": "", "version": ""}
-    counts = [(labels, now.failures) for labels, now in rows] + [(nobody, refusals.counts())]
+    no_model = {"model": "", "version": ""}
+    counts = [(labels, now.failures) for labels, now in rows] + [(no_model, refusals.counts())]
     yield _family(
         "octofold_failures_total",
         "counter",

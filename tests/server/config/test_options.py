@@ -107,29 +107,18 @@ def test_a_wrong_file_names_itself_the_key_and_what_is_allowed(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "needed"),
+    ("flags", "message"),
     [
-        (["--tls-certificate", "c.pem"], "--tls-key"),
-        (["--tls-key", "k.pem"], "--tls-certificate"),
-        (["--tls-client-ca", "ca.pem"], "--tls-certificate"),
-        (["--rest-port-file", "port"], "--rest-port"),
+        ("--tls-certificate c.pem", "--tls-certificate needs --tls-key"),
+        ("--tls-client-ca ca.pem", "--tls-client-ca needs --tls-certificate"),
+        ("--rest-port-file port", "--rest-port-file needs --rest-port"),
+        ("--port 8080 --rest-port 8080", "--port and --rest-port must not be the same, got 8080 for both"),
+        ("--transport native --max-connection-age 300", "--transport native has no --max-connection-age"),
     ],
 )
-def test_half_of_a_pair_names_the_other_half(arguments: list[str], needed: str) -> None:
-    with pytest.raises(ConfigError, match=f"needs {needed}"):
-        read_config(arguments, {})
-
-
-@pytest.mark.parametrize("flags", ["--tls-certificate c.pem --tls-key k.pem", "--max-connection-age 300"])
-def test_the_native_transport_refuses_what_it_does_not_have(flags: str) -> None:
-    lacking = flags.partition(" ")[0]
-    with pytest.raises(ConfigError, match=f"--transport native has no {lacking}"):
-        read_config(["--transport", "native", *flags.split()], {})
-
-
-def test_one_port_is_not_for_two_protocols() -> None:
-    with pytest.raises(ConfigError, match="--port and --rest-port must not be the same, got 8080 for both"):
-        read_config(["--port", "8080", "--rest-port", "8080"], {})
+def test_options_that_contradict_each_other_are_refused(flags: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        read_config(flags.split(), {})
     assert read_config(["--port", "0", "--rest-port", "0"], {}).rest_port == 0
 
 

@@ -20,7 +20,7 @@ from octofold_proto.errors import ModelError, Unavailable, UnknownModel
 from octofold_server.config.options import Config
 from octofold_server.config.policies import parse_policies
 from octofold_server.models.registry import Models
-from octofold_server.models.version_index import WHEN_ASKED
+from octofold_server.models.version_index import ON_DEMAND
 from support.batches import Awaited
 from support.fakes import FakeBackend
 from support.player_versions import KINDS, write_player, write_version
@@ -66,11 +66,6 @@ def test_a_player_that_cannot_be_served_is_one_line_and_the_others_serve_on(
     models.close()
 
 
-def test_a_kind_that_the_operator_names_must_be_there(repository: Path) -> None:
-    with pytest.raises(ModelError, match=r"--players: no installed package has .* 'fale'; there are absent"):
-        models_of(repository, "fale")
-
-
 def test_a_kind_that_the_operator_names_must_be_one_that_can_be_served(repository: Path) -> None:
     for kind in ("random", "broken"):
         match = rf"'{kind}' cannot be served; there are expectimax, fake, "
@@ -94,12 +89,12 @@ def test_a_player_is_loaded_when_a_call_first_asks_for_it(repository: Path) -> N
     models.start()
     assert models.that_know(16) == ["player"]
     assert states(models) == {"network/1": "READY", "player/1": "UNLOADED"}
-    assert models.index()[-1].reason == WHEN_ASKED
+    assert models.index()[-1].reason == ON_DEMAND
     models.reload()
-    assert models.index()[-1].reason == WHEN_ASKED
+    assert models.index()[-1].reason == ON_DEMAND
     with pytest.raises(Unavailable, match="player is loading"):
         models.resolve("player", "")  # a question about the model is no call
-    assert models.index()[-1].reason == WHEN_ASKED
+    assert models.index()[-1].reason == ON_DEMAND
     with pytest.raises(Unavailable, match="player is loading"):
         models.resolve("player", "", loads=True)
     wait_for(lambda: states(models)["player/1"] == "FAILED")  # its file is empty
@@ -116,7 +111,7 @@ def test_a_player_is_asked_for_again_when_the_repository_could_not_be_read(
     away = repository.rename(repository.with_name("away"))
     with pytest.raises(Unavailable, match="player is loading"):
         models.resolve("player", "", loads=True)
-    wait_for(lambda: "player was asked for and cannot be loaded" in caplog.text)
+    wait_for(lambda: "a call needs player, which cannot be loaded" in caplog.text)
     away.rename(repository)
 
     def is_tried() -> bool:
@@ -275,7 +270,7 @@ def test_a_call_without_a_version_loads_a_newer_player_and_the_older_network_ans
     models.start()
     assert states(models) == {"both/1": "READY", "both/2": "UNLOADED", "network/1": "READY"}
     assert models.resolve("both", "").version == "1"  # a question about the model is no call
-    assert models.index()[1].reason == WHEN_ASKED
+    assert models.index()[1].reason == ON_DEMAND
     assert models.resolve("both", "", loads=True).version == "1"
     wait_for(lambda: models.resolve("both", "", loads=True).version == "2")
     assert models.resolve("both", "1").version == "1"

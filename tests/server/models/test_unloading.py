@@ -7,7 +7,7 @@ import gc
 import pytest
 from octofold_proto.errors import Unavailable, UnknownModel
 from octofold_server.models.version_index import VersionState
-from support.registries import Backends, NewModels, reason, settled, states
+from support.registries import Backends, NewModels, settled, states
 from support.servers import WriteVersion
 
 
@@ -103,22 +103,6 @@ def test_a_version_that_the_policy_excludes_is_published_later_and_every_other_m
         VersionState.UNLOADED,
         f"not served: the policy is {policies.partition(';')[0]}",
     )
-
-
-def test_why_a_version_failed_outlives_an_unload_but_not_a_policy_that_passes_it_over(
-    write_version: WriteVersion, new_models: NewModels
-) -> None:
-    write_version(version=1)
-    write_version(version=2, model=b"huge")
-    models = new_models("latest:1")
-    models.unload("tiny")
-    assert settled(models) == {"tiny/1": "UNLOADED", "tiny/2": "FAILED"}
-    assert reason(models, 1) == "unloaded by request"
-    assert reason(models, 2) == "not enough memory"
-    write_version(version=3)
-    models.load("tiny")
-    assert states(models) == {"tiny/1": "UNLOADED", "tiny/2": "UNLOADED", "tiny/3": "READY"}
-    assert reason(models, 2) == "not served: the policy is latest:1"
 
 
 def test_nothing_is_loaded_any_more_once_the_server_is_to_end(

@@ -70,11 +70,6 @@ def test_broken_models_are_listed_with_their_reason_and_do_not_disturb_the_other
         (lambda write: write(), ("--tokens", "/nowhere"), "/nowhere cannot be read: No such file"),
         (lambda write: write(model=b"not a graph"), (), "tiny/1: model.onnx: onnxruntime cannot load it"),
         (
-            lambda write: write(),
-            ("--default-model", "nobody"),
-            "the model repository has no default model 'nobody'; it has tiny",
-        ),
-        (
             lambda write: (write(), write(name="broken", model=b"not a graph")),
             ("--default-model", "broken"),
             "the default model 'broken' cannot be served; ready: tiny",

@@ -1,8 +1,10 @@
-"""What a server process reports while it is loading, and how it ends when it is told to stop meanwhile."""
+"""What a server process reports while it loads, serves and stops, and how it ends meanwhile."""
 
 from __future__ import annotations
 
 import signal
+from collections.abc import Iterator
+from pathlib import Path
 
 import grpc
 import pytest
@@ -11,9 +13,11 @@ from octofold_proto.inference import grpc_service_pb2 as oip
 from octofold_proto.inference.grpc_service_pb2_grpc import GRPCInferenceServiceStub
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
+from octofold_server.process.lifecycle import ReadyFile
 from support.grpc_calls import health_stub
 from support.served import NOT_SERVING, SERVICES, SERVING, versions
 from support.servers import Gate, Start, WriteVersion
+from support.waiting import wait_for
 
 
 def test_a_server_that_is_loading_is_alive_but_not_ready(
@@ -96,3 +100,42 @@ def test_a_model_that_is_loading_is_not_serving_and_one_that_is_unloaded_ends_th
         assert not admin.ServerReady(oip.ServerReadyRequest()).ready
         admin.RepositoryModelLoad(oip.RepositoryModelLoadRequest(model_name="tiny"))
         assert statuses("tiny", "another", "") == [SERVING, NOT_SERVING, SERVING]
+
+
+def touched_again(file: Path) -> None:
+    """Returns once the file is younger than it is now."""
+    before = file.stat().st_mtime_ns
+    wait_for(lambda: file.exists() and file.stat().st_mtime_ns > before)
+
+
+def test_the_ready_file_is_touched_while_the_server_is_ready_and_gone_while_it_stops(
+    write_version: WriteVersion, start_server: Start, tmp_path: Path
+) -> None:
+    write_version()
+    file = tmp_path / "ready"
+    server = start_server("--ready-file", str(file), "--grace", "3600")
+    touched_again(file)
+    server.process.send_signal(signal.SIGTERM)
+    wait_for(lambda: not file.exists())  # although it serves on
+    assert server.process.poll() is None
+    server.process.send_signal(signal.SIGTERM)
+    assert server.wait() == 0
+    assert not file.exists()
+
+
+@pytest.fixture
+def answers() -> list[bool]:
+    return []
+
+
+@pytest.fixture
+def kept(tmp_path: Path, answers: list[bool]) -> Iterator[Path]:
+    with ReadyFile(tmp_path / "ready", lambda: bool(answers)):
+        yield tmp_path / "ready"
+
+
+def test_the_ready_file_comes_back_when_the_server_is_ready_again(kept: Path, answers: list[bool]) -> None:
+    assert kept.exists()
+    wait_for(lambda: not kept.exists())
+    answers.append(True)
+    wait_for(kept.exists)

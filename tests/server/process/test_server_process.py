@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -147,3 +148,20 @@ def test_what_a_socket_cannot_do_is_told(write_version: WriteVersion, start_serv
     server = start_server("--host", host, "--rest-port", "0", ready=False)
     assert server.wait() == 1
     assert "is for gRPC and one process" in server.log
+
+
+def test_a_stream_on_which_nothing_comes_is_ended(write_version: WriteVersion, start_server: Start) -> None:
+    write_version()
+    server = start_server("--stream-idle", "0.3")
+    with grpc.insecure_channel(server.target) as channel:
+        done = threading.Event()
+
+        def nothing() -> Iterator[pb.StreamNextMovesRequest]:
+            done.wait()
+            yield from ()
+
+        stream = OctofoldServiceStub(channel).StreamNextMoves(nothing())
+        with pytest.raises(grpc.RpcError, match=r"the stream was idle for 0.3 seconds") as failure:
+            next(stream)
+        assert failure.value.code() == grpc.StatusCode.UNAVAILABLE
+        done.set()

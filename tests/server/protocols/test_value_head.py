@@ -63,20 +63,6 @@ def test_a_move_over_http_has_the_value_beside_it_for_who_asks(server: ServerPro
         assert (reply.status, problem in reply.body.decode()) == (400, True)
 
 
-def test_open_inference_announces_the_value_and_answers_it_alone(
-    server: ServerProcess, channel: grpc.Channel, ask: Ask
-) -> None:
-    stub = GRPCInferenceServiceStub(channel)
-    announced = stub.ModelMetadata(oip.ModelMetadataRequest(name="valued")).outputs[-1]
-    assert (announced.name, announced.datatype, list(announced.shape)) == ("value", "FP32", [-1])
-    config = stub.ModelConfig(oip.ModelConfigRequest(name="valued")).config
-    assert config.parameters["value_unit"].string_value == "points"
-    (answer,) = stub.ModelInfer(infer(BOARDS, "value")).raw_output_contents
-    assert np.frombuffer(answer, "<f4").tolist() == VALUES
-    described = ask(server, "GET", "/v2/models/valued").json["outputs"][-1]
-    assert described == {"name": "value", "datatype": "FP32", "shape": [-1]}
-
-
 def test_a_call_that_does_not_ask_for_the_value_does_not_compute_it(channel: grpc.Channel) -> None:
     octofold, inference = OctofoldServiceStub(channel), GRPCInferenceServiceStub(channel)
     assert len(octofold.NextMoves(packed(TOO_LARGE)).moves) == 1

@@ -5,22 +5,20 @@ from __future__ import annotations
 import http.client
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import grpc
-import numpy as np
+import promql_parser as promql
 import pytest
 from octofold_proto.inference import grpc_service_pb2 as oip
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
-from octofold_server.batching.call import Batch
-from octofold_server.batching.statistics import ModelStatistics
 from octofold_server.telemetry.metrics import Family, counters_of, summed
 from prometheus_client.parser import text_string_to_metric_families
 from support.fakes import FakeBackend, RecordingBackend
-from support.servers import HasRest, ServeAll
+from support.servers import Ask, HasRest, ServeAll
 from support.waiting import wait_for
 
 Key = tuple[str, tuple[tuple[str, str], ...]]
@@ -170,16 +168,47 @@ def test_processes_add_up_but_for_what_is_no_sum() -> None:
     assert counters_of(total) == total[:1]  # what stays when a process ends
 
 
-def test_histograms_count_an_observation_in_the_first_bucket_that_holds_it() -> None:
-    statistics = ModelStatistics()
-    for boards in (1, 2, 3, 4096, 4097, 60_000):
-        statistics.record(Batch(boards, taken=0.0, started=0.0, ended=0.001), [])
-    batch_boards = statistics.snapshot().batch_boards
-    by_bound = dict(zip((*batch_boards.bounds, np.inf), batch_boards.counts, strict=True))
-    assert {bound: count for bound, count in by_bound.items() if count} == {
-        1: 1,
-        2: 1,
-        4: 1,
-        4096: 1,
-        np.inf: 2,
-    }
+DASHBOARD = Path(__file__).parents[3] / "deploy" / "grafana" / "dashboard.json"
+
+
+def queries() -> Iterator[tuple[str, str]]:
+    """The title and the query of every target."""
+    for panel in json.loads(DASHBOARD.read_text(encoding="utf-8"))["panels"]:
+        for target in panel["targets"]:
+            yield panel["title"], target["expr"]
+
+
+def selectors(query: Any) -> Iterator[promql.VectorSelector]:
+    """The series that a query asks for."""
+    match query:
+        case promql.VectorSelector():
+            yield query
+        case promql.MatrixSelector():
+            yield query.vector_selector
+        case promql.ParenExpr() | promql.AggregateExpr():
+            yield from selectors(query.expr)
+        case promql.BinaryExpr():
+            yield from (*selectors(query.lhs), *selectors(query.rhs))
+        case promql.Call():
+            for argument in query.args:
+                yield from selectors(argument)
+
+
+def test_every_query_asks_for_series_that_a_server_has(serve_all: ServeAll, ask: Ask) -> None:
+    with serve_all(FakeBackend()) as served:
+        OctofoldServiceStub(served.channel).NextMoves(pb.NextMovesRequest(boards=bytes(16)))
+        page = ask(served, "GET", "/metrics").body.decode()
+    there: dict[str, set[str]] = {}
+    for line in page.splitlines():
+        if not line.startswith("#"):
+            name, _, labels = line.rpartition(" ")[0].partition("{")
+            there.setdefault(name, set()).update(part.partition("=")[0] for part in labels.split(","))
+    asked = list(queries())
+    assert len(asked) > 20
+    for title, query in asked:
+        found = list(selectors(promql.parse(query.replace("$__rate_interval", "1m").replace("$model", ".*"))))
+        assert found, f"{title}: {query}"
+        for selector in found:
+            assert selector.name in there, f"{title}: /metrics has no {selector.name}"
+            wanted = {matcher.name for matcher in selector.matchers.matchers}
+            assert wanted <= there[selector.name], f"{title}: {query}"

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import socket
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import grpc
@@ -117,19 +114,3 @@ def test_a_collector_that_is_not_there_does_not_hold_up_the_end(
         with grpc.insecure_channel(server.target) as channel:
             OctofoldServiceStub(channel).NextMove(pb.NextMoveRequest(board=[1] * 16))
         assert server.terminate() == 0
-
-
-def test_without_the_extra_tracing_is_refused_in_one_line(
-    write_version: WriteVersion, tmp_path: Path
-) -> None:
-    write_version()
-    program = (
-        "import sys; sys.modules['opentelemetry'] = None; from octofold_server.cli import main; "
-        f"sys.exit(main(['--tracing', '--port', '0', '--models', {str(tmp_path / 'models')!r}]))"
-    )
-    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
-    assert run.returncode == 1
-    assert run.stderr.startswith("octofold-serve: opentelemetry")
-    assert " is missing; install it with: " in run.stderr
-    assert run.stderr.rstrip("'\n").endswith("[tracing]")
-    assert run.stderr.count("\n") == 1

@@ -69,25 +69,29 @@ def add_open_inference(
 
     add("ServerLive", None, lambda _: {"live": True})
     add("ServerReady", None, lambda _: {"ready": service.ready})
-    add("ModelReady", None, lambda asked: {"ready": service.model_ready(asked.name, asked.version)})
+    add("ModelReady", None, lambda request: {"ready": service.model_ready(request.name, request.version)})
     add("ServerMetadata", threaded, lambda _: service.server_metadata())
-    add("ModelMetadata", threaded, lambda asked: service.model_metadata(asked.name, asked.version))
-    add("ModelConfig", threaded, lambda asked: {"config": service.model_config(asked.name, asked.version)})
-    add("ModelStatistics", threaded, lambda asked: service.model_statistics(asked.name, asked.version))
+    add("ModelMetadata", threaded, lambda request: service.model_metadata(request.name, request.version))
+    add(
+        "ModelConfig",
+        threaded,
+        lambda request: {"config": service.model_config(request.name, request.version)},
+    )
+    add("ModelStatistics", threaded, lambda request: service.model_statistics(request.name, request.version))
     add(
         "RepositoryIndex",
         threaded,
-        lambda asked: {"models": service.index(asked.repository_name, only_ready=asked.ready)},
+        lambda request: {"models": service.index(request.repository_name, only_ready=request.ready)},
     )
     add(
         "RepositoryModelLoad",
         slow,
-        lambda asked: service.load(asked.repository_name, asked.model_name, asked.parameters),
+        lambda request: service.load(request.repository_name, request.model_name, request.parameters),
     )
     add(
         "RepositoryModelUnload",
         slow,
-        lambda asked: service.unload(asked.repository_name, asked.model_name),
+        lambda request: service.unload(request.repository_name, request.model_name),
     )
 
 

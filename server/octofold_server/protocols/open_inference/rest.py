@@ -108,15 +108,15 @@ class _Routes:
             is_large = len(body) >= LARGE_BODY_BYTES
             try:
                 read = partial(read_inference, body, request.headers.get(JSON_LENGTH), model, version)
-                asked = await asyncio.to_thread(read) if is_large else read()
+                inference = await asyncio.to_thread(read) if is_large else read()
             except InvalidRequest as error:
                 self._admission.refusals.add(code_name(error))
                 raise
             try:
                 # An unread reply uses memory, so the call is in progress until the client has read it.
                 with self._admission.call_slot:
-                    call = await submit(self._admission, request, asked.request)
-                    write = partial(write_inference, asked, call)
+                    call = await submit(self._admission, request, inference.request)
+                    write = partial(write_inference, inference, call)
                     reply = await asyncio.to_thread(write) if is_large else write()
                     if reply.json_length == len(reply.body):
                         response = web.Response(body=reply.body, content_type="application/json")
@@ -126,16 +126,16 @@ class _Routes:
                     await send(request, response)
                     return response
             except Exception as error:
-                return _failure(request, error, asked.id)
+                return _failure(request, error, inference.id)
 
     async def index(self, request: web.Request) -> web.Response:
-        asked = await self._small(request, _IndexBody)
-        return _json(self._service.index("", only_ready=bool(asked.ready)))
+        body = await self._small(request, _IndexBody)
+        return _json(self._service.index("", only_ready=bool(body.ready)))
 
     async def load(self, request: web.Request) -> web.Response:
-        asked = await self._small(request, _LoadBody)
+        body = await self._small(request, _LoadBody)
         name, _ = _model(request)
-        await self._administer(request, partial(self._service.load, "", name, asked.parameters or {}))
+        await self._administer(request, partial(self._service.load, "", name, body.parameters or {}))
         return web.Response()
 
     async def unload(self, request: web.Request) -> web.Response:

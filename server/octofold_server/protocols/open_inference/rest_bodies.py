@@ -133,13 +133,13 @@ def read_inference(body: bytes, announced: str | None, model: str, version: str)
     return InferenceBody(request, request_id, binary)
 
 
-def write_inference(asked: InferenceBody, call: AcceptedCall) -> Reply:
+def write_inference(inference: InferenceBody, call: AcceptedCall) -> Reply:
     """Write the reply to a body whose call has an answer."""
     described: list[dict[str, Any]] = []
     appended: list[bytes] = []
     for spec, values in outputs_of(call):
         tensor: dict[str, Any] = {"name": spec.name, "datatype": spec.datatype, "shape": values.shape}
-        if spec.name in asked.binary:
+        if spec.name in inference.binary:
             appended.append(values.tobytes())
             tensor["parameters"] = {"binary_data_size": len(appended[-1])}
         else:
@@ -152,8 +152,8 @@ def write_inference(asked: InferenceBody, call: AcceptedCall) -> Reply:
         "parameters": served.made_by,
         "outputs": described,
     }
-    if asked.id:
-        reply = {"id": asked.id, **reply}
+    if inference.id:
+        reply = {"id": inference.id, **reply}
     json = msgspec.json.encode(reply)
     return Reply(b"".join((json, *appended)), len(json))
 
@@ -192,14 +192,14 @@ def _binary_size(parameters: Parameters, available: int, name: str) -> int:
 
 
 def _outputs(
-    asked: Sequence[_Output], binary_by_default: bool
+    outputs: Sequence[_Output], binary_by_default: bool
 ) -> tuple[Sequence[str] | None, frozenset[str]]:
     """The names of the requested outputs, or None if there are no names, and of those to return as bytes."""
-    if not asked:
+    if not outputs:
         return None, frozenset(OUTPUTS if binary_by_default else ())
-    names = output_names([output.name for output in asked])
+    names = output_names([output.name for output in outputs])
     binary = []
-    for output in asked:
+    for output in outputs:
         parameters = _parameters_of(output.parameters, "output", output.name)
         refuse_parameters(parameters, f"output {quoted(output.name)}")
         if _is_true(parameters, "binary_data", otherwise=binary_by_default):

@@ -31,8 +31,6 @@ Parameter = bool | int | float | str | None
 Parameters = Mapping[str, Parameter]
 NO_PARAMETERS: Parameters = MappingProxyType({})
 
-_PRIORITIES = {0: Priority.INTERACTIVE, 1: Priority.INTERACTIVE, 2: Priority.BULK}  # 0: the default
-
 
 class TensorSpec(NamedTuple):
     """An input or output; `shape` excludes the batch dimension."""
@@ -105,7 +103,7 @@ def output_names(requested: Sequence[str]) -> Sequence[str]:
 
 
 def outputs_of(call: AcceptedCall) -> list[OutputTensor]:
-    """Make the outputs that a call asked for from its answer."""
+    """Make the requested outputs of a call from its answer."""
     names, moves = call.request.outputs, call.answer.moves
     return [
         OutputTensor(OUTPUTS[name], getattr(moves, _FIELDS[name]).astype(OUTPUTS[name].dtype, copy=False))
@@ -123,40 +121,29 @@ def _why_not_boards_alone(names: Sequence[str]) -> str:
 def with_parameters(request: Request, parameters: Parameters) -> Request:
     """Set the priority, the timeout and the time of a search of a request from its parameters.
 
-    A parameter that is null counts as left out.
+    0 and null stand for the default: interactive, without a timeout, and as the options of the player say.
 
     Raises:
         InvalidRequest: a parameter has an invalid value.
     """
-    parameters = {name: value for name, value in parameters.items() if value is not None}
+    priority = _integer(parameters, "priority", "1 (interactive) or 2 (bulk)", most=2)
+    timeout_us = _integer(parameters, "timeout", "microseconds, 0 or more")
+    search_time_us = _integer(parameters, "search_time_us", "microseconds")
     return request._replace(
-        priority=_priority(parameters),
-        timeout_seconds=_timeout_seconds(parameters),
-        search_seconds=_search_seconds(parameters),
+        priority=Priority.BULK if priority == 2 else Priority.INTERACTIVE,
+        timeout_seconds=min(timeout_us, LONGEST_TIMEOUT_US) / 1e6 or math.inf,
+        search_seconds=search_seconds(search_time_us),
     )
 
 
-def _search_seconds(parameters: Parameters) -> float:
-    value = parameters.get("search_time_us", 0)
-    if type(value) is not int:
-        raise InvalidRequest(f"parameter 'search_time_us' is {_quote(value)}; it takes microseconds")
-    return search_seconds(value)
-
-
-def _priority(parameters: Parameters) -> Priority:
-    """The priority: 1 is interactive, 2 is bulk, 0 or none is the default."""
-    value = parameters.get("priority", 0)
-    if type(value) is not int or value not in _PRIORITIES:
-        raise InvalidRequest(f"parameter 'priority' is {_quote(value)}; it takes 1 (interactive) or 2 (bulk)")
-    return _PRIORITIES[value]
-
-
-def _timeout_seconds(parameters: Parameters) -> float:
-    """The timeout in seconds. The parameter is in microseconds; 0 or none means no timeout."""
-    value = parameters.get("timeout", 0)
-    if type(value) is not int or value < 0:
-        raise InvalidRequest(f"parameter 'timeout' is {_quote(value)}; it takes microseconds, 0 or more")
-    return min(value, LONGEST_TIMEOUT_US) / 1e6 if value else math.inf
+def _integer(parameters: Parameters, name: str, allowed: str, most: int = 2**64) -> int:
+    value = parameters.get(name)
+    if value is None:
+        return 0
+    if type(value) is not int or not 0 <= value <= most:
+        shown = quoted(value) if isinstance(value, str) else quoted(str(value))[1:-1]
+        raise InvalidRequest(f"parameter {name!r} is {shown}; it takes {allowed}")
+    return value
 
 
 def refuse_parameters(parameters: Mapping[str, Any], where: str) -> None:
@@ -172,7 +159,3 @@ def refuse_parameters(parameters: Mapping[str, Any], where: str) -> None:
     for name in REFUSED:
         if parameters.get(name) is not None:
             raise InvalidRequest(f"parameter {name!r} of {where} is not supported")
-
-
-def _quote(value: Parameter) -> str:
-    return quoted(value) if isinstance(value, str) else quoted(str(value))[1:-1]

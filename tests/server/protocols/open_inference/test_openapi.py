@@ -56,10 +56,6 @@ def test_outputs_parameters_and_their_limits_are_those_of_the_server(document: A
     [
         {"inputs": [described(data=BOARDS.tolist())]},
         {"parameters": {"priority": 2, "search_time_us": 5}, "inputs": [described(data=BOARDS.tolist())]},
-        {
-            "parameters": {"priority": None, "timeout": None, "search_time_us": None},
-            "inputs": [described(data=BOARDS.tolist())],
-        },
         {"id": None, "parameters": None, "outputs": None, "inputs": [described(data=BOARDS.tolist())]},
     ],
 )

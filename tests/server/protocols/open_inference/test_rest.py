@@ -44,11 +44,8 @@ def test_binary_tensors_follow_the_json_in_and_out(ask: Ask, server: Served) -> 
     ("body", "message"),
     [
         ("", "JSON of the request is wrong"),
-        ("{", "JSON of the request is wrong"),
         ("[" * 100_000, "JSON of the request is wrong"),
-        (b'{"inputs": [], "id": "\xff"}', "JSON of the request is wrong"),
         ({"outputs": []}, "missing required field `inputs`"),
-        ({"inputs": []}, "input 'boards' is missing"),
         ({"inputs": [{"name": "boards"}]}, "missing required field `datatype` - at `$.inputs[0]`"),
         (
             {"inputs": [described(data=["1"] * 640)]},
@@ -62,7 +59,6 @@ def test_binary_tensors_follow_the_json_in_and_out(ask: Ask, server: Served) -> 
         ({"inputs": [described(data=[1] * 600 + [10**30] * 40)]}, "at `$[600]`"),
         ({"inputs": [described(data=[], shape=[10**30, 16])]}, "the shape of input 'boards'"),
         ({"inputs": [described(data=[], shape=[2**63 - 1, 16])]}, "has 0 elements"),
-        ({"inputs": [described(data=[], name="x" * 1000)]}, "unknown input 'xxx"),
         (
             {"inputs": [described(data=[], parameters={"binary_data_size": 3})]},
             "both data and binary_data_size",
@@ -70,20 +66,11 @@ def test_binary_tensors_follow_the_json_in_and_out(ask: Ask, server: Served) -> 
         ({"inputs": [described(parameters={"binary_data_size": 640})]}, "is '640'; 0 bytes are left for it"),
         ({"inputs": [described(data=[1] * 640)], "parameters": {"priority": 9}}, "parameter 'priority' is 9"),
         (
-            {"inputs": [described(data=[1] * 640)], "parameters": {"timeout": "1"}},
-            "parameter 'timeout' is '1'",
-        ),
-        ({"inputs": [described(data=[1] * 640)], "outputs": [{"name": "moves"}]}, "unknown output 'moves'"),
-        (
             {
                 "inputs": [described(data=[1] * 640)],
                 "outputs": [{"name": "move", "parameters": {"binary_data": "false"}}],
             },
             "parameter 'binary_data' is 'false'; it takes true or false",
-        ),
-        (
-            {"inputs": [described(data=[1] * 640)], "parameters": {"binary_data_output": 1}},
-            "parameter 'binary_data_output' is '1'; it takes true or false",
         ),
     ],
 )
@@ -113,14 +100,10 @@ def test_bytes_that_belong_to_no_input_are_refused(ask: Ask, server: Served) -> 
     ("method", "path", "status"),
     [
         ("GET", "/v2/models/nobody", 404),
-        ("GET", "/v2/models/fake/versions/7/config", 404),
         ("GET", "/v2/models/fake/infer", 405),
-        ("DELETE", "/v2/models/fake", 405),
-        ("GET", "/v1", 404),
         ("GET", "/v2/../../etc/passwd", 404),
         ("GET", "/v2/models/%00%2F..%2f", 404),
         ("POST", "/v2/repository/models/nobody/load", 404),
-        ("POST", "/v2/repository/models/nobody/unload", 404),
         ("POST", "/v2/models/nobody/infer", 400),  # whose body is no request
     ],
 )
