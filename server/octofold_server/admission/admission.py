@@ -393,7 +393,7 @@ class Admission:
         if not unknown.any():
             return boards
         board, cell = divmod(int(unknown.argmax()), CELLS)
-        others = self.models.that_know(int(boards[board, cell]))
+        others = self.models.names_with_exponent(int(boards[board, cell]))
         know = "knows" if len(others) == 1 else "know"
         more = f"; {', '.join(others)} {know} larger ones" if others else ""
         known = f"{served.name} knows tiles up to {1 << served.largest_exponent}"

@@ -38,18 +38,18 @@ ALL = VersionPolicy()
 
 @dataclass(frozen=True)
 class VersionPolicies:
-    """The policies of all models: some have their own, and the others share one."""
+    """The policies of all models: some have their own, the rest use the default."""
 
-    others: VersionPolicy = ALL
+    default: VersionPolicy = ALL
     by_model: Mapping[str, VersionPolicy] = field(default_factory=dict)
 
     def of(self, model: str) -> VersionPolicy:
         """The policy of one model."""
-        return self.by_model.get(model, self.others)
+        return self.by_model.get(model, self.default)
 
     def __str__(self) -> str:
         own = (f"{model}={policy}" for model, policy in self.by_model.items())
-        return ";".join((str(self.others), *own))
+        return ";".join((str(self.default), *own))
 
 
 def parse_policies(text: str) -> VersionPolicies:
@@ -58,7 +58,7 @@ def parse_policies(text: str) -> VersionPolicies:
     Raises:
         ValueError: the text has another form, or names a model twice.
     """
-    others, by_model = ALL, {}
+    default, by_model = ALL, {}
     for number, item in enumerate(text.split(";")):
         model, named, policy = item.strip().rpartition("=")
         if named:
@@ -66,10 +66,10 @@ def parse_policies(text: str) -> VersionPolicies:
                 raise ValueError(item)
             by_model[model] = _parse_policy(policy)
         elif number == 0:
-            others = _parse_policy(policy)
+            default = _parse_policy(policy)
         else:
             raise ValueError(item)
-    return VersionPolicies(others, by_model)
+    return VersionPolicies(default, by_model)
 
 
 def _parse_policy(text: str) -> VersionPolicy:

@@ -68,7 +68,7 @@ def submit(admission: Admission, http: web.Request, request: Request) -> Pending
         OctofoldError: as in `Admission.submit`.
     """
     pending = PendingCall(http)
-    pending.call = admission.submit(request, pending.tell, headers=pending.headers)
+    pending.call = admission.submit(request, pending.finish, headers=pending.headers)
     return pending
 
 
@@ -82,7 +82,7 @@ class PendingCall(asyncio.Future[AcceptedCall]):
 
     Attributes:
         headers: those of the request that name the caller's trace.
-        call: the call, submitted with `tell`.
+        call: the call, submitted with `finish`.
     """
 
     call: AcceptedCall
@@ -91,7 +91,7 @@ class PendingCall(asyncio.Future[AcceptedCall]):
         super().__init__()
         self.headers = [(name, http.headers[name]) for name in TRACE_HEADERS if name in http.headers]
 
-    def tell(self, calls: Sequence[AcceptedCall]) -> None:
+    def finish(self, calls: Sequence[AcceptedCall]) -> None:
         """Take the finished call, on any thread."""
         with suppress(RuntimeError):  # the loop has ended, and all waiting requests with it
             self.get_loop().call_soon_threadsafe(self._settle, calls[0])

@@ -32,8 +32,8 @@ def probes(is_ready: Callable[[], bool], is_grpc_answering: Callable[[], bool]) 
 
     async def ready(_: web.Request) -> web.Response:
         if not is_ready():
-            return yes_or_no(False)
-        return yes_or_no(await asyncio.get_running_loop().run_in_executor(thread, is_grpc_answering))
+            return readiness_reply(False)
+        return readiness_reply(await asyncio.get_running_loop().run_in_executor(thread, is_grpc_answering))
 
     return [
         *(Route("GET", path, live, Right.NOTHING) for path in _LIVE),
@@ -56,6 +56,6 @@ def metrics(read: Callable[[], Page]) -> Route:
     return Route("GET", "/metrics", answer)
 
 
-def yes_or_no(yes: bool) -> web.Response:
-    """An empty answer whose status says it."""
+def readiness_reply(yes: bool) -> web.Response:
+    """An empty reply: 200 for yes, 503 for no."""
     return web.Response(status=HTTPStatus.OK if yes else HTTPStatus.SERVICE_UNAVAILABLE)

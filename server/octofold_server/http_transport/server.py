@@ -185,7 +185,7 @@ class RestServer:
                 continue
             most = self._max_connections + SPARE_CONNECTIONS
             if len(self._server.connections) + len(self._beginning) >= most:
-                if not self._closed_one(address[0]):
+                if not self._make_room(address[0]):
                     connection.close()
                     continue
                 await asyncio.sleep(0)  # frees its file descriptor before the next connection is accepted
@@ -198,7 +198,7 @@ class RestServer:
         if task.cancelled():  # to make room, or because the server stops
             connection.close()
 
-    def _closed_one(self, client: str) -> bool:
+    def _make_room(self, client: str) -> bool:
         """Close a connection to make room for a new one of `client`; return whether one was closed.
 
         This is the connection that has been silent for longest. If none is silent, it is one whose body is

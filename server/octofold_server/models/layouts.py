@@ -19,8 +19,8 @@ CUDA_BATCH_SIZE = 1024
 SEARCH_BATCH_SIZE = 1024
 """The batcher makes smaller batches of boards that take long."""
 
-ASKING_BOARDS = {"cpu": 16, "cuda": 128}
-"""Boards of a batch that searches by a network, even if they take long: they share each question."""
+NETWORK_SEARCH_BOARDS = {"cpu": 16, "cuda": 128}
+"""Minimum boards in a batch of a search with a network: the boards share the batches of the network."""
 
 SEARCH_LANES = 2
 """While one lane answers callers, the other searches."""

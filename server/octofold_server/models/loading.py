@@ -35,7 +35,7 @@ from octofold_server.batching.budgets import Budgets
 from octofold_server.batching.statistics import ModelStatistics
 from octofold_server.config.options import Config
 from octofold_server.models.layouts import (
-    ASKING_BOARDS,
+    NETWORK_SEARCH_BOARDS,
     SEARCH_BATCH_SIZE,
     choose_batch_size,
     choose_device,
@@ -204,13 +204,13 @@ class Loader:
             queue_capacity=self._config.queue_capacity,
             name=f"{folder.name}-{folder.version}",
             statistics=statistics,
-            budgets=Budgets(cores, ASKING_BOARDS[self._device] if evaluators else 1),
+            budgets=Budgets(cores, NETWORK_SEARCH_BOARDS[self._device] if evaluators else 1),
         )
         tensors = (MOVE, LEGAL, *SEARCH_OUTPUTS) if search.value_unit else (MOVE, LEGAL, DEPTH, POSITIONS)
         return "", batcher, tensors
 
     def _evaluator(self, repository: Path, other: OtherVersion, cores: int) -> OnnxEvaluator:
-        """What asks another version that a player names.
+        """An evaluator with the network of another version, which a player names.
 
         Raises:
             ModelError: it is missing, is not the one of the player's card, or holds no network.

@@ -159,7 +159,7 @@ class Models:
         """All versions that are being loaded, as far as their cards have been read."""
         return [each for each in self.index() if each.state is VersionState.LOADING and each.card_text]
 
-    def that_know(self, exponent: int) -> list[str]:
+    def names_with_exponent(self, exponent: int) -> list[str]:
         """The names of all models, ready or waiting, that know a tile."""
         cards = [served.card for served in self.served()]
         cards += [parse_card(status.card_text) for status in self.waiting()]
@@ -226,12 +226,12 @@ class Models:
             self._index.mark_unloaded(name)
             _log.info("%s is unloaded", name)
 
-    def load_no_more(self) -> None:
+    def stop_loading(self) -> None:
         """Load nothing more; a thread that is loading fails before the next version."""
         self._loads_no_more.set()
 
-    def check_still_loads(self) -> None:
-        """Check that `load_no_more` was not called.
+    def check_not_stopped(self) -> None:
+        """Check that `stop_loading` was not called.
 
         Raises:
             Unavailable: it was.
@@ -301,7 +301,7 @@ class Models:
     ) -> tuple[ServedVersion | None, VersionStatus]:
         """The version from the current folder, or else `current`, if any, and the reason."""
         name, version = folder.name, folder.version
-        self.check_still_loads()
+        self.check_not_stopped()
         status = VersionStatus(name, version)
         try:
             card, text = read_card(folder)
@@ -309,12 +309,12 @@ class Models:
             if current is not None and text == current.card_text:
                 return current, status
             if current is None:
-                if self._waits(card):
+                if self._is_on_demand(card):
                     return None, replace(status, state=VersionState.UNLOADED, reason=ON_DEMAND)
                 self._index.set(status)
             return self._loader.load(folder, card, text, self._index.statistics_of(name, version)), status
         except Exception as error:  # no error may affect other models
-            reason = _why_not_loaded(error)
+            reason = _failure_reason(error)
             unforeseen = None if isinstance(error, ModelError | MemoryError) else error
             _log.error("%s/%d cannot be served: %s", name, version, reason, exc_info=unforeseen)
         if current is not None:
@@ -323,7 +323,7 @@ class Models:
         self._index.set(status)
         return None, status
 
-    def _waits(self, card: Card) -> bool:
+    def _is_on_demand(self, card: Card) -> bool:
         """Whether a version is a player that the first call for it loads."""
         return card.player is not None and self._config.players is None and card.name not in self._players
 
@@ -397,7 +397,7 @@ def _ready(served: ServedVersion, reason: str = "") -> VersionStatus:
     )
 
 
-def _why_not_loaded(error: Exception) -> str:
+def _failure_reason(error: Exception) -> str:
     if isinstance(error, MemoryError):
         return "not enough memory"
     return str(error) if isinstance(error, ModelError) else f"unexpected {error!r}"

@@ -32,7 +32,7 @@ class Reloading:
         self._models = models
         self._folder = folder
         self._watch_seconds = watch_seconds
-        self._seen = self._look()  # before anything is loaded, so that later changes are noticed
+        self._seen = self._current_state()  # before anything is loaded, so that later changes are noticed
         self._is_requested = False
         self._is_closed = False
         self._changed = threading.Condition()  # guards the two above
@@ -65,13 +65,13 @@ class Reloading:
                 if self._is_closed:
                     return
                 is_requested, self._is_requested = self._is_requested, False
-            before, self._seen = self._seen, self._look()
+            before, self._seen = self._seen, self._current_state()
             if is_requested or self._seen != before:
                 why = "by request" if is_requested else "their folder has changed"
                 _log.info("reloading the models: %s", why)
                 self._reload()
 
-    def _look(self) -> object:
+    def _current_state(self) -> object:
         """What changes with the folder, also when it cannot be read."""
         try:
             return fingerprint(self._folder)

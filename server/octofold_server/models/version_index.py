@@ -79,7 +79,7 @@ class VersionIndex:
             self._statuses |= {(name, version): status for version, status in found.items()}
 
     def mark_unloaded(self, name: str) -> None:
-        """Note that a model was unloaded by request, which says nothing of its failed versions."""
+        """Mark a model as unloaded by request; its failed versions keep their reasons."""
         with self._lock:
             for key, status in self._statuses.items():
                 if key[0] == name and status.state is not VersionState.FAILED:

@@ -54,7 +54,7 @@ SLOW_THREADS = 4
 
 BOARD_BYTES = 16
 OTHER_BYTES = 131_072
-"""Of a message, for everything but its boards: names, ids and parameters."""
+"""Bytes of a message for names, ids and parameters."""
 
 MAX_PENDING = 4000
 """Calls that gRPC may keep until we take them, about 16 kB each. It drops further calls without a status. Its

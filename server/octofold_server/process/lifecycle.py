@@ -99,7 +99,7 @@ def serve(
         ending.callback(ports.close)
         if not joins:
             ports.open()
-        if _loaded(models, signals):
+        if _load_models(models, signals):
             reloading.start()
             admission.open()
             health.serve()
@@ -133,7 +133,7 @@ def _serve_until_signal(
     signals.wait()
     _raise_if_failed(watchdog)
     announce_stop(config.grace)
-    admission.models.load_no_more()
+    admission.models.stop_loading()
     admission.leave()
     health.leave()
     signals.wait(config.grace)
@@ -142,7 +142,7 @@ def _serve_until_signal(
     _drain(admission, config.drain)
 
 
-def _loaded(models: Models, signals: Signals) -> bool:
+def _load_models(models: Models, signals: Signals) -> bool:
     """Load the models in a thread; return False if a signal came before all were loaded."""
     loading: Future[None] = Future()
 
@@ -158,7 +158,7 @@ def _loaded(models: Models, signals: Signals) -> bool:
     threading.Thread(target=load, name="loading", daemon=True).start()
     if signals.wait():
         _log.info("stopping before all models are loaded")
-        models.load_no_more()
+        models.stop_loading()
         return False
     loading.result()
     return not signals.wait(0)

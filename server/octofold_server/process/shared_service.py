@@ -115,7 +115,7 @@ class SharedService(OpenInference):
 
     def _turn(self) -> AbstractContextManager[None]:
         """Changes by two processes at once would reach the processes in different orders."""
-        return locked(self._slot.folder / "changing", self._models.check_still_loads)
+        return locked(self._slot.folder / "changing", self._models.check_not_stopped)
 
     def _ask(self, request: str, limit_seconds: float | None = None) -> dict[int, str]:
         """Ask all other processes, and return the answers by their numbers.

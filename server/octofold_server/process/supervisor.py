@@ -25,7 +25,7 @@ from octofold_server.process.writable_paths import check_writable_paths
 from octofold_server.system.signals import Signals, hangups_held
 from octofold_server.system.sockets import hold_port, port_written, socket_folder
 
-LOOK_SECONDS = 0.2
+CHECK_SECONDS = 0.2
 RESTART_SECONDS = 1.0
 """Pause before a process is restarted, so that one that always fails does not use all the CPU."""
 LAST_SECONDS = 30.0
@@ -57,22 +57,22 @@ def serve_together(config: Config, run: Run) -> int:
             rest_port = ending.enter_context(hold_port(config.host, rest_port))
         folder = ending.enter_context(socket_folder())
         shared = replace(config, port=port, rest_port=rest_port, rest_port_file=None)
-        family = _Family(shared, folder, run)
-        signals = Signals(lambda: family.signal(signal.SIGHUP))
-        ending.callback(family.kill)
-        if not family.start(signals):
-            return family.end(signals)
+        processes = _Processes(shared, folder, run)
+        signals = Signals(lambda: processes.signal(signal.SIGHUP))
+        ending.callback(processes.kill)
+        if not processes.start(signals):
+            return processes.end(signals)
         if rest_port is not None:
             ending.enter_context(port_written(config.rest_port_file, rest_port))
         with port_written(config.port_file, port):
             _log.info("%d processes serve on port %d", config.processes, port)
-            while not signals.wait(LOOK_SECONDS):
-                family.revive()
-        return family.end(signals)
+            while not signals.wait(CHECK_SECONDS):
+                processes.restart_dead()
+        return processes.end(signals)
 
 
-class _Family:
-    """The processes.
+class _Processes:
+    """The processes that serve.
 
     Args:
         config: the configuration of each process, except for its port file.
@@ -85,7 +85,7 @@ class _Family:
         self._folder = folder
         self._run = run
         self._members: list[Any] = []  # multiprocessing.Process, of a context
-        self._revive_at: dict[int, float] = {}  # the times to restart dead processes, by number
+        self._restart_at: dict[int, float] = {}  # the times to restart dead processes, by number
         self._failed = False
 
     def start(self, signals: Signals) -> bool:
@@ -96,24 +96,24 @@ class _Family:
         for number in range(self._config.processes):
             self._members.append(self._new(number))
             while not self._port_file(number).exists():
-                if signals.wait(LOOK_SECONDS):
+                if signals.wait(CHECK_SECONDS):
                     return False
                 if not self._members[number].is_alive():
                     self._failed = True
                     return False
         return True
 
-    def revive(self) -> None:
+    def restart_dead(self) -> None:
         """Restart the processes that have died, after a pause."""
         now = time.monotonic()
         for number, member in enumerate(self._members):
             if member.is_alive():
                 continue
-            if number not in self._revive_at:
+            if number not in self._restart_at:
                 _log.error("process %d ended with exit code %s; restarting it", number, member.exitcode)
-                self._revive_at[number] = now + RESTART_SECONDS
-            elif now >= self._revive_at[number]:
-                del self._revive_at[number]
+                self._restart_at[number] = now + RESTART_SECONDS
+            elif now >= self._restart_at[number]:
+                del self._restart_at[number]
                 self._members[number] = self._new(number)
 
     def signal(self, number: int) -> None:
@@ -127,10 +127,10 @@ class _Family:
         self._terminate()
         end = time.monotonic() + self._config.grace + self._config.drain + LAST_SECONDS
         while any(member.is_alive() for member in self._members) and time.monotonic() < end:
-            if signals.wait(LOOK_SECONDS):
+            if signals.wait(CHECK_SECONDS):
                 self._terminate()
         well = (0, -signal.SIGTERM)  # the second of a process that did not serve yet
-        ended = [member for number, member in enumerate(self._members) if number not in self._revive_at]
+        ended = [member for number, member in enumerate(self._members) if number not in self._restart_at]
         return int(self._failed or any(member.exitcode not in well for member in ended))
 
     def _terminate(self) -> None:

@@ -15,7 +15,7 @@ from octofold_server.admission.refusals import Refusals
 from octofold_server.grpc_transport.interface import Server
 from octofold_server.system.connections import Connections, open_files
 
-LOOK_SECONDS = 0.5
+CHECK_SECONDS = 0.5
 
 SILENT_SECONDS = 2.0
 """After this long without a heartbeat, the server reports not ready."""
@@ -23,8 +23,8 @@ SILENT_SECONDS = 2.0
 STUCK_SECONDS = 10.0
 """After this long without a heartbeat, the server has failed."""
 
-IDLE_LOOKS = 8
-"""Looks for silent connections in the time after which one ends."""
+IDLE_CHECKS = 8
+"""Checks for silent connections within the time limit of one."""
 
 LAST_SECONDS = 5.0
 """Time for the process to end after a failure, before it is killed."""
@@ -53,7 +53,7 @@ class Watchdog:
         self._on_failure = on_failure
         self._silent_seconds = 0.0  # without a heartbeat
         self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._look, name="watchdog", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="watchdog", daemon=True)
 
     def is_alive(self) -> bool:
         """Whether the server had a heartbeat recently."""
@@ -74,13 +74,13 @@ class Watchdog:
         """Stop checking."""
         self._stopping.set()
 
-    def _look(self) -> None:
+    def _run(self) -> None:
         before = -1
         idle_seconds = self._server.idle_seconds
-        until_idle_look = idle_seconds / IDLE_LOOKS
-        while not self._stopping.wait(LOOK_SECONDS):
+        until_idle_look = idle_seconds / IDLE_CHECKS
+        while not self._stopping.wait(CHECK_SECONDS):
             beats = self._server.beats
-            self._silent_seconds = self._silent_seconds + LOOK_SECONDS if beats == before else 0.0
+            self._silent_seconds = self._silent_seconds + CHECK_SECONDS if beats == before else 0.0
             before = beats
             if self._server.failure is not None:
                 self._fail(f"the thread that serves gRPC has failed: {self._server.failure!r}")
@@ -88,10 +88,10 @@ class Watchdog:
             if self._silent_seconds >= STUCK_SECONDS:
                 self._fail(f"the thread that serves gRPC has been stuck for {STUCK_SECONDS:g} seconds")
                 return
-            until_idle_look -= LOOK_SECONDS
+            until_idle_look -= CHECK_SECONDS
             try:
                 if until_idle_look <= 0 or open_files() > self._most_connections:
-                    until_idle_look = idle_seconds / IDLE_LOOKS
+                    until_idle_look = idle_seconds / IDLE_CHECKS
                     self._end_silent(idle_seconds)
             except Exception:  # a stuck thread must still end the process
                 _log.exception("could not look for silent connections")

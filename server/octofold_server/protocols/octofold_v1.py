@@ -92,7 +92,7 @@ class NextMoveCodec(_Codec):
     def request(self, message: pb.NextMoveRequest) -> Request:
         """Read the model, the version and the boards of a message."""
         request = Request(message.model, message.version, _board(message.board))
-        return _for_a_time(request, message.search_time_us) if message.search_time_us else request
+        return _with_search_time(request, message.search_time_us) if message.search_time_us else request
 
     def reply(self, _: pb.NextMoveRequest, call: AcceptedCall) -> bytes:
         """Make the reply to a message whose call has an answer."""
@@ -173,22 +173,22 @@ def _request(message: pb.NextMovesRequest) -> Request:
     if packed and len(packed) % CELLS == 0:
         boards = np.ndarray((len(packed) // CELLS, CELLS), np.uint8, packed)
     else:
-        boards = _no_boards(len(packed))
+        boards = _boards_error(len(packed))
     outputs = _OUTPUTS[
         message.with_probabilities, message.with_votes, message.with_search, message.with_value
     ]
     request = Request(message.model, message.version, boards, priority, outputs=outputs, needs_outputs=False)
-    return _for_a_time(request, message.search_time_us) if message.search_time_us else request
+    return _with_search_time(request, message.search_time_us) if message.search_time_us else request
 
 
-def _no_boards(size: int) -> str:
+def _boards_error(size: int) -> str:
     if not size:
         return "boards is empty: it must hold 16 bytes for each board"
     board, cell = divmod(size, CELLS)
     return f"boards holds {size} bytes, not a multiple of 16: board {board} ends before its cell {cell}"
 
 
-def _for_a_time(request: Request, search_time_us: int) -> Request:
+def _with_search_time(request: Request, search_time_us: int) -> Request:
     return request._replace(search_seconds=search_seconds(search_time_us))
 
 

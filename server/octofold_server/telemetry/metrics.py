@@ -35,7 +35,7 @@ _REASONS = {
 _NO_FAILURES = dict.fromkeys(["CANCELLED", "UNIMPLEMENTED", *(code.name for code in CODES.values())], 0)
 """Initial counters: Prometheus would miss the step from 0 of a counter that first appears as 1."""
 
-_NO_SUMS = {"octofold_ready", "octofold_build_info", "octofold_model_info"}
+_MAXIMA = {"octofold_ready", "octofold_build_info", "octofold_model_info"}
 """Several processes together report the largest value: clients only reach processes that are ready."""
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -94,7 +94,7 @@ def summed(pages: Iterable[Page]) -> Page:
     families: dict[str, Family] = {}
     for page in pages:
         for family in page:
-            combine = max if family.name in _NO_SUMS else operator.add
+            combine = max if family.name in _MAXIMA else operator.add
             total = families.setdefault(family.name, Family(family.name, family.kind, family.text, {}))
             samples = total.samples
             for name, value in family.samples.items():

@@ -39,7 +39,7 @@ MAX_BATCHES = 64
 _log = logging.getLogger(__name__)
 
 
-class _Done(NamedTuple):
+class _FinishedCall(NamedTuple):
     """What the spans of a call need. The call itself would keep its boards and answers in memory."""
 
     boards: int
@@ -67,7 +67,7 @@ class Tracing:
         self._provider.add_span_processor(BatchSpanProcessor(exporter or OTLPSpanExporter()))
         self._tracer = self._provider.get_tracer("octofold")
         self._propagator = TraceContextTextMapPropagator()
-        self._done: Queue[_Done | None] = Queue(MAX_WAITING)
+        self._done: Queue[_FinishedCall | None] = Queue(MAX_WAITING)
         self._thread = threading.Thread(target=self._make_spans, name="tracing", daemon=True)
         self._thread.start()
 
@@ -88,7 +88,7 @@ class Tracing:
         """
         batches = list(dict.fromkeys(part.batch for part in call.parts))
         error = call.error
-        done = _Done(
+        done = _FinishedCall(
             boards=len(call.boards),
             priority=call.priority.name.lower(),
             submitted=call.submitted,
@@ -124,7 +124,7 @@ class Tracing:
             except Exception:  # spans of later calls must follow
                 _log.exception("a call has no spans")
 
-    def _make_spans_of(self, done: _Done) -> None:
+    def _make_spans_of(self, done: _FinishedCall) -> None:
         monotonic_to_unix_ns = time.time_ns() - time.monotonic_ns()
 
         def unix_ns(seconds: float) -> int:

@@ -87,7 +87,7 @@ def test_a_player_is_loaded_when_a_call_first_asks_for_it(repository: Path) -> N
     write_player(repository, kind="expectimax", table=b"", largest_exponent=17)
     models = models_of(repository)
     models.start()
-    assert models.that_know(16) == ["player"]
+    assert models.names_with_exponent(16) == ["player"]
     assert states(models) == {"network/1": "READY", "player/1": "UNLOADED"}
     assert models.index()[-1].reason == ON_DEMAND
     models.reload()

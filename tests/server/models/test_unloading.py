@@ -111,7 +111,7 @@ def test_nothing_is_loaded_any_more_once_the_server_is_to_end(
     write_version()
     models = new_models()
     write_version(version=2)
-    models.load_no_more()
+    models.stop_loading()
     for change in (models.reload, lambda: models.load("tiny")):
         with pytest.raises(Unavailable, match="shutting down"):
             change()

@@ -43,10 +43,10 @@ class OneModel:
     def unload(self, _: str) -> None:
         self._change(False)
 
-    def load_no_more(self) -> None:
+    def stop_loading(self) -> None:
         self._closing = True
 
-    def check_still_loads(self) -> None:
+    def check_not_stopped(self) -> None:
         if self._closing:
             raise Unavailable("the server is shutting down")
 
@@ -92,7 +92,7 @@ def test_a_process_that_shuts_down_waits_for_no_other_that_is_loading(tmp_path: 
     operations = process(models, tmp_path, 0)
     with locked(tmp_path / "changing", lambda: None), ThreadPoolExecutor(1) as callers:
         change = callers.submit(operations.unload, "", "m")
-        models.load_no_more()
+        models.stop_loading()
         with pytest.raises(Unavailable, match="shutting down"):
             change.result(60)
     assert models.is_loaded

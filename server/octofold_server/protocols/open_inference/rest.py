@@ -19,7 +19,7 @@ from octofold_server.admission.admission import Admission, code_name
 from octofold_server.admission.refusals import Refusals, log_change, usable_request_id
 from octofold_server.http_transport.calls import REQUEST_ID, Route, failure_of, submit
 from octofold_server.http_transport.exchange import Bodies, send
-from octofold_server.http_transport.probes import yes_or_no
+from octofold_server.http_transport.probes import readiness_reply
 from octofold_server.protocols.open_inference.operations import OpenInference
 from octofold_server.protocols.open_inference.rest_bodies import (
     JSON_LENGTH,
@@ -65,7 +65,7 @@ def routes(
         return Route("GET", path, answer)
 
     async def ready(request: web.Request) -> web.Response:
-        return yes_or_no(service.model_ready(*_model(request)))
+        return readiness_reply(service.model_ready(*_model(request)))
 
     own = _Routes(admission, service, bodies, max_body_bytes)
     yield described("/v2", lambda *_: service.server_metadata())

@@ -76,7 +76,7 @@ class OutputTensor(NamedTuple):
 def boards_of(inputs: Sequence[InputTensor]) -> NDArray[Any] | str:
     """The boards in the inputs of a request, or what is wrong with them, as in `Request`."""
     if len(inputs) != 1 or inputs[0].name != BOARDS.name:
-        return _why_not_boards_alone([given.name for given in inputs])
+        return _input_error([given.name for given in inputs])
     _, datatype, shape, contents = inputs[0]
     if datatype != BOARDS.datatype:
         return f"input 'boards' has type {quoted(datatype)}; the model takes UINT8"
@@ -111,7 +111,7 @@ def outputs_of(call: AcceptedCall) -> list[OutputTensor]:
     ]
 
 
-def _why_not_boards_alone(names: Sequence[str]) -> str:
+def _input_error(names: Sequence[str]) -> str:
     unknown = next((name for name in names if name != BOARDS.name), None)
     if unknown is not None:
         return f"unknown input {quoted(unknown)}; the model takes boards"
