@@ -8,9 +8,9 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -86,7 +86,7 @@ def serve(
     admission.is_alive = ports.watchdog.is_alive
     joins = slot is not None and slot.joins
     if not joins:
-        ports.take()
+        ports.bind()
     reloading = Reloading(models, config.models, config.watch)
     signals = Signals(reloading.request)
 
@@ -106,8 +106,8 @@ def serve(
             ports.open()
             if ports.rest is not None:
                 ending.enter_context(port_written(config.rest_port_file, ports.rest.port))
-            ready_file = ReadyFile(config.ready_file, lambda: parts.operations.ready)
-            with ready_file, port_written(config.port_file, ports.grpc):  # the port file comes last
+            touched = ready_file(config.ready_file, lambda: parts.operations.ready)
+            with touched, port_written(config.port_file, ports.grpc):  # the port file comes last
                 if slot is None or (slot.number == 0 and not joins):
                     announce_service(config, models, ports.grpc, ports.rest.port if ports.rest else None)
                     warn_if_exposed(config, ports.grpc)
@@ -132,7 +132,11 @@ def _serve_until_signal(
     """
     signals.wait()
     _raise_if_failed(watchdog)
-    announce_stop(config.grace)
+    notice = (
+        f": serving for {config.grace:g} more seconds, so that clients notice; a second Ctrl-C or SIGTERM "
+        "ends this wait"
+    )
+    _log.info("stopping%s", notice if config.grace else "")
     admission.models.stop_loading()
     admission.leave()
     health.leave()
@@ -204,18 +208,6 @@ def announce_service(config: Config, models: Models, port: int, rest_port: int |
     _log.info("serving on %s; Ctrl-C or SIGTERM stops the server", addresses)
 
 
-def announce_stop(grace_seconds: float) -> None:
-    """Log the first signal to stop."""
-    if grace_seconds:
-        _log.info(
-            "stopping: serving for %g more seconds, so that clients notice; a second Ctrl-C or SIGTERM ends "
-            "this wait",
-            grace_seconds,
-        )
-    else:
-        _log.info("stopping")
-
-
 def warn_if_exposed(config: Config, port: int) -> None:
     """Warn if other machines may call without a token or a certificate."""
     if config.tokens is not None or config.tls_client_ca is not None or is_loopback(config.host):
@@ -237,60 +229,49 @@ TOUCH_SECONDS = 2.0
 """Time between two checks whether the server is ready. A file that is several times older is stale."""
 
 
-class ReadyFile:
-    """Touches a file while the server is ready, on a thread of its own; a context manager.
+@contextmanager
+def ready_file(file: Path | None, is_ready: Callable[[], bool]) -> Iterator[None]:
+    """Touch a file while the server is ready, on a thread of its own, and remove it when the block ends.
 
     A health check looks at its age, which costs no connection, no interpreter and no certificate.
 
     Several processes may share the file: what one removes, another that is ready makes again.
 
     Args:
-        file: None for none, and then this does nothing.
+        file: the file; None for none.
         is_ready: whether the server is ready; called before each touch.
+
+    Raises:
+        StartupError: the file cannot be written.
     """
+    if file is None:
+        yield
+        return
+    try:
+        file.touch()
+    except OSError as error:
+        raise StartupError(f"cannot write the ready file {file}: {error.strerror}") from error
+    stopping = threading.Event()
 
-    def __init__(self, file: Path | None, is_ready: Callable[[], bool]) -> None:
-        self._file = file
-        self._is_ready = is_ready
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._keep, name="ready file", daemon=True)
-
-    def __enter__(self) -> None:
-        """Begin.
-
-        Raises:
-            StartupError: the file cannot be written.
-        """
-        if self._file is None:
-            return
-        try:
-            self._file.touch()
-        except OSError as error:
-            raise StartupError(f"cannot write the ready file {self._file}: {error.strerror}") from error
-        self._thread.start()
-
-    def __exit__(self, *_: object) -> None:
-        """Remove the file."""
-        if self._file is not None:
-            self._stopping.set()
-            self._thread.join()
-            self._remove()
-
-    def _keep(self) -> None:
-        assert self._file is not None
-        while not self._stopping.wait(TOUCH_SECONDS):
-            if not self._is_ready():
-                self._remove()
-                continue
+    def keep() -> None:
+        while not stopping.wait(TOUCH_SECONDS):
             try:
-                self._file.touch()
+                if is_ready():
+                    file.touch()
+                else:
+                    file.unlink(missing_ok=True)
             except OSError as error:
-                _log.error("cannot write the ready file %s: %s", self._file, error.strerror)
+                _log.error("cannot write the ready file %s: %s", file, error.strerror)
 
-    def _remove(self) -> None:
-        assert self._file is not None
+    touching = threading.Thread(target=keep, name="ready file", daemon=True)
+    touching.start()
+    try:
+        yield
+    finally:
+        stopping.set()
+        touching.join()
         with suppress(OSError):  # it is gone already
-            self._file.unlink()
+            file.unlink()
 
 
 HEALTH_CHECK = f"/{HEALTH}/Check"
@@ -320,7 +301,7 @@ class Ports:
         self._is_open = False
         self._taken = ExitStack()
 
-    def take(self) -> None:
+    def bind(self) -> None:
         """Bind the ports.
 
         Raises:
@@ -343,7 +324,7 @@ class Ports:
         if self._is_open:
             return
         if not self.grpc:
-            self.take()
+            self.bind()
         self._parts.grpc.start()
         if self.rest is not None:
             self.rest.start()

@@ -13,7 +13,7 @@ from octofold_proto.inference import grpc_service_pb2 as oip
 from octofold_proto.inference.grpc_service_pb2_grpc import GRPCInferenceServiceStub
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
-from octofold_server.process.lifecycle import ReadyFile
+from octofold_server.process.lifecycle import ready_file
 from support.grpc_calls import health_stub
 from support.served import NOT_SERVING, SERVICES, SERVING, versions
 from support.servers import Gate, Start, WriteVersion
@@ -130,7 +130,7 @@ def answers() -> list[bool]:
 
 @pytest.fixture
 def kept(tmp_path: Path, answers: list[bool]) -> Iterator[Path]:
-    with ReadyFile(tmp_path / "ready", lambda: bool(answers)):
+    with ready_file(tmp_path / "ready", lambda: bool(answers)):
         yield tmp_path / "ready"
 
 
