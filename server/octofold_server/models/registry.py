@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from octofold_game.contract.model import DEFAULT_MODEL, Card, parse_card
+from octofold_game.contract.model import CARD_FILE, DEFAULT_MODEL, Card, parse_card
 from octofold_game.system.files import write_text
 from octofold_proto.errors import ModelError, Unavailable, UnknownModel
 
@@ -23,14 +23,22 @@ from octofold_server.config.options import Config
 from octofold_server.models.loading import Loader, ServedVersion
 from octofold_server.models.repository import VersionFolder, find_versions, read_card, versions_by_name
 from octofold_server.models.version_index import (
+    BY_REQUEST,
     ON_DEMAND,
     VersionIndex,
     VersionState,
     VersionStatus,
-    why_not_found,
-    why_nothing_is_served,
 )
 from octofold_server.system.quoting import quoted
+
+_UNAVAILABLE: Mapping[VersionState | str, str] = {
+    VersionState.LOADING: "is loading",
+    VersionState.READY: "is being unloaded",  # it has just left the table; the index follows
+    VersionState.UNLOADING: "is unloading",
+    ON_DEMAND: "is loading",
+    BY_REQUEST: f"was {BY_REQUEST}",
+}
+"""Why a version is not available for now, by its state or its reason."""
 
 FOLDER_GONE = "its folder is gone; it serves until there is another version"
 
@@ -109,7 +117,12 @@ class Models:
                 self._update_each(names, by_name)
         names = sorted({name for name, _ in self.ready} | unloaded)
         if not names:
-            raise ModelError(why_nothing_is_served(self._config.models, self.index()))
+            reasons = (f"{status.name}/{status.version}: {status.reason}" for status in self.index())
+            raise ModelError(
+                f"no model can be served: {'; '.join(reasons)}"
+                if self.index()
+                else f"no models in {self._config.models.resolve()}: expected NAME/VERSION/{CARD_FILE}"
+            )
         if self.default and self.default not in names:
             raise ModelError(
                 f"the default model {self.default!r} cannot be served; ready: {', '.join(names)}"
@@ -140,7 +153,14 @@ class Models:
         if older and not version:
             return older[max(older)]
         ready = ", ".join(f"{served.name}/{served.version}" for served in self.served())
-        raise why_not_found(name, version, known, ready)
+        if not name:
+            raise UnknownModel(f"this server has no default model: name one of {ready}")
+        wanted = f"{name}/{version}" if version else name
+        for status in known:
+            why = _UNAVAILABLE.get(status.state) or _UNAVAILABLE.get(status.reason)
+            if why and version in ("", str(status.version)):
+                raise Unavailable(f"{wanted} {why}")
+        raise UnknownModel(f"no model {quoted(wanted)} is ready; ready: {ready}")
 
     def index(self) -> list[VersionStatus]:
         """Every known version, sorted by name and version."""
@@ -271,9 +291,6 @@ class Models:
         self._on_change(name, bool(serving))
         ready: dict[int, ServedVersion] = {}
         found: dict[int, VersionStatus] = {}
-        if folders and not any(policy.allows(folder.version) for folder in folders):
-            there = ", ".join(str(folder.version) for folder in folders)
-            _log.warning("the policy %s selects no version of %s, which has %s", policy, name, there)
         for folder in sorted(folders, key=lambda folder: -folder.version):
             version = folder.version
             if policy.allows(version) and len(ready) != policy.most:

@@ -5,18 +5,13 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import partial
-from pathlib import Path
-
-from octofold_game.contract.model import CARD_FILE
-from octofold_proto.errors import Unavailable, UnknownModel
 
 from octofold_server.batching.batcher import Batcher
 from octofold_server.batching.statistics import ModelStatistics
-from octofold_server.system.quoting import quoted
 
 BY_REQUEST = "unloaded by request"
 ON_DEMAND = "a player, which the first call for it loads"
@@ -131,38 +126,3 @@ class VersionIndex:
         """Remove the statistics of a version that is not in the repository, once no call uses them."""
         if key not in self._statuses and key not in self._draining.values():
             self._statistics.pop(key, None)
-
-
-def why_nothing_is_served(repository: Path, known: Sequence[VersionStatus]) -> str:
-    """Why no version of a repository can be served."""
-    if not known:
-        return f"no models in {repository.resolve()}: expected NAME/VERSION/{CARD_FILE}"
-    failures = (f"{status.name}/{status.version}: {status.reason}" for status in known)
-    return "no model can be served: " + "; ".join(failures)
-
-
-def why_not_found(
-    name: str, version: str, known: Iterable[VersionStatus], ready: str
-) -> UnknownModel | Unavailable:
-    """Why a call finds no model.
-
-    Args:
-        name: the model that the call names, or the default; empty if there is neither.
-        version: the version that it names; empty for the newest ready one.
-        known: the versions of the model.
-        ready: the versions that serve, as a text.
-    """
-    if not name:
-        return UnknownModel(f"this server has no default model: name one of {ready}")
-    wanted = f"{name}/{version}" if version else name
-    for status in known:
-        if version in ("", str(status.version)):
-            if status.state is VersionState.READY:  # it has just left the table; the index follows
-                return Unavailable(f"{wanted} is being unloaded")
-            if status.state in (VersionState.LOADING, VersionState.UNLOADING):
-                return Unavailable(f"{wanted} is {status.state.name.lower()}")
-            if status.reason == BY_REQUEST:
-                return Unavailable(f"{wanted} was {status.reason}")
-            if status.reason == ON_DEMAND:
-                return Unavailable(f"{wanted} is loading")
-    return UnknownModel(f"no model {quoted(wanted)} is ready; ready: {ready}")

@@ -14,7 +14,6 @@ import socketserver
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -80,29 +79,12 @@ class SharedService(OpenInference):
         threading.Thread(target=listener.serve_forever, name="siblings", daemon=True).start()
 
     def load_model(self, name: str) -> None:
-        """Load a model in all processes.
+        """Load a model in all processes, as `Models.load` does."""
+        self._change("load", name)
 
-        Raises:
-            UnknownModel, ModelError, Unavailable: as in `Models.load`.
-        """
-        with self._turn():
-            try:
-                self._models.load(name)
-            except ModelError:  # what can be served has changed here, and must change in the others
-                self._ask(f"load {name}")
-                raise
-            self._ask(f"load {name}")
-
-    def unload_model(self, name: str) -> None:
-        """Unload a model in all processes.
-
-        Raises:
-            UnknownModel: as in `Models.unload`.
-            Unavailable: the server is shutting down.
-        """
-        with self._turn():
-            self._models.unload(name)
-            self._ask(f"unload {name}")
+    def unload(self, name: str) -> None:
+        """Unload a model in all processes, as `Models.unload` does."""
+        self._change("unload", name)
 
     def metrics(self) -> Page:
         """The metrics of all processes; only the counters of a process that does not answer."""
@@ -113,9 +95,15 @@ class SharedService(OpenInference):
         ]
         return summed([self._own_page(), *pages])
 
-    def _turn(self) -> AbstractContextManager[None]:
-        """Changes by two processes at once would reach the processes in different orders."""
-        return locked(self._slot.folder / "changing", self._models.check_not_stopped)
+    def _change(self, action: str, name: str) -> None:
+        # Two changes at once would reach the processes in different orders.
+        with locked(self._slot.folder / "changing", self._models.check_not_stopped):
+            try:
+                self._answer(f"{action} {name}")
+            except ModelError:  # what can be served has changed here, and must change in the others
+                self._ask(f"{action} {name}")
+                raise
+            self._ask(f"{action} {name}")
 
     def _ask(self, request: str, limit_seconds: float | None = None) -> dict[int, str]:
         """Ask all other processes, and return the answers by their numbers.

@@ -67,7 +67,7 @@ def test_a_load_and_an_unload_by_two_processes_at_once_leave_them_alike(tmp_path
     one, other = OneModel(both_change), OneModel(both_change)
     first, second = process(one, tmp_path, 0), process(other, tmp_path, 1)
     with ThreadPoolExecutor(2) as callers:
-        changes = [callers.submit(first.load, "", "m", []), callers.submit(second.unload, "", "m")]
+        changes = [callers.submit(first.load, "m", []), callers.submit(second.unload, "m")]
         for change in changes:
             change.result()
     assert one.is_loaded == other.is_loaded
@@ -76,25 +76,25 @@ def test_a_load_and_an_unload_by_two_processes_at_once_leave_them_alike(tmp_path
 def test_errors_of_another_process_reach_the_caller_and_one_that_is_gone_is_left_out(tmp_path: Path) -> None:
     one, other = (OneModel(threading.Barrier(1)) for _ in range(2))
     first = process(one, tmp_path, 0)
-    first.unload("", "m")
+    first.unload("m")
     process(other, tmp_path, 1)
     other.failure = QueueFull("no room", 2.5)
     with pytest.raises(QueueFull, match="no room") as raised:
-        first.load("", "m", [])
+        first.load("m", [])
     assert raised.value.retry_after_seconds == 2.5
     other.failure = UnicodeDecodeError("utf-8", b"\xff", 0, 1, "odd")
     with pytest.raises(RuntimeError, match=r"UnicodeDecodeError: .*odd"):
-        first.load("", "m", [])
+        first.load("m", [])
 
 
 def test_a_process_that_shuts_down_waits_for_no_other_that_is_loading(tmp_path: Path) -> None:
     models = OneModel(threading.Barrier(1))
     operations = process(models, tmp_path, 0)
     with locked(tmp_path / "changing", lambda: None), ThreadPoolExecutor(1) as callers:
-        change = callers.submit(operations.unload, "", "m")
+        change = callers.submit(operations.unload, "m")
         models.stop_loading()
         with pytest.raises(Unavailable, match="shutting down"):
             change.result(60)
     assert models.is_loaded
-    operations.unload("", "m")
+    operations.unload("m")
     assert not models.is_loaded

@@ -81,17 +81,17 @@ def add_open_inference(
     add(
         "RepositoryIndex",
         threaded,
-        lambda request: {"models": service.index(request.repository_name, only_ready=request.ready)},
+        lambda request: {"models": service.index(only_ready=request.ready)},
     )
     add(
         "RepositoryModelLoad",
         slow,
-        lambda request: service.load(request.repository_name, request.model_name, request.parameters),
+        lambda request: service.load(request.model_name, request.parameters),
     )
     add(
         "RepositoryModelUnload",
         slow,
-        lambda request: service.unload(request.repository_name, request.model_name),
+        lambda request: service.unload(request.model_name),
     )
 
 

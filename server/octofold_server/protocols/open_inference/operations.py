@@ -133,17 +133,8 @@ class OpenInference:
             raise UnknownModel(f"no statistics for model {quoted(name)} version {quoted(version)}")
         return {"model_stats": [_statistics(*key, value.snapshot()) for key, value in kept.items()]}
 
-    def index(self, repository: str, *, only_ready: bool) -> list[JsonObject]:
-        """List the versions.
-
-        Args:
-            repository: must be empty.
-            only_ready: whether to list only ready versions.
-
-        Raises:
-            InvalidRequest: `repository` is not empty.
-        """
-        _check_repository(repository)
+    def index(self, *, only_ready: bool) -> list[JsonObject]:
+        """List the versions, or only the ready ones."""
         return [
             {
                 "name": version.name,
@@ -155,58 +146,41 @@ class OpenInference:
             if version.state is VersionState.READY or not only_ready
         ]
 
-    def load(self, repository: str, name: str, parameters: Iterable[str]) -> None:
+    def load(self, name: str, parameters: Iterable[str]) -> None:
         """Load or reload a model; blocks until it serves, but not until replaced versions are drained.
 
         Args:
-            repository: must be empty.
             name: name of the model.
             parameters: names of the request's parameters; must be empty, because files and configurations
                 come only from the repository.
 
         Raises:
-            InvalidRequest: `repository` or `parameters` is not empty.
+            InvalidRequest: `parameters` is not empty.
             UnknownModel, ModelError, Unavailable: as in `Models.load`.
         """
-        _check_repository(repository)
         for parameter in parameters:
             raise InvalidRequest(
                 f"parameter {quoted(parameter)} is not supported: models come from the repository"
             )
         self.load_model(name)
 
-    def unload(self, repository: str, name: str) -> None:
-        """Unload a model; its accepted calls are still answered.
-
-        Args:
-            repository: must be empty.
-            name: name of the model.
-
-        Raises:
-            InvalidRequest: `repository` is not empty.
-            UnknownModel: as in `Models.unload`.
-            Unavailable: another process changes models, and the server is shutting down.
-        """
-        _check_repository(repository)
-        self.unload_model(name)
-
     def load_model(self, name: str) -> None:
         """Load a model, as `Models.load` does."""
         self._models.load(name)
 
-    def unload_model(self, name: str) -> None:
-        """Unload a model, as `Models.unload` does."""
+    def unload(self, name: str) -> None:
+        """Unload a model, as `Models.unload` does; its accepted calls are still answered.
+
+        Raises:
+            UnknownModel: as in `Models.unload`.
+            Unavailable: another process changes models, and the server is shutting down.
+        """
         self._models.unload(name)
 
     def metrics(self) -> Page:
         """Read the metrics for Prometheus."""
         admission = self._admission
         return exposition(self._models, admission.refusals, ready=self.ready, open_calls=admission.open_calls)
-
-
-def _check_repository(name: str) -> None:
-    if name:
-        raise InvalidRequest(f"unknown repository {quoted(name)}: the only repository has no name")
 
 
 def _platform(served: ServedVersion) -> str:

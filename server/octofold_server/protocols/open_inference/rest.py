@@ -130,18 +130,18 @@ class _Routes:
 
     async def index(self, request: web.Request) -> web.Response:
         body = await self._small(request, _IndexBody)
-        return _json(self._service.index("", only_ready=bool(body.ready)))
+        return _json(self._service.index(only_ready=bool(body.ready)))
 
     async def load(self, request: web.Request) -> web.Response:
         body = await self._small(request, _LoadBody)
         name, _ = _model(request)
-        await self._administer(request, partial(self._service.load, "", name, body.parameters or {}))
+        await self._administer(request, partial(self._service.load, name, body.parameters or {}))
         return web.Response()
 
     async def unload(self, request: web.Request) -> web.Response:
         await self._small(request, _LoadBody)
         name, _ = _model(request)
-        await self._administer(request, partial(self._service.unload, "", name))
+        await self._administer(request, partial(self._service.unload, name))
         return web.Response()
 
     async def _small(self, request: web.Request, kind: type[Body]) -> Body:
