@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
+import msgspec
 import numpy as np
 from google.protobuf.json_format import ParseDict
 from google.protobuf.message import Message
@@ -22,11 +23,11 @@ from octofold_server.grpc_transport.unary import ThreadedMethods, UnaryCalls, an
 from octofold_server.protocols.open_inference.operations import OpenInference
 from octofold_server.protocols.open_inference.tensors import (
     InputTensor,
-    Parameters,
+    RequestParameters,
+    TensorParameters,
     boards_of,
     output_names,
     outputs_of,
-    refuse_parameters,
     with_parameters,
 )
 from octofold_server.system.quoting import quoted
@@ -95,6 +96,8 @@ def add_open_inference(
     )
 
 
+Kind = TypeVar("Kind", RequestParameters, TensorParameters)
+
 FINAL = "triton_final_response"
 """The parameter that marks the last reply to a request on a stream."""
 
@@ -113,7 +116,9 @@ class ModelInfer:
             boards_of(_inputs(message)),
             outputs=_outputs(message.outputs) if message.outputs else None,
         )
-        return with_parameters(request, _parameters(message.parameters)) if message.parameters else request
+        if not message.parameters:
+            return request
+        return with_parameters(request, _parameters(RequestParameters, message.parameters, "the request"))
 
     def request_id(self, message: pb.ModelInferRequest) -> str:
         """The request id in a message."""
@@ -158,7 +163,8 @@ def _response(message: pb.ModelInferRequest, call: AcceptedCall) -> pb.ModelInfe
 def _outputs(outputs: Sequence[pb.ModelInferRequest.InferRequestedOutputTensor]) -> Sequence[str]:
     for output in outputs:
         if output.parameters:
-            refuse_parameters(output.parameters, f"output {quoted(output.name)}")
+            name = f"output {quoted(output.name)}"
+            _parameters(TensorParameters, output.parameters, name).check(name)
     return output_names([output.name for output in outputs])
 
 
@@ -169,7 +175,8 @@ def _inputs(message: pb.ModelInferRequest) -> list[InputTensor]:
     inputs = []
     for number, tensor in enumerate(message.inputs):
         if tensor.parameters:
-            refuse_parameters(tensor.parameters, f"input {quoted(tensor.name)}")
+            name = f"input {quoted(tensor.name)}"
+            _parameters(TensorParameters, tensor.parameters, name).check(name)
         contents: bytes | NDArray[np.uint32]
         if not raw:
             contents = _elements(tensor)
@@ -183,13 +190,16 @@ def _inputs(message: pb.ModelInferRequest) -> list[InputTensor]:
     return inputs
 
 
-def _parameters(parameters: Mapping[str, pb.InferParameter]) -> Parameters:
-    return {name: _value(value) for name, value in parameters.items()}
-
-
-def _value(parameter: pb.InferParameter) -> bool | int | float | str | None:
-    choice = parameter.WhichOneof("parameter_choice")
-    return None if choice is None else getattr(parameter, choice)
+def _parameters(kind: type[Kind], parameters: Mapping[str, pb.InferParameter], owner: str) -> Kind:
+    values = {
+        name: getattr(value, choice)
+        for name, value in parameters.items()
+        if (choice := value.WhichOneof("parameter_choice"))
+    }
+    try:
+        return msgspec.convert(values, kind)
+    except msgspec.ValidationError as error:
+        raise InvalidRequest(f"parameters of {owner}: {error}") from error
 
 
 def _elements(tensor: pb.ModelInferRequest.InferInputTensor) -> NDArray[np.uint32]:

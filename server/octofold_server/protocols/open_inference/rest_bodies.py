@@ -18,15 +18,13 @@ from octofold_proto.wire import MAX_TEXT_BYTES
 from octofold_server.admission.admission import AcceptedCall
 from octofold_server.admission.request import Request
 from octofold_server.protocols.open_inference.tensors import (
-    NO_PARAMETERS,
     OUTPUTS,
     InputTensor,
-    Parameter,
-    Parameters,
+    RequestParameters,
+    TensorParameters,
     boards_of,
     output_names,
     outputs_of,
-    refuse_parameters,
     with_parameters,
 )
 from octofold_server.system.quoting import quoted
@@ -76,7 +74,8 @@ _Size = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 _body = msgspec.json.Decoder(_Body)
 _shape = _cells = msgspec.json.Decoder(list[_Size])
 _rows = msgspec.json.Decoder(list[list[_Size]])
-_parameters: msgspec.json.Decoder[Parameters] = msgspec.json.Decoder(dict[str, Parameter])
+_request_parameters = msgspec.json.Decoder(RequestParameters)
+_tensor_parameters = msgspec.json.Decoder(TensorParameters)
 
 
 class InferenceBody(NamedTuple):
@@ -124,12 +123,10 @@ def read_inference(body: bytes, announced: str | None, model: str, version: str)
     request_id = read.id or ""
     if len(request_id) > MAX_TEXT_BYTES:
         raise InvalidRequest(f"id has {len(request_id)} characters; at most {MAX_TEXT_BYTES} are allowed")
-    parameters = _parameters_of(read.parameters, "the request")
-    outputs, binary = _outputs(read.outputs or (), _is_true(parameters, "binary_data_output"))
+    parameters = _decoded(_request_parameters, read.parameters, "parameters of the request")
+    outputs, binary = _outputs(read.outputs or (), bool(parameters.binary_data_output))
     boards = boards_of(_inputs(read.inputs, view[json_length:]))
-    request = Request(model, version, boards, outputs=outputs)
-    if parameters:
-        request = with_parameters(request, parameters)
+    request = with_parameters(Request(model, version, boards, outputs=outputs), parameters)
     return InferenceBody(request, request_id, binary)
 
 
@@ -161,34 +158,28 @@ def write_inference(inference: InferenceBody, call: AcceptedCall) -> Reply:
 def _inputs(described: Sequence[_Input], appended: memoryview) -> list[InputTensor]:
     inputs = []
     for tensor in described:
-        shape = _decoded_part(_shape, tensor.shape, "the shape of input", tensor.name)
-        parameters = _parameters_of(tensor.parameters, "input", tensor.name)
-        data = bytes(tensor.data)
+        name = f"input {quoted(tensor.name)}"
+        shape = _decoded(_shape, tensor.shape, f"the shape of {name}")
+        parameters = _decoded(_tensor_parameters, tensor.parameters, f"parameters of {name}")
+        parameters.check(name)
+        data, size = bytes(tensor.data), parameters.binary_data_size
         contents: bytes | NDArray[np.integer[Any]]
-        refuse_parameters(parameters, f"input {quoted(tensor.name)}")
-        if "binary_data_size" in parameters:
-            if data not in _NO_DATA:
-                raise InvalidRequest(f"input {quoted(tensor.name)} has both data and binary_data_size")
-            size = _binary_size(parameters, len(appended), tensor.name)
-            contents, appended = bytes(appended[:size]), appended[size:]
-        elif data in _NO_DATA:
-            raise InvalidRequest(f"input {quoted(tensor.name)} has neither data nor binary_data_size")
-        else:
+        if size is None:
+            if data in _NO_DATA:
+                raise InvalidRequest(f"{name} has neither data nor binary_data_size")
             contents = integers(data, tensor.name)
+        elif data not in _NO_DATA:
+            raise InvalidRequest(f"{name} has both data and binary_data_size")
+        elif size > len(appended):
+            raise InvalidRequest(
+                f"binary_data_size of {name} is {size}; {len(appended)} bytes are left for it"
+            )
+        else:
+            contents, appended = bytes(appended[:size]), appended[size:]
         inputs.append(InputTensor(tensor.name, tensor.datatype, shape, contents))
     if appended:
         raise InvalidRequest(f"{len(appended)} bytes after the JSON belong to no input")
     return inputs
-
-
-def _binary_size(parameters: Parameters, available: int, name: str) -> int:
-    size = parameters["binary_data_size"]
-    if type(size) is not int or not 0 <= size <= available:
-        shown = quoted(str(size))
-        raise InvalidRequest(
-            f"binary_data_size of input {quoted(name)} is {shown}; {available} bytes are left for it"
-        )
-    return size
 
 
 def _outputs(
@@ -200,21 +191,12 @@ def _outputs(
     names = output_names([output.name for output in outputs])
     binary = []
     for output in outputs:
-        parameters = _parameters_of(output.parameters, "output", output.name)
-        refuse_parameters(parameters, f"output {quoted(output.name)}")
-        if _is_true(parameters, "binary_data", otherwise=binary_by_default):
+        name = f"output {quoted(output.name)}"
+        parameters = _decoded(_tensor_parameters, output.parameters, f"parameters of {name}")
+        parameters.check(name)
+        if binary_by_default if parameters.binary_data is None else parameters.binary_data:
             binary.append(output.name)
     return names, frozenset(binary)
-
-
-def _is_true(parameters: Parameters, name: str, *, otherwise: bool = False) -> bool:
-    """A parameter of the binary extension: "false" as a text would be taken for true."""
-    value = parameters.get(name)
-    if value is None:
-        return otherwise
-    if type(value) is not bool:
-        raise InvalidRequest(f"parameter {name!r} is {quoted(str(value))}; it takes true or false")
-    return value
 
 
 def _check_objects(body: bytes, json_length: int) -> None:
@@ -226,25 +208,15 @@ def _check_objects(body: bytes, json_length: int) -> None:
         )
 
 
-def _parameters_of(part: msgspec.Raw, of: str, name: str | None = None) -> Parameters:
-    if bytes(part) in _NO_DATA:
-        return NO_PARAMETERS
-    return _decoded_part(_parameters, part, f"parameters of {of}", name)
-
-
-def _decoded_part(
-    decoder: msgspec.json.Decoder[Part], part: msgspec.Raw, what: str, name: str | None
-) -> Part:
-    """Decode a part of the JSON; `what` and `name` describe it in errors."""
+def _decoded(decoder: msgspec.json.Decoder[Part], part: msgspec.Raw, what: str) -> Part:
+    """Decode a part of the JSON; `what` describes it in errors."""
     text = bytes(part)
-    if len(text) <= MAX_PART_BYTES:
-        try:
-            return decoder.decode(text)
-        except (ValueError, RecursionError) as error:
-            problem = f": {error}"
-    else:
-        problem = f" takes {len(text)} bytes of JSON; at most {MAX_PART_BYTES} are allowed"
-    raise InvalidRequest(f"{what}{problem}" if name is None else f"{what} {quoted(name)}{problem}")
+    if len(text) > MAX_PART_BYTES:
+        raise InvalidRequest(f"{what} takes {len(text)} bytes of JSON; at most {MAX_PART_BYTES} are allowed")
+    try:
+        return decoder.decode(b"{}" if text in _NO_DATA else text)
+    except (ValueError, RecursionError) as error:
+        raise InvalidRequest(f"{what}: {error}") from error
 
 
 def integers(text: bytes, name: str) -> NDArray[np.integer[Any]]:

@@ -6,10 +6,10 @@ gRPC and REST both use this module, so that they accept and return the same tens
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from types import MappingProxyType
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Annotated, Any, NamedTuple
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 from octofold_game.contract import graph
@@ -22,14 +22,40 @@ from octofold_server.backends.backend import Moves
 from octofold_server.batching.call import Priority
 from octofold_server.system.quoting import quoted
 
-REFUSED = ("shared_memory_region", "classification")
-"""Unsupported parameters of tensors that would change the result. Other unknown parameters are ignored."""
-
 LONGEST_TIMEOUT_US = 10**15  # thirty years; larger times lose precision
 
-Parameter = bool | int | float | str | None
-Parameters = Mapping[str, Parameter]
-NO_PARAMETERS: Parameters = MappingProxyType({})
+_Count = Annotated[int, msgspec.Meta(ge=0)]
+
+
+class RequestParameters(msgspec.Struct):
+    """The parameters of a request. Other parameters are ignored, and null means the default."""
+
+    priority: Annotated[int, msgspec.Meta(ge=0, le=2)] | None = None
+    """1 is interactive, the default, and 2 is bulk."""
+    timeout: _Count | None = None
+    """Microseconds; 0 means no limit."""
+    search_time_us: int | None = None
+    binary_data_output: bool | None = None
+    """Whether REST returns the outputs as bytes."""
+
+
+class TensorParameters(msgspec.Struct):
+    """The parameters of an input or output. Other parameters are ignored, and null means the default."""
+
+    binary_data: bool | None = None
+    binary_data_size: _Count | None = None
+    shared_memory_region: object = None
+    classification: object = None
+
+    def check(self, tensor: str) -> None:
+        """Check that no unsupported parameter would change the result.
+
+        Raises:
+            InvalidRequest: there is one; the message names it and `tensor`.
+        """
+        for name in ("shared_memory_region", "classification"):
+            if getattr(self, name) is not None:
+                raise InvalidRequest(f"parameter {name!r} of {tensor} is not supported")
 
 
 class TensorSpec(NamedTuple):
@@ -118,44 +144,14 @@ def _input_error(names: Sequence[str]) -> str:
     return "input 'boards' is missing" if not names else "input 'boards' is given twice"
 
 
-def with_parameters(request: Request, parameters: Parameters) -> Request:
-    """Set the priority, the timeout and the time of a search of a request from its parameters.
-
-    0 and null stand for the default: interactive, without a timeout, and as the options of the player say.
+def with_parameters(request: Request, parameters: RequestParameters) -> Request:
+    """Set the priority, the timeout and the time of a search of a request.
 
     Raises:
-        InvalidRequest: a parameter has an invalid value.
+        InvalidRequest: the time of a search is not allowed.
     """
-    priority = _integer(parameters, "priority", "1 (interactive) or 2 (bulk)", most=2)
-    timeout_us = _integer(parameters, "timeout", "microseconds, 0 or more")
-    search_time_us = _integer(parameters, "search_time_us", "microseconds")
     return request._replace(
-        priority=Priority.BULK if priority == 2 else Priority.INTERACTIVE,
-        timeout_seconds=min(timeout_us, LONGEST_TIMEOUT_US) / 1e6 or math.inf,
-        search_seconds=search_seconds(search_time_us),
+        priority=Priority.BULK if parameters.priority == 2 else Priority.INTERACTIVE,
+        timeout_seconds=min(parameters.timeout or 0, LONGEST_TIMEOUT_US) / 1e6 or math.inf,
+        search_seconds=search_seconds(parameters.search_time_us or 0),
     )
-
-
-def _integer(parameters: Parameters, name: str, allowed: str, most: int = 2**64) -> int:
-    value = parameters.get(name)
-    if value is None:
-        return 0
-    if type(value) is not int or not 0 <= value <= most:
-        shown = quoted(value) if isinstance(value, str) else quoted(str(value))[1:-1]
-        raise InvalidRequest(f"parameter {name!r} is {shown}; it takes {allowed}")
-    return value
-
-
-def refuse_parameters(parameters: Mapping[str, Any], where: str) -> None:
-    """Check that no unsupported parameter of a tensor would change the result.
-
-    Args:
-        parameters: the parameters.
-        where: the tensor, for the error.
-
-    Raises:
-        InvalidRequest: there is one; the message names it.
-    """
-    for name in REFUSED:
-        if parameters.get(name) is not None:
-            raise InvalidRequest(f"parameter {name!r} of {where} is not supported")

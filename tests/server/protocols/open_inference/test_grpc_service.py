@@ -107,8 +107,8 @@ ONE = bytes(16)
             {"outputs": [pb.ModelInferRequest.InferRequestedOutputTensor(name="move")] * 2},
             "output 'move' is requested twice",
         ),
-        ({"parameters": {"priority": integer(3)}}, "parameter 'priority' is 3; it takes 1"),
-        ({"parameters": {"timeout": integer(-1)}}, "parameter 'timeout' is -1; it takes microseconds"),
+        ({"parameters": {"priority": integer(3)}}, r"Expected `int` <= 2 - at `\$.priority`"),
+        ({"parameters": {"timeout": integer(-1)}}, r"the request: Expected `int` >= 0 - at `\$.timeout`"),
         (
             {
                 "inputs": [

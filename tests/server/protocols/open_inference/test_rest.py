@@ -63,14 +63,17 @@ def test_binary_tensors_follow_the_json_in_and_out(ask: Ask, server: Served) -> 
             {"inputs": [described(data=[], parameters={"binary_data_size": 3})]},
             "both data and binary_data_size",
         ),
-        ({"inputs": [described(parameters={"binary_data_size": 640})]}, "is '640'; 0 bytes are left for it"),
-        ({"inputs": [described(data=[1] * 640)], "parameters": {"priority": 9}}, "parameter 'priority' is 9"),
+        ({"inputs": [described(parameters={"binary_data_size": 640})]}, "is 640; 0 bytes are left for it"),
+        (
+            {"inputs": [described(data=[1] * 640)], "parameters": {"priority": 9}},
+            "Expected `int` <= 2 - at `$.priority`",
+        ),
         (
             {
                 "inputs": [described(data=[1] * 640)],
                 "outputs": [{"name": "move", "parameters": {"binary_data": "false"}}],
             },
-            "parameter 'binary_data' is 'false'; it takes true or false",
+            "Expected `bool | null`, got `str` - at `$.binary_data`",
         ),
     ],
 )
