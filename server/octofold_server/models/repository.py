@@ -156,14 +156,14 @@ def read_tensors(folder: Path, file: GraphFile) -> dict[str, NDArray[np.float32]
     return {name: _read_tensor(folder, listed) for name, listed in file.tensors.items()}
 
 
-def cpu_has_avx2(cpuinfo: Path = Path("/proc/cpuinfo")) -> bool:
+def cpu_has_avx2() -> bool:
     """Whether the CPU has AVX2, according to Linux's cpuinfo: int8 is then faster than fp32.
 
     Without VNNI, onnxruntime adds two products in 16 bits, which can saturate. Networks that keep their moves
     in int8 hardly notice (`bench/graph/int8_moves.py`).
     """
     try:
-        text = cpuinfo.read_text(encoding="utf-8")
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
     except OSError:
         return False
     flags = next((line.split() for line in text.splitlines() if line.startswith("flags")), [])

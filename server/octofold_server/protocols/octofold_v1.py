@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from itertools import compress, product
 from typing import Any
@@ -27,7 +26,7 @@ SERVICE = pb.DESCRIPTOR.services_by_name["OctofoldService"].full_name
 
 
 def add_octofold(
-    methods: Methods, admission: Admission, threaded: ThreadedMethods, idle_seconds: float = math.inf
+    methods: Methods, admission: Admission, threaded: ThreadedMethods, idle_seconds: float
 ) -> None:
     """Add the RPCs to the methods of a server.
 

@@ -19,7 +19,7 @@ from typing import NamedTuple
 from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.resources import SERVICE_NAME, Resource
 from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter
+from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.trace import (
     Span,
     SpanKind,
@@ -54,30 +54,20 @@ class _FinishedCall(NamedTuple):
 
 
 class Tracing:
-    """Makes spans on its own thread, and exports them in the background.
+    """Makes spans on its own thread, and exports them by OTLP over gRPC in the background."""
 
-    Args:
-        exporter: the exporter; None for OTLP over gRPC.
-    """
-
-    def __init__(self, exporter: SpanExporter | None = None) -> None:
+    def __init__(self) -> None:
         named = "OTEL_SERVICE_NAME" in os.environ
         resource = Resource.create({} if named else {SERVICE_NAME: "octofold"})
         self._provider = TracerProvider(resource=resource, shutdown_on_exit=False)
-        self._provider.add_span_processor(BatchSpanProcessor(exporter or OTLPSpanExporter()))
+        self._provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
         self._tracer = self._provider.get_tracer("octofold")
         self._propagator = TraceContextTextMapPropagator()
         self._done: Queue[_FinishedCall | None] = Queue(MAX_WAITING)
         self._thread = threading.Thread(target=self._make_spans, name="tracing", daemon=True)
         self._thread.start()
 
-    def record(
-        self,
-        call: Call,
-        model: str,
-        version: str,
-        headers: Mapping[str, str],
-    ) -> None:
+    def record(self, call: Call, model: str, version: str, headers: Mapping[str, str]) -> None:
         """Schedule the spans of a call: `call` contains `queue` and each `batch`, which contains `inference`.
 
         Args:

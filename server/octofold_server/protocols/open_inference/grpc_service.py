@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -41,7 +40,7 @@ def add_open_inference(
     service: OpenInference,
     threaded: ThreadedMethods,
     slow: ThreadedMethods,
-    idle_seconds: float = math.inf,
+    idle_seconds: float,
 ) -> None:
     """Add the RPCs to the methods of a server.
 
