@@ -4,17 +4,15 @@ A result folder keeps one line of JSON for each run that added to it, because a 
 machine. Results of older programs have no such file.
 """
 
-import json
 import platform
 import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 import msgspec
 from octofold_game.system.files import appending, read_regular
@@ -49,14 +47,6 @@ class Provenance:
             octofold=version("octofold"),
         )
 
-    @classmethod
-    def of(cls, found: Any) -> "Provenance | None":
-        """The circumstances that `to_json` wrote; None for anything else."""
-        try:
-            return msgspec.convert(found, cls)
-        except msgspec.ValidationError:
-            return None
-
     def append(self, folder: Path) -> None:
         """Add the run to the file of a result folder.
 
@@ -64,11 +54,7 @@ class Provenance:
             OSError: the file cannot be written; the error names it.
         """
         with appending(folder / RUNS_FILE) as file:
-            file.write(json.dumps(asdict(self)) + "\n")
-
-    def to_json(self) -> dict[str, Any]:
-        """The circumstances as plain JSON values."""
-        return asdict(self)
+            file.write(msgspec.json.encode(self).decode() + "\n")
 
 
 @contextmanager
@@ -107,11 +93,9 @@ def runs_of(folder: Path) -> list[Provenance]:
         return []
     found = []
     for line in lines[-_MAX_RUNS:]:
-        try:
-            found.append(Provenance.of(json.loads(line)))
-        except (ValueError, RecursionError):  # cut short by a full disk, or damaged
-            continue
-    return [run for run in found if run is not None]
+        with suppress(ValueError, RecursionError):  # cut short by a full disk, or damaged
+            found.append(msgspec.json.decode(line, type=Provenance))
+    return found
 
 
 def when(moment: datetime) -> str:

@@ -1,13 +1,10 @@
 """What the package promises to programs: all of it named, all of it there, nothing by accident."""
 
-import importlib.util
 import subprocess
 import sys
-from pathlib import Path
 from types import ModuleType
 
 import octofold_client
-import pytest
 
 
 def test_all_names_every_public_member_and_nothing_else() -> None:
@@ -17,14 +14,6 @@ def test_all_names_every_public_member_and_nothing_else() -> None:
         if not name.startswith("_") and not isinstance(member, ModuleType)
     }
     assert public == set(octofold_client.__all__)
-
-
-@pytest.mark.parametrize("package", ["proto", "game", "players", "training", "export", "server", "client"])
-def test_every_package_says_that_it_is_typed(package: str) -> None:
-    spec = importlib.util.find_spec(f"octofold_{package}")
-    assert spec is not None
-    assert spec.origin is not None
-    assert Path(spec.origin).with_name("py.typed").is_file()
 
 
 def test_the_library_brings_nothing_large_along_nor_the_command_line_nor_what_draws_on_terminals() -> None:

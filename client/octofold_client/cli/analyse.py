@@ -22,14 +22,13 @@ from octofold_game.system.files import write_text
 from octofold_game.trajectories import GAMES_AT_ONCE, Positions, batched, last_positions
 from rich.console import Console
 
-from octofold_client.cli.arguments import MOST_GAMES, PlotsFlag
+from octofold_client.cli.arguments import MOST_GAMES
 from octofold_client.cli.html_report import HTML_FILE, HtmlFlag, write_html
 from octofold_client.cli.json_output import Files, JsonFlag, print_files
 from octofold_client.cli.judging import JudgeFlags
 from octofold_client.contenders.judges import PROBABILITY, Judge
 from octofold_client.errors import EvaluationError
 from octofold_client.evaluation.result_folder import Conditions, ResultFolder
-from octofold_client.extras import needing
 from octofold_client.studies.endings import (
     FILE,
     QUARTERS,
@@ -38,7 +37,6 @@ from octofold_client.studies.endings import (
     CostlyMove,
     Ending,
     Group,
-    KeptAnalysis,
     Verdicts,
     judge_positions,
     readable,
@@ -56,7 +54,7 @@ COSTLIEST_KEPT = 100
 
 
 @dataclass(kw_only=True)
-class Options(JsonFlag, HtmlFlag, PlotsFlag, JudgeFlags):
+class Options(JsonFlag, HtmlFlag, JudgeFlags):
     """Its options."""
 
     folder: Path = argument("FOLDER", "result folder")
@@ -78,9 +76,6 @@ def analyse(options: Options) -> None:
     folder, conditions = ResultFolder.of_evaluation(options.folder)
     # Fail before minutes of work, not after them.
     options.check_html()
-    if options.plots:
-        with needing("plots"):
-            from octofold_client.studies.ending_pictures import draw_analysis
     with ExitStack() as stack:
         judge = options.judge_of(stack)
         endings, positions = _read(folder, options.last)
@@ -106,12 +101,9 @@ def analyse(options: Options) -> None:
             file=sys.stderr,
         )
     else:
-        kept = KeptAnalysis.of(found)
-        names = [draw_analysis(folder.path, kept, title)] if options.plots else []
-        write_text(folder.path / REPORT, f"{text}{_links(names)}\n")
+        write_text(folder.path / REPORT, f"{text}\n")
         write_text(folder.path / FILE, json.dumps(found, indent=2) + "\n")
         files = {"result": str(folder.path / FILE), "report": str(folder.path / REPORT)}
-        files["pictures"] = [str(folder.path / name) for name in names]
     if options.html:
         files["page"] = write_html(folder.path / HTML_FILE, [folder.path])
     print_files(found, files, options.json)
@@ -119,10 +111,6 @@ def analyse(options: Options) -> None:
         print("To see which moves cost most, name a judge with --judge.", file=sys.stderr)
     if interrupted:
         raise KeyboardInterrupt
-
-
-def _links(pictures: Sequence[str]) -> str:
-    return "".join(f"\n\n![{name.removesuffix('.png').replace('-', ' ')}]({name})" for name in pictures)
 
 
 def _judged_before(folder: Path) -> str | None:

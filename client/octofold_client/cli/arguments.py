@@ -170,13 +170,6 @@ class SliceFlag:
     )
 
 
-@dataclass(kw_only=True)
-class PlotsFlag:
-    """Whether to draw."""
-
-    plots: bool = option(False, "save a picture beside the report (needs the extra plots)")
-
-
 def asked_for(text: str, version: str = "") -> tuple[str, str]:
     """The name and version in NAME or NAME:VERSION; `version` if the text has no version.
 

@@ -21,7 +21,6 @@ from octofold_client.cli.arguments import (
     MOST_GAMES,
     GameFlags,
     PlayersFlag,
-    PlotsFlag,
     asked_for,
     name_in_folder,
 )
@@ -45,7 +44,6 @@ from octofold_client.evaluation.sequential import (
     next_look,
 )
 from octofold_client.evaluation.sides import Side, named_apart, read_side
-from octofold_client.extras import needing
 from octofold_client.rpc.local_server import LocalServer
 from octofold_client.session import Games, Players
 from octofold_client.studies.html.results import MOST_RESULTS
@@ -57,7 +55,7 @@ _LONGEST_NAME = 100
 
 
 @dataclass(kw_only=True)
-class Options(JsonFlag, HtmlFlag, PlotsFlag, GameFlags, LuckFlag, PlayersFlag):
+class Options(JsonFlag, HtmlFlag, GameFlags, LuckFlag, PlayersFlag):
     """Its options."""
 
     sides: list[str] = argument(
@@ -108,10 +106,6 @@ def compare(options: Options) -> int:
     """
     question = _question_of(options)
     _check(options, question)
-    # Fail before minutes of work, not after them.
-    if options.plots:
-        with needing("plots"):
-            from octofold_client.studies.contest_picture import draw
     with ExitStack() as stack:
         values = options.values(stack, options.models)
         if options.sides and _means_folder(options.sides[0]):
@@ -122,9 +116,8 @@ def compare(options: Options) -> int:
             contest = Contest.of(named_apart(sides), question=question, capped=options.capped)
         else:
             contest, folder = _play(options, question, values)
-        picture = draw(folder, contest) if options.plots and contest.compared else ""
-        write_files(contest, folder, picture)
-        files = {"result": JSON_FILE, "report": REPORT_FILE} | ({"picture": picture} if picture else {})
+        write_files(contest, folder)
+        files = {"result": JSON_FILE, "report": REPORT_FILE}
         if options.html:
             files["page"] = _HTML_FILE
             results = [standing.side.folder for standing in contest.standings]

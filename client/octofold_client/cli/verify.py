@@ -45,20 +45,44 @@ class _Checked:
     """What was found in one file."""
 
     file: Path
-    games: int | None = None
-    """None for a play log."""
+    noun: str
+    """What its records are: games or lines."""
+    records: int = 0
     moves: int = 0
     wrong: int = 0
-    """Games or lines that are wrong."""
+    """Records that are wrong."""
     problem: str = ""
     """In one line; empty if all is correct."""
     verdict: str = ""
     """What is correct."""
 
+    def run(self, check: Callable[["_Checked"], str]) -> "_Checked":
+        """Count and print what is wrong with the records by `check`, which returns what is correct."""
+        try:
+            verdict = check(self)
+        except (LogError, ReplayError, EvaluationError, OSError) as error:
+            self.problem = describe(error)
+            if self.records:
+                print(f"octofold: {self.problem}", file=sys.stderr)
+                self.problem = f"{self.file} cannot be read beyond {counted(self.records, self.noun)}"
+                self.problem += f"; {self._summary()}" if self.wrong else ""
+        else:
+            self.problem, self.verdict = (self._summary(), "") if self.wrong else ("", verdict)
+        return self
+
     def to_json(self) -> dict[str, Any]:
         """The fields for programs."""
-        found = {name: value for name, value in vars(self).items() if name != "verdict"}
-        return found | {"file": str(self.file), "problem": self.problem or None}
+        return {
+            "file": str(self.file),
+            "games": self.records if self.noun == "game" else None,
+            "moves": self.moves,
+            "wrong": self.wrong,
+            "problem": self.problem or None,
+        }
+
+    def _summary(self) -> str:
+        are = "is" if self.wrong == 1 else "are"
+        return f"{self.wrong:,} of {counted(self.records, self.noun)} in {self.file} {are} wrong"
 
 
 def verify(options: Options) -> None:
@@ -81,19 +105,19 @@ def verify(options: Options) -> None:
 def _check(path: Path) -> Iterator[_Checked]:
     """Check the records of a file or folder; what is wrong with each is printed on standard error."""
     if not path.is_dir() and is_log(path):
-        yield _check_log(path)
+        yield _Checked(path, "line").run(_check_log)
         return
     logs = [file for file in sorted(path.iterdir()) if is_log(file)] if path.is_dir() else []
     if not logs or replays_of(path).exists():
-        yield _check_replays(path)
+        yield _Checked(path, "game").run(_check_replays)
     if ResultFolder(path).unfinished.exists():
-        yield _check_replays(ResultFolder(path).unfinished)
+        yield _Checked(ResultFolder(path).unfinished, "game").run(_check_replays)
     for log in logs:
-        yield _check_log(log)
+        yield _Checked(log, "line").run(_check_log)
 
 
-def _check_log(log: Path) -> _Checked:
-    found, readings = _Checked(log), CellReadings()
+def _check_log(found: _Checked) -> str:
+    readings = CellReadings()
 
     def broken(moves: LoggedMoves) -> list[tuple[int, str]]:
         checked = CheckedMoves.of(moves)
@@ -101,59 +125,30 @@ def _check_log(log: Path) -> _Checked:
         return checked.broken()
 
     def tell(line: BadLine) -> None:
+        found.records += 1
         found.wrong += 1
         if found.wrong <= _LINES_TOLD:
             print(f"octofold: {line}", file=sys.stderr)
 
-    try:
-        for moves in read_log(existing(log), tell, broken):
-            found.moves += len(moves)
-    except (LogError, EvaluationError, OSError) as error:
-        if not (lines := found.moves + found.wrong):
-            found.problem = describe(error)
-            return found
-        print(f"octofold: {describe(error)}", file=sys.stderr)
-        found.problem = f"{log} cannot be read beyond {counted(lines, 'line')}"
-        return found
-    lines = found.moves + found.wrong
-    if found.wrong:
-        found.problem = f"{found.wrong:,} of {counted(lines, 'line')} of {log} {_are(found)} wrong"
-    else:
-        found.verdict = (
-            f"{counted(found.moves, 'move')}: all are legal; the last field can be the cell of: {readings}"
-        )
-    return found
+    for moves in read_log(existing(found.file), tell, broken):
+        found.records += len(moves)
+        found.moves += len(moves)
+    return f"{counted(found.moves, 'move')}: all are legal; the last field can be the cell of: {readings}"
 
 
-def _check_replays(file: Path) -> _Checked:
-    found, games = _Checked(file), 0
-    unfinished = file == ResultFolder(file.parent).unfinished
-    try:
-        found.file = replays_of(file)
-        with _spread(usable_cores() if found.file.stat().st_size > _BYTES_ALONE else 1) as spread:
-            for episode, error in check_replays(found.file, may_go_on=unfinished, spread=spread):
-                games += 1
-                found.games, found.moves = games, found.moves + len(episode)
-                if error is not None:
-                    found.wrong += 1
-                    print(f"octofold: {error}", file=sys.stderr)
-    except (ReplayError, EvaluationError, OSError) as error:
-        if not games:
-            found.problem = describe(error)
-            return found
-        print(f"octofold: {describe(error)}", file=sys.stderr)
-        rest = f"; {_summary(found, file)}" if found.wrong else ""
-        found.problem = f"{found.file} cannot be read beyond {counted(games, 'game')}{rest}"
-        return found
-    found.games = games
-    if found.wrong:
-        found.problem = _summary(found, found.file)
-    else:
-        made = (
-            f"{counted(games, 'unfinished game' if unfinished else 'game')}, {counted(found.moves, 'move')}"
-        )
-        found.verdict = f"{made}: all moves, new tiles, scores and final boards are correct"
-    return found
+def _check_replays(found: _Checked) -> str:
+    is_unfinished = found.file == ResultFolder(found.file.parent).unfinished
+    found.file = replays_of(found.file)
+    with _spread(usable_cores() if found.file.stat().st_size > _BYTES_ALONE else 1) as spread:
+        for episode, error in check_replays(found.file, may_go_on=is_unfinished, spread=spread):
+            found.records += 1
+            found.moves += len(episode)
+            if error is not None:
+                found.wrong += 1
+                print(f"octofold: {error}", file=sys.stderr)
+    games = counted(found.records, "unfinished game" if is_unfinished else "game")
+    moves = counted(found.moves, "move")
+    return f"{games}, {moves}: all moves, new tiles, scores and final boards are correct"
 
 
 @contextmanager
@@ -181,14 +176,6 @@ def _spread(cores: int) -> Iterator[Spread]:
             raise EvaluationError("a process that checked games was killed; is memory short?") from None
         finally:
             pool.shutdown(cancel_futures=True)
-
-
-def _summary(found: _Checked, file: Path) -> str:
-    return f"{found.wrong:,} of {counted(found.games or 0, 'game')} in {file} {_are(found)} wrong"
-
-
-def _are(found: _Checked) -> str:
-    return "is" if found.wrong == 1 else "are"
 
 
 COMMAND = Command(

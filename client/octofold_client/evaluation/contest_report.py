@@ -27,15 +27,13 @@ _MOST_NAMED = 3
 """Pairs that a sentence names."""
 
 
-def markdown(contest: Contest, picture: str = "") -> str:
-    """The tables and, below them, the result in words; `picture` is the name of an image file."""
+def markdown(contest: Contest) -> str:
+    """The tables and, below them, the result in words."""
     if len(contest.pairs) == 1:
         tables = [_two(contest)]
     else:
         tables = [rows for rows in (league_rows(contest), pair_rows(contest)) if len(rows) > 1]
     parts = ["\n".join(aligned(rows)) for rows in tables]
-    if picture:
-        parts.insert(1, f"![comparison]({picture})")
     return "\n\n".join([*parts, *sentences(contest)])
 
 
@@ -56,14 +54,14 @@ def sentences(contest: Contest) -> list[str]:
     return said
 
 
-def write_files(contest: Contest, folder: Path, picture: str = "") -> None:
-    """Write both files; `picture` is the name of an image file beside them.
+def write_files(contest: Contest, folder: Path) -> None:
+    """Write both files.
 
     Raises:
         OSError: a file cannot be written.
     """
     write_text(folder / JSON_FILE, json.dumps(contest.to_json(), indent=2) + "\n")
-    write_text(folder / REPORT_FILE, markdown(contest, picture) + "\n")
+    write_text(folder / REPORT_FILE, markdown(contest) + "\n")
 
 
 def _headings(contest: Contest) -> tuple[str, ...]:

@@ -30,20 +30,10 @@ class LocalServer:
     Args:
         models: model repository to serve.
         options: further arguments of `octofold-serve`.
-        host: address to listen on, such as 127.0.0.2 on Linux.
-        port: the gRPC port; 0 for a free one.
     """
 
-    def __init__(
-        self,
-        models: Path,
-        options: tuple[str, ...] = (),
-        *,
-        host: str = "127.0.0.1",
-        port: int = 0,
-    ) -> None:
+    def __init__(self, models: Path, options: tuple[str, ...] = ()) -> None:
         self._models = models
-        self._host, self._port = host, port
         self._options = options
         self._folder = tempfile.TemporaryDirectory(prefix="octofold-")
         self._log = Path(self._folder.name) / "server.log"
@@ -85,15 +75,7 @@ class LocalServer:
     def _start(self) -> None:
         program = Path(sys.executable).with_name("octofold-serve")
         port_file = Path(self._folder.name) / "port"
-        command = [
-            str(program),
-            "--host",
-            self._host,
-            "--port",
-            str(self._port),
-            "--port-file",
-            str(port_file),
-        ]
+        command = [str(program), "--host", "127.0.0.1", "--port", "0", "--port-file", str(port_file)]
         command += ["--models", str(self._models), "--grace", "0", "--stop-with-input", *self._options]
         try:
             with self._log.open("wb") as log:
@@ -111,8 +93,7 @@ class LocalServer:
             if time.monotonic() > end:
                 raise ServerDied(f"the server was not ready after {START_SECONDS:.0f} s{self._last_words()}")
             time.sleep(0.02)
-        host = f"[{self._host}]" if ":" in self._host else self._host
-        self.target = f"{host}:{port_file.read_text().strip()}"
+        self.target = f"127.0.0.1:{port_file.read_text().strip()}"
         try:
             with Client(self.target) as client:
                 client.wait_until_ready(READY_SECONDS)

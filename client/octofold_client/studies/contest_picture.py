@@ -6,18 +6,16 @@ This module needs matplotlib, which is not part of the base installation. Import
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from octofold_game.contract.model import Interval
-from octofold_game.drawing.figures import WIDE, Size, figure_of, save, styled, whole_numbers
+from octofold_game.drawing.figures import Size, figure_of, styled, whole_numbers
 from octofold_game.drawing.palette import INK, SERIES
 
 from octofold_client.evaluation.contest import Contest
 
-FILE = "comparison.png"
 _ROW_INCHES, _AROUND_INCHES = 0.36, 0.75
 _BLUE, _ORANGE, _GREY = SERIES[0], SERIES[1], SERIES[5]
 _LONGEST_NAME = 34
@@ -44,24 +42,13 @@ class _Panel:
     """Whether zero divides the rows."""
 
 
-def draw(folder: Path, contest: Contest) -> str:
-    """Save the picture in `folder` and return the name of its file.
-
-    Raises:
-        OSError: the file cannot be written.
-    """
-    with styled():
-        save(_figure(_panels(contest), WIDE, "Comparison"), folder / FILE)
-    return FILE
-
-
 def panels(contest: Contest, size: Size) -> dict[str, Figure]:
     """The two halves of the picture, "averages" and "differences"."""
     averages, differences = _panels(contest)
     with styled():
         return {
-            "averages": _figure([averages], size, averages.title),
-            "differences": _figure([differences], size, differences.title),
+            "averages": _figure(averages, size),
+            "differences": _figure(differences, size),
         }
 
 
@@ -90,16 +77,11 @@ def _panels(contest: Contest) -> tuple[_Panel, _Panel]:
     )
 
 
-def _figure(shown: Sequence[_Panel], size: Size, title: str) -> Figure:
-    """Panels one below the other; rows have the same height in all of them."""
-    heights = [len(panel.rows) for panel in shown]
-    inches = _ROW_INCHES * sum(heights) + _AROUND_INCHES * len(shown) + 0.5 * size.titled
-    figure = figure_of(size, title, height=inches)
-    every = figure.subplots(len(shown), 1, height_ratios=heights, squeeze=False)[:, 0]
-    for axes, panel in zip(every, shown, strict=True):
-        if len(shown) > 1:
-            axes.set_title(panel.title, loc="left", fontsize="medium")
-        _intervals(axes, panel)
+def _figure(panel: _Panel, size: Size) -> Figure:
+    """A panel; rows have the same height in all panels."""
+    inches = _ROW_INCHES * len(panel.rows) + _AROUND_INCHES + 0.5 * size.titled
+    figure = figure_of(size, panel.title, height=inches)
+    _intervals(figure.subplots(), panel)
     return figure
 
 

@@ -4,7 +4,6 @@ This module needs matplotlib, which is not part of the base installation. Import
 """
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -12,11 +11,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 from octofold_game.drawing.figures import (
     COMPACT,
-    Size,
     figure_of,
     percents,
-    save_all,
-    shortened,
     styled,
     whole_numbers,
     write_above,
@@ -27,56 +23,28 @@ from octofold_client.contenders.judges import PROBABILITY
 from octofold_client.studies.endings import QUARTERS, Group, JudgeName, KeptAnalysis
 
 _SHADES = ("#cfe0f2", "#9dbfe3", "#6699cf", "#3b6fb6", "#24487f")
-_WIDE = (11.5, 4.8)
-
-
-def draw_analysis(folder: Path, analysis: KeptAnalysis, title: str) -> str:
-    """Save the picture in `folder` and return the name of its file.
-
-    Raises:
-        OSError: the file cannot be written.
-    """
-    with styled():
-        panels = _panels(analysis)
-        size = Size(_WIDE[0] if len(panels) > 1 else 7.0, _WIDE[1], titled=True)
-        figure = figure_of(size, "Where the games are lost", shortened(title, 140))
-        for axes, draw in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
-            _draw(axes, draw, analysis, titled=True)
-    return save_all({"where-games-are-lost": figure}, folder)[0]
 
 
 def panels_of(analysis: KeptAnalysis) -> dict[str, Figure]:
     """The panels of the picture, each as a picture of its own, by what they show."""
+    groups = [group for group in reversed(analysis.by_distance) if group.judged]
     found = {}
     with styled():
-        for name in _panels(analysis):
+        for name in ["endings", "agreement", "cost"] if analysis.judge and analysis.judged else ["endings"]:
             figure = figure_of(COMPACT, "")
-            _draw(figure.add_subplot(), name, analysis, titled=False)
+            axes = figure.add_subplot()
+            if name == "endings":
+                _endings(axes, analysis)
+            elif name == "agreement":
+                _agreement(axes, groups)
+            else:
+                assert analysis.judge is not None
+                _costs(axes, groups, analysis.judge)
+            if name != "endings":
+                axes.set_xlabel("moves left until the end of the game")
+            axes.grid(axis="y")
             found[name] = figure
     return found
-
-
-def _panels(analysis: KeptAnalysis) -> list[str]:
-    return ["endings", "agreement", "cost"] if analysis.judge and analysis.judged else ["endings"]
-
-
-def _draw(axes: Axes, panel: str, analysis: KeptAnalysis, *, titled: bool) -> None:
-    if panel == "endings":
-        _endings(axes, analysis)
-        title = "The boards on which games end"
-    else:
-        assert analysis.judge is not None
-        groups = [group for group in reversed(analysis.by_distance) if group.judged]
-        if panel == "agreement":
-            _agreement(axes, groups)
-            title = f"Moves that {shortened(analysis.judge.name, 24)} would make, too"
-        else:
-            _costs(axes, groups, analysis.judge)
-            title = "What a move costs on average"
-        axes.set_xlabel("moves left until the end of the game")
-    axes.grid(axis="y")
-    if titled:
-        axes.set_title(title, loc="left", fontsize="medium")
 
 
 def _endings(axes: Axes, analysis: KeptAnalysis) -> None:

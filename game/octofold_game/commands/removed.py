@@ -30,6 +30,12 @@ REMOVED: dict[str, dict[str, str]] = {
     "octofold report": {
         "--parquet": "result.json has the scores",
     },
+    "octofold analyse": {
+        "--plots": "--html shows the pictures",
+    },
+    "octofold compare": {
+        "--plots": "--html shows the picture",
+    },
     "octofold evaluate": {
         "--ray-name": "name the servers with --target",
     },

@@ -2,23 +2,15 @@
 
 import json
 import os
-import pty
 import shlex
-import subprocess
-import sys
-from concurrent import futures
 from pathlib import Path
 
-import grpc
 import pytest
-from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from octofold_client.cli.command_line import COMMANDS, main
-from octofold_client.cli.move import in_full
 from octofold_game.commands.subcommands import Command, parse, parser_of
 from support.commands import failure, octofold
 from support.forks import forks_of
 
-OCTOFOLD = Path(sys.executable).with_name("octofold")
 CORNER = "0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 1"
 SECONDS = 60
 
@@ -26,13 +18,6 @@ SECONDS = 60
 @pytest.fixture
 def nobody(port: int) -> str:
     return f"127.0.0.1:{port}"
-
-
-def test_a_closed_output_is_no_error(tmp_path: Path) -> None:
-    play = '"$0" evaluate --player random --games 2 --out out --json >&- 2>&-'
-    done = subprocess.run(["sh", "-c", play, OCTOFOLD], cwd=tmp_path, timeout=SECONDS)
-    assert done.returncode == 0
-    assert (tmp_path / "out" / "result.json").exists()
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
@@ -50,20 +35,6 @@ def test_the_examples_of_a_command_are_right_and_first_in_its_help(
     assert usage.startswith(f"usage: octofold {command.name}")
     assert examples.splitlines()[1:] == [
         f"  octofold {command.name} {each}".rstrip() for each in command.examples
-    ]
-
-
-def test_values_of_players_have_no_exponents() -> None:
-    values = [1_234_567.25, 1000.0, 310.25, 0.9731, 0.0004, 0.00001234, -12.5, 0.0]
-    assert [in_full(value) for value in values] == [
-        "1,234,567",
-        "1,000",
-        "310.25",
-        "0.9731",
-        "0.0004",
-        "0.000012",
-        "-12.5",
-        "0",
     ]
 
 
@@ -86,27 +57,6 @@ def test_csv_on_standard_input_gets_a_line_of_csv_for_each_board(target: str, tm
     assert sum(map(float, first.split(",")[1:])) == pytest.approx(1.0, abs=1e-3)
     assert second == "over,0.0000,0.0000,0.0000,0.0000"
     assert rest == [first, second] * 2999
-
-
-def test_bytes_in_place_of_boards_are_one_line(target: str, tmp_path: Path) -> None:
-    done = subprocess.run(
-        [OCTOFOLD, "move", "--target", target],
-        input=b"OctoGame\xff\xfe",
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONIOENCODING": "utf-8:strict"},
-        capture_output=True,
-        timeout=SECONDS,
-        check=False,
-    )
-    assert done.returncode == 1
-    assert done.stderr.startswith(b"octofold: standard input is not text (")
-    assert done.stderr.count(b"\n") == 1
-
-
-def test_models_are_listed(target: str, tmp_path: Path) -> None:
-    done = octofold("models", "--target", target, folder=tmp_path)
-    assert done.returncode == 0, done
-    assert done.stdout == "small (default)\n  1  ready, fp32, 520 weights, vote of 8\n"
 
 
 def test_an_evaluation_prints_the_table_and_says_where_everything_lies(target: str, tmp_path: Path) -> None:
@@ -144,40 +94,6 @@ def test_a_dead_address_among_living_ones_is_named_and_the_others_answer(
 def test_ready_is_told_by_the_exit_code_alone(target: str, tmp_path: Path) -> None:
     done = octofold("ready", "--target", target, folder=tmp_path)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
-
-
-def test_a_server_that_answers_but_does_not_serve_is_not_ready(tmp_path: Path) -> None:
-    server = grpc.server(futures.ThreadPoolExecutor(1))
-    servicer = health.HealthServicer()
-    servicer.set("", health_pb2.HealthCheckResponse.NOT_SERVING)
-    health_pb2_grpc.add_HealthServicer_to_server(servicer, server)
-    target = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
-    server.start()
-    message = failure("ready", "--target", target, folder=tmp_path)
-    server.stop(None).wait()
-    assert message.endswith("it is starting or draining")
-
-
-def test_on_a_terminal_move_says_that_it_waits_for_boards(target: str, tmp_path: Path) -> None:
-    keyboard, terminal = pty.openpty()
-    os.write(keyboard, f"{CORNER}\n\x04".encode())  # Ctrl-D
-    output, errors = tmp_path / "output", tmp_path / "errors"
-    with output.open("w") as out, errors.open("w") as err:
-        streams = (terminal, out.fileno(), err.fileno())
-        process = forks_of("octofold").start(["move", "--target", target], streams, folder=tmp_path)
-    assert process.wait(SECONDS) == 0
-    os.close(keyboard)
-    os.close(terminal)
-    assert output.read_text().startswith("move,up,right,down,left\n")
-    assert errors.read_text() == "Type boards of 16 columns, one per line; end with Ctrl-D.\n"
-
-
-def test_names_that_look_like_markup_are_shown_as_they_are(tmp_path: Path) -> None:
-    (tmp_path / "x[" / "bold]y:dog:").mkdir(parents=True)
-    done = octofold("play", "--models", "x[/bold]y:dog:", folder=tmp_path)
-    assert done.returncode == 1
-    assert done.stderr.startswith("Starting a server with the models in x[/bold]y:dog: ...\n")
-    assert "Traceback" not in done.stderr
 
 
 def test_a_reader_that_leaves_is_no_error_message(target: str, tmp_path: Path) -> None:

@@ -1,8 +1,6 @@
 """`octofold hand`: games on a real terminal, played by real keys, with real advisers."""
 
-import re
 import shlex
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -33,36 +31,6 @@ def run(*arguments: str | Path) -> str:
     done = octofold(*arguments)
     assert done.returncode == 0, done.stderr
     return done.stdout
-
-
-INTERRUPTED = """
-import os, signal, sys
-from octofold_client.cli import main
-from octofold_client.terminal import hand
-
-calls = []
-
-class Episodes(hand.Episodes):
-    def step(self, moves):
-        calls.append(moves)
-        if len(calls) == 6:
-            os.kill(os.getpid(), signal.SIGINT)
-        return super().step(moves)
-
-hand.Episodes = Episodes
-sys.exit(main())
-"""
-
-
-def test_ctrl_c_in_the_middle_of_a_move_does_not_spoil_the_game(tmp_path: Path) -> None:
-    command = ("hand", "--out", tmp_path, "--seed", "9")
-    screen = Screen("-c", INTERRUPTED, *command, program=Path(sys.executable))
-    screen.shows("q: quit")
-    screen.type("hjkl" * 20)
-    screen.shows("0 finished and 1 unfinished games are kept in")
-    screen.ends(130)
-    screen.close()
-    run("verify", tmp_path)
 
 
 def test_a_finished_game_can_be_verified_and_analysed(tmp_path: Path, open_screen: OpenScreen) -> None:
@@ -161,23 +129,6 @@ def test_a_served_model_gives_probabilities_and_votes(
     screen.shows(r"small version 1[\s\S]*↑ up +\d+\.\d% \d/8[\s\S]*its choice")
     screen.type("hjkl")
     screen.shows(r"[↑→↓←] (up|right|down|left) \d+\.\d% \d/8; it ")
-
-
-@pytest.mark.parametrize(
-    ("variables", "present", "absent"),
-    [
-        ({"COLORTERM": "truecolor"}, r"48;2;\d+;\d+;\d+", "48;5;"),
-        ({"TERM": "xterm"}, r"\x1b\[1m", "48;"),
-        ({"NO_COLOR": "1"}, "│", r"\x1b\[[0-9;]*[34][0-7]m|48;"),
-    ],
-)
-def test_each_kind_of_terminal_gets_the_colors_that_it_has(
-    variables: dict[str, str], present: str, absent: str, tmp_path: Path, open_screen: OpenScreen
-) -> None:
-    screen = open_screen("--out", tmp_path, columns=40, lines=24, **variables)
-    screen.shows("┌[\\s\\S]*├[\\s\\S]*└[\\s\\S]*quit")
-    assert re.search(present, screen.raw)
-    assert not re.search(absent, screen.raw)
 
 
 def test_a_game_by_hand_without_a_terminal_says_why(tmp_path: Path, open_screen: OpenScreen) -> None:

@@ -2,15 +2,12 @@
 
 import json
 import signal
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psutil
 import pytest
 from octofold_client.terminal.interrupts import DeferredInterrupts
-from octofold_game.commands.signals import exit_by_signal, handling
 from octofold_game.replays import read_replays, recover
 from support.commands import Command
 from support.evaluations import ENDLESS, GAMES, OPTIONS, first_games, go_on, wait_for_games
@@ -18,7 +15,6 @@ from support.replays import Replays, replays_of
 from support.servers import served
 from support.waiting import wait_for
 
-OCTOFOLD = Path(sys.executable).with_name("octofold")
 FINITE = [*OPTIONS, "--games", str(GAMES)]
 SECONDS = 60
 Start = Callable[..., Command]
@@ -125,24 +121,6 @@ def test_ctrl_c_is_obeyed_while_a_server_hangs(start: Start, brief_repository: P
     assert replays_of(tmp_path / "out")
 
 
-def test_an_evaluation_under_nohup_outlives_its_terminal(
-    brief_target: str, tmp_path: Path, uninterrupted: Replays
-) -> None:
-    process = subprocess.Popen(
-        ["nohup", OCTOFOLD, "evaluate", *FINITE, "--target", brief_target, "--out", "out"],
-        cwd=tmp_path,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    wait_for_games(tmp_path / "out", process)
-    process.send_signal(signal.SIGHUP)
-    _, errors = process.communicate(timeout=SECONDS)
-    assert process.returncode == 0, errors
-    assert replays_of(tmp_path / "out") == uninterrupted
-
-
 def server_of(process: Command) -> psutil.Process:
     (server,) = psutil.Process(process.pid).children()
     return server
@@ -196,29 +174,6 @@ def test_signals_wait_for_the_next_check_however_many_come() -> None:
     with pytest.raises(KeyboardInterrupt):
         interrupts.__exit__(None, None, None)
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
-
-
-def test_nothing_ends_a_clean_up_after_a_signal_that_was_deferred() -> None:
-    with handling(exit_by_signal, signal.SIGTERM, signal.SIGHUP):
-        interrupts = DeferredInterrupts()
-        interrupts.__enter__()
-        signal.raise_signal(signal.SIGHUP)
-        with pytest.raises(SystemExit):
-            interrupts.check()
-        interrupts.__exit__(SystemExit)
-        signal.raise_signal(signal.SIGHUP)
-
-
-def test_signals_that_nobody_wants_to_know_of_are_left_as_they_are() -> None:
-    handlers = {signal.SIGHUP: signal.SIG_IGN, signal.SIGTERM: signal.SIG_DFL}
-    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
-    try:
-        with DeferredInterrupts():
-            assert {number: signal.getsignal(number) for number in handlers} == handlers
-            signal.raise_signal(signal.SIGHUP)
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def test_a_server_of_our_own_ends_with_us_even_if_we_are_killed(

@@ -7,10 +7,14 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from octofold_client.cli.loadtest import levels, limit
+from octofold_client.loadtest.forms import Form
+from octofold_game.commands.options import WrongValue
 from support.commands import Command, octofold
 from support.servers import served
 from support.waiting import wait_for
@@ -168,3 +172,37 @@ def test_each_test_gets_a_folder_of_its_own(target: str, tmp_path: Path) -> None
     assert sorted(folder.name for folder in (tmp_path / "results").iterdir()) == names
     assert result_of(first) == {}
     assert result_of(second)["steps"]
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("1,4,16", [1, 4, 16]),
+        ("1:128:2x", [1, 2, 4, 8, 16, 32, 64, 128]),
+        ("4:17:4", [4, 8, 12, 16]),
+        ("0.1:0.3:0.1,5", [0.1, 0.2, 0.3, 5]),
+    ],
+)
+def test_levels_are_a_number_a_list_or_a_range(text: str, values: list[float]) -> None:
+    assert levels(text) == pytest.approx(values)
+
+
+@pytest.mark.parametrize(
+    ("parse", "text", "message"),
+    [
+        (levels, "-5", "-5 is not a number, or a range such as 4:16:4 or 1:128:2x"),
+        (levels, "10:1:2x", "10:1:2x ends below its start"),
+        (levels, "1:9:1x", "1:9:1x does not grow"),
+        (levels, "1:1000000:1", "1:1000000:1 has more than 1,000 levels"),
+        (limit, "p0=1s", "p0=1s is not a limit such as p99=20ms"),
+        (limit, "p99=0ms", "'0ms' is not a time above 0 such as 20ms or 1.5s"),
+        (Form.parse, "soap", "soap is not a form of call; use unary, packed, stream, such as packed:16"),
+        (Form.parse, "packed:65537", "packed:65537: '65537' is not a number of boards from 1 to 65,536"),
+    ],
+)
+def test_a_flag_that_makes_no_sense_is_answered_with_what_and_where(
+    parse: Callable[[str], object], text: str, message: str
+) -> None:
+    with pytest.raises(WrongValue) as failed:
+        parse(text)
+    assert str(failed.value) == message

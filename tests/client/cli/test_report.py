@@ -4,23 +4,17 @@ import json
 import re
 import shutil
 import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from octofold_client.cli.report import beside
-from octofold_game.episodes import Episode
 from octofold_game.replays import ReplayWriter, read_replays
 from support.commands import failure, octofold
 from support.shipped import newest
 
-ROOT = Path(__file__).parents[3]
 PNG = b"\x89PNG\r\n\x1a\n"
-FEW_MB = 16_000  # kB
-ONE_REPORT_MB = 700_000  # kB; the tables that value boards take 512 MB where they are not kept in pages
 
 
 def report(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
@@ -35,18 +29,6 @@ def folder(games: Path, tmp_path: Path) -> Path:
 def result_of(folder: Path) -> dict[str, Any]:
     result: dict[str, Any] = json.loads((folder / "result.json").read_text())
     return result
-
-
-def test_the_page_of_several_results_lies_beside_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert beside([Path("results/one"), Path("results/two")]) == Path("results")
-    assert beside([Path("results/one"), Path("others/two")]) == Path()
-    monkeypatch.chdir(tmp_path)
-    assert beside([Path("one"), tmp_path / "two"]) == Path()
-    (tmp_path / "one").mkdir()
-    monkeypatch.chdir(tmp_path / "one")
-    assert beside([Path(), Path("../two")]) == Path("..")
 
 
 def test_luck_is_taken_out_by_the_values_that_are_named(folder: Path) -> None:
@@ -158,38 +140,6 @@ def test_a_result_that_cannot_be_read_is_named_and_left_alone(
     assert line.startswith(str(folder / "result.json"))
     assert message in line
     assert (folder / "result.json").read_text() == result
-
-
-def test_a_folder_without_an_evaluation_is_named(tmp_path: Path) -> None:
-    assert failure("report", tmp_path) == f"{tmp_path} is not a result folder"
-
-
-def repeated(folder: Path, episodes: list[Episode], times: int) -> Path:
-    """A result folder with each episode so many times."""
-    folder.mkdir()
-    shutil.copy(folder.parent / "greedy" / "conditions.json", folder)
-    with ReplayWriter(folder / "games.replay") as writer:
-        for index in range(times * len(episodes)):
-            writer.append(replace(episodes[index % len(episodes)], game=index))
-    return folder
-
-
-@pytest.mark.long  # thousands of games
-def test_memory_hardly_grows_with_the_number_of_games(folder: Path) -> None:
-    episodes = list(read_replays(folder / "games.replay"))
-    few, many = (repeated(folder.parent / str(times), episodes, times) for times in (13, 117))
-    program = (
-        "import gc, resource, sys; from octofold_client.cli import main\n"
-        "for folder in sys.argv[1:]:\n"
-        "    main(['report', folder, '--plots'])\n"
-        "    gc.collect()\n"
-        "    print('kB', resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
-    )
-    command = [sys.executable, "-c", program, str(few), str(few), str(many)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
-    peaks = [int(line.split()[1]) for line in done.stdout.splitlines() if line.startswith("kB ")]
-    assert peaks[2] - peaks[1] < FEW_MB
-    assert peaks[2] < ONE_REPORT_MB
 
 
 @pytest.mark.parametrize(

@@ -76,19 +76,6 @@ def test_other_files_of_the_same_version_end_an_evaluation_and_the_same_files_go
     assert first_games(tmp_path / "out") == uninterrupted
 
 
-def test_when_all_servers_die_the_finished_games_are_kept(
-    second: ServerProcess, brief_repository: Path, tmp_path: Path
-) -> None:
-    with served(brief_repository) as third, begun(tmp_path, second, third, patience=0) as process:
-        second.process.kill()
-        third.process.kill()
-        _, errors = process.communicate(timeout=SECONDS)
-        assert process.returncode == 1
-    assert "are kept, and the same command continues them:\nout\n" in errors
-    assert "Traceback" not in errors
-    assert replays_of(tmp_path / "out")
-
-
 def test_several_models_are_played_one_after_the_other_into_folders_of_their_own(
     publish_model: Callable[..., Path], tmp_path: Path
 ) -> None:

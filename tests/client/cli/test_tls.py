@@ -39,12 +39,6 @@ def test_a_certificate_that_cannot_be_verified_is_one_line_with_the_reason(tls_p
     )
 
 
-def test_a_certificate_of_another_host_is_told_from_an_unknown_one(tls_port: int, certificate: Path) -> None:
-    assert failure("models", "--target", f"localhost:{tls_port}", "--tls-ca", certificate) == (
-        f"the certificate of localhost:{tls_port} is not for this host name"
-    )
-
-
 def test_a_wrong_certificate_is_found_behind_the_refusal_of_a_hosts_other_address(
     tls_port: int, certificate: Path
 ) -> None:

@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-import threading
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -61,11 +60,6 @@ def test_players_that_are_made_alike_have_the_same_digest() -> None:
 def test_another_option_or_class_is_another_digest(one: object, other: object) -> None:
     assert None not in (source_digest(one), source_digest(other))
     assert source_digest(one) != source_digest(other)
-
-
-@pytest.mark.parametrize("held", [threading.Lock(), np.zeros(3), lambda: 1, object(), {1: "a", "b": 2}])
-def test_a_player_that_holds_more_than_text_numbers_and_paths_has_none(held: object) -> None:
-    assert source_digest(Preferring(held)) is None
 
 
 def test_the_digest_is_the_same_in_another_process_and_changes_with_the_source(tmp_path: Path) -> None:

@@ -17,7 +17,6 @@ from octofold_client.contenders.player_thread import BOARDS_AT_ONCE, PlayerThrea
 from octofold_client.errors import EvaluationError
 from octofold_game.replays import read_replays
 from octofold_game.rules import legal_moves
-from octofold_game.system.processors import usable_cores
 from support.commands import octofold
 
 
@@ -60,12 +59,6 @@ class FirstLegal:
 def test_a_spec_of_no_player_is_answered_with_what_there_is(spec: str, message: str) -> None:
     with pytest.raises(EvaluationError, match=re.escape(message).replace(r"\.\*", ".*")):
         local_player(spec)
-
-
-def test_the_same_player_has_one_name_however_it_is_spelt() -> None:
-    named = [local_player(spec) for spec in ("expectimax", "expectimax:cutoff=1e-4")]
-    assert {contender.title for contender in named} == {"expectimax"}
-    assert named[0].sha256 == named[1].sha256 != local_player("expectimax:depth=2").sha256
 
 
 def install_mine(folder: Path, source: str) -> None:
@@ -187,29 +180,6 @@ def test_an_evaluation_by_a_local_player_is_one_like_any_other(tmp_path: Path) -
     assert games_of(tmp_path / "other") == games_of(folder)
 
 
-def test_a_version_is_of_no_use_to_a_local_player_and_refused(tmp_path: Path) -> None:
-    done = octofold("evaluate", "--player", "random", "--version", "3", folder=tmp_path)
-    assert done.returncode == 2
-    assert "--version needs a model of a server" in done.stderr
-    assert not list(tmp_path.iterdir())
-
-
-def test_a_local_player_and_a_served_model_are_compared_on_the_same_games(
-    target: str, tmp_path: Path
-) -> None:
-    done = octofold(
-        *("compare", "small", "--player", "montecarlo:runs=2", "--games", "4", "--target", target),
-        folder=tmp_path,
-    )
-    assert done.returncode == 0, done
-    assert "| small version 1 | montecarlo:runs=2 |" in done.stdout
-    assert "; 4 games each. " in done.stdout
-    same = octofold("compare", "--player", "random", "--player", "random:seed=0", folder=tmp_path)
-    assert same.stderr.startswith("octofold compare: both sides are random (")
-    alone = octofold("compare", "--player", "random", folder=tmp_path)
-    assert alone.stderr.startswith("octofold compare: needs two sides or more, at most ")
-
-
 MANY_BOARDS = np.zeros((10 * BOARDS_AT_ONCE, 16), np.uint8)
 MANY_BOARDS[:, :2] = 1
 
@@ -232,23 +202,3 @@ def test_leaving_gives_up_a_search_between_two_slices() -> None:
     assert len(slices) == 1
     with pytest.raises(CancelledError):
         pending.result()
-
-
-def test_a_player_that_becomes_slow_is_asked_for_fewer_boards_at_a_time() -> None:
-    sizes: list[int] = []
-    now = 0.0
-
-    class Slower(FirstLegal):
-        def next_moves(self, boards: NDArray[np.uint8]) -> NDArray[np.int8]:
-            nonlocal now
-            sizes.append(len(boards))
-            if 100 < sum(sizes) < 180:
-                now += 4.0
-            return super().next_moves(boards)
-
-    with PlayerThread(LocalContender(Slower(), "1"), clock=lambda: now) as source:
-        answer = source.ask(MANY_BOARDS[:200]).result()
-    assert len(answer.moves) == sum(sizes) == 200
-    assert max(sizes) == BOARDS_AT_ONCE
-    slow = sizes[sizes.index(BOARDS_AT_ONCE) + 1 : -1]  # the last has what the others left
-    assert min(slow) == min(usable_cores(), BOARDS_AT_ONCE)

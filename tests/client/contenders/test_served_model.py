@@ -29,16 +29,6 @@ def test_no_name_means_the_default_and_its_newest_ready_version() -> None:
     assert selected.title == "cnn5 version 2"
 
 
-def test_a_version_can_be_named() -> None:
-    assert select(MODELS, "cnn5", "1").version is READY_1
-
-
-def test_digest_and_largest_exponent_come_from_the_card() -> None:
-    old, new = select(MODELS, "cnn5", "1"), select(MODELS, "cnn5", "2")
-    assert (old.sha256, old.largest_exponent) == (DIGEST, 15)
-    assert (new.sha256, new.largest_exponent) == (None, None)
-
-
 @pytest.mark.parametrize(
     ("name", "version", "message"),
     [
@@ -58,13 +48,6 @@ def test_a_model_or_version_that_is_not_served_is_answered_with_those_that_are(
 ) -> None:
     with pytest.raises(UnknownModel, match=message):
         select(MODELS, name, version)
-
-
-def test_without_a_default_the_names_are_given() -> None:
-    with pytest.raises(UnknownModel, match="no default model; choose from broken"):
-        select(MODELS[1:])
-    with pytest.raises(UnknownModel, match="choose from none"):
-        select(())
 
 
 class Counting(Client):

@@ -14,14 +14,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from octofold_client.errors import LoadTestError
-from octofold_client.loadtest.boards import played_boards
 from octofold_client.loadtest.histogram import Histogram, merged
 from octofold_client.loadtest.loads import Closed, Counts, Load, Open, Share, Windows
 from octofold_client.loadtest.result import Limit, LoadTest, StepResult
 from octofold_client.loadtest.run import PRECISION, LoadTestRun, highest_rate
 from octofold_client.loadtest.statistics import ServerCounters
 from octofold_client.terminal.display import display_on
-from octofold_game.rules import legal_moves
 from rich.console import Console
 
 MICROSECONDS = st.integers(0, 60_000_000)
@@ -62,13 +60,6 @@ def test_a_ramp_sends_half_as_much_and_reaches_the_full_rate_at_its_end() -> Non
     times = Share(Open(1000.0), 0.0, 2.0, 1.0).send_times(1000.0)
     seconds = Counter(int(time) for time in takewhile(lambda time: time < 4, times))
     assert [seconds[second] for second in range(4)] == pytest.approx([250, 750, 1000, 1000], abs=1)
-
-
-def test_the_boards_are_positions_of_games_that_go_on() -> None:
-    boards = played_boards(largest_exponent=15, number=500)
-    assert (boards.shape, boards.dtype.name) == ((500, 16), "uint8")
-    assert legal_moves(boards).any(axis=1).all()
-    assert len(np.unique(boards, axis=0)) > 450
 
 
 def window(rate: float, milliseconds: float, errors: int = 0, sent: int | None = None) -> Counts:

@@ -181,13 +181,6 @@ def test_the_search_ends_with_a_rate_that_holds_and_says_so(tmp_path: Path) -> N
     assert remarks(test)[0] == "300 calls/s is the highest rate found that keeps p99 of 20 ms: 1,199 boards/s"
 
 
-def test_a_search_for_a_limit_that_no_rate_keeps_says_so(tmp_path: Path) -> None:
-    test = searched(lambda: FakeServer(seconds=0.03), Limit(50, 20), tmp_path)
-    assert test.limit is not None
-    assert test.limit.highest_rate is None
-    assert remarks(test)[0] == "no rate keeps the limit, p50 of 20 ms"
-
-
 def test_a_step_waits_for_an_answer_that_takes_longer_than_all_its_windows(tmp_path: Path) -> None:
     sweep = run(lambda: FakeServer(seconds=100.0), tmp_path, None, 10)
     sweep.sweep([Closed(1)])

@@ -25,7 +25,6 @@ from octofold_client import (
 from octofold_game.rules import legal_moves
 
 ONE_TILE = [0] * 15 + [1]
-GAME_OVER = [1, 2, 1, 2, 2, 1, 2, 1] * 2
 
 
 @pytest.fixture
@@ -77,30 +76,6 @@ async def test_a_call_may_name_another_model_than_its_client(target: str, boards
         assert (await one.next_moves(boards.reshape(-1, 4, 4), version="1")).version == "1"
 
 
-def test_probabilities_are_only_sent_when_asked_for(client: Client, boards: Any) -> None:
-    assert client.next_moves(boards, with_probabilities=False).probabilities is None
-
-
-def test_a_finished_game_has_no_move(client: Client) -> None:
-    assert client.next_move(GAME_OVER).move == -1
-    assert client.next_moves([GAME_OVER, ONE_TILE]).moves[0] == -1
-
-
-def test_two_calls_can_be_on_their_way_at_once(client: Client, boards: Any) -> None:
-    first, second = client.begin_next_moves(boards[:10]), client.begin_next_moves(boards[10:])
-    last, front = second.result().moves, first.result().moves
-    assert [*front, *last] == client.next_moves(boards).moves.tolist()
-
-
-def test_an_answer_and_a_failure_can_be_asked_for_again(client: Client) -> None:
-    answered = client.begin_next_moves([ONE_TILE])
-    assert answered.result() is answered.result()
-    refused = client.begin_next_moves([[16] * 16])
-    for _ in range(2):
-        with pytest.raises(InvalidRequest):
-            refused.result()
-
-
 def test_the_server_tells_its_version_and_its_models_with_their_cards(client: Client) -> None:
     assert client.server_version() == importlib.metadata.version("octofold")
     (model,) = client.list_models()
@@ -109,13 +84,6 @@ def test_the_server_tells_its_version_and_its_models_with_their_cards(client: Cl
     assert model.versions[0].precision == "fp32"
     assert model.versions[0].card is not None
     assert model.versions[0].card.decision_rule == "vote"
-
-
-def test_what_only_the_server_knows_is_refused_by_the_server(target: str, client: Client) -> None:
-    with pytest.raises(InvalidRequest, match="board 1, cell 3: small knows tiles up to 32768"):
-        client.next_moves([ONE_TILE, [0, 0, 0, 16] + [0] * 12])
-    with Client(target, model="nobody") as other, pytest.raises(UnknownModel, match="nobody"):
-        other.next_move(ONE_TILE)
 
 
 async def test_a_call_larger_than_the_server_reads_is_refused_in_a_sentence(

@@ -10,7 +10,7 @@ from octofold_client import (
     DeadlinePassed,
     NextMove,
 )
-from octofold_client.rpc.coalescing import MOST_BOARDS, AskedByTask, AskedByThread, Coalescer
+from octofold_client.rpc.coalescing import AskedByTask, AskedByThread, Coalescer
 from octofold_client.rpc.conversations import Calls, Send, SendBoard
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 
@@ -27,7 +27,6 @@ class Failed(grpc.RpcError):
 
 
 REFUSED = Failed(grpc.StatusCode.INVALID_ARGUMENT)
-LOST = Failed(grpc.StatusCode.UNAVAILABLE)
 
 
 class ByHand:
@@ -86,16 +85,6 @@ def test_a_lone_board_goes_at_once_and_later_ones_gather_until_they_are_as_many_
     assert moves(asked) == [1, 2, 3, 4, 5, 6]
 
 
-def test_no_call_is_larger_than_a_server_may_allow() -> None:
-    hand = ByHand()
-    hand.ask(*[1] * 3 * MOST_BOARDS)
-    for number in range(20):
-        if number < len(hand.begun):
-            hand.end(number)
-    assert sum(map(len, hand.calls)) == 3 * MOST_BOARDS
-    assert max(map(len, hand.calls)) == MOST_BOARDS
-
-
 def test_a_refused_call_is_asked_again_in_halves_until_the_bad_board_is_alone() -> None:
     hand = ByHand()
     asked = hand.ask(1, 2, 3, 4, 9, 5)
@@ -111,24 +100,6 @@ def test_a_refused_call_is_asked_again_in_halves_until_the_bad_board_is_alone() 
     assert moves(asked[:4] + asked[5:]) == [1, 2, 3, 4, 5]
     with pytest.raises(Failed):
         asked[4].result(0.0)
-
-
-def test_every_other_failure_is_told_to_all_who_were_in_the_call() -> None:
-    hand = ByHand()
-    asked = hand.ask(1, 2, 3, 4)
-    hand.end(2, LOST)
-    for one in asked[2:]:
-        with pytest.raises(Failed):
-            one.result(0.0)
-    assert hand.calls == [[1], [2], [3, 4]]
-
-
-def test_the_boards_of_those_who_left_are_not_sent() -> None:
-    hand = ByHand()
-    asked = hand.ask(1, 2, 3)
-    asked[2].cancel()
-    hand.ask(4)
-    assert hand.calls == [[1], [2], [4]]
 
 
 def test_a_call_is_cancelled_when_the_last_who_waited_for_it_has_left() -> None:
@@ -152,15 +123,6 @@ def test_each_caller_keeps_its_own_deadline_and_the_call_the_latest() -> None:
     assert 0.01 < hand.timeouts[2] <= MINUTE
     hand.end(2)
     assert long.result(0.0).move == 4
-
-
-def test_an_answer_that_is_late_for_this_slice_can_be_waited_for_again() -> None:
-    hand = ByHand()
-    (asked,) = hand.ask(1)
-    with pytest.raises(grpc.FutureTimeoutError):
-        asked.result(0.0)
-    hand.end(0)
-    assert asked.result(0.0).move == 1
 
 
 def test_ctrl_c_while_one_sends_for_all_loses_nobody_else() -> None:

@@ -1,7 +1,5 @@
 """Conversations driven by hand: when a call is tried again, and what its answer is read as. No server."""
 
-import math
-import time
 from typing import Any
 
 import grpc
@@ -11,11 +9,9 @@ from google.protobuf.duration_pb2 import Duration
 from google.protobuf.message import Message
 from google.rpc.error_details_pb2 import RetryInfo
 from google.rpc.status_pb2 import Status
-from msgspec.structs import replace
 from octofold_client import errors
 from octofold_client.rpc.conversations import Calls, Conversation, Send, Wait
 from octofold_client.rpc.retry import RetryPolicy
-from octofold_game.contract.model import CARD_FORMAT, Card, GraphFile, encode_card
 from octofold_game.rules import BoardError
 from octofold_proto import status
 from octofold_proto.octofold.v1 import inference_pb2 as pb
@@ -83,40 +79,10 @@ def test_a_call_that_finds_no_server_is_sent_again_after_growing_waits() -> None
     assert answer.moves.tolist() == [0, -1]
 
 
-def test_a_call_that_grpc_dropped_without_a_status_is_sent_again() -> None:
-    dropped = failed(grpc.StatusCode.CANCELLED, "")
-    _, steps = drive(Calls("here:1").list_models(), dropped, pb.ListModelsResponse())
-    assert [type(step) for step in steps] == [Send, Wait, Send]
-
-
 def test_a_call_is_given_up_after_its_last_attempt_and_the_error_names_the_address() -> None:
     calls = Calls("here:1", retry=RetryPolicy(attempts=2))
     with pytest.raises(errors.Unavailable, match="here:1: draining"):
         drive(calls.list_models(), UNAVAILABLE, UNAVAILABLE)
-
-
-def test_without_a_deadline_a_call_has_a_timeout_that_grpc_can_count() -> None:
-    _, (step,) = drive(Calls("here:1", timeout_seconds=math.inf).list_models(), pb.ListModelsResponse())
-    assert step.timeout_seconds * 1e9 + time.time_ns() < 2**63
-
-
-def test_a_deadline_that_is_no_number_is_refused() -> None:
-    with pytest.raises(errors.InvalidRequest, match="timeout_seconds is not a number"):
-        Calls("here:1", timeout_seconds=math.nan)
-
-
-@pytest.mark.parametrize("seconds", [0, -1, 60.1, math.nan, math.inf])
-def test_a_search_time_that_cannot_be_is_an_error_of_the_call(seconds: float) -> None:
-    with pytest.raises(errors.InvalidRequest, match=f"search_seconds is {seconds:g}; .* at most 60"):
-        Calls("here:1").next_move(BOARDS[0], seconds)
-    with pytest.raises(errors.InvalidRequest, match=f"search_seconds is {seconds:g}; .* at most 60"):
-        Calls("here:1").next_moves(BOARDS, True, seconds)
-
-
-def test_no_wait_goes_beyond_the_deadline() -> None:
-    calls = Calls("here:1", timeout_seconds=1.0, retry=RetryPolicy(first_wait_seconds=2.0))
-    with pytest.raises(errors.Unavailable):
-        drive(calls.list_models(), UNAVAILABLE)
 
 
 def test_each_attempt_gets_what_is_left_of_the_deadline() -> None:
@@ -179,20 +145,3 @@ def test_a_board_that_cannot_be_is_refused_before_anything_is_sent() -> None:
 def test_an_answer_of_the_wrong_length_is_an_error_and_not_a_guess(response: pb.NextMovesResponse) -> None:
     with pytest.raises(errors.BrokenAnswer):
         drive(Calls("here:1").next_moves(BOARDS, True), response)
-
-
-def test_a_state_that_only_a_newer_server_knows_is_unspecified() -> None:
-    versions = [pb.ModelVersion(version="1", state=state) for state in (2, 99)]  # type: ignore[arg-type]
-    response = pb.ListModelsResponse(models=[pb.Model(name="m", versions=versions)])
-    (model,), _ = drive(Calls("here:1").list_models(), response)
-    assert [version.state for version in model.versions] == ["ready", "unspecified"]
-
-
-def test_a_card_that_cannot_be_read_or_is_of_an_unknown_format_is_none() -> None:
-    graph = GraphFile(file="model.onnx", sha256="0" * 64)
-    card = Card(format=CARD_FORMAT, name="m", version=1, largest_exponent=15, precisions={"fp32": graph})
-    texts = ["", "[]", "{}", encode_card(replace(card, format=2)).decode(), encode_card(card).decode()]
-    versions = [pb.ModelVersion(version="1", card_json=text) for text in texts]
-    response = pb.ListModelsResponse(models=[pb.Model(name="m", versions=versions)])
-    (model,), _ = drive(Calls("here:1").list_models(), response)
-    assert [version.card for version in model.versions] == [None, None, None, None, card]

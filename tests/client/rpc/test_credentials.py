@@ -10,11 +10,7 @@ from octofold_client import (
     Client,
     Credentials,
     InvalidRequest,
-    Unavailable,
-    UnexpectedStatus,
 )
-from octofold_client.rpc.retry import NO_RETRY
-from support.certificates import Authority
 
 
 @pytest.fixture
@@ -83,31 +79,3 @@ def test_a_file_without_a_token_is_named(tmp_path: Path, content: str) -> None:
     file.write_text(content, encoding="utf-8")
     with pytest.raises(InvalidRequest, match="token: a token must be one word"):
         Credentials.from_files(token=file)
-
-
-async def test_a_call_that_grpc_refuses_to_send_fails_as_any_other() -> None:
-    async with AsyncClient("127.0.0.1:50051") as client:
-        client._metadata = (("authorization", "not a\nheader"),)
-        with pytest.raises(UnexpectedStatus, match="could not send the call"):
-            await client.list_models()
-
-
-def test_a_certificate_needs_its_key(tmp_path: Path) -> None:
-    with pytest.raises(InvalidRequest, match="needs its private key"):
-        Credentials.from_files(certificate=tmp_path / "client.pem")
-    with pytest.raises(InvalidRequest, match="needs its private key"):
-        Credentials(certificate=b"PEM")
-
-
-def test_certificates_imply_tls(target: str, tmp_path: Path) -> None:
-    authority = Authority(tmp_path, "authority")
-    own = authority.issue("client")
-    for credentials in (
-        Credentials(authorities=authority.certificate.read_bytes()),
-        Credentials(certificate=own.certificate.read_bytes(), key=own.key.read_bytes()),
-    ):
-        with (
-            Client(target, credentials=credentials, retry=NO_RETRY) as client,
-            pytest.raises(Unavailable, match="TLS"),  # the server speaks plaintext
-        ):
-            client.list_models()

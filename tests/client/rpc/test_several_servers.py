@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from octofold_client import AsyncClient, Client, evaluate
+from octofold_client import AsyncClient, Client
 from octofold_client.loadtest.statistics import ServerStatistics
 from octofold_client.rpc.credentials import PLAINTEXT
 from support.fleets import Fleet, Member
@@ -142,14 +142,6 @@ async def test_every_kind_of_call_spreads_over_the_servers_of_a_name_and_of_a_li
         async with under(kind, target) as calls:
             await spread_over_all(fleet, 100, 0.3)
         assert not calls.failures
-
-
-def test_an_evaluation_by_name_plays_the_games_that_one_server_would(fleet: Fleet, tmp_path: Path) -> None:
-    before = all_calls(fleet)
-    by_name = evaluate(fleet.name, tmp_path / "name", games=4, seed=3)
-    assert all(after > earlier for after, earlier in zip(all_calls(fleet), before, strict=True))
-    alone = evaluate(fleet.servers[0].target, tmp_path / "alone", games=4, seed=3)
-    assert by_name.games == alone.games
 
 
 async def test_a_server_that_joins_is_found_by_old_clients_and_one_that_is_killed_costs_no_call(

@@ -22,7 +22,6 @@ from octofold_client import (
     ClientClosed,
     InvalidRequest,
     NextMove,
-    RetryPolicy,
 )
 from octofold_client.rpc.coalescing import AskedByThread
 from octofold_proto.octofold.v1 import inference_pb2 as pb
@@ -136,43 +135,6 @@ def listen() -> Iterator[Listen]:
 
 def board_of(cell: int) -> list[int]:
     return [cell] + [0] * 15
-
-
-def test_callers_that_were_refused_together_are_all_asked_again(listen: Listen) -> None:
-    servicer = Patient(refusals=3)
-    servicer.go.set()
-    _, target = listen(servicer)
-    with (
-        Client(target, retry=RetryPolicy(first_wait_seconds=0.02)) as client,
-        ThreadPoolExecutor(12) as threads,
-    ):
-        assert [a.move for a in threads.map(client.next_move, map(board_of, range(12)))] == list(range(12))
-
-
-class Left(Exception):
-    """Somebody has no wish to wait any longer."""
-
-
-def leave() -> None:
-    raise Left
-
-
-def test_waiting_to_send_a_call_again_can_be_left(listen: Listen) -> None:
-    servicer = Patient(refusals=1)
-    _, target = listen(servicer)
-    patient = RetryPolicy(first_wait_seconds=30, largest_wait_seconds=30)
-    with Client(target, retry=patient, while_waiting=leave) as client, pytest.raises(Left):
-        client.next_moves([board_of(1)])
-    assert servicer.calls == 1
-
-
-async def test_the_asyncio_client_tries_again_too(listen: Listen) -> None:
-    servicer = Patient(refusals=2)
-    servicer.go.set()
-    _, target = listen(servicer)
-    async with AsyncClient(target, retry=RetryPolicy(first_wait_seconds=0.01)) as client:
-        assert (await client.next_moves([board_of(3)] * 3)).moves.tolist() == [3, 3, 3]
-    assert servicer.calls == 3
 
 
 def test_closing_the_client_lets_nobody_hang(listen: Listen) -> None:

@@ -1,17 +1,12 @@
 """A game by hand: what keys do, that undo forgets nothing else, and what is drawn."""
 
-import os
-import pty
-import re
 from dataclasses import replace
-from typing import Literal
 
 import numpy as np
 import pytest
 from octofold_client.contenders.advice import Advice
 from octofold_client.terminal.hand import Hand, HandGame
 from octofold_client.terminal.hand_screen import draw, remark
-from octofold_client.terminal.keyboard import Keyboard, keys_of
 from octofold_game import referee
 from octofold_game.episodes import Episode, Episodes
 from octofold_game.rules import LARGEST_EXPONENT
@@ -53,39 +48,6 @@ def test_a_game_by_hand_has_the_tiles_of_its_seed() -> None:
     referee.verify(hand.game.episode)
 
 
-@pytest.mark.parametrize("keys", [("up", "right", "down", "left"), "wdsa", "klj h".replace(" ", ""), "WDSA"])
-def test_arrows_and_both_sets_of_letters_move(keys: str) -> None:
-    by_arrows = played(5, 0, "")
-    by_keys = played(5, 0, "")
-    for move in (1, 0, 3, 2, 1, 0, 3, 2):
-        by_arrows.press(("up", "right", "down", "left")[move])
-        by_keys.press(keys[move])
-    assert by_keys.game.moves > 4
-    assert by_keys.game.episode.moves == by_arrows.game.episode.moves
-
-
-@pytest.mark.parametrize(
-    ("typed", "keys"),
-    [
-        (b"\x1b[D\x1bOAx", ["left", "up", "x"]),
-        (b"\x1b[1;5D\x1b[1;2A\x1b\x1b[D", ["unknown"] * 3),  # with Ctrl, with Shift, with Alt
-        (b"\x1bh\x1b[3~\x1b[15;2~\x1b[Z", ["unknown"] * 4),
-        (b"\x1b", ["\x1b"]),
-    ],
-)
-def test_keys_with_modifiers_are_no_other_keys(typed: bytes, keys: list[str]) -> None:
-    assert keys_of(typed) == keys
-
-
-def test_an_arrow_that_comes_in_two_reads_is_one_key() -> None:
-    terminal, other = pty.openpty()
-    with Keyboard(other) as keyboard:
-        os.write(terminal, b"x" * 1023 + b"\x1b[D")  # a read takes 1024 bytes
-        assert keyboard.read(100) == [*"x" * 1023, "left"]
-    os.close(terminal)
-    os.close(other)
-
-
 def test_undo_takes_back_the_board_the_score_and_the_new_tile() -> None:
     hand = played(5, 0, "hjklhjkl")
     before = hand.game.episode
@@ -101,14 +63,6 @@ def test_undo_takes_back_the_board_the_score_and_the_new_tile() -> None:
     assert hand.message == "there is no move to undo"
 
 
-def test_the_same_move_after_an_undo_brings_the_same_tile() -> None:
-    hand = played(5, 0, "hjkl")
-    moves = hand.game.episode.moves
-    for key in ("u", "l"):
-        hand.press(key)
-    assert hand.game.episode.moves == moves
-
-
 def test_an_illegal_move_changes_nothing_and_says_so() -> None:
     start = np.array([1, 0, 0, 0] + [0] * 8 + [2, 0, 0, 0], np.uint8)
     hand = Hand(HandGame(Episode(0, 1, LARGEST_EXPONENT, start, b"", 0, start)))
@@ -117,15 +71,6 @@ def test_an_illegal_move_changes_nothing_and_says_so() -> None:
     assert hand.game.moves == 0
     hand.press("x")
     assert hand.message == ""
-
-
-def test_a_finished_game_goes_on_after_an_undo() -> None:
-    hand = finished(2)
-    assert "The game is over" in drawn(hand)
-    hand.press("up")
-    assert hand.message == ""
-    hand.press("u")
-    assert not hand.game.over
 
 
 def test_the_screen_names_score_largest_tile_legal_moves_and_the_new_tile() -> None:
@@ -158,25 +103,6 @@ def test_a_terminal_has_room_for_board_hints_and_keys(columns: int) -> None:
     assert "its choice" in text
     assert "q: quit" in text
     assert drawn(hand, 30) == "The terminal needs 37 columns \nand 20 lines.\n"
-
-
-@pytest.mark.parametrize("colors", ["standard", "256", "truecolor", None])
-def test_the_new_tile_is_red_where_there_are_colors(
-    colors: Literal["standard", "256", "truecolor"] | None,
-) -> None:
-    console = Console(width=80, height=24, color_system=colors, force_terminal=True)
-    with console.capture() as capture:
-        console.print(draw(played(5, 0, "l"), console, None, None, has_adviser=False))
-    (codes,) = re.findall(r"([^ ]*)\[\d+\](?:\x1b|│| )", capture.get())
-    assert ("31" in re.split(r"[;m]", codes.rpartition("\x1b[")[2])) == (colors is not None)
-
-
-def test_largest_tiles_fit_their_cells() -> None:
-    start = np.array([17, 16, 15, 14] + [0] * 12, np.uint8)
-    hand = Hand(HandGame(Episode(0, 1, LARGEST_EXPONENT, start, b"", 0, start)))
-    text = drawn(hand, 40)
-    for tile in ("131072", "65536", "32768", "16384"):
-        assert tile in text
 
 
 def test_a_remark_says_what_the_move_was_worth_and_what_was_better() -> None:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from octofold_client.evaluation.lockstep import PlayedBatch, RunningGames
 from octofold_client.evaluation.summary import GameSummary
-from octofold_client.terminal.display import LiveDisplay, PlainDisplay, count_on, display_on
+from octofold_client.terminal.display import LiveDisplay, PlainDisplay, display_on
 from octofold_client.terminal.progress import EvaluationProgress, progress_on
 from rich.console import Console
 
@@ -46,24 +46,6 @@ def test_the_average_takes_the_unfinished_games_in_at_their_present_score() -> N
     assert progress.average_so_far == f"average {(18_068 + 8 * 70_000) / 10:,.0f}"
 
 
-def test_few_games_that_last_are_not_promised_to_end_at_once() -> None:
-    # 97 of 100 games have ended by move 1,000; those that are left have made 5,000 moves.
-    progress = plain(100)
-    lengths = np.random.default_rng(1).normal(700, 150, 97).astype(int)
-    games = [finished(number, 5_000, 512, int(moves)) for number, moves in enumerate(lengths)]
-    progress.update(step(moves=3600, scores=(90_000,) * 3, length=5_000), games)
-    assert progress.moves_per_second == 30
-    least, most = progress.seconds_left or (0.0, 0.0)
-    assert most > 20
-    assert least < most
-
-
-def test_no_time_is_promised_while_nobody_can_know_it() -> None:
-    progress = plain(100)
-    progress.update(step(moves=90, scores=(500,) * 90), [finished(number, 100, 32) for number in range(10)])
-    assert progress.time_left == ""
-
-
 def test_a_pipe_gets_whole_lines_without_escapes_and_the_first_says_what_was_taken_over() -> None:
     pipe = io.StringIO()
     display = display_on(Console(file=pipe))
@@ -75,15 +57,6 @@ def test_a_pipe_gets_whole_lines_without_escapes_and_the_first_says_what_was_tak
         "4 games already finished in earlier runs\n"
         "cnn5: 4/10 games done, 0 running, 0 moves/s, best tile 256, average at least 1,000\n"
     )
-
-
-def test_a_pipe_gets_a_line_a_minute_at_most() -> None:
-    pipe, seconds = io.StringIO(), itertools.count(0.0, 1.0)
-    display = PlainDisplay(Console(file=pipe), lambda: next(seconds))
-    with count_on(display, 600, "judged by random", "positions") as count:
-        for _ in range(600):
-            count(1)
-    assert len(pipe.getvalue().splitlines()) == 10
 
 
 def test_a_terminal_gets_a_display_that_leaves_nothing_behind() -> None:
