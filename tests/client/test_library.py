@@ -4,14 +4,13 @@ import os
 import re
 import subprocess
 import sys
-import threading
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from octofold_client import BrokenAnswer, EvaluationError, OtherEvaluation, evaluate
+from octofold_client import BrokenAnswer, EvaluationError, evaluate
 from octofold_game.replays import check_replays
 from support.players import FirstLegal
 
@@ -52,35 +51,11 @@ def test_a_player_in_this_process_is_judged_on_the_games_of_the_seed(tmp_path: P
     assert "average score" in str(result)
 
 
-def test_a_player_that_nothing_can_identify_does_not_go_on_in_a_folder_with_games(tmp_path: Path) -> None:
-    class Locked(FirstLegal):
-        def __init__(self) -> None:
-            self.lock = threading.Lock()
-
-    evaluate(Locked(), tmp_path, games=2)
-    with pytest.raises(OtherEvaluation, match="give the player an attribute sha256"):
-        evaluate(Locked(), tmp_path, games=3)
-
-    class Named(Locked):
-        sha256 = "1" * 64
-
-    evaluate(Named(), tmp_path / "named", games=2)
-    assert len(evaluate(Named(), tmp_path / "named", games=3).games) == 3
-
-
 @pytest.mark.parametrize(
     ("player", "message"),
     [
-        (
-            type("Nameless", (), {"next_moves": FirstLegal.next_moves})(),
-            "Nameless has no name: give it an attribute",
-        ),
-        (type("Unnamed", (FirstLegal,), {"name": ""})(), "Unnamed has no name"),
         (FirstLegal, r"FirstLegal is a class: evaluate an instance of it, such as FirstLegal\(\)"),
-        (
-            type("Mute", (), {"name": "mute"})(),
-            "Mute is not a player: it has no method",
-        ),
+        (type("Mute", (), {"name": "mute"})(), "Mute is not a player: it has no method"),
     ],
 )
 def test_what_is_no_player_is_told_in_a_sentence(player: Any, message: str, tmp_path: Path) -> None:

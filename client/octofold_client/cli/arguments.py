@@ -170,7 +170,7 @@ class SliceFlag:
     )
 
 
-def asked_for(text: str, version: str = "") -> tuple[str, str]:
+def name_and_version(text: str, version: str = "") -> tuple[str, str]:
     """The name and version in NAME or NAME:VERSION; `version` if the text has no version.
 
     Raises:

@@ -53,7 +53,7 @@ COMMANDS = tuple(
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one subcommand and return the exit code."""
     arguments = sys.argv[1:] if arguments is None else arguments
-    # Whoever starts a program may have closed its output; Python then has none.
+    # The parent process may have closed our output; Python then has no stream for it.
     sys.stdout, sys.stderr = (each or Path(os.devnull).open("w") for each in (sys.stdout, sys.stderr))  # noqa: SIM115
     about = "Asks a server for 2048 moves, and measures how strong and how fast its models are."
     parser = parser_of("octofold", about, COMMANDS, arguments)
@@ -62,10 +62,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     if arguments[0] == "help":
         arguments = [*arguments[1:], "--help"]
-    asked = parse(parser, arguments)
+    parsed = parse(parser, arguments)
     try:
         with handling(exit_by_signal, signal.SIGTERM, signal.SIGHUP):  # a server that we started ends, too
-            code: int | None = asked.command.run(asked.options)
+            code: int | None = parsed.command.run(parsed.options)
             sys.stdout.flush()
     except KeyboardInterrupt:
         print("octofold: interrupted", file=sys.stderr)
@@ -75,7 +75,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILURE
     except UsageError as error:
-        asked.parser.fail(str(error))
+        parsed.parser.fail(str(error))
     except (OctofoldError, OSError) as error:
         print(f"octofold: {describe(error)}", file=sys.stderr)
         return FAILURE

@@ -21,12 +21,12 @@ from octofold_client.cli.arguments import (
     MOST_GAMES,
     GameFlags,
     PlayersFlag,
-    asked_for,
+    name_and_version,
     name_in_folder,
 )
 from octofold_client.cli.html_report import HtmlFlag, write_html
 from octofold_client.cli.json_output import JsonFlag, print_json
-from octofold_client.cli.judging import LuckFlag, tell
+from octofold_client.cli.judging import LuckFlag, print_luck_progress
 from octofold_client.cli.playing import folder_of, games_of
 from octofold_client.contenders.judges import Judge
 from octofold_client.contenders.local_players import local_player
@@ -109,7 +109,7 @@ def compare(options: Options) -> int:
     with ExitStack() as stack:
         values = options.values(stack, options.models)
         if options.sides and _means_folder(options.sides[0]):
-            sides = [read_side(Path(side)).with_luck(values, tell) for side in options.sides]
+            sides = [read_side(Path(side)).with_luck(values, print_luck_progress) for side in options.sides]
             names = [Path(side).resolve().name for side in options.sides]
             folder = options.out or RESULTS / _folder_name(names)
             check_writable(folder)
@@ -176,7 +176,7 @@ def _check(options: Options, question: Question | None) -> None:
 def _play(options: Options, question: Question | None, values: Judge | None) -> tuple[Contest, Path]:
     """Play the games, until it is decided if asked; return the comparison and the folder for it."""
     games = replace(games_of(options), values=values)
-    models = [asked_for(side) for side in options.sides]
+    models = [name_and_version(side) for side in options.sides]
     with ExitStack() as stack:
         server = stack.enter_context(LocalServer(options.models)) if options.models and models else None
         try:
@@ -228,7 +228,7 @@ def _play_games(options: Options, games: Games, players: Players, question: Ques
             scores = {game.game: game.score for game in played.games}
             largest = contender.largest_exponent or LARGEST_EXPONENT
             side = Side(contender.title, played.conditions, folder.path, scores, played.completeness, largest)
-            sides.append(side.with_luck(games.values, tell))
+            sides.append(side.with_luck(games.values, print_luck_progress))
         contest = Contest.of(named_apart(sides), stopped=deciding, question=question, capped=options.capped)
         if not deciding or contest.decided or number == options.limit:
             return contest

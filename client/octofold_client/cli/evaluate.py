@@ -9,7 +9,7 @@ from octofold_game.commands.options import Name, option
 from octofold_game.commands.subcommands import Command
 from rich.console import Console
 
-from octofold_client.cli.arguments import GameFlags, Names, PlayersFlag, SliceFlag, asked_for
+from octofold_client.cli.arguments import GameFlags, Names, PlayersFlag, SliceFlag, name_and_version
 from octofold_client.cli.json_output import JsonFlag, print_json
 from octofold_client.cli.judging import LuckFlag
 from octofold_client.cli.playing import as_json, folder_of, games_of, show
@@ -79,7 +79,7 @@ def evaluate(options: Options) -> None:
     models = options.models or ([] if options.players else [""])
     if options.version and not models:
         raise UsageError("--version needs a model of a server, but only local players are named")
-    wanted = [asked_for(model, options.version) for model in models]
+    wanted = [name_and_version(model, options.version) for model in models]
     with ExitStack() as stack:
         cluster = stack.enter_context(options.cluster())
         local = [local_player(spec) for spec in options.players]

@@ -42,7 +42,7 @@ def hand(options: Options) -> None:
     """Play by hand, and keep every game.
 
     Raises:
-        EvaluationError: this is not a terminal, or the folder holds games of another seed or player.
+        EvaluationError: this is not a terminal, or the folder contains games of another seed or player.
         OctofoldError: a server that was named cannot be reached, or does not have the model.
     """
     console = _full_screen()

@@ -1,4 +1,4 @@
-"""The flags `--judge` and `--luck`: who values moves, and whose values tell how lucky the tiles were."""
+"""The flags `--judge` and `--luck`: players and models that value moves and boards."""
 
 import os
 import sys
@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from octofold_game.commands.options import Name, option
 
-from octofold_client.cli.arguments import ServerFlags, asked_for
+from octofold_client.cli.arguments import ServerFlags, name_and_version
 from octofold_client.contenders.advice import Adviser, local_adviser, served_adviser
 from octofold_client.contenders.judges import Judge, local_judge, served_judge
 from octofold_client.contenders.local_players import is_spec
@@ -27,7 +27,7 @@ _VARIABLE = "OCTOFOLD_MODELS"
 _SHIPPED = "ntuple"
 
 
-def _named(
+def _find(
     who: str,
     flags: ServerFlags,
     stack: ExitStack,
@@ -38,16 +38,16 @@ def _named(
     if is_spec(who):
         return local(who)
     found = stack.enter_context(flags.servers())
-    return served(found.client, found.select(*asked_for(who)))
+    return served(found.client, found.select(*name_and_version(who)))
 
 
 @dataclass(kw_only=True)
 class JudgeFlags(ServerFlags):
-    """Who judges, and the servers that may have it."""
+    """The judge, and the servers that may have it."""
 
     judge: Name = option(
         "",
-        "who judges the moves: a local player, such as ntuple:models/ntuple/2, or a model of the server, "
+        "judge of the moves: a local player, such as ntuple:models/ntuple/2, or a model of the server, "
         "NAME or NAME:VERSION",
         metavar="WHO",
     )
@@ -59,16 +59,16 @@ class JudgeFlags(ServerFlags):
             EvaluationError: the player is unknown, or does not value moves.
             OctofoldError: the server cannot be reached, or does not have the model.
         """
-        return _named(self.judge, self, stack, local_judge, served_judge) if self.judge else None
+        return _find(self.judge, self, stack, local_judge, served_judge) if self.judge else None
 
     def adviser_of(self, stack: ExitStack) -> Adviser | None:
         """The judge as an adviser, which need not value moves; the errors are those of `judge_of`."""
-        return _named(self.judge, self, stack, local_adviser, served_adviser) if self.judge else None
+        return _find(self.judge, self, stack, local_adviser, served_adviser) if self.judge else None
 
 
 @dataclass(kw_only=True)
 class LuckFlag(ServerFlags):
-    """Whose values to use."""
+    """The judge whose values take luck out of scores."""
 
     luck: Name = option(
         "",
@@ -80,7 +80,7 @@ class LuckFlag(ServerFlags):
     )
 
     def values(self, stack: ExitStack, models: Path | None = None) -> Judge | None:
-        """Whose values to use; None for nobody's. `models` is the model repository of the command, if any.
+        """The judge whose values are used; None leaves luck in. `models` is the command's model repository.
 
         Raises:
             UsageError: the values are not points.
@@ -91,7 +91,7 @@ class LuckFlag(ServerFlags):
             return shipped_values(models)
         if self.luck == _NONE:
             return None
-        judge = _named(self.luck, self, stack, local_judge, served_judge)
+        judge = _find(self.luck, self, stack, local_judge, served_judge)
         check_unit(judge)
         return judge
 
@@ -109,7 +109,7 @@ def shipped_values(models: Path | None = None) -> Judge | None:
     return None
 
 
-def tell(games: int) -> None:
-    """Say on a terminal how far the work is; for `luck_in`."""
+def print_luck_progress(games: int) -> None:
+    """Print the number of games so far on a terminal; for `luck_in`."""
     if sys.stderr.isatty():
         print(f"luck of the tiles: {games:,} games", file=sys.stderr)

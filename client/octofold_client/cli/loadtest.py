@@ -16,7 +16,13 @@ from octofold_game.commands.subcommands import Command
 from octofold_game.rules import LARGEST_EXPONENT
 from rich.console import Console
 
-from octofold_client.cli.arguments import ModelFlags, ServerFlags, asked_for, name_in_folder, result_folders
+from octofold_client.cli.arguments import (
+    ModelFlags,
+    ServerFlags,
+    name_and_version,
+    name_in_folder,
+    result_folders,
+)
 from octofold_client.cli.json_output import JsonFlag, print_files
 from octofold_client.errors import EvaluationError, UsageError
 from octofold_client.evaluation.result_folder import ResultFolder, check_writable
@@ -180,7 +186,7 @@ def loadtest(options: Options) -> None:
 
 def _prepared(options: Options) -> tuple[LoadTest, Task]:
     """The test without steps, and the calls that it makes."""
-    credentials, asked = options.credentials(), asked_for(options.model, options.version)
+    credentials, asked = options.credentials(), name_and_version(options.model, options.version)
     if options.form.name == "stream" and servers_of(",".join(options.targets)) > 1:
         raise UsageError("--form stream loads one server, because a stream stays with the server it began on")
     with options.servers() as found:

@@ -13,7 +13,7 @@ from octofold_game.commands.options import argument, option
 from octofold_game.commands.subcommands import Command
 from octofold_game.rules import LARGEST_EXPONENT, MOVE_NAMES
 
-from octofold_client.cli.arguments import ModelFlags, ServerFlags, asked_for
+from octofold_client.cli.arguments import ModelFlags, ServerFlags, name_and_version
 from octofold_client.cli.board_text import BoardTextError, parse_board, parse_lines
 from octofold_client.cli.json_output import JsonFlag, print_json
 from octofold_client.contenders.served_model import ServedModel
@@ -22,7 +22,7 @@ from octofold_client.rpc.client import Client
 
 BOARDS_A_CALL = 4096
 _SMALL = 0.01
-"""Smaller values of players, such as chances of success, get two digits that count, in place of zeros."""
+"""Smaller values of players, such as chances of success, are printed with two significant digits."""
 _SMALL_DIGITS = 2
 
 
@@ -46,12 +46,12 @@ def move(options: Options) -> None:
     """Print the move for the board on the command line, or one line of CSV for each line of standard input.
 
     Raises:
-        UsageError: the command line holds no board, or the model does not value boards.
+        UsageError: the command line contains no board, or the model does not value boards.
         BoardTextError: a line is not a board.
         OctofoldError: a call failed.
     """
     one = _named(options.board, options.tiles) if options.board else None
-    asked = asked_for(options.model, options.version)
+    asked = name_and_version(options.model, options.version)
     with options.servers() as found:
         served = found.select(*asked)
         if options.value and (served.is_player or not served.value_unit):
@@ -68,11 +68,11 @@ def move(options: Options) -> None:
             )
         elif one is not None:
             ((number, shares, value),) = answers
-            tell = in_full if served.is_player else "{:.1%}".format
+            tell = without_exponent if served.is_player else "{:.1%}".format
             named = zip(MOVE_NAMES, shares, strict=True)
             said = ", ".join(f"{name} {tell(share)}" for name, share in named if math.isfinite(share))
             unit = f" {served.value_unit}" if said and served.is_player else ""
-            worth = "" if value is None else f"  value {in_full(value)}, unit: {served.value_unit}"
+            worth = "" if value is None else f"  value {without_exponent(value)}, unit: {served.value_unit}"
             print((f"{_name(number)}  ({said}{unit})" if said else _name(number)) + worth)
         else:
             print(",".join(("move", *MOVE_NAMES, *(["value"] if options.value else []))))
@@ -81,7 +81,7 @@ def move(options: Options) -> None:
                 print(",".join((_name(number), *told, *([] if value is None else [f"{value:.9g}"]))))
 
 
-def in_full(value: float) -> str:
+def without_exponent(value: float) -> str:
     """A value without an exponent: values of players are millions of points, or chances below 1."""
     if 0 < abs(value) < _SMALL:
         return np.format_float_positional(value, _SMALL_DIGITS, fractional=False, trim="-")
@@ -92,7 +92,7 @@ def _column(share: float, is_value: bool) -> str:
     """A probability, or a value of a player, without separators."""
     if not math.isfinite(share):
         return ""
-    return in_full(share) if is_value and abs(share) < _SMALL else f"{share:.4f}"
+    return without_exponent(share) if is_value and abs(share) < _SMALL else f"{share:.4f}"
 
 
 def _named(words: Sequence[str], tiles: bool) -> list[int]:

@@ -11,7 +11,7 @@ from octofold_game.contract.results import RESULTS
 from rich.console import Console
 from rich.text import Text
 
-from octofold_client.cli.arguments import GameFlags, ModelFlags, SliceFlag, asked_for, result_folders
+from octofold_client.cli.arguments import GameFlags, ModelFlags, SliceFlag, name_and_version, result_folders
 from octofold_client.cli.json_output import JsonFlag
 from octofold_client.cli.judging import DEFAULT_MODELS, shipped_values
 from octofold_client.cli.playing import folder_name, games_of, report
@@ -41,7 +41,7 @@ def play(options: Options) -> None:
         OctofoldError: a call failed.
     """
     games = replace(games_of(options), values=shipped_values(options.models))
-    asked = asked_for(options.model, options.version)
+    asked = name_and_version(options.model, options.version)
     _check_models(options.models)
     if not options.out:
         check_writable(RESULTS)

@@ -15,7 +15,7 @@ from rich.console import Console
 
 from octofold_client.cli.html_report import HTML_FILE, HtmlFlag
 from octofold_client.cli.json_output import Files, JsonFlag, print_files
-from octofold_client.cli.judging import LuckFlag, tell
+from octofold_client.cli.judging import LuckFlag, print_luck_progress
 from octofold_client.cli.playing import as_json
 from octofold_client.contenders.judges import Judge
 from octofold_client.errors import UsageError
@@ -73,7 +73,7 @@ def report(options: Options) -> None:
     files: Files = {}
     with ExitStack() as stack:
         values = options.values(stack)
-        evaluations = read_parts(options.folders, None, values, tell) if options.html else []
+        evaluations = read_parts(options.folders, None, values, print_luck_progress) if options.html else []
         if not several:
             read = evaluations[0] if evaluations else _read(first, options, values)
             content, files = _rebuild(first, read, options)
@@ -113,7 +113,7 @@ def _read(path: Path, options: Options, values: Judge | None) -> Shown:
     folder, conditions = ResultFolder.of_evaluation(path)
     climb = Climb()
     evaluation = Evaluation.of_folder(folder, *([climb.add] if options.plots else []))
-    return Shown(conditions.player, evaluation.with_luck(folder, values, tell), climb)
+    return Shown(conditions.player, evaluation.with_luck(folder, values, print_luck_progress), climb)
 
 
 def _rebuild(path: Path, read: Shown, options: Options) -> tuple[dict[str, Any], Files]:

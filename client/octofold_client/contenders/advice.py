@@ -34,8 +34,8 @@ class Advice:
         return self.unit == PROBABILITY
 
 
-Thought = Advice | str | None
-"""Advice, the message of an error, or None if nobody is asked."""
+AdviceOrError = Advice | str | None
+"""Advice, the message of an error, or None without an adviser."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Adviser:
     """Advice on a board `[16]`; raises `OctofoldError`."""
     _known: dict[bytes, Advice] = field(default_factory=dict, init=False)
 
-    def __call__(self, board: NDArray[np.uint8]) -> Thought:
+    def __call__(self, board: NDArray[np.uint8]) -> AdviceOrError:
         """The advice on a board `[16]`, or the message of the error."""
         key = board.tobytes()
         try:

@@ -54,10 +54,10 @@ class LoadTestRun:
         self.test.finished = True
 
     def _measure(self, load: Load, steps: int | None = None) -> StepResult:
-        """Measure a load until three windows agree, or until it has as many as the test allows.
+        """Measure a load until three windows agree, or for the maximum number of windows.
 
-        In a search, three windows in a row that exceed the limit are enough. Without a limit it goes on while
-        calls wait and none has ended in the last windows, which show nothing of the server then.
+        In a search, three windows in a row that exceed the limit are enough. Without a limit, the step goes
+        on while calls wait and none has ended in the last windows, which say nothing about the server.
 
         Args:
             load: the load.

@@ -1,4 +1,4 @@
-"""Reads from the server's counters how much time its calls spent in the queue, in the model and elsewhere.
+"""Reads from the server's counters how long its calls spent in the queue, in the model and in the rest.
 
 The counters come over the Open Inference Protocol from the port under load. They include the calls of other
 clients.

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from octofold_client.errors import ClientClosed, UnexpectedStatus
 from octofold_client.rpc.answers import Model, NextMove, NextMoves
 from octofold_client.rpc.channels import asyncio_channel, methods_of
-from octofold_client.rpc.coalescing import AskedByTask, Coalescer
+from octofold_client.rpc.coalescing import Coalescer, TaskRequest
 from octofold_client.rpc.conversations import Calls, Conversation, Send, SendBoard, Wait
 from octofold_client.rpc.credentials import PLAINTEXT, Credentials
 from octofold_client.rpc.retry import DEFAULT_RETRY, RetryPolicy
@@ -134,18 +134,18 @@ class AsyncClient:
             return answer
 
     async def _ask(self, step: SendBoard) -> NextMove:
-        asked = AskedByTask(step, self.target)
-        asks_for = step.model, step.version, step.with_value
-        coalescer = self._coalescers.get(asks_for)
+        request = TaskRequest(step, self.target)
+        key = step.model, step.version, step.with_value
+        coalescer = self._coalescers.get(key)
         if coalescer is None:
-            coalescer = self._coalescers[asks_for] = Coalescer(
+            coalescer = self._coalescers[key] = Coalescer(
                 self._calls.override(model=step.model, version=step.version),
                 lambda step: asyncio.create_task(self._call(step)),
                 servers_of(self.target),
                 step.with_value,
             )
-        coalescer.ask(asked)
-        return await asked.result()
+        coalescer.submit(request)
+        return await request.result()
 
     async def _call(self, step: Send) -> Any:
         if self._closed:

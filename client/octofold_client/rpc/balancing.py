@@ -28,7 +28,7 @@ that, they print an exception."""
 _log = logging.getLogger(__name__)
 
 
-class Turns:
+class RoundRobin:
     """Chooses one address after the other among those that are ready.
 
     If none is ready, it chooses among those that may become so; if all have failed, among all.
@@ -71,37 +71,37 @@ class Turns:
 class _Method:
     """One method of several channels; each call takes the next one."""
 
-    def __init__(self, methods: Sequence[Any], turns: Turns) -> None:
+    def __init__(self, methods: Sequence[Any], round_robin: RoundRobin) -> None:
         self._methods = methods
-        self._turns = turns
+        self._round_robin = round_robin
 
     def __call__(self, *arguments: Any, **options: Any) -> Any:
-        return self._methods[self._turns.next()](*arguments, **options)
+        return self._methods[self._round_robin.next()](*arguments, **options)
 
     def future(self, *arguments: Any, **options: Any) -> Any:
-        return self._methods[self._turns.next()].future(*arguments, **options)
+        return self._methods[self._round_robin.next()].future(*arguments, **options)
 
 
-class _Several:
+class _Channels:
     """Several channels that look like one to the stubs."""
 
     def __init__(self, addresses: Sequence[str], channels: Sequence[Any]) -> None:
-        self.turns = Turns(addresses)
+        self.round_robin = RoundRobin(addresses)
         self.channels = channels
 
     def unary_unary(self, *arguments: Any, **options: Any) -> _Method:
-        return _Method([one.unary_unary(*arguments, **options) for one in self.channels], self.turns)
+        return _Method([one.unary_unary(*arguments, **options) for one in self.channels], self.round_robin)
 
     def stream_stream(self, *arguments: Any, **options: Any) -> _Method:
-        return _Method([one.stream_stream(*arguments, **options) for one in self.channels], self.turns)
+        return _Method([one.stream_stream(*arguments, **options) for one in self.channels], self.round_robin)
 
 
-class BlockingSeveral(_Several):
+class BlockingChannels(_Channels):
     """Several channels of threads that look like one."""
 
     def __init__(self, addresses: Sequence[str], channels: Sequence[Any]) -> None:
         super().__init__(addresses, channels)
-        self._watches = [partial(self.turns.set_state, number) for number in range(len(channels))]
+        self._watches = [partial(self.round_robin.set_state, number) for number in range(len(channels))]
         for channel, watch in zip(channels, self._watches, strict=True):
             channel.subscribe(watch, try_to_connect=True)
         _watching.add(self)
@@ -119,10 +119,10 @@ class BlockingSeveral(_Several):
         _watching.discard(self)
 
 
-_watching = weakref.WeakSet[BlockingSeveral]()
+_watching = weakref.WeakSet[BlockingChannels]()
 
 
-def _end_watches(*several: BlockingSeveral) -> None:
+def _end_watches(*several: BlockingChannels) -> None:
     for each in several:
         each.unwatch()
     if several:
@@ -135,7 +135,7 @@ def _end_all_watches() -> None:
     _end_watches(*_watching)
 
 
-class AsyncSeveral(_Several):
+class AsyncChannels(_Channels):
     """Several channels of asyncio that look like one."""
 
     def __init__(self, addresses: Sequence[str], channels: Sequence[Any]) -> None:
@@ -147,7 +147,7 @@ class AsyncSeveral(_Several):
     async def _watch(self, number: int, channel: Any) -> None:
         while True:
             state = channel.get_state(try_to_connect=True)
-            self.turns.set_state(number, state)
+            self.round_robin.set_state(number, state)
             await channel.wait_for_state_change(state)
 
     async def channel_ready(self) -> None:
@@ -162,7 +162,7 @@ class AsyncSeveral(_Several):
         for channel in self.channels:
             await channel.close(grace)
 
-    async def __aenter__(self) -> "AsyncSeveral":
+    async def __aenter__(self) -> "AsyncChannels":
         return self
 
     async def __aexit__(self, *raised: object) -> None:

@@ -14,7 +14,7 @@ from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
 from octofold_proto.inference import grpc_service_pb2_grpc
 from octofold_proto.octofold.v1 import inference_pb2_grpc
 
-from octofold_client.rpc.balancing import AsyncSeveral, BlockingSeveral
+from octofold_client.rpc.balancing import AsyncChannels, BlockingChannels
 from octofold_client.rpc.credentials import Credentials
 from octofold_client.rpc.targets import addresses_of, is_name
 
@@ -48,12 +48,12 @@ def blocking_channel(target: str, credentials: Credentials) -> Any:
     Raises:
         InvalidRequest: the target is malformed, or a token would be sent there in plaintext.
     """
-    return _channel(grpc, BlockingSeveral, target, credentials)
+    return _channel(grpc, BlockingChannels, target, credentials)
 
 
 def asyncio_channel(target: str, credentials: Credentials) -> Any:
     """The same for asyncio; call this inside a running event loop."""
-    return _channel(grpc.aio, AsyncSeveral, target, credentials)
+    return _channel(grpc.aio, AsyncChannels, target, credentials)
 
 
 def _channel(api: Any, several: Callable[..., Any], target: str, credentials: Credentials) -> Any:

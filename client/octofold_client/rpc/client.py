@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from octofold_client.errors import ClientClosed
 from octofold_client.rpc.answers import Model, NextMove, NextMoves
 from octofold_client.rpc.channels import blocking_channel, methods_of
-from octofold_client.rpc.coalescing import AskedByThread, Coalescer
+from octofold_client.rpc.coalescing import Coalescer, ThreadRequest
 from octofold_client.rpc.conversations import Action, Calls, Conversation, Send, SendBoard, Wait, checked
 from octofold_client.rpc.credentials import PLAINTEXT, Credentials
 from octofold_client.rpc.retry import DEFAULT_RETRY, RetryPolicy
@@ -276,16 +276,16 @@ class Client:
         if isinstance(step, Send):
             return self._start_call(step)
         self._check_open()
-        asked = AskedByThread(step, self.target)
-        asks_for = step.model, step.version, step.with_value
-        coalescer = self._coalescers.get(asks_for)
+        request = ThreadRequest(step, self.target)
+        key = step.model, step.version, step.with_value
+        coalescer = self._coalescers.get(key)
         if coalescer is None:
             calls = self._calls.override(model=step.model, version=step.version)
             coalescer = self._coalescers.setdefault(
-                asks_for, Coalescer(calls, self._start_call, servers_of(self.target), step.with_value)
+                key, Coalescer(calls, self._start_call, servers_of(self.target), step.with_value)
             )
-        coalescer.ask(asked)
-        return asked
+        coalescer.submit(request)
+        return request
 
     def _start_call(self, step: Send) -> Any:
         self._check_open()

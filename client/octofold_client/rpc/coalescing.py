@@ -1,9 +1,9 @@
 """Sends single boards of several callers in one call.
 
-While nothing is in flight, a board is sent at once. Otherwise, boards gather until they are as many as those
-in flight, and are then sent together. A lone caller never waits, no timer is needed, and one half of many
-callers asks while the server works for the other half; with several servers, each has two such parts. Each
-caller gets its own answer or error, and a caller that leaves does not affect the others.
+While nothing is in flight, a board is sent at once. Otherwise, boards gather until their number reaches that
+of the boards in flight, and are then sent together. A lone caller never waits, no timer is needed, and one
+half of many callers asks while the server works for the other half; with several servers, each has two such
+parts. Each caller gets its own answer or error, and a caller that leaves does not affect the others.
 
 The calls are unary. A single stream was no faster, and a message on a stream can neither be canceled nor have
 a deadline that the server knows.
@@ -42,7 +42,7 @@ class OpenCall(Protocol):
         """Cancel the call."""
 
 
-class AskedByThread:
+class ThreadRequest:
     """A board for which a thread waits."""
 
     def __init__(self, step: SendBoard, target: str) -> None:
@@ -79,13 +79,13 @@ class AskedByThread:
         self._settled.release()
 
     def cancel(self) -> None:
-        """Stop waiting; the call is canceled if nobody waits for it."""
+        """Stop waiting, and cancel the call if no other caller waits for it."""
         self.left = True
         if self.group is not None:
             self.group.cancel_if_deserted()
 
 
-class AskedByTask:
+class TaskRequest:
     """A board for which a task waits."""
 
     def __init__(self, step: SendBoard, target: str) -> None:
@@ -127,14 +127,14 @@ class AskedByTask:
             self._future.set_exception(outcome)
 
 
-AskedBoard = AskedByThread | AskedByTask
+BoardRequest = ThreadRequest | TaskRequest
 
 
 class Coalescer:
     """Gathers boards into calls.
 
-    `ask` may be called from any thread, or from one event loop if `start` makes tasks. The coalescer has no
-    thread: a caller begins the first calls, and the callback of a call that has ended begins the next ones.
+    `submit` may be called from any thread, or from one event loop if `start` makes tasks. The coalescer has
+    no thread: a caller begins the first calls, and the callback of an ended call begins the next ones.
 
     Args:
         calls: makes the requests.
@@ -147,23 +147,23 @@ class Coalescer:
         self, calls: Calls, start: Callable[[Send], OpenCall], servers: int = 1, with_value: bool = False
     ) -> None:
         self._most_others = 2 * servers - 1  # calls in flight while another one gathers
-        self._request = partial(calls.of_boards, with_value=with_value)
+        self._call_for = partial(calls.of_boards, with_value=with_value)
         self._start = start
-        self._boards: deque[AskedBoard] = deque()
-        self._groups: deque[Sequence[AskedBoard]] = deque()  # sent before the boards, each in its own call
+        self._boards: deque[BoardRequest] = deque()
+        self._groups: deque[Sequence[BoardRequest]] = deque()  # sent before the boards, each in its own call
         self._on_their_way = 0  # number of boards in flight
         self._lock = threading.Lock()  # guards the three above
 
-    def ask(self, asked: AskedBoard) -> None:
+    def submit(self, request: BoardRequest) -> None:
         """Send the board as soon as possible, and return at once."""
         with self._lock:
-            self._boards.append(asked)
+            self._boards.append(request)
             due = self._is_due()
         if due:
             self._send()
 
     def _is_due(self) -> bool:
-        # With half as many, calls were smaller (16 instead of 22 boards for 64 callers) and cost more.
+        # A lower threshold makes smaller calls, which cost more.
         return bool(self._groups) or len(self._boards) >= max(1, self._on_their_way // self._most_others)
 
     def _send(self) -> None:
@@ -171,7 +171,7 @@ class Coalescer:
         while group := self._next_group():
             try:
                 call = self._start(
-                    self._request([asked.board for asked in group.boards], group.seconds_left())
+                    self._call_for([request.board for request in group.boards], group.seconds_left())
                 )
             except Exception as error:
                 self._land(group)
@@ -192,12 +192,12 @@ class Coalescer:
                 else:
                     count = min(MOST_BOARDS, len(self._boards))
                     boards = [self._boards.popleft() for _ in range(count)]
-                if waiting := [asked for asked in boards if not asked.left]:
+                if waiting := [request for request in boards if not request.left]:
                     self._on_their_way += len(waiting)
                     return _Group(waiting)
             return None
 
-    def _land(self, group: "_Group", again: Sequence[Sequence[AskedBoard]] = ()) -> None:
+    def _land(self, group: "_Group", again: Sequence[Sequence[BoardRequest]] = ()) -> None:
         with self._lock:
             self._on_their_way -= len(group.boards)
             self._groups += again
@@ -221,26 +221,26 @@ class Coalescer:
 class _Group:
     """The boards of one call."""
 
-    def __init__(self, boards: Sequence[AskedBoard]) -> None:
+    def __init__(self, boards: Sequence[BoardRequest]) -> None:
         self.boards = boards
         self.call: OpenCall | None = None
-        for asked in boards:
-            asked.group = self
+        for request in boards:
+            request.group = self
 
     def seconds_left(self) -> float:
         """Until the latest deadline; callers with earlier ones leave before."""
-        return max(0.0, max(asked.end for asked in self.boards) - time.monotonic())
+        return max(0.0, max(request.end for request in self.boards) - time.monotonic())
 
     def settle(self, outcomes: Sequence[NextMove] | BaseException) -> None:
         if isinstance(outcomes, BaseException):
-            for asked in self.boards:
-                asked.settle(outcomes)
+            for request in self.boards:
+                request.settle(outcomes)
         else:
-            for asked, outcome in zip(self.boards, outcomes, strict=True):
-                asked.settle(outcome)
+            for request, outcome in zip(self.boards, outcomes, strict=True):
+                request.settle(outcome)
 
     def cancel_if_deserted(self) -> None:
-        if self.call is not None and all(asked.left for asked in self.boards):
+        if self.call is not None and all(request.left for request in self.boards):
             self.call.cancel()
 
 

@@ -1,6 +1,6 @@
 """When a failed call is made again: after which errors, how soon and how often.
 
-Every call of this client only asks, so that each is safe to repeat, even if the server has answered it.
+No call of this client changes anything on the server, so every call is safe to repeat.
 """
 
 import random
@@ -40,6 +40,6 @@ class RetryPolicy:
 DEFAULT_RETRY = RetryPolicy()
 NO_RETRY = RetryPolicy(attempts=1)
 FIRST_CALL_RETRY = RetryPolicy(attempts=3)
-"""For the first call to a server, which shall fail soon if nobody answers."""
+"""For the first call to a server, which must fail soon if no server answers."""
 EVALUATION_RETRY = RetryPolicy(attempts=7, largest_wait_seconds=5.0, silence=True)
 """For a server that plays games. It gives the pace; the patience of an evaluation ends it."""

@@ -9,7 +9,7 @@ from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
-from octofold_client.contenders.advice import Advice, Thought
+from octofold_client.contenders.advice import Advice, AdviceOrError
 from octofold_client.terminal.hand import Hand, HandGame
 
 ARROWS = ("↑", "→", "↓", "←")
@@ -19,7 +19,9 @@ _COLUMNS, _LINES = 4 * _CELL + 5, 20
 """Room for a board and an opinion below it."""
 
 
-def draw(hand: Hand, console: Console, now: Thought, before: Thought, *, has_adviser: bool) -> Group:
+def draw(
+    hand: Hand, console: Console, now: AdviceOrError, before: AdviceOrError, *, has_adviser: bool
+) -> Group:
     """The screen.
 
     Args:
@@ -32,7 +34,7 @@ def draw(hand: Hand, console: Console, now: Thought, before: Thought, *, has_adv
     if console.width < _COLUMNS or console.height < _LINES:
         return Group(Text(f"The terminal needs {_COLUMNS} columns and {_LINES} lines."))
     game, hint = hand.game, "   t: hints" if has_adviser else ""
-    lines = [*_state(game), *(_help() if hand.help else _thoughts(hand, now, before))]
+    lines = [*_state(game), *(_help() if hand.help else _opinions(hand, now, before))]
     if hand.message:
         lines.append(Text(hand.message, "bold yellow"))
     # The way out comes first, and so is seen on a narrow terminal.
@@ -73,7 +75,7 @@ def _state(game: HandGame) -> list[Text]:
     return [state, where, Text(f"legal: {legal}")]
 
 
-def _thoughts(hand: Hand, now: Thought, before: Thought) -> list[Text]:
+def _opinions(hand: Hand, now: AdviceOrError, before: AdviceOrError) -> list[Text]:
     lines = []
     if isinstance(before, Advice) and hand.game.made is not None:
         lines.append(Text(remark(before, hand.game.made[1])))

@@ -4,7 +4,6 @@ import json
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
-from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -67,18 +66,6 @@ def test_two_folders_are_compared_game_by_game(games: Path, worse_games: Path) -
     assert "| average score |" in done.stdout
 
 
-def test_games_of_different_seeds_are_compared_unpaired_which_the_report_says(
-    games: Path, other_games: Path, tmp_path: Path
-) -> None:
-    done = compare(games, other_games)
-    assert done.returncode == 0, done
-    assert "did not play the same games" in done.stdout
-    assert "; not the same games: 40 and 30 games)." in done.stdout
-    ours, theirs = (np.array(list(scores(folder).values())) for folder in (games, other_games))
-    assert f"greedy version 1 scores {ours.mean() - theirs.mean():,.0f} more on average" in done.stdout
-    assert not kept(tmp_path / "results" / "compare-greedy-other")["paired"]
-
-
 def test_folders_that_are_none_and_pairs_of_two_kinds_are_named(
     games: Path, worse_games: Path, tmp_path: Path
 ) -> None:
@@ -106,10 +93,6 @@ def test_equal_models_are_played_up_to_the_limit_and_no_further(two_models: str,
     done = compare("one", "other", *options, folder=tmp_path)
     assert done.returncode == 3, done
     sentence = done.stdout.splitlines()[-1]
-    assert sentence.startswith("On average, one version 1 scores ")
-    assert ", +0.0%; 130 games each. At any look, with scores counted up to " in sentence
-    assert "score more), no significant difference: other version 1 scores 0 more than " in sentence
-    assert "; 120 games each after the first 10, which set this cap)" in sentence
     assert "Both scored the same in each of the 130 games, as two copies of one player do." in sentence
     assert len(scores(tmp_path / "out" / "evaluate-one-v1-seed0")) == 130
 
@@ -189,16 +172,6 @@ def test_three_players_get_a_league_table_and_every_pair(
     assert [player["rank"] for player in found["players"]] == [[3, 3], [1, 1], [2, 2]]
     report = (tmp_path / "out" / "comparison.md").read_text()
     assert report == done.stdout
-    page = unescape((tmp_path / "out" / "comparison.html").read_text())
-    prose = "The intervals of the differences and the ranks are right together"
-    orders = {
-        report: ("| rank |", "| difference in score ", prose),
-        page: (">rank</th>", 'alt="Average scores', 'alt="Differences', ">difference in score</th>", prose),
-    }
-    for text, parts in orders.items():
-        places = [text.index(part) for part in parts]
-        assert places == sorted(places)
-        assert text.count("greedy version 1 over ") == 2  # no sentence repeats the table
 
 
 def test_a_league_shows_the_games_that_it_compares_and_no_others(
@@ -240,13 +213,7 @@ def test_the_exit_code_tells_that_a_player_is_no_worse(two_models: str) -> None:
     options = ["--target", two_models, "--out", "out", "--limit", "225"]
     same = compare("one", "other", "--no-worse-than", "20%", *options)
     assert same.returncode == 0, same
-    sentence = same.stdout.splitlines()[-1]
-    assert sentence.startswith(
-        "other version 1 is at most 20% worse than one version 1. On average, one version 1 scores "
-    )
-    assert "other version 1 scores 100.0% of the average of one version 1 (" in sentence
-    assert "; each limit is wrong in at most 5.0% of all runs; " in sentence
-    assert "as two copies of one player do" in sentence
+    assert "other version 1 is at most 20% worse than one version 1. On average, " in same.stdout
 
 
 def test_the_exit_code_tells_that_a_player_is_worse(two_models: str) -> None:
@@ -256,18 +223,6 @@ def test_the_exit_code_tells_that_a_player_is_worse(two_models: str) -> None:
     assert "short version 1 is more than 20% worse than one version 1. " in worse.stdout
     turned = compare("short", "one", "--equal-within", "20%", "--json", *options)
     assert (turned.returncode, json.loads(turned.stdout)["answer"]) == (4, False)
-
-
-def test_a_margin_over_too_few_kept_games_stays_open(games: Path, worse_games: Path) -> None:
-    done = compare(worse_games, games, "--equal-within", "2.5%")
-    assert done.returncode == 3, done
-    assert (
-        "Not decided whether timid version 1 and greedy version 1 are equal within 2.5%. On average, "
-    ) in done.stdout
-    assert "; 30 games each after the first 10, which set this cap)" in done.stdout
-    plain = compare(worse_games, games, "--no-worse-than", "2.5%", "--no-cap")
-    assert plain.returncode == 3, plain
-    assert "counted up to" not in plain.stdout
 
 
 def test_a_server_of_its_own_serves_the_models_of_a_repository(repository: Path, tmp_path: Path) -> None:

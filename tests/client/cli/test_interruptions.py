@@ -126,17 +126,6 @@ def server_of(process: Command) -> psutil.Process:
     return server
 
 
-def test_ctrl_c_ends_play_and_its_server(start: Start, brief_repository: Path, tmp_path: Path) -> None:
-    process = start("play", *ENDLESS, "--models", str(brief_repository), "--out", "out")
-    wait_for_games(tmp_path / "out", process)
-    server = server_of(process)
-    process.send_signal(signal.SIGINT)  # a terminal's, too, reaches `play` alone
-    _, errors = process.communicate(timeout=SECONDS)
-    assert process.returncode == 130, errors
-    assert not server.is_running()
-    assert "Traceback" not in errors
-
-
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])
 def test_other_signals_end_an_evaluation_and_what_is_finished_is_kept(
     start: Start, tmp_path: Path, number: signal.Signals, code: int

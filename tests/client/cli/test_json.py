@@ -1,7 +1,6 @@
 """`--json`: one object on standard output, nothing else there, and errors as without it."""
 
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -75,29 +74,6 @@ def test_an_error_leaves_standard_output_empty(target: str, games: Path, tmp_pat
         (("compare", str(games), "nowhere/else"), "nowhere"),
     ):
         assert word in failure(*arguments, "--json", folder=tmp_path)
-
-
-def test_what_is_found_in_a_folder_is_an_object(games: Path, tmp_path: Path) -> None:
-    folder = shutil.copytree(games, tmp_path / "one")
-    checked = printed("verify", folder, folder=tmp_path)["files"]
-    assert [(each["games"], each["wrong"], each["problem"]) for each in checked] == [(40, 0, None)]
-    report = printed("report", folder, folder=tmp_path)
-    assert report["statistics"] == json.loads((folder / "result.json").read_text())["statistics"]
-    analysis = printed("analyse", folder, "--last", "3", folder=tmp_path)
-    assert Path(analysis["files"]["result"]).read_text().startswith("{")
-    assert analysis["judge"] is None
-
-
-def test_games_and_their_slices_are_objects_of_one_kind(
-    repository: Path, target: str, tmp_path: Path
-) -> None:
-    play = ["play", "--models", str(repository), "--games", "2"]
-    (whole,) = printed(*play, "--out", "whole", folder=tmp_path)["evaluations"]
-    evaluate = ["evaluate", "--target", target, "--games", "2"]
-    for part in ("1", "2"):
-        printed(*evaluate, "--slice", f"{part}/2", "--out", part, folder=tmp_path)
-    (merged,) = printed("merge", "1", "2", "--out", "merged", folder=tmp_path)["evaluations"]
-    assert merged["statistics"] == whole["statistics"]
 
 
 def test_logs_and_a_load_test_are_objects(target: str, tmp_path: Path) -> None:

@@ -163,17 +163,6 @@ def test_several_processes_offer_the_rate_to_a_server_that_asks_for_a_token(
     assert step["server"] is not None
 
 
-def test_each_test_gets_a_folder_of_its_own(target: str, tmp_path: Path) -> None:
-    names = ["loadtest-small-v1-unary-rate", "loadtest-small-v1-unary-rate-2"]
-    first, second = (tmp_path / "results" / name for name in names)
-    first.mkdir(parents=True)
-    (first / "loadtest.json").write_text("{}")
-    assert loadtest("--target", target, "--rate", "50", "--windows", "1", folder=tmp_path).returncode == 0
-    assert sorted(folder.name for folder in (tmp_path / "results").iterdir()) == names
-    assert result_of(first) == {}
-    assert result_of(second)["steps"]
-
-
 @pytest.mark.parametrize(
     ("text", "values"),
     [

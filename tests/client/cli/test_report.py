@@ -104,25 +104,6 @@ def test_pictures_are_drawn_when_asked_for_and_named_in_the_markdown(folder: Pat
     assert not list(folder.glob("*.partial"))
 
 
-def test_card_and_run_of_an_earlier_schema_are_kept(folder: Path) -> None:
-    run = {
-        "moves": 10,
-        "seconds": 2.0,
-        "moves_per_second": 5.0,
-        "requests": 3,
-        "queue_us": 1,
-        "inference_us": 2,
-    }
-    card = json.loads((newest("swift") / "card.json").read_text())
-    before = {"schema": 1, "run": run, "card": card, "statistics": {"average": 1}}
-    (folder / "result.json").write_text(json.dumps(before))
-    assert report(folder).returncode == 0
-    result = result_of(folder)
-    assert (result["schema"], result["run"], result["decision_rule"]) == (4, run, card["decision_rule"])
-    assert result["card"] == card
-    assert "| moves/s       |" in (folder / "report.md").read_text()
-
-
 @pytest.mark.parametrize(
     ("result", "message"),
     [
@@ -161,19 +142,3 @@ def test_games_that_do_not_belong_to_an_evaluation_are_named_instead_of_counted(
     assert done.returncode == 1
     assert done.stderr == f"octofold: {folder / 'games.replay'}: {said}\n"
     assert not (folder / "result.json").exists()
-
-
-def test_a_report_on_an_unfinished_evaluation_says_that_the_long_games_are_missing(folder: Path) -> None:
-    episodes = sorted(read_replays(folder / "games.replay"), key=len)
-    (folder / "games.replay").unlink()
-    with ReplayWriter(folder / "games.replay") as writer:
-        for episode in episodes[:15]:
-            writer.append(episode)
-    done = report(folder)
-    planned = max(episode.game for episode in episodes[:15]) + 1
-    note = f"Not finished: 15 of {planned} games. Long games end last, "
-    assert done.returncode == 0, done
-    assert note in done.stdout
-    assert note in (folder / "report.md").read_text()
-    result = result_of(folder)
-    assert (result["missing_games"], result["statistics"]) == (planned - 15, None)

@@ -175,16 +175,6 @@ def test_a_rate_that_is_far_too_high_is_given_up_before_its_windows_agree(tmp_pa
     assert script.used == 3
 
 
-@pytest.mark.parametrize(("cpu_ns", "late"), [({0: 10**8, 1: 97 * 10**7}, 0), ({0: 10**8}, 30)])
-def test_a_busy_client_and_late_sends_are_warned_of(
-    cpu_ns: dict[int, int], late: int, tmp_path: Path
-) -> None:
-    counts = window(100, 5)
-    counts.cpu_ns, counts.late = Counter(cpu_ns), late
-    (warning,) = measured(Script(*[counts] * 3), tmp_path, Open(100)).warnings
-    assert warning.startswith("the client is a bottleneck")
-
-
 def test_the_servers_split_is_that_of_the_windows_that_count() -> None:
     before = ServerCounters(
         calls=100, call_ns=10**9, queue_ns=10**8, inference_ns=10**8, boards=100, batches=50

@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 from msgspec import UNSET
 from numpy.typing import NDArray
-from octofold_client.errors import LoadTestError
 from octofold_client.loadtest.boards import played_boards
 from octofold_client.loadtest.forms import Ask, CallFailed
 from octofold_client.loadtest.loads import Closed, Counts, Load, Open, Share, Windows, generate
@@ -187,15 +186,3 @@ def test_a_step_waits_for_an_answer_that_takes_longer_than_all_its_windows(tmp_p
     (step,) = sweep.test.steps
     assert step.complete
     assert step.latency_ms["average"] == pytest.approx(100e3)
-
-
-@pytest.mark.parametrize("windows", [1, 10])
-def test_a_search_ends_if_the_server_answers_no_call_in_time(windows: int, tmp_path: Path) -> None:
-    class Deaf(FakeServer):
-        async def __call__(self, _: NDArray[np.uint8]) -> None:
-            await asyncio.sleep(10.0)
-            raise CallFailed("DEADLINE_EXCEEDED", "no answer after 10 s")
-
-    expected = "^1 caller: all calls failed; last error: DEADLINE_EXCEEDED: no answer after 10 s"
-    with pytest.raises(LoadTestError, match=expected):
-        searched(Deaf, Limit(50, 20), tmp_path, windows)

@@ -1,7 +1,6 @@
 """Both clients against a real server process."""
 
 import asyncio
-import importlib.metadata
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,7 +13,6 @@ import pytest
 from octofold_client import (
     AsyncClient,
     Client,
-    ClientClosed,
     InvalidRequest,
     NextMove,
     NotOctofold,
@@ -76,16 +74,6 @@ async def test_a_call_may_name_another_model_than_its_client(target: str, boards
         assert (await one.next_moves(boards.reshape(-1, 4, 4), version="1")).version == "1"
 
 
-def test_the_server_tells_its_version_and_its_models_with_their_cards(client: Client) -> None:
-    assert client.server_version() == importlib.metadata.version("octofold")
-    (model,) = client.list_models()
-    assert (model.name, model.is_default) == ("small", True)
-    assert model.newest_ready == model.versions[0]
-    assert model.versions[0].precision == "fp32"
-    assert model.versions[0].card is not None
-    assert model.versions[0].card.decision_rule == "vote"
-
-
 async def test_a_call_larger_than_the_server_reads_is_refused_in_a_sentence(
     target: str, client: Client
 ) -> None:
@@ -96,16 +84,6 @@ async def test_a_call_larger_than_the_server_reads_is_refused_in_a_sentence(
     async with AsyncClient(target) as one:
         with pytest.raises(InvalidRequest, match=refusal):
             await one.next_moves(boards)
-
-
-def test_the_asyncio_client_says_that_another_event_loop_needs_another_client(target: str) -> None:
-    async def begin() -> AsyncClient:
-        return AsyncClient(target)
-
-    client = asyncio.run(begin())
-    for ask in (lambda: client.next_move(ONE_TILE), client.close):
-        with pytest.raises(ClientClosed, match="belongs to another event loop: make a new client"):
-            asyncio.run(ask())
 
 
 UNCLOSED = """

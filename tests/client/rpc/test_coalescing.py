@@ -10,7 +10,7 @@ from octofold_client import (
     DeadlinePassed,
     NextMove,
 )
-from octofold_client.rpc.coalescing import AskedByTask, AskedByThread, Coalescer
+from octofold_client.rpc.coalescing import Coalescer, TaskRequest, ThreadRequest
 from octofold_client.rpc.conversations import Calls, Send, SendBoard
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 
@@ -44,10 +44,10 @@ class ByHand:
         self.timeouts.append(send.timeout_seconds)
         return call
 
-    def ask(self, *boards: int, seconds: float = MINUTE) -> list[AskedByThread]:
-        asked = [AskedByThread(SendBoard(bytes([board] * 16), seconds), HERE) for board in boards]
+    def ask(self, *boards: int, seconds: float = MINUTE) -> list[ThreadRequest]:
+        asked = [ThreadRequest(SendBoard(bytes([board] * 16), seconds), HERE) for board in boards]
         for one in asked:
-            self.coalescer.ask(one)
+            self.coalescer.submit(one)
         return asked
 
     def end(self, number: int, error: Exception | None = None) -> None:
@@ -64,7 +64,7 @@ class ByHand:
         return [list(boards) for boards, _ in self.begun]
 
 
-def moves(asked: list[AskedByThread]) -> list[int]:
+def moves(asked: list[ThreadRequest]) -> list[int]:
     return [one.result(0.0).move for one in asked]
 
 
@@ -149,8 +149,8 @@ async def test_a_cancelled_task_leaves_and_the_others_get_their_answers() -> Non
     hand = ByHand()
     tasks = []
     for board in (1, 2, 3, 4):
-        asked = AskedByTask(SendBoard(bytes([board] * 16), MINUTE), HERE)
-        hand.coalescer.ask(asked)
+        asked = TaskRequest(SendBoard(bytes([board] * 16), MINUTE), HERE)
+        hand.coalescer.submit(asked)
         tasks.append(asyncio.create_task(asked.result()))
     await asyncio.sleep(0)
     tasks[2].cancel()

@@ -85,15 +85,6 @@ def test_a_call_is_given_up_after_its_last_attempt_and_the_error_names_the_addre
         drive(calls.list_models(), UNAVAILABLE, UNAVAILABLE)
 
 
-def test_each_attempt_gets_what_is_left_of_the_deadline() -> None:
-    calls = Calls("here:1", timeout_seconds=5.0)
-    _, steps = drive(calls.list_models(), UNAVAILABLE, pb.ListModelsResponse())
-    first, _, second = steps
-    assert isinstance(first, Send)
-    assert isinstance(second, Send)
-    assert 0 < second.timeout_seconds < first.timeout_seconds <= 5.0
-
-
 def test_a_full_queue_is_tried_again_when_the_server_said_so() -> None:
     full = failed(
         grpc.StatusCode.RESOURCE_EXHAUSTED, "full", RetryInfo(retry_delay=Duration(nanos=70_000_000))

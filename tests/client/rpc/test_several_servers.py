@@ -47,12 +47,6 @@ async def by_tasks(target: str, calls: Calls) -> None:
         await repeat(calls, lambda: client.next_move(BOARDS[0]))
 
 
-async def packed(target: str, calls: Calls) -> None:
-    """Calls of several boards each."""
-    async with AsyncClient(target, timeout_seconds=TIMEOUT_SECONDS) as client:
-        await repeat(calls, lambda: client.next_moves(BOARDS[:16]))
-
-
 async def by_threads(target: str, calls: Calls) -> None:
     """Single boards of many threads, which share calls."""
     with Client(target, timeout_seconds=TIMEOUT_SECONDS) as client:
@@ -73,11 +67,7 @@ async def repeat(calls: Calls, ask: Callable[[], Awaitable[object]]) -> None:
     await asyncio.gather(*(caller() for _ in range(CALLERS)))
 
 
-LOADS: Mapping[str, Load] = {
-    "tasks": by_tasks,
-    "threads": by_threads,
-    "packed": packed,
-}
+LOADS: Mapping[str, Load] = {"tasks": by_tasks, "threads": by_threads}
 
 
 @asynccontextmanager

@@ -23,7 +23,7 @@ from octofold_client import (
     InvalidRequest,
     NextMove,
 )
-from octofold_client.rpc.coalescing import AskedByThread
+from octofold_client.rpc.coalescing import ThreadRequest
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1 import inference_pb2_grpc
 from support.waiting import wait_for
@@ -42,24 +42,11 @@ def same(answer: NextMove, alone: NextMove) -> bool:
     )
 
 
-def of_rpc(response: pb.NextMoveResponse) -> NextMove:
-    """The answer of NextMove, the call that never had company."""
-    return NextMove(
-        response.direction - 1,
-        np.array(response.probabilities, np.float32),
-        np.array(response.votes, np.uint8),
-        response.model,
-        response.version,
-        0,
-        0,
-    )
-
-
 @pytest.fixture(scope="module")
 def alone(target: str) -> list[NextMove]:
-    with grpc.insecure_channel(target) as channel:
-        stub = inference_pb2_grpc.OctofoldServiceStub(channel)
-        return [of_rpc(stub.NextMove(pb.NextMoveRequest(board=board.tolist()))) for board in BOARDS]
+    """The answer to each board when nobody else asks."""
+    with Client(target) as client:
+        return [client.next_move(board) for board in BOARDS]
 
 
 def test_many_threads_get_the_answers_that_each_board_gets_alone(target: str, alone: list[NextMove]) -> None:
@@ -178,7 +165,7 @@ def test_ctrl_c_ends_the_main_threads_call_and_no_other(listen: Listen) -> None:
         wait_for(lambda: bool(servicer.calls))
 
         def interrupt() -> None:
-            wait_for(lambda: _function_of(main_thread()) is AskedByThread.result.__code__)
+            wait_for(lambda: _function_of(main_thread()) is ThreadRequest.result.__code__)
             os.kill(os.getpid(), signal.SIGINT)
 
         def interrupted() -> None:

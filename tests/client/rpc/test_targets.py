@@ -3,7 +3,7 @@
 import grpc
 import pytest
 from octofold_client import InvalidRequest
-from octofold_client.rpc.balancing import Turns
+from octofold_client.rpc.balancing import RoundRobin
 from octofold_client.rpc.targets import addresses_of, host_and_port
 
 READY = grpc.ChannelConnectivity.READY
@@ -38,14 +38,14 @@ def test_what_is_no_address_is_named(target: str) -> None:
 
 
 def test_calls_take_turns_among_the_ready_then_the_hopeful_then_all() -> None:
-    turns = Turns("abc")
-    assert sorted(turns.next() for _ in range(3)) == [0, 1, 2]
-    turns.set_state(1, FAILED)
-    assert {turns.next() for _ in range(4)} == {0, 2}
-    turns.set_state(2, READY)
-    assert {turns.next() for _ in range(4)} == {2}
-    turns.set_state(0, READY)
-    assert sorted(turns.next() for _ in range(4)) == [0, 0, 2, 2]
+    round_robin = RoundRobin("abc")
+    assert sorted(round_robin.next() for _ in range(3)) == [0, 1, 2]
+    round_robin.set_state(1, FAILED)
+    assert {round_robin.next() for _ in range(4)} == {0, 2}
+    round_robin.set_state(2, READY)
+    assert {round_robin.next() for _ in range(4)} == {2}
+    round_robin.set_state(0, READY)
+    assert sorted(round_robin.next() for _ in range(4)) == [0, 0, 2, 2]
     for number in range(3):
-        turns.set_state(number, FAILED)
-    assert {turns.next() for _ in range(6)} == {0, 1, 2}
+        round_robin.set_state(number, FAILED)
+    assert {round_robin.next() for _ in range(6)} == {0, 1, 2}
