@@ -76,12 +76,16 @@ def test_a_game_by_keys_is_the_game_of_its_seed(go: Visitor) -> None:
         assert number(visit, "play-best") == score  # the best stays
 
 
-def test_a_link_to_a_board_costs_no_game_and_proves_no_score(go: Visitor) -> None:
-    with go() as visit:
+def test_a_link_to_a_board_is_copied_costs_no_game_and_proves_no_score(go: Visitor) -> None:
+    with go(permissions=["clipboard-read", "clipboard-write"]) as visit:
         visit.page.keyboard.press("n")  # the board of a first visit could be lost in so few moves
         for key in KEYS * 4:
             visit.page.keyboard.press(key)
         board, score, best = visit.board(), visit.text("play-score"), visit.text("play-best")
+        visit.page.locator("#play-link").click()
+        expect(visit.page.locator("#live-region")).to_have_text("Link copied")
+        address = visit.run("navigator.clipboard.readText()")
+        assert address == f"{visit.page.url}?board={''.join(f'{exponent:x}' for exponent in board)}"
         visit.page.goto(visit.page.url.split("?")[0] + "?board=gg00000000000000")
         visit.page.wait_for_selector("body[data-ready]")
         assert visit.board() == [16, 16] + [0] * 14

@@ -1,4 +1,4 @@
-"""Exercises from mistakes, the editor of boards, replays of other programs, and games saved as files."""
+"""Exercises from mistakes, the editor of boards, and games saved as files."""
 
 from __future__ import annotations
 
@@ -18,10 +18,6 @@ from support.page_server import Server, Visitor
 from support.replays import corner_games, write_result
 from support.waiting import wait_for
 
-ALPHABET = "".join(map(chr, range(32, 127))) + "ÇüéâäàåçêëèïîìÄÅÉæÆôöòûùÿÖÜø£Ø×ƒá"  # noqa: RUF001
-"""Of 2048verse.com."""
-
-
 @pytest.fixture(scope="module")
 def game(server: Server) -> Episode:
     """The game of a result of the server."""
@@ -34,7 +30,7 @@ def digits(board: Iterable[int]) -> str:
     return "".join("0123456789abcdefgh"[exponent] for exponent in board)
 
 
-PLAY, REPLAY = "#play-board", "#tab-replay .left .board"
+PLAY = "#play-board"
 
 
 def exercise(board: str, better: int, costs: list[float | None] | None = None) -> dict[str, object]:
@@ -78,26 +74,6 @@ def test_an_exercise_is_learned_when_it_is_solved_twice_in_a_row(go: Visitor) ->
         expect(progress).to_contain_text("1 learned")
 
 
-def test_a_notebook_is_saved_and_opened_as_a_file(go: Visitor, tmp_path: Path) -> None:
-    with go() as visit:
-        with_notebook(visit, exercise("1100000000000000", 3))
-        with visit.page.expect_download() as saving:
-            visit.page.get_by_role("button", name="Save as a file").click()
-        saving.value.save_as(tmp_path / "notebook.json")
-        visit.page.get_by_role("button", name="Remove").click()
-        expect(visit.page.locator("#tab-practice")).to_contain_text("No exercise yet")
-        visit.page.locator("#notebook-file").set_input_files(tmp_path / "notebook.json")
-        expect(visit.page.locator(".practice-progress")).to_contain_text("1 new from notebook.json.")
-        (tmp_path / "wrong.json").write_text(
-            '{"format": "octofold-notebook-1", "exercises": [{"board": "12"}]}'
-        )
-        visit.page.locator("#notebook-file").set_input_files(tmp_path / "wrong.json")
-        expect(visit.page.locator(".practice-progress [role=alert]")).to_have_text(
-            "Exercise 1 of the notebook cannot be read: A board has 16 digits, not 2."
-        )
-        expect(visit.page.locator("#tab-practice h2").first).to_have_text("Find the best move")
-
-
 def test_cells_are_edited_turned_and_mirrored_and_undo_takes_all_back(go: Visitor) -> None:
     with go("/?board=1200000000000000") as visit:
         visit.page.get_by_role("button", name="Edit").click()
@@ -135,31 +111,6 @@ def test_the_player_places_the_new_tile(go: Visitor) -> None:
         wait_for(
             lambda: digits(visit.board(PLAY)) == "2000000002000000"
         )  # the game that is kept has its tiles
-
-
-def verse(game: Episode) -> str:
-    """A game as 2048verse.com writes it."""
-    steps = [(0, cell, int(game.start[cell]) - 1) for cell in map(int, np.flatnonzero(game.start))]
-    steps += [(byte & 3, byte >> 2 & 15, byte >> 6) for byte in game.moves]
-    return "replay " + "".join(
-        ALPHABET[move << 5 | four << 4 | cell % 4 << 2 | cell // 4] for move, cell, four in steps
-    )
-
-
-def test_a_replay_of_2048verse_is_read_and_others_are_refused(
-    go: Visitor, game: Episode, tmp_path: Path
-) -> None:
-    (tmp_path / "verse.txt").write_text(verse(game), encoding="utf-8")
-    (tmp_path / "broken.txt").write_text(verse(game)[:-9] + "       ", encoding="utf-8")
-    with go("/#replay") as visit:
-        visit.page.locator("#replay-file").set_input_files(tmp_path / "verse.txt")
-        expect(visit.page.locator("#tab-replay .scores")).to_contain_text(f"{len(game)} of {len(game)}")
-        wait_for(lambda: visit.board(REPLAY) == game.final_board.tolist())
-        expect(visit.page.locator("#tab-replay .scores")).to_contain_text(f"{game.score:,}")
-        visit.page.locator("#replay-file").set_input_files(tmp_path / "broken.txt")
-        expect(visit.page.locator("#tab-replay .drop h2")).to_contain_text(
-            "as one of 2048verse.com it is damaged: move"
-        )
 
 
 def test_a_game_is_saved_as_text_and_gif(go: Visitor, game: Episode, tmp_path: Path) -> None:

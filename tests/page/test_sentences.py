@@ -39,8 +39,11 @@ def test_a_curve_has_axes_and_says_what_it_shows(shared_visit: Visit) -> None:
     points = drawn(shared_visit, "points", [20_000.0, 19_000.0, 12_000.0])
     chance = drawn(shared_visit, "chance of success", [0.9, 0.8, 0.1])
     neither = drawn(shared_visit, None, [None, None, None])
-    assert points["title"] == "Score to expect at the end, by j"
-    assert {"0", "10k", "20k", "move 0", "2", "3", "1024"} <= set(points["texts"])
+    # From 20,000 to a score of 7,000; each of three moves costs 5,000, so the tiles have added 2,000.
+    assert points["title"] == (
+        "Score to expect at the end, by j+2,000 by the luck of the tiles\u221215,000 by the moves"
+    )
+    assert {"-15k", "0", "20k", "move 0", "2", "3", "1024"} <= set(points["texts"])
     assert chance["title"] == "Chance of success, by j"
     assert {"0%", "50%", "100%", "move 0"} <= set(chance["texts"])
     assert neither["title"] == "Score so far"
@@ -134,7 +137,7 @@ def test_a_player_without_a_finished_evaluation_has_no_rank_in_the_rating_list(s
     text = "\n".join(rated(shared_visit, [few, weak, growing, finished, equal, alone]))
     ranks = [line.split("m ")[0] for line in text.split("\n") if "m " in line]
     assert ranks[:3] == ["1 to 2", "1 to 2", "3"]
-    assert "\u2013m 49,000fewer than 10 games2" in text
+    assert "\u2013m 49,000 fewer than 10 games2" in text
     assert "\u2013s 9no result here99,000" in text
     assert "1 to 2m 15,000" in text  # rank, name and version, and the average of the finished games alone
     assert "\u2013m 2Not finished: 3 of 9 games.3" in text
@@ -226,7 +229,7 @@ def test_a_cost_is_a_mistake_from_a_share_of_the_score_on_and_saturated_costs_ar
     assert found["whole"] == 120
     assert found["mistakes"] == 3
     assert found["worst"] == [
-        "Move 0: at least 26,000 points",
         "Move 1: at least 26,000 points",
+        "Move 0: at least 26,000 points",
         "Move 2: 2,100 points",
     ]

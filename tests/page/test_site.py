@@ -107,7 +107,7 @@ def test_every_tab_of_the_site_opens_and_fits_every_screen_and_axe_finds_nothing
     tabs = {
         "play": "Let the model play",
         "duel": "Let both play",
-        "practice": "Save as a file",
+        "practice": "Notebook",
         "replay": "open a file",
     }
     with visit(browser, site, "", **screen("phone"), reduced_motion="reduce") as visited:

@@ -1,7 +1,10 @@
-/** The curve of a game: what it was worth at each move, its largest tiles, and where moves were mistakes. */
+/**
+ * The curve of a game: what it was worth at each move, what tiles and moves have added to that, its largest tiles, and
+ * where moves were mistakes.
+ */
 
 import { colorOf } from "./colors.js";
-import { grouped, make } from "./dom.js";
+import { grouped, make, percent } from "./dom.js";
 import { largestOf, tileOf } from "./rules.js";
 import { isDisputed, isMistake, mostOf } from "./worth.js";
 
@@ -73,15 +76,18 @@ export class Curve {
     const context = this._canvas.getContext("2d");
     context.scale(ratio, ratio);
     context.font = `11px ${getComputedStyle(this._canvas).fontFamily}`;
-    const { title, values, most, told } = this._worth();
-    this._title.textContent = title;
+    const { title, lines, told } = this._worth();
+    this._title.replaceChildren(...title);
+    const values = lines.flatMap((line) => line.values).filter(Number.isFinite);
+    const least = values.reduce((found, value) => Math.min(found, value), 0);
+    const most = values.reduce((found, value) => Math.max(found, value), 1);
     const last = Math.max(1, this._boards.length - 1);
     const plot = { left: LEFT, right: width - RIGHT, top: TOP, floor: HEIGHT - BOTTOM };
     const x = (move) => plot.left + (move / last) * (plot.right - plot.left);
-    const y = (value) => plot.floor - (value / most) * (plot.floor - plot.top);
-    drawAxes(context, plot, { x, y, last, most, told });
+    const y = (value) => plot.floor - ((value - least) / (most - least)) * (plot.floor - plot.top);
+    drawAxes(context, plot, { x, y, last, least, most, told });
     drawMilestones(context, plot, x, this._milestones ?? []);
-    drawLine(context, { x, y, values, width });
+    for (const line of lines) drawLine(context, { x, y, width, ...line });
     drawMarks(context, plot, x, this._verdicts);
     context.fillStyle = colorOf("--ink");
     context.fillRect(x(this._at) - 1, TOP - 4, 2, plot.floor - TOP + 4);
@@ -91,29 +97,53 @@ export class Curve {
   _worth() {
     const known = this._verdicts.filter(() => true); // without gaps
     const whole = known.filter(({ value }) => value !== null);
-    if (whole.length <= known.length / 2) return ofScores("Score so far", this._scores);
+    if (whole.length <= known.length / 2) return { title: ["Score so far"], lines: [line(this._scores)], told: points };
     const values = this._verdicts.map(({ value }) => value);
     if (mostOf(this._scale) === 1) {
-      return { title: `Chance of success, by ${this._name}`, values, most: 1, told: (share) => `${share * 100}%` };
+      return { title: [`Chance of success, by ${this._name}`], lines: [line(values)], told: percent };
     }
     const expected = values.map((value, move) => value && value + this._scores[move]);
-    return ofScores(`Score to expect at the end, by ${this._name}`, expected);
+    const title = [`Score to expect at the end, by ${this._name}`];
+    if (whole.length < this._boards.length - 1) return { title, lines: [line(expected)], told: points };
+    const { tiles, moves } = luckOf(this._verdicts, [...expected, this._scores.at(-1)]);
+    const added = (kind, sum, by) => mark(kind, `${sum < 0 ? "−" : "+"}${grouped(Math.abs(sum))} by ${by}`);
+    title.push(added("is-luck", tiles.at(-1), "the luck of the tiles"), added("is-cost", moves.at(-1), "the moves"));
+    return { title, lines: [line(moves, "--muted"), line(tiles, "--good"), line(expected)], told: points };
   }
+}
+
+const line = (values, color = "--model") => ({ values, color });
+
+const points = (number) => (Math.abs(number) < 10_000 ? grouped(number) : `${grouped(number / 1000)}k`);
+
+/** A text behind its color. */
+const mark = (kind, text) => make("span", {}, make(`span.legend.${kind}`, { "aria-hidden": "true" }), text);
+
+/**
+ * What tiles and moves have added to the score to expect, after each move.
+ *
+ * A move loses its cost. What else changes the expectation, from after a move to before the next, is by the tile.
+ *
+ * @param {import("./worth.js").Verdict[]} verdicts on all moves
+ * @param {number[]} expected before each move, and the score at the end
+ * @returns {{tiles: number[], moves: number[]}}
+ */
+function luckOf(verdicts, expected) {
+  const [tiles, moves] = [[0], [0]];
+  verdicts.forEach(({ cost }, move) => {
+    tiles.push(tiles[move] + expected[move + 1] - expected[move] + cost);
+    moves.push(moves[move] - cost);
+  });
+  return { tiles, moves };
 }
 
 /** What the marks mean, of those that can be there. */
 function legend(isJudged, scale) {
-  const mark = (kind, text) => make("span", {}, make(`span.legend.${kind}`, { "aria-hidden": "true" }), text);
   return [
     isJudged && scale ? mark("is-costly", "a mistake") : "",
     isJudged ? mark("is-disputed", "disputed: others prefer another move") : "",
     mark("is-tile", "a new largest tile"),
   ];
-}
-
-function ofScores(title, values) {
-  const most = values.reduce((top, value) => Math.max(top, value ?? 0), 1);
-  return { title, values, most, told: (score) => (score && most >= 10_000 ? `${grouped(score / 1000)}k` : grouped(score)) };
 }
 
 /** The moves at which a tile larger than all before appeared, from 128 on. */
@@ -127,14 +157,14 @@ function milestones(boards) {
   return found;
 }
 
-function drawAxes(context, { left, right }, { x, y, last, most, told }) {
+function drawAxes(context, { left, right }, { x, y, last, least, most, told }) {
   context.textBaseline = "middle";
   context.textAlign = "right";
-  for (const share of [0, 0.5, 1]) {
+  for (const value of [least, least < 0 ? 0 : most / 2, most]) {
     context.fillStyle = colorOf("--line");
-    context.fillRect(left, y(share * most), right - left, 1);
+    context.fillRect(left, y(value), right - left, 1);
     context.fillStyle = colorOf("--muted");
-    context.fillText(told(share * most), left - 6, y(share * most));
+    context.fillText(told(value), left - 6, y(value));
   }
   context.textBaseline = "bottom";
   for (const [share, align] of [[0, "left"], [0.5, "center"], [1, "right"]]) {
@@ -163,13 +193,13 @@ function drawMilestones(context, { right, floor }, x, found) {
   }
 }
 
-function drawLine(context, { x, y, values, width }) {
+function drawLine(context, { x, y, values, color, width }) {
   const step = Math.max(1, Math.floor(values.length / (2 * width)));
   context.beginPath();
   for (let move = 0; move < values.length; move += step) {
     if (Number.isFinite(values[move])) context.lineTo(x(move), y(values[move]));
   }
-  context.strokeStyle = colorOf("--model");
+  context.strokeStyle = colorOf(color);
   context.lineWidth = 1.6;
   context.stroke();
 }

@@ -82,7 +82,7 @@ export class ReplayReader {
    * @throws {Error} this is not a replay file
    */
   end() {
-    if (!this._begun) throw new Error("This is not a replay file.");
+    if (!this._begun) throw new Error("This is not a replay file of Octofold.");
   }
 
   _keep(rest, games) {
@@ -112,11 +112,9 @@ export function positions(start, moves) {
   return { boards, scores };
 }
 
-/** Whether bytes begin as a replay file does. */
-export const isReplay = (bytes) => new TextDecoder("latin1").decode(bytes.slice(0, 8)) === MAGIC;
-
 function checkHeader(bytes) {
-  if (!isReplay(bytes)) throw new Error("This is not a replay file of Octofold, and no replay of 2048verse.com.");
+  const magic = new TextDecoder("latin1").decode(bytes.slice(0, MAGIC.length));
+  if (magic !== MAGIC) throw new Error("This is not a replay file of Octofold.");
   const version = new DataView(bytes.buffer, bytes.byteOffset).getUint32(8, true);
   if (version !== 1) throw new Error(`The replay file has format ${version}; this page reads format 1.`);
 }

@@ -76,11 +76,8 @@ export function costlyFrom({ scale, values, isWhole }, score, usual) {
 /** A cost for people: "310 points", "at least 26,000 points", "2.1% chance of success". */
 export function costText(scale, cost) {
   const unit = scale.unit === "points" && Math.round(cost) === 1 ? "point" : scale.unit;
-  return `${shortCostText(scale, cost)} ${unit}`;
+  return `${cost >= scale.ceiling ? "at least " : ""}${worthText(scale, cost)} ${unit}`;
 }
-
-/** A cost without its unit: "310", "at least 26,000", "2.1%". */
-export const shortCostText = (scale, cost) => `${cost >= scale.ceiling ? "at least " : ""}${worthText(scale, cost)}`;
 
 /** A value for people: "12,310", "97.2%". */
 export function worthText({ unit }, value) {
@@ -98,6 +95,13 @@ export const isDisputed = ({ played, model, judge }) => model !== played || (jud
 
 /** Whether a move costs so much that it is a mistake. */
 export const isMistake = ({ cost, costly }) => cost > 0 && cost >= costly;
+
+/** The mistakes among the verdicts on a game, the worst first; where the judge cannot tell that, the later one. */
+export const mistakesOf = (verdicts) =>
+  verdicts
+    .map((verdict, move) => ({ verdict, move }))
+    .filter(({ verdict }) => isMistake(verdict))
+    .sort((a, b) => b.verdict.cost - a.verdict.cost || b.move - a.move);
 
 /** The move that who judges would have made. */
 export const better = ({ model, judge }) => (judge >= 0 ? judge : model);

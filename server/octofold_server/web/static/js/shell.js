@@ -1,8 +1,9 @@
 /** The frame around the tabs: theme, banner, and the question for a token. */
 
-import { byId, make } from "../viewer/dom.js";
+import { announce, byId } from "../viewer/dom.js";
 import { store, stored } from "./storage.js";
 
+const COPIED_MS = 2000; // for which a link says that it is copied
 const THEME_KEY = "octofold.theme";
 const THEMES = { auto: "Theme: auto", light: "Theme: light", dark: "Theme: dark" };
 
@@ -82,32 +83,24 @@ export function askToken(wrong) {
 /** Show how the page works. */
 export const showHelp = () => byId("help").showModal();
 
-/**
- * Ask a question before something is lost.
- *
- * @param {{title: string, note: string, yes: string, no: string}} words
- * @returns {Promise<boolean>}
- */
-export function askToConfirm({ title, note, yes, no }) {
-  const button = (value, text, kind = "button") => make(kind, { type: "submit", value }, text);
-  // Each question has its own element: a dialog tells of its end later, when the next question may be open.
-  const dialog = make(
-    "dialog",
-    { "aria-label": title },
-    make(
-      "form",
-      { method: "dialog" },
-      make("h2", {}, title),
-      make("p.note", {}, note),
-      make("div.buttons", {}, button("ok", yes, "button.primary"), button("cancel", no)),
-    ),
-  );
-  document.body.append(dialog);
-  dialog.showModal();
-  return new Promise((resolve) => {
-    dialog.addEventListener("close", () => {
-      dialog.remove();
-      resolve(dialog.returnValue === "ok");
-    });
+/** Let a click on a link copy its address; without a clipboard, the browser follows the link. */
+export function copyOnClick(link) {
+  const copied = "Link copied";
+  link.addEventListener("click", async (event) => {
+    if (!navigator.clipboard || event.ctrlKey || event.metaKey || event.shiftKey) return;
+    event.preventDefault();
+    try {
+      await navigator.clipboard.writeText(link.href);
+    } catch {
+      location.assign(link.href); // the browser does not allow it
+      return;
+    }
+    const text = link.textContent;
+    if (text === copied) return;
+    link.textContent = copied;
+    announce(copied);
+    setTimeout(() => {
+      if (link.textContent === copied) link.textContent = text;
+    }, COPIED_MS);
   });
 }

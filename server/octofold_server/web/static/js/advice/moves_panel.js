@@ -2,7 +2,7 @@
 
 import { grouped, make, percent } from "../../viewer/dom.js";
 import { MOVE_NAMES } from "../../viewer/rules.js";
-import { costOf, shortCostText, worthOf, worthText } from "../../viewer/worth.js";
+import { costOf, worthOf, worthText } from "../../viewer/worth.js";
 
 export const ARROWS = ["↑", "→", "↓", "←"];
 
@@ -54,7 +54,7 @@ export class MovesPanel {
       if (answer && legal && views > 1 && asked.model.rule === "vote" && answer.votes[move]) {
         marks.push(`${answer.votes[move]} of ${views} views`);
       }
-      if (judged && legal && costOf(judged, move) > 0) marks.push(`${loss(judged, move)} ${judge.model.name}`);
+      if (judged && legal && costOf(judged, move) > 0) marks.push(loss(judged, move));
       else if (judge?.answer.move === move && judge.answer.move !== answer?.move) marks.push("judge");
       if (played === move) marks.push("played");
       row.mark.textContent = answer && !legal ? "not legal" : marks.join(" · ");
@@ -82,16 +82,16 @@ function lessThanBest(values, move) {
   return less ? `−${grouped(less)}` : "best";
 }
 
-/** "−310", or "at least 26,000" of a cost that the model cannot tell. */
+/** "−310", or "−26,000 or worse" of a cost that the model cannot tell. */
 function loss({ scale, ...worth }, move) {
   const cost = costOf(worth, move);
-  return `${cost < scale.ceiling ? "−" : ""}${shortCostText(scale, cost)}`;
+  return `−${worthText(scale, cost)}${cost < scale.ceiling ? "" : " or worse"}`;
 }
 
 /** What bars and numbers mean, beside them. */
 function legend(asked, judge, worth, judged) {
   const key = (kind, text) => make("span", {}, make(`span.legend.${kind}`, { "aria-hidden": "true" }), text);
-  const bar = asked.answer.probabilities ? "how probable each move is to it" : "the value of each move";
+  const bar = asked.answer.probabilities ? "probability of each move" : "value of each move";
   const parts = [key("is-model", `${asked.model.name}: ${bar}`)];
   if (!worth && asked.answer.values?.some(Number.isFinite)) parts.push(make("span", {}, `number: ${asked.model.value_unit} less than the best move`));
   if (worth) parts.push(make("span", {}, worth.isWhole ? `number: ${worth.scale.unit}` : "number: points less than the best move"));
@@ -100,7 +100,7 @@ function legend(asked, judge, worth, judged) {
     const said = value.toLocaleString("en-US", { maximumSignificantDigits: 4 });
     parts.push(make("span", {}, `value of the board: ${said} (unit: ${asked.model.value_unit})`));
   }
-  if (judge) parts.push(key("is-judge", `${judge.model.name}, the judge${judged ? `: −310 is a loss of 310 ${judged.scale.unit}` : ""}`));
+  if (judge) parts.push(key("is-judge", `${judge.model.name}, the judge${judged ? `: ${judged.scale.unit} that a move loses` : ""}`));
   return parts;
 }
 

@@ -17,6 +17,9 @@ const KINDS = [
   "mirrored, turned right",
 ];
 
+/** By how much more probable another move is to a view that gets a frame. */
+const CLEARLY = 0.05;
+
 /** A grid of up to eight small boards. */
 export class ViewsPanel {
   constructor(root) {
@@ -52,13 +55,12 @@ const counted = (count) => (count === 8 ? "eight views" : count === 1 ? "one vie
 const EXPLAINED = () => [
   "A view is the board turned or mirrored. Each prefers a move, told as on your board, with its probability. An ",
   make("span.differs-word", {}, "orange frame"),
-  " marks views that prefer another move. ",
+  " marks views that clearly prefer another move. ",
   make("button.link", { type: "button", on: { click: showHelp } }, "More"),
 ];
 
 function figure(view, move) {
-  const share = percent(view.probabilities[view.vote]);
-  const differs = view.vote !== move && percent(view.probabilities[move]) !== share; // or it prefers neither
+  const differs = view.probabilities[view.vote] - view.probabilities[move] >= CLEARLY;
   const name = MOVE_NAMES[view.vote];
   return make(
     "figure.view",
@@ -69,7 +71,7 @@ function figure(view, move) {
       {},
       make("span.vote", { "aria-hidden": "true" }, ARROWS[view.vote]),
       make("span.said", {}, `votes ${name}, `),
-      share,
+      percent(view.probabilities[view.vote]),
     ),
   );
 }

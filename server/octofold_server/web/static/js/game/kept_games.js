@@ -6,7 +6,7 @@ import { Game, randomSeed } from "./game.js";
 
 const KEYS = "octofold.games/"; // and the game's: tabs that play at once must not overwrite each other's games
 const OWN_KEY = "octofold.game"; // of the tab: what a reload brings back
-const MOST = 6;
+const MOST = 5; // others, those with the most points
 
 /**
  * @typedef {object} KeptGame what is enough to go on with a game
@@ -45,11 +45,12 @@ export function keepGame(game) {
   game.keptAs = JSON.stringify(own);
   store(OWN_KEY, id, { forSession: true });
   const isKept = store(KEYS + id, game.keptAs);
-  for (const old of keptGames().slice(MOST)) unstore(KEYS + old.id);
+  const others = keptGames().filter((each) => each.id !== id).sort((a, b) => b.score - a.score);
+  for (const { id: old } of others.slice(MOST)) unstore(KEYS + old);
   return isKept;
 }
 
-/** Keep a game no longer: it is over, or not wanted. */
+/** Keep a game no longer: it is over. */
 export function dropGame(game) {
   if (game.id) unstore(KEYS + game.id);
 }

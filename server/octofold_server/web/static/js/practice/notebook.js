@@ -1,7 +1,5 @@
 /** The notebook of exercises: positions with their best move, kept in the browser, with how often each was solved. */
 
-import { parseBoard } from "../../viewer/board_text.js";
-import { legalMoves } from "../../viewer/rules.js";
 import { isKept, store, stored } from "../storage.js";
 
 /** Where the browser keeps it. */
@@ -11,9 +9,11 @@ const MOST = 500;
 /** What there is to say about a notebook without room. */
 export const FULL = `The notebook is full: it holds ${MOST} exercises.`;
 /** What there is to say about a notebook that the browser does not keep. */
-export const UNKEPT = "This browser keeps nothing more: save the notebook as a file before you close the tab.";
-/** Solved so often in a row, an exercise is learned. */
+export const UNKEPT = "This browser keeps nothing more: the notebook ends with the tab.";
+/** An exercise is learned when it is solved this many times in a row. */
 export const LEARNED = 2;
+
+const NEW = { tries: 0, solved: 0, streak: 0, seen: 0 };
 
 /**
  * @typedef {object} Exercise
@@ -40,11 +40,10 @@ export class Notebook {
 
   /** Take what is kept. */
   read() {
-    try {
-      this.exercises = readExercises(stored(KEY) ?? "");
-    } catch {
-      // nothing kept, or by another version
-    }
+    const kept = JSON.parse(stored(KEY) ?? "{}");
+    if (kept.format !== FORMAT) return; // nothing, or of another version
+    // JSON has no infinity.
+    this.exercises = kept.exercises.map((each) => ({ ...NEW, ...each, ceiling: each.ceiling ?? Infinity }));
   }
 
   /** Whether the browser keeps the notebook, as far as is known. */
@@ -63,7 +62,7 @@ export class Notebook {
     const known = new Set(this.exercises.map(({ board }) => board));
     const fresh = exercises.filter(({ board }) => !known.has(board) && known.add(board));
     const added = fresh.slice(0, Math.max(0, MOST - this.exercises.length));
-    this.exercises.push(...added.map((each) => ({ tries: 0, solved: 0, streak: 0, seen: 0, ...each })));
+    this.exercises.push(...added.map((each) => ({ ...NEW, ...each })));
     this._keep();
     return added.length;
   }
@@ -99,60 +98,10 @@ export class Notebook {
     return { count: this.exercises.length, learned, tries: sum("tries"), solved: sum("solved") };
   }
 
-  /** The notebook as a file. */
-  text() {
-    return JSON.stringify({ format: FORMAT, exercises: this.exercises }, null, 1);
-  }
-
   _keep() {
-    store(KEY, this.text());
+    store(KEY, JSON.stringify({ format: FORMAT, exercises: this.exercises }));
   }
 }
 
 /** Boards tell exercises apart. */
 const isOf = (exercise) => (other) => other.board === exercise?.board;
-
-/**
- * The exercises of a notebook's file.
- *
- * @throws {Error} it is not one; the message says why
- */
-export function readExercises(text) {
-  let content;
-  try {
-    content = JSON.parse(text);
-  } catch {
-    throw new Error("This file is not a notebook of exercises.");
-  }
-  if (content?.format !== FORMAT || !Array.isArray(content.exercises)) {
-    throw new Error("This file is not a notebook of exercises.");
-  }
-  return content.exercises.slice(0, MOST).map((each, i) => {
-    try {
-      return checked(each);
-    } catch (error) {
-      throw new Error(`Exercise ${i + 1} of the notebook cannot be read: ${error.message}`);
-    }
-  });
-}
-
-function checked({ board, better, costs, costly, unit, ceiling, judge, source, tries, solved, streak, seen }) {
-  const legal = legalMoves(parseBoard(String(board)));
-  if (!legal[better]) throw new Error("its best move is not legal");
-  const isCosts = Array.isArray(costs) && costs.length === 4;
-  const counted = (number) => (Number.isSafeInteger(number) && number >= 0 ? number : 0);
-  return {
-    board: String(board).toLowerCase(),
-    better,
-    costs: isCosts ? costs.map((cost, move) => (legal[move] && Number.isFinite(cost) ? cost : null)) : null,
-    costly: Number.isFinite(costly) ? costly : 0,
-    unit: String(unit ?? "").slice(0, 40),
-    ceiling: Number.isFinite(ceiling) ? ceiling : Infinity,
-    judge: String(judge ?? "").slice(0, 140),
-    source: String(source ?? "").slice(0, 200),
-    tries: counted(tries),
-    solved: counted(solved),
-    streak: counted(streak),
-    seen: counted(seen),
-  };
-}

@@ -1,6 +1,7 @@
 /** The elements of the replay tab. */
 
 import { make } from "../../viewer/dom.js";
+import { copyOnClick } from "../shell.js";
 
 /**
  * Make the elements.
@@ -34,6 +35,7 @@ export function replayLayout(root, viewer, on, hasResults) {
     ],
     practise: button("Practise the mistakes", "Practise the mistakes", on.onPractise),
   };
+  copyOnClick(ui.link);
   ui.asking = make("div.asking.note", {}, ui.progress, ui.asked);
   ui.asking.style.visibility = "hidden";
   viewer.steps.append(...ui.mistakes, button("Disputed ›", "Next disputed move", () => on.onDispute(1)));
@@ -69,7 +71,7 @@ function dropZone(ui, onFile, hasResults) {
   const input = make("input", {
     id: "replay-file",
     type: "file",
-    accept: ".replay,.txt,.json,.vrs,.rpl",
+    accept: ".replay",
     class: "said",
     on: {
       change: () => {

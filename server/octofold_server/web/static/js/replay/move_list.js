@@ -1,6 +1,6 @@
 /** The moves around the current one, and the worst mistakes of the game; each is one click away. */
 
-import { better, costText, isMistake } from "../../viewer/worth.js";
+import { better, costText, isMistake, mistakesOf } from "../../viewer/worth.js";
 import { ARROWS } from "../advice/moves_panel.js";
 import { grouped, make } from "../../viewer/dom.js";
 import { MOVE_NAMES } from "../../viewer/rules.js";
@@ -39,17 +39,13 @@ export class MoveList {
     this._moves.replaceChildren(...rows);
   }
 
-  /** Show the worst mistakes. Those whose cost the judge cannot tell stand first, in their order. */
+  /** Show the worst mistakes. */
   judge(verdicts, scale) {
-    const found = verdicts
-      .map((verdict, number) => ({ verdict, number }))
-      .filter(({ verdict }) => isMistake(verdict))
-      .sort((a, b) => b.verdict.cost - a.verdict.cost)
-      .slice(0, WORST);
+    const found = mistakesOf(verdicts).slice(0, WORST);
     this._title.hidden = !found.length;
     this._worst.replaceChildren(
-      ...found.map(({ verdict, number }) =>
-        make("li", {}, this._button(number, `Move ${grouped(number)}: ${costText(scale, verdict.cost)}`)),
+      ...found.map(({ verdict, move }) =>
+        make("li", {}, this._button(move, `Move ${grouped(move)}: ${costText(scale, verdict.cost)}`)),
       ),
     );
   }

@@ -46,7 +46,7 @@ class DuelTab {
       ),
       make("div.duel", {}, ...this._sides.map((side) => side.element)),
       this._lead,
-      make("p.note", {}, "Both begin with the same board, and move by move the same dice choose the new tiles."),
+      make("p.note", {}, "Both begin with the same board, and move by move the same dice choose the new tiles. At full speed, each plays as fast as it can."),
     );
     this.begin(randomSeed());
   }
@@ -79,11 +79,14 @@ class DuelTab {
     else this._seedField.value = String(this._seed);
   }
 
-  /** Each model makes a move in its own game; returns whether one of them goes on. */
+  /** Let each model move; at full speed, none waits for the slower one. Returns whether one of them goes on. */
   async _step() {
     if (!this._sides.every(({ model }) => model.chosen)) return false;
+    const turns = this._sides
+      .filter(({ game }) => !game.isOver)
+      .map((side) => (side.turn ??= this._move(side).finally(() => (side.turn = null))));
     try {
-      await Promise.all(this._sides.map((side) => this._move(side)));
+      if (turns.length) await (this._autoplay.delay ? Promise.all(turns) : Promise.race(turns));
     } catch (error) {
       if (error instanceof Gone) {
         await this._source.whenBack();
@@ -101,7 +104,6 @@ class DuelTab {
 
   async _move(side) {
     const { game, model } = side;
-    if (game.isOver) return;
     const [answer] = await this._source.infer(model.chosen, [game.board]);
     if (game !== side.game) return;
     const played = game.play(answer.move);

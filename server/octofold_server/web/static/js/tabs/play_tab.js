@@ -13,7 +13,7 @@ import { dropGame, keepGame, keptGames, ownGame, restored } from "../game/kept_g
 import { MOVE_NAMES, largestOf, slide, tileOf } from "../../viewer/rules.js";
 import { exerciseOf } from "../practice/exercise_of.js";
 import { FULL, Notebook, UNKEPT } from "../practice/notebook.js";
-import { askToConfirm } from "../shell.js";
+import { copyOnClick } from "../shell.js";
 import { store, stored } from "../storage.js";
 import { Editor } from "./editor.js";
 import { SpeedControl } from "../../viewer/speed_control.js";
@@ -154,17 +154,11 @@ export class PlayTab {
     this._arrow.point(move);
   }
 
-  /** Begin another game; one that is not over is not thrown away without a question. */
-  async restart() {
+  /** Begin another game. One that is not over stays among the other games. */
+  restart() {
     const { game } = this;
-    this._autoplay.stop();
-    if (game.moves.length && !game.isOver) {
-      const note = `It has ${grouped(game.score)} points after ${grouped(game.moves.length)} moves, and cannot be brought back.`;
-      const words = { title: "Throw this game away?", note, yes: "New game", no: "Keep playing" };
-      if (!(await askToConfirm(words)) || game !== this.game) return;
-      dropGame(game);
-    }
     this.begin(new Game(randomSeed()));
+    if (game.moves.length && !game.isOver) byId("play-comment").textContent = "The game before is kept, below the board.";
     announce("A new game.");
   }
 
@@ -297,6 +291,7 @@ export class PlayTab {
       if (this._afterstate) this.undo();
       else this._update();
     });
+    copyOnClick(byId("play-link"));
     addEventListener("pagehide", () => this._autoplay.stop()); // which keeps the game
     byId("play-practise").addEventListener("click", () => this._practise());
     for (const id of ["play-study", "play-why"]) {

@@ -7,10 +7,7 @@ import { hasKeys, isForPage, moveOf, onSwipe } from "../../viewer/input.js";
 import { announce, grouped, make } from "../../viewer/dom.js";
 import { parseBoard } from "../../viewer/board_text.js";
 import { MOVE_NAMES, legalMoves } from "../../viewer/rules.js";
-import { FULL, KEY, LEARNED, Notebook, UNKEPT, readExercises } from "../practice/notebook.js";
-import { saveFile } from "../storage.js";
-
-const MOST_BYTES = 4 << 20;
+import { KEY, LEARNED, Notebook, UNKEPT } from "../practice/notebook.js";
 
 /** Make the tab in an empty section. */
 export const open = (root, page) => new PracticeTab(root, page);
@@ -28,7 +25,6 @@ class PracticeTab {
     this._forget = button("Remove", () => this._remove());
     this._progress = make("div.practice-progress");
     this._list = make("ul.exercises");
-    const file = make("input.said", { type: "file", id: "notebook-file", accept: ".json", on: { change: () => this._import(file) } });
     this._exercisePart = make(
       "div.left",
       {},
@@ -47,7 +43,6 @@ class PracticeTab {
           {},
           make("h2", {}, "Notebook"),
           this._progress,
-          make("div.buttons", {}, button("Save as a file", () => saveFile("notebook.json", this._notebook.text())), make("label.button", { for: "notebook-file" }, "Open a file"), file),
           this._list,
         ),
       ),
@@ -77,7 +72,7 @@ class PracticeTab {
     if (!isForPage(event) || !this._exercise) return false;
     const move = moveOf(event);
     if (move !== undefined) this._try(move);
-    else if (event.key === "Enter" && !event.target.closest("button, a, label")) this._show(this._notebook.next(this._exercise));
+    else if (event.key === "Enter" && !event.target.closest("button, a")) this._show(this._notebook.next(this._exercise));
     else return false;
     return true;
   }
@@ -154,22 +149,5 @@ class PracticeTab {
     const state = streak >= LEARNED ? "learned" : tries ? `${solved} of ${tries}` : "new";
     const click = () => this._show(exercise);
     return make("li", {}, make("button.exercise", { type: "button", on: { click } }, smallBoard(parseBoard(exercise.board)), make("span.note", {}, state)));
-  }
-
-  async _import(input) {
-    const [file] = input.files;
-    input.value = "";
-    if (!file) return;
-    try {
-      if (file.size > MOST_BYTES) throw new Error(`${file.name} is larger than 4 MiB.`);
-      const added = this._notebook.add(readExercises(await file.text()));
-      announce(`${added} new exercises.`);
-      if (!this._exercise) this._show(this._notebook.next());
-      this._showNotebook();
-      const isFull = this._notebook.isFull ? FULL : "";
-      this._progress.prepend(make("p.note", {}, `${grouped(added)} new from ${file.name}. ${isFull}`));
-    } catch (error) {
-      this._progress.prepend(make("p.costly", { role: "alert" }, error.message));
-    }
   }
 }

@@ -2,7 +2,6 @@
 
 import { Advice } from "../advice/advice.js";
 import { Gone, Refused } from "../ask/server.js";
-import { isVerse, readVerse } from "../game/verse.js";
 import { FULL, Notebook } from "../practice/notebook.js";
 import { GameList } from "../replay/game_list.js";
 import { replayLayout } from "../replay/layout.js";
@@ -14,12 +13,11 @@ import { formatBoard } from "../../viewer/board_text.js";
 import { announce, grouped, make } from "../../viewer/dom.js";
 import { GameViewer } from "../../viewer/game_viewer.js";
 import { isForPage } from "../../viewer/input.js";
-import { ReplayReader, isReplay } from "../../viewer/replays.js";
+import { ReplayReader } from "../../viewer/replays.js";
 import { MOVE_NAMES } from "../../viewer/rules.js";
-import { better, costText, isDisputed, isMistake, scaleOf, thresholdText } from "../../viewer/worth.js";
+import { better, costText, isDisputed, isMistake, mistakesOf, scaleOf, thresholdText } from "../../viewer/worth.js";
 
 const MAX_FILE_BYTES = 512 << 20;
-const MOST_TEXT_BYTES = 4 << 20; // of a file that is not ours
 const MOST_EXERCISES = 30; // of one game
 const MOST_RESULTS = 8; // in the list of those to open
 const ASK_MS = 250; // after the last jump, until the advice follows
@@ -104,14 +102,8 @@ class ReplayTab {
       if (file.size > MAX_FILE_BYTES) throw new Error(tooLarge(file.name));
       if (!file.size) throw new Error(`${file.name} is empty.`);
       const reader = new ReplayReader();
-      const isOurs = isReplay(await file.slice(0, 8).arrayBuffer());
-      const bytes = await file.slice(0, isOurs ? file.size : MOST_TEXT_BYTES).arrayBuffer();
+      const bytes = await file.arrayBuffer();
       if (!isNewest()) return;
-      const text = isOurs ? "" : new TextDecoder().decode(bytes);
-      if (isVerse(text)) {
-        this._open([verseOf(text)], file.name);
-        return;
-      }
       const games = reader.push(new Uint8Array(bytes));
       reader.end();
       if (!games.length) throw new Error(`${file.name} contains no finished game.`);
@@ -209,16 +201,13 @@ class ReplayTab {
     ui.link.textContent = this._result ? "Link to this move" : "Link to this board";
   }
 
-  /** What a game was lost by: its worst mistake; of those whose cost the judge cannot tell, the last one. */
+  /** What a game was lost by: its worst mistake. */
   _linkToWorst() {
-    let worst = -1;
-    this._verdicts.forEach((verdict, move) => {
-      if (isMistake(verdict) && !(verdict.cost < this._verdicts[worst]?.cost)) worst = move;
-    });
-    if (worst < 0) return "";
+    const [worst] = mistakesOf(this._verdicts);
+    if (!worst) return "";
     const known = this._isStudying ? " so far" : "";
-    const text = `The worst mistake${known} is move ${grouped(worst)}: it costs ${costText(this._scale, this._verdicts[worst].cost)}.`;
-    return make("button.link.costly", { type: "button", on: { click: () => this._viewer.seek(worst) } }, text);
+    const text = `The worst mistake${known} is move ${grouped(worst.move)}: it costs ${costText(this._scale, worst.verdict.cost)}.`;
+    return make("button.link.costly", { type: "button", on: { click: () => this._viewer.seek(worst.move) } }, text);
   }
 
   /** Ask for advice, once the jumps have come to rest. */
@@ -291,11 +280,8 @@ class ReplayTab {
 
   /** Put the costliest mistakes into the notebook, and open it. */
   _practise() {
-    const mistakes = this._verdicts
-      .map((verdict, move) => ({ verdict, move }))
-      .filter(({ verdict }) => isMistake(verdict));
+    const mistakes = mistakesOf(this._verdicts);
     const found = mistakes
-      .sort((a, b) => b.verdict.cost - a.verdict.cost)
       .slice(0, MOST_EXERCISES)
       .map(({ verdict, move }) => ({
         board: formatBoard(this._viewer.boards[move]),
@@ -379,14 +365,6 @@ class ReplayTab {
   _say(text) {
     this._viewer.said.replaceChildren(this._viewer.said.firstChild, " ", text);
     announce(text);
-  }
-}
-
-function verseOf(text) {
-  try {
-    return readVerse(text);
-  } catch (error) {
-    throw new Error(`This is not a replay file of Octofold, and as one of 2048verse.com it is damaged: ${error.message}`);
   }
 }
 

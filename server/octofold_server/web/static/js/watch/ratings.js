@@ -1,6 +1,6 @@
 /** The rating list: every model and player of the results, with its average over all their games. */
 
-import { grouped, make, when } from "../../viewer/dom.js";
+import { grouped, make } from "../../viewer/dom.js";
 import { FEWEST, averageInterval } from "../game/statistics.js";
 
 /**
@@ -12,7 +12,7 @@ import { FEWEST, averageInterval } from "../game/statistics.js";
  *
  * @param {object[]} results as the server lists them
  * @returns {{name: string, version: string, precision: string, games: number, average: number|null,
- *   interval: [number, number]|null, age: number, unfinished: string|null}[]} the strongest first
+ *   interval: [number, number]|null, unfinished: string|null}[]} the strongest first
  */
 export function ratingsOf(results) {
   const players = new Map();
@@ -38,8 +38,7 @@ function counting(results) {
 function rated(results) {
   const { model: name, version, precision } = results[0].conditions;
   const { unfinished } = results[0];
-  const age = Math.min(...results.map((each) => each.age_seconds));
-  if (unfinished) return { name, version, precision, games: results[0].games, average: null, interval: null, age, unfinished };
+  if (unfinished) return { name, version, precision, games: results[0].games, average: null, interval: null, unfinished };
   const games = results.reduce((sum, each) => sum + each.games, 0);
   const average = results.reduce((sum, each) => sum + each.games * each.average, 0) / games;
   const squares = results.reduce(
@@ -47,7 +46,7 @@ function rated(results) {
     0,
   );
   const interval = averageInterval(games, average, Math.sqrt(squares / (games - 1)));
-  return { name, version, precision, games, average, interval, age, unfinished };
+  return { name, version, precision, games, average, interval, unfinished };
 }
 
 /** Which ranks a player may have, in words: a range where intervals overlap; none without an interval. */
@@ -72,7 +71,7 @@ export class Ratings {
       make(
         "p.note",
         {},
-        `Average score over all games of the results above. A rank takes at least ${FEWEST} games; where 95% intervals overlap, ` +
+        `Average score, with its 95% interval, over all games of the results above. A rank takes at least ${FEWEST} games; where intervals overlap, ` +
           "it is a range. Published: what the card of a model says, from games of its own.",
       ),
     );
@@ -85,40 +84,34 @@ export class Ratings {
     const keyOf = ({ name, version }) => `${name}/${version}`;
     const published = new Map(this._models.all.filter(({ average }) => average).map((model) => [keyOf(model), model]));
     const others = [...published].filter(([key]) => !ratings.some((each) => keyOf(each) === key));
-    const best = ranked[0]?.average ?? rows[0]?.average ?? 1;
     this._table.replaceChildren(
-      make("thead", {}, make("tr", {}, ...["Rank", "Player", "Average", "95% interval", "Games", "Published", "Last game"].map((name) => make("th", { scope: "col" }, name)))),
+      make("thead", {}, make("tr", {}, ...["Rank", "Player", "Average", "Games", "Published"].map((name) => make("th", { scope: "col" }, name)))),
       make(
         "tbody",
         {},
-        ...rows.map((each) => row(each, rankOf(each, ranked), best, published.get(keyOf(each)))),
-        ...others.map(([, model]) => make("tr.published", {}, make("td.note", {}, "–"), nameOf(model), make("td.note", { colspan: 3 }, "no result here"), strength(model), make("td"))),
+        ...rows.map((each) => row(each, rankOf(each, ranked), published.get(keyOf(each)))),
+        ...others.map(([, model]) => make("tr.published", {}, make("td.note", {}, "–"), nameOf(model), make("td.note", { colspan: 2 }, "no result here"), strength(model))),
       ),
     );
   }
 }
 
-function row(rating, rank, best, published) {
-  const { average, interval, games, age, unfinished } = rating;
+function row(rating, rank, published) {
+  const { average, interval, games, unfinished } = rating;
   return make(
     "tr",
     {},
     make("td.note", {}, rank),
     nameOf(rating),
-    ...(unfinished
-      ? [make("td.note", { colspan: 2 }, unfinished)]
-      : [bar(average, best), make("td.note", {}, interval ? interval.map(grouped).join(" to ") : `fewer than ${FEWEST} games`)]),
+    unfinished ? make("td.note", {}, unfinished) : strength({ average, average_interval: interval }, `fewer than ${FEWEST} games`),
     make("td", {}, grouped(games)),
     published ? strength(published) : make("td"),
-    make("td.note", {}, when(age)),
   );
 }
 
 const nameOf = ({ name, version, precision }) =>
   make("th", { scope: "row" }, `${name}${version ? ` ${version}` : ""}`, make("span.note", {}, precision ? ` ${precision}` : ""));
 
-const bar = (average, best) =>
-  make("td", {}, make("strong", {}, grouped(average)), make("span.bar.of-model", { style: { "--share": average / best } }));
-
-const strength = ({ average, average_interval: interval }) =>
-  make("td", {}, grouped(average), make("span.note", {}, interval ? ` (${interval.map(grouped).join(" to ")})` : ""));
+/** An average with its 95% interval, or what stands in its place. */
+const strength = ({ average, average_interval: interval }, otherwise = "") =>
+  make("td", {}, make("strong", {}, grouped(average)), make("span.note", {}, interval ? ` ${interval.map(grouped).join(" to ")}` : ` ${otherwise}`));
