@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from octofold_game.commands.command_line import Parser
-from octofold_game.commands.completion import add_completion
 from octofold_game.commands.extras import install_command
 from octofold_game.commands.options import flag_of, read
 from octofold_game.commands.signals import exit_by_signal, handling
@@ -109,7 +108,6 @@ def parse(arguments: Sequence[str] | None = None) -> tuple[Flags, Hints]:
         description="Publish a trained network as a model that plays 2048 from raw boards.",
         epilog=_EPILOG,
     )
-    add_completion(parser)
     flags = read(Flags, parser, arguments)
     for name in ("weights", "encoder"):
         if (value := getattr(flags, name)) is not None and flags.module is None:

@@ -22,25 +22,7 @@ _EACH_BYTE = np.uint64(0x0101010101010101)
 _GAMMA = np.uint64(0x9E3779B97F4A7C15)
 
 
-class SpawnStreams:
-    """Random bits for the spawns of games of several seeds; row `i` belongs to a game of `seeds[i]`."""
-
-    def __init__(self, seeds: NDArray[np.uint64]) -> None:
-        self._states = _mixed(seeds)
-
-    def bits(self, games: NDArray[np.uint64], spawns: NDArray[np.uint64]) -> NDArray[np.uint64]:
-        """The random bits of spawn number `spawns[i]` of game `games[i]`: `[N] uint64`.
-
-        Spawns 0 and 1 are the starting tiles; spawn `k + 2` follows move `k` of the game.
-        """
-        return bits_of(self.states(games), spawns)
-
-    def states(self, games: NDArray[np.uint64]) -> NDArray[np.uint64]:
-        """The initial states `[N]` of the streams of games, for `bits_of`."""
-        return _output(self._states, games)
-
-
-class SpawnStream(SpawnStreams):
+class SpawnStream:
     """Random bits for every spawn of every game of one seed.
 
     Game `g` has its own splitmix64 stream (Steele, Lea and Flood, "Fast Splittable Pseudorandom Number
@@ -57,7 +39,18 @@ class SpawnStream(SpawnStreams):
         if not 0 <= seed < 1 << 64:
             raise ValueError(f"seed {seed} is not in 0 to 2**64 - 1")
         self.seed = seed
-        super().__init__(np.array([seed], dtype=np.uint64))
+        self._state = _mixed(np.array([seed], dtype=np.uint64))
+
+    def bits(self, games: NDArray[np.uint64], spawns: NDArray[np.uint64]) -> NDArray[np.uint64]:
+        """The random bits of spawn number `spawns[i]` of game `games[i]`: `[N] uint64`.
+
+        Spawns 0 and 1 are the starting tiles; spawn `k + 2` follows move `k` of the game.
+        """
+        return bits_of(self.states(games), spawns)
+
+    def states(self, games: NDArray[np.uint64]) -> NDArray[np.uint64]:
+        """The initial states `[N]` of the streams of games, for `bits_of`."""
+        return _output(self._state, games)
 
 
 def bits_of(states: NDArray[np.uint64], spawns: NDArray[np.uint64]) -> NDArray[np.uint64]:
@@ -108,7 +101,7 @@ def choose_spawns(
     return cells, exponents
 
 
-def starting_boards(stream: SpawnStreams, games: NDArray[np.uint64]) -> NDArray[np.uint8]:
+def starting_boards(stream: SpawnStream, games: NDArray[np.uint64]) -> NDArray[np.uint8]:
     """The starting boards of games `[N]`, with two tiles each: `[N, 16]`."""
     boards = np.zeros((len(games), 16), dtype=np.uint8)
     for number in range(STARTING_TILES):

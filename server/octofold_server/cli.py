@@ -38,7 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     have_standard_error()
     try:
         config = read_config(sys.argv[1:] if arguments is None else arguments)
-    except SystemExit:  # it has printed its help, its version or a completion script
+    except SystemExit:  # it has printed its help or its version
         release_hangups()
         raise
     except ConfigError as error:

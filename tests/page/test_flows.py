@@ -238,7 +238,7 @@ def test_on_a_laptop_what_is_said_of_a_move_stays_in_its_row_and_bars_are_equal(
         expect(rows.filter(has_text=re.compile(r"\u2212[\d,]+"))).not_to_have_count(0)
         # A text as long as they get.
         mark = rows.filter(has_text="played").locator(".mark")
-        mark.evaluate("mark => mark.textContent = '4 of 8 views · −26,000 or worse · played'")
+        mark.evaluate("mark => mark.textContent = '4 of 8 views · \u221226,000 or worse · played'")
         wide = "rows => rows.filter((row) => row.scrollWidth > row.clientWidth).length"
         assert rows.evaluate_all(wide) == 0
         widths = "rows => new Set(rows.map((row) => row.querySelector('.bars').clientWidth)).size"

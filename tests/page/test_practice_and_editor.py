@@ -18,6 +18,7 @@ from support.page_server import Server, Visitor
 from support.replays import corner_games, write_result
 from support.waiting import wait_for
 
+
 @pytest.fixture(scope="module")
 def game(server: Server) -> Episode:
     """The game of a result of the server."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 _SIGN = "sign and verify the version's folder with cosign or OpenSSF's model_signing"
+_COMPLETION = "--help lists all options"
 _PAPERS = ("imitation", "dqn", "lazyzero", "moves", "tune", "table")
 _LAYOUT = (
     "the batch size is measured when a model is loaded; --lanes, --threads and --max-batch-size set others"
@@ -12,6 +13,7 @@ _BOARDS = "let the program that asks keep its boards, or log games with octofold
 
 REMOVED: dict[str, dict[str, str]] = {
     "octofold-export": {
+        "--completion": _COMPLETION,
         "--judge": "games of the network itself check its description",
         "--sign": _SIGN,
         "--sign-password-file": _SIGN,
@@ -19,10 +21,13 @@ REMOVED: dict[str, dict[str, str]] = {
     "octofold": {
         "record": "octofold evaluate --logs writes play logs; --player and --model name who plays",
         "luck": "octofold report --html shows the luckiest and the unluckiest games",
+        "--completion": _COMPLETION,
         "replay": "the page of octofold-serve and report --html show games; the page saves GIF and text",
         "ray": "Kubernetes, Slurm or KubeRay start servers; evaluate --ray --target HOST:PORT spreads games",
     },
+    "octofold-papers": {"--completion": _COMPLETION},
     "octofold-train": {
+        "--completion": _COMPLETION,
         "ppo": "octofold-train student learns more; octofold-export reads PPO of Stable-Baselines3",
         "value": "train a value network with any library, and fold it with octofold-export",
         **{name: f"octofold-papers {name} does it" for name in _PAPERS},
@@ -52,6 +57,7 @@ REMOVED: dict[str, dict[str, str]] = {
         "--think": "ghz and k6 shape arrivals; --rate sends calls at a fixed rate",
     },
     "octofold-serve": {
+        "--completion": _COMPLETION,
         "--verify-models": _SIGN,
         **dict.fromkeys(("--tune", "--no-tune"), _LAYOUT),
         **dict.fromkeys(("--spinning", "--no-spinning"), "threads never spin while they wait"),

@@ -9,7 +9,6 @@ from importlib.metadata import version
 from typing import Any, NamedTuple
 
 from octofold_game.commands.command_line import Parser
-from octofold_game.commands.completion import FLAG, add_completion
 from octofold_game.commands.options import add_options, options_of
 
 
@@ -51,8 +50,6 @@ def parser_of(
     words = sys.argv[1:] if arguments is None else arguments
     parser = Parser(prog=prog, description=description)
     parser.add_argument("--version", action="version", version=f"{prog} {version('octofold')}")
-    add_completion(parser)
-    needs_all = any(word.startswith(FLAG) for word in words)
     actions = parser.add_subparsers(metavar="COMMAND")
     for each in commands:
         added = actions.add_parser(
@@ -63,7 +60,7 @@ def parser_of(
             examples=[f"{prog} {each.name} {example}".rstrip() for example in each.examples],
         )
         added.set_defaults(command=each)
-        if needs_all or each.name in words:
+        if each.name in words:
             add_options(added, each.options)
     return parser
 

@@ -48,8 +48,6 @@ SERIES = ("#3f76c9", "#cf7119", "#2a9472", "#a0509f", "#c4475f", "#7d7f87", "#8a
 
 INK = "#22262e"
 """Text and axes. A report replaces it by the color of its own text."""
-PAPER = "#faf9f6"
-"""Background of pictures outside of reports."""
 
 
 def tile_color(tile: int) -> str:

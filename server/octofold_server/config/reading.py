@@ -18,7 +18,6 @@ from textwrap import wrap
 from typing import Any, NoReturn
 
 from octofold_game.commands.command_line import Parser
-from octofold_game.commands.completion import add_completion
 from octofold_game.commands.options import (
     Option,
     WrongValue,
@@ -129,7 +128,6 @@ def _parser() -> Parser:
     version = f"%(prog)s {installed_version('octofold')}"
     parser.add_argument("-h", "--help", action="help", help="print this help and exit")
     parser.add_argument("--version", action="version", version=version, help="print the version and exit")
-    add_completion(parser)
     parser.add_argument(
         flag_of(FILE_OPTION),
         metavar="FILE",

@@ -10,9 +10,8 @@ import json
 import os
 import stat
 import time
-from collections import deque
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -44,9 +43,8 @@ MAX_BYTES = 4 << 20
 MAX_RESULTS = 200
 """Most results in a list: the newest."""
 
-MAX_DEPTH, MAX_FOLDERS, MAX_ENTRIES = 4, 5_000, 20_000
-"""How deep results may lie, 1 for the folder itself; how many folders a search reads at most, and how many
-entries of each."""
+MAX_DEPTH, MAX_FOLDERS = 4, 5_000
+"""How deep results may lie, and how many folders a search reads at most."""
 
 MAX_CONDITIONS_BYTES = 65_536
 
@@ -161,36 +159,18 @@ class Results:
 
 
 def _found(root: Path, max_folders: int) -> Iterator[tuple[float, str]]:
-    """The results below a folder, the upper ones first: when their games changed, and their names.
-
-    A result holds no others.
-    """
-    waiting = deque([(0, "")])
-    for _ in range(max_folders):
-        if not waiting:
-            return
-        depth, name = waiting.popleft()
-        changed, below = _inside(root / name)
-        if changed is not None and name:
-            yield changed, name
-        elif depth < MAX_DEPTH:
-            below = below[: max_folders - len(waiting)]
-            waiting.extend((depth + 1, f"{name}/{each}" if name else each) for each in below)
-
-
-def _inside(folder: Path) -> tuple[float | None, list[str]]:
-    """When the games in a folder changed, or None if it has none, and the names of the folders in it."""
-    changed, below = None, []
-    try:
-        with os.scandir(folder) as entries:
-            for entry in islice(entries, MAX_ENTRIES):
-                if entry.name == GAMES_FILE and entry.is_file(follow_symlinks=False):
-                    changed = entry.stat(follow_symlinks=False).st_mtime
-                elif _is_name(entry.name) and entry.is_dir(follow_symlinks=False):
-                    below.append(entry.name)
-    except OSError:  # it has gone meanwhile, or may not be read
-        return None, []
-    return changed, sorted(below)
+    """The results below a folder: when their games changed, and their names. A result holds no others."""
+    for path, below, files in islice(os.walk(root), max_folders):
+        name = Path(path).relative_to(root).as_posix()
+        depth = 0 if name == "." else name.count("/") + 1
+        below[:] = sorted(filter(_is_name, below)) if depth < MAX_DEPTH else []
+        if not depth or GAMES_FILE not in files:
+            continue
+        with suppress(OSError):  # it has gone meanwhile
+            status = os.lstat(Path(path, GAMES_FILE))
+            if stat.S_ISREG(status.st_mode):
+                below.clear()
+                yield status.st_mtime, name
 
 
 def _is_name(text: str) -> bool:
