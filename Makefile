@@ -57,13 +57,9 @@ bench: $(VENV)/dev ## measure the graph and the service on this machine
 	$(BIN)/python bench/graph/graph.py --model $(MODEL)
 	$(BIN)/python bench/serving/serving.py --model $(MODEL) $(if $(filter ntuple,$(MODEL)),--precision fp32)
 
-page: $(VENV)/light ## site/: the page as a static site that plays without a server (needs npm)
-	npm ci --prefix page --ignore-scripts --no-audit --no-fund
-	$(BIN)/python page/build_page.py
-
-browser: ## install what the tests of the page need: Debian's Chromium, and npm (needs root)
-	@missing=$$(for tool in chromium-headless-shell npm; do command -v $$tool >/dev/null || echo $$tool; done); test -z "$$missing" || \
-		{ apt-get update && apt-get install --option Acquire::Retries=3 --yes --no-install-recommends $$missing; }
+browser: ## install what the tests of the page need: Debian's Chromium (needs root)
+	@command -v chromium-headless-shell >/dev/null || \
+		{ apt-get update && apt-get install --option Acquire::Retries=3 --yes --no-install-recommends chromium-headless-shell; }
 
 table: $(VENV)/light ## rebuild the README's table of results from the model cards and docs/speed.md
 	$(BIN)/python bench/strength/table.py
@@ -95,7 +91,7 @@ format: $(VENV)/dev ## write the code in the house style
 	$(BIN)/ruff format .
 
 clean: ## remove the environment and everything that tools keep; models, checkpoints and runs stay
-	rm -rf $(VENV) .*_cache .hypothesis site page/node_modules octofold.cdx.json
+	rm -rf $(VENV) .*_cache .hypothesis octofold.cdx.json
 	find . -name __pycache__ -type d -not -path './runs/*' -prune -exec rm -rf {} +
 
 proto: $(VENV)/dev ## generate the stubs from the .proto files
@@ -168,4 +164,4 @@ $(VENV)/dev: $(VENV)/light
 	@$(PIP) --no-compile --editable '.[server,plots,gymnasium-window,ray,tracing,training,export]' --group dev
 	@touch $@
 
-.PHONY: help setup play serve train first export teacher bench table cards keys lint test test-long weight format clean proto docker page browser sbom unfit
+.PHONY: help setup play serve train first export teacher bench table cards keys lint test test-long weight format clean proto docker browser sbom unfit

@@ -1,4 +1,4 @@
-"""What the page knows of a model, whether a server runs it or the browser itself."""
+"""What the page knows of a model."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def described(
     is_ready: bool = True,
     loading_seconds: float | None = None,
 ) -> dict[str, Any]:
-    """One of the models of `/page/about` and of the `models.json` of a static site."""
+    """One of the models of `/page/about`."""
     return {
         "name": card.name,
         "version": str(card.version),

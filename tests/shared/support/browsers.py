@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
+from importlib.resources import files
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -32,7 +32,7 @@ PATIENCE_MS = 60_000
 """What a test waits for comes at some time; how long it takes says how busy the machine is."""
 
 SIZES = {"laptop": (1280, 720), "tablet": (820, 1180), "phone": (390, 844)}
-AXE = Path(__file__).parents[3] / "page" / "node_modules" / "axe-core" / "axe.min.js"
+AXE = files("axe_playwright_python") / "axe.min.js"
 
 expect.set_options(timeout=PATIENCE_MS)
 
@@ -73,8 +73,6 @@ class Visit:
     page: Page
     requests: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
-    lacks_axe: bool = False
-    """Whether axe was asked and is not there."""
 
     def text(self, element: str) -> str:
         """The text of the element with an id."""
@@ -89,10 +87,7 @@ class Visit:
         return board_of(self.page, within)
 
     def axe(self) -> list[str]:
-        """What axe finds on the page, in a line each, and on its colors in the other theme.
-
-        Without axe, nothing is found, and `end` skips the test.
-        """
+        """What axe finds on the page, in a line each, and on its colors in the other theme."""
         is_dark = self.run("matchMedia('(prefers-color-scheme: dark)').matches")
         lines = self._violations({})
         self.page.emulate_media(color_scheme="light" if is_dark else "dark")
@@ -116,20 +111,12 @@ class Visit:
         return found
 
     def _violations(self, options: dict[str, Any]) -> list[str]:
-        if not AXE.exists():
-            self.lacks_axe = True
-            return []
         if not self.run("'axe' in window"):
             self.run(AXE.read_text() + "; undefined")
         found = self.run(
             "(options) => axe.run(document, { resultTypes: ['violations'], ...options })", options
         )
         return [f"{each['id']}: {each['nodes'][0]['html']}" for each in found["violations"]]
-
-    def end(self) -> None:
-        """Skip a test that lacked axe; at its end, so that all other checks are made."""
-        if self.lacks_axe:
-            pytest.skip("axe-core is not installed, all else passed; `make page` installs it")
 
     def is_seen(self, element: Locator) -> bool:
         """Whether all of the element is on the screen."""
@@ -182,4 +169,3 @@ def visit(
     assert not any(token and token in url for url in visited.requests)
     assert visited.problems == []
     context.close()
-    visited.end()

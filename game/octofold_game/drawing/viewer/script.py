@@ -1,14 +1,10 @@
-"""Puts modules of JavaScript into one file: each that a browser asks for takes its time on a phone.
-
-A page that is opened from a file cannot load modules at all. So the HTML report has its modules in a script.
-"""
+"""Puts modules of JavaScript into one script, for a page in a file: such a page cannot load modules."""
 
 import posixpath
 import re
 from collections.abc import Mapping
 
 _IMPORT = re.compile(r'^import \{ ([\w, ]+) \} from "(\.[\w./]+)";\n', re.MULTILINE)
-_LATER = re.compile(r'\bimport\("(\.[\w./]+)"\)')
 _EXPORT = re.compile(r"^export (?=(?:async function|function|class|const) (\w+))", re.MULTILINE)
 _COMMENT = re.compile(r"^ *(?:/\*\*(?:(?!\*/).)*\*/|//[^\n]*)\n", re.MULTILINE | re.DOTALL)
 _LEFT = re.compile(r"^(?:import|export)\b|\bimport[(.]", re.MULTILINE)
@@ -28,41 +24,6 @@ def in_one(modules: Mapping[str, str], entry: str) -> str:
         if found := _LEFT.search(text):
             raise ValueError(f"{name}: {found[0]!r} is of a form that one script cannot have")
     return "".join(['(() => {\n"use strict";\n', *texts.values(), "})();\n"])
-
-
-def with_dependencies(modules: Mapping[str, str], entry: str) -> dict[str, str]:
-    """The modules without those that `entry` imports: it contains them, and the others take them from it.
-
-    What is imported later, by `import(...)`, stays a module of its own.
-
-    Raises:
-        ValueError: as for `in_one`.
-    """
-    texts = {name: _moved(text, name, entry) for name, text in _texts(modules, entry).items()}
-    for name, text in texts.items():
-        if found := _LEFT.search(_LATER.sub("", text)):
-            raise ValueError(f"{name}: {found[0]!r} is of a form that one module cannot have")
-    others = {name: _without(text, name, texts, entry) for name, text in modules.items() if name not in texts}
-    exported = ", ".join(_variable(name) for name in texts)
-    return {**others, entry: "".join([*texts.values(), f"export {{ {exported} }};\n"])}
-
-
-def _moved(text: str, name: str, entry: str) -> str:
-    """What is in `entry` now imports from there."""
-    return _LATER.sub(lambda found: f'import("{_way(entry, _path(name, found[1]))}")', text)
-
-
-def _without(text: str, name: str, contained: Mapping[str, str], entry: str) -> str:
-    """A module that imports from `entry`."""
-
-    def taken(found: re.Match[str]) -> str:
-        needed = _path(name, found[2])
-        if needed not in contained:
-            return found[0]
-        way = _way(name, entry)
-        return f'import {{ {_variable(needed)} }} from "{way}";\n{_take(found[1], needed)}'
-
-    return _IMPORT.sub(taken, text)
 
 
 def _texts(modules: Mapping[str, str], entry: str) -> dict[str, str]:
@@ -92,12 +53,6 @@ def _add(modules: Mapping[str, str], name: str, done: dict[str, str], users: tup
 def _path(user: str, address: str) -> str:
     """The file that a module imports."""
     return posixpath.normpath(posixpath.join(posixpath.dirname(user), address))
-
-
-def _way(user: str, file: str) -> str:
-    """The address by which a module imports a file."""
-    way = posixpath.relpath(file, posixpath.dirname(user) or ".")
-    return way if way.startswith(".") else f"./{way}"
 
 
 def _variable(name: str) -> str:

@@ -111,7 +111,6 @@ def test_a_report_asks_no_host_and_fits_every_screen_in_light_and_dark(
             if scheme == "light":
                 assert visit.axe() == []  # of both
     assert len(papers) == 2
-    visit.end()
 
 
 def test_the_worst_game_steps_by_keys_through_the_boards_of_its_record(

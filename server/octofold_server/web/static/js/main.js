@@ -1,11 +1,10 @@
-/** Starts the page: connects to its source of moves, and shows one tab at a time. */
+/** Starts the page: connects to the server, and shows one tab at a time. */
 
 import { Models } from "./ask/models.js";
-import { Gone } from "./ask/server.js";
-import { newSource } from "./ask/source.js";
+import { Gone, Server } from "./ask/server.js";
 import { byId } from "../viewer/dom.js";
 import { parseBoard } from "../viewer/board_text.js";
-import { askToken, onDrop, showGone, showHelp, showLoading, showProblem, watchTheme } from "./shell.js";
+import { askToken, onDrop, showGone, showHelp, showProblem, watchTheme } from "./shell.js";
 import { PlayTab } from "./tabs/play_tab.js";
 
 /** What is behind each tab; all but the first are loaded when they are opened. */
@@ -22,10 +21,9 @@ let current = null;
 async function start() {
   watchTheme(byId("theme"));
   byId("help-open").addEventListener("click", showHelp);
-  const source = await newSource({ askToken, onState: showGone, onLoading: showLoading });
+  const source = new Server({ askToken, onState: showGone });
   const about = await firstAnswer(source);
   byId("about").textContent = `Octofold ${about.version}`;
-  document.querySelector('[data-tab="watch"]').hidden = !source.hasResults;
   const models = new Models(source, about.models);
   models.watch().catch((error) => showProblem(error.message));
   const page = { source, models, handed: null };

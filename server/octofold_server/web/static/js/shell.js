@@ -46,12 +46,6 @@ export function showGone(gone) {
   if (gone) banner.textContent = "The server does not answer. The page continues when the server is back.";
 }
 
-/** Say how much of a model is loaded; an empty text takes it back. */
-export function showLoading(text) {
-  byId("banner").hidden = !text;
-  byId("banner").textContent = text;
-}
-
 /** Say what is wrong, until something else is said. */
 export function showProblem(text) {
   byId("banner").hidden = false;

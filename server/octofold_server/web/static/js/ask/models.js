@@ -62,7 +62,6 @@ export class Models extends EventTarget {
 
   /** Ask again and again, while the page is visible. A server that is gone is waited for. */
   async watch() {
-    if (!this._source.mayReload) return;
     for (;;) {
       await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
       if (document.hidden) continue;

@@ -38,7 +38,7 @@ export class Gone extends Error {}
  * @property {string|null} [why_no_views] a clause, if there are none
  */
 
-/** A source of moves: the server. `browser.js` has the same methods without one. */
+/** A source of moves. */
 export class Server {
   /**
    * @param {{askToken: (wrong: boolean) => Promise<string|null>, onState: (gone: boolean) => void}} page asks for
@@ -50,8 +50,6 @@ export class Server {
     this._asking = null; // the question for a token that is open
     this._return = null; // the wait for the server to come back
     this._withoutToken = []; // who waits for the user to give a token
-    this.hasResults = true;
-    this.mayReload = true; // other models
     /** Waits while a model, by its name, is loaded: the list of models knows better when that ends. */
     this.whenLoaded = () => new Promise((resolve) => setTimeout(resolve, LOOK_MS));
   }

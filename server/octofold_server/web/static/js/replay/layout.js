@@ -10,10 +10,9 @@ import { copyOnClick } from "../shell.js";
  * @param {import("../../viewer/game_viewer.js").GameViewer} viewer
  * @param {object} on listeners: `onFile` gets a file that was chosen, `onDispute` and `onMistake` a direction;
  *   `onPractise`, `onText` and `onGif` are told of their buttons
- * @param {boolean} hasResults whether the source has results of evaluations
  * @returns {object} the elements by name
  */
-export function replayLayout(root, viewer, on, hasResults) {
+export function replayLayout(root, viewer, on) {
   const button = (text, label, click) =>
     make("button", { type: "button", "aria-label": label, title: label, on: { click } }, text);
   const ui = {
@@ -52,7 +51,7 @@ export function replayLayout(root, viewer, on, hasResults) {
       make("div.right", {}, ui.choosers, ui.asking, ui.accuracy, viewer.curve.element, ui.moves, ui.tally, ui.advice),
     ),
   );
-  root.append(make("div.replay-head", {}, dropZone(ui, on.onFile, hasResults), ui.games), ui.viewer);
+  root.append(make("div.replay-head", {}, dropZone(ui, on.onFile), ui.games), ui.viewer);
   return ui;
 }
 
@@ -67,7 +66,7 @@ function keys() {
 }
 
 /** Where a file is chosen. It may also be dropped, anywhere on the page. */
-function dropZone(ui, onFile, hasResults) {
+function dropZone(ui, onFile) {
   const input = make("input", {
     id: "replay-file",
     type: "file",
@@ -93,6 +92,6 @@ function dropZone(ui, onFile, hasResults) {
       make("span.full", {}, ". It stays in this browser; only boards go to the models that you ask."),
       make("span.full", {}, " Your own game opens by “Study” in Play."),
     ),
-    hasResults ? make("div.full.results-box", {}, make("h3", {}, "Games of this server"), ui.results) : null,
+    make("div.full.results-box", {}, make("h3", {}, "Games of this server"), ui.results),
   );
 }

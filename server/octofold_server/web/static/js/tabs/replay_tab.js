@@ -40,7 +40,7 @@ class ReplayTab {
     };
     this._verdicts = [];
     this._viewer = new GameViewer({ onSeek: (at) => this._onSeek(at) });
-    const ui = (this._ui = replayLayout(root, this._viewer, listeners, page.source.hasResults));
+    const ui = (this._ui = replayLayout(root, this._viewer, listeners));
     this._moveList = new MoveList(ui.moves, (move) => this._viewer.seek(move));
     this._list = new GameList(ui.games, (record) => this._show(record));
     const { models } = page;

@@ -1,4 +1,4 @@
-"""Makes the pictures of docs/page.md: `python page/picture.py --result NAME` beside a running server."""
+"""Makes the pictures of docs/page.md: `python docs/pictures.py --result NAME` beside a running server."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from PIL import Image
 from playwright.sync_api import Browser, Page, sync_playwright
 
 BOARD = "0120134315629ba8"
-DOCS = Path(__file__).parents[1] / "docs"
+DOCS = Path(__file__).parent
 SIZE = (1280, 720)
 COLORS = 160
 """Enough for flat areas, and a third of the bytes."""
