@@ -15,7 +15,6 @@ from octofold_game.bitboards import (
     POINTS,
     count_empty,
     mirror,
-    new_game,
     next_random,
     pack,
     slide,
@@ -92,12 +91,6 @@ def test_two_32768s_do_not_alias_silently(move: int) -> None:
     assert count_empty(np.uint64(slid)) == 8
 
 
-def test_no_slide_without_two_32768s_is_flagged(every_row: Boards) -> None:
-    boards = every_row[((every_row == 15).sum(axis=1) < 2)]
-    _, rewards = slide_each(pack(np.pad(boards, ((0, 0), (0, 12)))), LEFT)
-    assert rewards.max() < OUTGROWN
-
-
 @pytest.mark.parametrize(
     ("function", "cells"),
     [(transpose, np.arange(16).reshape(4, 4).T), (mirror, np.arange(16).reshape(4, 4)[:, ::-1])],
@@ -120,10 +113,6 @@ def test_cell_i_is_the_nibble_at_bit_4_i() -> None:
     assert pack(boards).tolist() == [0xFEDCBA9876543210]
 
 
-def test_no_boards_are_packed_and_unpacked() -> None:
-    assert unpack(pack(np.empty((0, 16), np.uint8))).shape == (0, 16)
-
-
 @pytest.mark.parametrize("exponent", [16, 17, 255])
 def test_an_exponent_above_15_is_refused_by_board_and_cell(exponent: int) -> None:
     boards = np.zeros((3, 16), np.uint8)
@@ -138,11 +127,6 @@ def test_empty_cells_are_counted(boards: Boards) -> None:
     assert [count_empty(board) for board in pack(boards)] == (boards == 0).sum(axis=1).tolist()
 
 
-def test_an_empty_board_has_16_empty_cells_and_a_full_one_none() -> None:
-    assert count_empty(np.uint64(0)) == 16
-    assert count_empty(np.uint64(0x1248_1248_1248_1248)) == 0
-
-
 @given(BOARDS, st.integers(0, 2**64 - 1))
 def test_equal_bits_spawn_as_on_arrays(boards: Boards, seed: int) -> None:
     boards = boards[(boards == 0).any(axis=1)]
@@ -151,25 +135,6 @@ def test_equal_bits_spawn_as_on_arrays(boards: Boards, seed: int) -> None:
         bits = np.array([next_random(state.copy())], np.uint64)
         spawned = spawn(pack(board[None])[0], state)
         np.testing.assert_array_equal(unpack(np.array([spawned], np.uint64)), spawns.spawn(board[None], bits))
-
-
-def test_spawns_are_uniform_over_the_empty_cells_and_one_in_ten_is_a_4() -> None:
-    board = np.uint64(0x0F00_30C0_0000_1009)
-    empty = unpack(np.array([board]))[0] == 0
-    state = np.array([1], np.uint64)
-    spawned = unpack(np.array([spawn(board, state) for _ in range(50_000)], np.uint64))[:, empty]
-    counts = (spawned != 0).sum(axis=0)
-    expected = 50_000 / empty.sum()
-    degrees = int(empty.sum()) - 1
-    assert abs(((counts - expected) ** 2 / expected).sum() - degrees) < 4 * np.sqrt(2 * degrees)
-    assert abs((spawned == 2).sum() / 50_000 - 0.1) < 4 * np.sqrt(0.09 / 50_000)
-
-
-def test_games_start_with_two_tiles() -> None:
-    state = np.array([2], np.uint64)
-    boards = unpack(np.array([new_game(state) for _ in range(2_000)], np.uint64))
-    assert ((boards != 0).sum(axis=1) == 2).all()
-    assert np.unique(boards).tolist() == [0, 1, 2]
 
 
 def test_the_generator_is_the_published_one() -> None:

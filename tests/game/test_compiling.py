@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
-import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,17 +12,6 @@ import pytest
 from octofold_game.compiling import Notice
 from support.forks import forks_of
 
-ROOT = Path(__file__).parents[2]
-PACKAGES = (
-    "proto/octofold_proto",
-    "game/octofold_game",
-    "players/octofold_players",
-    "client/octofold_client",
-)
-GAME = (
-    "from octofold_client.cli import main\n"
-    "raise SystemExit(main(['evaluate', '--player', 'random', '--games', '1', '--out', 'games']))"
-)
 MODULE = """\
 from octofold_game.compiling import njit
 
@@ -34,8 +20,6 @@ def twice(number):
     return 2 * number
 """
 SMALL = "from small import twice; assert twice(2) == 4"
-STRANGER = 54321
-"""A user without an entry in /etc/passwd."""
 
 
 class Installation:
@@ -69,19 +53,6 @@ class Installation:
             said = errors.read()
         assert code == 0, said
         return said
-
-    def play(self, python: str, user: int) -> str:
-        """Play a game as this user, who has no home; return what that writes to standard error."""
-        for package in PACKAGES:
-            skipped = shutil.ignore_patterns("__pycache__")
-            shutil.copytree(ROOT / package, self.folder / Path(package).name, ignore=skipped)
-        for inside in self.folder.glob("octofold_*/**/"):
-            (inside / "__pycache__").touch()
-        done = subprocess.run(
-            [python, "-c", GAME], cwd=self.work, env=self.variables, capture_output=True, text=True, user=user
-        )
-        assert done.returncode == 0, done.stderr
-        return done.stderr
 
 
 @pytest.fixture
@@ -132,19 +103,3 @@ def test_a_folder_that_others_can_use_is_neither_read_nor_written(installation: 
     said = installation.compile()
     assert said.startswith(f"compiling takes a while each time ({kept} belongs to others")
     assert list(kept.iterdir()) == []
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")
-def test_a_user_without_a_home_plays_from_an_installation_of_root(installation: Installation) -> None:
-    name = "python{}.{}".format(*sys.version_info[:2])
-    for python in (sys.executable, f"/usr/local/bin/{name}", f"/usr/bin/{name}"):
-        try:
-            reached = {"PYTHONPATH": installation.paths}
-            subprocess.run([python, "-c", "import rich"], env=reached, check=True, user=STRANGER)
-        except (OSError, subprocess.CalledProcessError):
-            continue
-        said = installation.play(python, STRANGER)
-        assert f"octofold-{STRANGER} keeps the result" in said
-        assert [file.name for file in installation.work.iterdir()] == ["games"]
-        return
-    pytest.skip("another user can run no Python of this version")

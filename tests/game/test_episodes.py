@@ -37,20 +37,9 @@ def test_games_that_join_later_go_the_same_way(play: Play, player: Player) -> No
     assert by_game(finished) == by_game(play(7, range(12)))
 
 
-def test_games_and_seeds_differ(play: Play) -> None:
-    games = [told(episode)[3:] for seed in (7, 8) for episode in play(seed, range(20))]
-    assert len({game[0] for game in games}) == 40
-
-
 def test_every_game_is_over_at_its_end(episodes: list[Episode]) -> None:
     assert not legal_moves([episode.final_board for episode in episodes]).any()
     assert not any(episode.outgrown for episode in episodes)
-
-
-def test_an_episode_tells_its_length_and_its_largest_tile(episodes: list[Episode]) -> None:
-    for episode in episodes:
-        assert len(episode) == len(episode.moves) > 20
-        assert episode.largest_tile == 2 ** max(episode.final_board.tolist())
 
 
 def test_the_score_is_the_sum_of_the_merges(player: Player) -> None:
@@ -80,12 +69,6 @@ def test_a_game_that_outgrows_its_limit_ends_there_and_says_so(play: Play) -> No
         assert episode.outgrown == (episode.final_board.max() > 5)
         assert episode.largest_tile <= 64
     assert all(episode.outgrown for episode in play(7, range(20), largest_exponent=3))
-
-
-def test_a_limit_changes_nothing_before_it_is_passed(play: Play) -> None:
-    limited = {episode.game: episode for episode in play(7, range(20), largest_exponent=5)}
-    for episode in play(7, range(20)):
-        assert episode.moves.startswith(limited[episode.game].moves)
 
 
 @pytest.mark.parametrize("row", [0, 2])
@@ -121,11 +104,6 @@ def test_moves_for_another_number_of_games_are_refused() -> None:
         Episodes(1, range(3)).step([0, 1])
 
 
-def test_moves_that_are_no_integers_are_refused() -> None:
-    with pytest.raises(ValueError, match="moves must be integers, not float64"):
-        Episodes(1, [0]).step([1.0])
-
-
 def test_resumed_games_continue_as_if_never_interrupted() -> None:
     whole, left = Episodes(5, range(6), 6), Episodes(5, range(6), 6)
     for episodes in (whole, left):
@@ -148,12 +126,6 @@ def test_resumed_games_continue_as_if_never_interrupted() -> None:
 def test_games_with_another_seed_or_limit_cannot_be_resumed(seed: int, largest: int) -> None:
     with pytest.raises(ValueError, match=f"game 3 has seed 5 and largest exponent 15, not {seed}"):
         Episodes(seed, (), largest).resume(Episodes(5, [3], 15).unfinished())
-
-
-def test_no_games_make_no_moves() -> None:
-    episodes = Episodes(1)
-    assert episodes.boards.shape == (0, 16)
-    assert episodes.step([]) == []
 
 
 @pytest.mark.parametrize("largest", [1, 18])

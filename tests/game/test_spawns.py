@@ -70,24 +70,6 @@ def test_the_largest_numbers_wrap_without_a_warning() -> None:
     assert SpawnStream(largest).bits(words(largest), words(largest)).shape == (1,)
 
 
-@pytest.mark.parametrize("step", ["seed", "game", "number"])
-def test_a_step_in_seed_game_or_number_changes_half_of_the_bits(step: str) -> None:
-    bits = grid(1, 257, 257)
-    if step == "seed":
-        changed = np.stack([grid(seed, 40, 40) ^ grid(seed + 1, 40, 40) for seed in range(40)])
-    elif step == "game":
-        changed = bits[1:] ^ bits[:-1]
-    else:
-        changed = bits[:, 1:] ^ bits[:, :-1]
-    share = np.unpackbits(changed.ravel().view(np.uint8).reshape(-1, 8), axis=1).mean(axis=0)
-    assert np.abs(share - 0.5).max() < 4 * 0.5 / np.sqrt(changed.size)
-
-
-@pytest.mark.parametrize("shift", [60, 28, 0])
-def test_four_bits_anywhere_in_a_word_are_uniform(shift: int) -> None:
-    assert_uniform(np.bincount((grid(2, 200, 500) >> np.uint64(shift) & np.uint64(15)).ravel(), minlength=16))
-
-
 @pytest.mark.parametrize(("axis", "lag"), [(0, 1), (0, 2), (0, 16), (1, 1), (1, 2), (1, 16)])
 def test_spawns_of_neighboring_games_and_moves_are_independent(axis: int, lag: int) -> None:
     high = (grid(3, 500, 500) >> np.uint64(60)).astype(np.int64)
@@ -163,7 +145,3 @@ def test_games_start_with_two_tiles_anywhere() -> None:
     cells = np.nonzero(filled)[1].reshape(-1, 2)
     pairs = np.bincount(cells[:, 0] * 16 + cells[:, 1], minlength=256).reshape(16, 16)
     assert_uniform(pairs[np.triu_indices(16, 1)])
-
-
-def test_no_games_have_no_starting_boards() -> None:
-    assert starting_boards(SpawnStream(6), words()).shape == (0, 16)

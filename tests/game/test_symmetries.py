@@ -19,22 +19,10 @@ def number_of(cells: NDArray[np.intp]) -> int:
     return [row.tolist() for row in CELLS].index(cells.tolist())
 
 
-def test_the_first_symmetry_is_identity() -> None:
-    assert CELLS[0].tolist() == list(range(16))
-    assert MOVES[0].tolist() == [0, 1, 2, 3]
-
-
 def test_there_are_eight_different_ones_and_each_keeps_every_cell() -> None:
     assert len({tuple(cells) for cells in CELLS.tolist()}) == 8
     assert all(sorted(cells) == list(range(16)) for cells in CELLS.tolist())
     assert all(sorted(moves) == [0, 1, 2, 3] for moves in MOVES.tolist())
-
-
-def test_neighbors_stay_neighbors() -> None:
-    rows, columns = np.divmod(np.arange(16), 4)
-    distance = abs(rows[:, None] - rows) + abs(columns[:, None] - columns)
-    for cells in CELLS:
-        np.testing.assert_array_equal(distance[np.ix_(cells, cells)], distance)
 
 
 @pytest.mark.parametrize("first", SYMMETRIES)
@@ -53,9 +41,3 @@ def test_sliding_the_view_is_viewing_the_slide(boards: NDArray[np.uint8]) -> Non
         np.testing.assert_array_equal(view_every[:, moves], every[:, :, cells])
         np.testing.assert_array_equal(view_rewards[:, moves], rewards)
         np.testing.assert_array_equal(view_legal[:, moves], legal)
-
-
-def test_a_mirror_exchanges_right_and_left_and_a_transposition_up_and_left() -> None:
-    board = np.arange(16).reshape(4, 4)
-    assert MOVES[number_of(board[:, ::-1].ravel())].tolist() == [0, 3, 2, 1]
-    assert MOVES[number_of(board.T.ravel())].tolist() == [3, 2, 1, 0]

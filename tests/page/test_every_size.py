@@ -148,6 +148,7 @@ def watches(visit: Visit) -> None:
     rows = tab.locator(".ratings tbody tr:not(.published)")
     expect(rows).to_have_count(2)
     expect(rows.first.locator("strong")).to_be_visible()
+    assert tab.locator(".scrolls").evaluate("box => box.scrollWidth <= box.clientWidth")
     assert visit.misfits() == []
     for name in ("corner", "others"):
         tab.get_by_role("checkbox", name=f"Compare {name}").check()

@@ -271,14 +271,3 @@ def test_a_browser_without_room_says_so_and_keeps_all_until_another_tab_keeps_so
         expect(page.locator(".practice-progress")).to_contain_text("2 exercises,")
         expect(page.locator(".practice-progress [role=alert]")).to_have_count(0)
         other.close()
-
-
-def test_a_full_notebook_says_so(go: Visitor) -> None:
-    boards = [f"11{number:014o}"[:16] for number in range(500)]
-    with go("/?board=0112033447120a91") as visit:
-        visit.run("(text) => localStorage.setItem('octofold.notebook', text)", notebook(*boards))
-        expect(visit.page.locator(".view")).to_have_count(8)
-        visit.page.get_by_role("button", name="Practise this board").click()
-        expect(visit.page.locator("#play-comment")).to_have_text(
-            "The notebook is full: it holds 500 exercises."
-        )

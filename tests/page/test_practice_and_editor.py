@@ -16,7 +16,6 @@ from playwright.sync_api import expect
 from support.browsers import Visit
 from support.page_server import Server, Visitor
 from support.replays import corner_games, write_result
-from support.waiting import wait_for
 
 
 @pytest.fixture(scope="module")
@@ -95,23 +94,6 @@ def test_cells_are_edited_turned_and_mirrored_and_undo_takes_all_back(go: Visito
         said = visit.page.locator("#play-advice .verdict")
         expect(said).to_have_text("small knows tiles up to 32768")
         expect(visit.page.locator("#play-advice .is-best, #play-advice .view")).to_have_count(0)
-
-
-def test_the_player_places_the_new_tile(go: Visitor) -> None:
-    with go("/?board=1100000000000000") as visit:
-        visit.page.get_by_role("button", name="Edit").click()
-        visit.page.get_by_role("checkbox", name="I place the new tiles").check()
-        visit.page.locator("#edit-tile").select_option(label="4")
-        visit.page.locator(PLAY).focus()
-        visit.page.keyboard.press("ArrowLeft")
-        expect(visit.page.locator("#play-comment")).to_have_text("Click the cell of the new tile.")
-        visit.page.get_by_role("button", name="row 3, column 2: empty").click()
-        assert digits(visit.board(PLAY)) == "2000000002000000"
-        visit.page.goto(visit.page.url.split("?")[0])
-        visit.page.wait_for_selector("body[data-ready]")
-        wait_for(
-            lambda: digits(visit.board(PLAY)) == "2000000002000000"
-        )  # the game that is kept has its tiles
 
 
 def test_a_game_is_saved_as_text_and_gif(go: Visitor, game: Episode, tmp_path: Path) -> None:

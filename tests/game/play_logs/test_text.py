@@ -20,12 +20,6 @@ def test_the_published_line_is_read_as_its_authors_say() -> None:
     assert CheckedMoves.of(moves).broken() == []
 
 
-def test_what_is_written_is_the_published_line() -> None:
-    assert written(
-        LoggedMoves(np.array([BOARD], np.uint8), np.array([3], np.uint8), np.array([15], np.uint8))
-    ) == (PUBLISHED + b"\n")
-
-
 MOVES = st.tuples(
     st.lists(st.integers(0, 17), min_size=16, max_size=16), st.integers(0, 3), st.integers(0, 15)
 )

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 from octofold_game.rules import MOVE_NAMES
 from octofold_server.web.results import Results
-from octofold_server.web.routes import DIGITS, parse_board
 from support.fakes import FakeBackend, fake_moves
 from support.servers import Ask, ServeAll, Served
 
@@ -97,10 +96,6 @@ def test_a_bad_question_is_refused_in_one_line(
     assert reply.body.count(b"\n") == 1
 
 
-def test_a_failed_question_has_the_request_id_of_its_caller(ask: Ask, page: Served) -> None:
-    assert ask(page, "GET", "/move", X_Request_Id="mine-7").headers["X-Request-Id"] == "mine-7"
-
-
 class Recorder:
     """Remembers the traces of finished calls, as `Tracing` would."""
 
@@ -119,12 +114,6 @@ def test_a_question_is_part_of_the_trace_of_its_caller(ask: Ask, page: Served) -
     assert tracing.headers == [{"traceparent": "00-7-7-01"}] * 2
 
 
-def test_boards_may_hold_every_exponent_in_either_case() -> None:
-    for text in ("0123456789abcdef", "0123456789ABCDEF"):
-        np.testing.assert_array_equal(parse_board(text), [range(16)])
-    assert np.max(parse_board(16 * "H")) == DIGITS.index("h") == 17
-
-
 def test_files_need_no_token_and_questions_do(ask: Ask, serve_all: ServeAll, tmp_path: Path) -> None:
     tokens = tmp_path / "tokens"
     tokens.write_text("friend\n")
@@ -134,11 +123,6 @@ def test_files_need_no_token_and_questions_do(ask: Ask, serve_all: ServeAll, tmp
             assert [ask(served, method, path).status for method in ("GET", "HEAD")] == [401, 401]
             assert ask(served, "GET", path, Authorization="Bearer stranger").status == 401
         assert ask(served, "GET", "/page/about", Authorization="Bearer friend").status == 200
-
-
-def test_the_page_learns_which_models_are_ready(ask: Ask, page: Served) -> None:
-    (model,) = ask(page, "GET", "/page/about").json["models"]
-    assert (model["name"], model["version"], model["default"]) == ("fake", "1", True)
 
 
 def test_views_are_asked_for_like_moves(ask: Ask, page: Served) -> None:
@@ -199,18 +183,7 @@ def test_results_in_folders_are_found_and_read_down_to_a_depth(ask: Ask, page: S
 
 
 def test_results_may_have_any_name_that_is_not_hidden(ask: Ask, page: Served, results: Path) -> None:
-    names = [
-        "my run",
-        "2026-11-28T14:18",
-        "a+b",
-        "lr@1e-3",
-        "größe",
-        "try(2)",
-        "old~1",
-        "50%",
-        "a#b?c",
-        "結果",
-    ]
+    names = ["my run", "2026-11-28T14:18", "lr@1e-3", "größe", "try(2)+old~1", "50%", "a#b?c", "結果"]
     for number, name in enumerate(names):
         add_result(results.parent / name, number)
     add_result(results.parent / ".hidden", 99)

@@ -18,7 +18,7 @@ export function decision(model, answer) {
   const legal = [0, 1, 2, 3].filter((move) => answer.legal[move]);
   if (legal.length === 1) return { plays, because: ", the only legal move." };
   if (isUndecided(model, answer, legal)) {
-    return { plays: `${model.name} has no preference`, because: `: its legal moves are equal to it. It plays ${name}.` };
+    return { plays: `${model.name} has no preference`, because: `: it rates all legal moves alike. It plays ${name}.` };
   }
   return { plays, because: reason(model, answer, legal) };
 }

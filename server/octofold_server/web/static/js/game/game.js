@@ -40,15 +40,14 @@ export class Game {
    * Make a move.
    *
    * @param {number} move 0 to 3
-   * @param {{cell: number, exponent: number}} [placed] the new tile, if the seed does not choose it
    * @returns {{steps: object[], reward: number, spawn: {cell: number, exponent: number}}|null} what happened;
    *   null if the move is not legal
    */
-  play(move, placed) {
+  play(move) {
     const { board, reward, legal, steps } = slide(this.board, move);
     if (!legal || this.isOver) return null;
     this._before.push({ board: this.board, score: this.score });
-    const spawn = placed ?? chooseSpawn(board, this._bits(this.moves.length + 2));
+    const spawn = chooseSpawn(board, this._bits(this.moves.length + 2));
     this.board = board;
     this._add(spawn);
     this.score += reward;

@@ -14,7 +14,6 @@ const MOST = 5; // others, those with the most points
  * @property {string} seed
  * @property {string} start the first board
  * @property {string} moves a digit for each
- * @property {{cell: number, exponent: number}[]|null} tiles that the player has placed
  * @property {boolean} isHelped
  * @property {number} score
  * @property {number} at when the last move was made, in milliseconds
@@ -39,9 +38,8 @@ export function keepGame(game) {
   // Where another tab has gone on with the game, they are two from here on.
   if (!game.id || (kept && kept !== game.keptAs)) game.id = String(randomSeed());
   const { id, seed, score, moves, isHelped = false } = game;
-  const tiles = game.isManual ? moves.map(({ cell, exponent }) => ({ cell, exponent })) : null;
   const made = moves.map(({ move }) => move).join("");
-  const own = { id, seed: String(seed), start: formatBoard(game.start), moves: made, tiles, isHelped, score, at: Date.now() };
+  const own = { id, seed: String(seed), start: formatBoard(game.start), moves: made, isHelped, score, at: Date.now() };
   game.keptAs = JSON.stringify(own);
   store(OWN_KEY, id, { forSession: true });
   const isKept = store(KEYS + id, game.keptAs);
@@ -65,13 +63,11 @@ export function ownGame() {
 /** A kept game as it was; undefined if it cannot be read. */
 export function restored(kept) {
   try {
-    const { id, seed, start, moves, isHelped, tiles } = kept;
+    const { id, seed, start, moves, isHelped } = kept;
     let game = new Game(BigInt(seed));
     if (formatBoard(game.start) !== start) game = new Game(BigInt(seed), { start: parseBoard(start) });
-    [...moves].forEach((move, i) => {
-      if (!game.play(Number(move), tiles?.[i])) throw new Error("not legal");
-    });
-    return Object.assign(game, { id, isHelped, isManual: Boolean(tiles), keptAs: JSON.stringify(kept) });
+    for (const move of moves) if (!game.play(Number(move))) throw new Error("not legal");
+    return Object.assign(game, { id, isHelped, keptAs: JSON.stringify(kept) });
   } catch {
     return undefined;
   }

@@ -46,9 +46,8 @@ export class PlayTab {
     this._editor = new Editor({
       stage: byId("play-stage"),
       bar: byId("play-edit-bar"),
-      board: () => this._afterstate ?? this.game.board,
+      board: () => this.game.board,
       onBoard: (board) => this._edit(board),
-      onPlace: (cell, exponent) => this._place(cell, exponent),
     });
     this._shown = 0; // time of the last update of the advice
     this._connect(onStudy);
@@ -64,7 +63,6 @@ export class PlayTab {
     this._autoplay.stop();
     this.game = game;
     this._earlier = earlier;
-    this._afterstate = null;
     this._view.show(game.board);
     this._update();
   }
@@ -88,34 +86,9 @@ export class PlayTab {
     this.begin(linked(board), [...this._earlier, this.game]);
   }
 
-  /** End a move whose new tile the player places. */
-  _place(cell, exponent) {
-    const move = this._move;
-    this._afterstate = null;
-    this._editor.wantTile(false);
-    this.game.isManual = this.game.isHelped = true;
-    this.game.play(move, { cell, exponent });
-    this._view.show(this.game.board);
-    this._update();
-  }
-
   /** Make a move of the player. */
   play(move) {
     this._autoplay.stop();
-    if (this._editor.placesTiles && !this._afterstate) {
-      const { board, legal } = slide(this.game.board, move);
-      if (!legal) {
-        this._view.refuse();
-        return;
-      }
-      [this._move, this._afterstate] = [move, board];
-      this._view.show(board);
-      this._editor.wantTile(true);
-      byId("play-comment").textContent = "Click the cell of the new tile.";
-      announce("Choose the cell of the new tile.");
-      return;
-    }
-    if (this._afterstate) return;
     const comment = this._advice.commentOn(move);
     const before = largestOf(this.game.board);
     const played = this.game.play(move);
@@ -135,12 +108,10 @@ export class PlayTab {
 
   undo() {
     this._autoplay.stop();
-    if (this._afterstate) this._afterstate = null;
-    else if (!this.game.undo()) {
+    if (!this.game.undo()) {
       if (!this._earlier.length) return;
       this.game = this._earlier.pop();
     }
-    this._editor.wantTile(false);
     this._view.show(this.game.board);
     this._update();
     announce(`Undone. Score ${grouped(this.game.score)}.`);
@@ -288,8 +259,7 @@ export class PlayTab {
     byId("play-edit").addEventListener("click", () => {
       this._editor.toggle();
       byId("play-edit").setAttribute("aria-expanded", String(this._editor.isOpen));
-      if (this._afterstate) this.undo();
-      else this._update();
+      this._update();
     });
     copyOnClick(byId("play-link"));
     addEventListener("pagehide", () => this._autoplay.stop()); // which keeps the game
