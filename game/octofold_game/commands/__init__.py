@@ -1,1 +1,1 @@
-"""Shared by all commands: flags, completion, suggestions, and hints for missing packages."""
+"""Shared by all commands: flags, suggestions, and hints for missing packages."""
