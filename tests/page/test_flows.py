@@ -169,7 +169,7 @@ def test_costs_are_never_negative_accuracy_has_its_formula_and_a_study_begins_at
     shared_visit: Visit,
 ) -> None:
     compute = """async () => {
-        const { tally, study } = await import("/page/js/replay/study.js");
+        const { addLuck, tally, study } = await import("/page/js/replay/study.js");
         const judge = { name: "j", player: "search", value_unit: "points", symmetries: 0 };
         const legal = [true, true, true, true];
         const answer = { move: 2, legal, values: [1000, 4000, 8000, 6000], votes: undefined };
@@ -187,7 +187,13 @@ def test_costs_are_never_negative_accuracy_has_its_formula_and_a_study_begins_at
         const overtaken = { infer: async (_, boards) => ((isWanted = false), boards.map(() => answer)) };
         const newer = { onProgress: () => (late += 1), isWanted: () => isWanted };
         await study(overtaken, { model: judge }, game([2]), newer);
-        return { costs: verdicts.map(({ cost }) => cost), known, late, ...tally(verdicts, { model: judge }) };
+        const board = [1, 1, ...new Array(14).fill(0)]; // a board is worth ten times what is in its second cell
+        const worth = ([, second]) => ({ move: 0, values: [10 * second, null, null, null] });
+        const ten = { infer: async (_, boards) => boards.map(worth) };
+        const left = { boards: [board], moves: [{ move: 3, cell: 1, exponent: 2 }] };
+        const lucky = {};
+        await addLuck(ten, judge, left, [lucky], watch);
+        return { lucky, costs: verdicts.map(({ cost }) => cost), known, late, ...tally(verdicts, { model: judge }) };
     }"""
     found = shared_visit.run(compute)
     assert found["costs"] == [0, 4000, 2000, 7000]
@@ -195,6 +201,8 @@ def test_costs_are_never_negative_accuracy_has_its_formula_and_a_study_begins_at
     assert (found["mistakes"], found["isRatio"]) == (3, True)
     assert found["known"][0] == {"share": pytest.approx(0.16), "first": 84}  # the end of the game comes first
     assert found["known"][1]["first"] < 84
+    # One of 15 cells is the second one, and holds 20 or, nine times as often, 10.
+    assert found["lucky"] == {"luck": pytest.approx(20 - 11 / 15), "next": 20}
     assert found["late"] == 0  # an answer that comes when nobody wants the study any more
 
 

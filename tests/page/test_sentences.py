@@ -21,7 +21,8 @@ CURVE = """async ({ unit, values, scores }) => {
     document.querySelector("#tab-play").append(curve.element);
     curve.open(scores.map((_, move) => [7 + move, ...new Array(15).fill(0)]), scores);
     const cost = unit ? 5000 : null;
-    const verdicts = values.map((value) => ({ played: 0, model: 0, judge: 1, cost, value }));
+    const lucky = { luck: 1000, next: 5000 };
+    const verdicts = values.map((value) => ({ played: 0, model: 0, judge: 1, cost, value, ...lucky }));
     texts.length = 0;
     curve.judge(verdicts, unit ? { unit } : undefined, "j");
     return { title: curve.element.querySelector("p").textContent, legend: curve.element.textContent, texts };
@@ -38,11 +39,11 @@ def test_a_curve_has_axes_and_says_what_it_shows(shared_visit: Visit) -> None:
     points = drawn(shared_visit, "points", [20_000.0, 19_000.0, 12_000.0])
     chance = drawn(shared_visit, "chance of success", [0.9, 0.8, 0.1])
     neither = drawn(shared_visit, None, [None, None, None])
-    # From 20,000 to a score of 7,000; each of three moves costs 5,000, so the tiles have added 2,000.
+    # From 20,000 to a score of 7,000 and a board that is worth 5,000; each of three tiles has added 1,000.
     assert points["title"] == (
-        "Score to expect at the end, by j+2,000 by the luck of the tiles\u221215,000 by the moves"
+        "Score to expect at the end, by j+3,000 by the luck of the tiles\u221211,000 by the moves"
     )
-    assert {"-15k", "0", "20k", "move 0", "2", "3", "1024"} <= set(points["texts"])
+    assert {"-11k", "0", "20k", "move 0", "2", "3", "1024"} <= set(points["texts"])
     assert chance["title"] == "Chance of success, by j"
     assert {"0%", "50%", "100%", "move 0"} <= set(chance["texts"])
     assert neither["title"] == "Score so far"

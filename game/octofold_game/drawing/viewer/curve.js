@@ -104,8 +104,13 @@ export class Curve {
     }
     const expected = values.map((value, move) => value && value + this._scores[move]);
     const title = [`Score to expect at the end, by ${this._name}`];
-    if (whole.length < this._boards.length - 1) return { title, lines: [line(expected)], told: points };
-    const { tiles, moves } = luckOf(this._verdicts, [...expected, this._scores.at(-1)]);
+    if (known.length < this._boards.length - 1 || !known.every(({ luck }) => Number.isFinite(luck))) {
+      return { title, lines: [line(expected)], told: points };
+    }
+    expected.push(this._scores.at(-1) + known.at(-1).next);
+    const tiles = [0];
+    for (const { luck } of known) tiles.push(tiles.at(-1) + luck);
+    const moves = expected.map((score, move) => score - expected[0] - tiles[move]);
     const added = (kind, sum, by) => mark(kind, `${sum < 0 ? "−" : "+"}${grouped(Math.abs(sum))} by ${by}`);
     title.push(added("is-luck", tiles.at(-1), "the luck of the tiles"), added("is-cost", moves.at(-1), "the moves"));
     return { title, lines: [line(moves, "--muted"), line(tiles, "--good"), line(expected)], told: points };
@@ -118,24 +123,6 @@ const points = (number) => (Math.abs(number) < 10_000 ? grouped(number) : `${gro
 
 /** A text behind its color. */
 const mark = (kind, text) => make("span", {}, make(`span.legend.${kind}`, { "aria-hidden": "true" }), text);
-
-/**
- * What tiles and moves have added to the score to expect, after each move.
- *
- * A move loses its cost. What else changes the expectation, from after a move to before the next, is by the tile.
- *
- * @param {import("./worth.js").Verdict[]} verdicts on all moves
- * @param {number[]} expected before each move, and the score at the end
- * @returns {{tiles: number[], moves: number[]}}
- */
-function luckOf(verdicts, expected) {
-  const [tiles, moves] = [[0], [0]];
-  verdicts.forEach(({ cost }, move) => {
-    tiles.push(tiles[move] + expected[move + 1] - expected[move] + cost);
-    moves.push(moves[move] - cost);
-  });
-  return { tiles, moves };
-}
 
 /** What the marks mean, of those that can be there. */
 function legend(isJudged, scale) {

@@ -1,8 +1,11 @@
 /** Compares the moves of a game with those of a model and a judge. */
 
+import { CHANCE_OF_FOUR } from "../game/spawns.js";
+import { slide } from "../../viewer/rules.js";
 import { better, costOf, costlyFrom, isMistake, scaleOf, worthOf } from "../../viewer/worth.js";
 
 const BATCH = 256; // boards in a request
+const CELLS = Array.from({ length: 16 }, (_, cell) => cell);
 const SEARCHED = 16; // at first, of a player that searches and takes its time for each
 const [FAST_MS, SLOW_MS] = [500, 1500]; // of an answer, after which the next request has more or fewer boards: others wait for it
 
@@ -16,6 +19,7 @@ const [FAST_MS, SLOW_MS] = [500, 1500]; // of an answer, after which the next re
  * @property {(number|null)[]|null} costs of all four moves
  * @property {number|null} value of the best move, if the values are whole
  * @property {number|null} ratio of the value of the move to that of the best one
+ * @property {number} [luck] of the tile after it, and `next`: see `addLuck`
  */
 
 /**
@@ -61,6 +65,44 @@ export async function study(source, { model, judge }, { boards, scores, moves },
   }
   return verdicts;
 }
+
+/**
+ * Find the luck of the tiles, and give it to the verdicts: `luck`, and `next`, the value of the board after the tile.
+ *
+ * The luck of a tile is the value of its board less the mean over all tiles that could have come. So its expected value
+ * is 0, however wrong the values are. It is that of `octofold_client/evaluation/luck.py`.
+ *
+ * @param {object} source of moves
+ * @param {object} judge that has whole values, in points
+ * @param {{boards: number[][], moves: {move: number, cell: number, exponent: number}[]}} game
+ * @param {Verdict[]} verdicts on all its moves
+ * @param {{onProgress: (share: number) => void, isWanted: () => boolean}} watch
+ */
+export async function addLuck(source, judge, { boards, moves }, verdicts, { onProgress, isWanted }) {
+  for (let end = 0; end < moves.length && isWanted(); ) {
+    const after = []; // of some moves, each with all boards that could have followed
+    for (let size = 0; end < moves.length && size < BATCH; end += 1) {
+      const { board } = slide(boards[end], moves[end].move);
+      const empty = CELLS.filter((cell) => !board[cell]);
+      after.push({ move: end, tiles: empty.flatMap((cell) => [1, 2].map((exponent) => ({ cell, exponent }))), board });
+      size += 2 * empty.length;
+    }
+    const asked = after.flatMap(({ tiles, board }) => tiles.map(({ cell, exponent }) => board.with(cell, exponent)));
+    const values = (await source.infer(judge, asked)).map((answer) => bestOf(answer));
+    for (const { move, tiles } of after) {
+      const own = values.splice(0, tiles.length);
+      const chances = tiles.map(({ exponent }) => (exponent === 2 ? CHANCE_OF_FOUR : 1 - CHANCE_OF_FOUR) / (tiles.length / 2));
+      const expected = own.reduce((sum, value, i) => sum + chances[i] * value, 0);
+      const { cell, exponent } = moves[move];
+      const next = own[tiles.findIndex((tile) => tile.cell === cell && tile.exponent === exponent)];
+      Object.assign(verdicts[move], { luck: next - expected, next });
+    }
+    onProgress(end / moves.length);
+  }
+}
+
+/** The value of the best move; 0 after the end of the game. */
+const bestOf = ({ move, values }) => (move < 0 ? 0 : Math.max(...values.filter(Number.isFinite)));
 
 function valued(worth, played) {
   if (!worth) return { cost: null, value: null, ratio: null };

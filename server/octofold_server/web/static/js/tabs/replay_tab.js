@@ -6,7 +6,7 @@ import { FULL, Notebook } from "../practice/notebook.js";
 import { GameList } from "../replay/game_list.js";
 import { replayLayout } from "../replay/layout.js";
 import { MoveList } from "../replay/move_list.js";
-import { study, tally } from "../replay/study.js";
+import { addLuck, study, tally } from "../replay/study.js";
 import { gameText } from "../replay/text.js";
 import { saveFile } from "../storage.js";
 import { formatBoard } from "../../viewer/board_text.js";
@@ -244,11 +244,17 @@ class ReplayTab {
       this._moveList.judge(verdicts, this._scale);
       this._showTally(tally(verdicts, { model, judge }), model, judge);
     };
+    const isWanted = () => number === this._studies;
     try {
-      await study(this._page.source, { model, judge }, { boards, scores, moves }, {
-        onProgress,
-        isWanted: () => number === this._studies,
-      });
+      const verdicts = await study(this._page.source, { model, judge }, { boards, scores, moves }, { onProgress, isWanted });
+      if (isWanted() && this._scale?.unit === "points" && verdicts.every(({ value }) => value !== null)) {
+        const onLuck = (share) => {
+          progress.value = share;
+          asked.textContent = "luck of the tiles";
+        };
+        await addLuck(this._page.source, this._judging, { boards, moves }, verdicts, { onProgress: onLuck, isWanted });
+        if (isWanted()) this._viewer.curve.judge(verdicts, this._scale, this._judging.name);
+      }
     } catch (error) {
       if (number !== this._studies) return;
       if (!(error instanceof Refused || error instanceof Gone)) throw error;
