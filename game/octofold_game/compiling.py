@@ -1,7 +1,7 @@
 """Compiles functions with numba and keeps their machine code, also where numba finds no folder for it.
 
 numba keeps it beside the sources or in the user's home, and refuses to define a function if it can write to
-neither. A service often has no home, and its installation belongs to somebody else.
+neither. A service often has no home, and its installation belongs to another user.
 """
 
 import logging

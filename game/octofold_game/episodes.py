@@ -17,7 +17,7 @@ from octofold_game.rules import LARGEST_EXPONENT, MOVE_NAMES, afterstates, after
 from octofold_game.spawns import STARTING_TILES, SpawnStream, bits_of, choose_spawns, starting_boards
 
 _RECENT = 64  # moves of each game
-_FOUR = np.uint32  # as many bytes as a board has moves
+_FOUR = np.uint32  # four bytes: one for each move of a board
 
 
 class IllegalMoveError(OctofoldError, ValueError):

@@ -74,7 +74,7 @@ class NewTiles(NamedTuple):
     cells: NDArray[np.uint8]
     """`[N]`: where they appeared."""
     scores: NDArray[np.int64]
-    """`[N]`: the scores by then."""
+    """`[N]`: the scores at this time."""
 
 
 def new_tiles_by_move(episodes: Sequence[Episode]) -> Iterator[NewTiles]:

@@ -16,7 +16,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from octofold_game.contract.searches import Found, Limits
+from octofold_game.contract.searches import Limits, SearchResult
 from octofold_game.rules import LARGEST_EXPONENT, check_boards
 
 from octofold_players.compiled.search_limits import NEVER, RUNNING, STOPPED, TURN_OVER, clock, deadline_in
@@ -125,7 +125,7 @@ class DeepeningSearch(ABC):
         self.find(boards, Limits(_SECONDS_TO_PREPARE, deeper=True))
         self.find(boards[:1], Limits(_SECONDS_TO_PREPARE, deeper=True))
 
-    def find(self, boards: NDArray[np.uint8], limits: Limits, /) -> Found:
+    def find(self, boards: NDArray[np.uint8], limits: Limits, /) -> SearchResult:
         """As `Search.find`.
 
         Raises:
@@ -134,7 +134,7 @@ class DeepeningSearch(ABC):
         checked = check_boards(boards, self.largest_exponent)
         return self.find_packed(pack_downgraded(checked, ahead=self.looks_ahead), limits)
 
-    def find_packed(self, boards: NDArray[np.uint64], limits: Limits) -> Found:
+    def find_packed(self, boards: NDArray[np.uint64], limits: Limits) -> SearchResult:
         """`find` for 64-bit boards `[N]`."""
         moves = np.full(len(boards), -1, np.int8)
         rows = self._no_rows(len(boards))
@@ -165,7 +165,7 @@ class DeepeningSearch(ABC):
         spread_parts(fill, len(boards), threads, len(boards) * self._board_seconds, most)
         done = slice(min(left))
         rows.depths[moves < 0] = 0
-        return Found(
+        return SearchResult(
             moves[done], rows.values[done].astype(np.float32), rows.depths[done], rows.positions[done]
         )
 

@@ -36,7 +36,7 @@ ANOTHER_KIND = """
 from dataclasses import dataclass
 from pathlib import Path
 import numpy as np
-from octofold_game.contract.searches import Found
+from octofold_game.contract.searches import SearchResult
 from octofold_game.rules import legal_moves
 
 def moves(boards, order):
@@ -72,7 +72,7 @@ class Search:
 
     def find(self, boards, limits):
         n = len(boards)
-        return Found(moves(boards, self.order), None, np.ones(n, np.uint8), np.ones(n, np.int64))
+        return SearchResult(moves(boards, self.order), None, np.ones(n, np.uint8), np.ones(n, np.int64))
 """
 
 

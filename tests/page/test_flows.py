@@ -187,13 +187,16 @@ def test_costs_are_never_negative_accuracy_has_its_formula_and_a_study_begins_at
         const overtaken = { infer: async (_, boards) => ((isWanted = false), boards.map(() => answer)) };
         const newer = { onProgress: () => (late += 1), isWanted: () => isWanted };
         await study(overtaken, { model: judge }, game([2]), newer);
-        const board = [1, 1, ...new Array(14).fill(0)]; // a board is worth ten times what is in its second cell
+        const board = [1, 1, ...new Array(14).fill(0)]; // worth ten times its second cell
         const worth = ([, second]) => ({ move: 0, values: [10 * second, null, null, null] });
         const ten = { infer: async (_, boards) => boards.map(worth) };
         const left = { boards: [board], moves: [{ move: 3, cell: 1, exponent: 2 }] };
         const lucky = {};
         await addLuck(ten, judge, left, [lucky], watch);
-        return { lucky, costs: verdicts.map(({ cost }) => cost), known, late, ...tally(verdicts, { model: judge }) };
+        return {
+            lucky, costs: verdicts.map(({ cost }) => cost), known, late,
+            ...tally(verdicts, { model: judge }),
+        };
     }"""
     found = shared_visit.run(compute)
     assert found["costs"] == [0, 4000, 2000, 7000]

@@ -24,7 +24,7 @@ class Parser(argparse.ArgumentParser):
     def __init__(self, *, examples: Sequence[str] = (), **options: Any) -> None:
         super().__init__(allow_abbrev=False, exit_on_error=False, **options)
         self._examples = examples
-        # For what only the command itself can find out; that of a subcommand takes the place of its parent's.
+        # For errors that the command finds later. The parser of a subcommand replaces its parent's.
         self.set_defaults(parser=self)
 
     def format_help(self) -> str:

@@ -44,7 +44,7 @@ def parser_of(
 ) -> Parser:
     """A parser with subcommands, and with the flags that every command has.
 
-    It knows the options of those commands that the arguments name: to add those of all takes longer than the
+    It adds only the options of commands that the arguments name: adding all of them takes longer than the
     rest of most commands.
     """
     words = sys.argv[1:] if arguments is None else arguments

@@ -43,9 +43,9 @@ VALUE = Tensor("value", np.dtype(np.float32), ())
 """`[N]`, behind the others if the graph has it: the mean of a value head over the views."""
 
 VALUES = Tensor("values", np.dtype(np.float32), (4,))
-"""`[N, 4]`, of a player: as `Found.values` of `octofold_game.contract.searches`, in the card's unit."""
+"""`[N, 4]`, of a player: as `SearchResult.values` of `contract/searches.py`, in the card's unit."""
 DEPTH = Tensor("depth", np.dtype(np.uint8), ())
-"""`[N]`, of a player: how many moves deep it searched, as `Found.depth`."""
+"""`[N]`, of a player: how many moves deep it searched, as `SearchResult.depth`."""
 POSITIONS = Tensor("positions", np.dtype(np.int64), ())
 """`[N]`, of a player: how many boards and afterstates it visited."""
 

@@ -1,4 +1,4 @@
-"""The files of evaluations and comparisons, as far as other programs depend on them.
+"""The parts of the files of evaluations and comparisons that other programs depend on.
 
 The client writes them. The export reads `result.json` and `comparison.json`, and the server shows the games.
 docs/results.md and docs/compare.md describe every field.
@@ -182,7 +182,7 @@ class ComparedPair(msgspec.Struct, frozen=True):
     bets: ScoreCap | None = None
 
 
-class AskedQuestion(msgspec.Struct, frozen=True):
+class Question(msgspec.Struct, frozen=True):
     """The question that a comparison answers."""
 
     kind: str
@@ -192,7 +192,7 @@ class AskedQuestion(msgspec.Struct, frozen=True):
 class ComparisonFile(msgspec.Struct, frozen=True):
     """`comparison.json`."""
 
-    question: AskedQuestion | None
+    question: Question | None
     answer: bool | None
     pairs: tuple[ComparedPair, ...]
 

@@ -67,7 +67,7 @@ class Limits(NamedTuple):
     """Time after which no further board is begun. The first board always is."""
 
 
-class Found(NamedTuple):
+class SearchResult(NamedTuple):
     """Results for N boards: all boards, or those before the first that was left when its turn ended."""
 
     moves: NDArray[np.int8]
@@ -86,7 +86,7 @@ class Search(Protocol):
     """A player that is ready to search; several threads may call it at the same time."""
 
     value_unit: str | None
-    """What `Found.values` counts, such as "points" or "chance of success"; None without values."""
+    """What `SearchResult.values` counts, such as "points" or "chance of success"; None without values."""
     largest_exponent: int
     """Exponent of the largest tile that it accepts."""
 
@@ -94,8 +94,8 @@ class Search(Protocol):
         """Compile all code and touch all tables that a search needs, so that no caller waits for it."""
         ...
 
-    def find(self, boards: NDArray[np.uint8], limits: Limits, /) -> Found:
-        """Search the moves for boards `[N, 16]` on as many cores as were given to `ServedKind.served`.
+    def find(self, boards: NDArray[np.uint8], limits: Limits, /) -> SearchResult:
+        """Search the moves for boards `[N, 16]` on the number of cores that `ServedKind.served` got.
 
         Unless the time is over first, the answer for a board depends on the board, the options and the files
         alone: not on the other boards, on earlier calls, or on the number of cores.

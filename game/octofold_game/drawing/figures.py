@@ -86,7 +86,7 @@ def figure_of(size: Size, title: str, subtitle: str = "", height: float | None =
 
 
 def whole_numbers(axes: Axes, axis: str, most: int = 6) -> None:
-    """Numbers such as 50,000 along an axis, at most so many."""
+    """Write numbers such as 50,000 along an axis, at most `most` of them."""
     chosen = axes.xaxis if axis == "x" else axes.yaxis
     chosen.set_major_locator(MaxNLocator(most, integer=True, steps=[1, 2, 2.5, 5, 10]))
     chosen.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))

@@ -100,7 +100,7 @@ class Game2048Env(gymnasium.Env[NDArray[np.uint8], np.int64]):
             The observation and `info`, as the class describes them.
 
         Raises:
-            ValueError: the seed or the game is out of range, or the board is none on which a game can go on;
+            ValueError: the seed or the game is out of range, or the board has no legal move;
                 the running game goes on.
         """
         seed = None if seed is None else index(seed)  # gymnasium takes no integer of numpy

@@ -25,7 +25,7 @@ class LoggedMoves:
     moves: NDArray[np.uint8]
     """`[N]`: 0 up, 1 right, 2 down, 3 left."""
     cells: NDArray[np.uint8]
-    """`[N]`: the cell of the tile that appeared after the move; in some logs, that of the last one before."""
+    """`[N]`: the cell of the new tile after the move; in some logs, of the last one before it."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "boards", flat(self.boards))

@@ -16,7 +16,7 @@ from io import BufferedReader
 from pathlib import Path
 from typing import TextIO
 
-# Opening a pipe waits for somebody who writes into it, unless we ask not to wait.
+# Without this flag, opening a pipe waits for a writer.
 _WITHOUT_WAITING = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 
 
@@ -106,7 +106,7 @@ def naming(path: Path) -> Iterator[None]:
 
 
 def _name(error: BaseException, file: Path, partial: Path | None = None) -> None:
-    """Let an error name `file` if it names none, or `partial`, which nobody knows."""
+    """Let an error name `file` if it names none, or the temporary file `partial`."""
     nameless = (None, partial, str(partial)) if partial else (None,)
     # An error without a number shows its text, and only if it has no file.
     if isinstance(error, OSError) and error.errno and error.filename in nameless:

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from octofold_game.bitboards import OUTGROWN, count_empty, empty_cells, next_random, slide, unpack
 from octofold_game.compiling import njit
 from octofold_game.contract.graph import PROBABILITIES, VALUE
-from octofold_game.contract.searches import Evaluator, Found, Limits
+from octofold_game.contract.searches import Evaluator, Limits, SearchResult
 from octofold_game.errors import OctofoldError
 from octofold_game.rules import check_boards, legal_moves
 from octofold_game.spawns import CHANCE_OF_FOUR, SpawnStream
@@ -122,7 +122,7 @@ class PolicyRollouts:
             )
         self.find(boards, Limits())
 
-    def find(self, boards: NDArray[np.uint8], limits: Limits, /) -> Found:
+    def find(self, boards: NDArray[np.uint8], limits: Limits, /) -> SearchResult:
         """As `Search.find`.
 
         Raises:
@@ -131,7 +131,7 @@ class PolicyRollouts:
         """
         return self.find_packed(pack_downgraded(check_boards(boards, self.largest_exponent)), limits)
 
-    def find_packed(self, boards: NDArray[np.uint64], limits: Limits) -> Found:
+    def find_packed(self, boards: NDArray[np.uint64], limits: Limits) -> SearchResult:
         """`find` for 64-bit boards `[N]`."""
         end = time.monotonic() + limits.seconds * max(1.0, len(boards) / self._cores)
         legal = np.asarray(legal_moves(unpack(boards)))
@@ -158,7 +158,7 @@ class PolicyRollouts:
         values[running[is_done]] = np.where(search.legal, search.visits, -np.inf)[is_done]
         depths[running[is_done]] = self._depth
         positions[running] = search.made * self._depth
-        return Found(best_moves(values), values, depths, positions)
+        return SearchResult(best_moves(values), values, depths, positions)
 
     def _ahead(self, search: _Rollouts) -> int:
         """Number of rollouts that begin with every legal move; 0: a single rollout by the chosen move."""

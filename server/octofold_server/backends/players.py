@@ -16,7 +16,7 @@ from octofold_game.commands.extras import install_command
 from octofold_game.commands.suggestions import did_you_mean
 from octofold_game.contract.graph import LEGAL
 from octofold_game.contract.model import ServedPlayer
-from octofold_game.contract.searches import GROUP, Evaluator, Found, Limits, Search
+from octofold_game.contract.searches import GROUP, Evaluator, Limits, Search, SearchResult
 from octofold_game.errors import OctofoldError, first_line
 from octofold_game.rules import legal_moves
 
@@ -150,7 +150,7 @@ class PlayerBackend:
             moves = np.where(without & legal.any(axis=1), np.int8(UNFINISHED), moves)
         return Moves(moves, None, None, legal, found.values, found.depth, found.positions)
 
-    def _find(self, boards: NDArray[np.uint8], asked: Asked) -> Found:
+    def _find(self, boards: NDArray[np.uint8], asked: Asked) -> SearchResult:
         """Search the boards that are not over; the time of the search is theirs alone."""
         if asked.running is None:
             return self._search.find(boards, asked.limits)
@@ -166,7 +166,7 @@ class PlayerBackend:
             moves[running], depth[running], positions[running] = some.moves, some.depth, some.positions
             if values is not None:
                 values[running] = some.values
-        return Found(
+        return SearchResult(
             moves[:count], None if values is None else values[:count], depth[:count], positions[:count]
         )
 

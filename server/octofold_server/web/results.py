@@ -85,7 +85,7 @@ class Results:
         return [each for each in described if each is not None]
 
     def piece(self, result: str, file: str, start: int) -> Piece | None:
-        """Read a file of a result from byte `start`; nothing of one that is not there yet.
+        """Read a file of a result from byte `start`; an empty piece if the file is not there yet.
 
         Returns:
             The piece; None if there is no such result.
@@ -132,7 +132,7 @@ class Results:
         }
 
     def _without_luck(self, file: str, games: int) -> dict[str, Any] | None:
-        """The average without luck in a result file, if it is known and the file tells of so many games.
+        """The average without luck in a result file, if it is known and the file describes `games` games.
 
         Only the first part of the file is read: behind it are the scores, which may be millions.
         """

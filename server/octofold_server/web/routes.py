@@ -37,8 +37,8 @@ from octofold_server.web.files import INDEX, SECURITY_HEADERS, PageFiles
 from octofold_server.web.results import Results
 from octofold_server.web.views import Views
 
-ASKED = ("board", "model", "version", "with_value")
-"""What the address of a question about a board may contain: no time for a search, since an image in a page of
+PARAMETERS = ("board", "model", "version", "with_value")
+"""The parameters of a question about a board. None is a time for a search, because an image in a page of
 another site can ask."""
 
 NO_MOVE = "none"
@@ -187,8 +187,8 @@ def _question(request: web.Request) -> Request:
     """
     query = request.query
     for name in query:
-        if name not in ASKED:
-            raise InvalidRequest(f"unknown parameter {quoted(name)}; allowed: {', '.join(ASKED)}")
+        if name not in PARAMETERS:
+            raise InvalidRequest(f"unknown parameter {quoted(name)}; allowed: {', '.join(PARAMETERS)}")
         if len(set(query.getall(name))) > 1:
             raise InvalidRequest(f"two parameters {name} with different values")
     if query.get("with_value", "false") not in ("true", "false"):

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from octofold_game.replays import CHECKSUM, FILE_HEADER, HEAD
 
 MAX_GAMES = 20_000
-"""Most heads that one look reads. The next look goes on."""
+"""Maximum heads per call. The next call continues."""
 
 
 @dataclass

@@ -1,7 +1,7 @@
 """How each view of a board votes, for models that answer calls.
 
-The lanes do not compute this: it would slow every call down. A session of its own does, which is made when
-somebody looks.
+The lanes do not compute this: it would slow every call down. A session of its own does, which is made for
+the first view of the page.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from octofold_game.contract.searches import Found, Limits
+from octofold_game.contract.searches import Limits, SearchResult
 from octofold_server.backends.backend import Asked, BackendError
 from octofold_server.backends.players import PlayerBackend
 
@@ -17,7 +17,7 @@ class Failing:
     def prepare(self) -> None:
         raise RuntimeError("the device is lost\nat line 7")
 
-    def find(self, boards: NDArray[np.uint8], limits: Limits, /) -> Found:
+    def find(self, boards: NDArray[np.uint8], limits: Limits, /) -> SearchResult:
         raise NotImplementedError
 
 
@@ -33,11 +33,13 @@ class Searching(Failing):
     def __init__(self, turn: int, value_unit: str | None) -> None:
         self.value_unit, self._turn = value_unit, turn
 
-    def find(self, boards: NDArray[np.uint8], _: Limits, /) -> Found:
+    def find(self, boards: NDArray[np.uint8], _: Limits, /) -> SearchResult:
         assert (boards == 1).all()
         count = min(len(boards), self._turn)
         values = None if self.value_unit is None else np.ones((count, 4), np.float32)
-        return Found(np.full(count, 2, np.int8), values, np.ones(count, np.uint8), np.ones(count, np.int64))
+        return SearchResult(
+            np.full(count, 2, np.int8), values, np.ones(count, np.uint8), np.ones(count, np.int64)
+        )
 
 
 @pytest.mark.parametrize("value_unit", [None, "points"])

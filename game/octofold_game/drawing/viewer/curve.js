@@ -52,7 +52,7 @@ export class Curve {
     this.at = 0;
   }
 
-  /** Show what model and judge say; `scale` of the costs, `name` of who judges. */
+  /** Show the verdicts of model and judge; `scale` of the costs, `name` of the judge. */
   judge(verdicts, scale, name) {
     Object.assign(this, { _verdicts: verdicts, _scale: scale, _name: name });
     this._legend.replaceChildren(...legend(true, scale));
@@ -124,7 +124,7 @@ const points = (number) => (Math.abs(number) < 10_000 ? grouped(number) : `${gro
 /** A text behind its color. */
 const mark = (kind, text) => make("span", {}, make(`span.legend.${kind}`, { "aria-hidden": "true" }), text);
 
-/** What the marks mean, of those that can be there. */
+/** The meaning of the marks. */
 function legend(isJudged, scale) {
   return [
     isJudged && scale ? mark("is-costly", "a mistake") : "",

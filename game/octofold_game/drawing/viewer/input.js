@@ -21,7 +21,7 @@ export function isForPage(event) {
   return !event.target.closest("input, select, textarea, dialog[open]");
 }
 
-/** Whether there may be a keyboard: nobody presses keys where there is no pointer but a finger. */
+/** Whether there may be a keyboard: devices that have only touch rarely have one. */
 export const hasKeys = () => !matchMedia("(hover: none), (pointer: coarse)").matches;
 
 /** The move of a key press; undefined for other keys. Letters may be capital. */

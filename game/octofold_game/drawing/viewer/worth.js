@@ -1,6 +1,6 @@
 /** What moves are worth to a model that has values, points or a chance of success, and which moves are mistakes. */
 
-/** The most that each unit can tell, as far as there is such a number. */
+/** The largest value in each unit. */
 const MOST = { points: Infinity, "chance of success": 1 };
 
 /** From this share of the score to expect on, or of a certain success, a cost makes a move a mistake. */
@@ -9,7 +9,7 @@ const MISTAKE = 0.01;
 const LEAST = 1e-38; // of float32's probabilities
 
 /**
- * @typedef {object} Scale in what a model tells costs
+ * @typedef {object} Scale the unit of a model's costs
  * @property {string} unit
  * @property {number} ceiling the largest cost that it can tell; a move may cost more
  */
@@ -65,7 +65,7 @@ export const costOf = ({ values }, move) => Math.max(0, Math.max(...values) - va
  *
  * @param {{scale: Scale, values: number[], isWhole: boolean}} worth
  * @param {number} score of the board
- * @param {number} usual the score to expect of who judges, if it tells no whole values
+ * @param {number} usual the average score of the judge, for a judge without whole values
  */
 export function costlyFrom({ scale, values, isWhole }, score, usual) {
   const most = mostOf(scale);
@@ -90,7 +90,7 @@ export function worthText({ unit }, value) {
 export const thresholdText = ({ unit }) =>
   unit === "points" ? `${MISTAKE * 100}% of the score to expect` : `${MISTAKE * 100} percentage point of the chance of success`;
 
-/** Whether somebody would have made another move; of a `Verdict` of `study.js`, like the next two. */
+/** Whether the model or the judge prefers another move; takes a `Verdict` of `study.js`. */
 export const isDisputed = ({ played, model, judge }) => model !== played || (judge >= 0 && judge !== played);
 
 /** Whether a move costs so much that it is a mistake. */
@@ -103,5 +103,5 @@ export const mistakesOf = (verdicts) =>
     .filter(({ verdict }) => isMistake(verdict))
     .sort((a, b) => b.verdict.cost - a.verdict.cost || b.move - a.move);
 
-/** The move that who judges would have made. */
+/** The move that the judge prefers, or the model if there is no judge. */
 export const better = ({ model, judge }) => (judge >= 0 ? judge : model);

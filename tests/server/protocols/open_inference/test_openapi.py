@@ -11,7 +11,7 @@ import yaml
 from octofold_proto.messages import LONGEST_SEARCH_US
 from octofold_server.http_transport.exchange import Bodies
 from octofold_server.protocols.open_inference.tensors import OUTPUTS
-from octofold_server.web.routes import ASKED
+from octofold_server.web.routes import PARAMETERS
 from support.fakes import FakeBackend
 from support.rest_requests import BOARDS, INFER, described
 from support.servers import Ask, ServeAll, Served
@@ -48,7 +48,7 @@ def test_outputs_parameters_and_their_limits_are_those_of_the_server(document: A
     assert schemas["search_time_us"]["maximum"] == LONGEST_SEARCH_US
     names = [document["components"]["parameters"][part["$ref"].rpartition("/")[2]]["name"]
              for part in document["paths"]["/move"]["parameters"]]  # fmt: skip
-    assert names == list(ASKED)
+    assert names == list(PARAMETERS)
 
 
 @pytest.mark.parametrize(

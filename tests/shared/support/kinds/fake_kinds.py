@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import NDArray
-from octofold_game.contract.searches import Evaluator, Found, Limits, Option
+from octofold_game.contract.searches import Evaluator, Limits, Option, SearchResult
 from octofold_game.errors import OctofoldError
 from octofold_game.rules import legal_moves
 
@@ -52,7 +52,7 @@ class Fake:
     def prepare(self) -> None:
         pass
 
-    def find(self, boards: NDArray[np.uint8], limits: Limits) -> Found:
+    def find(self, boards: NDArray[np.uint8], limits: Limits) -> SearchResult:
         seconds = limits.seconds if self._seconds < 0 else min(self._seconds, limits.seconds)
         if limits.deeper:
             seconds = limits.seconds
@@ -71,7 +71,7 @@ class Fake:
         values = np.where(legal & (depth > 0), self._table.astype(np.float32), -np.inf).astype(np.float32)
         moves = np.where(values.max(axis=1) > -np.inf, values.argmax(axis=1), -1).astype(np.int8)
         depths = np.where(legal.any(axis=1), depth, 0)
-        return Found(moves, values if self.value_unit else None, depths.astype(np.uint8), 4 * depths)
+        return SearchResult(moves, values if self.value_unit else None, depths.astype(np.uint8), 4 * depths)
 
 
 class Broken:

@@ -75,7 +75,7 @@ function boardOfAddress() {
   }
 }
 
-/** The parts of the address behind `#`; none that can be read is that of the first tab. */
+/** The parts of the address behind `#`; the first tab if they cannot be read. */
 function addressParts() {
   try {
     return location.hash.slice(1).split("/").map(decodeURIComponent);

@@ -12,7 +12,7 @@ import { MovesPanel } from "./moves_panel.js";
 import { ViewsPanel } from "./views_panel.js";
 import { costOf, costText, worthOf } from "../../viewer/worth.js";
 
-const SLOW_MS = 700; // after which an answer that has not come is told of, and that of the board before leaves
+const SLOW_MS = 700; // after which the panel says that it waits, and the answer for the board before leaves
 const DELAY_MS = 60; // so that a run of key presses asks only for its last board
 
 /** A panel of advice for one board at a time. */

@@ -89,10 +89,10 @@ const isLoading = ({ loading_seconds: seconds }) => Number.isFinite(seconds);
 /** What there is to say about a model that is being loaded: "loading, 12 s"; empty for others. */
 export const loadingText = (model) => (isLoading(model) ? `loading, ${Math.floor(model.loading_seconds)} s` : "");
 
-/** Of models in their order, the first network: a server may lack what a search needs. */
+/** The strongest network: a server may lack what a search needs. */
 const strongest = (models) => models.find((model) => !model.player && !isLoading(model)) ?? models[0];
 
-/** The strongest first; those that nobody has measured last, by name. */
+/** The strongest first, models without a measured strength last. */
 function sorted(models) {
   const strength = ({ average }) => average ?? -1;
   const byName = (a, b) => a.name.localeCompare(b.name) || Number(b.version) - Number(a.version);

@@ -1,4 +1,4 @@
-/** Makes exercises of positions that somebody judged. */
+/** Makes exercises from judged positions. */
 
 import { costOf, costlyFrom, worthOf } from "../../viewer/worth.js";
 import { formatBoard } from "../../viewer/board_text.js";

@@ -21,7 +21,7 @@ const NEW = { tries: 0, solved: 0, streak: 0, seen: 0 };
  * @property {number} better the best move, by `judge`
  * @property {number[]|null} costs of the four moves, null for those that are not legal; null without values
  * @property {string} unit of the costs, with the largest cost that the judge can tell, `ceiling`
- * @property {number} costly the cost from which on a move is a mistake; 0 if only the best one is none
+ * @property {number} costly the cost from which on a move is a mistake; 0 if only the best move is right
  * @property {string} judge
  * @property {string} source where the position comes from
  * @property {number} tries
@@ -46,7 +46,7 @@ export class Notebook {
     this.exercises = kept.exercises.map((each) => ({ ...NEW, ...each, ceiling: each.ceiling ?? Infinity }));
   }
 
-  /** Whether the browser keeps the notebook, as far as is known. */
+  /** Whether the browser keeps the notebook. */
   get isKept() {
     return isKept(KEY);
   }

@@ -25,7 +25,7 @@ export class MoveList {
    * Show the moves around one.
    *
    * @param {{move: number}[]} moves of the game
-   * @param {import("./study.js").Verdict[]} verdicts as far as they are known
+   * @param {import("./study.js").Verdict[]} verdicts that are known
    * @param {number} at the number of the current move
    * @param {import("../../viewer/worth.js").Scale|undefined} scale of the costs
    */

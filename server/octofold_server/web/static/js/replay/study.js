@@ -33,7 +33,7 @@ const [FAST_MS, SLOW_MS] = [500, 1500]; // of an answer, after which the next re
  * @returns {Promise<Verdict[]>} one for each move, unless it ended
  */
 export async function study(source, { model, judge }, { boards, scores, moves }, { onProgress, isWanted }) {
-  const usual = (judge ?? model).average ?? scores.at(-1); // of a judge that nobody has measured, what came of it
+  const usual = (judge ?? model).average ?? scores.at(-1); // the score of this game for a judge without a measured strength
   const verdicts = new Array(moves.length);
   let size = [model, judge].some((each) => each?.player) ? SEARCHED : BATCH;
   for (let end = moves.length; end > 0 && isWanted(); ) {
@@ -113,12 +113,12 @@ function valued(worth, played) {
 }
 
 /**
- * What the verdicts on a game come to.
+ * Count the verdicts on a game.
  *
  * @param {Verdict[]} verdicts
  * @param {{model: object, judge?: object}} asked
  * @returns {object} moves, and those in whose place the model, the judge and both would have made another; `accuracy`
- *   from 0 to 100 and how it was computed; mistakes, if who judges has values
+ *   from 0 to 100 and how it was computed; mistakes, if the judge has values
  */
 export function tally(verdicts, { model, judge }) {
   const count = (wanted) => verdicts.filter(wanted).length;

@@ -51,7 +51,7 @@ export class PlayTab {
     });
     this._shown = 0; // time of the last update of the advice
     this._connect(onStudy);
-    // A board from a link proves nothing about the player, and looking at it must not cost the game at hand.
+    // A board from a link is no score of the player, and must not replace the kept game.
     const kept = board ? linked(board) : ownGame();
     const isFirst = !kept && stored(BEST_KEY) === null;
     this.begin(kept ?? (isFirst ? linked(parseBoard(FIRST_BOARD)) : new Game(randomSeed())));

@@ -19,7 +19,7 @@ import { better, costText, isDisputed, isMistake, mistakesOf, scaleOf, threshold
 
 const MAX_FILE_BYTES = 512 << 20;
 const MOST_EXERCISES = 30; // of one game
-const MOST_RESULTS = 8; // in the list of those to open
+const MOST_RESULTS = 8; // in the list of results
 const ASK_MS = 250; // after the last jump, until the advice follows
 
 /** Make the tab in an empty section. */
@@ -141,7 +141,7 @@ class ReplayTab {
 
   _problem(text) {
     this._record = null;
-    this._studies += 1; // that of the game before ends
+    this._studies += 1; // ends the study of the game before
     this._viewer.stop();
     this._ui.viewer.hidden = true;
     this._ui.viewer.parentElement.classList.remove("has-game");
@@ -335,7 +335,7 @@ class ReplayTab {
 
   _jumpToMistake(direction) {
     if (this._scale) this._jump(direction, isMistake, "mistake");
-    else this._say("Choose a judge that has values: without one, nobody knows what a move costs.");
+    else this._say("Choose a judge that has values: only these tell what a move costs.");
   }
 
   /** The accuracy with its formula, and how often others would have moved otherwise. */
