@@ -1,8 +1,7 @@
 """The dynamic batcher: a bounded queue with deadlines, from which lanes take batches.
 
 It merges waiting calls into batches, splits large calls, and runs the batches on several lanes at once. A
-batch contains the calls that arrived while the lanes were busy. After a lane has answered many callers, it
-waits for a moment in which most of them ask again: one full batch costs less than several small ones.
+batch contains the calls that arrived while the lanes were busy.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from numpy.typing import NDArray
 from octofold_game.errors import OctofoldError
 from octofold_proto.errors import BackendFailed, DeadlinePassed, QueueFull, Unavailable
 
-from octofold_server.backends.backend import UNFINISHED, Asked, Backend, Moves
+from octofold_server.backends.backend import UNFINISHED, Backend, Moves, RequestedOutputs
 from octofold_server.batching.budgets import LONG_LANES, LONG_NICENESS, Budgets
 from octofold_server.batching.call import TURN_BOARDS, WHOLE_BOARDS, Answer, Batch, Call, Part
 from octofold_server.batching.deadlines import Deadlines
@@ -36,18 +35,6 @@ BULK_PATIENCE = 7
 
 WHOLE_SECONDS = 0.0015
 """What is left of a call is not divided among the lanes if it takes at most this long."""
-
-RETURN_SECONDS = 0.001
-"""Time in which callers that were answered together may ask again before a lane goes on without them."""
-
-FEW_CALLS = 8
-"""Lanes do not wait for fewer callers than this."""
-
-FULL_BOARDS = 32
-"""Lanes do not wait if so many boards are there: a board costs hardly less in a larger batch."""
-
-MOST_PASSES = 63
-"""Batches of many callers after which lanes try again whether callers that were too slow return in time."""
 
 SHORTEST_RETRY_SECONDS = 0.05
 LONGEST_SLEEP_SECONDS = 3600.0  # a deadline may be further away than a lock can wait
@@ -85,47 +72,6 @@ class _Level:
         if front.may_yield:
             front.may_yield = False
             self.calls.move_to_end(front)
-
-
-class _Returning:
-    """The callers that were just answered and are likely to ask again.
-
-    Callers far away take longer than a lane should wait. After they were waited for in vain, more and more
-    batches pass without waiting.
-    """
-
-    __slots__ = ("_calls", "_in_vain", "_passes", "_until")
-
-    def __init__(self) -> None:
-        self._calls = 0
-        self._until = 0.0
-        self._in_vain = 0
-        self._passes = 0  # batches of many callers that are not waited for
-
-    def answered(self, calls: int, now: float) -> None:
-        """Expect the callers of a batch to return."""
-        if self._passes:
-            self._passes -= calls >= FEW_CALLS
-        else:
-            self._calls += calls
-            self._until = now + RETURN_SECONDS
-
-    def asked(self) -> None:
-        """Count a call as that of a caller who has returned."""
-        if self._calls:
-            self._calls -= 1
-            if self._calls < FEW_CALLS:
-                self._in_vain = 0
-
-    def seconds(self, waiting: int, now: float) -> float:
-        """How much longer lanes should wait for callers while so many boards are there; 0 if not at all."""
-        if self._calls < FEW_CALLS or waiting >= FULL_BOARDS:
-            return 0.0
-        if now < self._until:
-            return self._until - now
-        self._calls = 0
-        self._in_vain = self._passes = min(2 * self._in_vain + 1, MOST_PASSES)
-        return 0.0
 
 
 class Batcher:
@@ -177,8 +123,6 @@ class Batcher:
         self._pace = Pace()
         self._now = clock
         self._in_batches: dict[int, tuple[int, float]] = {}  # boards and start of batches, by their threads
-        self._returning = _Returning()
-        self._patient = 0  # number of lanes that wait for callers to return
         self._closed = False
         self._when_closed: Callable[[], None] | None = None
         self._lock = threading.Lock()  # guards everything above, and the calls
@@ -245,7 +189,6 @@ class Batcher:
                     continue
                 level.add(call)
                 levels.add(level)
-                self._returning.asked()
                 if call.deadline != math.inf and self._deadlines.add(call):
                     self._sooner.notify()
             for level in levels:
@@ -309,7 +252,7 @@ class Batcher:
                 del expired
                 if not late:
                     self._sooner.wait(min(self._deadlines.next - now, LONGEST_SLEEP_SECONDS))
-            _tell(late)
+            _notify(late)
         for thread in self._threads:
             thread.join()
         if self._when_closed is not None:
@@ -322,7 +265,7 @@ class Batcher:
         buffer = np.empty((self.max_batch_size, 16), dtype=np.uint8)
         try:
             while batch := self._take_batch(longest):
-                _tell(self._run_batch(backend, batch, buffer))
+                _notify(self._run_batch(backend, batch, buffer))
                 del batch  # whose calls have ended, for as long as this lane waits for others
         finally:
             with self._lock:
@@ -335,25 +278,17 @@ class Batcher:
             late: list[Call] = []
             with self._lock:
                 self._in_batches.pop(threading.get_ident(), None)
-                pause = 0.0
-                if longest:
-                    batch = self._form_long_batch(longest, late)
-                else:
-                    if not self._closed:
-                        pause = self._returning.seconds(self._ready_boards, self._now())
-                    batch = [] if pause else self._form_batch(late)
+                batch = self._form_long_batch(longest, late) if longest else self._form_batch(late)
                 if self._budgets is not None:
                     for call, _, _ in batch:  # they may leave boards, and then go behind the others
                         self._level_of(call).calls.pop(call, None)
                 if batch and not longest and (self._interactive.calls or self._bulk.calls):
                     self._changed.notify()  # another lane takes the rest
                 elif not (batch or late or self._closed):
-                    self._patient += pause > 0
-                    (self._long_changed if longest else self._changed).wait(pause or None)
-                    self._patient -= pause > 0
+                    (self._long_changed if longest else self._changed).wait()
                     continue
             if late:
-                _tell(late)
+                _notify(late)
             if batch or (self._closed and not late):
                 return batch
 
@@ -454,9 +389,11 @@ class Batcher:
         started = time.monotonic()
         try:
             if self._budgets is None:
-                moves = backend.run(boards, Asked(outputs))
+                moves = backend.run(boards, RequestedOutputs(outputs))
             else:
-                moves = self._search(self._budgets, backend, boards, Asked(outputs, running=running), batch)
+                moves = self._search(
+                    self._budgets, backend, boards, RequestedOutputs(outputs, running=running), batch
+                )
         except Exception:  # any exception of a backend fails this batch and no other
             error = _backend_failed(f"the backend failed on a batch of {len(boards)} boards")
             with self._lock:
@@ -483,8 +420,6 @@ class Batcher:
                 elif self._budgets is not None and not call.done:
                     self._requeue(call, stop - start - (last - first))
                 first = last
-            if self._budgets is None:
-                self._returning.answered(len(answered), self._now())
         succeeded = []
         for call in answered:
             try:
@@ -502,7 +437,7 @@ class Batcher:
     def _take_over(self, batch: list[_Slice]) -> NDArray[np.intp] | None:
         """Let the last call of a batch of searches add its boards that are over, as far as there is room.
 
-        No other lane takes boards of this call meanwhile. Returns `Asked.running` for the batch.
+        No other lane takes boards of this call meanwhile. Returns `RequestedOutputs.running` for the batch.
         """
         call, start, stop = batch[-1]
         before = sum(len(each.boards) for each in batch[:-1])
@@ -523,16 +458,16 @@ class Batcher:
         budgets: Budgets,
         backend: Backend,
         boards: NDArray[np.uint8],
-        asked: Asked,
+        requested: RequestedOutputs,
         batch: list[_Slice],
     ) -> Moves:
-        searches = len(boards) if asked.running is None else max(1, len(asked.running))
+        searches = len(boards) if requested.running is None else max(1, len(requested.running))
         with self._lock:
             calls = [each.call for each in batch]
             running, limits = budgets.begin(calls, searches, time.monotonic())
         searched, started = 0, time.monotonic()
         try:
-            moves = backend.run(boards, asked._replace(limits=limits))
+            moves = backend.run(boards, requested._replace(limits=limits))
             searched = len(boards) if moves.positions is None else int(np.count_nonzero(moves.positions))
             return moves
         finally:
@@ -558,7 +493,7 @@ class Batcher:
         """Wake a lane that may take a call of a level; which of the long ones may depends on the call."""
         if level is self._long:
             self._long_changed.notify_all()
-        elif not (self._patient and self._returning.seconds(self._ready_boards, self._now())):
+        else:
             self._changed.notify()
 
     def _finish(self, call: Call, error: Exception | None = None) -> bool:
@@ -578,8 +513,8 @@ class Batcher:
         return True
 
 
-def _tell(ended: list[Call]) -> None:
-    """Tell calls that they have ended, and forget them: who calls this may wait for hours."""
+def _notify(ended: list[Call]) -> None:
+    """Tell calls that they have ended, and forget them, because the caller may then wait for hours."""
     if ended:
         ended[0].have_ended(ended)
         ended.clear()

@@ -60,36 +60,36 @@ class Call:
     """The boards of one call, and their answer. The batcher changes the attributes under its own lock."""
 
     boards: NDArray[np.uint8]
-    "[N, 16], N at least 1, valid for the backend; must not change before the call is done"
+    """[N, 16], N at least 1, valid for the backend; must not change before the call is done."""
     deadline: float = math.inf
-    "a time of `time.monotonic`"
+    """A time of `time.monotonic`."""
     priority: Priority = Priority.INTERACTIVE
     outputs: frozenset[str] = NETWORK_OUTPUTS
-    "the outputs that the call asks for in addition to moves"
+    """The outputs that the call asks for in addition to moves."""
     search_seconds: float = math.inf
-    "how long the search for each board should take; infinity for what the player's options say"
+    """How long the search for each board should take; infinity for what the player's options say."""
     submitted: float = field(default_factory=time.monotonic, init=False)
-    "when the call was made, a time of `time.monotonic`"
+    """When the call was made, a time of `time.monotonic`."""
     taken: int = field(default=0, init=False)
-    "number of boards that batches have taken"
+    """Number of boards that batches have taken."""
     answered: int = field(default=0, init=False)
-    "number of boards that the backend has answered"
+    """Number of boards that the backend has answered."""
     longest_turn: int = field(default=WHOLE_BOARDS, init=False)
-    "number of boards that may run before other calls have their turn"
+    """Number of boards that may run before other calls have their turn."""
     turn: int = field(default=WHOLE_BOARDS, init=False)
-    "number of boards left in the current turn"
+    """Number of boards left in the current turn."""
     may_yield: bool = field(default=False, init=False)
-    "whether the call has had a turn since it last moved behind another call"
+    """Whether the call has had a turn since it last moved behind another call."""
     parts: list[Part] = field(default_factory=list, init=False)
-    "the answers so far, in order of completion"
+    """The answers so far, in order of completion."""
     queue_seconds: float = field(default=0.0, init=False)
     inference_seconds: float = field(default=0.0, init=False)
     done: bool = field(default=False, init=False)
-    "whether the call has ended, with an answer or an error"
+    """Whether the call has ended, with an answer or an error."""
     answer: Answer = field(init=False)
-    "set when the call is done, unless there is an error"
+    """Set when the call is done, unless there is an error."""
     error: Exception | None = field(default=None, init=False)
-    "the reason why there is no answer; None if there is one"
+    """The reason why there is no answer; None if there is one."""
 
     @staticmethod
     def have_ended(calls: Sequence[Any]) -> None:

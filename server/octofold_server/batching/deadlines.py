@@ -47,7 +47,7 @@ class Deadlines:
         Args:
             now: a time of `time.monotonic`.
         """
-        found = []
+        expired = []
         while self._heap:
             deadline, _, reference = self._heap[0]
             call = _open(reference)
@@ -55,8 +55,8 @@ class Deadlines:
                 break
             heapq.heappop(self._heap)
             if call is not None:
-                found.append(call)
-        return found
+                expired.append(call)
+        return expired
 
     @property
     def next(self) -> float:

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import threading
 import time
 from concurrent.futures import CancelledError
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
-from octofold_proto.errors import BackendFailed, DeadlinePassed, QueueFull
-from octofold_server.backends.backend import EVERYTHING, Asked, Moves
+from octofold_proto.errors import DeadlinePassed, QueueFull
 from octofold_server.batching import batcher as batcher_module
 from octofold_server.batching.call import TURN_BOARDS, Call, Priority
 from support.batches import (
@@ -51,7 +47,7 @@ def test_a_batch_asks_for_what_any_of_its_calls_wants(new_batcher: NewBatcher) -
     backend.gate.set()
     assert calls[0].result().moves.votes is not None
     assert calls[0].result().moves.probabilities is None
-    assert backend.asked[-1].outputs == {"votes", "legal"}
+    assert backend.requested[-1].outputs == {"votes", "legal"}
 
 
 def test_every_caller_gets_its_own_answers_whatever_the_sizes(new_batcher: NewBatcher) -> None:
@@ -66,25 +62,6 @@ def test_every_caller_gets_its_own_answers_whatever_the_sizes(new_batcher: NewBa
             np.testing.assert_array_equal(got, wanted)
         assert answer.queue_seconds >= 0
         assert answer.inference_seconds > 0
-
-
-class UnevenBackend(RecordingBackend):
-    """Answers each batch with another number of probabilities, so that answers of two batches do not fit."""
-
-    def run(self, boards: NDArray[np.uint8], asked: Asked = EVERYTHING) -> Moves:
-        moves = super().run(boards, asked)
-        assert moves.probabilities is not None
-        return moves._replace(probabilities=moves.probabilities[:, : 1 + len(self.batches) % 4])
-
-
-def test_a_call_whose_answers_cannot_be_joined_fails_alone(new_batcher: NewBatcher) -> None:
-    batcher = new_batcher(UnevenBackend(), max_batch_size=8)
-    with pytest.raises(BackendFailed, match=r"error [0-9a-f]{8}"):
-        submit(batcher, boards_of(16)).result()
-    boards = boards_of(3)
-    np.testing.assert_array_equal(
-        submit(batcher, boards).result().moves.moves, fake_moves(boards).moves
-    )  # the lane goes on
 
 
 def test_no_batch_is_larger_than_the_batch_size(new_batcher: NewBatcher) -> None:
@@ -164,16 +141,6 @@ def test_a_batch_with_several_turns_of_a_call_counts_its_inference_once(
     assert len(calls[-1].parts) == (1 if len(sizes) == 1 else 3)
 
 
-def test_small_calls_run_in_order_of_arrival(new_batcher: NewBatcher) -> None:
-    backend = RecordingBackend()
-    batcher = new_batcher(backend, max_batch_size=4)
-    hold(batcher, backend)
-    futures = [submit(batcher, marked(mark, 3)) for mark in range(1, 10)]
-    backend.gate.set()
-    wait_for(futures)
-    assert np.concatenate(backend.batches)[:, 0].tolist() == [mark for mark in range(1, 10) for _ in range(3)]
-
-
 def test_waiting_boards_are_shared_by_idle_lanes(new_batcher: NewBatcher) -> None:
     backend = RecordingBackend()
     batcher = new_batcher(backend, lanes=2, clock=lambda: 0.0)
@@ -184,49 +151,6 @@ def test_waiting_boards_are_shared_by_idle_lanes(new_batcher: NewBatcher) -> Non
     assert [len(batch) for batch in backend.batches] == [10, 10]
     backend.gate.set()
     assert_answers(future.result().moves.moves, boards_of(20))
-
-
-@pytest.mark.parametrize(("seconds", "taken"), [(0.0, 11), (1.0, 10)])
-def test_a_free_lane_takes_more_while_another_has_much_left(
-    new_batcher: NewBatcher, seconds: float, taken: int
-) -> None:
-    now = [0.0]
-    backend = RecordingBackend()
-    batcher = new_batcher(backend, lanes=2, clock=lambda: now[0])
-    hold(batcher, backend)
-    now[0] = seconds  # before any batch has ended, boards count a millisecond
-    submit(batcher, boards_of(20))
-    backend.started.acquire()
-    assert [len(batch) for batch in backend.batches] == [taken]
-
-
-def test_callers_that_were_answered_together_run_together_when_they_ask_again(
-    new_batcher: NewBatcher,
-) -> None:
-    now = [0.0]
-    backend = RecordingBackend()
-    batcher = new_batcher(backend, clock=lambda: now[0])
-    batcher.submit_all(calls := [Awaited(marked(1)) for _ in range(20)])
-    wait_for(calls)
-    backend.started.acquire()
-    again = [submit(batcher, marked(2)) for _ in range(12)]
-    assert not backend.started.acquire(timeout=0.1)
-    again.append(submit(batcher, marked(2)))  # few are missing now
-    wait_for(again)
-    assert [len(batch) for batch in backend.batches] == [20, 13]
-
-
-def test_nobody_waits_for_callers_that_do_not_return(new_batcher: NewBatcher) -> None:
-    now = [0.0]
-    batcher = new_batcher(RecordingBackend(), clock=lambda: now[0])
-    batcher.submit_all(calls := [Awaited(marked(1)) for _ in range(20)])
-    wait_for(calls)
-    late = submit(batcher, marked(2))
-    now[0] = 1.0
-    late.result()
-    batcher.submit_all(calls := [Awaited(marked(3)) for _ in range(20)])
-    wait_for(calls)
-    submit(batcher, marked(4)).result()  # after they did not return, the next ones are not waited for
 
 
 def test_what_is_left_of_a_call_is_not_divided_if_it_takes_little_time(
@@ -242,18 +166,6 @@ def test_what_is_left_of_a_call_is_not_divided_if_it_takes_little_time(
     backend.gate.set()
     assert_answers(future.result().moves.moves, boards_of(160))
     assert sorted(len(batch) for batch in backend.batches) == [80, 80]
-
-
-def test_lanes_run_batches_at_the_same_time(new_batcher: NewBatcher) -> None:
-    backend = RecordingBackend()
-    batcher = new_batcher(backend, lanes=3)
-    hold(batcher, backend, lanes=3)  # returns only when three batches are running
-
-
-def test_the_batcher_needs_neither_grpc_nor_onnxruntime() -> None:
-    loaded = "bool({'grpc', 'onnxruntime'} & sys.modules.keys())"
-    script = f"import sys, octofold_server.batching.batcher; sys.exit({loaded})"
-    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
 
 
 def test_interactive_calls_go_before_bulk_calls_that_came_first(new_batcher: NewBatcher) -> None:
@@ -309,17 +221,6 @@ def test_what_is_done_is_told_exactly_once_whatever_becomes_of_it(new_batcher: N
     backend.gate.set()
     batcher.close()
     assert sorted(map(id, told)) == sorted(map(id, calls))
-
-
-def test_batches_are_counted_with_their_sizes(new_batcher: NewBatcher) -> None:
-    backend = RecordingBackend()
-    batcher = new_batcher(backend)
-    hold(batcher, backend)
-    waiting = submit(batcher, marked(1, 40))
-    backend.gate.set()
-    waiting.result()
-    batches = batcher.statistics.snapshot().batches
-    assert {boards: total.count for boards, total in batches.items()} == {1: 1, 8: 1, 32: 1}
 
 
 def test_whatever_callers_do_at_once_every_call_ends_once_with_its_own_answer_or_its_reason(

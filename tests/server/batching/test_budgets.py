@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from octofold_proto.errors import DeadlinePassed, InvalidRequest, QueueFull
-from octofold_server.backends.backend import EVERYTHING, UNFINISHED, Asked, Moves
+from octofold_server.backends.backend import EVERYTHING, UNFINISHED, Moves, RequestedOutputs
 from octofold_server.batching.budgets import BATCH_SECONDS, Budgets
 from octofold_server.batching.call import Call
 from support.batches import Awaited, NewBatcher, assert_answers, boards_of, marked, submit, wait_for
@@ -132,13 +132,6 @@ def test_a_large_call_gives_way_after_every_batch_of_searches(
     assert len({part.batch.taken for part in large.parts if part.batch.taken < taken}) <= 2
 
 
-def test_a_search_that_a_deadline_makes_short_is_short() -> None:
-    boards = boards_of(1)
-    assert Budgets.is_long(Call(boards, search_seconds=60))
-    assert not Budgets.is_long(Call(boards, time.monotonic() + BATCH_SECONDS / 2, search_seconds=60))
-    assert not Budgets.is_long(Call(boards))
-
-
 def test_a_search_waits_for_no_longer_ones(new_batcher: NewBatcher) -> None:
     backend = RecordingBackend()
     batcher = new_batcher(backend, search_cores=CORES)
@@ -187,8 +180,8 @@ class Searching(RecordingBackend):
 
     turn = 3
 
-    def run(self, boards: NDArray[np.uint8], asked: Asked = EVERYTHING) -> Moves:
-        moves = super().run(boards, asked).rows(0, self.turn)
+    def run(self, boards: NDArray[np.uint8], requested: RequestedOutputs = EVERYTHING) -> Moves:
+        moves = super().run(boards, requested).rows(0, self.turn)
         return moves._replace(positions=boards[: self.turn, 0].astype(np.int64))
 
 
@@ -211,34 +204,6 @@ def test_boards_that_a_search_leaves_run_behind_other_calls(new_batcher: NewBatc
     assert batcher.waiting == batcher.waiting_calls == 0
 
 
-def test_boards_without_a_search_do_not_make_batches_larger(new_batcher: NewBatcher) -> None:
-    backend = Searching()
-    backend.turn = 100
-    batcher = new_batcher(backend, search_cores=CORES)
-    batcher.max_batch_size = 100
-    backend.gate.clear()
-    hard = submit(batcher, marked(1))
-    backend.started.acquire()
-    time.sleep(BATCH_SECONDS)
-    known = marked(1, 90)
-    known[:, 0] = 0
-    easy = submit(batcher, known)
-    backend.gate.set()
-    wait_for([hard, easy])
-    submit(batcher, known[:30]).result()
-    assert max(map(len, backend.batches)) == CORES
-
-
-def test_searches_that_are_cut_short_do_not_make_batches_larger(new_batcher: NewBatcher) -> None:
-    backend = RecordingBackend()
-    batcher = new_batcher(backend, search_cores=CORES)
-    for seconds in (1e-6, math.inf):
-        call = Awaited(marked(1, 30), search_seconds=seconds)
-        batcher.submit(call)
-        call.result()
-    assert list(map(len, backend.batches[:2])) == [30, CORES]
-
-
 OVER = np.resize(np.array([1, 2, 1, 2, 2, 1, 2, 1], np.uint8), 16)
 
 
@@ -259,7 +224,9 @@ def test_boards_that_are_over_take_no_turn_of_their_call(
     call = Awaited(boards, search_seconds=search_seconds)
     batcher.submit(call)
     assert_answers(call.result().moves.moves, boards)
-    searched = [None if asked.running is None else asked.running.tolist() for asked in backend.asked]
+    searched = [
+        None if requested.running is None else requested.running.tolist() for requested in backend.requested
+    ]
     assert list(zip(map(len, backend.batches), searched, strict=True)) == batches
     assert batcher.waiting == 0
 
@@ -267,10 +234,10 @@ def test_boards_that_are_over_take_no_turn_of_their_call(
 class EndlessBackend(RecordingBackend):
     """Searches until it is stopped or the time is over, and has finished nothing then."""
 
-    def run(self, boards: NDArray[np.uint8], asked: Asked = EVERYTHING) -> Moves:
-        seconds, stop, *_ = asked.limits
+    def run(self, boards: NDArray[np.uint8], requested: RequestedOutputs = EVERYTHING) -> Moves:
+        seconds, stop, *_ = requested.limits
         end = time.monotonic() + seconds
-        self.asked.append(asked)
+        self.requested.append(requested)
         self.started.release()
         assert stop is not None
         while not stop[0] and time.monotonic() < end:
@@ -283,7 +250,7 @@ def test_a_search_stops_when_every_call_of_its_batch_has_ended(new_batcher: NewB
     batcher = new_batcher(backend, search_cores=CORES)
     first = submit(batcher, marked(1))
     backend.started.acquire()
-    stop = backend.asked[0].limits.stop
+    stop = backend.requested[0].limits.stop
     assert stop is not None
     assert not stop[0]
     batcher.cancel(first)
@@ -293,18 +260,6 @@ def test_a_search_stops_when_every_call_of_its_batch_has_ended(new_batcher: NewB
     second = submit(batcher, marked(1))
     backend.started.acquire()  # the lane is free again
     batcher.cancel(second)
-
-
-def test_a_search_goes_on_while_any_call_of_its_batch_is_open() -> None:
-    budgets = Budgets(CORES)
-    calls = [call_of(1), call_of(1)]
-    running, limits = budgets.begin(calls, 2, 0.0)
-    assert limits.stop is not None
-    budgets.forget(calls[0])
-    assert not limits.stop[0]
-    budgets.forget(calls[1])
-    assert limits.stop[0]
-    budgets.end(running, 2, FAST)
 
 
 def test_a_call_whose_time_is_too_short_for_any_move_ends_with_deadline_exceeded(

@@ -15,14 +15,6 @@ def call_until(deadline: float, *, done: bool = False) -> Call:
     return call
 
 
-def test_the_next_deadline_is_the_soonest_whatever_the_order_of_arrival() -> None:
-    deadlines = Deadlines()
-    assert deadlines.next == float("inf")
-    calls = [call_until(seconds) for seconds in (5, 3, 4, 3)]
-    assert [deadlines.add(call) for call in calls] == [True, True, False, False]
-    assert deadlines.next == 3
-
-
 def test_what_has_passed_is_told_once_and_not_if_it_is_done() -> None:
     deadlines = Deadlines()
     calls = [call_until(1), call_until(2, done=True), call_until(3), call_until(9)]
@@ -49,12 +41,3 @@ def test_a_call_whose_caller_has_gone_on_is_gone_with_its_boards() -> None:
     del call
     assert boards() is None
     assert deadlines.take_expired(2e9) == []
-
-
-def test_calls_that_are_not_done_survive_every_sweep() -> None:
-    deadlines = Deadlines()
-    open_calls = [call_until(number) for number in range(5 * SMALLEST_SWEEP)]
-    for call in open_calls:
-        deadlines.add(call)
-        deadlines.add(call_until(0.5, done=True))
-    assert deadlines.take_expired(1e9) == open_calls

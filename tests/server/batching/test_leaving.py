@@ -78,19 +78,6 @@ def test_one_client_leaves_and_its_batch_mates_still_get_answers(new_batcher: Ne
         assert_answers(futures[number].result().moves.moves, calls[number])
 
 
-def test_a_call_whose_deadline_passed_in_the_queue_never_runs(new_batcher: NewBatcher) -> None:
-    backend = RecordingBackend()
-    batcher = new_batcher(backend)
-    hold(batcher, backend)
-    expired = submit(batcher, marked(1, 5), deadline=time.monotonic())
-    alive = submit(batcher, marked(2), deadline=time.monotonic() + 3600)
-    backend.gate.set()
-    alive.result()
-    with pytest.raises(DeadlinePassed):
-        expired.result()
-    assert backend.rows == 1
-
-
 def test_a_full_queue_takes_nothing_of_the_call_and_says_when_to_retry(new_batcher: NewBatcher) -> None:
     backend = RecordingBackend()
     batcher = new_batcher(backend, queue_capacity=10)
@@ -102,16 +89,6 @@ def test_a_full_queue_takes_nothing_of_the_call_and_says_when_to_retry(new_batch
     backend.gate.set()
     assert_answers(accepted.result().moves.moves, boards_of(8))
     assert backend.rows == 8
-
-
-def test_calls_that_left_make_room_in_a_full_queue(new_batcher: NewBatcher) -> None:
-    backend = RecordingBackend()
-    batcher = new_batcher(backend, queue_capacity=10)
-    hold(batcher, backend)
-    batcher.cancel(submit(batcher, boards_of(10)))
-    accepted = submit(batcher, boards_of(10, seed=1))
-    backend.gate.set()
-    assert_answers(accepted.result().moves.moves, boards_of(10, seed=1))
 
 
 def test_a_backend_failure_fails_only_its_batch_with_an_id_that_the_log_has(
@@ -128,14 +105,6 @@ def test_a_backend_failure_fails_only_its_batch_with_an_id_that_the_log_has(
         assert failure.value.error_id in caplog.text
     for mark, future in zip((2, 3), futures[2:], strict=True):
         assert_answers(future.result().moves.moves, marked(mark, 2))
-
-
-def test_the_rest_of_a_large_call_that_failed_does_not_run(new_batcher: NewBatcher) -> None:
-    backend = RecordingBackend(poison=9)
-    batcher = new_batcher(backend, max_batch_size=4)
-    with pytest.raises(BackendFailed):
-        submit(batcher, marked(9, 10_000)).result()
-    assert backend.rows < 10_000
 
 
 def test_closing_answers_what_was_accepted_and_accepts_no_more(new_batcher: NewBatcher) -> None:
@@ -189,15 +158,3 @@ def test_who_leaves_at_its_deadline_was_late_and_who_leaves_before_has_cancelled
         batcher.cancel(call)
         with pytest.raises(kind):
             call.result()
-
-
-def test_a_deadline_in_a_billion_years_does_not_stop_the_clock(new_batcher: NewBatcher) -> None:
-    backend = RecordingBackend()
-    batcher = new_batcher(backend)
-    hold(batcher, backend)
-    patient = submit(batcher, marked(1), deadline=time.monotonic() + 3e16)
-    hasty = submit(batcher, marked(2), deadline=time.monotonic() + 0.05)
-    with pytest.raises(DeadlinePassed):
-        hasty.result()
-    backend.gate.set()
-    patient.result()
