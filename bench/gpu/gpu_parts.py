@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import ctypes
 import signal
 import sys
 import tempfile
@@ -21,7 +22,7 @@ from gpu_direct import Figures, Variant, agreement, speed
 from gpu_served import Load, Service, throughput
 from harness import report
 from octofold_game.system.processors import cpu_name, usable_cores
-from octofold_server.backends.cuda import gpu_name, why_no_cuda
+from octofold_server.backends.cuda import why_no_cuda
 from octofold_server.models.repository import VersionFolder, versions_by_name
 
 PARTS = ("check", "direct", "served", "processes", "latency")
@@ -60,6 +61,14 @@ def main() -> int:
         errors=errors,
     )
     return int(bool(errors))
+
+
+def gpu_name() -> str:
+    """What the driver calls the first GPU."""
+    driver, name = ctypes.CDLL("libcuda.so.1"), ctypes.create_string_buffer(256)
+    driver.cuInit(0)
+    driver.cuDeviceGetName(name, len(name), 0)
+    return name.value.decode() or "GPU"
 
 
 def run_all(

@@ -1,8 +1,8 @@
 """The interface between the batcher and the computation of moves.
 
-A backend takes boards and what is asked about them, and returns answers. A model has several backends, its
-lanes, which run at the same time, each in its own thread. Implementations: `onnx_backend` for networks, and
-`players` for searches.
+A backend takes boards and the names of the wanted outputs, and returns answers. A model has several backends,
+its lanes, which run at the same time, each in its own thread. Implementations: `onnx_backend` for networks,
+and `players` for searches.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ from octofold_game.errors import OctofoldError
 NO_LIMITS = Limits()
 
 MOVE_ALONE: frozenset[str] = frozenset()
-"""The outputs that a call asks for which wants nothing but moves."""
+"""The outputs of a call that requests only moves."""
 
 NETWORK_OUTPUTS = frozenset(tensor.name for tensor in OUTPUTS) - {MOVE.name}
 """What every network answers in addition to moves."""
 
 
-class Asked(NamedTuple):
+class RequestedOutputs(NamedTuple):
     """What the calls of a batch ask for, and what it may spend."""
 
     outputs: frozenset[str] = MOVE_ALONE
-    """By their names in `octofold_game.contract.graph`. The move is always asked for."""
+    """Their names in `octofold_game.contract.graph`. The move is always answered."""
     limits: Limits = NO_LIMITS
-    """For searches. A network, whose batches are short, passes over them."""
+    """For searches. A network ignores them, because its batches are short."""
     running: NDArray[np.intp] | None = None
     """For searches: the indices of the boards that are not over, in order; None if any may be."""
 
 
-EVERYTHING = Asked(NETWORK_OUTPUTS)
+EVERYTHING = RequestedOutputs(NETWORK_OUTPUTS)
 """Every output of a network, without limits."""
 
 
@@ -48,7 +48,7 @@ UNFINISHED = -2
 class Moves(NamedTuple):
     """The answers of a backend for N boards.
 
-    An output is None if the model lacks it, and may be None if it was not asked for.
+    An output is None if the model lacks it, and may be None if it was not requested.
     """
 
     moves: NDArray[np.int8]  # [N]: 0 up, 1 right, 2 down, 3 left, -1 game over
@@ -85,8 +85,8 @@ class Moves(NamedTuple):
 
 
 def _joined(outputs: Sequence[NDArray[Any] | None]) -> Any:
-    found = [output for output in outputs if output is not None]
-    return np.concatenate(found) if len(found) == len(outputs) else None
+    present = [output for output in outputs if output is not None]
+    return np.concatenate(present) if len(present) == len(outputs) else None
 
 
 class BackendError(OctofoldError):
@@ -105,7 +105,7 @@ class Backend(Protocol):
         ...
 
     def batch_seconds(self, boards: int, /) -> float:
-        """Measure the CPU time in seconds that a batch of so many boards takes in its thread.
+        """Measure the CPU time in seconds that a batch of this many boards takes in its thread.
 
         0 if the work is done outside the thread.
         """
@@ -116,11 +116,11 @@ class Backend(Protocol):
         """Whether moves alone take two runs, the second for boards that the first left undecided."""
         ...
 
-    def run(self, boards: NDArray[np.uint8], asked: Asked = ..., /) -> Moves:
+    def run(self, boards: NDArray[np.uint8], requested: RequestedOutputs = ..., /) -> Moves:
         """The answers for boards [N, 16] uint8, with N from 1 to the backend's batch size.
 
-        By default, everything is asked for. A search whose turn ends answers the first boards only, at least
-        one. The answer belongs to the caller; no later run changes it.
+        By default, all outputs are requested. A search whose turn ends answers the first boards only, at
+        least one. The answer belongs to the caller; no later run changes it.
         """
         ...
 
@@ -134,15 +134,15 @@ class Layout:
     """The use of a device by one model."""
 
     device: str
-    "cpu or cuda"
+    """cpu or cuda."""
     max_batch_size: int
-    "maximum boards in a batch"
+    """Maximum boards in a batch."""
     lanes: int
-    "batches that run at the same time"
+    """Batches that run at the same time."""
     threads: int = 1
-    "threads of each lane on a CPU"
+    """Threads of each lane on a CPU."""
     half: bool = False
-    "whether the model computes in float16"
+    """Whether the model computes in float16."""
 
 
 BackendFactory = Callable[[bytes, Layout, Tensors, bytes | None], Sequence[Backend]]

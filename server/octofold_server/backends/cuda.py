@@ -1,19 +1,17 @@
-"""Whether models can run on a GPU here and, if not, why: what the machine or the installation lacks.
+"""Whether models can run on a GPU here and, if not, why.
 
-onnxruntime loads CUDA when a session first asks for it. Where it cannot, it goes on with the CPU and says so
+onnxruntime loads CUDA when a session first asks for it. Where it cannot, it goes on with the CPU and says why
 on standard error only, in two long lines. So we try a small session first.
 """
 
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import functools
 import os
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Protocol
 
 import onnxruntime
 from octofold_game.errors import first_line
@@ -21,7 +19,6 @@ from octofold_game.errors import first_line
 from octofold_server.system.native_log import STANDARD_ERROR
 
 CUDA = "CUDAExecutionProvider"
-DRIVER = "libcuda.so.1"
 REQUIREMENTS = "https://onnxruntime.ai/docs/execution-providers/CUDA-ExecutionProvider.html#requirements"
 
 IDENTITY = (
@@ -31,59 +28,34 @@ IDENTITY = (
 """An ONNX model: y = x, one float. The server does without the package that would write it."""
 
 
-class Machine(Protocol):
-    """What is asked of a machine and its onnxruntime; tests have others than this one."""
-
-    def providers(self) -> Sequence[str]:
-        """The execution providers that onnxruntime was built with."""
-        ...
-
-    def gpus(self) -> int:
-        """How many GPUs the driver finds.
-
-        Raises:
-            OSError: the driver is not installed.
-        """
-        ...
-
-    def failure(self, provider: str) -> str | None:
-        """Why a session cannot use an execution provider, in one line; None if it can."""
-        ...
+def why_no_cuda() -> str | None:
+    """Why models cannot run on a GPU, in one line; None if they can."""
+    if not has_gpu_build():
+        return "this onnxruntime is built for CPUs; make serve SERVER=server-gpu has the other"
+    return why_unusable(CUDA)
 
 
-class ThisMachine:
-    """The machine that this runs on."""
-
-    def providers(self) -> Sequence[str]:
-        """See `Machine`."""
-        found: list[str] = onnxruntime.get_available_providers()
-        return found
-
-    def gpus(self) -> int:
-        """See `Machine`."""
-        driver, count = ctypes.CDLL(DRIVER), ctypes.c_int()
-        works = driver.cuInit(0) == 0 and driver.cuDeviceGetCount(ctypes.byref(count)) == 0
-        return count.value if works else 0
-
-    def failure(self, provider: str) -> str | None:
-        """See `Machine`. Tries it."""
-        preload()
-        with tempfile.TemporaryFile() as file:
-            try:
-                with _standard_error_in(file.fileno()):
-                    session = onnxruntime.InferenceSession(
-                        IDENTITY, onnxruntime.SessionOptions(), providers=[provider], enable_fallback=0
-                    )
-                if provider in session.get_providers():
-                    return None
-                file.seek(0)
-                why = reason_in(file.read().decode(errors="replace"))
-            except Exception as error:  # onnxruntime's exceptions have no other base class
-                why = first_line(error)
-        return f"onnxruntime cannot start {provider}: {why} (see {REQUIREMENTS})"
+def has_gpu_build() -> bool:
+    """Whether onnxruntime was built with CUDA."""
+    return CUDA in onnxruntime.get_available_providers()
 
 
-THIS_MACHINE = ThisMachine()
+def why_unusable(provider: str) -> str | None:
+    """Try an execution provider. Why a session cannot use it, in one line; None if it can."""
+    preload()
+    with tempfile.TemporaryFile() as file:
+        try:
+            with _standard_error_in(file.fileno()):
+                session = onnxruntime.InferenceSession(
+                    IDENTITY, onnxruntime.SessionOptions(), providers=[provider], enable_fallback=0
+                )
+            if provider in session.get_providers():
+                return None
+            file.seek(0)
+            why = reason_in(file.read().decode(errors="replace"))
+        except Exception as error:  # onnxruntime's exceptions have no other base class
+            why = first_line(error)
+    return f"onnxruntime cannot start {provider}: {why} (see {REQUIREMENTS})"
 
 
 @contextlib.contextmanager
@@ -98,30 +70,10 @@ def _standard_error_in(file: int) -> Iterator[None]:
         os.close(kept)
 
 
-def reason_in(said: str) -> str:
+def reason_in(output: str) -> str:
     """The reason in what onnxruntime wrote, such as the name of a missing library."""
-    first = said.strip().partition("\n")[0]
+    first = output.strip().partition("\n")[0]
     return first.rpartition(" with error: ")[2].strip() or "it gives no reason"
-
-
-def why_no_cuda(machine: Machine = THIS_MACHINE) -> str | None:
-    """Why models cannot run on a GPU, in one line; None if they can."""
-    if not has_gpu_build(machine):
-        return "this onnxruntime is built for CPUs; make serve SERVER=server-gpu has the other"
-    try:
-        gpus = machine.gpus()
-    except OSError:
-        return (
-            f"the library {DRIVER} is missing, which comes with NVIDIA's driver (docker: run with --gpus all)"
-        )
-    if not gpus:
-        return "the driver finds no GPU"
-    return machine.failure(CUDA)
-
-
-def has_gpu_build(machine: Machine = THIS_MACHINE) -> bool:
-    """Whether onnxruntime was built with CUDA."""
-    return CUDA in machine.providers()
 
 
 @functools.cache
@@ -135,11 +87,3 @@ def preload() -> None:
     if load is not None and has_gpu_build():
         with Path(os.devnull).open("w") as nowhere, contextlib.redirect_stdout(nowhere):
             load()
-
-
-def gpu_name() -> str:
-    """What the driver calls the first GPU; only where there is one."""
-    driver, name = ctypes.CDLL(DRIVER), ctypes.create_string_buffer(256)
-    driver.cuInit(0)
-    driver.cuDeviceGetName(name, len(name), 0)
-    return name.value.decode() or "GPU"

@@ -18,7 +18,7 @@ from octofold_game.contract.graph import BOARDS, MOVE, OUTPUTS
 from octofold_game.errors import first_line
 from octofold_game.rules import legal_moves
 
-from octofold_server.backends.backend import EVERYTHING, Asked, Layout, Moves, Tensors
+from octofold_server.backends.backend import EVERYTHING, Layout, Moves, RequestedOutputs, Tensors
 from octofold_server.backends.onnx_session import GraphError, new_session, with_weights
 from octofold_server.backends.onnx_tables import Tables, without_tables
 
@@ -48,8 +48,8 @@ MAX_SUM_ERROR = 0.01  # of probabilities in fp16
 WARM_BOARDS = 32
 """Largest batch of the warm-up on a CPU."""
 
-MOVES = Asked()
-"""What most calls ask for."""
+MOVES = RequestedOutputs()
+"""What most calls request."""
 
 
 def onnx_lanes(
@@ -96,7 +96,7 @@ class OnnxBackend:
     """
 
     run: Callable[..., Moves]
-    """The answers for boards [N, 16] uint8 and what is `Asked`; onnxruntime may raise any exception."""
+    """The answers for boards [N, 16] uint8 and `RequestedOutputs`; onnxruntime may raise any exception."""
 
     def __init__(self, sessions: onnxruntime.InferenceSession | HostSessions, layout: Layout) -> None:
         on_host = isinstance(sessions, HostSessions)
@@ -150,7 +150,7 @@ class DeviceBatches:
         self._sizes = sizes
         self._bound: dict[int, DeviceBatch] = {}
 
-    def run(self, boards: NDArray[np.uint8], _asked: Asked = EVERYTHING) -> Moves:
+    def run(self, boards: NDArray[np.uint8], _requested: RequestedOutputs = EVERYTHING) -> Moves:
         """All answers for the boards."""
         size = next(size for size in self._sizes if size >= len(boards))
         if size not in self._bound:
@@ -210,24 +210,24 @@ def _check_answers(boards: NDArray[np.uint8], answers: Moves) -> None:
     for board, move, probabilities, said, legal in zip(
         boards, outputs[0], outputs[1], outputs[3], legal_moves(boards), strict=True
     ):
-        asked = f"the board {board.tolist()} in a batch of {size}"
+        where = f"the board {board.tolist()} in a batch of {size}"
         allowed = np.flatnonzero(legal).tolist() or [-1]
         if (said & ~legal).any() or (move >= 0 and not said[move]):
             raise GraphError(
-                f"the answer to {asked} has the legal moves {np.flatnonzero(said).tolist()}; "
+                f"the answer to {where} has the legal moves {np.flatnonzero(said).tolist()}; "
                 f"legal moves: {allowed}"
             )
         total = probabilities.sum()  # 0 where no move is legal
         if not (probabilities >= 0).all() or min(abs(total), abs(total - 1)) > MAX_SUM_ERROR:
-            raise GraphError(f"the answer to {asked} has the probabilities {probabilities.tolist()}")
+            raise GraphError(f"the answer to {where} has the probabilities {probabilities.tolist()}")
 
 
 def _check_moves(boards: NDArray[np.uint8], moves: NDArray[np.int8]) -> None:
     for board, move, legal in zip(boards, moves, legal_moves(boards), strict=True):
         allowed = np.flatnonzero(legal).tolist() or [-1]
         if move not in allowed:
-            asked = f"the board {board.tolist()} in a batch of {len(boards)}"
-            raise GraphError(f"the answer to {asked} is the move {move}; legal moves: {allowed}")
+            where = f"the board {board.tolist()} in a batch of {len(boards)}"
+            raise GraphError(f"the answer to {where} is the move {move}; legal moves: {allowed}")
 
 
 FEWEST_IN_STAGES = 4
@@ -242,11 +242,11 @@ class HostSessions:
     """The sessions of a model."""
 
     full: onnxruntime.InferenceSession
-    "answers everything"
+    """Answers all outputs."""
     moves: onnxruntime.InferenceSession | None
-    "answers moves alone, in less time; None if there is no graph for them"
+    """Answers moves alone, in less time; None if there is no graph for them."""
     tables: Tables
-    "inputs of both"
+    """Inputs of both."""
 
     @classmethod
     def of(
@@ -270,15 +270,15 @@ class HostBatches:
         self._outputs = [np.zeros((max_batch_size, *tensor.shape), tensor.dtype) for tensor in OUTPUTS]
         self._bindings: dict[tuple[int, int], onnxruntime.IOBinding] = {}
 
-    def run(self, boards: NDArray[np.uint8], asked: Asked = EVERYTHING) -> Moves:
+    def run(self, boards: NDArray[np.uint8], requested: RequestedOutputs = EVERYTHING) -> Moves:
         """The answers for the boards."""
         count = len(boards)
         self._boards[:count] = boards
-        if self._sessions.moves is not None and not asked.outputs and count >= FEWEST_IN_STAGES:
+        if self._sessions.moves is not None and not requested.outputs and count >= FEWEST_IN_STAGES:
             self._sessions.moves.run_with_iobinding(self._bound(self._sessions.moves, count, 1))
             return Moves(self._outputs[0][:count].copy())
         self._sessions.full.run_with_iobinding(self._bound(self._sessions.full, count, len(OUTPUTS)))
-        if not asked.outputs:
+        if not requested.outputs:
             return Moves(self._outputs[0][:count].copy())
         return Moves(*[output[:count].copy() for output in self._outputs])
 

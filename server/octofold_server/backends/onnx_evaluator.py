@@ -1,4 +1,4 @@
-"""A network that a search asks about its boards; see `octofold_game.contract.searches.Evaluator`."""
+"""A network that evaluates the boards of a search; see `octofold_game.contract.searches.Evaluator`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from octofold_server.backends.onnx_pruning import keep_outputs
 from octofold_server.backends.onnx_session import new_session
 
 DEVICE_ROWS = 2048
-"""A GPU always gets so many: it chooses how to multiply by their number, and rounds accordingly."""
+"""A GPU always gets this many rows: it chooses how to multiply by their number, and rounds accordingly."""
 
 
 class OnnxEvaluator:

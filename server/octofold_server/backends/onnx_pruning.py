@@ -27,11 +27,11 @@ def prune(graph: onnx.Graph) -> None:
 
 def ancestors(nodes: Sequence[onnx.Node], tensors: Iterable[str]) -> set[str]:
     """The tensors and all that they are computed from. The nodes of a graph are in order."""
-    found = set(tensors)
+    needed = set(tensors)
     for node in reversed(nodes):
-        if found.intersection(node.output):
-            found.update(_reads(node))
-    return found
+        if needed.intersection(node.output):
+            needed.update(_reads(node))
+    return needed
 
 
 def _reads(node: onnx.Node) -> Iterator[str]:

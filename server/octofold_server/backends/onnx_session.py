@@ -16,7 +16,7 @@ from octofold_game.errors import first_line
 from octofold_proto.onnx import graph_pb2 as onnx
 
 from octofold_server.backends.backend import BackendError, Layout, Tensors
-from octofold_server.backends.cuda import THIS_MACHINE, preload
+from octofold_server.backends.cuda import preload, why_unusable
 from octofold_server.backends.onnx_tables import TABLES
 
 _TYPES = {
@@ -99,7 +99,7 @@ def new_session(
         raise GraphError(f"onnxruntime cannot load it: {first_line(error)}") from error
     missing = [name for name, _ in wanted if name not in session.get_providers()]
     if missing:
-        why = THIS_MACHINE.failure(missing[0]) or f"onnxruntime cannot use {missing[0]} for this graph"
+        why = why_unusable(missing[0]) or f"onnxruntime cannot use {missing[0]} for this graph"
         raise GraphError(why)
     _check_contract(session, outputs)
     return session

@@ -17,7 +17,7 @@ from octofold_game.contract.graph import BOARDS, OUTPUTS, VALUE
 from octofold_game.errors import first_line
 from octofold_proto.onnx import graph_pb2 as onnx
 
-from octofold_server.backends.backend import EVERYTHING, Asked, Backend, Layout, Moves, Tensors
+from octofold_server.backends.backend import EVERYTHING, Backend, Layout, Moves, RequestedOutputs, Tensors
 from octofold_server.backends.onnx_backend import EXAMPLES, NO_TENSORS, onnx_lanes
 from octofold_server.backends.onnx_pruning import keep_outputs
 from octofold_server.backends.onnx_session import GraphError, new_session
@@ -65,10 +65,10 @@ class ValueBackend:
         self._lane = lane
         self._whole = whole
 
-    def run(self, boards: NDArray[np.uint8], asked: Asked = EVERYTHING) -> Moves:
+    def run(self, boards: NDArray[np.uint8], requested: RequestedOutputs = EVERYTHING) -> Moves:
         """The answers for boards [N, 16] uint8; onnxruntime may raise any exception."""
-        if VALUE.name not in asked.outputs:
-            return self._lane.run(boards, asked)
+        if VALUE.name not in requested.outputs:
+            return self._lane.run(boards, requested)
         move, probabilities, votes, legal, value = self._whole.run(_NAMES, {BOARDS.name: boards})
         return Moves(move, probabilities, votes, legal, value=value)
 
@@ -80,7 +80,7 @@ class ValueBackend:
         """
         self._lane.warm_up()
         try:
-            answer = self.run(EXAMPLES, Asked(frozenset({VALUE.name})))
+            answer = self.run(EXAMPLES, RequestedOutputs(frozenset({VALUE.name})))
         except Exception as error:  # onnxruntime's exceptions have no other base class
             raise GraphError(f"the output {VALUE.name!r} failed: {first_line(error)}") from error
         if answer.value is None or answer.value.shape != (len(EXAMPLES),):

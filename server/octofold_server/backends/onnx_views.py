@@ -9,12 +9,12 @@ bytes behind the file add nodes and an output to its graph. The page does the sa
 from __future__ import annotations
 
 import re
-import struct
 
 import numpy as np
 from numpy.typing import NDArray
 from octofold_game.contract.graph import BOARDS, LEGAL, VIEWS
 from octofold_game.errors import first_line
+from octofold_proto.onnx import graph_pb2 as onnx
 
 from octofold_server.backends.backend import BackendError, Layout, Tensors
 from octofold_server.backends.onnx_session import APPENDED_VIEWS, new_session
@@ -25,6 +25,8 @@ PROBABILITIES = "view_probabilities"
 
 SCORES = "legal_scores"
 """The tensor [N, V, 4] of any network there: logits or points, hugely negative for illegal moves."""
+
+_FLOAT = 1  # in an ONNX file
 
 _OUTPUT = re.compile(rb"\x0a\x05" + VIEWS.name.encode() + rb"\x12.\x0a", re.DOTALL)
 """The start of a `ValueInfoProto` of that name. To look in a session would take seconds for a large model."""
@@ -75,44 +77,16 @@ def appended_views(model: bytes, temperature: float) -> bytes:
     Raises:
         NoViews: the graph has no tensor for it.
     """
-    name = APPENDED_VIEWS
+    graph = onnx.Graph()
     if PROBABILITIES.encode() in model:
-        nodes = _node("Identity", [PROBABILITIES], name)
+        graph.node.add(op_type="Identity", input=[PROBABILITIES], output=[APPENDED_VIEWS])
     elif SCORES.encode() in model:
-        nodes = (
-            _node("Constant", [], "views_factor", _float_attribute("value_float", 1 / temperature))
-            + _node("Mul", [SCORES, "views_factor"], "views_tempered")
-            + _node("Softmax", ["views_tempered"], name)
-        )
+        factor = np.float32(1 / temperature).tobytes()
+        graph.initializer.add(name="views_factor", data_type=_FLOAT, raw_data=factor)
+        graph.node.add(op_type="Mul", input=[SCORES, "views_factor"], output=["views_tempered"])
+        graph.node.add(op_type="Softmax", input=["views_tempered"], output=[APPENDED_VIEWS])
     else:
         raise NoViews("the graph has no tensor with the answers of its views")
-    return _field(7, nodes + _field(12, _field(1, name.encode()) + _field(2, _TYPE)))  # graph; output
-
-
-def _node(operator: str, inputs: list[str], output: str, attribute: bytes = b"") -> bytes:
-    """A `NodeProto` of a graph."""
-    return _field(
-        1,
-        b"".join(_field(1, each.encode()) for each in inputs)
-        + _field(2, output.encode())
-        + _field(4, operator.encode())
-        + attribute,
-    )
-
-
-def _float_attribute(name: str, value: float) -> bytes:
-    """An `AttributeProto` of a node: its name, its number and its type, FLOAT."""
-    return _field(5, _field(1, name.encode()) + b"\x15" + struct.pack("<f", value) + b"\xa0\x01\x01")
-
-
-def _field(number: int, content: bytes) -> bytes:
-    """A field of a protobuf message, whose content is a text or a message."""
-    length, size = len(content), b""
-    while length > 127:
-        size += bytes([length & 127 | 128])
-        length >>= 7
-    return bytes([number << 3 | 2]) + size + bytes([length]) + content
-
-
-# A `TypeProto`: a tensor of type FLOAT.
-_TYPE = _field(1, b"\x08\x01")
+    kind = onnx.Type(tensor_type=onnx.Type.TensorType(elem_type=_FLOAT))
+    graph.output.add(name=APPENDED_VIEWS, type=kind)
+    return onnx.Model(graph=graph).SerializeToString()

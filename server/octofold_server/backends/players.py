@@ -20,7 +20,7 @@ from octofold_game.contract.searches import GROUP, Evaluator, Limits, Search, Se
 from octofold_game.errors import OctofoldError, first_line
 from octofold_game.rules import legal_moves
 
-from octofold_server.backends.backend import EVERYTHING, UNFINISHED, Asked, BackendError, Moves
+from octofold_server.backends.backend import EVERYTHING, UNFINISHED, BackendError, Moves, RequestedOutputs
 from octofold_server.backends.onnx_backend import EXAMPLES
 
 DISTRIBUTION = "octofold"
@@ -28,7 +28,7 @@ DISTRIBUTION = "octofold"
 NO_EVALUATORS: Mapping[str, Evaluator] = MappingProxyType({})
 
 WARM_UP = Limits(seconds=0.1)
-"""For each board that a new search is tried with."""
+"""For each board of the warm-up."""
 
 
 class Kinds:
@@ -136,30 +136,30 @@ class PlayerBackend:
         """Return 0: the size of a batch follows from how long the batches before it took."""
         return 0.0
 
-    def run(self, boards: NDArray[np.uint8], asked: Asked = EVERYTHING) -> Moves:
+    def run(self, boards: NDArray[np.uint8], requested: RequestedOutputs = EVERYTHING) -> Moves:
         """The answers for boards [N, 16]; `UNFINISHED` for a board without a finished search.
 
         The last boards have no answer if the turn ended before.
         """
-        found = self._find(boards, asked)
+        found = self._find(boards, requested)
         moves, legal = found.moves, None
         boards = boards[: len(moves)]
         without = moves < 0
-        if LEGAL.name in asked.outputs or without.any():
+        if LEGAL.name in requested.outputs or without.any():
             legal = legal_moves(boards)
             moves = np.where(without & legal.any(axis=1), np.int8(UNFINISHED), moves)
         return Moves(moves, None, None, legal, found.values, found.depth, found.positions)
 
-    def _find(self, boards: NDArray[np.uint8], asked: Asked) -> SearchResult:
+    def _find(self, boards: NDArray[np.uint8], requested: RequestedOutputs) -> SearchResult:
         """Search the boards that are not over; the time of the search is theirs alone."""
-        if asked.running is None:
-            return self._search.find(boards, asked.limits)
-        count, running = len(boards), asked.running
+        if requested.running is None:
+            return self._search.find(boards, requested.limits)
+        count, running = len(boards), requested.running
         moves = np.full(count, -1, np.int8)
         values = None if self._search.value_unit is None else np.full((count, 4), -np.inf, np.float32)
         depth, positions = np.zeros(count, np.uint8), np.zeros(count, np.int64)
         if len(running):
-            some = self._search.find(boards[running], asked.limits)
+            some = self._search.find(boards[running], requested.limits)
             if len(some.moves) < len(running):
                 count = int(running[len(some.moves)])
                 running = running[: len(some.moves)]

@@ -8,7 +8,7 @@ from octofold_game.system.processors import usable_cores
 from octofold_proto.errors import ModelError
 
 from octofold_server.backends.backend import Backend, Layout
-from octofold_server.backends.cuda import THIS_MACHINE, Machine, has_gpu_build, why_no_cuda
+from octofold_server.backends.cuda import has_gpu_build, why_no_cuda
 from octofold_server.config.options import Config
 
 _log = logging.getLogger(__name__)
@@ -33,7 +33,7 @@ above 32."""
 ONE_LANE_BATCH_SIZE = 32
 
 
-def choose_device(wanted: str, machine: Machine = THIS_MACHINE) -> str:
+def choose_device(wanted: str) -> str:
     """The device for the value of --device: "cpu" or "cuda".
 
     With "auto" and onnxruntime's GPU build, the user probably expects a GPU: the log gives the reason if it
@@ -44,12 +44,12 @@ def choose_device(wanted: str, machine: Machine = THIS_MACHINE) -> str:
     """
     if wanted == "cpu":
         return "cpu"
-    why = why_no_cuda(machine)
+    why = why_no_cuda()
     if why is None:
         return "cuda"
     if wanted == "cuda":
         raise ModelError(f"no CUDA: {why}")
-    if has_gpu_build(machine):
+    if has_gpu_build():
         _log.warning("models run on the CPU, no CUDA: %s", why)
     return "cpu"
 

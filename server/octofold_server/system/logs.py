@@ -190,8 +190,8 @@ def _fields(record: logging.LogRecord) -> Mapping[str, str]:
 
 MAX_LINES = 100
 WINDOW_SECONDS = 10.0
-"""A place in the code may log `MAX_LINES` lines in this time. Further lines are counted, and their number is
-logged at the end of that time."""
+"""A place in the code may log `MAX_LINES` lines in this time. Further lines are counted. Their number is
+logged before the next line of this place, and at the end."""
 
 _Origin = tuple[str, int, str, int]  # logger, level, file, line
 
@@ -232,8 +232,7 @@ class RepeatLimit(logging.Filter):
         self._most = most
         self._seconds = seconds
         self._windows: dict[_Origin, _Window] = {}  # at most one entry for each line of code that logs
-        self._timer: threading.Timer | None = None
-        self._lock = threading.Lock()  # guards the two above
+        self._lock = threading.Lock()  # guards it
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Whether the record passes."""
@@ -252,7 +251,6 @@ class RepeatLimit(logging.Filter):
             if not passes:
                 window.left_out += 1
                 window.last = record
-                self._watch()
         if over is not None:
             self._report(over)
         return passes
@@ -261,28 +259,7 @@ class RepeatLimit(logging.Filter):
         """Log the numbers of records omitted so far."""
         with self._lock:
             windows, self._windows = self._windows, {}
-            timer, self._timer = self._timer, None
-        if timer is not None:
-            timer.cancel()
         for window in windows.values():
-            self._report(window)
-
-    def _watch(self) -> None:
-        if self._timer is None:
-            self._timer = threading.Timer(self._seconds, self._look)
-            self._timer.daemon = True
-            self._timer.start()
-
-    def _look(self) -> None:
-        now = time.monotonic()
-        with self._lock:
-            self._timer = None
-            over = {place: window for place, window in self._windows.items() if now >= window.ends}
-            for place in over:
-                del self._windows[place]
-            if any(window.left_out for window in self._windows.values()):
-                self._watch()
-        for window in over.values():
             self._report(window)
 
     def _report(self, window: _Window) -> None:

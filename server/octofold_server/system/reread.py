@@ -16,14 +16,14 @@ from typing import Any, Generic, Self, TypeVar
 
 from octofold_game.errors import OctofoldError
 
-LOOK_SECONDS = 1.0
+LOOK_SECONDS = 0.5
 """Time between two looks at watched files."""
 
 SETTLED_SECONDS = 1.0
-"""A file that has not changed for this long counts as complete."""
+"""Files that have looked the same for this long count as complete."""
 
 EMPTY_SECONDS = 5.0
-"""The same for a file that is empty or missing, because its writer may need time for the first byte."""
+"""The same if one of them is empty or missing, because its writer may need time for the first byte."""
 
 Content = TypeVar("Content")
 _Stamp = tuple[tuple[int, int, int] | None, ...]
@@ -41,9 +41,7 @@ class Reread(Generic[Content]):
     Args:
         paths: the files.
         read: reads all files, or raises FileError.
-        settle: whether to wait until the files have not changed for `SETTLED_SECONDS`, or for `EMPTY_SECONDS`
-            if one of them is empty or missing. Use it if a part of the content looks like the whole.
-        unix_time: the time now, in seconds since 1970.
+        clock: the time in seconds.
 
     Raises:
         FileError: the files cannot be used at the start.
@@ -53,19 +51,13 @@ class Reread(Generic[Content]):
         self,
         paths: Sequence[Path],
         read: Callable[[], Content],
-        *,
-        settle: bool = False,
-        unix_time: Callable[[], float] = time.time,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._paths = paths
         self._read = read
-        self._settle = settle
-        self._unix_time = unix_time
-        self._unsettled: tuple[_Stamp, float] | None = (
-            None  # the state of the files, and when it was first seen
-        )
-        self._lock = threading.Lock()  # held while looking
-        self._stamp = self._now()
+        self._clock = clock
+        self._used = self._seen = self._stamp()  # the state of the files when they were read, and seen last
+        self._since = clock()  # when that state was first seen
         self._content = read()
 
     @property
@@ -80,18 +72,13 @@ class Reread(Generic[Content]):
         ).start()
         return self
 
-    def look(self) -> Content:
-        """Look at the files now, and return the newest good content."""
-        with self._lock:
-            self._look()
-        return self._content
-
-    def _look(self) -> None:
-        stamp = self._now()
-        if stamp == self._stamp:
-            self._unsettled = None
-            return
-        if self._settle and not self._has_settled(stamp):
+    def look(self) -> None:
+        """Look at the files now; only one thread may do so."""
+        stamp, now = self._stamp(), self._clock()
+        if stamp != self._seen:
+            self._seen, self._since = stamp, now
+        is_empty = any(file is None or not file[1] for file in stamp)
+        if stamp == self._used or now - self._since < (EMPTY_SECONDS if is_empty else SETTLED_SECONDS):
             return
         names = ", ".join(map(str, self._paths))
         try:
@@ -99,27 +86,13 @@ class Reread(Generic[Content]):
         except FileError as error:
             _log.error("%s has changed, but cannot be used: %s", names, error)
         else:
-            if self._now() != stamp:
-                return  # it is being written; the next check reads all of it
+            if self._stamp() != stamp:
+                return  # it is being written; the next look reads all of it
             self._content = content
             _log.info("%s was read again", names)
-        self._stamp = stamp
+        self._used = stamp
 
-    def _has_settled(self, stamp: _Stamp) -> bool:
-        """Whether the files have settled.
-
-        If their own times are old, they have. Otherwise, or if the clock was set back, the time counts for
-        which they have looked the same.
-        """
-        wanted = SETTLED_SECONDS if all(file is not None and file[1] for file in stamp) else EMPTY_SECONDS
-        if self._unix_time() - max(map(_changed_at, self._paths)) >= wanted:
-            return True
-        now = time.monotonic()
-        if self._unsettled is None or self._unsettled[0] != stamp:
-            self._unsettled = (stamp, now)
-        return now - self._unsettled[1] >= wanted
-
-    def _now(self) -> _Stamp:
+    def _stamp(self) -> _Stamp:
         return tuple(map(_stamp, self._paths))
 
 
@@ -142,13 +115,3 @@ def _stamp(path: Path) -> tuple[int, int, int] | None:
     except OSError:
         return None
     return status.st_ino, status.st_size, status.st_mtime_ns
-
-
-def _changed_at(path: Path) -> float:
-    """Unix time of the last write; for a missing file, of the last change of its folder."""
-    for place in (path, path.parent):
-        try:
-            return place.stat().st_mtime
-        except OSError:
-            continue
-    return 0.0

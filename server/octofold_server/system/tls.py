@@ -1,14 +1,11 @@
 """The server's certificate, and the CA certificates for its clients.
 
-gRPC and HTTP both use them, and use renewed files for new connections within seconds. The dates of the
-certificate are checked like a client does, by a TLS handshake in memory, because Python's ssl module cannot
-read those of a server's own certificate.
+gRPC and HTTP both use them, and use renewed files for new connections within seconds.
 """
 
 from __future__ import annotations
 
 import codecs
-import logging
 import re
 import ssl
 from pathlib import Path
@@ -23,8 +20,6 @@ MAX_FILE_BYTES = 1 << 22
 
 ENCRYPTED = re.compile(rb"^(-----BEGIN ENCRYPTED PRIVATE KEY|Proc-Type: 4,ENCRYPTED)", re.MULTILINE)
 """What an encrypted key has, in PKCS #8 and in OpenSSL's older form."""
-
-_log = logging.getLogger(__name__)
 
 
 class _Material(NamedTuple):
@@ -79,8 +74,6 @@ class Tls:
     def _read(self) -> _Material:
         context = _server_context()
         self._load_into(context)  # also checks that the files belong together
-        if wrong := wrong_date(context, self._certificate):
-            _log.warning("clients will refuse %s: %s", self._certificate, wrong)
         client_ca = _content(self._client_ca) if self._client_ca is not None else None
         return _Material(_content(self._key), _content(self._certificate), client_ca, context)
 
@@ -128,34 +121,3 @@ def _configuration(material: _Material) -> grpc.ServerCertificateConfiguration:
 
 def _reason(error: Exception) -> str:
     return str(getattr(error, "reason", None) or error).replace("_", " ").lower()
-
-
-NOT_YET_VALID, EXPIRED = 9, 10  # OpenSSL's X509_V_ERR_CERT_...
-
-
-def wrong_date(server: ssl.SSLContext, certificate: Path) -> str:
-    """A client's error about the dates of a certificate in the context; empty if there is none."""
-    client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    client.check_hostname = False
-    client.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # trust the certificate itself, not its signer
-    try:
-        client.load_verify_locations(certificate)
-    except OSError:  # it is being replaced; the new one will also be checked
-        return ""
-    to_client, to_server = ssl.MemoryBIO(), ssl.MemoryBIO()
-    ends = (
-        client.wrap_bio(to_client, to_server),
-        server.wrap_bio(to_server, to_client, server_side=True),
-    )
-    try:
-        for end in (*ends, *ends):  # the client sends its hello, and reads the certificate on its second turn
-            try:
-                end.do_handshake()
-            except ssl.SSLWantReadError:
-                continue
-    except ssl.SSLCertVerificationError as error:
-        if error.verify_code in (NOT_YET_VALID, EXPIRED):
-            return error.verify_message
-    except ssl.SSLError:  # another error, which clients will report
-        pass
-    return ""

@@ -15,7 +15,6 @@ from octofold_server.backends.onnx_backend import (
     NO_TENSORS,
     DeviceBatch,
     OnnxBackend,
-    batch_sizes,
     onnx_lanes,
 )
 from octofold_server.backends.onnx_session import GraphError, new_session
@@ -224,24 +223,12 @@ def test_an_answer_stays_when_the_lane_runs_again(graph: bytes) -> None:
     np.testing.assert_array_equal(first.moves, fake_moves(boards).moves)
 
 
-def test_batches_of_every_size_are_answered(graph: bytes) -> None:
-    lane = one_lane(graph, 100)
-    boards = np.random.default_rng(0).integers(0, 15, (100, 16), dtype=np.uint8)
-    for size in (*range(100, 0, -7), 100, 1):
-        np.testing.assert_array_equal(lane.run(boards[:size]).moves, fake_moves(boards[:size]).moves)
-
-
 def test_short_batches_ride_in_memory_of_a_fixed_address_as_they_do_on_a_gpu(graph: bytes) -> None:
     batch = DeviceBatch(new_session(graph, Layout("cpu", 8, lanes=1), NO_TENSORS), 8, "cpu")
     boards = np.random.default_rng(0).integers(0, 15, (8, 16), dtype=np.uint8)
     for count in (8, 3, 1, 8):
         for got, wanted in zip(batch.run(boards[:count])[:4], fake_moves(boards[:count]), strict=True):
             np.testing.assert_array_equal(got, wanted)
-
-
-def test_a_gpu_that_is_not_there_is_an_error_and_not_a_slow_cpu(graph: bytes) -> None:
-    with pytest.raises(GraphError, match="CUDAExecutionProvider"):
-        onnx_lanes(graph, Layout("cuda", 8, lanes=1))
 
 
 def test_a_graph_in_float16_also_runs_on_a_cpu_where_its_layout_is_left_alone(graph: bytes) -> None:
@@ -263,12 +250,6 @@ def test_a_graph_in_float16_also_runs_on_a_cpu_where_its_layout_is_left_alone(gr
     lane.warm_up()
     boards = np.random.default_rng(0).integers(0, 15, (8, 16), dtype=np.uint8)
     np.testing.assert_array_equal(lane.run(boards).votes, fake_moves(boards).votes)
-
-
-def test_batch_sizes_are_a_short_list_that_ends_with_the_largest() -> None:
-    assert batch_sizes(1) == (1,)
-    assert batch_sizes(32) == (1, 2, 4, 8, 16, 32)
-    assert batch_sizes(48) == (1, 2, 4, 8, 16, 32, 48)
 
 
 @pytest.mark.parametrize("name", ["swift", "flagship", "cnn5"])

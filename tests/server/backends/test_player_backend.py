@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from octofold_game.contract.searches import Limits, SearchResult
-from octofold_server.backends.backend import Asked, BackendError
+from octofold_server.backends.backend import BackendError, RequestedOutputs
 from octofold_server.backends.players import PlayerBackend
 
 
@@ -57,7 +57,7 @@ def test_boards_that_are_over_are_answered_without_a_search_up_to_the_first_that
 ) -> None:
     boards = np.tile(np.resize(np.array([1, 2, 1, 2, 2, 1, 2, 1], np.uint8), 16), (6, 1))
     boards[running] = 1
-    asked = Asked(running=np.array(running, np.intp))
+    asked = RequestedOutputs(running=np.array(running, np.intp))
     found = PlayerBackend(Searching(turn, value_unit)).run(boards, asked)
     assert found.moves.tolist() == moves
     assert found.depth is not None

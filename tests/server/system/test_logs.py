@@ -43,17 +43,6 @@ def test_a_json_line_is_one_object_whatever_is_in_it() -> None:
     assert "ValueError: two" in told["traceback"]
 
 
-def test_a_field_does_not_hide_what_every_line_has() -> None:
-    told = json.loads(JsonLines().format(record("the message", fields={"message": "mine", "level": "none"})))
-    assert (told["message"], told["level"]) == ("the message", "warning")
-
-
-def test_a_text_line_ends_with_its_fields() -> None:
-    line = TextLines().format(record("refused", fields={"code": "X", "request_id": "7"}))
-    assert line.endswith("WARNING place: refused [code=X request_id=7]")
-    assert TextLines().format(record("plain")).endswith("WARNING place: plain")
-
-
 def test_no_text_from_outside_makes_a_line_of_its_own_and_a_traceback_keeps_its_lines() -> None:
     line = TextLines().format(record("no model 'a\n2026 INFO forged\x1b[2J'", fields={"call": "\r\udc80"}))
     assert line.endswith("no model 'a\\n2026 INFO forged\\x1b[2J' [call=\"\\r\\udc80\"]")

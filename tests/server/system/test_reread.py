@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from pathlib import Path
 
@@ -26,46 +25,86 @@ class Number:
             raise FileError("that is no number") from None
 
 
+class Clock:
+    """A clock that the test sets."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
 @pytest.fixture
 def read(tmp_path: Path) -> Number:
     (tmp_path / "number").write_text("1", encoding="utf-8")
     return Number(tmp_path / "number")
 
 
-def test_a_file_is_read_again_when_it_has_changed_and_only_then(read: Number) -> None:
-    number = Reread([read.path], read)
-    assert [number.look() for _ in range(5)] == [1] * 5
+def look(number: Reread[int], clock: Clock, seconds: float = 1.0) -> int:
+    """What is in force after a look now, and another one in so many seconds."""
+    number.look()
+    clock.now += seconds
+    number.look()
+    return number.content
+
+
+def test_a_file_is_read_again_when_it_has_changed_and_only_then(read: Number, clock: Clock) -> None:
+    number = Reread([read.path], read, clock)
+    assert [look(number, clock) for _ in range(5)] == [1] * 5
     assert read.reads == 1
     read.path.write_text("22", encoding="utf-8")
-    assert [number.look() for _ in range(5)] == [22] * 5
+    assert [look(number, clock) for _ in range(5)] == [22] * 5
     assert read.reads == 2
 
 
-def test_a_file_of_a_secret_is_read_again_when_kubernetes_swaps_the_folder_behind_it(tmp_path: Path) -> None:
+def test_a_file_of_a_secret_is_read_again_when_kubernetes_swaps_the_folder_behind_it(
+    tmp_path: Path, clock: Clock
+) -> None:
     for number in ("1", "22"):
         (tmp_path / f"..{number}").mkdir()
         (tmp_path / f"..{number}" / "number").write_text(number, encoding="utf-8")
     (tmp_path / "..data").symlink_to("..1")
     (tmp_path / "number").symlink_to("..data/number")
     read = Number(tmp_path / "number")
-    number_of = Reread([read.path], read)
-    assert number_of.look() == 1
+    number_of = Reread([read.path], read, clock)
     (tmp_path / "..data_tmp").symlink_to("..22")
     (tmp_path / "..data_tmp").replace(tmp_path / "..data")
-    assert number_of.look() == 22
+    assert look(number_of, clock) == 22
 
 
-def test_what_cannot_be_used_is_told_once_and_the_last_good_content_stays(
-    read: Number, caplog: pytest.LogCaptureFixture
+def test_what_cannot_be_used_is_logged_once_and_the_last_good_content_stays(
+    read: Number, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    number = Reread([read.path], read)
+    number = Reread([read.path], read, clock)
     read.path.write_text("none", encoding="utf-8")
-    assert [number.look() for _ in range(5)] == [1] * 5
-    read.path.unlink()
-    assert [number.look() for _ in range(5)] == [1] * 5
-    assert caplog.text.count(f"{read.path} has changed, but cannot be used: that is no number") == 2
+    assert [look(number, clock) for _ in range(5)] == [1] * 5
+    assert caplog.text.count(f"{read.path} has changed, but cannot be used: that is no number") == 1
     read.path.write_text("333", encoding="utf-8")
-    assert number.look() == 333
+    assert look(number, clock) == 333
+
+
+def test_a_file_that_is_being_written_is_not_read_before_it_is_whole(read: Number, clock: Clock) -> None:
+    number = Reread([read.path], read, clock)
+    for text in ("", "2", "22"):  # a shell leaves it empty until a command writes something
+        read.path.write_text(text, encoding="utf-8")
+        assert look(number, clock, 0.9) == 1
+    assert read.reads == 1
+    assert look(number, clock, 0.2) == 22
+
+
+def test_a_file_that_stays_empty_or_missing_is_read_in_the_end(read: Number, clock: Clock) -> None:
+    size = Reread([read.path], lambda: read.path.stat().st_size if read.path.exists() else -1, clock)
+    read.path.write_text("", encoding="utf-8")
+    assert look(size, clock, 4.0) == 1
+    assert look(size, clock, 1.0) == 0
+    read.path.unlink()
+    assert look(size, clock, 4.0) == 0
+    assert look(size, clock, 1.0) == -1
 
 
 def test_files_on_a_mount_that_hangs_hold_up_nobody_who_uses_their_content(read: Number) -> None:
@@ -100,43 +139,3 @@ def test_what_cannot_be_used_at_the_start_is_an_error(read: Number) -> None:
     read.path.write_text("none", encoding="utf-8")
     with pytest.raises(FileError, match="that is no number"):
         Reread([read.path], read)
-
-
-def unix_time() -> float:
-    """A clock that stands still."""
-    return 1_800_000_000.0
-
-
-def write_at(path: Path, text: str, seconds_ago: float) -> None:
-    path.write_text(text, encoding="utf-8")
-    os.utime(path, (unix_time() - seconds_ago,) * 2)
-
-
-def test_a_file_that_is_being_written_is_not_read_before_it_is_whole(read: Number) -> None:
-    number = Reread([read.path], read, settle=True, unix_time=unix_time)
-    write_at(read.path, "", 2.0)  # as a shell leaves it until a command has something to say
-    assert number.look() == 1
-    write_at(read.path, "2", -3600.0)  # and who knows whether this is all
-    assert number.look() == 1
-    assert read.reads == 1
-    write_at(read.path, "22", 1.5)
-    assert number.look() == 22
-
-
-def test_a_file_that_stays_empty_or_missing_is_read_in_the_end(read: Number) -> None:
-    number = Reread(
-        [read.path], lambda: read.path.exists() and read.path.stat().st_size, settle=True, unix_time=unix_time
-    )
-    write_at(read.path, "", 6.0)
-    assert number.look() == 0
-    read.path.unlink()
-    os.utime(read.path.parent, (unix_time() - 2.0,) * 2)
-    assert number.look() is not False
-    os.utime(read.path.parent, (unix_time() - 6.0,) * 2)
-    assert number.look() is False
-
-
-def test_a_file_with_a_time_to_come_is_read_once_it_has_looked_the_same_for_a_while(read: Number) -> None:
-    number = Reread([read.path], read, settle=True, unix_time=unix_time)
-    write_at(read.path, "22", -3600.0)
-    wait_for(lambda: number.look() == 22)
