@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from octofold_game.contract.model import PRECISIONS, read_card
 from octofold_game.episodes import Episodes
-from octofold_server.backends.backend import EVERYTHING, Asked, Layout
+from octofold_server.backends.backend import EVERYTHING, Layout, RequestedOutputs
 from octofold_server.backends.onnx_backend import OnnxBackend, onnx_lanes
 
 sys.path.append(str(Path(__file__).parents[1]))  # where the harness is
@@ -48,7 +48,7 @@ def main() -> None:
     for size in BATCHES if options.rounds else ():
         measures = {
             name: lambda size=size, what=what: _microseconds(lane, asked, size, what)
-            for name, what in (("whole", EVERYTHING), ("alone", Asked()))
+            for name, what in (("whole", EVERYTHING), ("alone", RequestedOutputs()))
         }
         found = medians(interleave(measures, options.rounds))
         ratios[size] = round(found["alone"] / found["whole"], 3)
@@ -94,7 +94,7 @@ def _played(
     seen, differing, wrong, kept = 0, 0, 0, []
     begun = games
     while seen < boards:
-        moves = lane.run(episodes.boards, Asked()).moves
+        moves = lane.run(episodes.boards, RequestedOutputs()).moves
         for board in episodes.boards[moves != lane.run(episodes.boards).moves]:
             differing += 1
             wrong += len({int(lane.run(np.resize(board, (size, 16))).moves[0]) for size in BATCHES}) == 1
@@ -107,7 +107,7 @@ def _played(
     return np.random.default_rng(1).permutation(np.concatenate(kept)), differing, wrong
 
 
-def _microseconds(lane: OnnxBackend, boards: NDArray[np.uint8], size: int, what: Asked) -> float:
+def _microseconds(lane: OnnxBackend, boards: NDArray[np.uint8], size: int, what: RequestedOutputs) -> float:
     """CPU time of a board in batches of a size."""
     count = min(max(size, TIMED_BOARDS), len(boards)) // size * size
     begin = time.thread_time()

@@ -11,7 +11,7 @@ import sys
 
 import numpy as np
 from numpy.typing import NDArray
-from octofold_server.backends.backend import EVERYTHING, Asked, Moves
+from octofold_server.backends.backend import EVERYTHING, Moves, RequestedOutputs
 from octofold_server.config.reading import read_config
 from octofold_server.system.logs import set_up_log
 
@@ -33,7 +33,7 @@ class Table:
         """Return 0: a constant answer takes no time worth measuring."""
         return 0.0
 
-    def run(self, boards: NDArray[np.uint8], _asked: Asked = EVERYTHING) -> Moves:
+    def run(self, boards: NDArray[np.uint8], _requested: RequestedOutputs = EVERYTHING) -> Moves:
         """The same moves for each of `[N, 16]` boards."""
         return self._moves.rows(0, len(boards))
 

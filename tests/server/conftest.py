@@ -180,7 +180,7 @@ def serve_all(write_version: WriteVersion, tmp_path: Path, transport: str) -> Se
         defaults = {"lanes": 1, "transport": transport, "host": "127.0.0.1", "rest_port": 0}
         config = Config(models=tmp_path / "models", **{**defaults, **options})
         with served_parts(backend, config) as (parts, port):
-            rest_server = parts.new_rest(lambda: True, **rest)
+            rest_server = parts.new_rest(**rest)
             rest_server.start()
             served = Served(parts, f"127.0.0.1:{port}", rest_server.port)
             try:

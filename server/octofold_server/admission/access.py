@@ -151,7 +151,7 @@ def _tokens(path: Path | None) -> Reread[tuple[bytes, ...]] | None:
             _log.error("%s; all its tokens are revoked, and nobody can call with them", error)
             return ()
 
-    return Reread([path], read, settle=True).watch()
+    return Reread([path], read).watch()
 
 
 class _NoTokens(FileError):

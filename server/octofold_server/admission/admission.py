@@ -11,8 +11,9 @@ import math
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import groupby
 from operator import attrgetter
@@ -84,18 +85,18 @@ class AcceptedCall(Call):
     """An admitted call, which `Admission.accept` makes; its boards are checked."""
 
     admission: Admission
-    "what has admitted it"
+    """What has admitted it."""
     request: Request
     served: ServedVersion
-    "the model version that answers it"
+    """The model version that answers it."""
     when_answered: WhenAnswered | None
-    "called when the call has ended"
+    """Called when the call has ended."""
     context: Any
-    "what `when_answered` needs to know about the call"
+    """What `when_answered` needs to know about the call."""
     headers: Headers
-    "as in `Admission.accept`"
+    """As in `Admission.accept`."""
     has_slot: bool
-    "whether it counts as a call in progress until it ends"
+    """Whether it counts as a call in progress until it ends."""
 
     def cancel(self) -> None:
         """Cancel the call, because the caller has left; no effect on a finished call."""
@@ -137,8 +138,6 @@ class Admission:
         refusal: the reason why calls are refused; empty while they are admitted.
         is_alive: returns whether the transport works; the owner of the transport sets it.
         wants_clients: whether new clients are welcome: between `open` and `leave`.
-        call_slot: a context that counts as a call in progress, for replies that take time to send. Entering
-            it raises what `take_slot` does.
     """
 
     def __init__(
@@ -154,7 +153,6 @@ class Admission:
         self.is_alive: Callable[[], bool] = lambda: True
         self._refused = 0
         self._calls = 0
-        self.call_slot = _CallSlot(self)
         # With their connections, by their tokens, oldest first.
         self._streams: dict[object, tuple[str, StopReading, EndIfIdle]] = {}
         self._streams_of: Counter[str] = Counter()
@@ -236,6 +234,13 @@ class Admission:
             self._streams[token] = connection, stop_reading, end_if_idle
             self._streams_of[connection] += 1
         return token
+
+    def end_idle_streams(self, idle_seconds: float) -> None:
+        """End the open streams that are idle, or whose replies are not read, for this many seconds."""
+        with self._lock:
+            ends = [end_if_idle for *_, end_if_idle in self._streams.values()]
+        for end_if_idle in ends:
+            end_if_idle(idle_seconds)
 
     def close_stream(self, token: object) -> None:
         """Remove an open stream, given the token of `open_stream`."""
@@ -422,6 +427,19 @@ class Admission:
         self.refusals.add(code_name(error))
         return error
 
+    @contextmanager
+    def call_slot(self) -> Iterator[None]:
+        """Count a call in progress while the block runs, for replies that take time to send.
+
+        Raises:
+            Unavailable, QueueFull: as in `take_slot`.
+        """
+        self.take_slot()
+        try:
+            yield
+        finally:
+            self.give_slots(1)
+
     def take_slot(self) -> None:
         """Count a call in progress.
 
@@ -463,23 +481,8 @@ class Admission:
             )
 
 
-class _CallSlot:
-    """The context of `Admission.call_slot`. One object serves all calls: a generator for each is slow."""
-
-    __slots__ = ("_admission",)
-
-    def __init__(self, admission: Admission) -> None:
-        self._admission = admission
-
-    def __enter__(self) -> None:
-        self._admission.take_slot()
-
-    def __exit__(self, *_: object) -> None:
-        self._admission.give_slots(1)
-
-
-def _unknown_output(asked: Iterable[str], served: ServedVersion) -> str:
-    unknown = next(name for name in asked if name not in served.outputs)
+def _unknown_output(outputs: Iterable[str], served: ServedVersion) -> str:
+    unknown = next(name for name in outputs if name not in served.outputs)
     return f"unknown output {quoted(unknown)}; the model has {', '.join(served.output_names)}"
 
 

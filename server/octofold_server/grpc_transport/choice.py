@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from typing import Any
+
+import grpc
 
 from octofold_server.admission.byte_budget import ByteBudget
 from octofold_server.admission.refusals import Refusals
 from octofold_server.grpc_transport.arrivals import Arrivals
 from octofold_server.grpc_transport.interface import Rpc, Server
 from octofold_server.grpc_transport.methods import Methods
-from octofold_server.grpc_transport.self_call import SelfCall
-from octofold_server.system.sockets import StartupError
+from octofold_server.system.sockets import StartupError, socket_folder
 
 CHECK_SECONDS = 10.0
 
@@ -56,9 +58,10 @@ def new_server(
 
 
 def _check(transport: type[Server]) -> None:
-    """Test a transport with a call of our own.
+    """Test a transport with a call of our own, over a socket that only the user of this process can open.
 
     Raises:
+        StartupError: there is no place for the socket.
         RuntimeError: it does not answer.
     """
     refusals = Refusals()
@@ -69,9 +72,15 @@ def _check(transport: type[Server]) -> None:
 
     methods.add_unary("check.Check/Check", answer)
     server = transport(methods, ())
-    with SelfCall(server, "/check.Check/Check") as check:
+    with socket_folder() as folder:
+        address = f"unix:{folder / 'check'}"
+        server.listen(address)
         server.start()
-        is_answered = check.is_answered(CHECK_SECONDS)
-    server.stop(CHECK_SECONDS).wait(2 * CHECK_SECONDS)
-    if not is_answered:
-        raise RuntimeError("a call to itself is not answered")
+        try:
+            with grpc.insecure_channel(address) as channel:
+                call: Any = channel.unary_unary("/check.Check/Check")
+                call(b"", timeout=CHECK_SECONDS, wait_for_ready=True)
+        except grpc.RpcError as error:
+            raise RuntimeError("a call to itself is not answered") from error
+        finally:
+            server.stop(CHECK_SECONDS).wait(2 * CHECK_SECONDS)

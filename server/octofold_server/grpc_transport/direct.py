@@ -13,6 +13,7 @@ import math
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import grpc
@@ -20,7 +21,7 @@ from google.rpc.code_pb2 import CANCELLED
 from grpc._cython import cygrpc  # type: ignore[attr-defined]  # private, so not in the stubs
 
 from octofold_server.grpc_transport.interface import TICK_SECONDS, Metadata, nothing
-from octofold_server.grpc_transport.methods import Begin, Methods
+from octofold_server.grpc_transport.methods import Methods
 from octofold_server.grpc_transport.unary import run_guarded
 
 YEAR_SECONDS = 3.2e7
@@ -33,7 +34,6 @@ _CLOSE, _MESSAGE, _SENT, _STATUS = range(4)
 """The operations of a call that gRPC has to finish."""
 
 _NO_FLAGS = 0
-_MORE_FOLLOWS = cygrpc.WriteFlag.buffer_hint
 _NOTHING: tuple[()] = ()
 _OK = (cygrpc.StatusCode.ok, b"")
 _TIMEOUT = cygrpc.CompletionType.queue_timeout
@@ -77,10 +77,9 @@ class DirectRpc:
         """Request the next message."""
         self._start(_MESSAGE, (cygrpc.ReceiveMessageOperation(_NO_FLAGS),), self._received)
 
-    def send(self, message: bytes, *, more: bool = False) -> None:
+    def send(self, message: bytes) -> None:
         """Send one of several messages."""
-        flags = _MORE_FOLLOWS if more else _NO_FLAGS
-        operations = [cygrpc.SendMessageOperation(message, flags)]
+        operations = [cygrpc.SendMessageOperation(message, _NO_FLAGS)]
         if not self._begun:
             self._begun = True
             operations.insert(0, cygrpc.SendInitialMetadataOperation(_NOTHING, _NO_FLAGS))
@@ -188,7 +187,7 @@ class DirectServer:
         self._server.register_completion_queue(self._queue)
         # The calls that are not over, oldest first. Only the serving thread changes these three attributes.
         self._calls: dict[DirectRpc, None] = {}
-        self._asked = 0  # requests for the next call that gRPC has not answered
+        self._is_asking = False  # gRPC has not answered the request for the next call
         self._is_shut = False
         self._is_started = False
         self._is_stopping = False
@@ -211,12 +210,8 @@ class DirectServer:
     def start(self) -> None:
         """Start serving."""
         with self._lock:
-            for path in self._methods.begins:
-                self._server.register_method(path)
             self._server.start()
             self._is_started = True
-            for path, begin in self._methods.begins.items():
-                self._ask(path, begin)
             self._ask()
             threading.Thread(target=self._serve, name="grpc", daemon=True).start()
 
@@ -255,7 +250,7 @@ class DirectServer:
     def _poll_until_stopped(self) -> None:
         poll, clock = self._queue.poll, time.time
         next_tick = clock()
-        while not self._is_shut or self._calls or self._asked:
+        while not self._is_shut or self._calls or self._is_asking:
             now = clock()
             if not 0 < next_tick - now <= TICK_SECONDS:
                 next_tick = now + TICK_SECONDS
@@ -269,38 +264,24 @@ class DirectServer:
     def _shut_down(self, _event: Any) -> None:
         self._is_shut = True
 
-    def _new_call(self, event: Any) -> DirectRpc:
-        call = DirectRpc(event, self._forget_call)
-        self._calls[call] = None
-        return call
-
     def _forget_call(self, call: DirectRpc) -> None:
         del self._calls[call]
 
-    def _ask(self, path: str = "", begin: Begin | None = None) -> None:
-        """Ask for the next call of a method; without a path, for that of an unknown method."""
-        queue = self._queue
+    def _ask(self) -> None:
+        """Ask for the next call."""
+        with suppress(ValueError):  # the server stops
+            self._server.request_call(self._queue, self._queue, self._called)
+            self._is_asking = True
 
-        def called(event: Any) -> None:
-            self._asked -= 1
-            if not event.success:  # the server stops
-                return
-            ask()
-            call = self._new_call(event)
-            if begin is not None:
-                run_guarded(call, begin, call)
-            else:
-                unknown = event.call_details.method.decode(errors="replace")
-                run_guarded(call, self._methods.begin_unknown, call, unknown)
-
-        def ask() -> None:
-            try:
-                if path:
-                    self._server.request_registered_call(queue, queue, path, called)
-                else:
-                    self._server.request_call(queue, queue, called)
-            except ValueError:  # the server stops
-                return
-            self._asked += 1
-
-        ask()
+    def _called(self, event: Any) -> None:
+        self._is_asking = False
+        if not event.success:  # the server stops
+            return
+        self._ask()
+        call = DirectRpc(event, self._forget_call)
+        self._calls[call] = None
+        path = event.call_details.method.decode(errors="replace")
+        if (begin := self._methods.begins.get(path)) is not None:
+            run_guarded(call, begin, call)
+        else:
+            run_guarded(call, self._methods.begin_unknown, call, path)

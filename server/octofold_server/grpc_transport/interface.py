@@ -59,13 +59,8 @@ class Rpc(Protocol):
         """Request the next message; only one request may be pending."""
         ...
 
-    def send(self, message: bytes, *, more: bool = False) -> None:
-        """Send one of several messages; the next one may follow after `on_sent`.
-
-        Args:
-            message: the serialized message.
-            more: whether another message certainly follows, so that gRPC may put both into one packet.
-        """
+    def send(self, message: bytes) -> None:
+        """Send one of several messages; the next one may follow after `on_sent`."""
         ...
 
     def reply(self, message: bytes, trailing: Metadata = ()) -> None:

@@ -45,6 +45,7 @@ class Methods:
         unread: cuts off the calls whose reply is not read; None never does.
 
     Attributes:
+        ticks: called several times a second.
         begins: the callback that begins a call, by the path of the method.
         unary: what takes a call whose only message has arrived, by the path of the method.
     """
@@ -62,6 +63,7 @@ class Methods:
         self._access = access
         self._streams: dict[Rpc, str] = {}  # the open streams with their paths, if tokens are checked
         self._tokens = None if access is None else access.tokens
+        self.ticks: list[Callable[[], None]] = []
         self.begins: dict[str, Begin] = {}
         self.unary: dict[str, Unary] = {}
 
@@ -130,7 +132,8 @@ class Methods:
         Args:
             calls: all calls that are not over, oldest first.
         """
-        self._arrivals.expire()
+        for tick in (self._arrivals.expire, *self.ticks):
+            tick()
         if self._unread is not None:
             self._unread.look(calls)
         if self._streams and self._access is not None:

@@ -74,7 +74,7 @@ class NativeRpc:
     def read(self) -> None:
         """Do nothing: the only message has been delivered."""
 
-    def send(self, message: bytes, *, more: bool = False) -> None:  # noqa: ARG002 -- each message is sent at once
+    def send(self, message: bytes) -> None:
         """Send one of several messages."""
         if self._listener.front.stream_try_send(self._number, message) == STREAM_FULL:
             self._unsent = message

@@ -11,7 +11,7 @@ import time
 from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import CancelledError
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from google.protobuf.message import Message
 from google.rpc.code_pb2 import UNAVAILABLE
@@ -21,6 +21,7 @@ from octofold_proto.errors import InvalidRequest, Unavailable
 from octofold_server.admission.admission import AcceptedCall, Admission, code_name
 from octofold_server.admission.byte_budget import ByteBudget
 from octofold_server.grpc_transport.interface import Rpc
+from octofold_server.grpc_transport.methods import Begin
 from octofold_server.grpc_transport.unary import Codec, decode, fail, request_id_of
 
 MAX_OPEN_BOARDS = 65_536
@@ -29,8 +30,6 @@ reading, so a client that never reads its replies cannot fill the memory."""
 
 MIN_BOARDS = 32
 """A message counts as at least this many boards, because an empty one takes memory, too."""
-
-LOOK_SECONDS = 0.5
 
 CLOSING_SECONDS = 3.0
 """Time limit for a client to read the next reply while the server shuts down."""
@@ -46,49 +45,21 @@ class StreamCodec(Codec[AnyMessage], Protocol[AnyMessage]):
         ...
 
 
-class StreamCalls(Generic[AnyMessage]):
-    """Answers the streams of one method.
-
-    It looks for idle streams several times per time limit, on a thread that runs while any stream is open.
+def answer_streams(admission: Admission, codec: StreamCodec[Any]) -> Begin:
+    """Make what begins the streams of a method.
 
     Args:
-        admission: admits every message.
+        admission: admits every message, and ends idle streams.
         codec: the codec of the method.
-        idle_seconds: time limit for a stream without messages to answer; with infinity it stays open until
-            the server shuts down.
     """
 
-    def __init__(self, admission: Admission, codec: StreamCodec[AnyMessage], idle_seconds: float) -> None:
-        self._admission = admission
-        self._codec = codec
-        self._idle_seconds = idle_seconds
-        self._streams: set[AnswerStream[AnyMessage]] = set()
-        self._is_looking = False
-        self._lock = threading.Lock()  # guards the two above
-
-    def begin(self, rpc: Rpc) -> None:
-        """Answer the messages of this call."""
+    def begin(rpc: Rpc) -> None:
         try:
-            stream = AnswerStream(self._admission, self._codec, rpc)
-            with self._lock:
-                self._streams.add(stream)
-                if not self._is_looking:
-                    threading.Thread(target=self._look, name="idle-streams", daemon=True).start()
-                    self._is_looking = True
+            AnswerStream(admission, codec, rpc)
         except Exception as error:
-            fail(rpc, error, self._codec.name)
+            fail(rpc, error, codec.name)
 
-    def _look(self) -> None:
-        while True:
-            time.sleep(min(LOOK_SECONDS, self._idle_seconds / 8))
-            with self._lock:
-                self._streams = {stream for stream in self._streams if not stream.ended}
-                streams = list(self._streams)
-                if not streams:
-                    self._is_looking = False
-                    return
-            for stream in streams:
-                stream.end_if_idle(self._idle_seconds)
+    return begin
 
 
 class _Open:
@@ -140,11 +111,6 @@ class AnswerStream(Generic[AnyMessage]):
         rpc.on_left = self.abandon
         self._reading = True
         rpc.read()
-
-    @property
-    def ended(self) -> bool:
-        """Whether the stream sends no more replies."""
-        return self._ended
 
     def stop_reading(self) -> None:
         """Stop reading messages, and end the stream once the submitted ones are answered.
@@ -274,12 +240,12 @@ class AnswerStream(Generic[AnyMessage]):
             self._open_boards -= sent.boards
             self._busy = time.monotonic()
             ended = self._ended
-            self._sending, more = (None, False) if ended else self._next_ready()
+            self._sending = self._ready.popleft() if self._ready and not ended else None
             sending, is_over, read = self._sending, self._is_over(), self._may_read()
         self._give_back(sent)
         # Sending without the lock: lanes may have other answers for this stream.
         if sending is not None:
-            self._rpc.send(sending.reply, more=more)
+            self._rpc.send(sending.reply)
         if ended:
             self._close()
         elif is_over:
@@ -326,10 +292,6 @@ class AnswerStream(Generic[AnyMessage]):
         self._admission.budget.give(held_bytes, self._rpc.peer())
 
     # Callers of the following methods hold the lock.
-
-    def _next_ready(self) -> tuple[_Open | None, bool]:
-        """The reply to send next, and whether another one is ready."""
-        return (self._ready.popleft(), bool(self._ready)) if self._ready else (None, False)
 
     def _is_over(self) -> bool:
         return self._stopped and not self._open

@@ -18,22 +18,18 @@ PROBES = (*_LIVE, *_READY)
 """Paths that are answered without a token and under any load."""
 
 
-def probes(is_ready: Callable[[], bool], is_grpc_answering: Callable[[], bool]) -> list[Route]:
+def probes(is_ready: Callable[[], bool]) -> list[Route]:
     """Make the routes of `PROBES`.
 
     Args:
         is_ready: whether the server is ready.
-        is_grpc_answering: whether gRPC answers; may block briefly.
     """
-    thread = ThreadPoolExecutor(1, thread_name_prefix="readiness")
 
     async def live(_: web.Request) -> web.Response:
         return web.Response()
 
     async def ready(_: web.Request) -> web.Response:
-        if not is_ready():
-            return readiness_reply(False)
-        return readiness_reply(await asyncio.get_running_loop().run_in_executor(thread, is_grpc_answering))
+        return readiness_reply(is_ready())
 
     return [
         *(Route("GET", path, live, Right.NOTHING) for path in _LIVE),

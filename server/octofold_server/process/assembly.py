@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -78,11 +77,10 @@ class Parts:
         """The models that answer the calls."""
         return self.admission.models
 
-    def new_rest(self, is_grpc_answering: Callable[[], bool], **limits: Any) -> RestServer:
+    def new_rest(self, **limits: Any) -> RestServer:
         """Make the REST server, which binds its port at once.
 
         Args:
-            is_grpc_answering: whether gRPC answers, for `/readyz`.
             limits: arguments of `RestServer`, which has defaults.
         """
         # Imported late: aiohttp takes a third of a second and 13 MB.
@@ -96,7 +94,7 @@ class Parts:
         config, admission = self.config, self.admission
         assert config.rest_port is not None
         bodies = Bodies(admission.budget, config.message_timeout, admission.refusals)
-        routes = self.routes(bodies, is_grpc_answering)
+        routes = self.routes(bodies)
         only_loopback = config.tokens is None and self.tls is None and is_loopback(config.host)
         guard = Guard(routes, self.access, admission.refusals, [JSON_LENGTH], only_loopback=only_loopback)
         return RestServer(
@@ -113,12 +111,11 @@ class Parts:
             **limits,
         )
 
-    def routes(self, bodies: Bodies, is_grpc_answering: Callable[[], bool]) -> list[Route]:
+    def routes(self, bodies: Bodies) -> list[Route]:
         """Make all that is answered over HTTP.
 
         Args:
             bodies: reads the bodies of requests.
-            is_grpc_answering: as in `new_rest`.
         """
         from octofold_server.http_transport.probes import metrics, probes
         from octofold_server.protocols.open_inference import rest
@@ -126,7 +123,7 @@ class Parts:
 
         config, admission, operations = self.config, self.admission, self.operations
         return [
-            *probes(lambda: operations.ready, is_grpc_answering),
+            *probes(lambda: operations.ready),
             metrics(operations.metrics),
             *rest.routes(admission, operations, bodies, config.max_message_bytes),
             *page.routes(config, admission),
@@ -184,9 +181,9 @@ def _methods(
     methods = Methods(arrivals, admission.refusals, None if access.open else access, unread)
     threaded = ThreadedMethods(METADATA_THREADS, config.max_calls, admission.refusals, "metadata")
     slow = ThreadedMethods(SLOW_THREADS, config.max_calls, admission.refusals, "loading")
-    idle_seconds = config.stream_idle or math.inf
-    add_octofold(methods, admission, threaded, idle_seconds)
-    add_open_inference(methods, admission, operations, threaded, slow, idle_seconds)
+    methods.ticks.append(partial(admission.end_idle_streams, config.stream_idle or math.inf))
+    add_octofold(methods, admission, threaded)
+    add_open_inference(methods, admission, operations, threaded, slow)
     add_health(methods, health, admission)
     if config.reflection:
         Reflection((*SERVICES, HEALTH), admission).add_to(methods)

@@ -20,7 +20,6 @@ from octofold_server.admission.admission import Admission
 from octofold_server.backends.backend import BackendFactory
 from octofold_server.backends.onnx_value import network_lanes
 from octofold_server.config.options import Config
-from octofold_server.grpc_transport.self_call import SelfCall
 from octofold_server.models.loading import ServedVersion
 from octofold_server.models.registry import Models
 from octofold_server.models.reloading import Reloading
@@ -28,7 +27,6 @@ from octofold_server.process.assembly import LAST_BYTES_SECONDS, Parts, build, m
 from octofold_server.process.shared_service import ProcessSlot
 from octofold_server.process.watchdog import Watchdog
 from octofold_server.process.writable_paths import check_writable_paths
-from octofold_server.protocols.health import SERVICE as HEALTH
 from octofold_server.protocols.health import Health
 from octofold_server.system.connections import Connections
 from octofold_server.system.native_log import NativeLog
@@ -274,9 +272,6 @@ def ready_file(file: Path | None, is_ready: Callable[[], bool]) -> Iterator[None
             file.unlink()
 
 
-HEALTH_CHECK = f"/{HEALTH}/Check"
-
-
 class Ports:
     """Binds the ports, serves on them, and watches gRPC.
 
@@ -299,7 +294,6 @@ class Ports:
         self.watchdog = Watchdog(parts.grpc, parts.admission.refusals, on_failure)
         self._parts = parts
         self._is_open = False
-        self._taken = ExitStack()
 
     def bind(self) -> None:
         """Bind the ports.
@@ -310,10 +304,7 @@ class Ports:
         config = self._parts.config
         self.grpc = _listen(self._parts)
         if config.rest_port is not None:
-            with ExitStack() as taken:  # releases the gRPC port if the REST port cannot be bound
-                self_call = taken.enter_context(SelfCall(self._parts.grpc, HEALTH_CHECK))
-                self.rest = self._parts.new_rest(self_call.is_answered)
-                self._taken = taken.pop_all()
+            self.rest = self._parts.new_rest()
 
     def open(self) -> None:
         """Begin to serve, and bind the ports if they are not yet bound.
@@ -340,7 +331,6 @@ class Ports:
             if not self.watchdog.failure:
                 stopped.wait()
                 self.watchdog.stop()
-        self._taken.close()
 
 
 def _listen(parts: Parts) -> int:

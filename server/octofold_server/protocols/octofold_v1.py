@@ -19,22 +19,19 @@ from octofold_server.admission.refusals import failure_status
 from octofold_server.admission.request import Request, search_seconds
 from octofold_server.batching.call import Priority
 from octofold_server.grpc_transport.methods import SMALL_BYTES, Methods
-from octofold_server.grpc_transport.streams import StreamCalls
+from octofold_server.grpc_transport.streams import answer_streams
 from octofold_server.grpc_transport.unary import ThreadedMethods, UnaryCalls, answering
 
 SERVICE = pb.DESCRIPTOR.services_by_name["OctofoldService"].full_name
 
 
-def add_octofold(
-    methods: Methods, admission: Admission, threaded: ThreadedMethods, idle_seconds: float
-) -> None:
+def add_octofold(methods: Methods, admission: Admission, threaded: ThreadedMethods) -> None:
     """Add the RPCs to the methods of a server.
 
     Args:
         methods: of the server.
         admission: admits every call and message about boards. ListModels needs no admission.
         threaded: runs ListModels, because its reply may be long.
-        idle_seconds: time limit for a stream without messages to answer.
     """
 
     def list_models(_: pb.ListModelsRequest) -> pb.ListModelsResponse:
@@ -55,8 +52,7 @@ def add_octofold(
 
     methods.add_unary_together(f"{SERVICE}/NextMove", UnaryCalls(admission, NextMoveCodec()).take)
     methods.add_unary_together(f"{SERVICE}/NextMoves", UnaryCalls(admission, NextMovesCodec()).take)
-    streams = StreamCalls(admission, StreamNextMovesCodec(), idle_seconds)
-    methods.add_stream(f"{SERVICE}/StreamNextMoves", streams.begin)
+    methods.add_stream(f"{SERVICE}/StreamNextMoves", answer_streams(admission, StreamNextMovesCodec()))
     name = f"{SERVICE}/ListModels"
     answer = answering(admission, name, pb.ListModelsRequest, list_models)
     methods.add_unary(name, threaded.run(answer, name), SMALL_BYTES)

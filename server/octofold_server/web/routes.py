@@ -109,7 +109,7 @@ class _Answers:
     async def move(self, request: web.Request) -> web.Response:
         with_value = request.query.get("with_value") == "true"
         try:
-            with self._admission.call_slot:
+            with self._admission.call_slot():
                 call = await self._ask(request, frozenset({VALUE.name}) if with_value else MOVE_ALONE)
             answer = call.answer.moves
         except Exception as error:
@@ -123,7 +123,7 @@ class _Answers:
 
     async def views(self, request: web.Request) -> web.Response:
         loop = asyncio.get_running_loop()
-        with self._admission.call_slot:
+        with self._admission.call_slot():
             call = await self._ask(request)
             look = partial(self._views.of, call.served, call.boards)
             views = await loop.run_in_executor(self._looking, look)

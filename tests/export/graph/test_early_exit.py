@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from octofold_export.checks.gates import moves_alone
 from octofold_export.graph.early_exit import moves_graph, with_weights
 from octofold_game.rules import legal_moves
-from octofold_server.backends.backend import Asked, Layout
+from octofold_server.backends.backend import Layout, RequestedOutputs
 from octofold_server.backends.onnx_backend import onnx_lanes
 from onnx.reference import ReferenceEvaluator
 from support.shipped import newest
@@ -46,7 +46,7 @@ def test_moves_alone_are_those_of_the_whole_graph_ties_included(
     start, sizes = 0, [1, 3, 4, 5, 17, 64]
     while start < len(asked):
         part = asked[start : start + sizes[start % len(sizes)]]
-        answer, move = lane.run(part), lane.run(part, Asked())
+        answer, move = lane.run(part), lane.run(part, RequestedOutputs())
         np.testing.assert_array_equal(move.moves, answer.moves)
         assert move.votes is None
         assert answer.votes is not None

@@ -36,14 +36,3 @@ def test_the_only_message_of_a_client_may_take_everything_that_is_free() -> None
     budget.give(1200, "one")
     budget.take(1200, "other")
     assert refusals.counts() == {"RESOURCE_EXHAUSTED": 1}
-
-
-def test_what_was_given_back_can_be_taken_again() -> None:
-    budget = ByteBudget(1200, Refusals())
-    assert taken(budget, 10, "one") == 60
-    with pytest.raises(QueueFull, match="would exceed its share"):
-        budget.take(10, "one")
-    for _ in range(60):
-        budget.give(10, "one")
-    assert budget.used == 0
-    assert taken(budget, 10, "one") == 60

@@ -11,7 +11,7 @@ import grpc
 from numpy.typing import NDArray
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
-from octofold_server.backends.backend import EVERYTHING, Asked, Moves
+from octofold_server.backends.backend import EVERYTHING, Moves, RequestedOutputs
 from support.fakes import FakeBackend
 from support.processes import metric
 from support.servers import Ask, ServeAll, ServeBackend
@@ -28,9 +28,9 @@ class SteppedBackend(FakeBackend):
     def __init__(self) -> None:
         self.allowed = threading.Semaphore(0)
 
-    def run(self, boards: NDArray[Any], asked: Asked = EVERYTHING) -> Moves:
+    def run(self, boards: NDArray[Any], requested: RequestedOutputs = EVERYTHING) -> Moves:
         self.allowed.acquire()
-        return super().run(boards, asked)
+        return super().run(boards, requested)
 
 
 class Callers:

@@ -65,16 +65,6 @@ def test_the_connection_that_is_read_the_most_makes_room_for_another_after_a_whi
     assert refusals.counts() == {"RESOURCE_EXHAUSTED": 1}
 
 
-def test_messages_that_have_not_been_awaited_for_long_wait_for_each_other(refusals: Refusals) -> None:
-    arrivals = Arrivals(2, 10, 60, ByteBudget(MIB, refusals), refusals)
-    calls = begin(arrivals, "one", 2) + begin(arrivals, "another", 2) + begin(arrivals, "third", 2)
-    arrivals.expire()
-    for call in calls:
-        call.on_message(b"")
-    assert all(call.is_read for call in calls)
-    assert refusals.counts() == {}
-
-
 def test_a_connection_whose_messages_did_not_come_waits_for_others_and_makes_room_at_once(
     refusals: Refusals,
 ) -> None:
@@ -100,17 +90,6 @@ def test_a_connection_never_drives_out_its_own_calls(refusals: Refusals) -> None
     calls[0].on_message(b"")
     assert [call.is_read for call in calls] == [True, True, True, False, False]
     assert refusals.counts() == {}
-
-
-def test_among_those_that_wait_the_connection_that_is_read_the_least_is_next(refusals: Refusals) -> None:
-    arrivals = Arrivals(2, 10, 60, ByteBudget(MIB, refusals), refusals, patience_seconds=0)
-    first = begin(arrivals, "first", 3)
-    second = begin(arrivals, "second", 2)
-    arrivals.expire()
-    assert [call.is_read for call in second] == [True, False]
-    second[0].on_message(b"")
-    assert second[1].is_read
-    assert not first[2].is_read
 
 
 def test_a_full_line_drops_calls_of_the_connection_that_has_the_most_in_it(refusals: Refusals) -> None:

@@ -14,7 +14,7 @@ import sys
 from octofold_server.cli import main
 sys.exit(main())
 """
-NO_GRPCIO_NAME = "from grpc._cython import cygrpc; del cygrpc.WriteFlag"
+NO_GRPCIO_NAME = "from grpc._cython import cygrpc; del cygrpc.CompletionType"
 NO_NATIVE = "sys.modules['pygrpc_native'] = None"
 SILENT_NATIVE = """
 from octofold_server.grpc_transport import choice
@@ -35,7 +35,8 @@ def test_a_grpcio_without_a_name_that_the_transport_uses_is_a_failure_in_one_lin
 
 
 @pytest.mark.parametrize(
-    ("change", "reason"), [(NO_NATIVE, "ModuleNotFoundError"), (SILENT_NATIVE, "a call to itself")]
+    ("change", "reason"),
+    [(NO_NATIVE, "ModuleNotFoundError"), (SILENT_NATIVE, "a call to itself")],
 )
 def test_auto_is_native_on_loopback_and_direct_if_the_library_cannot_serve(
     write_version: WriteVersion, start_server: Start, change: str, reason: str

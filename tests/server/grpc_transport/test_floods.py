@@ -7,7 +7,6 @@ import asyncio
 import gzip
 import itertools
 import re
-import struct
 import threading
 from collections import Counter
 from contextlib import ExitStack, suppress
@@ -22,11 +21,11 @@ from grpc_health.v1 import health_pb2
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
 from support.fakes import RecordingBackend
-from support.grpc_calls import health_stub, raw_unary
+from support.grpc_calls import health_stub
 from support.http2 import RawConnection
-from support.http2_frames import CANCEL, DATA, RST_STREAM, call, frame, message_start
+from support.http2_frames import DATA, frame, message_start
 from support.processes import metric
-from support.servers import NEW_INTERPRETER, Ask, ServeAll, ServerProcess, Start, WriteVersion
+from support.servers import Ask, ServeAll, ServerProcess, Start, WriteVersion
 from support.spending import at_most
 from support.waiting import wait_for
 
@@ -110,54 +109,6 @@ def test_a_burst_of_calls_that_are_sent_whole_is_answered(start: Start) -> None:
         assert {call.code() for call in calls} == {grpc.StatusCode.OK}
 
 
-def reset_calls(connection: RawConnection, path: str, count: int) -> None:
-    """Begin that many calls and reset each at once."""
-    with suppress(OSError):  # the server may have had enough
-        for first in range(0, count, 50):
-            sent = b""
-            for _ in range(first, min(count, first + 50)):
-                stream = connection.new_stream()
-                sent += call(path, stream)
-                sent += frame(RST_STREAM, 0, stream, struct.pack(">I", CANCEL))
-            connection.write(sent)
-
-
-def test_a_client_that_resets_a_call_must_answer_a_ping(start: Start) -> None:
-    server = start()
-    for _ in range(3):
-        with RawConnection(server.target) as connection:
-            reset_calls(connection, NEXT_MOVE, 1)
-            wait_for(lambda: connection.pings > 0)
-
-
-def grows_by_unknown_calls(server: ServerProcess) -> int:
-    """Begin and reset 2,000 calls of a method that does not exist; by how many bytes the server grows."""
-    before = memory_of(server)
-    with RawConnection(server.target) as connection, grpc.insecure_channel(server.target) as channel:
-        stub = OctofoldServiceStub(channel)
-        for _ in range(4):
-            reset_calls(connection, "/no.Such/Method", 500)
-            assert stub.NextMove(BOARD, timeout=100).model == "tiny"
-    return memory_of(server) - before
-
-
-def test_calls_of_unknown_methods_are_told_so_and_leave_no_memory_behind(
-    start: Start, ask: Ask, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # One heap: with one for each thread, the gaps between what is used take up to 100 MB by chance.
-    monkeypatch.setenv("MALLOC_ARENA_MAX", "1")
-    server = start(program=NEW_INTERPRETER)
-    with grpc.insecure_channel(server.target) as channel:
-        for _ in range(10):
-            with pytest.raises(grpc.RpcError) as failure:
-                raw_unary(channel, "no.Such/Method")(b"", timeout=100)
-            assert failure.value.code() is grpc.StatusCode.UNIMPLEMENTED
-    page = ask(server, "GET", "/metrics").body.decode()
-    assert metric(page, "octofold_failures_total", code="UNIMPLEMENTED") == 10
-    # gRPC keeps the room that calls at once have taken; a leak of 1 KiB a call takes 2 MiB more each time.
-    assert any(grows_by_unknown_calls(server) < 1.5 * MIB for _ in range(6))
-
-
 def test_half_sent_messages_take_bounded_memory_and_end_with_a_status(start: Start, ask: Ask) -> None:
     limits = ("--max-bytes-in-flight", str(64 * MIB), "--message-timeout", "2", "--max-boards", "262144")
     server = start(*limits)
@@ -184,19 +135,6 @@ def test_half_sent_messages_take_bounded_memory_and_end_with_a_status(start: Sta
     wait_for(lambda: failures() == 64)
 
 
-def test_streams_hold_one_half_sent_message_each(start: Start) -> None:
-    server = start("--stream-idle", "0", "--max-boards", "16384")
-    largest = 2 * 16 * 16_384 + 131_072
-    half_sent = message_start(largest) + bytes(largest - 1000)
-    with grpc.insecure_channel(server.target) as channel, RawConnection(server.target) as connection:
-        OctofoldServiceStub(channel).NextMove(BOARD, timeout=100)
-        before = memory_of(server)
-        streams = [connection.begin(STREAM) for _ in range(48)]
-        sent = sum(connection.send(stream, half_sent) for stream in streams)
-        assert sent == 48 * len(half_sent)  # else less is measured than could be held
-        assert memory_of(server) - before < sent + 30 * MIB
-
-
 def test_a_byte_now_and_then_does_not_keep_a_stream_from_being_idle(start: Start) -> None:
     server = start("--stream-idle", "1")
     with RawConnection(server.target) as connection:
@@ -205,13 +143,6 @@ def test_a_byte_now_and_then_does_not_keep_a_stream_from_being_idle(start: Start
         while not connection.wait_for_ends(1, seconds=0.1):
             connection.send(stream, b"\0", seconds=0)
         assert b"the stream was idle for 1 second" in connection.replies[stream]
-
-
-def test_a_stream_ends_at_once_when_a_message_is_announced_that_no_boards_could_fill(start: Start) -> None:
-    server = start("--max-boards", "16384")
-    with RawConnection(server.target) as connection:
-        connection.write(frame(DATA, 0, connection.begin(STREAM), message_start(MIB)))
-        assert connection.wait_for_ends(1)
 
 
 def test_large_messages_are_refused_beyond_the_budget_of_bytes_and_let_in_when_there_is_room(

@@ -5,13 +5,10 @@ from __future__ import annotations
 import http.client
 import json
 import os
-import select
 import socket
 import ssl
-import time
 import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -27,13 +24,11 @@ from octofold_proto.inference.grpc_service_pb2_grpc import GRPCInferenceServiceS
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
 from octofold_proto.status import error_of, status_of_call
-from octofold_server.http_transport.server import SPARE_CONNECTIONS
 from octofold_server.system.reread import FileError
 from octofold_server.system.tls import Tls
 from support.certificates import Authority, Pair
-from support.fakes import FakeBackend
 from support.grpc_calls import health_stub, trailing_metadata
-from support.servers import ServeAll, ServerProcess, Start, WriteVersion
+from support.servers import ServerProcess, Start, WriteVersion
 from support.waiting import wait_for
 
 LIMIT_SECONDS = 60
@@ -244,33 +239,6 @@ def test_the_rest_port_resumes_no_session_which_might_be_of_a_client_that_was_go
     wait_for(is_refused)
 
 
-def test_connections_to_the_rest_port_count_before_their_handshake_is_done(
-    serve_all: ServeAll, tmp_path: Path
-) -> None:
-    authority = Authority(tmp_path, "authority")
-    own = authority.issue("server")
-    tls = {"tls_certificate": own.certificate, "tls_key": own.key}
-    with serve_all(FakeBackend(), rest={"max_connections": 3}, **tls) as served, ExitStack() as clients:
-        place = ("127.0.0.1", served.rest_port)
-        silent = [
-            clients.enter_context(socket.create_connection(place, timeout=LIMIT_SECONDS))
-            for _ in range(3 + SPARE_CONNECTIONS + 1)
-        ]
-        assert select.select(silent, [], [], LIMIT_SECONDS)[0] == silent[:1]  # it made room for the last
-        clients.close()
-        context = ssl.create_default_context(cafile=str(authority.certificate))
-
-        def is_answered() -> bool:
-            with suppress(OSError, http.client.HTTPException):
-                urllib.request.urlopen(
-                    f"https://127.0.0.1:{served.rest_port}/healthz", context=context
-                ).close()
-                return True
-            return False
-
-        wait_for(is_answered)
-
-
 def test_loading_and_unloading_take_an_admin_token(secured: Secured) -> None:
     with secured.channel(secured.client) as channel:
         stub = GRPCInferenceServiceStub(channel)
@@ -282,22 +250,6 @@ def test_loading_and_unloading_take_an_admin_token(secured: Secured) -> None:
         assert isinstance(error_of(status), NotAllowed)
         stub.RepositoryModelUnload(request, metadata=bearer(ADMIN))
         stub.RepositoryModelLoad(oip.RepositoryModelLoadRequest(model_name="tiny"), metadata=bearer(ADMIN))
-
-
-def test_loading_and_unloading_can_be_switched_off_for_everybody(
-    write_version: WriteVersion, start_server: Start
-) -> None:
-    write_version()
-    with grpc.insecure_channel(start_server("--no-admin").target) as channel:
-        stub = GRPCInferenceServiceStub(channel)
-        for call, request in (
-            (stub.RepositoryModelLoad, oip.RepositoryModelLoadRequest(model_name="tiny")),
-            (stub.RepositoryModelUnload, oip.RepositoryModelUnloadRequest(model_name="tiny")),
-        ):
-            with pytest.raises(grpc.RpcError, match="switched off on this server") as failure:
-                call(request)
-            assert failure.value.code() is grpc.StatusCode.PERMISSION_DENIED
-        assert OctofoldServiceStub(channel).NextMoves(ASKED).moves == b"\0"
 
 
 @pytest.mark.parametrize(
@@ -330,16 +282,6 @@ def test_files_that_make_no_tls_are_a_failure_at_the_start_that_names_them(
         (tmp_path / broken).write_bytes(content)
     with pytest.raises(FileError, match=message):
         Tls(own.certificate, own.key, authority.certificate)
-
-
-@pytest.mark.parametrize(("days", "warned"), [(1, False), (-1, True)])
-def test_a_certificate_that_has_expired_is_told_by_the_log(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, days: int, warned: bool
-) -> None:
-    authority = Authority(tmp_path, "authority")
-    own = authority.issue("server", days=days)
-    Tls(own.certificate, own.key, authority.certificate)
-    assert ("server.pem: certificate has expired" in caplog.text) == warned
 
 
 def test_renewed_files_are_used_by_new_connections_and_broken_ones_are_not(secured: Secured) -> None:
@@ -377,26 +319,19 @@ def test_renewed_files_are_used_by_new_connections_and_broken_ones_are_not(secur
                 return error.code() is not grpc.StatusCode.UNAUTHENTICATED
             return True
 
-        write_long_ago(tokens, "renewed\n")
+        tokens.write_text("renewed\n", encoding="utf-8")
         wait_for(lambda: is_known("renewed"))
         assert not is_known(PLAIN)
-        write_long_ago(tokens, "")
+        tokens.write_text("", encoding="utf-8")
         wait_for(lambda: not is_known("renewed"))
         assert "contains no tokens; all its tokens are revoked" in secured.server.log
-        write_long_ago(tokens, f"{PLAIN}\n")
+        tokens.write_text(f"{PLAIN}\n", encoding="utf-8")
         wait_for(lambda: is_known(PLAIN))
-        write_long_ago(tokens, "not a token\n")
+        tokens.write_text("not a token\n", encoding="utf-8")
         wait_for(lambda: "line 1 is not a token" in secured.server.log)
         assert is_known(PLAIN)
         tokens.unlink()
-        os.utime(secured.folder, (time.time() - 60,) * 2)
         wait_for(lambda: not is_known(PLAIN))
-
-
-def write_long_ago(file: Path, text: str) -> None:
-    """Write what the server need not wait with, lest it be half of it."""
-    file.write_text(text, encoding="utf-8")
-    os.utime(file, (time.time() - 60,) * 2)
 
 
 def replace_with(file: Path, content: bytes) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import threading
-import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -15,10 +13,10 @@ from octofold_game.contract.model import CARD_FORMAT, Card
 from octofold_proto.errors import QueueFull, UnknownModel
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_server.admission import admission as admission_module
-from octofold_server.admission.admission import AcceptedCall, Admission, AdmissionLimits
+from octofold_server.admission.admission import Admission, AdmissionLimits
 from octofold_server.batching.batcher import Batcher
 from octofold_server.grpc_transport.interface import Metadata
-from octofold_server.grpc_transport.streams import MAX_OPEN_BOARDS, MIN_BOARDS, AnswerStream, StreamCalls
+from octofold_server.grpc_transport.streams import MAX_OPEN_BOARDS, MIN_BOARDS, AnswerStream, answer_streams
 from octofold_server.models.loading import ServedVersion
 from octofold_server.protocols.octofold_v1 import StreamNextMovesCodec
 from support.batches import Awaited
@@ -69,7 +67,7 @@ class Wire:
         assert not self.reads
         self.reads = True
 
-    def send(self, message: bytes, *, more: bool = False) -> None:  # noqa: ARG002 -- the method's
+    def send(self, message: bytes) -> None:
         assert self.on_its_way is None
         assert not self.ends
         self.on_its_way = pb.StreamNextMovesResponse.FromString(message)
@@ -178,33 +176,6 @@ def test_a_stream_that_must_stop_reading_still_answers_what_it_has_read(
     assert (code, details) == (code_pb2.UNAVAILABLE, "the server is shutting down")
 
 
-class RefusingAtOnce(Admission):
-    """Refuses on another thread as soon as a stream has its token."""
-
-    def open_stream(
-        self,
-        connection: str,
-        stop_reading: Callable[[], None],
-        end_if_idle: Callable[[float], None],
-    ) -> object:
-        token = super().open_stream(connection, stop_reading, end_if_idle)
-        self.refusing = threading.Thread(target=self.refuse)
-        self.refusing.start()
-        self.refusing.join(0.2)
-        return token
-
-
-def test_a_stream_that_is_refused_while_it_opens_ends(batcher: Batcher) -> None:
-    models: Any = OneModel(batcher)
-    admission = RefusingAtOnce(models)
-    admission.open()
-    wire = Wire()
-    open_stream(admission, wire)
-    admission.refusing.join()
-    assert [code for code, _ in wire.ends] == [code_pb2.UNAVAILABLE]
-    assert admission.open_calls == 0
-
-
 def test_a_stream_that_was_idle_for_long_makes_room_for_another_one(
     batcher: Batcher, backend: RecordingBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -251,38 +222,16 @@ def test_a_stream_whose_client_has_said_all_ends_well_although_the_server_shuts_
     assert wire.ends == [(0, "")]
 
 
-def test_a_message_that_is_not_admitted_is_answered_with_its_error(admission: Admission) -> None:
-    wire = Wire()
-    open_stream(admission, wire)
-    wire.give(message(7, 1, "nobody"))
-    wire.give(message(8, 1, "nobody"))
-    assert wire.let_go(2) == [7, 8]
-    assert [answer.error.message for answer in wire.arrived] == ["there is no nobody"] * 2
-
-
 def test_bytes_that_are_no_message_end_the_stream_once_those_before_are_answered(
     serve_all: ServeAll,
 ) -> None:
     with serve_all(RecordingBackend()) as served:
         wire = Wire()
-        StreamCalls(served.admission, StreamNextMovesCodec(), math.inf).begin(wire)
+        answer_streams(served.admission, StreamNextMovesCodec())(wire)
         wire.give(message(1, 1))
         wire.give(b"\xff")
         assert wire.let_go() == [1]
         assert [code for code, _ in wire.ends] == [code_pb2.INVALID_ARGUMENT]
-
-
-def test_whatever_fills_a_message_counts(serve_all: ServeAll) -> None:
-    long = pb.StreamNextMovesRequest(request=pb.NextMovesRequest(model="m" * 60_000)).SerializeToString()
-    with serve_all(RecordingBackend()) as served:
-        wire = Wire()
-        StreamCalls(served.admission, StreamNextMovesCodec(), math.inf).begin(wire)
-        for _ in range(18):  # 65,536 boards of 16 bytes are 1,048,576
-            wire.give(long)
-        assert not wire.reads
-        wire.let_go()
-        assert wire.arrived[0].error.code == code_pb2.NOT_FOUND
-        assert wire.reads
 
 
 def test_a_client_that_reads_no_replies_is_read_no_further_even_if_its_messages_are_empty(
@@ -295,27 +244,6 @@ def test_a_client_that_reads_no_replies_is_read_no_further_even_if_its_messages_
         wire.give(b"")
         given += 1
     assert given == MAX_OPEN_BOARDS // MIN_BOARDS
-
-
-class Watching(StreamNextMovesCodec):
-    """Remembers the calls that it made replies for, without keeping them."""
-
-    def __init__(self) -> None:
-        self.calls: list[weakref.ref[AcceptedCall]] = []
-
-    def reply(self, message: pb.StreamNextMovesRequest, call: AcceptedCall) -> bytes:
-        self.calls.append(weakref.ref(call))
-        return super().reply(message, call)
-
-
-def test_a_reply_that_waits_for_its_client_keeps_no_call(admission: Admission, batcher: Batcher) -> None:
-    wire, codec = Wire(), Watching()
-    AnswerStream(admission, codec, wire)
-    for number in range(5):
-        wire.give(message(number, 1))
-    assert becomes_true(lambda: len(codec.calls) == 5)
-    ask(batcher).result()  # the lane lets go of its last batch
-    assert becomes_true(lambda: all(call() is None for call in codec.calls))
 
 
 def test_an_abandoned_stream_withdraws_its_boards_and_ends(
@@ -354,16 +282,3 @@ def test_a_message_that_comes_while_its_stream_ends_keeps_no_bytes(admission: Ad
     wire.give(message(1, 2000))
     assert len(wire.ends) == 1
     assert becomes_true(lambda: admission.budget.used == 0)
-
-
-def test_a_stream_whose_client_leaves_while_an_answer_is_on_its_way_ends_after_it(
-    admission: Admission,
-) -> None:
-    wire = Wire()
-    open_stream(admission, wire)
-    wire.give(message(1, 1))
-    assert becomes_true(lambda: wire.on_its_way is not None)
-    wire.on_left()
-    assert wire.ends == []
-    wire.let_go()
-    assert len(wire.ends) == 1

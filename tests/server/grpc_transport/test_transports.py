@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -77,21 +76,6 @@ def test_a_mistake_ends_its_call_with_an_id_that_the_log_has_and_no_other(
         assert details is not None
         assert details.rpartition(" ")[2] in caplog.text
         assert ask(channel, b"good") == b"good"
-
-
-def test_a_call_that_has_ended_makes_room_on_its_connection_at_once(served: Serve) -> None:
-    def answer(call: Rpc, message: bytes) -> None:
-        call.on_left = lambda: call.end()  # what is there to be cancelled refers to the call
-        call.reply(message)
-
-    gc.disable()
-    try:
-        protection = {"http.overload_protection": 1}
-        with served(answer, max_concurrent_streams=4, **protection) as channel:
-            for number in range(100):
-                assert ask(channel, b"%d" % number) == b"%d" % number
-    finally:
-        gc.enable()
 
 
 def test_a_server_that_stops_ends_the_calls_that_nobody_answers(served: Serve) -> None:

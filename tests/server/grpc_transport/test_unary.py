@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import gc
 import queue
-import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -81,49 +79,3 @@ def test_a_call_is_no_longer_at_work_whatever_becomes_of_its_reply(
         assert wire.codes.get(timeout=30) == code
         wait_for(lambda: served.admission.open_calls == 0)
         assert wire.codes.empty()
-
-
-def ask_what_is_no_message(served: Any, wire: Any) -> None:
-    UnaryCalls(served.admission, Codec(no_reply)).take([(wire, b"\xff")])
-
-
-def ask_for_more_than_a_message_may_hold(served: Any, wire: Any) -> None:
-    UnaryCalls(served.admission, Codec(no_reply)).take([(wire, b"\x0a\x00" * 300)])
-
-
-def ask_when_calls_are_refused(served: Any, wire: Any) -> None:
-    served.admission.refuse()
-    UnaryCalls(served.admission, Codec(no_reply)).take([(wire, b"")])
-
-
-def ask_when_all_slots_are_taken(served: Any, wire: Any) -> None:
-    for _ in range(served.admission.limits.calls):
-        served.admission.take_slot()
-    UnaryCalls(served.admission, Codec(no_reply)).take([(wire, b"")])
-    for _ in range(served.admission.limits.calls):
-        served.admission.give_slots(1)
-
-
-@pytest.mark.parametrize(
-    "ask",
-    [
-        ask_what_is_no_message,
-        ask_for_more_than_a_message_may_hold,
-        ask_when_calls_are_refused,
-        ask_when_all_slots_are_taken,
-    ],
-)
-def test_nothing_of_a_call_that_is_refused_is_left_to_the_garbage_collector(
-    serve_all: Callable[..., Any], ask: Callable[[Any, Any], None]
-) -> None:
-    with serve_all(FakeBackend()) as served:
-        wire = Wire()
-        left = weakref.ref(wire)
-        gc.disable()
-        try:
-            ask(served, wire)
-            assert wire.codes.get(timeout=30)
-            del wire
-            assert left() is None
-        finally:
-            gc.enable()

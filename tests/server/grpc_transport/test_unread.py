@@ -151,34 +151,6 @@ def rest_client_of(port: int) -> socket.socket:
     return client
 
 
-def test_an_unread_reply_over_rest_is_a_call_at_work_until_it_is_read(ask: Ask, serve_all: ServeAll) -> None:
-    with (
-        serve_all(FakeBackend(), max_boards=BOARDS, max_calls=2, queue_capacity=2 * BOARDS) as served,
-        rest_client_of(served.rest_port) as reader,
-        rest_client_of(served.rest_port) as other,
-    ):
-        received = bytearray(reader.recv(1))
-        other.recv(1)
-        assert "calls are in progress" in ask(served, "POST", INFER, ONE).json["error"]
-        while chunk := reader.recv(65_536):
-            received += chunk
-        assert received.startswith(b"HTTP/1.1 200 OK")
-        assert len(received) > 10 * MIB
-        wait_for(lambda: ask(served, "POST", INFER, ONE).status == 200)
-
-
-def test_a_rest_client_that_leaves_in_the_middle_of_its_reply_gives_its_place_back(
-    ask: Ask, serve_all: ServeAll, caplog: pytest.LogCaptureFixture
-) -> None:
-    with serve_all(FakeBackend(), max_boards=BOARDS, max_calls=1, queue_capacity=BOARDS) as served:
-        with rest_client_of(served.rest_port) as client:
-            client.recv(1)
-            assert ask(served, "POST", INFER, ONE).status == 429
-        wait_for(lambda: served.admission.open_calls == 0)
-        assert ask(served, "POST", INFER, ONE).status == 200
-    assert "unexpected" not in caplog.text
-
-
 def test_a_rest_client_that_reads_too_slowly_loses_its_connection_and_its_place(
     ask: Ask, serve_all: ServeAll
 ) -> None:

@@ -46,7 +46,7 @@ async def test_probabilities_and_votes_are_sent_only_when_asked_for(serve_backen
     async with serve_backend(backend) as stub:
         reply = await stub.NextMoves(packed(BOARDS))
         assert (reply.probabilities, reply.votes) == (b"", b"")
-        assert backend.asked[-1].outputs == MOVE_ALONE
+        assert backend.requested[-1].outputs == MOVE_ALONE
         reply = await stub.NextMoves(packed(BOARDS, with_votes=True))
         assert reply.probabilities == b""
         np.testing.assert_array_equal(VOTES.read(reply.votes, len(BOARDS)), fake_moves(BOARDS).votes)

@@ -15,7 +15,6 @@ from typing import Self
 from support.http2_frames import (
     ACK,
     CANCEL,
-    DATA,
     END_HEADERS,
     END_STREAM,
     HEADERS,
@@ -27,7 +26,6 @@ from support.http2_frames import (
     call,
     frame,
     header_block,
-    message_start,
     text_of,
 )
 
@@ -81,23 +79,9 @@ def rapid_resets(stream: int) -> bytes:
     return call(NEXT_MOVE, stream) + frame(RST_STREAM, 0, stream, struct.pack(">I", CANCEL))
 
 
-def odd_metadata(stream: int) -> bytes:
-    """A call with 40 headers that are not UTF-8, which is about what Envoy lets through."""
-    return call(NEXT_MOVE, stream, [(f"x-{n}".encode(), b"\xff" * 150) for n in range(40)], END_STREAM)
-
-
 def priorities(stream: int) -> bytes:
     """Frames that no window bounds and that cost their sender less than the server."""
     return frame(PRIORITY, 0, stream, struct.pack(">IB", 0, 16)) * 50
-
-
-def small_pieces(stream: int) -> bytes:
-    """A message in frames of one byte, which cost their sender ten times as many."""
-    return (
-        call(NEXT_MOVE, stream)
-        + frame(DATA, 0, stream, message_start(6000))
-        + frame(DATA, 0, stream, b"0") * 5999
-    )
 
 
 def deadlines(stream: int) -> bytes:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from octofold_game.contract.graph import LEGAL, PROBABILITIES, VOTES
-from octofold_server.backends.backend import EVERYTHING, Asked, Moves
+from octofold_server.backends.backend import EVERYTHING, Moves, RequestedOutputs
 
 
 class FakeAnswers(NamedTuple):
@@ -49,14 +49,14 @@ class FakeBackend:
         """Return 0: this backend needs no time worth measuring."""
         return 0.0
 
-    def run(self, boards: NDArray[np.uint8], asked: Asked = EVERYTHING) -> Moves:
+    def run(self, boards: NDArray[np.uint8], requested: RequestedOutputs = EVERYTHING) -> Moves:
         """The fake moves for boards [N, 16], with nothing that was not asked for."""
         moves, probabilities, votes, legal = fake_moves(boards)
         return Moves(
             moves,
-            probabilities if PROBABILITIES.name in asked.outputs else None,
-            votes if VOTES.name in asked.outputs else None,
-            legal if LEGAL.name in asked.outputs else None,
+            probabilities if PROBABILITIES.name in requested.outputs else None,
+            votes if VOTES.name in requested.outputs else None,
+            legal if LEGAL.name in requested.outputs else None,
         )
 
 
@@ -66,10 +66,10 @@ class SlowBackend(FakeBackend):
     def __init__(self, seconds_per_board: float) -> None:
         self._seconds_per_board = seconds_per_board
 
-    def run(self, boards: NDArray[np.uint8], asked: Asked = EVERYTHING) -> Moves:
+    def run(self, boards: NDArray[np.uint8], requested: RequestedOutputs = EVERYTHING) -> Moves:
         """The fake moves for boards [N, 16]."""
         time.sleep(self._seconds_per_board * len(boards))
-        return super().run(boards, asked)
+        return super().run(boards, requested)
 
 
 class RecordingBackend(FakeBackend):
@@ -81,7 +81,7 @@ class RecordingBackend(FakeBackend):
 
     def __init__(self, poison: int | None = None) -> None:
         self.batches: list[NDArray[np.uint8]] = []
-        self.asked: list[Asked] = []
+        self.requested: list[RequestedOutputs] = []
         self.gate = threading.Event()
         self.gate.set()
         self.started = threading.Semaphore(0)
@@ -92,12 +92,12 @@ class RecordingBackend(FakeBackend):
         """The number of boards that have run or are running."""
         return sum(map(len, self.batches))
 
-    def run(self, boards: NDArray[np.uint8], asked: Asked = EVERYTHING) -> Moves:
+    def run(self, boards: NDArray[np.uint8], requested: RequestedOutputs = EVERYTHING) -> Moves:
         """The fake moves for boards [N, 16]."""
         self.batches.append(boards.copy())
-        self.asked.append(asked)
+        self.requested.append(requested)
         self.started.release()
         self.gate.wait()
         if self._poison is not None and (boards[:, 0] == self._poison).any():
             raise RuntimeError("the backend was given a poisoned board")
-        return super().run(boards, asked)
+        return super().run(boards, requested)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from octofold_server.backends.backend import EVERYTHING, Asked, Layout, Moves
+from octofold_server.backends.backend import EVERYTHING, Layout, Moves, RequestedOutputs
 from octofold_server.models.loading import ServedVersion
 from octofold_server.models.registry import Models
 
@@ -40,8 +40,8 @@ class Backends:
 
 
 class Another(FakeBackend):
-    def run(self, boards: NDArray[np.uint8], asked: Asked = EVERYTHING) -> Moves:
-        return super().run(boards, asked)
+    def run(self, boards: NDArray[np.uint8], requested: RequestedOutputs = EVERYTHING) -> Moves:
+        return super().run(boards, requested)
 
 
 def submit(served: ServedVersion) -> Awaited:

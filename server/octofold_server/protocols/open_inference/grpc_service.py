@@ -17,7 +17,7 @@ from octofold_server.admission.admission import AcceptedCall, Admission
 from octofold_server.admission.refusals import failure_status, usable_request_id
 from octofold_server.admission.request import Request
 from octofold_server.grpc_transport.methods import SMALL_BYTES, Methods
-from octofold_server.grpc_transport.streams import StreamCalls
+from octofold_server.grpc_transport.streams import answer_streams
 from octofold_server.grpc_transport.unary import ThreadedMethods, UnaryCalls, answering
 from octofold_server.protocols.open_inference.operations import OpenInference
 from octofold_server.protocols.open_inference.tensors import (
@@ -40,7 +40,6 @@ def add_open_inference(
     service: OpenInference,
     threaded: ThreadedMethods,
     slow: ThreadedMethods,
-    idle_seconds: float,
 ) -> None:
     """Add the RPCs to the methods of a server.
 
@@ -50,11 +49,9 @@ def add_open_inference(
         service: the operations.
         threaded: runs operations that may block briefly.
         slow: runs operations that may take seconds.
-        idle_seconds: time limit for a stream without messages to answer.
     """
     methods.add_unary_together(f"{SERVICE}/ModelInfer", UnaryCalls(admission, ModelInfer()).take)
-    streams = StreamCalls(admission, ModelStreamInfer(), idle_seconds)
-    methods.add_stream(f"{SERVICE}/ModelStreamInfer", streams.begin)
+    methods.add_stream(f"{SERVICE}/ModelStreamInfer", answer_streams(admission, ModelStreamInfer()))
 
     def add(name: str, where: ThreadedMethods | None, answer: Callable[[Any], dict[str, Any] | None]) -> None:
         full_name, reply = f"{SERVICE}/{name}", getattr(pb, f"{name}Response")

@@ -114,7 +114,7 @@ class _Routes:
                 raise
             try:
                 # An unread reply uses memory, so the call is in progress until the client has read it.
-                with self._admission.call_slot:
+                with self._admission.call_slot():
                     call = await submit(self._admission, request, inference.request)
                     write = partial(write_inference, inference, call)
                     reply = await asyncio.to_thread(write) if is_large else write()

@@ -64,7 +64,7 @@ def test_the_backend_computes_the_outputs_that_are_asked_for_and_no_others(
         ask(server, "GET", "/move?board=0112033400120001")
         infer(request(outputs=[named(name="move"), named(name="votes")]))
         infer(request())
-    asked = [each.outputs for each in backend.asked]
+    asked = [each.outputs for each in backend.requested]
     assert asked == [MOVE_ALONE, MOVE_ALONE, MOVE_ALONE, {"votes"}, {"probabilities", "votes", "legal"}]
 
 
