@@ -36,7 +36,6 @@ from octofold_game.contract.model import ServedPlayer, read_card
 from octofold_game.contract.searches import Limits, Search
 from octofold_game.episodes import Episodes
 from octofold_game.system.processors import usable_cores
-from octofold_papers.turbozero.network_version import NetworkVersion
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
 from octofold_server.backends.players import Kinds
@@ -61,11 +60,7 @@ def player_of(folder: Path) -> ServedPlayer:
 def new_search(folder: Path) -> Search:
     """The search of a version, on all cores."""
     player = player_of(folder)
-    asked = {
-        role: folder.parents[1] / each.name / str(each.version) for role, each in player.versions.items()
-    }
-    evaluators = {role: NetworkVersion(version) for role, version in asked.items()}
-    search = Kinds(None).search(player, map_files(folder, player), usable_cores(), evaluators)
+    search = Kinds(None).search(player, map_files(folder, player), usable_cores())
     search.prepare()
     return search
 
@@ -74,8 +69,7 @@ def spec_of(folder: Path) -> str:
     """The same player in the process of a command."""
     player = player_of(folder)
     options = [f"{name}={value}" for name, value in player.options.items()]
-    asked = [folder.parents[1] / each.name / str(each.version) for each in player.versions.values()]
-    places = asked or [folder] * bool(player.files)
+    places = [folder] * bool(player.files)
     return f"{player.kind}:{','.join([*map(str, places), *options])}"
 
 

@@ -25,13 +25,10 @@ from octofold_game.contract.model import (
     README_FILE,
     Card,
     ListedFile,
-    OtherVersion,
     ServedPlayer,
-    card_text,
     encode_card,
-    parse_card,
 )
-from octofold_game.contract.searches import Evaluator, FileSource, Limits, Option, Search
+from octofold_game.contract.searches import FileSource, Limits, Option, Search
 from octofold_game.errors import OctofoldError
 from octofold_game.player_specs import MadePlayer, SpecError, make_player
 from octofold_game.system.files import open_regular
@@ -75,13 +72,10 @@ def export_player(spec: str, name: str, models: Path, version: int | None, repor
         if served is None:
             raise ExportError(f"player {made.kind} cannot be served: its class has no method served")
         sources = _sources(made.player)
-        versions, evaluators = _versions(made.player, models)
         options = _options(made.player)
         if sources:
             report(f"reading {len(sources)} files")
-        for role, other in versions.items():
-            report(f"its {role} is version {other.version} of {other.name}")
-        search: Search = served(options, _contents(sources), evaluators, usable_cores())
+        search: Search = served(options, _contents(sources), usable_cores())
         search.prepare()
         boards = _check_moves(made, search, report)
     except OSError as error:
@@ -99,7 +93,7 @@ def export_player(spec: str, name: str, models: Path, version: int | None, repor
         checkpoint_sha256=getattr(made.player, "sha256", ""),
         value_unit=search.value_unit,
         largest_exponent=search.largest_exponent,
-        player=ServedPlayer(kind=made.kind, options=options, files=listed, versions=versions),
+        player=ServedPlayer(kind=made.kind, options=options, files=listed),
         exporter=installed_version("octofold"),
     )
     while True:
@@ -130,22 +124,6 @@ def _sources(player: Any) -> dict[str, Source]:
     return {
         name: _npy(source) if isinstance(source, np.ndarray) else source for name, source in sources.items()
     }
-
-
-def _versions(player: Any, models: Path) -> tuple[dict[str, OtherVersion], dict[str, Evaluator]]:
-    """The other versions that a player asks, as its card names them, and what asks them."""
-    if not hasattr(player, "served_versions"):
-        return {}, {}
-    asked: Mapping[str, tuple[Path, Evaluator]] = player.served_versions()
-    listed = {}
-    for role, (folder, _) in asked.items():
-        content = card_text(folder)
-        card = parse_card(content)
-        if folder.resolve() != (models / card.name / str(card.version)).resolve():
-            raise ExportError(f"{folder} is not in {models}: a player asks versions of its own repository")
-        digest = hashlib.sha256(content.encode()).hexdigest()
-        listed[role] = OtherVersion(name=card.name, version=card.version, card_sha256=digest)
-    return listed, {role: evaluator for role, (_, evaluator) in asked.items()}
 
 
 def _npy(array: NDArray[Any]) -> memoryview:

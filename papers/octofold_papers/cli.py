@@ -2,59 +2,97 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Sequence
-from functools import partial
-from typing import Any
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
 
+from octofold_game.commands.options import Folder, Seed, argument, one_of, option, whole
 from octofold_game.commands.subcommands import Command
-from octofold_training.flags import NetworkFlags
-from octofold_training.program import run_program
+from octofold_training.program import (
+    CONTINUES,
+    Count,
+    Device,
+    Minutes,
+    NetworkFlags,
+    imported,
+    run_program,
+    training_commands,
+)
 
-from octofold_papers.flags import ImitationFlags, MovesFlags, TableFlags, TuneFlags, WindowFlags
-
-
-def _train(name: str, flags: Any) -> None:
-    from octofold_papers.commands import train
-
-    train(name, flags)
-
-
-def _shuffle_moves(flags: MovesFlags) -> None:
-    from octofold_papers.supervised.move_logs import shuffle_moves
-
-    shuffle_moves(flags)
+from octofold_papers.supervised.rows import ROWS
 
 
-def _rebuild_table(flags: TableFlags) -> None:
-    from octofold_papers.commands import rebuild_table
+@dataclass
+class ImitationFlags(NetworkFlags):
+    """Options of `imitation`."""
 
-    rebuild_table(flags)
-
-
-def _tune(flags: TuneFlags) -> None:
-    from octofold_papers.answers.tuning import tune
-
-    tune(flags)
+    moves: Folder = option(Path("runs/moves"), "folder of `octofold-papers moves`")
 
 
-def _play_in_a_window(flags: WindowFlags) -> int:
-    from octofold_papers.dqn_notebook.by_hand import play_in_a_window
+@dataclass
+class MovesFlags:
+    """Options of `moves`."""
 
-    return play_in_a_window(flags.seed)
+    logs: list[Path] = argument("LOG", "play log, or folder of `octofold evaluate --logs`", words="+")
+    out: Folder = option(Path("runs/moves"), "the new folder")
+    seed: Seed = option(0, "seed of the order")
 
 
-_TRAINERS = {
-    "imitation": ("a network that learns the moves of play logs", ImitationFlags),
-    "dqn": ("a network that learns the values of moves from its own games", NetworkFlags),
-    "lazyzero": ("a network that learns what rollouts find in its own games", NetworkFlags),
-}
-"""Description and options class of each command that trains."""
+@dataclass
+class TuneFlags:
+    """Options of `tune`."""
+
+    depth: Annotated[int, whole(1, 12)] = option(2, "moves that the player looks ahead")
+    heuristic: Literal["moravek", "nneonneo"] = option("nneonneo", "heuristic whose weights are the start")
+    candidates: Count = option(600, "weights to try; the last ones tried together may exceed this")
+    games: Count = option(300, "games that each candidate plays")
+    seed: Annotated[int, whole(0, 2**31)] = option(1, "seed of the candidates and the games")
+    state: Folder = option(Path("runs/tune"), "folder of the candidates")
+    minutes: Minutes = option(math.inf, f"stop after this many minutes{CONTINUES}")
+
+
+@dataclass
+class TableFlags:
+    """Options of `table`."""
+
+    positions: Count = option(..., "positions that each network learns from, such as 5e6 (required)")
+    moves: Folder = option(Path("runs/moves"), "folder of `octofold-papers moves`")
+    teacher: Folder | None = option(
+        None,
+        "instead of moves: folder of an n-tuple network that plays beside the training, two moves deep; for "
+        "a GPU",
+    )
+    state: Folder = option(Path("runs/table"), "folder of the runs, the games and the tables", flag="--out")
+    games: Count = option(1000, "games that each network plays each way")
+    rows: list[Annotated[str, one_of(*ROWS)]] = option(
+        [], f"only these networks of {', '.join(ROWS)} (default: all)", metavar="NAME", words="+"
+    )
+    minutes: Minutes = option(math.inf, f"stop after this many minutes{CONTINUES}")
+    device: Device | None = option(
+        None, "device for games, networks and updates (default: cuda if torch can use it, otherwise cpu)"
+    )
+
+
+@dataclass
+class WindowFlags:
+    """Options of `window`."""
+
+    seed: Seed | None = option(
+        None, "seed of the new tiles; equal seeds give equal tiles (default: a random one)"
+    )
+
 
 COMMANDS = (
-    *(
-        Command(name, trained, f"Train {trained}.", flags, partial(_train, name))
-        for name, (trained, flags) in _TRAINERS.items()
+    *training_commands(
+        "octofold_papers.commands",
+        {
+            "imitation": ("a network that learns the moves of play logs", ImitationFlags),
+            "dqn": ("a network that learns the values of moves from its own games", NetworkFlags),
+            "lazyzero": ("a network that learns what rollouts find in its own games", NetworkFlags),
+        },
     ),
     Command(
         "moves",
@@ -63,7 +101,7 @@ COMMANDS = (
         "in little memory. Lines that are not moves, or moves that the rules do not allow, are printed and "
         "left out.",
         MovesFlags,
-        _shuffle_moves,
+        imported("octofold_papers.supervised.shards", "shuffle_moves"),
     ),
     Command(
         "table",
@@ -73,7 +111,7 @@ COMMANDS = (
         "positions and play, then from two, four, eight and so on. After Ctrl-C or --minutes, the same "
         "command continues, with a larger --positions too.",
         TableFlags,
-        _rebuild_table,
+        imported("octofold_papers.commands", "rebuild_table"),
     ),
     Command(
         "tune",
@@ -82,7 +120,7 @@ COMMANDS = (
         "ones near the best of them. 600 candidates of 300 games, two moves deep, take about two hours of a "
         "core. After Ctrl-C or --minutes, the same command continues.",
         TuneFlags,
-        _tune,
+        imported("octofold_papers.answers.tuning", "tune"),
     ),
     Command(
         "window",
@@ -90,7 +128,7 @@ COMMANDS = (
         "Play 2048 by hand in a window, as in Schwenke and Cadman's notebook of 2023. Arrows or WASD make a "
         "move, N begins a new game, and Q or Escape leaves.",
         WindowFlags,
-        _play_in_a_window,
+        imported("octofold_papers.dqn_notebook.by_hand", "play_in_a_window"),
     ),
 )
 

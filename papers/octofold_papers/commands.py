@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import time
-from functools import partial
+from typing import TYPE_CHECKING
 
 from octofold_players.ntuple.network import NTupleNetwork
-from octofold_training.errors import TrainingError
-from octofold_training.flags import NetworkFlags, RunFlags
 from octofold_training.games.tensor_teacher import TensorTeacher
-from octofold_training.recipes import TABLES, Recipe
-from octofold_training.run.folders import exclusive_folder
-from octofold_training.run.processes import require_one_process
+from octofold_training.program import NetworkFlags, RunFlags
+from octofold_training.recipes import Recipe
+from octofold_training.run.folder import exclusive_folder
 from octofold_training.run.progress import Forecast, ProgressLine, notice
-from octofold_training.train_command import Trainer, device_of, run_trainer, train_alone, train_together
+from octofold_training.train_command import Trainer, device_of, run_trainer, train_network
 
 from octofold_papers.dqn_notebook import dqn
 from octofold_papers.dqn_notebook.dqn import DQN, DQNOptions
-from octofold_papers.flags import ImitationFlags, TableFlags
 from octofold_papers.supervised import imitation
 from octofold_papers.supervised.comparison import write_report
 from octofold_papers.supervised.imitation import Imitation, ImitationOptions
@@ -27,55 +24,46 @@ from octofold_papers.supervised.table import OutOfTime, Table, TableOptions
 from octofold_papers.turbozero import lazyzero
 from octofold_papers.turbozero.lazyzero import LazyZero, LazyZeroOptions
 
-
-def train(name: str, flags: RunFlags) -> None:
-    """Train what the command of this name trains, or print the keys of its recipes.
-
-    Raises:
-        TrainingError: the recipe, the run or the machine does not allow it.
-    """
-    run_trainer(f"octofold-papers {name}", TRAINERS[name], flags, (*TABLES, *_TABLES))
+if TYPE_CHECKING:
+    from octofold_papers.cli import ImitationFlags, TableFlags
 
 
 def _train_imitation(recipe: Recipe, flags: ImitationFlags) -> None:
     options, network = recipe.options("imitation", ImitationOptions), recipe.network()
-    moves, device = ShuffledMoves(flags.moves, options.seed), device_of(flags.device)
-    run = partial(Imitation, options, network, moves, device)
-    train_together(run, flags, device, imitation.CURVES)
+    moves = ShuffledMoves(flags.moves, options.seed)
+    train_network(Imitation(options, network, moves, device_of(flags.device)), flags, imitation.CURVES)
 
 
 def _train_dqn(recipe: Recipe, flags: NetworkFlags) -> None:
     options = recipe.options("dqn", DQNOptions)
-    train_alone(DQN(options, recipe.network(), device_of(flags.device)), flags, dqn.CURVES)
+    train_network(DQN(options, recipe.network(), device_of(flags.device)), flags, dqn.CURVES)
 
 
 def _train_lazyzero(recipe: Recipe, flags: NetworkFlags) -> None:
     options = recipe.options("lazyzero", LazyZeroOptions)
-    train_alone(LazyZero(options, recipe.network(), device_of(flags.device)), flags, lazyzero.CURVES)
+    train_network(LazyZero(options, recipe.network(), device_of(flags.device)), flags, lazyzero.CURVES)
 
 
 TRAINERS = {
-    "imitation": Trainer(_train_imitation, {"imitation": ImitationOptions}, takes_processes=True),
+    "imitation": Trainer(_train_imitation, {"imitation": ImitationOptions}),
     "dqn": Trainer(_train_dqn, {"dqn": DQNOptions}),
     "lazyzero": Trainer(_train_lazyzero, {"lazyzero": LazyZeroOptions}),
 }
 """Trainers by command."""
 
-_TABLES = tuple(table for trainer in TRAINERS.values() for table in trainer.tables)
+
+def train(name: str, flags: RunFlags) -> None:
+    """Train what the command of this name trains; see `run_trainer`."""
+    run_trainer(name, TRAINERS, flags)
 
 
 def rebuild_table(flags: TableFlags) -> None:
     """Train every network of the published tables, let each play, and print its figures.
 
     Raises:
-        TrainingError: a network could not be trained, or another process works in the folder.
+        TrainingError: a network could not be trained, a file is damaged, or another process works in the
+            folder.
     """
-    require_one_process("octofold-papers table")
-    with exclusive_folder(flags.state):
-        _rebuild_table_alone(flags)
-
-
-def _rebuild_table_alone(flags: TableFlags) -> None:
     names = flags.rows or list(ROWS)
     options = TableOptions(flags.positions, flags.games, tuple(ROWS[name] for name in names))
     device = device_of(flags.device)
@@ -88,7 +76,7 @@ def _rebuild_table_alone(flags: TableFlags) -> None:
         if passes > 1:
             notice(f"warning: {passes:.1f} passes over {len(moves):,} moves")
     forecast, start = Forecast(flags.minutes * 60), time.monotonic()
-    with ProgressLine() as line:
+    with exclusive_folder(flags.state), ProgressLine() as line:
 
         def show(text: str, share: float) -> None:
             line.show(text, share, forecast.left(time.monotonic() - start, share, 1.0))
@@ -100,8 +88,4 @@ def _rebuild_table_alone(flags: TableFlags) -> None:
             notice("out of time; the same command continues")
         finally:
             report = write_report(table.results(), flags.state)
-            for name, reason in table.failed.items():
-                notice(f"{name}: {reason}")
     print(f"{report}\ntable: {flags.state / 'table.md'}\ncurve: {flags.state / 'scores.png'}")
-    if table.failed:
-        raise TrainingError(f"{flags.state / 'table.md'} is not complete")

@@ -152,8 +152,8 @@ def card_options(
 ) -> dict[str, Any]:
     """The options of a card, checked to be options of a kind of player, and of the right types.
 
-    Options that are paths are not among them: a card has files instead. `useless` are names of files and of
-    other versions, which this kind does not need.
+    Options that are paths are not among them: a card has files instead. `useless` are names of files that
+    this kind does not need.
 
     Raises:
         OptionError: an option is unknown or of another type, or something is useless.

@@ -12,7 +12,7 @@ HARNESS = Path(__file__).parents[2] / "bench" / "harness.py"
 TRAINING = """
 import sys
 from pathlib import Path
-from octofold_training.run.folders import exclusive_folder
+from octofold_training.run.folder import exclusive_folder
 with exclusive_folder(Path(sys.argv[1])):
     print("training", flush=True)
     sys.stdin.read()

@@ -11,16 +11,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 from numpy.typing import NDArray
-from octofold_client import Client
 from octofold_client.evaluation.summary import GameSummary, Summary
 from octofold_export import player_export
 from octofold_export.checks.recording import Report, play_boards
 from octofold_export.cli import main
 from octofold_game.contract.model import PLAYER_CARD_FORMAT, read_card
 from octofold_game.player import Player
-from octofold_papers.turbozero.player import LazyZeroPlayer
 from octofold_players.endgame.formation import SIX
 from octofold_players.endgame.solver import solve
 from octofold_players.endgame.tables import save_table
@@ -28,9 +25,6 @@ from octofold_players.expectimax.player import HeuristicExpectimaxPlayer
 from octofold_players.ntuple.network import NTupleNetwork
 from octofold_players.ntuple.player import NTuplePlayer
 from octofold_players.perimeter.player import PerimeterPlayer
-from octofold_training.checkpoints import save
-from octofold_training.networks.build import build
-from support.servers import served
 
 ANOTHER_KIND = """
 from dataclasses import dataclass
@@ -57,7 +51,7 @@ class Ordered:
         return {"order": self.order}
 
     @classmethod
-    def served(cls, options, files, evaluators, cores):
+    def served(cls, options, files, cores):
         return Search(files["order"].tolist() if not options.get("salt") else [0, 1, 2, 3])
 
 class Search:
@@ -255,58 +249,3 @@ def test_neither_torch_nor_onnx_is_needed(tmp_path: Path) -> None:
     )
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=100)
     assert ended.returncode == 0, ended.stderr
-
-
-@pytest.fixture(scope="module")
-def network(boards_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A checkpoint with a policy and a value; in models/ its version `net`, and a player that asks it."""
-    folder = tmp_path_factory.mktemp("network")
-    architecture = {"kind": "residual", "channels": 4, "blocks": 1, "head_blocks": 1, "head_width": 8}
-    torch.manual_seed(10)  # its values are positive, as rollouts need them
-    save(folder / "checkpoint", build(architecture), architecture, {})
-    flags = ["--name", "net", "--models", str(folder / "models"), "--precisions", "fp32", "--symmetries", "1"]
-    assert main(["--checkpoint", str(folder / "checkpoint"), *flags, "--boards", str(boards_file)]) == 0
-    assert published(folder / "models", f"lazyzero:{folder}/models/net/1,rollouts=8") == 0
-    return folder
-
-
-def test_a_player_that_asks_a_network_names_it_by_its_digest(
-    network: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    models = network / "models"
-    card = read_card(models / "mine" / "1")
-    assert card.player is not None
-    assert card.player.options == {"rollouts": 8}
-    assert (card.value_unit, card.largest_exponent) == ("rollouts", 17)
-    digest = hashlib.sha256((models / "net" / "1" / "card.json").read_bytes()).hexdigest()
-    named = card.player.versions["network"]
-    assert (named.name, named.version, named.card_sha256) == ("net", 1, digest)
-    assert "Its network is version 1 of `net`." in (models / "mine" / "1" / "README.md").read_text()
-    capsys.readouterr()
-    assert published(tmp_path / "others", f"lazyzero:{models}/net/1") == 1
-    assert f"{models}/net/1 is not in {tmp_path / 'others'}" in capsys.readouterr().err
-    assert published(models, f"lazyzero:{network}/checkpoint") == 1
-    assert f"checkpoint is not published: octofold-export --checkpoint {network}" in capsys.readouterr().err
-    assert contents(models / "mine") == ["1", "README.md", "card.json"]
-
-
-def test_a_served_network_finds_what_the_player_finds_in_this_process(
-    network: Path, boards: NDArray[np.uint8]
-) -> None:
-    """Exactly what that of the published network finds, and the moves of the checkpoint."""
-    models = network / "models"
-    boards = boards[:: len(boards) // 40][:40]
-    expected = LazyZeroPlayer(models / "net" / "1", rollouts=8).action_values(boards)
-    trained = LazyZeroPlayer(network / "checkpoint", rollouts=8)
-    with (
-        served(models, "--players", "lazyzero") as server,
-        Client(server.target, model="mine") as client,
-    ):
-        for rows in (slice(0, 40), slice(0, 1), slice(1, 3), slice(3, 10), slice(10, 40)):
-            found = client.next_moves(boards[rows])
-            assert found.values is not None
-            assert np.array_equal(found.values, expected[rows])
-            assert found.moves.tolist() == trained.next_moves(boards[rows]).tolist()
-        longer = client.next_move(boards[5], search_seconds=0.5).values
-        assert longer is not None
-        assert longer[np.isfinite(longer)].sum() > 8

@@ -10,7 +10,7 @@ from octofold_papers.dqn_notebook.networks import QNetwork
 from octofold_papers.supervised.networks import PaddedCNN, SymmetricCNN
 from octofold_papers.turbozero.network import ResidualNetwork
 from octofold_training.networks.architectures import ArchitectureError
-from octofold_training.networks.build import build, count_weights, interface_of, require_planes
+from octofold_training.networks.build import build, count_weights, interface_of
 from octofold_training.networks.interfaces import BoardEncoder
 from torch import Tensor, nn
 from torch.nn import functional
@@ -94,26 +94,6 @@ def test_the_dropout_q_network_drops_only_in_training(boards: Tensor) -> None:
     torch.testing.assert_close(network(boards.float()), network(boards.float()))
 
 
-def test_the_residual_network_has_batch_norm_where_its_authors_put_it(boards: Tensor) -> None:
-    network = build({"kind": "residual", "channels": 4, "blocks": 2, "head_blocks": 1, "head_width": 8})
-    assert isinstance(network, ResidualNetwork)
-    answer = network(boards.float().view(-1, 1, 4, 4))
-    assert answer.policy.shape == (9, 4)
-    assert answer.value.shape == (9, 1)
-    convolutions = [layer for layer in network.modules() if isinstance(layer, nn.Conv2d)]
-    norms = [layer for layer in network.modules() if isinstance(layer, nn.BatchNorm2d)]
-    assert len(convolutions) == len(norms) == 1 + 2 * (2 + 1 + 1)
-    assert not any(layer.bias is not None for layer in convolutions)
-    assert sum(isinstance(layer, nn.BatchNorm1d) for layer in network.modules()) == 2
-
-
-def test_an_exponent_that_a_network_does_not_know_is_its_largest() -> None:
-    known, larger = torch.full((1, 16), 15, dtype=torch.uint8), torch.full((1, 16), 17, dtype=torch.uint8)
-    for interface in (interface_of(nn.Module), interface_of(QNetwork), interface_of(ResidualNetwork)):
-        encode = BoardEncoder(interface, 16, torch.float32)
-        assert torch.equal(encode(larger), encode(known))
-
-
 def test_boards_become_what_a_network_reads_and_answers_are_put_in_order() -> None:
     boards = torch.arange(16).view(1, 16)
     network = build({"kind": "q_network", "form": "simple", "value_scale": 100})
@@ -145,9 +125,3 @@ def test_boards_become_what_a_network_reads_and_answers_are_put_in_order() -> No
 def test_impossible_networks_are_refused_by_name(architecture: dict[str, Any], message: str) -> None:
     with pytest.raises(ArchitectureError, match=message):
         build(architecture)
-
-
-def test_algorithms_for_planes_refuse_networks_that_read_numbers() -> None:
-    require_planes(build({"kind": "mlp", "dense": [], "exponents": 16}))
-    with pytest.raises(ArchitectureError, match="a QNetwork does not read one-hot planes"):
-        require_planes(build(NUMBER_READERS[0][0]))

@@ -5,7 +5,6 @@ import pytest
 from octofold_game.bitboards import unpack
 from octofold_game.rules import afterstates
 from octofold_players.downgrading import downgraded, pack_downgraded
-from octofold_players.expectimax.player import HeuristicExpectimaxPlayer
 
 BOARDS = {
     "one 65536 alone": [16, 5, 3, 2, 4, 3, 1, 1, 2, 1, 0, 0, 1, 0, 0, 0],
@@ -45,14 +44,3 @@ def test_only_boards_that_may_outgrow_64_bits_are_packed_as_smaller_ones() -> No
     packed = unpack(pack_downgraded(boards, ahead=True))
     np.testing.assert_array_equal(packed[0], [15, *boards[0][1:]])
     np.testing.assert_array_equal(packed[1:], boards[1:])
-
-
-def test_a_search_values_the_merge_of_two_32768s_like_that_of_smaller_tiles() -> None:
-    boards = np.array([[large, large, 10, 9, 3, 4, 5, 6, 1, 2, 2, 1, 0, 1, 0, 0] for large in (14, 15)])
-    small, large = HeuristicExpectimaxPlayer(depth=2).action_values(boards.astype(np.uint8))
-    np.testing.assert_array_equal(small, large)
-
-
-def test_a_lost_board_of_sixteen_different_tiles_has_no_move() -> None:
-    boards = np.arange(1, 17, dtype=np.uint8)[None]
-    assert HeuristicExpectimaxPlayer(depth=1).next_moves(boards).tolist() == [-1]

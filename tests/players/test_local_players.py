@@ -9,7 +9,6 @@ from octofold_game import rules
 from octofold_game.episodes import Episodes
 from octofold_papers.answers.minimax import MinimaxPlayer
 from octofold_papers.answers.monte_carlo import MonteCarloPlayer
-from octofold_players.compiled.table_files import TableFileError
 from octofold_players.expectimax.player import HeuristicExpectimaxPlayer
 from octofold_players.local_player import LocalPlayer, ValuePlayer
 from octofold_players.ntuple.network import NTupleNetwork
@@ -53,12 +52,6 @@ def test_a_move_depends_only_on_its_board(player: LocalPlayer, boards: NDArray[n
 
 
 @every_player
-def test_a_tile_beyond_131072_is_refused_by_name(player: LocalPlayer) -> None:
-    with pytest.raises(rules.BoardError, match="board 1, cell 3: exponent 18"):
-        player.next_moves(np.array([[0] * 16, [1, 2, 3, 18] + [0] * 12], np.uint8))
-
-
-@every_player
 def test_a_game_goes_on_beyond_65536(player: LocalPlayer) -> None:
     boards = np.array([[17, 16, 9, 3, 8, 2, 1, 1] + [0] * 8, [16, 16] + [0] * 14], np.uint8)
     moves = player.next_moves(boards)
@@ -72,12 +65,6 @@ def test_a_game_goes_on_beyond_65536(player: LocalPlayer) -> None:
 )
 def test_only_illegal_moves_are_worth_minus_infinity(player: ValuePlayer, boards: NDArray[np.uint8]) -> None:
     assert (np.isfinite(player.action_values(boards)) == rules.legal_moves(boards)).all()
-
-
-def test_the_name_lists_the_options_that_differ_from_their_defaults() -> None:
-    assert RandomPlayer().name == "random"
-    assert MonteCarloPlayer(runs=20, seed=3).name == "montecarlo:runs=20,seed=3"
-    assert HeuristicExpectimaxPlayer(depth=2).name == "expectimax:depth=2"
 
 
 def test_the_digest_covers_options_and_tables_but_not_their_path(tmp_path: Path) -> None:
@@ -98,17 +85,6 @@ def test_the_digest_covers_options_and_tables_but_not_their_path(tmp_path: Path)
         kind = "other"
 
     assert len({player().sha256 for player in (RandomPlayer, ChangedPlayer, OtherPlayer)}) == 3
-
-
-def test_options_out_of_range_and_missing_networks_are_named(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="depth 0 is not in 1 to 24"):
-        MinimaxPlayer(depth=0)
-    with pytest.raises(ValueError, match="cutoff 2 is not in 0 to 1"):
-        HeuristicExpectimaxPlayer(cutoff=2)
-    with pytest.raises(ValueError, match="seed -1 is not in 0 to"):
-        RandomPlayer(seed=-1)
-    with pytest.raises(TableFileError, match=str(tmp_path)):
-        NTuplePlayer(tmp_path)
 
 
 def test_a_seed_fixes_random_moves_and_another_changes_them(boards: NDArray[np.uint8]) -> None:

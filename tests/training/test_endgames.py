@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import lzma
-import shutil
 from pathlib import Path
 
 import numpy as np
@@ -31,17 +30,6 @@ def test_endgame_tables_are_made_once(tmp_path: Path, capsys: pytest.CaptureFixt
     assert (out / "six-32" / "table.json").stat().st_mtime_ns == made
 
 
-def test_a_disk_that_is_too_full_is_noticed_before_anything_is_made(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    flags = ["endgame", "--five", "32", "--six", "32", "--out", str(tmp_path / "tables")]
-    usage = shutil.disk_usage(tmp_path)
-    monkeypatch.setattr("shutil.disk_usage", lambda _: usage._replace(free=100_000))
-    assert main(flags) == 1
-    assert "tables: the tables need 0.0 GB; the disk has 0.0 left" in capsys.readouterr().err
-    assert not (tmp_path / "tables").exists()
-
-
 def test_a_table_that_is_too_large_for_the_machine_is_refused_before_anything_is_made(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -63,18 +51,6 @@ def test_what_was_made_goes_where_the_output_goes_though_the_bar_is_on_a_termina
     assert len((tmp_path / "made").read_text().splitlines()) == 2
 
 
-def test_a_table_of_another_format_is_no_table_that_is_there(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    described(tmp_path / "six-32", table_format=3)
-    assert main(["endgame", "--five", "32", "--six", "32", "--out", str(tmp_path)]) == 1
-    assert capsys.readouterr().err == (
-        f"octofold-train: {tmp_path}/six-32/table.json: not an endgame table (format 3, this version reads "
-        "4: remove the table and make it again)\n"
-    )
-    assert not (tmp_path / "five-32").exists()
-
-
 def described(table: Path, table_format: int = 4) -> None:
     """Write a table that knows no position."""
     formation, tile = table.name.split("-")
@@ -83,23 +59,6 @@ def described(table: Path, table_format: int = 4) -> None:
     (table / "table.json").write_text(json.dumps({**description, "moves": 0}))
     with lzma.open(table / "listed.npy.xz", "wb") as file:
         np.save(file, np.zeros(0, np.uint64))
-
-
-def test_a_damaged_table_is_no_table_that_is_there(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for name in ("five-32", "six-32"):
-        described(tmp_path / name)
-    (tmp_path / "six-32" / "listed.npy.xz").unlink()
-    assert main(["endgame", "--five", "32", "--six", "32", "--out", str(tmp_path)]) == 1
-    assert "six-32/kept.npy: No such file or directory" in capsys.readouterr().err
-
-
-def test_tables_that_are_there_need_no_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("five-32", "six-2048"):
-        described(tmp_path / name)
-    monkeypatch.setattr("os.sysconf", {"SC_PHYS_PAGES": 1, "SC_PAGE_SIZE": 4096}.__getitem__)
-    assert main(["endgame", "--five", "32", "--six", "2048", "--out", str(tmp_path)]) == 0
 
 
 def test_trimmed_tables_are_those_of_the_positions_in_games(

@@ -106,7 +106,9 @@ def halve(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
     for name, weight in rounded.items():
         if weight.is_floating_point() and not weight.isfinite().all():
             largest = weights[name].abs().max()
-            raise CheckpointError(f"{name} reaches {largest:,.0f}, and float16 ends at 65,504")
+            raise CheckpointError(
+                f"{name} reaches {largest:,.0f}, and float16 ends at 65,504; `float16 = false` keeps float32"
+            )
     return rounded
 
 

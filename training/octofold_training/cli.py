@@ -7,45 +7,56 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from functools import partial
-from typing import Any
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
 
+from octofold_game.commands.options import Folder, Seed, option
 from octofold_game.commands.subcommands import Command
 
-from octofold_training.flags import EndgameFlags, RunFlags, StudentFlags, TrimFlags
-from octofold_training.program import run_program
+from octofold_training.program import Count, NetworkFlags, RunFlags, imported, run_program, training_commands
+
+Tile = Literal[32, 64, 128, 256, 512, 1024, 2048]
 
 
-def _train(name: str, flags: Any) -> None:
-    from octofold_training.recipes import TABLES
-    from octofold_training.train_command import run_trainer
-    from octofold_training.trainers import TRAINERS
+@dataclass
+class StudentFlags(NetworkFlags):
+    """Options of `student`."""
 
-    run_trainer(f"octofold-train {name}", TRAINERS[name], flags, TABLES)
-
-
-def _make_endgame_tables(flags: EndgameFlags) -> None:
-    from octofold_training.endgames import make_endgame_tables
-
-    make_endgame_tables(flags)
+    teacher: Folder = option(Path("runs/teacher"), "folder of the n-tuple network to learn from")
 
 
-def _trim_endgame_tables(flags: TrimFlags) -> None:
-    from octofold_training.endgames import trim_endgame_tables
+@dataclass
+class EndgameFlags:
+    """Options of `endgame`."""
 
-    trim_endgame_tables(flags)
+    five: Tile = option(
+        256,
+        "the largest tile to make beside five large tiles; more than 256 takes four times the time and "
+        "memory, and plays no better",
+        metavar="TILE",
+    )
+    six: Tile = option(1024, "the largest tile to make beside six large tiles", metavar="TILE")
+    state: Folder = option(Path("runs/endgame"), "folder of the tables", flag="--out")
 
 
-_TRAINERS = {
-    "teacher": ("an n-tuple network that learns by self-play", RunFlags),
-    "student": ("a network that learns the teacher's preferences", StudentFlags),
-}
-"""Description and options class of each command that trains."""
+@dataclass
+class TrimFlags:
+    """Options of `trim`."""
+
+    tables: Path = option(Path("runs/endgame"), "folder of the tables")
+    out: Folder = option(Path("runs/endgame-small"), "the new folder")
+    games: Count = option(500, "games to play")
+    seed: Seed = option(1, "seed of the games")
+
 
 COMMANDS = (
-    *(
-        Command(name, trained, f"Train {trained}.", flags, partial(_train, name))
-        for name, (trained, flags) in _TRAINERS.items()
+    *training_commands(
+        "octofold_training.train_command",
+        {
+            "teacher": ("an n-tuple network that learns by self-play", RunFlags),
+            "student": ("a network that learns the teacher's preferences", StudentFlags),
+        },
     ),
     Command(
         "endgame",
@@ -55,7 +66,7 @@ COMMANDS = (
         "default ones take nine minutes of CPU time, 3.1 GB of memory and 1.1 GB on disk. After Ctrl-C, the "
         "same command starts the unfinished table again.",
         EndgameFlags,
-        _make_endgame_tables,
+        imported("octofold_training.endgames", "make_endgame_tables"),
     ),
     Command(
         "trim",
@@ -64,7 +75,7 @@ COMMANDS = (
         "there, or where the tables lead from there: some megabytes in place of hundreds. On other boards, "
         "players search. Ctrl-C writes nothing.",
         TrimFlags,
-        _trim_endgame_tables,
+        imported("octofold_training.endgames", "trim_endgame_tables"),
     ),
 )
 

@@ -7,6 +7,7 @@ import shutil
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from octofold_game.episodes import Episodes
 from octofold_game.system.files import nearest_existing
@@ -24,8 +25,10 @@ from octofold_players.endgame.trimming import Visits
 from octofold_players.perimeter.player import PerimeterPlayer
 
 from octofold_training.errors import TrainingError
-from octofold_training.flags import EndgameFlags, TrimFlags
 from octofold_training.run.progress import Forecast, ProgressLine
+
+if TYPE_CHECKING:
+    from octofold_training.cli import EndgameFlags, TrimFlags
 
 
 def make_endgame_tables(flags: EndgameFlags) -> None:

@@ -7,10 +7,6 @@ class TrainingError(OctofoldError):
     """Training cannot start or continue; the message gives the reason."""
 
 
-class FailedInAnotherProcess(Exception):
-    """Another process of the same run has failed and reports the error; this process ends silently."""
-
-
 def is_out_of_memory(error: Exception) -> bool:
     """Whether an allocation failed, on the CPU or a GPU. torch has no class for the CPU."""
     if isinstance(error, RuntimeError):

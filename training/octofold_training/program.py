@@ -1,22 +1,89 @@
-"""Runs a program with subcommands that train: what goes wrong is one line and an exit code.
+"""What `octofold-train` and `octofold-papers` share: options, commands that train, and exit codes.
 
 A subcommand imports only what it needs: `--help` is fast, and works without torch and numba.
 """
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Annotated, Any, Literal
 
 from octofold_game.commands.extras import install_command
+from octofold_game.commands.options import Folder, Kind, number, option
 from octofold_game.commands.signals import handling
 from octofold_game.commands.subcommands import Command, parse, parser_of
 from octofold_game.errors import OctofoldError
 
-from octofold_training.errors import FailedInAnotherProcess, is_out_of_memory
-from octofold_training.flags import RunFlags
+from octofold_training.errors import is_out_of_memory
+
+
+def _count(text: str) -> int:
+    count = float(text)
+    if not (count >= 1 and count.is_integer()):
+        raise ValueError
+    return int(count)
+
+
+CONTINUES = "; the same command continues later (default: no limit)"
+Count = Annotated[int, Kind(_count, "a whole number from 1", "N", is_plain=True)]
+Minutes = Annotated[float, Kind(number(0, math.inf).parse, "a number of minutes, from 0", "M", is_plain=True)]
+Device = Literal["cpu", "cuda"]
+
+
+@dataclass
+class RunFlags:
+    """Options of every command that trains. Folders without a flag are named after the recipe."""
+
+    recipe: Path = option(
+        None, "TOML file with the network and the options of its training", metavar="recipe", is_argument=True
+    )
+    keys: bool = option(False, "print every key of a recipe with its default, and exit")
+    state: Folder = option(None, "folder of the run (default: runs/NAME, with the recipe's name)")
+    minutes: Minutes = option(
+        math.inf,
+        "stop after this many minutes of learning, not counting games before the run, games that show the "
+        f"strength, and saving{CONTINUES}",
+    )
+
+
+@dataclass
+class NetworkFlags(RunFlags):
+    """Options of every command that trains a neural network."""
+
+    checkpoint: Folder = option(
+        None, "folder for the trained network (default: checkpoints/NAME, with the recipe's name)"
+    )
+    device: Device | None = option(
+        None, "device for games, networks and updates (default: cuda if torch can use it, otherwise cpu)"
+    )
+
+
+def imported(module: str, function: str, *arguments: Any) -> Callable[[Any], int | None]:
+    """A function of a module that is imported when a command calls it.
+
+    It gets the `arguments`, then the options of the command.
+    """
+
+    def run(options: Any) -> int | None:
+        code: int | None = getattr(import_module(module), function)(*arguments, options)
+        return code
+
+    return run
+
+
+def training_commands(module: str, trained: Mapping[str, tuple[str, type[RunFlags]]]) -> list[Command]:
+    """Commands that call `train(name, flags)` of a module, by name: what each trains, and its options."""
+    return [
+        Command(name, what, f"Train {what}.", flags, imported(module, "train", name))
+        for name, (what, flags) in trained.items()
+    ]
 
 
 def run_program(
@@ -45,6 +112,8 @@ def run_program(
     command, flags, own = parse(parser_of(program, description, commands, arguments), arguments)
     if isinstance(flags, RunFlags) and not (flags.recipe or flags.keys):
         own.fail("recipe is missing")
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        return fail(f"{program} {command.name} runs in one process; start it without torchrun")
     # By default, threads of OpenMP spin while they wait. Beside other programs, they keep the core that the
     # last of them needs, in each of the many short loops of an update. It is read when torch is imported.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
@@ -60,8 +129,6 @@ def run_program(
         state = getattr(flags, "state", None)  # a trainer's default is known once its recipe is read
         kept = f"the same command continues in {state}" if state else "nothing was written"
         return fail(f"interrupted; {kept}", 130)
-    except FailedInAnotherProcess:
-        return 1
     except OSError as error:
         return fail(f"{error.filename or 'a file'}: {error.strerror or error}")
     except Exception as error:

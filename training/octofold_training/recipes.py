@@ -21,9 +21,6 @@ from octofold_training.run.options import check_options
 
 Options = TypeVar("Options")
 
-TABLES = ("network", "ntuple", "distil", "device_distil")
-"""Tables of the recipes of `octofold-train`: the architecture, and options for each learning algorithm."""
-
 
 class RecipeError(TrainingError):
     """The recipe is missing, is not valid TOML, or has a wrong table, key or value."""
@@ -78,7 +75,7 @@ class Recipe:
             raise RecipeError(f"{self.file}: [{name}] {error}") from error
 
 
-def read_recipe(file: Path, known_tables: Sequence[str] = TABLES) -> Recipe:
+def read_recipe(file: Path, known_tables: Sequence[str]) -> Recipe:
     """Read a recipe with some of the `known_tables`.
 
     Raises:

@@ -1,30 +1,39 @@
-"""Runs every command that trains: it reads the recipe, trains, and reports the outcome."""
+"""Commands that train by a recipe and report the outcome: the teacher, the student, and those of others."""
 
 from __future__ import annotations
 
 import json
 import math
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
 import msgspec
+import numba
 import torch
+from octofold_game.commands.suggestions import missing
 from octofold_game.contract.results import random_note
+from octofold_game.system.processors import usable_cores
+from octofold_players.ntuple.network import NTupleNetwork
 
 from octofold_training.errors import TrainingError
-from octofold_training.flags import NetworkFlags, RunFlags
 from octofold_training.games.strength import StrengthEstimates, strength
+from octofold_training.learners import distil, ntuple_td
+from octofold_training.learners.device_distil import DeviceDistillation, DeviceDistilOptions
+from octofold_training.learners.distil import Distillation, DistilOptions
+from octofold_training.learners.ntuple_td import NTupleLearner, NTupleOptions, NTupleProgress
 from octofold_training.networks.architectures import kinds
 from octofold_training.networks.build import interface_of
-from octofold_training.recipes import Recipe, read_recipe
+from octofold_training.program import NetworkFlags, RunFlags
+from octofold_training.recipes import Recipe, RecipeError, read_recipe
 from octofold_training.run import loop
 from octofold_training.run.curves import Curves
-from octofold_training.run.processes import ONE_PROCESS, Processes, joined_processes, require_one_process
 from octofold_training.run.progress import Forecast, ProgressLine, duration, notice
 from octofold_training.run.training_run import RunProgress, TrainingRun
+
+if TYPE_CHECKING:
+    from octofold_training.cli import StudentFlags
 
 _LAST_GAMES = 50  # that say how strong the network of a finished run is
 
@@ -38,31 +47,31 @@ class Trainer(NamedTuple):
     """The tables of its recipes beside `network`, and their options."""
     has_network: bool = True
     """Whether its recipes have the table `network`."""
-    takes_processes: bool = False
-    """Whether several processes can train together."""
 
 
-def run_trainer(command: str, trainer: Trainer, flags: RunFlags, known_tables: Sequence[str]) -> None:
+def run_trainer(name: str, trainers: Mapping[str, Trainer], flags: RunFlags) -> None:
     """Train by the recipe that the flags name, or print the keys of such recipes.
 
     Args:
-        command: how messages call it, such as `octofold-train student`.
-        trainer: what it does.
-        flags: its flags. Folders that they do not name are named after the recipe.
-        known_tables: the tables that a recipe may have.
+        name: of the command.
+        trainers: all of the program, by command; their tables may be in one recipe.
+        flags: of the command. Folders that they do not name are named after the recipe.
 
     Raises:
         TrainingError: the recipe, the run or the machine does not allow it.
     """
+    trainer = trainers[name]
     if flags.keys:
         print("\n".join(keys_of(trainer)))
         return
-    if not trainer.takes_processes:
-        require_one_process(command)
-    recipe = read_recipe(flags.recipe, known_tables)
+    tables = [table for each in trainers.values() for table in each.tables]
+    recipe = read_recipe(flags.recipe, ["network", *tables])
     flags.state = flags.state or Path("runs") / recipe.name
     if isinstance(flags, NetworkFlags):
         flags.checkpoint = flags.checkpoint or Path("checkpoints") / recipe.name
+    # Threads beyond the processor's share of a container would keep each other waiting.
+    numba.set_num_threads(min(usable_cores(), numba.get_num_threads()))
+    torch.set_num_threads(min(usable_cores(), torch.get_num_threads()))
     trainer.train(recipe, flags)
 
 
@@ -75,40 +84,11 @@ def device_of(name: Literal["cpu", "cuda"] | None) -> torch.device:
     usable = torch.cuda.is_available()
     if name == "cuda" and not usable:
         raise TrainingError("--device cuda: this build of torch finds no CUDA device")
-    if name == "cpu" or not usable:
-        return torch.device("cpu")
-    return torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))  # of several processes, one each
+    return torch.device("cuda" if usable and name != "cpu" else "cpu")
 
 
-def train_together(
-    run_of: Callable[[Processes], TrainingRun[RunProgress]],
-    flags: NetworkFlags,
-    device: torch.device,
-    curves: Curves,
-) -> None:
-    """Train in one of several processes or in a single one; process 0 writes files and reports."""
-    with joined_processes(device) as processes:
-        with processes.agreed():
-            run = run_of(processes)
-        if processes.rank:
-            loop.follow(run, flags.state, flags.minutes, processes)
-            return
-        last = _train(run, flags, curves, processes)
-    _print_outcome(run, flags, last)  # its games are not shared, so Ctrl-C need not wait for the others
-
-
-def train_alone(run: TrainingRun[RunProgress], flags: NetworkFlags, curves: Curves) -> None:
-    """Train in one process, and print the outcome."""
-    _print_outcome(run, flags, _train(run, flags, curves))
-
-
-def _train(
-    run: TrainingRun[RunProgress],
-    flags: NetworkFlags,
-    curves: Curves,
-    processes: Processes = ONE_PROCESS,
-) -> RunProgress | None:
-    """Train with a progress line; returns the last report."""
+def train_network(run: TrainingRun[RunProgress], flags: NetworkFlags, curves: Curves) -> None:
+    """Train with a progress line; print how far the run has come, its strength, and how to export it."""
     warn(run.warnings, flags)
     forecast, estimates = Forecast(flags.minutes * 60), StrengthEstimates()
     last: RunProgress | None = None
@@ -122,27 +102,7 @@ def _train(
                 text += f"  {estimates.latest}"
             line.show(text, run.done / run.goal, forecast.left(run.seconds, run.done, run.goal))
 
-        loop.train(
-            run,
-            flags.state,
-            flags.checkpoint,
-            curves,
-            report,
-            flags.minutes,
-            estimates.of,
-            processes=processes,
-        )
-    return last
-
-
-def warn(warnings: Sequence[str], flags: RunFlags) -> None:
-    """Print a line for each option of the recipe that the run does not follow."""
-    for warning in warnings:
-        notice(f"warning: {flags.recipe}: {warning}")
-
-
-def _print_outcome(run: TrainingRun[RunProgress], flags: NetworkFlags, last: RunProgress | None) -> None:
-    """Print how far the run has come, how strong its network is, and the command that exports it."""
+        loop.train(run, flags.state, flags.checkpoint, curves, report, flags.minutes, estimates.of)
     print(outcome(run.done, run.goal, run.counts, run.seconds))
     if last:
         print(f"last:       {last.positions_per_second:,.0f} positions/s  {last.details()}")
@@ -158,6 +118,12 @@ def _print_outcome(run: TrainingRun[RunProgress], flags: NetworkFlags, last: Run
     print(
         f"export:     octofold-export --checkpoint {flags.checkpoint} --name {flags.checkpoint.name}{views}"
     )
+
+
+def warn(warnings: Sequence[str], flags: RunFlags) -> None:
+    """Print a line for each option of the recipe that the run does not follow."""
+    for warning in warnings:
+        notice(f"warning: {flags.recipe}: {warning}")
 
 
 def outcome(done: float, goal: float, counts: str, seconds: float) -> str:
@@ -203,3 +169,61 @@ def _bounds(kind: Any, least: float, most: float) -> str:
 
 def _toml(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) and value >= 1e5 else json.dumps(value)
+
+
+def _train_teacher(recipe: Recipe, flags: RunFlags) -> None:
+    options = recipe.options("ntuple", NTupleOptions)
+    warn(options.warnings(), flags)
+    forecast = Forecast(flags.minutes * 60)
+    last: list[NTupleProgress] = []
+    with ProgressLine() as line:
+
+        def report(learner: NTupleLearner, progress: NTupleProgress) -> None:
+            last[:] = [progress]
+            line.show(
+                f"{learner.seconds / 60:.1f} min  "
+                f"{learner.moves / 1e6:,.2f} of {options.moves / 1e6:,.2f}M moves  "
+                f"{progress.moves / progress.seconds / 1e6:.2f}M/s  {learner.episodes:,} episodes  "
+                f"average {progress.recent_average or 0:,.0f}  best {progress.best:,}",
+                learner.moves / options.moves,
+                forecast.left(learner.seconds, learner.moves, options.moves),
+            )
+
+        learner = ntuple_td.train(options, flags.state, report, flags.minutes)
+    print(outcome(learner.moves, options.moves, "moves", learner.seconds))
+    if last and last[0].recent_average is not None:
+        print(f"plays:   {last[0].recent_average:,.0f} on average in the last games from a first move")
+    print(f"teacher: {flags.state}\ncurve:   {flags.state / 'curves.png'}")
+
+
+def _train_student(recipe: Recipe, flags: StudentFlags) -> None:
+    on_device = "device_distil" in recipe.tables
+    if on_device and "distil" in recipe.tables:
+        raise RecipeError(f"{flags.recipe}: [distil] and [device_distil] exclude each other; keep one")
+    options: DistilOptions | DeviceDistilOptions
+    if on_device:
+        options = recipe.options("device_distil", DeviceDistilOptions)
+    else:
+        options = recipe.options("distil", DistilOptions)
+    network, device = recipe.network(), device_of(flags.device)
+    if not flags.teacher.exists():
+        raise TrainingError(f"--teacher: {missing(flags.teacher)}; models/ntuple/2 ships")
+    teacher = NTupleNetwork.load(flags.teacher)
+    run: Distillation | DeviceDistillation
+    if isinstance(options, DeviceDistilOptions):
+        run = DeviceDistillation(options, network, teacher, device)
+    else:
+        run = Distillation(options, network, teacher, device)
+    train_network(run, flags, distil.CURVES)
+
+
+TRAINERS = {
+    "teacher": Trainer(_train_teacher, {"ntuple": NTupleOptions}, has_network=False),
+    "student": Trainer(_train_student, {"distil": DistilOptions, "device_distil": DeviceDistilOptions}),
+}
+"""Trainers by command."""
+
+
+def train(name: str, flags: RunFlags) -> None:
+    """Train a teacher or a student; see `run_trainer`."""
+    run_trainer(name, TRAINERS, flags)

@@ -54,8 +54,6 @@ def _player(card: Card, player: ServedPlayer) -> Iterator[str]:
     yield f"- Kind `{player.kind}`{f'; {options}' if options else ''}. docs/players.md describes it."
     if card.value_unit is not None:
         yield f"- The output `values` has the values of the four moves, in {card.value_unit}."
-    for role, other in player.versions.items():
-        yield f"- Its {role} is version {other.version} of `{other.name}`."
     yield f"- Plays up to tile {1 << card.largest_exponent:,}."
     yield f"- SHA-256 of what determines its moves: `{card.checkpoint_sha256}`."
     yield f"- Written by octofold {card.exporter}."

@@ -151,15 +151,6 @@ class Parity(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Share of the boards on which the moves are equal. Rounding errors decide the others."""
 
 
-class OtherVersion(msgspec.Struct, frozen=True, kw_only=True):
-    """Another version of the repository, which a player asks."""
-
-    name: Annotated[str, msgspec.Meta(pattern=rf"^{MODEL_NAME.pattern}\Z", description="the name of a model")]
-    version: Annotated[int, msgspec.Meta(ge=1)]
-    card_sha256: Sha256
-    """SHA-256 of its card."""
-
-
 class ServedPlayer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The player that a version holds in place of a graph; see `octofold_game.contract.searches`."""
 
@@ -169,8 +160,6 @@ class ServedPlayer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     """Options that differ from their defaults."""
     files: dict[str, ListedFile] = {}
     """Files by name, such as tables."""
-    versions: dict[str, OtherVersion] = {}
-    """Versions by role, such as the network of rollouts."""
 
 
 class CheckedBoards(msgspec.Struct, frozen=True, kw_only=True):

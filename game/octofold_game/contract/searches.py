@@ -25,33 +25,6 @@ FileSource = Path | bytes | NDArray[np.generic]
 """A file, its bytes, or the array of an `.npy` file."""
 
 
-class Evaluator(Protocol):
-    """The network of another version of the repository; several threads may ask it at the same time."""
-
-    largest_exponent: int
-    """Exponent of the largest tile that it knows."""
-    threads: int
-    """Number of threads that should call it at the same time: the cores, or one for a GPU."""
-
-    def __call__(self, output: str, boards: NDArray[np.uint8], /) -> NDArray[np.float32]:
-        """One of its outputs for boards `[N, 16]`, by its name in `octofold_game.contract.graph`.
-
-        On a CPU, the answer for a board does not depend on the others.
-
-        Raises:
-            OctofoldError: it has no such output. If it fails, it may raise any exception.
-        """
-        ...
-
-
-def padded(boards: NDArray[np.uint8], rows: int = 4) -> NDArray[np.uint8]:
-    """Boards `[N, 16]`, and empty ones behind them if they are less than `rows`.
-
-    On a CPU, onnxruntime rounds the products of less than four rows in another way.
-    """
-    return np.pad(boards, ((0, max(0, rows - len(boards))), (0, 0)))
-
-
 class Limits(NamedTuple):
     """Limits of a search for each board."""
 
@@ -110,7 +83,6 @@ class ServedKind(Protocol):
         self,
         options: Mapping[str, Option],
         files: Mapping[str, NDArray[np.uint8]],
-        evaluators: Mapping[str, Evaluator],
         cores: int,
     ) -> Search:
         """A search with these options.
@@ -119,24 +91,11 @@ class ServedKind(Protocol):
             options: those that the card names; the others have their defaults.
             files: the content of the card's files by name, read-only. They are mapped: to copy them would
                 double gigabytes.
-            evaluators: the other versions that the card names, by their role.
             cores: the cores that one call of `find` may use.
 
         Raises:
             OctofoldError: an option is unknown or out of range, or a file is missing, damaged or of a format
                 that this version does not read. The message is one line.
-        """
-        ...
-
-
-class HasVersions(Protocol):
-    """A player that asks networks of the repository in which it is published."""
-
-    def served_versions(self) -> Mapping[str, tuple[Path, Evaluator]]:
-        """The folder of each version and its evaluator in this process, by role.
-
-        Raises:
-            OctofoldError: the player asks a network that is not published. The message is one line.
         """
         ...
 

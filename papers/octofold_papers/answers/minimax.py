@@ -6,11 +6,6 @@ The search looks only at the worst new tiles, which keeps the tree narrow. A mov
 2048 wins, and a sooner win is worth more than a later one
 (https://github.com/ovolve/2048-AI, ai.js, described in https://stackoverflow.com/a/22389702).
 
-The option `expected` is ours. The worst new tiles are seldom the ones that come, and a search that fears
-them alone gives up good positions. With the option, all spawns after the board's own moves count.
-
-ovolve's heuristics for minimax: the worth of a board and the cost of a spawn.
-
 A board gains from empty cells and from its largest tile. It loses for roughness, the differences between
 neighboring tiles, and for disorder, the rises and falls along rows and columns
 (https://github.com/ovolve/2048-AI, grid.js and ai.js, described in https://stackoverflow.com/a/22389702).
@@ -36,7 +31,6 @@ from octofold_game.bitboards import (
     transpose,
 )
 from octofold_game.compiling import njit
-from octofold_game.spawns import CHANCE_OF_FOUR, CHANCE_OF_TWO
 from octofold_players.compiled.line_tables import Lines, line_table, sum_of_rows, without_gaps
 from octofold_players.compiled.spread import parallel_for_each, spread
 from octofold_players.local_player import ValuePlayer, best_moves, check_option
@@ -48,16 +42,11 @@ LOST = -10_000.0
 WON = 10_000.0
 """The worth of a move that wins. Each move that a win is further away takes 1 off."""
 _LEAST_WON = 9_900.0
-COSTLIEST = _U(0)
-"""In place of a set of spawns: the costliest ones of the afterstate."""
 
 
 @dataclass(frozen=True)
 class MinimaxPlayer(ValuePlayer):
-    """Chooses the move with the best outcome under the worst spawns, `depth` moves deep.
-
-    With `expected`, the spawns after that move are all of them, and only the later ones the worst.
-    """
+    """Chooses the move with the best outcome under the worst spawns, `depth` moves deep."""
 
     kind: ClassVar[str] = "minimax"
     value_unit: ClassVar[str] = "heuristic points"
@@ -72,8 +61,6 @@ class MinimaxPlayer(ValuePlayer):
     """
     win: int = 2048
     """The tile that wins. Boards that hold it or a larger one are played on without a win; 0 never wins."""
-    expected: bool = False
-    """Value the board's own moves by the mean over all spawns; later, only the costliest spawns count."""
 
     def __post_init__(self) -> None:
         """Check the options.
@@ -101,24 +88,22 @@ class MinimaxPlayer(ValuePlayer):
                 lambda n: self._deepen(boards[n : n + 1], values[n : n + 1], win, exact), len(boards)
             )
         else:
-            spread(_fill, boards, values, self.depth, win, exact, self.expected)
+            spread(_fill, boards, values, self.depth, win, exact)
         return values
 
     def _deepen(self, board: NDArray[np.uint64], values: NDArray[np.float64], win: int, exact: bool) -> None:
         """Write the values `[1, 4]` of the deepest search that started in time."""
         end = time.thread_time() + self.milliseconds / 1000
         for depth in range(self.depth, _DEEPEST + 1):
-            reached = _fill(board, values, depth, win, exact, self.expected)
-            # A deeper search finds no sooner win, and chooses the same move if only one is legal. Of a mean,
-            # only the win of the next move is certain.
-            won = values.max() >= (WON if self.expected else _LEAST_WON)
-            decided = won or np.isfinite(values).sum() < 2
+            reached = _fill(board, values, depth, win, exact)
+            # A deeper search finds no sooner win, and chooses the same move if only one is legal.
+            decided = values.max() >= _LEAST_WON or np.isfinite(values).sum() < 2
             if time.thread_time() >= end or reached < depth or (decided and not exact):
                 break
 
 
 @njit(cache=True, nogil=True)
-def _fill(boards, values, most_depth, winning, exact, expected):
+def _fill(boards, values, most_depth, winning, exact):
     """Write the values of the deepest search of each board that is not lost; return the last one's depth.
 
     If the spawns that count end the game whatever the move, the search says nothing about the moves. As in
@@ -127,13 +112,13 @@ def _fill(boards, values, most_depth, winning, exact, expected):
     depth = most_depth
     for n in range(len(boards)):
         for depth in range(most_depth, 0, -1):
-            if _search(boards[n], values[n], depth, winning, exact, expected) > LOST:
+            if _search(boards[n], values[n], depth, winning, exact) > LOST:
                 break
     return depth
 
 
 @njit(cache=True, nogil=True)
-def _search(board, values, depth, winning, exact, expected):
+def _search(board, values, depth, winning, exact):
     """Write the values of a board's moves, and return the largest one."""
     win = np.int64(winning)
     for cell in range(16):
@@ -148,40 +133,23 @@ def _search(board, values, depth, winning, exact, expected):
             worth = -np.inf
         elif win and has_tile(afterstate, win):
             worth = WON
-        elif expected:
-            worth = expected_case(afterstate, depth - 1, win, WON - 1.0)
         else:
             known = -np.inf if exact else best
-            worth = worst_case(afterstate, COSTLIEST, depth - 1, known, np.inf, win, WON - 1.0)
+            worth = worst_case(afterstate, depth - 1, known, np.inf, win, WON - 1.0)
         values[move] = worth
         best = max(best, worth)
     return best
 
 
 @njit(cache=True, nogil=True)
-def expected_case(afterstate, depth, win, won):
-    """The worth of an afterstate: the mean over all spawns, after which only the costliest ones count."""
-    if depth == 0:
-        return heuristic(afterstate)
-    total = 0.0
-    for cell in range(16):
-        if afterstate >> _U(4 * cell) & _U(0xF) == _U(0):
-            two, four = _U(1) << _U(cell), _U(1) << _U(16 + cell)
-            total += CHANCE_OF_TWO * worst_case(afterstate, two, depth, -np.inf, np.inf, win, won)
-            total += CHANCE_OF_FOUR * worst_case(afterstate, four, depth, -np.inf, np.inf, win, won)
-    return total / count_empty(afterstate)
-
-
-@njit(cache=True, nogil=True)
-def worst_case(afterstate, spawns, depth, alpha, beta, win, won):
-    """The worth of an afterstate: the best moves against the worst of some spawns, `depth` moves deep.
+def worst_case(afterstate, depth, alpha, beta, win, won):
+    """The worth of an afterstate: the best moves against the costliest spawns, `depth` moves deep.
 
     The result is exact only between `alpha` and `beta`. If the worth is not above `alpha`, the result is some
     number that is not above `alpha`; likewise for a worth that is not below `beta`.
 
     Args:
         afterstate: a 64-bit board.
-        spawns: a bit set as of `costliest_spawns`; `COSTLIEST` stands for its own.
         depth: how many moves follow.
         alpha: the worth that another move has already.
         beta: the worth that another spawn has already.
@@ -190,8 +158,7 @@ def worst_case(afterstate, spawns, depth, alpha, beta, win, won):
     """
     if depth == 0:
         return heuristic(afterstate)
-    if spawns == COSTLIEST:
-        spawns = costliest_spawns(afterstate)
+    spawns = costliest_spawns(afterstate)
     worst = beta
     for spawn in range(32):
         if spawns >> _U(spawn) & _U(1) == _U(0):
@@ -207,7 +174,7 @@ def worst_case(afterstate, spawns, depth, alpha, beta, win, won):
             elif win and has_tile(following, win):
                 best = won
             else:
-                worth = worst_case(following, COSTLIEST, depth - 1, max(alpha, best), worst, win, won - 1.0)
+                worth = worst_case(following, depth - 1, max(alpha, best), worst, win, won - 1.0)
                 best = max(best, worth)
             if best >= worst:
                 break

@@ -26,11 +26,11 @@ from octofold_players.expectimax.player import (
     Weights,
 )
 from octofold_training.errors import TrainingError
-from octofold_training.run.folders import exclusive_folder
+from octofold_training.run.folder import exclusive_folder
 from octofold_training.run.progress import Forecast, ProgressLine
 
 if TYPE_CHECKING:
-    from octofold_papers.flags import TuneFlags
+    from octofold_papers.cli import TuneFlags
 
 _SPREAD = 0.2  # of the first candidates, in units of the weights
 _UNITS = {

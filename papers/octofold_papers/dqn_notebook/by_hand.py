@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING
 
 import gymnasium
 from octofold_game.environments.rendering import Window
 from octofold_game.environments.single import Game2048Env
 from octofold_game.rules import MOVE_NAMES
 
+if TYPE_CHECKING:
+    from octofold_papers.cli import WindowFlags
+
 _LETTERS = {"w": "up", "d": "right", "s": "down", "a": "left"}
 
 
-def play_in_a_window(seed: int | None) -> int:
+def play_in_a_window(flags: WindowFlags) -> int:
     """Play games of a seed until the window is closed; returns the exit code."""
     try:
         window = Window("2048")
-        play(window, seed)
+        play(window, flags.seed)
     except gymnasium.error.DependencyNotInstalled as error:
         print(error, file=sys.stderr)
         return 1

@@ -1,25 +1,24 @@
 """Deep Q-learning: a network learns what each move is worth from the moves that it has made.
 
-The defaults are those of Schwenke and Cadman, "Training a neural network to play the 2048 game with PyTorch",
-2023, as it was written: one game at a time; an update a move on a batch from the last 10,000 moves; the
-reward is the number of merges; the target of a move is its reward plus 0.9 times the largest of all four
-values after it, legal or not, and gradients flow through that target, too. With `target_every`, targets come
-from a copy of the network, as in Mnih et al., "Human-level control through deep reinforcement learning",
-Nature 518, 2015.
+Schwenke and Cadman, "Training a neural network to play the 2048 game with PyTorch", 2023, as it was written:
+one game at a time; an update a move on a batch from the last 10,000 moves; the reward is the number of
+merges; the target of a move is its reward plus 0.9 times the largest of all four values after it, legal or
+not, and gradients flow through that target, too.
 """
 
 from __future__ import annotations
 
-import math
 import time
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
+from octofold_game import rules
 from octofold_game.commands.options import option
+from octofold_game.spawns import CHANCE_OF_FOUR
 from octofold_training.errors import TrainingError
-from octofold_training.games.environment import Environment, MoveTable, RewardName
 from octofold_training.networks.architectures import Architecture
 from octofold_training.networks.build import build, interface_of
 from octofold_training.networks.interfaces import BoardEncoder
@@ -30,11 +29,9 @@ from octofold_training.run.random_state import (
     restore_generator,
     restore_random,
 )
-from octofold_training.run.training_run import GamesProgress, GamesRun, averaged_over, cooling
+from octofold_training.run.training_run import GamesProgress, GamesRun, averaged_over
 from torch import Tensor
-from torch.nn.functional import mse_loss, smooth_l1_loss
-
-from octofold_papers.dqn_notebook.single_game import SingleGame
+from torch.nn.functional import mse_loss
 
 CURVES = Curves(
     {
@@ -51,22 +48,13 @@ class DQNOptions:
     """Options of one training run. The defaults are the published ones."""
 
     episodes: int = option(1000, "games that the whole run plays to their end", minimum=1)
-    games: int = option(1, "games played at a time", minimum=1, fixed=True)
-    replay: int = option(10_000, "moves that batches are drawn from, the latest ones", minimum=1)
+    replay: int = option(10_000, "moves that batches are drawn from, the latest ones", minimum=1, fixed=True)
     batch_size: int = option(100, "moves of one update", minimum=1)
     first_moves: int = option(1000, "moves made before the first update")
-    rewards: RewardName = option("count", "'count': the number of merges; 'points': the score in thousands")
     discount: float = option(0.9, "worth of what comes a move later", maximum=1)
     epsilon: float = option(0.9, "share of random moves in the beginning", maximum=1)
     epsilon_decay: float = option(0.998, "factor on epsilon after each game", maximum=1)
-    least_epsilon: float = option(0.0, "the share never falls below this", maximum=1)
-    target_every: int = option(
-        0, "updates after which targets come from a new copy of the network; 0: from itself, with gradients"
-    )
-    legal_targets: bool = option(False, "targets take the largest value of a legal move, not of any")
-    huber: bool = option(False, "large errors count by their size, not by its square")
     learning_rate: float = option(5e-5, "learning rate of Adam")
-    cool_down: float = option(0.0, "last share of the games, in which the rate falls to 0", maximum=1)
     seed: int = option(1, "seed of the weights, the games and the batches", fixed=True)
 
 
@@ -115,13 +103,77 @@ class ReplayBuffer:
         return {"added": self.added, "columns": [column[: len(self)].clone() for column in self._columns()]}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Continue from an earlier `state`; of more moves than this replay holds, the latest."""
-        saved = len(state["columns"][0])
-        kept = min(saved, len(self.moves))
-        oldest = state["added"] % saved if saved else 0
-        # A full replay of the same size gets every move at its old place, so that the same batches are drawn.
-        self.added = state["added"] - kept if kept == len(self.moves) else 0
-        self.add(*(each.roll(-oldest, 0)[saved - kept :].to(self.moves.device) for each in state["columns"]))
+        """Continue from an earlier `state`, with every move at its old place: batches are drawn by place."""
+        self.added = state["added"]
+        for kept, saved in zip(self._columns(), state["columns"], strict=True):
+            kept[: len(saved)] = saved
+
+
+class SingleGame:
+    """One game at a time, in numpy: with tensors, a step takes ten times as long.
+
+    Every new tile is drawn with two random numbers of `generator`: its cell and its size.
+    """
+
+    def __init__(self, generator: torch.Generator) -> None:
+        self._generator = generator
+        self._ended: list[int] = []  # scores
+        self._begin()
+
+    @property
+    def boards(self) -> Tensor:
+        """The board `[1, 16] uint8` of the next move."""
+        return torch.from_numpy(self._board[None])
+
+    @property
+    def legal(self) -> Tensor:
+        """The legal moves `[1, 4] bool`; there is one."""
+        return torch.from_numpy(self._legal)
+
+    def step(self, move: int) -> tuple[int, bool]:
+        """Play a legal move; returns its merges, and whether the game ended: then another one has begun."""
+        after = self._after[0, move]
+        # A merge makes one tile of two.
+        merges = int(np.count_nonzero(self._board) - np.count_nonzero(after))
+        self._score += int(self._points[0, move])
+        ended = bool((after > _EXPONENTS).any())
+        if not ended:
+            self._look(self._with_tile(after))
+            ended = not self._legal.any()
+        if ended:
+            self._ended.append(self._score)
+            self._begin()
+        return merges, ended
+
+    def scores(self) -> list[int]:
+        """The scores of the games that ended since the last call."""
+        scores, self._ended = self._ended, []
+        return scores
+
+    def state(self) -> dict[str, Tensor]:
+        """Everything that `restore` needs, except the generator."""
+        return {"boards": self.boards.clone(), "score": torch.tensor([self._score])}
+
+    def restore(self, state: dict[str, Tensor]) -> None:
+        """Continue from an earlier `state`."""
+        (board,) = state["boards"].numpy()
+        self._look(board)
+        self._score = int(state["score"])
+
+    def _begin(self) -> None:
+        self._score = 0
+        self._look(self._with_tile(self._with_tile(np.zeros(16, np.uint8))))
+
+    def _look(self, board: NDArray[np.uint8]) -> None:
+        self._board = board
+        self._after, self._points, self._legal = rules.afterstates(board[None])
+
+    def _with_tile(self, board: NDArray[np.uint8]) -> NDArray[np.uint8]:
+        place, tile = torch.rand(2, generator=self._generator).tolist()
+        empty = np.flatnonzero(board == 0)
+        board = board.copy()
+        board[empty[int(place * len(empty))]] = 2 if tile < CHANCE_OF_FOUR else 1
+        return board
 
 
 class DQN(GamesRun[DQNProgress]):
@@ -144,11 +196,9 @@ class DQN(GamesRun[DQNProgress]):
         if self._interface.answers != "action_values":
             raise TrainingError('the network answers with logits; DQN trains kind = "q_network"')
         self._encode = BoardEncoder(self._interface, _EXPONENTS + 1, torch.float32, device)
-        self._target = build(architecture).to(device).requires_grad_(False)
-        self._target.load_state_dict(self.network.state_dict())
         self._optimizer = torch.optim.Adam(self.network.parameters(), lr=options.learning_rate, fused=True)
         self.averaged = averaged_over(self.network)
-        self._generator = torch.Generator(device).manual_seed(options.seed)
+        self._generator = torch.Generator().manual_seed(options.seed)
         self._masks = global_generator(device)  # of dropout, which takes no other one
         self._random = np.random.default_rng(options.seed)
         self._first = max(options.first_moves, options.batch_size - 1)
@@ -157,16 +207,8 @@ class DQN(GamesRun[DQNProgress]):
                 f"replay is {options.replay:,}; it must be more than first_moves ({options.first_moves:,}) "
                 f"and at least batch_size ({options.batch_size:,}), otherwise no update would ever run"
             )
-        if options.replay < options.games:
-            raise TrainingError(
-                f"replay is {options.replay:,}; each of {options.games:,} games adds a move at once"
-            )
-        self._table = MoveTable(device)
-        self.environment: Environment | SingleGame
-        if options.games == 1 and device.type == "cpu":
-            self.environment = SingleGame(_EXPONENTS + 1, options.rewards, self._generator)
-        else:
-            self.environment = Environment(options.games, _EXPONENTS + 1, self._generator, options.rewards)
+        self._game = SingleGame(self._generator)
+        self._device = device
         self._replay = ReplayBuffer(options.replay, device)
         self._updates = 0
 
@@ -183,16 +225,10 @@ class DQN(GamesRun[DQNProgress]):
     @property
     def epsilon(self) -> float:
         """The share of random moves."""
-        options = self.options
-        return max(options.least_epsilon, options.epsilon * options.epsilon_decay**self.episodes)
-
-    def learning_rate(self) -> float:
-        """The learning rate of the next update."""
-        options = self.options
-        return options.learning_rate * cooling(self.episodes, options.episodes, options.cool_down)
+        return self.options.epsilon * self.options.epsilon_decay**self.episodes
 
     def learn(self, steps: int = 200) -> DQNProgress:
-        """Make `steps` moves in each game, fewer at the end of the run.
+        """Make `steps` moves, fewer at the end of the run.
 
         Raises:
             TrainingError: the loss is no longer a number, or the run ends before its first update.
@@ -212,30 +248,30 @@ class DQN(GamesRun[DQNProgress]):
                 f"{self._first:,} (episodes is {self.options.episodes:,}, first_moves "
                 f"{self.options.first_moves:,})"
             )
-        figures = self._figures(time.perf_counter() - start, made * self.options.games, loss)
+        figures = self._figures(time.perf_counter() - start, made, loss)
         self.averaged.update_parameters(self.network)
-        scores = self.environment.scores()
+        scores = self._game.scores()
         return DQNProgress(
             **figures,
             episodes=self.episodes,
-            average_score=round(scores.average, 1) if scores.games else None,
+            average_score=round(float(np.mean(scores)), 1) if scores else None,
             epsilon=round(self.epsilon, 4),
         )
 
     @torch.no_grad()
     def _play(self) -> None:
-        """Make a move in each game: a random legal one, or the one that the network values most."""
-        boards, legal = self.environment.boards, self.environment.legal
-        count, device = len(boards), boards.device
-        explores = torch.rand(count, generator=self._generator, device=device) <= self.epsilon
-        moves = (torch.rand(count, 4, generator=self._generator, device=device) * legal).argmax(dim=1)
-        if count > 1 or not explores:
-            values = self._values(self.network, boards).masked_fill(~legal, -math.inf)
-            moves = torch.where(explores, moves, values.argmax(dim=1))
-        rewards, ended = self.environment.step(moves)
-        self._replay.add(boards, moves, rewards, self.environment.boards, ended)
-        self.positions += count
-        self.episodes += int(ended.sum())
+        """Make a move: a random legal one, or the one that the network values most."""
+        boards, legal = self._game.boards, self._game.legal
+        explores = torch.rand(1, generator=self._generator) <= self.epsilon
+        moves = (torch.rand(1, 4, generator=self._generator) * legal).argmax(dim=1)
+        if not explores:
+            values = self._values(boards.to(self._device)).cpu()
+            moves = values.masked_fill(~legal, -torch.inf).argmax(dim=1)
+        merges, ended = self._game.step(int(moves))
+        reward = torch.tensor([merges], dtype=torch.float32)
+        self._replay.add(boards, moves, reward, self._game.boards, torch.tensor([ended]))
+        self.positions += 1
+        self.episodes += ended
 
     def _update(self) -> Tensor:
         """Learn from a batch of moves; returns the loss."""
@@ -245,8 +281,6 @@ class DQN(GamesRun[DQNProgress]):
         self._take_gradients(loss)
         self._optimizer.step()
         self._updates += 1
-        if self.options.target_every and self._updates % self.options.target_every == 0:
-            self._target.load_state_dict(self.network.state_dict())
         return loss.detach()
 
     def loss(self, boards: Tensor, moves: Tensor, rewards: Tensor, after: Tensor, ended: Tensor) -> Tensor:
@@ -259,27 +293,20 @@ class DQN(GamesRun[DQNProgress]):
             after: `[B, 16]`, the boards that followed.
             ended: `[B]`, whether the game was over after the move; then `after` counts nothing.
         """
-        if self.options.target_every:
-            values, later = self._values(self.network, boards), self._values(self._target, after)
-        else:  # one pass of a batch twice as large, in two thirds of the time
-            values, later = self._values(self.network, torch.cat([boards, after])).chunk(2)
+        # One pass of a batch twice as large takes two thirds of the time of two.
+        values, later = self._values(torch.cat([boards, after])).chunk(2)
         values = values.gather(1, moves[:, None])[:, 0]
-        if self.options.legal_targets:
-            later = later.masked_fill(~self._table.legal(after), -math.inf)
-        # An ended game's next board is of another game, which has a legal move: no value is infinite.
-        target = rewards + self.options.discount * later.amax(dim=1).masked_fill(ended, 0.0)
-        return smooth_l1_loss(values, target) if self.options.huber else mse_loss(values, target)
+        return mse_loss(values, rewards + self.options.discount * later.amax(dim=1).masked_fill(ended, 0.0))
 
-    def _values(self, network: torch.nn.Module, boards: Tensor) -> Tensor:
+    def _values(self, boards: Tensor) -> Tensor:
         """`[N, 16]` to the values of up, right, down and left `[N, 4]`."""
-        return self._interface.by_move(network(self._encode(boards)))
+        return self._interface.by_move(self.network(self._encode(boards)))
 
     def state(self) -> dict[str, Any]:
         """Everything that `restore` needs."""
         return {
             **super().state(),
-            "target": self._target.state_dict(),
-            "environment": self.environment.state(),
+            "game": self._game.state(),
             "generator": self._generator.get_state(),
             "masks": self._masks.get_state(),
             "random": random_state(self._random),
@@ -291,10 +318,7 @@ class DQN(GamesRun[DQNProgress]):
     def restore(self, state: dict[str, Any]) -> None:
         """Continue from `state`; see `TrainingRun.restore`."""
         super().restore(state)
-        # Without `target_every` the copy was never renewed: it is as untrained as at the start.
-        copied = state["options"]["target_every"]
-        self._target.load_state_dict(state["target" if copied else "network"])
-        self.environment.restore(state["environment"])
+        self._game.restore(state["game"])
         restore_generator(self._generator, state["generator"], self.options.seed, self.positions)
         restore_generator(self._masks, state["masks"], self.options.seed, self.positions)
         self._replay.restore(state["replay"])

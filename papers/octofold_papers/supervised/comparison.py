@@ -1,8 +1,7 @@
-"""The rebuilt tables beside the published ones: as Markdown, CSV, JSON and a picture."""
+"""The rebuilt tables beside the published ones: as Markdown, JSON and a picture."""
 
 from __future__ import annotations
 
-import csv
 import json
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -13,7 +12,7 @@ import numpy as np
 from matplotlib import colormaps
 from matplotlib.figure import Figure
 from octofold_game.drawing.figures import save
-from octofold_game.system.files import whole_file, write_text
+from octofold_game.system.files import write_text
 
 from octofold_papers.supervised.results import Result
 from octofold_papers.supervised.rows import ROWS, TILES
@@ -25,11 +24,10 @@ _QUANTILES = (4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228)
 
 
 def write_report(results: Sequence[Result], folder: Path) -> str:
-    """Write `table.md`, `results.json`, `results.csv` and `scores.png`; returns the Markdown."""
+    """Write `table.md`, `results.json` and `scores.png`; returns the Markdown."""
     text = markdown(results)
     write_text(folder / "table.md", text)
     write_text(folder / "results.json", json.dumps([asdict(result) for result in results], indent=2) + "\n")
-    _write_csv(results, folder / "results.csv")
     _draw(results, folder / "scores.png")
     return text
 
@@ -110,19 +108,6 @@ def _curves(results: Sequence[Result], last: Sequence[Result]) -> list[str]:
         leads_to = "" if line is None else f"{line.average:,.0f} ({line.low:,.0f} to {line.high:,.0f})"
         lines.append(f"| {network.row} | {network.views} | {' | '.join(cells)} | {leads_to} |")
     return lines
-
-
-def _write_csv(results: Sequence[Result], file: Path) -> None:
-    """A line for each result; the shares of the largest tiles are columns of their own."""
-    with whole_file(file) as partial, partial.open("w", newline="", encoding="utf-8") as opened:
-        writer = csv.writer(opened)
-        names = [name for name in Result.__dataclass_fields__ if name != "largest"]
-        writer.writerow([*names, "published_average", *(f"largest_{tile}" for tile in TILES)])
-        for each in results:
-            values = asdict(each)
-            theirs = ROWS[each.row].published.get(each.views)
-            published = theirs.average if theirs else ""
-            writer.writerow([*(values[name] for name in names), published, *each.largest])
 
 
 def _draw(results: Sequence[Result], file: Path) -> None:

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from octofold_game.symmetries import CELLS
 from octofold_training.networks.architectures import Channels, DenseSizes, Layers, PlanesArchitecture
-from octofold_training.networks.convolution import convolutions, through_tower
+from octofold_training.networks.cnn import convolutions, through_tower
 from octofold_training.networks.dense import dense_layers, initialize, parameters, through_dense
 from octofold_training.networks.interfaces import PLANES_TO_LOGITS
 from torch import Tensor, nn

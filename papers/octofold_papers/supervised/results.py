@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 from octofold_training import checkpoints
 from octofold_training.errors import TrainingError
-from octofold_training.run.history import read_reports
+from octofold_training.run.folder import read_reports
 
 from octofold_papers.supervised.rows import TILES
 

@@ -17,13 +17,18 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 from octofold_game.play_logs.moves import CellReadings, CheckedMoves, LogError, LoggedMoves
-from octofold_game.play_logs.reading import BadLine, read_log
+from octofold_game.play_logs.reading import BadLine, log_files, read_log
 from octofold_game.rules import LARGEST_EXPONENT
 from octofold_game.system.files import naming, write_text
+from octofold_training.run.progress import ProgressLine, notice
+
+if TYPE_CHECKING:
+    from octofold_papers.cli import MovesFlags
 
 _FORMAT = 1
 _INDEX = "index.json"
@@ -33,6 +38,31 @@ _ROW = 18
 _LARGEST = np.array([LARGEST_EXPONENT] * 16 + [3, 15], np.uint8)  # of each column
 _SCATTER_ROWS = 1 << 16  # that are sent to the shards at a time
 _BUFFER_BYTES = 1 << 16  # of each shard's file
+_BAD_LINES_SHOWN = 20
+
+
+def shuffle_moves(flags: MovesFlags) -> None:
+    """Shuffle the logs into a new folder; print bad lines and the number of moves."""
+    logs = [file for log in flags.logs for file in log_files(log)]
+    read, bad_lines = 0, 0
+    with ProgressLine() as line:
+
+        def show(moves: int) -> None:
+            nonlocal read
+            read += moves
+            line.show(f"{read / 1e6:.1f}M moves read")
+
+        def report(bad: BadLine) -> None:
+            nonlocal bad_lines
+            bad_lines += 1
+            if bad_lines <= _BAD_LINES_SHOWN:
+                notice(f"left out: {bad}")
+
+        sources = convert(logs, flags.out, report, show, seed=flags.seed)
+    moves, bad = (sum(getattr(source, name) for source in sources) for name in ("moves", "bad_lines"))
+    print(f"{flags.out}: {moves:,} moves (log files: {len(logs):,}; bad lines left out: {bad:,})")
+    total = CellReadings.sum(source.last_field for source in sources)
+    print(f"their last field can be the cell of: {total}")
 
 
 @dataclass(frozen=True)

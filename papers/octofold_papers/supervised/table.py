@@ -15,7 +15,6 @@ import shutil
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -46,7 +45,6 @@ _SEED = 1  # of the games
 _TRAINING_COST = 3  # of a position, as a multiple of an answer's
 _GAME_MOVES = 300  # of a network that has learned little
 _BATCH = 1000  # positions of an update, as published
-_MICRO_BATCH = 250  # boards that a thread of a CPU takes through a network: a quarter of a batch
 
 
 @dataclass(frozen=True)
@@ -58,16 +56,10 @@ class TableOptions:
     games: int
     """Games that each network plays on one view, and on eight."""
     rows: tuple[PublishedRow, ...]
-    seed: int = 1
-    """Seed of the weights. `ShuffledMoves` decides the order of the moves."""
 
 
 class OutOfTime(Exception):
     """The time limit is reached."""
-
-
-class StagePassed(Exception):
-    """The network has already learned from more positions, and has no checkpoint of this stage."""
 
 
 class Table:
@@ -100,15 +92,12 @@ class Table:
         self._device = device
         self._show = show
         self._deadline = math.inf
-        self.failed: dict[str, str] = {}
-        """Reasons: why a network could not learn, by its name, and why the report leaves out a stage, by name
-        and positions."""
         self._claim()
 
     def _claim(self) -> None:
-        """Record which moves and seed the folder's figures belong to, or check that they match."""
+        """Record which moves the folder's figures belong to, or check that they match."""
         of = "teacher_sha256" if isinstance(self._moves, TensorTeacher) else "moves_sha256"
-        about = {of: self._moves.sha256, "seed": self.options.seed}
+        about = {of: self._moves.sha256}
         file = self._folder / "table.json"
         self._folder.mkdir(parents=True, exist_ok=True)
         if not file.exists():
@@ -118,17 +107,21 @@ class Table:
         except (ValueError, RecursionError) as error:
             raise TrainingError(f"{file} is damaged ({error})") from error
         if before != about:
-            raise TrainingError(f"{self._folder} holds figures of other moves or of another seed")
+            raise TrainingError(f"{self._folder} holds figures of other moves")
 
     def run(self, minutes: float = math.inf) -> None:
-        """Train and play everything missing. Raises `OutOfTime` after `minutes`; another call continues."""
+        """Train and play everything missing.
+
+        Raises:
+            OutOfTime: after `minutes`; another call continues.
+            TrainingError: a network cannot learn, or a file is damaged.
+        """
         self._deadline = time.monotonic() + 60 * minutes
         steps = list(self._steps())
         whole, before = sum(training + playing for _, _, training, playing in steps), 0.0
         for positions, row, training, playing in steps:
-            if row.name not in self.failed:
-                shares = (before / whole, (before + training) / whole, (before + training + playing) / whole)
-                self._step(row, positions, shares)
+            shares = (before / whole, (before + training) / whole, (before + training + playing) / whole)
+            self._step(row, positions, shares)
             before += training + playing
 
     def _steps(self) -> Iterator[tuple[int, PublishedRow, float, float]]:
@@ -152,30 +145,28 @@ class Table:
         """
         place = self._folder / row.name / str(positions)
         before, trained, played = shares
-
-        def show(line: str, share: float) -> None:
-            self._show(f"{row.name}, {positions:,} positions: {line}", share)
+        title = f"{row.name}, {positions:,} positions"
 
         def show_training(line: str, share: float) -> None:
-            show(line, before + share * (trained - before))
+            self._show(f"{title}: {line}", before + share * (trained - before))
 
-        def show_games(line: str, share: float) -> None:
-            show(line, trained + share * (played - trained))
+        has_checkpoint = (place / "checkpoint.json").exists()
+        if not has_checkpoint and not self._train(row, positions, place, show_training):
+            return
+        for number, views in enumerate(VIEWS):
 
-        try:
-            if not (place / "checkpoint.json").exists():
-                self._train(row, positions, place, show_training)
-            for at, views in enumerate(VIEWS):
-                self._play(place, views, partial(_show_play, show_games, at))
-        except StagePassed as passed:
-            if positions == self.options.positions:
-                self.failed[row.name] = str(passed)
-        except TrainingError as error:
-            self.failed[row.name] = str(error)
+            def show_games(line: str, share: float, number: int = number) -> None:
+                done = (number + share) / len(VIEWS)
+                self._show(
+                    f"{row.name}, {positions:,} positions: {line}", trained + done * (played - trained)
+                )
+
+            self._play(place, views, show_games)
 
     def _train(
         self, row: PublishedRow, positions: int, place: Path, show: Callable[[str, float], None]
-    ) -> None:
+    ) -> bool:
+        """Train up to `positions`; returns whether the network stops there, or has gone further before."""
         run = self._new_run(row.architecture, positions)
 
         def report(progress: PolicyProgress) -> None:
@@ -192,19 +183,19 @@ class Table:
             raise OutOfTime
         if run.positions >= positions + run.options.batch_size:
             shutil.rmtree(unfinished)
-            raise StagePassed(f"{state} has learned from {run.positions:,} positions already")
+            if positions == self.options.positions:
+                raise TrainingError(f"{state} has learned from {run.positions:,} positions already")
+            return False
         unfinished.rename(place)
+        return True
 
     def _new_run(self, architecture: Architecture, positions: int) -> Imitation | DeviceImitation:
         if isinstance(self._moves, TensorTeacher):
-            beside = DeviceImitationOptions(positions=float(positions), seed=self.options.seed)
-            return DeviceImitation(beside, architecture, self._moves)
-        options = ImitationOptions(
-            positions=float(positions),
-            bfloat16=fastest_type(self._device) == torch.bfloat16,
-            micro_batch_size=_MICRO_BATCH if self._device.type == "cpu" else 0,
-            seed=self.options.seed,
-        )
+            return DeviceImitation(
+                DeviceImitationOptions(positions=float(positions)), architecture, self._moves
+            )
+        bfloat16 = fastest_type(self._device) == torch.bfloat16
+        options = ImitationOptions(positions=float(positions), bfloat16=bfloat16)
         return Imitation(options, architecture, self._moves, self._device)
 
     def _play(self, place: Path, views: int, show: Callable[[str, float], None]) -> None:
@@ -233,41 +224,20 @@ class Table:
     def results(self) -> list[Result]:
         """What has been reached so far: all games of every network, stage and way of play.
 
-        Also those of networks and stages that are in the folder and not among the options. A stage with a
-        damaged file is left out.
-        """
-        found = []
-        for positions, name in self._reached():
-            try:
-                found += self._stage_results(name, positions)
-            except TrainingError as error:
-                self._leave_out(name, positions, str(error))
-            except OSError as error:
-                self._leave_out(name, positions, f"{error.filename}: {error.strerror}")
-        return found
-
-    def _stage_results(self, name: str, positions: int) -> list[Result]:
-        """What a network reached in one stage, a result for each way of play.
+        Also those of networks and stages that are in the folder and not among the options.
 
         Raises:
             TrainingError: a file is damaged.
-            OSError: a file cannot be read.
         """
-        place = self._folder / name / str(positions)
         found = []
-        for views in VIEWS:
-            games = read_games(place / f"games-{views}.jsonl")
-            games = [game for game in games if game["game"] < self.options.games]
-            if games:
-                found.append(result_of(name, positions, views, games, place))
+        for positions, name in self._reached():
+            place = self._folder / name / str(positions)
+            for views in VIEWS:
+                games = read_games(place / f"games-{views}.jsonl")
+                games = [game for game in games if game["game"] < self.options.games]
+                if games:
+                    found.append(result_of(name, positions, views, games, place))
         return found
-
-    def _leave_out(self, name: str, positions: int, reason: str) -> None:
-        # The same file has stopped the games. In an earlier stage, the network has also not gone on.
-        if positions == self.options.positions and self.failed.get(name) == reason:
-            del self.failed[name]
-        stage = f"{name} at {positions:,} positions"
-        self.failed[stage] = f"{reason}; the report leaves out this stage"
 
     def _reached(self) -> list[tuple[int, str]]:
         """The stages in the folder, by positions, and the networks in their order."""
@@ -291,11 +261,6 @@ def stages(positions: int) -> list[int]:
         return sorted({min(positions, -(-half // _BATCH) * _BATCH or _BATCH) for half in halves})
     doublings = (FIRST_STAGE << number for number in range(positions.bit_length()))
     return [*(stage for stage in doublings if stage < positions), positions]
-
-
-def _show_play(show: Callable[[str, float], None], at: int, line: str, share: float) -> None:
-    """Show the progress of a step's games, from their progress on one of its numbers of views."""
-    show(line, (at + share) / len(VIEWS))
 
 
 def board_cost(architecture: Architecture) -> float:

@@ -48,6 +48,9 @@ CURVES = Curves(
 _EXPONENTS = 17  # a game that makes a larger tile ends
 _FIRST_SHARE = 4  # the first games are at most one game in that many, as published
 _ROTATIONS = 4  # the first four of the eight symmetries
+_DEPTH = 3  # moves of a rollout
+_WEIGHT_DECAY = 0.01
+_EPOCH, _DECAY = 10_000, 0.9  # games after which the learning rate falls, and the factor on it
 
 
 @dataclass(frozen=True)
@@ -57,17 +60,19 @@ class LazyZeroOptions:
     episodes: int = option(80_000, "games that the whole run plays to their end", minimum=1)
     games: int = option(8192, "games played at a time", minimum=1, fixed=True)
     rollouts: int = option(500, "rollouts before each move", minimum=1)
-    depth: int = option(3, "moves of a rollout", minimum=1)
     puct: float = option(1.0, "weight of the policy in the choice of a rollout's first move")
     temperature: float = option(1.0, "moves are drawn from the shares to the power of 1 / this", minimum=0.01)
     replay: int = option(20_000, "games that batches are drawn from, the latest ones", minimum=1)
-    first_games: int = option(20_000, "games played before the first update", minimum=1)
+    first_games: int = option(
+        20_000,
+        "games before the first update; at most a quarter of the run, and those of `replay`",
+        minimum=1,
+    )
     updates: int = option(1, "updates for each game that ends", minimum=1)
     batch_size: int = option(4096, "positions of one update", minimum=2)
-    learning_rate: float = option(3e-4, "learning rate of AdamW in the first epoch")
-    weight_decay: float = option(0.01, "weight decay of AdamW")
-    epoch: int = option(10_000, "games of an epoch", minimum=1)
-    decay: float = option(0.9, "factor on the learning rate after each epoch", maximum=1)
+    learning_rate: float = option(
+        3e-4, "learning rate of AdamW in the first 10,000 games; each 10,000 lower it by a tenth"
+    )
     seed: int = option(1, "seed of the weights, the games and the batches", fixed=True)
 
 
@@ -98,18 +103,7 @@ class LazyZero(GamesRun[LazyZeroProgress]):
         """Raises `TrainingError` for a network that does not have both heads."""
         super().__init__(options, architecture)
         device = device or torch.device("cpu")
-        self._first_games = min(options.first_games, max(1, options.episodes // _FIRST_SHARE))
-        if self._first_games < options.first_games:
-            self.warnings.append(
-                f"first_games is reduced from {options.first_games:,} to {self._first_games:,}, a quarter of "
-                f"{options.episodes:,} episodes"
-            )
-        if self._first_games > options.replay:
-            self.warnings.append(
-                f"first_games is reduced from {self._first_games:,} to {options.replay:,}, the games of the "
-                "replay"
-            )
-            self._first_games = options.replay
+        self._first_games = min(options.first_games, options.replay, max(1, options.episodes // _FIRST_SHARE))
         self._learns = False  # once it has begun, a longer run does not wait for more games
         network = build(architecture)
         if not isinstance(network, ResidualNetwork):
@@ -117,14 +111,14 @@ class LazyZero(GamesRun[LazyZeroProgress]):
         self.network = network.to(device)
         self._encode = BoardEncoder(network.interface, _EXPONENTS + 1, torch.float32, device)
         self._optimizer = torch.optim.AdamW(
-            self.network.parameters(), lr=options.learning_rate, weight_decay=options.weight_decay
+            self.network.parameters(), lr=options.learning_rate, weight_decay=_WEIGHT_DECAY
         )
         self.averaged = averaged_over(self.network)
         self._dtype = fastest_type(device)
         self._generator = torch.Generator(device).manual_seed(options.seed)
         self._random = np.random.default_rng(options.seed)
         self.environment = Environment(options.games, _EXPONENTS + 1, self._generator)
-        self._search = TensorRollouts(options.rollouts, options.depth, options.puct, self.environment.table)
+        self._search = TensorRollouts(options.rollouts, _DEPTH, options.puct, self.environment.table)
         self._unfinished = Unfinished(options.games, device)
         self.replay = GameReplay(options.replay)
         self._form: MatrixForm | None = None
@@ -141,8 +135,8 @@ class LazyZero(GamesRun[LazyZeroProgress]):
 
     def learning_rate(self) -> float:
         """The learning rate of the next update."""
-        options = self.options
-        return options.learning_rate * options.decay ** (self.episodes // options.epoch)
+        rate: float = self.options.learning_rate * _DECAY ** (self.episodes // _EPOCH)
+        return rate
 
     def learn(self, moves: int = 8) -> LazyZeroProgress:
         """Make `moves` moves in each game, fewer at the end of the run, and learn from games that end.
@@ -180,9 +174,8 @@ class LazyZero(GamesRun[LazyZeroProgress]):
         boards, legal = self.environment.boards, self.environment.legal
         shares = self._search.shares(self._form, boards, legal, self._uniform)
         self._unfinished.add(boards, shares)
-        _, ended = self.environment.step(
-            draw_moves(shares.log() / self.options.temperature, self._uniform(4))
-        )
+        moves = draw_moves(shares.log() / self.options.temperature, self._uniform(4))
+        ended = self.environment.step(moves)
         self.positions += len(boards)
         games = self._unfinished.take(ended)
         for game in games:
@@ -202,7 +195,7 @@ class LazyZero(GamesRun[LazyZeroProgress]):
         views = boards.gather(1, torch.from_numpy(CELLS[turns])).to(device)
         turned = torch.empty_like(shares).scatter_(1, torch.from_numpy(MOVES[turns]), shares).to(device)
         loss, agreement = self.losses(views, turned, left.to(device))
-        self._take_gradients(loss, weight_decay=self.options.weight_decay)
+        self._take_gradients(loss)
         self._optimizer.step()
         self._form = None
         return torch.stack([loss.detach(), agreement])

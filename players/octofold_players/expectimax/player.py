@@ -24,7 +24,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from octofold_game.compiling import njit
-from octofold_game.contract.searches import Evaluator, Option
+from octofold_game.contract.searches import Option
 
 from octofold_players.compiled.line_tables import Lines, line_table, without_gaps
 from octofold_players.compiled.search_limits import TABLE_FULL, new_state
@@ -81,11 +81,10 @@ class HeuristicExpectimaxPlayer(DeepeningPlayer):
         cls,
         options: Mapping[str, Option],
         files: Mapping[str, NDArray[np.uint8]],
-        evaluators: Mapping[str, Evaluator],
         cores: int,
     ) -> ExpectimaxSearch:
         """As `octofold_game.contract.searches.ServedKind.served`."""
-        return ExpectimaxSearch(cls(**card_options(cls, options, [*files, *evaluators])), cores)
+        return ExpectimaxSearch(cls(**card_options(cls, options, files)), cores)
 
     @cached_property
     def _search(self) -> ExpectimaxSearch:

@@ -10,7 +10,7 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from octofold_game.contract.searches import Evaluator, FileSource, Option
+from octofold_game.contract.searches import FileSource, Option
 
 from octofold_players.compiled.search_limits import new_state
 from octofold_players.deepening import DeepeningPlayer, DeepeningSearch, Means, Rows
@@ -51,11 +51,10 @@ class NTuplePlayer(DeepeningPlayer):
         cls,
         options: Mapping[str, Option],
         files: Mapping[str, NDArray[np.uint8]],
-        evaluators: Mapping[str, Evaluator],
         cores: int,
     ) -> NTupleSearch:
         """As `octofold_game.contract.searches.ServedKind.served`."""
-        depth = card_options(cls, options, evaluators).get("depth", cls.depth)
+        depth = card_options(cls, options).get("depth", cls.depth)
         others = {name: content for name, content in files.items() if name not in _NETWORK_FILES}
         return NTupleSearch(NTupleNetwork.read(files), depth, read_tables(others) if others else (), cores)
 

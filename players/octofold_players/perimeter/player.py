@@ -16,7 +16,7 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from octofold_game.contract.searches import Evaluator, Option
+from octofold_game.contract.searches import Option
 
 from octofold_players.compiled.line_tables import Lines, line_table
 from octofold_players.compiled.search_limits import new_state
@@ -58,11 +58,10 @@ class PerimeterPlayer(DeepeningPlayer):
         cls,
         options: Mapping[str, Option],
         files: Mapping[str, NDArray[np.uint8]],
-        evaluators: Mapping[str, Evaluator],
         cores: int,
     ) -> PerimeterSearch:
         """As `octofold_game.contract.searches.ServedKind.served`."""
-        depth = card_options(cls, options, evaluators).get("depth", cls.depth)
+        depth = card_options(cls, options).get("depth", cls.depth)
         return PerimeterSearch(read_tables(files), depth, cores)
 
     def served_files(self) -> dict[str, Path]:

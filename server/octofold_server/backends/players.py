@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from importlib.metadata import EntryPoint, entry_points
-from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +15,7 @@ from octofold_game.commands.extras import install_command
 from octofold_game.commands.suggestions import did_you_mean
 from octofold_game.contract.graph import LEGAL
 from octofold_game.contract.model import ServedPlayer
-from octofold_game.contract.searches import GROUP, Evaluator, Limits, Search, SearchResult
+from octofold_game.contract.searches import GROUP, Limits, Search, SearchResult
 from octofold_game.errors import OctofoldError, first_line
 from octofold_game.rules import legal_moves
 
@@ -24,8 +23,6 @@ from octofold_server.backends.backend import EVERYTHING, UNFINISHED, BackendErro
 from octofold_server.backends.onnx_backend import EXAMPLES
 
 DISTRIBUTION = "octofold"
-
-NO_EVALUATORS: Mapping[str, Evaluator] = MappingProxyType({})
 
 WARM_UP = Limits(seconds=0.1)
 """For each board of the warm-up."""
@@ -68,7 +65,6 @@ class Kinds:
         player: ServedPlayer,
         files: Mapping[str, NDArray[np.uint8]],
         cores: int,
-        evaluators: Mapping[str, Evaluator] = NO_EVALUATORS,
     ) -> Search:
         """A search as a card describes it.
 
@@ -76,7 +72,6 @@ class Kinds:
             player: the description.
             files: the content of its files by name.
             cores: the cores that a call of the search may use.
-            evaluators: the other versions that it names, by role.
 
         Raises:
             BackendError: the kind is not allowed or cannot be served here, or its options or files are wrong.
@@ -97,7 +92,7 @@ class Kinds:
         if served is None:
             raise BackendError(f"players of the kind {kind!r} cannot be served")
         try:
-            search: Search = served(player.options, files, evaluators, cores)
+            search: Search = served(player.options, files, cores)
         except BackendError:
             raise
         except OctofoldError as error:

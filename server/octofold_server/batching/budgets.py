@@ -53,12 +53,10 @@ class Budgets:
 
     Args:
         cores: the cores that each search uses.
-        least_boards: of a batch, if so many wait: the boards of some searches share what they cost.
     """
 
-    def __init__(self, cores: int, least_boards: int = 1) -> None:
+    def __init__(self, cores: int) -> None:
         self.cores = cores
-        self.least_boards = max(cores, least_boards)
         self._running: set[Running] = set()
         self._last = 0
         """Boards that were searched in the last batch that was larger than the one before or slow."""
@@ -98,7 +96,7 @@ class Budgets:
         if is_deeper:  # each board takes all of its time
             return min(room, max(self.cores, int(BATCH_SECONDS * self.cores / max(seconds, 1e-6))))
         most = min(2 * self._last, int(BATCH_SECONDS / max(seconds_per_board, 1e-6)))
-        return min(room, max(self.least_boards, most))
+        return min(room, max(self.cores, most))
 
     @staticmethod
     def leading(boards: NDArray[np.uint8], searches: int) -> tuple[int, NDArray[np.intp]]:

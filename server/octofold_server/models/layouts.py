@@ -19,9 +19,6 @@ CUDA_BATCH_SIZE = 1024
 SEARCH_BATCH_SIZE = 1024
 """The batcher makes smaller batches of boards that take long."""
 
-NETWORK_SEARCH_BOARDS = {"cpu": 16, "cuda": 128}
-"""Minimum boards in a batch of a search with a network: the boards share the batches of the network."""
-
 SEARCH_LANES = 2
 """While one lane answers callers, the other searches."""
 

@@ -18,7 +18,6 @@ from octofold_game.contract.model import (
     CARD_FILE,
     Card,
     GraphFile,
-    OtherVersion,
     Precision,
     ServedPlayer,
     short_digest,
@@ -27,7 +26,6 @@ from octofold_game.system.files import open_regular
 from octofold_proto.errors import ModelError
 
 from octofold_server.backends.backend import Backend, BackendError, BackendFactory, Layout
-from octofold_server.backends.onnx_evaluator import DEVICE_ROWS, OnnxEvaluator
 from octofold_server.backends.onnx_value import ValueBackend
 from octofold_server.backends.players import Kinds, PlayerBackend
 from octofold_server.batching.batcher import Batcher
@@ -35,7 +33,6 @@ from octofold_server.batching.budgets import Budgets
 from octofold_server.batching.statistics import ModelStatistics
 from octofold_server.config.options import Config
 from octofold_server.models.layouts import (
-    NETWORK_SEARCH_BOARDS,
     SEARCH_BATCH_SIZE,
     choose_batch_size,
     choose_device,
@@ -47,7 +44,6 @@ from octofold_server.models.repository import (
     check_digest,
     choose_precision,
     cpu_has_avx2,
-    read_card,
     read_model,
     read_tensors,
 )
@@ -144,7 +140,7 @@ class Loader:
             statistics,
             tuple(tensor.name for tensor in tensors),
         )
-        on_host = card.player and not card.player.versions
+        on_host = card.player
         _log.info(
             "%s/%s is ready: %s on %s, %d lane%s, batches of up to %d",
             served.name, served.version, served.precision or f"player {card.player and card.player.kind}",
@@ -182,13 +178,9 @@ class Loader:
         player = card.player
         assert player is not None
         lanes, cores = choose_search_layout(self._config)
-        repository = folder.path.parent.parent
         try:
-            evaluators = {
-                role: self._evaluator(repository, other, cores) for role, other in player.versions.items()
-            }
             files = map_files(folder.path, player)
-            search = self._kinds.search(player, files, cores, evaluators)
+            search = self._kinds.search(player, files, cores)
             if search.largest_exponent < card.largest_exponent:
                 raise BackendError(
                     f"the player accepts tiles up to exponent {search.largest_exponent}, but "
@@ -204,30 +196,10 @@ class Loader:
             queue_capacity=self._config.queue_capacity,
             name=f"{folder.name}-{folder.version}",
             statistics=statistics,
-            budgets=Budgets(cores, NETWORK_SEARCH_BOARDS[self._device] if evaluators else 1),
+            budgets=Budgets(cores),
         )
         tensors = (MOVE, LEGAL, *SEARCH_OUTPUTS) if search.value_unit else (MOVE, LEGAL, DEPTH, POSITIONS)
         return "", batcher, tensors
-
-    def _evaluator(self, repository: Path, other: OtherVersion, cores: int) -> OnnxEvaluator:
-        """An evaluator with the network of another version, which a player names.
-
-        Raises:
-            ModelError: it is missing, is not the one of the player's card, or holds no network.
-        """
-        path = repository / other.name / str(other.version)
-        try:
-            card, text = read_card(VersionFolder(other.name, other.version, path))
-            if hashlib.sha256(text.encode()).hexdigest() != other.card_sha256.lower():
-                raise ModelError(f"{CARD_FILE} is not the one that the player was published with")
-            file = card.precisions.get("fp32")
-            if file is None:
-                raise ModelError("it holds no network")
-            layout = Layout(self._device, DEVICE_ROWS, lanes=1)
-            model, tensors = read_model(path, file), read_tensors(path, file)
-            return OnnxEvaluator(model, layout, tensors, card.largest_exponent, cores)
-        except (BackendError, ModelError) as error:
-            raise ModelError(f"{other.name}/{other.version}, which it asks: {error}") from error
 
     def _new_warm_backends(self, folder: Path, file: GraphFile, layout: Layout) -> Sequence[Backend]:
         try:

@@ -1,21 +1,18 @@
 """Minimax uses ovolve's heuristics, and pruning changes no value."""
 
-import itertools
 import math
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 from octofold_game import rules
-from octofold_game.bitboards import pack, transpose
+from octofold_game.bitboards import pack
 from octofold_papers.answers.minimax import (
     LOST,
     WON,
     MinimaxPlayer,
     costliest_spawns,
-    count_islands,
     heuristic,
-    spawn_cost,
 )
 
 Square = NDArray[np.uint8]
@@ -124,37 +121,6 @@ def test_a_sooner_win_is_worth_more_than_a_later_one_and_than_all_else(
     assert (values < 9900).any()
 
 
-@pytest.mark.parametrize("depth", [1, 2, 3])
-def test_expected_averages_over_the_spawns_after_the_boards_own_moves(
-    boards: NDArray[np.uint8], depth: int
-) -> None:
-    chosen = np.where(boards > 0, boards + 2, 0).astype(np.uint8)[3 : 24 if depth < 3 else 9]
-    after, _, legal = rules.afterstates(chosen)
-    expected = np.full((len(chosen), 4), -np.inf)
-    for n, move in np.argwhere(legal).tolist():
-        afterstate = after[n, move]
-        if (afterstate == 9).any():
-            expected[n, move] = WON
-        elif depth == 1:
-            expected[n, move] = worth(afterstate)
-        else:
-            expected[n, move] = mean_over_spawns(afterstate, depth - 1, win=9)
-    values = MinimaxPlayer(depth=depth, win=512, expected=True).action_values(chosen)
-    np.testing.assert_allclose(values, expected, rtol=1e-9)
-
-
-def mean_over_spawns(afterstate: Square, depth: int, win: int) -> float:
-    total = 0.0
-    cells = np.flatnonzero(afterstate == 0)
-    for cell in cells:
-        for exponent, share in ((1, 0.9), (2, 0.1)):
-            board = afterstate.copy()
-            board[cell] = exponent
-            best = max(LOST, *plain_minimax(board, depth, win))
-            total += share * (best - 1 if best > 9900 else best)  # a later win is worth less
-    return total / len(cells)
-
-
 def test_the_tile_that_wins_is_2048_until_it_is_on_the_board() -> None:
     board = np.array([10, 10, 1, 2, 3, 1, 2, 3, 1, 2, 3, 4, 0, 1, 2, 3], np.uint8)
     assert MinimaxPlayer().action_values(board[None])[0].max() == WON
@@ -181,24 +147,10 @@ def test_the_move_is_the_same_with_and_without_exact_values(boards: NDArray[np.u
         assert player.next_moves(boards[1:]).tolist() == values.argmax(axis=1).tolist()
 
 
-def test_the_defaults_are_three_moves_and_2048(boards: NDArray[np.uint8]) -> None:
-    default = MinimaxPlayer()
-    assert (default.depth, default.milliseconds, default.win, default.expected) == (3, 0, 2048, False)
-    explicit = MinimaxPlayer(depth=3, milliseconds=0, win=2048, expected=False)
-    np.testing.assert_array_equal(default.action_values(boards), explicit.action_values(boards))
-    with pytest.raises(ValueError, match="win 1000 is not 0 or a tile from 4 to 32768"):
-        MinimaxPlayer(win=1000)
-
-
 def test_the_heuristic_matches_ovolves(boards: NDArray[np.uint8]) -> None:
     for board in boards:
         if (board == 0).any():
             assert heuristic(pack(board[None])[0]) == pytest.approx(worth(board))
-
-
-def test_islands_are_groups_of_equal_neighbors() -> None:
-    few = np.random.default_rng(3).integers(0, 3, (300, 16)).astype(np.uint8)
-    assert [count_islands(board) for board in pack(few)] == [islands(board) for board in few]
 
 
 def test_the_spawns_that_are_searched_are_the_costliest_ones() -> None:
@@ -211,33 +163,11 @@ def test_the_spawns_that_are_searched_are_the_costliest_ones() -> None:
         assert sorted(map(bytes, found)) == sorted(map(bytes, worst_spawns(board)))
 
 
-def test_a_spawn_annoys_by_the_roughness_and_the_islands_that_it_adds() -> None:
-    few = np.random.default_rng(5).integers(0, 3, (60, 16)).astype(np.uint8)
-    for board in few:
-        packed = pack(board[None])[0]
-        for cell in np.flatnonzero(board == 0).tolist():
-            for exponent in (1, 2):
-                spawned = board.copy()
-                spawned[cell] = exponent
-                added = roughness(spawned) - roughness(board) + islands(spawned) - islands(board)
-                found = spawn_cost(packed, transpose(packed), islands(board), cell, exponent)
-                assert found == added, (board, cell, exponent)
-
-
 def test_with_time_each_board_is_searched_deeper_by_its_own_clock(boards: NDArray[np.uint8]) -> None:
     chosen = boards[3:9]
     shallow = MinimaxPlayer(depth=2).action_values(chosen)
     deeper = MinimaxPlayer(depth=2, milliseconds=20).action_values(chosen)
     assert (deeper != shallow).any(axis=1).all()
-
-
-def test_a_search_is_timed_by_the_cpu_time_of_its_thread(
-    boards: NDArray[np.uint8], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    clock = itertools.count(0, 5)  # milliseconds: the first search ends at 5, the second at 10
-    monkeypatch.setattr("octofold_papers.answers.minimax.time.thread_time", lambda: next(clock) / 1000)
-    timed = MinimaxPlayer(depth=1, milliseconds=9).action_values(boards[3:4])
-    np.testing.assert_array_equal(timed, MinimaxPlayer(depth=2).action_values(boards[3:4]))
 
 
 def test_with_time_a_won_board_is_not_searched_deeper() -> None:

@@ -1,8 +1,9 @@
 """The rebuilt tables: each network learns and plays, whatever stops it, beside its published figures."""
 
-import csv
 import json
 import types
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +15,13 @@ from octofold_game.episodes import Episodes
 from octofold_papers import cli
 from octofold_papers.supervised.comparison import extrapolate, write_report
 from octofold_papers.supervised.results import Result
-from octofold_papers.supervised.rows import ROWS, TILES, PublishedRow
+from octofold_papers.supervised.rows import ROWS, TILES
 from octofold_papers.supervised.shards import ShuffledMoves
-from octofold_papers.supervised.table import OutOfTime, Table, board_cost, stages
+from octofold_papers.supervised.table import OutOfTime, Table, stages
+from octofold_training.errors import TrainingError
 from octofold_training.games.playing import NetworkPlayer, play
 from octofold_training.networks.build import build, count_weights
-from octofold_training.run.folders import exclusive_folder
-from support.published_tables import SMALL, TINY, table_of
+from support.published_tables import SMALL, TINY, convert_games, table_of
 
 SYMMETRIC = {"kind": "symmetric_cnn", "layers": 2, "channels": 4, "exponents": 16}
 WEIGHTS = {
@@ -92,15 +93,6 @@ def test_games_are_those_of_the_seed_however_many_run_at_once() -> None:
     assert scores[0].keys() == set(range(7))
 
 
-def test_a_network_sees_few_sizes_of_batches() -> None:
-    network, sizes = build(SMALL).eval(), []
-    network.register_forward_pre_hook(lambda _, boards: sizes.append(len(boards[0])))
-    games = [game for game in play(NetworkPlayer(network, SMALL), 1, range(70)) if game is not None]
-    assert len(games) == 70
-    assert max(sizes) == 64
-    assert len(set(sizes)) <= 8 + 3 * 4  # 1 to 8, and four from each power of two to the next
-
-
 @pytest.fixture(scope="module")
 def whole(moves: ShuffledMoves, tmp_path_factory: pytest.TempPathFactory) -> tuple[Table, list[float], Path]:
     """A table that nothing stopped, the shares of the work that it told of, and its folder."""
@@ -128,9 +120,6 @@ def test_every_network_learns_from_the_same_positions_in_stages_and_plays(
     assert "| published | 8 | 29.9% | 13.6% |" in report
     written = json.loads((folder / "results.json").read_text())
     assert [each["average"] for each in written] == [each.average for each in results]
-    with (folder / "results.csv").open(newline="") as file:
-        rows = list(csv.DictReader(file))
-    assert [float(each["largest_256"]) for each in rows] == [each.largest[0] for each in results]
     assert (folder / "scores.png").read_bytes().startswith(b"\x89PNG")
 
 
@@ -161,24 +150,6 @@ def test_a_power_law_is_followed_to_the_published_positions() -> None:
     assert extrapolate(exact[:3]) is None
 
 
-def test_a_network_that_costs_more_takes_more_of_the_progress(moves: ShuffledMoves, tmp_path: Path) -> None:
-    large = SMALL | {"dense": [80]}
-    assert board_cost(SMALL) == 2 * (16 * 16 * 8 + 8 * 4)
-    assert board_cost(large) == 10 * board_cost(SMALL)
-    begun: dict[str, float] = {}
-
-    def show(line: str, share: float) -> None:
-        begun.setdefault(line.split(":")[0], share)
-        if "MLP4, 8,000 positions" in begun:
-            raise KeyboardInterrupt  # the rest tells no more
-
-    rows = (PublishedRow("MLP4", "report", SMALL), PublishedRow("MLP5", "report", large))
-    with pytest.raises(KeyboardInterrupt):
-        table_of(moves, tmp_path, rows, show).run()
-    assert begun["MLP5, 1,000 positions"] < begun["MLP4, 2,000 positions"] / 2
-    assert begun["MLP4, 4,000 positions"] < begun["MLP4, 8,000 positions"]
-
-
 def test_whatever_stops_the_work_it_goes_on_and_comes_to_the_same(
     moves: ShuffledMoves, whole: tuple[Table, list[float], Path], tmp_path: Path
 ) -> None:
@@ -207,28 +178,11 @@ def test_a_larger_table_leaves_out_the_stages_that_a_network_has_passed(
     table_of(moves, tmp_path, TINY[:1], games=1, positions=8000).run()
     larger = table_of(moves, tmp_path, TINY[:1], games=1, positions=24_000)
     larger.run()
-    assert not larger.failed
     reached = {each.positions for each in larger.results()}
     assert reached == {1000, 2000, 4000, 8000, 12_000, 24_000}  # not 3,000 and 6,000
     assert not list(tmp_path.rglob("*.unfinished"))
-    smaller = table_of(moves, tmp_path, TINY[:1], games=1, positions=9000)
-    smaller.run()
-    assert "has learned from 24,00" in smaller.failed["MLP4"]
-
-
-def test_a_report_has_the_networks_of_earlier_calls_too(moves: ShuffledMoves, tmp_path: Path) -> None:
-    for rows in (TINY[:1], TINY[1:]):
-        table = table_of(moves, tmp_path, rows, games=1, positions=1)
-        table.run()
-    assert {each.row for each in table.results()} == {"MLP4", "cnn-5"}
-
-
-def test_a_network_that_cannot_learn_leaves_the_others_alone(moves: ShuffledMoves, tmp_path: Path) -> None:
-    broken = PublishedRow("cnn-9", "Kondo", {"kind": "q_network", "form": "simple", "value_scale": 1.0})
-    table = table_of(moves, tmp_path, (broken, TINY[0]), games=1, positions=1)
-    table.run()
-    assert "answers with values" in table.failed["cnn-9"]
-    assert {each.row for each in table.results()} == {"MLP4"}
+    with pytest.raises(TrainingError, match="has learned from 24,00"):
+        table_of(moves, tmp_path, TINY[:1], games=1, positions=9000).run()
 
 
 def test_the_command_ends_in_time_and_says_how_it_goes_on(
@@ -240,12 +194,37 @@ def test_the_command_ends_in_time_and_says_how_it_goes_on(
     assert "out of time; the same command continues" in capsys.readouterr().err
 
 
-def test_two_processes_do_not_rebuild_a_table_in_one_folder(
-    moves: ShuffledMoves, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_a_full_disk_is_told_with_the_file_of_the_games(
+    moves: ShuffledMoves,
+    tmp_path: Path,
+    full_disk: Callable[[int], AbstractContextManager[None]],
 ) -> None:
-    command = ["table", "--moves", str(moves.folder), "--out", str(tmp_path), "--positions", "16"]
-    with exclusive_folder(tmp_path):
-        assert cli.main(command) == 1
-    refused = f"octofold-papers: {tmp_path}: another process is training in this folder\n"
-    assert capsys.readouterr().err == refused
-    assert not (tmp_path / "table.json").exists()
+    table_of(moves, tmp_path, TINY[:1], games=1, positions=2000).run()
+    games = tmp_path / "MLP4" / "1000" / "games-8.jsonl"
+    table = table_of(moves, tmp_path, TINY[:1], games=2, positions=2000)
+    with full_disk(games.stat().st_size + 10), pytest.raises(OSError, match="too large") as failure:
+        table.run()
+    assert str(failure.value.filename) == str(games)
+
+
+def test_other_moves_and_damaged_games_are_refused(moves: ShuffledMoves, tmp_path: Path) -> None:
+    table = table_of(moves, tmp_path / "table", TINY[:1], games=1, positions=1)
+    table.run()
+    games = tmp_path / "table" / "MLP4" / "1" / "games-8.jsonl"
+    kept = games.read_text()
+    games.write_text('{"game": 0, "sco')  # cut off: played again
+    table.run()
+    assert games.read_text() == kept
+    games.write_text("rubbish\n")
+    for refuses in (table.run, table.results):
+        with pytest.raises(TrainingError, match=r"games-8\.jsonl is damaged .* delete it"):
+            refuses()
+    games.write_text(kept)
+    history = tmp_path / "table" / "MLP4" / "run" / "history.jsonl"
+    history.write_text(history.read_text().replace('"accuracy"', '"kl"'))
+    with pytest.raises(TrainingError, match=r"history\.jsonl is damaged or of another kind: accuracy"):
+        table.results()
+    (tmp_path / "other").mkdir()
+    convert_games(tmp_path / "other", seed=4)
+    with pytest.raises(TrainingError, match="figures of other moves"):
+        table_of(ShuffledMoves(tmp_path / "other" / "converted"), tmp_path / "table")

@@ -94,12 +94,6 @@ def test_positions_are_numbered_one_by_one() -> None:
         assert [upper * len(layers.lower_ranks) + lower for upper, lower in both] == numbers.tolist()
 
 
-def test_a_tile_above_its_limit_has_no_number() -> None:
-    board = pack(np.array([[15, 14, 13, 0, 12, 11, 8, *[0] * 9]], np.uint8))[0]
-    assert index(board, shape(FIVE, 7)) == -1
-    assert index(board, shape(FIVE, 8)) >= 0
-
-
 @pytest.mark.parametrize(
     ("cells", "played"),
     [
@@ -163,10 +157,3 @@ def test_the_goal_of_six_is_a_chain_that_is_about_to_merge(free: dict[int, int],
     for cell, exponent in free.items():
         board[0, cell] = exponent
     assert is_goal(pack(board)[0], 10, shape(SIX, 10)) == reached
-
-
-def test_the_solver_reports_how_much_is_done() -> None:
-    reports: list[float] = []
-    solve(CORNER, 5, reports.append)
-    assert reports == sorted(reports)
-    assert 0 < reports[0] < reports[-1] == 1

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from octofold_game.bitboards import pack, slide
 from octofold_players.endgame.formation import FIVE, FORMATIONS, SIX
-from octofold_players.endgame.lookup import EndgameTable, endgame_moves, find_entry
+from octofold_players.endgame.lookup import EndgameTable, endgame_moves
 from octofold_players.endgame.solver import solve
 from octofold_players.endgame.tables import load_tables, save_listed, save_table
 from octofold_players.endgame.trimming import Visits
@@ -69,13 +69,3 @@ def test_no_move_is_better_by_exact_chances(
     for asked in ((table,), load_tables(tmp_path)):
         chosen = exact[np.arange(len(late)), endgame_moves(pack(late), asked)]
         np.testing.assert_allclose(chosen, exact.max(axis=1), rtol=0, atol=20 / 16_382)
-
-
-def test_the_same_seed_gives_the_same_positions(tables: tuple[EndgameTable, ...]) -> None:
-    found = []
-    for seed in (1, 1, 2):
-        visits = Visits(tables, seed)
-        visits.play_on(np.repeat(pack(BLOCK), 50))
-        found.append(visits.listed()[1].tolist())
-    assert found[0] == found[1] != found[2]
-    assert find_entry(pack(DISORDER)[0], tables[1]) == (-1, -1)

@@ -11,7 +11,7 @@ from octofold_game import rules
 from octofold_game.bitboards import pack
 from octofold_players.compiled.line_tables import sum_of_lines
 from octofold_players.compiled.search_limits import TABLE_FULL, new_state
-from octofold_players.expectimax.player import HeuristicExpectimaxPlayer, depth_by_tiles, worth_of_lines
+from octofold_players.expectimax.player import HeuristicExpectimaxPlayer, worth_of_lines
 from octofold_players.expectimax.search import Entry, search_move
 from octofold_players.local_player import OptionError
 
@@ -189,26 +189,3 @@ def test_a_table_that_is_too_small_grows_or_changes_no_value(boards: Square) -> 
         grows["grows"] = 1
         assert np.isnan(search_move(afterstate, 3, none, lines, np.zeros(4, Entry), 1, grows))
         assert grows["ended"] == TABLE_FULL
-
-
-def test_the_default_depth_is_one_less_than_the_distinct_tiles_and_at_least_four() -> None:
-    few = pack(np.array([[1, 2, 3] + [0] * 13], np.uint8))[0]
-    many = pack(np.array([[1, 2, 3, 4, 5, 6, 7, 8, 9, 9, 9] + [0] * 5], np.uint8))[0]
-    assert depth_by_tiles(few) == 4
-    assert depth_by_tiles(many) == 8
-
-
-def test_the_defaults_are_those_of_the_program() -> None:
-    board = np.array([[7, 6, 5, 1, 3, 4, 2, 2, 1, 3, 0, 1, 2, 1, 0, 0]], np.uint8)
-    default = HeuristicExpectimaxPlayer()
-    assert (default.depth, default.cutoff, default.heuristic) == (None, 0.0001, "moravek")
-    np.testing.assert_array_equal(
-        default.action_values(board), HeuristicExpectimaxPlayer(6, 0.0001).action_values(board)
-    )
-
-
-def test_a_likely_cutoff_saves_nearly_all_of_the_search(boards: Square) -> None:
-    shallow = HeuristicExpectimaxPlayer(depth=2).action_values(boards)
-    np.testing.assert_array_equal(HeuristicExpectimaxPlayer(2, 0.0).action_values(boards), shallow)
-    cut = HeuristicExpectimaxPlayer(depth=9, cutoff=1.0).action_values(boards)
-    np.testing.assert_array_equal(cut, HeuristicExpectimaxPlayer(depth=2).action_values(boards))

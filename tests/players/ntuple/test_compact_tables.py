@@ -5,7 +5,7 @@ import pytest
 from octofold_game.bitboards import pack
 from octofold_players.local_player import best_moves
 from octofold_players.ntuple.compact_tables import CompactTables
-from octofold_players.ntuple.compaction import choose_codebook, compact, count_visits, heaviest, nearest
+from octofold_players.ntuple.compaction import choose_codebook, compact, count_visits, nearest
 from octofold_players.ntuple.network import NTupleNetwork
 
 TUPLES = ((0, 1, 2, 3, 4), (4, 5, 6, 8, 9))
@@ -32,13 +32,6 @@ def test_entries_that_are_read_keep_their_value_up_to_its_rounding(
     error = np.abs(tables.values() - network.values)[often]
     assert often.sum() > 1_000
     assert np.average(error, weights=visits[often]) < 5
-
-
-def test_what_was_left_out_reads_as_nothing(network: NTupleNetwork, tables: CompactTables) -> None:
-    values = tables.values()
-    kept = np.flatnonzero(values)
-    assert 0 < len(kept) <= tables.kept < ENTRIES
-    assert np.abs(values[kept] - network.values[kept]).max() < 50
 
 
 def test_compact_tables_fit_the_size_that_was_asked_for(
@@ -77,29 +70,6 @@ def test_moves_stay_those_of_the_network(network: NTupleNetwork, tables: Compact
     paged = NTupleNetwork(tables.tuples, pages, pages=places)
     np.testing.assert_array_equal(paged.action_values(boards), compacted.action_values(boards))
     assert paged.sha256 == compacted.sha256
-
-
-def test_the_heaviest_entries_come_first_and_those_without_weight_never() -> None:
-    weights = np.array([0.0, 3.0, 1.0, 0.0, 9.0, 2.0])
-    assert heaviest(weights).tolist() == [4, 1, 5, 2]
-
-
-def test_the_codebook_is_finer_where_visits_are_dense() -> None:
-    random = np.random.default_rng(4)
-    values = np.concatenate([random.normal(0, 10, 10_000), random.uniform(-9_000, 9_000, 100)])
-    values = values.astype(np.float32)
-    codebook = choose_codebook(values, np.ones(len(values), np.uint32), 256)
-    assert (np.diff(codebook) > 0).all()
-    error = np.abs(codebook[nearest(codebook, values)] - values)
-    assert error[:10_000].mean() < 1
-    assert error[10_000:].max() < 500
-
-
-def test_visits_count_every_entry_of_every_legal_move() -> None:
-    """Two tiles move in two to four directions; each tuple reads each afterstate on eight views."""
-    network = NTupleNetwork(TUPLES, np.zeros(ENTRIES, np.float32))
-    assert count_visits(network, 1, seed=1).sum() in {2 * 16, 3 * 16, 4 * 16}
-    assert count_visits(network, 1_000, seed=1).sum() > 2_000 * 16
 
 
 def test_values_beyond_the_range_of_float16_round_to_its_end() -> None:

@@ -1,13 +1,11 @@
 """Expectimax returns the values of its definition and plays legal moves to the end of the game."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from octofold_game import rules
 from octofold_game.bitboards import pack
 from octofold_players.ntuple.network import NTupleNetwork
-from octofold_players.ntuple.player import NTuplePlayer, NTupleSearch
+from octofold_players.ntuple.player import NTupleSearch
 
 TUPLES = ((0, 1, 2, 3), (1, 2, 5, 6))
 
@@ -61,13 +59,3 @@ def test_depth_three_looks_further_than_two(network: NTupleNetwork) -> None:
     expected = _by_definition(network, board, 3)
     np.testing.assert_allclose(NTupleSearch(network, 3).values(pack(board[None]))[0], expected, rtol=1e-5)
     assert not np.allclose(NTupleSearch(network, 2).values(pack(board[None]))[0], expected)
-
-
-def test_the_player_plays_legal_moves_and_ends_with_the_game(network: NTupleNetwork, tmp_path: Path) -> None:
-    network.save(tmp_path)
-    boards = _boards()
-    moves = NTuplePlayer(tmp_path, 2).next_moves(boards)
-    legal = rules.legal_moves(boards)
-    running = legal.any(axis=1)
-    assert moves[~running].tolist() == [-1]
-    assert legal[running, moves[running]].all()

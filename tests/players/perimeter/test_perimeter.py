@@ -11,13 +11,11 @@ import pytest
 from numpy.typing import NDArray
 from octofold_game import rules
 from octofold_game.bitboards import pack
-from octofold_players.compiled.table_files import TableFileError
 from octofold_players.endgame.formation import SIX
 from octofold_players.endgame.lookup import endgame_moves
 from octofold_players.endgame.solver import solve
 from octofold_players.endgame.tables import save_table
 from octofold_players.perimeter.player import PerimeterPlayer
-from octofold_players.perimeter.search import slot_of
 
 DISORDER = [3, 4, 2, 5, 1, 0, 2, 7, 4, 4, 0, 1, 2, 6, 1, 3]
 ORDER = [11, 9, 8, 3, 10, 7, 6, 0, 3, 5, 4, 0, 1, 2, 0, 0]
@@ -123,46 +121,3 @@ def test_tables_decide_before_the_search(folder: Path) -> None:
     assert known[0] >= 0
     assert known[1] == -1
     assert player.next_moves(boards).tolist() == [known[0], by_search[1]]
-
-
-def test_moves_are_legal_and_depend_only_on_their_board(boards: NDArray[np.uint8], folder: Path) -> None:
-    player = PerimeterPlayer(folder, 3)
-    boards = np.concatenate([boards, np.array([BLOCK, ORDER, DISORDER], np.uint8)])
-    moves = player.next_moves(boards)
-    legal = rules.legal_moves(boards)
-    running = legal.any(axis=1)
-    assert moves[~running].tolist() == [-1] * int((~running).sum())
-    assert legal[running, moves[running]].all()
-    assert [player.next_moves(board[None])[0] for board in boards] == moves.tolist()
-    assert player.next_moves(np.repeat(boards[::-1], 4, axis=0))[::-4].tolist() == moves.tolist()
-
-
-@pytest.mark.parametrize("cell", range(16))
-def test_boards_that_differ_in_one_cell_have_entries_of_their_own(cell: int) -> None:
-    boards = np.tile(np.array(ORDER, np.uint8), (16, 1))
-    boards[:, cell] = np.arange(16)
-    assert len({slot_of(board, 1 << 16) for board in pack(boards)}) >= 14
-
-
-def test_the_digest_of_perimeter_covers_tables_and_depth_but_not_their_path(
-    folder: Path, tmp_path: Path
-) -> None:
-    for name, largest in (("same", 6), ("other", 5)):
-        save_table(tmp_path / name, SIX, largest, solve(SIX, largest))
-    player = PerimeterPlayer(folder)
-    assert PerimeterPlayer(tmp_path / "same").sha256 == player.sha256
-    assert PerimeterPlayer(tmp_path / "other").sha256 != player.sha256
-    solved = solve(SIX, 6)
-    number = np.flatnonzero(np.unpackbits(solved.kept.view(np.uint8), bitorder="little"))[-1]
-    solved.moves[number >> 2] ^= 1 << 2 * (number & 3)  # another move
-    save_table(tmp_path / "changed", SIX, 6, solved)
-    assert PerimeterPlayer(tmp_path / "changed").sha256 != player.sha256
-    assert PerimeterPlayer(folder, 5).sha256 != player.sha256
-    assert PerimeterPlayer(folder, 4).sha256 == player.sha256  # the default
-
-
-def test_wrong_options_of_the_perimeter_player_are_named(folder: Path, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="depth 13 is not in 1 to 12"):
-        PerimeterPlayer(folder, 13)
-    with pytest.raises(TableFileError, match=f"{tmp_path}: no endgame tables"):
-        PerimeterPlayer(tmp_path)

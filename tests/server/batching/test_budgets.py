@@ -26,9 +26,9 @@ def call_of(boards: int, seconds: float = math.inf, *, search_seconds: float = m
     return Call(boards_of(boards), seconds, search_seconds=search_seconds)
 
 
-def used(least_boards: int = 1) -> Budgets:
+def used() -> Budgets:
     """Those of a batcher whose last batch was large."""
-    budgets = Budgets(CORES, least_boards)
+    budgets = Budgets(CORES)
     budgets.end(budgets.begin([call_of(100)], 100, 0.0)[0], 100, FAST)
     return budgets
 
@@ -88,14 +88,6 @@ def test_a_batch_has_at_most_twice_the_boards_of_the_last_one() -> None:
     assert ran(100, 0.01, call_of(100, search_seconds=1e-6)) == 20  # cut short, as the next one
     assert ran(100, 0.01, call_of(100, 0.001)) == 20
     assert ran(2, 1.0, call_of(2)) == 4
-
-
-def test_boards_that_share_what_a_search_costs_are_searched_together() -> None:
-    budgets = used(least_boards=16)
-    assert budgets.room(call_of(100), (), 0.0, 100, 1.0) == 16
-    assert budgets.room(call_of(100), (), 0.0, 9, 1.0) == 9
-    assert budgets.room(call_of(100), (), 0.0, 100, BATCH_SECONDS / 20.5) == 20
-    assert budgets.room(call_of(100, search_seconds=60), (), 0.0, 100, 1.0) == CORES  # each takes a minute
 
 
 def test_boards_share_the_time_until_the_deadline() -> None:

@@ -2,31 +2,21 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-import shutil
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-from octofold_game.contract.model import CARD_FILE, OtherVersion, ServedPlayer
-from octofold_game.contract.searches import Limits
-from octofold_papers.turbozero.network_version import NetworkVersion
-from octofold_papers.turbozero.policy_rollouts import PolicyRollouts
+from octofold_game.contract.model import ServedPlayer
 from octofold_proto.errors import ModelError, Unavailable, UnknownModel
 from octofold_server.config.options import Config
-from octofold_server.config.policies import parse_policies
 from octofold_server.models.registry import Models
 from octofold_server.models.version_index import ON_DEMAND
 from support.batches import Awaited
 from support.fakes import FakeBackend
 from support.player_versions import KINDS, write_player, write_version
-from support.registries import BOARD, reason, states, submit
+from support.registries import BOARD, reason, states
 from support.servers import WriteVersion, write_model
-from support.valued_graphs import valued
 from support.waiting import wait_for
 
 
@@ -151,112 +141,6 @@ def test_a_new_version_of_a_player_replaces_the_old_one(repository: Path) -> Non
         models.resolve("player", "")
     with pytest.raises(Unavailable):
         old.batcher.submit(Awaited(BOARD))
-    models.close()
-
-
-def write_rollouts(repository: Path, graph: bytes, own_version: int = 1, **other: Any) -> Path:
-    """Write `net/1`, a network with a value, and a player that asks it; returns `net/1`."""
-    asked = repository / "net" / "1"
-    if not asked.exists():
-        write_model(
-            repository, valued(graph, np.linspace(0, 1, 16, dtype=np.float32)), "net", value_unit="moves"
-        )
-    digest = hashlib.sha256((asked / CARD_FILE).read_bytes()).hexdigest()
-    fields: dict[str, Any] = {"name": "net", "version": 1, "card_sha256": digest, **other}
-    player = ServedPlayer(
-        kind="lazyzero", options={"rollouts": 8}, versions={"network": OtherVersion(**fields)}
-    )
-    write_version(repository / "rollouts" / str(own_version), player, {}, "rollouts")
-    return asked
-
-
-def change(file: Path) -> None:
-    content = bytearray(file.read_bytes())
-    content[len(content) // 2] ^= 1
-    file.write_bytes(content)
-
-
-def rewrite_card(folder: Path, **fields: Any) -> None:
-    card = json.loads((folder / CARD_FILE).read_text())
-    (folder / CARD_FILE).write_text(json.dumps({**card, **fields}))
-
-
-@pytest.mark.parametrize(
-    ("other", "harm", "why"),
-    [
-        ({"name": "nowhere"}, None, "nowhere/1, which it asks: card.json cannot be read: No such file"),
-        ({"version": 2}, None, "net/2, which it asks: card.json cannot be read: No such file"),
-        (
-            {},
-            lambda net: rewrite_card(net, weights=7),
-            "card.json is not the one that the player was published",
-        ),
-        ({}, lambda net: (net / "model.onnx").unlink(), "net/1, which it asks: model.onnx cannot be read"),
-        (
-            {},
-            lambda net: change(net / "model.onnx"),
-            "net/1, which it asks: model.onnx does not match the card",
-        ),
-    ],
-)
-def test_a_network_that_a_player_cannot_ask_is_one_line_and_the_others_serve_on(
-    repository: Path, graph: bytes, other: dict[str, Any], harm: Callable[[Path], None] | None, why: str
-) -> None:
-    net = write_rollouts(repository, graph, **other)
-    if harm is not None:
-        harm(net)
-    models = models_of(repository, "lazyzero")
-    models.start()
-    found = states(models)
-    assert (found["network/1"], found["rollouts/1"]) == ("READY", "FAILED")
-    failure = reason_of(models, "rollouts")
-    assert why in failure
-    assert "\n" not in failure
-    models.close()
-
-
-def reason_of(models: Models, name: str, version: int = 1) -> str:
-    return next(each.reason for each in models.index() if (each.name, each.version) == (name, version))
-
-
-def test_a_player_answers_as_its_network_does_in_this_process_even_if_that_is_not_served(
-    repository: Path, graph: bytes
-) -> None:
-    net = write_rollouts(repository, graph)
-    models = models_of(repository, "lazyzero", versions=parse_policies("all;net=2"))
-    models.start()
-    assert states(models)["net/1"] == "UNLOADED"
-    boards = np.random.default_rng(1).integers(0, 5, (40, 16), dtype=np.uint8)
-    expected = PolicyRollouts(NetworkVersion(net), rollouts=8).find(boards, Limits())
-    served = models.resolve("rollouts", "")
-    for outputs in (frozenset(served.output_names), frozenset[str]()):
-        call = Awaited(boards, outputs=outputs)
-        served.batcher.submit(call)
-        found = call.result().moves
-        assert found.moves.tolist() == expected.moves.tolist()
-    assert served.output_names == ("move", "legal", "values", "depth", "positions")
-    models.close()
-
-
-def test_a_player_is_loaded_when_its_network_has_come_and_keeps_it_when_that_is_gone(
-    repository: Path, graph: bytes
-) -> None:
-    net = write_rollouts(repository, graph)
-    net.rename(repository / "elsewhere")
-    models = models_of(repository, "lazyzero")
-    models.start()
-    assert states(models)["rollouts/1"] == "FAILED"
-    (repository / "elsewhere").rename(net)
-    models.reload()
-    served = models.resolve("rollouts", "")
-    shutil.rmtree(net)
-    models.reload()
-    assert models.resolve("rollouts", "") is served
-    assert submit(served).result().moves.positions is not None
-    write_rollouts(repository, graph, 2, card_sha256="0" * 64)
-    models.reload()
-    assert models.resolve("rollouts", "") is served
-    assert "not the one that the player was published with" in reason_of(models, "rollouts", 2)
     models.close()
 
 

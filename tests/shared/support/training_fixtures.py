@@ -17,6 +17,17 @@ from octofold_training.networks.build import build
 from octofold_training.run import loop
 from octofold_training.run.curves import draw_curves
 
+__all__ = [
+    "_no_curves",
+    "_one_thread",
+    "architecture",
+    "curves",
+    "full_disk",
+    "start",
+    "start_folder",
+    "teacher",
+]
+
 ARCHITECTURE = {"kind": "cnn", "layers": 2, "channels": 16, "exponents": 16}
 TUPLES = ((0, 1, 2, 3), (4, 5, 6, 7), (0, 1, 4, 5), (5, 6, 9, 10))
 

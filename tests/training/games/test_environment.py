@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from octofold_game import rules
-from octofold_training.games.environment import Environment, MoveTable, RewardName, spawn
-from support.environments import any_legal, assert_plays_by_the_rules
+from octofold_training.games.environment import Environment, MoveTable, spawn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 BOARDS = arrays(np.uint8, (40, 16), elements=st.integers(0, rules.LARGEST_EXPONENT), fill=st.just(0))
@@ -17,6 +16,11 @@ BOARDS = arrays(np.uint8, (40, 16), elements=st.integers(0, rules.LARGEST_EXPONE
 @pytest.fixture(scope="module")
 def table() -> MoveTable:
     return MoveTable(torch.device("cpu"))
+
+
+def any_legal(environment: Environment, generator: np.random.Generator) -> torch.Tensor:
+    preferences = torch.from_numpy(generator.random((len(environment.boards), 4)))
+    return (preferences * environment.legal).argmax(dim=1)
 
 
 def _environment(games: int = 64, restart_share: float = 0.0, exponents: int = 16) -> Environment:
@@ -48,28 +52,34 @@ def test_a_spawn_is_a_2_or_one_time_in_ten_a_4_in_any_empty_cell() -> None:
     assert (new == 2).sum().item() / count == pytest.approx(0.1, abs=0.01)
 
 
-@pytest.mark.parametrize(("rewards", "worth"), [("points", 2.06), ("count", 4.0)])
-def test_rewards_are_the_score_in_thousands_or_the_number_of_merges(
-    rewards: RewardName, worth: float
-) -> None:
-    environment = Environment(1, 16, torch.Generator().manual_seed(5), rewards)
-    board = torch.tensor([[1, 1, 2, 2, 10, 10, 0, 0, 3, 3, 0, 0, 1, 2, 3, 4]], dtype=torch.uint8)
-    environment.restore(environment.state() | {"boards": board})
-    assert environment.step(torch.tensor([3]))[0].tolist() == pytest.approx([worth + 0.016 * (worth < 3)])
-
-
 def test_games_go_by_the_rules_to_their_end_and_start_again() -> None:
-    assert_plays_by_the_rules(_environment(), moves=400, least_games=65)
+    environment, generator = _environment(), np.random.default_rng(2)
+    score, finished = np.zeros(64, np.int64), list[int]()
+    for _ in range(400):
+        before, chosen = environment.boards.numpy().copy(), any_legal(environment, generator)
+        over = environment.step(chosen).numpy()
+        afterstates, points = rules.slide(before, chosen.numpy())
+        after = environment.boards.numpy()
+        assert ((after != afterstates).sum(axis=1)[~over] == 1).all()
+        assert ((after[over] != 0).sum(axis=1) == 2).all()
+        np.testing.assert_array_equal(environment.legal.numpy(), rules.legal_moves(after))
+        assert environment.legal.any(dim=1).all()
+        score += points
+        finished += score[over].tolist()
+        score[over] = 0
+    scores = environment.scores()
+    assert len(finished) >= 65
+    assert (scores.games, scores.best) == (len(finished), max(finished))
+    assert scores.average == pytest.approx(np.mean(finished))
+    assert environment.scores().games == 0
 
 
-def test_a_game_that_outgrows_the_network_ends_with_its_reward() -> None:
+def test_a_game_that_outgrows_the_network_ends_with_its_points() -> None:
     environment = _environment(games=2)
     state = environment.state()
     state["boards"] = torch.tensor([[15, 15] + [0] * 14, [14, 14] + [0] * 14], dtype=torch.uint8)
     environment.restore(state)
-    rewards, ended = environment.step(torch.tensor([3, 3]))
-    assert ended.tolist() == [True, False]
-    assert rewards.tolist() == pytest.approx([65.536, 32.768])
+    assert environment.step(torch.tensor([3, 3])).tolist() == [True, False]
     assert environment.scores().best == 65_536
 
 
@@ -92,7 +102,7 @@ def test_a_restarted_game_does_not_count_as_a_score() -> None:
     environment, generator = _environment(games=50, restart_share=1.0), np.random.default_rng(4)
     environment.remember(environment.boards)
     environment.restart()
-    ended = sum(int(environment.step(any_legal(environment, generator))[1].sum()) for _ in range(300))
+    ended = sum(int(environment.step(any_legal(environment, generator)).sum()) for _ in range(300))
     assert ended > 50
     assert environment.scores().games == 0
 

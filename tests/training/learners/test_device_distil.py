@@ -68,10 +68,7 @@ def test_what_cannot_be_trained_is_refused(teacher: NTupleNetwork) -> None:
 
 
 def test_the_command_trains_by_such_a_recipe(
-    teacher: NTupleNetwork,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    teacher: NTupleNetwork, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     recipe, net = tmp_path / "tiny.toml", tmp_path / "net"
     recipe.write_text(
@@ -87,7 +84,3 @@ def test_the_command_trains_by_such_a_recipe(
     recipe.write_text(recipe.read_text() + "[distil]\n")
     assert cli.main(command) == 1
     assert "[distil] and [device_distil] exclude each other; keep one" in capsys.readouterr().err
-    recipe.write_text(recipe.read_text().removesuffix("[distil]\n"))
-    monkeypatch.setenv("WORLD_SIZE", "2")
-    assert cli.main(command) == 1
-    assert "start it without torchrun" in capsys.readouterr().err

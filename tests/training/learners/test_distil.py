@@ -1,7 +1,5 @@
 """Distillation: the student learns what it is to learn, and the command keeps what it has."""
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,11 +9,10 @@ import pytest
 import torch
 from octofold_players.ntuple.network import NTupleNetwork
 from octofold_players.ntuple.player import NTupleSearch
-from octofold_training import checkpoints, cli
 from octofold_training.checkpoints import Checkpoint, CheckpointError
 from octofold_training.errors import TrainingError
-from octofold_training.learners.distil import CURVES, Distillation, DistilOptions, divergence
-from octofold_training.run.loop import resume, save_state, train
+from octofold_training.learners.distil import Distillation, DistilOptions, divergence
+from octofold_training.run.loop import SavedRun, resume, save_state
 from torch import nn
 
 ARCHITECTURE = {"kind": "cnn", "layers": 2, "channels": 16, "exponents": 16}
@@ -112,7 +109,7 @@ def test_a_run_starts_from_a_checkpoint_and_goes_on_without_it(
     for mine, theirs in zip(first.network.parameters(), start.network.parameters(), strict=True):
         assert torch.equal(mine, theirs)
     first.learn(2)
-    save_state(first, tmp_path)
+    save_state(first, tmp_path, SavedRun((), ""))
     later = Distillation(_options(start=str(tmp_path / "gone")), ARCHITECTURE, teacher)
     resume(later, tmp_path)
     assert later.origin["start"] == {"sha256": start.sha256, "stages": []}
@@ -127,29 +124,3 @@ def test_a_start_of_another_network_or_from_nowhere_is_refused(
     nowhere = Distillation(_options(start=str(tmp_path)), ARCHITECTURE, teacher)
     with pytest.raises(CheckpointError, match="is not a checkpoint"):
         nowhere.warm_up()
-
-
-def test_a_full_disk_ends_the_run_in_one_line_and_the_last_state_stays(
-    teacher: NTupleNetwork,
-    tmp_path: Path,
-    full_disk: Callable[[int], AbstractContextManager[None]],
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    recipe, run, net = tmp_path / "tiny.toml", tmp_path / "run", tmp_path / "net"
-    recipe.write_text(
-        '[network]\nkind = "cnn"\nlayers = 2\nchannels = 16\nexponents = 16\n'
-        "[distil]\nbatch_size = 64\nslices = 2\npositions = 1e9\n"
-    )
-    teacher.save(tmp_path / "teacher")
-    started = Distillation(_options(positions=1_280.0), ARCHITECTURE, teacher)
-    train(started, run, net, CURVES, lambda _: None)
-    before = (run / "state.pt").read_bytes()
-    folders = ["--teacher", str(tmp_path / "teacher"), "--state", str(run), "--checkpoint", str(net)]
-    with full_disk(len(before) // 2):
-        assert cli.main(["student", str(recipe), "--minutes", "0.001", *folders]) == 1
-    errors = capsys.readouterr().err
-    assert "octofold-train: " in errors.splitlines()[-1]
-    assert "Traceback" not in errors
-    assert (run / "state.pt").read_bytes() == before
-    assert not list(run.glob("*.partial"))
-    checkpoints.load(net)

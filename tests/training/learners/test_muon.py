@@ -27,7 +27,7 @@ def _with_gradients() -> nn.Module:
 def test_muon_steps_the_convolutions_between_hidden_layers_and_leaves_no_gradient_of_theirs() -> None:
     network = _with_gradients()
     before = {name: weights.detach().clone() for name, weights in network.named_parameters()}
-    HiddenMuon(network, weight_decay=0.0).step(1e-3)
+    HiddenMuon(network).step(1e-3)
     after = dict(network.named_parameters())
     assert {name for name in after if not torch.equal(after[name], before[name])} == HIDDEN
     assert {name for name in after if after[name].grad is None} == HIDDEN
@@ -37,7 +37,7 @@ def test_a_step_goes_as_far_in_every_direction_and_as_far_as_one_of_adamw() -> N
     network = _with_gradients()
     weights = network.get_parameter("convolutions.1.weight")
     before = weights.detach().clone()
-    HiddenMuon(network, weight_decay=0.0).step(1e-3)
+    HiddenMuon(network).step(1e-3)
     step = (weights.detach() - before).flatten(1)
     along = torch.linalg.svdvals(step)
     assert along.max() < 2 * along.min()  # of the gradient, they differ 50 times and more
@@ -50,7 +50,7 @@ def test_a_network_that_has_nothing_for_it_is_refused() -> None:
         {"kind": "pairs", "patterns": ["lines"], "features": 8, "dense": [12], "exponents": 16},
     ):
         with pytest.raises(TrainingError, match="no convolutions between hidden layers"):
-            HiddenMuon(build(without), weight_decay=0.0)
+            HiddenMuon(build(without))
 
 
 def test_a_run_turns_to_it_where_it_stands(teacher: NTupleNetwork, tmp_path: Path) -> None:

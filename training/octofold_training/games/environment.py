@@ -1,4 +1,4 @@
-"""Thousands of games of 2048 in lockstep, as tensors on one device, for reinforcement learning.
+"""Thousands of games of 2048 in lockstep, as tensors on one device.
 
 A move looks up its four lines in tables made from the rules. Games that end start again at once. No step
 reads a value back, so nothing waits for the device. A share of the games starts from boards that earlier
@@ -8,7 +8,6 @@ games reached, so that late positions are frequent although few games reach them
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 import torch
@@ -35,9 +34,6 @@ class MoveTable:
         """Every line after a slide to its first and to its last cell, `[2, L, 4] uint8`."""
         self.points = torch.from_numpy(points[:, front].copy()).to(device)
         """Score of a slide of every line, in either direction, `[L] int32`."""
-        tiles = [np.count_nonzero(cells, axis=1) for cells in (lines[:, :4], afterstates[:, front, :4])]
-        self.merges = torch.from_numpy(tiles[0] - tiles[1]).to(device)
-        """Number of merges in a slide of every line, in either direction, `[L]`."""
         self._changes = torch.from_numpy(legal[:, (front, back)]).to(device)
         self._weights = torch.from_numpy(_BASE ** np.arange(4)).to(device)
 
@@ -45,7 +41,7 @@ class MoveTable:
         """Play one move `[N]` in each of `[N, 16] uint8` boards.
 
         Returns the afterstates `[N, 16] uint8`, unchanged where the move is illegal, and the numbers of the
-        lines that slid `[N, 4]`, by which rewards are looked up.
+        lines that slid `[N, 4]`, by which points are looked up.
         """
         cells = boards.view(-1, 4, 4)
         vertical = (moves % 2 == 0)[:, None, None]
@@ -77,10 +73,6 @@ def spawn(boards: Tensor, random: Tensor) -> Tensor:
     return boards + chosen * exponent
 
 
-RewardName = Literal["points", "count"]
-"""The score in thousands of points, or the number of merges."""
-
-
 @dataclass(frozen=True)
 class Scores:
     """The scores of games that were played from the first move to the end.
@@ -104,7 +96,6 @@ class Environment:
         games: int,
         exponents: int,
         generator: torch.Generator,
-        rewards: RewardName = "points",
         restart_share: float = 0.0,
         table: MoveTable | None = None,
     ) -> None:
@@ -114,14 +105,11 @@ class Environment:
             games: games at once.
             exponents: that the network tells apart.
             generator: of the starts and the spawns.
-            rewards: what `step` returns for a move.
             restart_share: share of the games that begin with a board of `remember`.
             table: several environments may share one.
         """
         device = generator.device
         self.table = table or MoveTable(device)
-        lines = self.table.merges if rewards == "count" else self.table.points / 1000
-        self._rewards = lines.float()
         self._exponents = exponents
         self._restart_share = restart_share
         self.generator = generator
@@ -132,11 +120,8 @@ class Environment:
         self.boards, self._whole = self._starts(games)
         self.legal = self.table.legal(self.boards)
 
-    def step(self, moves: Tensor) -> tuple[Tensor, Tensor]:
-        """Play one legal move `[N]` in each game.
-
-        Returns the rewards `[N] float32` and which games ended `[N] bool`; those have started again.
-        """
+    def step(self, moves: Tensor) -> Tensor:
+        """Play one legal move `[N]` in each game; returns which ended, `[N] bool`: these have begun again."""
         afterstates, lines = self.table.slide(self.boards, moves)
         outgrown = (afterstates >= self._exponents).any(dim=1)
         boards = spawn(afterstates, self._random(len(moves)))
@@ -153,7 +138,7 @@ class Environment:
         self._whole = torch.where(ended, whole, self._whole)
         self._score = torch.where(ended, 0, score)
         self.legal = self.table.legal(self.boards)
-        return self._rewards[lines].sum(dim=1), ended
+        return ended
 
     def remember(self, boards: Tensor) -> None:
         """Add boards `[games, 16] uint8`, each with a legal move, to what games restart from.

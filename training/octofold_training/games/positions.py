@@ -8,8 +8,6 @@ receives the student's moves.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 from numpy.typing import NDArray
 from octofold_game.bitboards import OUTGROWN, new_game, next_random, slide, spawn
@@ -27,16 +25,11 @@ class PositionPool:
     board of a teacher's game, so that a weak student also sees late positions; one of four begins anew.
     """
 
-    def __init__(self, batch_size: int, slices: int, seed: int | Sequence[int]) -> None:
+    def __init__(self, batch_size: int, slices: int, seed: int) -> None:
         self.batch_size = batch_size
         self.boards = np.zeros(batch_size * slices, np.uint64)
-        self.random = np.zeros(1, np.uint64)
-        self.reseed(seed)
+        self.random = np.random.SeedSequence(seed).generate_state(1, np.uint64).astype(np.uint64)
         self._next_slice = 0
-
-    def reseed(self, seed: int | Sequence[int]) -> None:
-        """Draw other random numbers from now on."""
-        self.random[:] = np.random.SeedSequence(seed).generate_state(1, np.uint64)
 
     def warm_up(self, teacher: NTupleNetwork) -> None:
         """Spread the games over all stages: the teacher plays each for a random number of moves."""
@@ -83,19 +76,6 @@ class PositionPool:
         self.boards[:] = state["boards"]
         self.random[:] = state["random"]
         self._next_slice = int(state["next_slice"][0]) % (len(self.boards) // self.batch_size)
-
-
-def joined(parts: Sequence[NDArray[np.uint64]]) -> NDArray[np.uint64]:
-    """The boards of one pool, from equal pools of several processes; `part_of` is the inverse.
-
-    In turns, so that the teacher's half of each batch, which comes first, is made of theirs.
-    """
-    return np.stack(parts, axis=1).reshape(-1)
-
-
-def part_of(boards: NDArray[np.uint64], rank: int, count: int) -> NDArray[np.uint64]:
-    """The boards of the pool of process `rank`, one of `count` that share the boards of one pool."""
-    return boards[rank::count]
 
 
 @njit(cache=True, nogil=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -15,7 +14,7 @@ from octofold_training.games.playing import NetworkPlayer, play
 from octofold_training.networks.architectures import Architecture
 
 _SHARE = 0.05  # of the time of a run, which estimates may take
-_FIRST_SECONDS = 60.0  # of a run, before which there is none
+_FIRST_SECONDS = 60.0  # before the first estimate, and the least between two
 _SEED = 2048
 
 
@@ -48,24 +47,16 @@ class StrengthEstimates:
         self._due: float | None = None
         self.latest: StrengthEstimate | None = None
 
-    def of(self, run: Trained, reports: Sequence[Mapping[str, Any]] = ()) -> StrengthEstimate | None:
-        """A new estimate if one is due, otherwise None. `reports` are the earlier ones of a resumed run."""
+    def of(self, run: Trained) -> StrengthEstimate | None:
+        """A new estimate if one is due, otherwise None."""
         if self._due is None:
-            self._due = _next_due(reports)
+            self._due = run.seconds + _FIRST_SECONDS
         if run.seconds < self._due:
             return None
         start = time.perf_counter()
         self.latest = strength(run.averaged.module, run.architecture, self._games)
         self._due = run.seconds + max(_FIRST_SECONDS, (time.perf_counter() - start) / _SHARE)
         return self.latest
-
-
-def _next_due(reports: Sequence[Mapping[str, Any]]) -> float:
-    """Seconds of the run at which the next estimate is due: after the interval of the last two `reports`."""
-    seconds: list[float] = [0.0, *(each["seconds"] for each in reports if each.get("strength") is not None)]
-    if len(seconds) == 1:
-        return _FIRST_SECONDS
-    return seconds[-1] + max(_FIRST_SECONDS, seconds[-1] - seconds[-2])
 
 
 def strength(

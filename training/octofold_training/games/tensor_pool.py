@@ -49,7 +49,7 @@ class TensorPool:
         """
         half = len(teacher_moves) // 2
         self._teachers.step(teacher_moves[:half])
-        _, ended = self._students.step(student_moves[half:])
+        ended = self._students.step(student_moves[half:])
         self._take_snapshot()
         return ended.sum()
 

@@ -21,7 +21,7 @@ from octofold_training.errors import TrainingError
 from octofold_training.games.environment import MoveTable
 from octofold_training.games.tensor_pool import TensorPool
 from octofold_training.games.tensor_teacher import TensorTeacher
-from octofold_training.learners.distil import divergence, require_policy
+from octofold_training.learners.distil import divergence
 from octofold_training.learners.student_run import StudentOptions, StudentProgress, StudentRun
 from octofold_training.networks.architectures import Architecture
 from octofold_training.networks.encoding import OneHot, fastest_type
@@ -50,6 +50,7 @@ class DeviceDistillation(StudentRun):
     """One run: a student, its optimizer, the games and the teacher's tables, on one device."""
 
     options: DeviceDistilOptions
+    origin_method = "distillation from an n-tuple network, on one device"
 
     def __init__(
         self,
@@ -63,7 +64,6 @@ class DeviceDistillation(StudentRun):
         Raises:
             TrainingError: the network values afterstates, cannot see all tiles, or the batch is odd.
         """
-        require_policy(architecture)
         if options.batch_size % 2:
             raise TrainingError(f"batch_size is {options.batch_size}; half of it are the teacher's games")
         super().__init__(options, architecture, teacher, device)
@@ -75,11 +75,6 @@ class DeviceDistillation(StudentRun):
         self._one_hot = OneHot(architecture["exponents"], fastest_type(device), device)
         self._cells, self._moves = (torch.from_numpy(each).long().to(device) for each in (CELLS, MOVES))
         self._turn = 0
-
-    @property
-    def origin(self) -> dict[str, Any]:
-        """The training method and what it started from, for the checkpoint."""
-        return {"method": "distillation from an n-tuple network, on one device", **super().origin}
 
     def warm_up(self) -> None:
         """Take the weights to start from, and spread the games; see `StudentRun.warm_up`."""
@@ -95,11 +90,8 @@ class DeviceDistillation(StudentRun):
         """
         start = time.perf_counter()
         updates = min(updates, self.updates_left)
-        measures = torch.stack([self._update() for _ in range(updates)])
-        loss, accuracy, regret, games = measures.mean(dim=0).tolist()
-        seconds, learned = time.perf_counter() - start, updates * self.options.batch_size
-        figures = self._figures(seconds, learned, loss, accuracy=accuracy, regret=regret)
-        return StudentProgress(**figures, student_games=round(games * updates))
+        measures = torch.stack([self._update() for _ in range(updates)]).mean(dim=0).tolist()
+        return self._progress(time.perf_counter() - start, updates, *measures)
 
     def _update(self) -> Tensor:
         """Learn from one batch and make a move in each of its games.

@@ -19,6 +19,9 @@ from octofold_players.ntuple.network import best_move, fetch, stage_of
 _LONGEST_EPISODE = 1 << 17  # moves; a game that reaches 65536 takes about 60,000
 _MOST_STAGES = 16
 _KEPT = 1024  # boards to begin a late stage with
+_TRACE_DECAY = np.float32(0.5)
+"""Lambda: the share of a target that comes from the rest of the episode."""
+_SHORTEST_RESTART = 10  # moves; a shorter episode is not restarted from its middle
 _U = np.uint64
 
 
@@ -27,8 +30,6 @@ class Learning(NamedTuple):
 
     rates: np.float32
     """Factor on all rates."""
-    trace_decay: np.float32
-    shortest_restart: int
     late_share: float
     guided_share: float
 
@@ -94,7 +95,6 @@ def learn(entries, layout, how, moves, stop, buffers):
                 buffers.rewards,
                 last,
                 how.rates,
-                how.trace_decay,
                 entries,
                 layout,
                 indices,
@@ -107,7 +107,7 @@ def learn(entries, layout, how, moves, stop, buffers):
                 counts[3] += score
                 counts[4] = max(counts[4], score)
             from_start = False
-            if length < how.shortest_restart:
+            if length < _SHORTEST_RESTART:
                 break
             board = buffers.states[length // 2]
 
@@ -156,7 +156,7 @@ def _play(board, guide, values, layout, buffers, indices):
 
 
 @njit(cache=True, nogil=True)
-def _learn_backwards(afterstates, rewards, last, rates, trace_decay, entries, layout, indices, own_rates):
+def _learn_backwards(afterstates, rewards, last, rates, entries, layout, indices, own_rates):
     """Learn one episode from its end; two rows of `indices` take turns, so that one is loaded ahead.
 
     `last` are the points of a move that outgrew the board after the last afterstate.
@@ -171,7 +171,7 @@ def _learn_backwards(afterstates, rewards, last, rates, trace_decay, entries, la
             ahead = step - 1
             fetch(afterstates[ahead], values, layout, indices[ahead & 1])
         value = _update(entries, indices[step & 1], target, rates, own_rates)
-        target = rewards[step] + (1 - trace_decay) * value + trace_decay * target
+        target = rewards[step] + (1 - _TRACE_DECAY) * value + _TRACE_DECAY * target
 
 
 @njit(cache=True, nogil=True, fastmath={"reassoc"})

@@ -44,8 +44,7 @@ from octofold_players.ntuple.tuples import check_stages, check_tuples
 from octofold_training.errors import TrainingError
 from octofold_training.learners.ntuple_episodes import Buffers, Learning, learn
 from octofold_training.run.curves import Curves, draw_curves
-from octofold_training.run.folders import exclusive_folder
-from octofold_training.run.history import History
+from octofold_training.run.folder import History, exclusive_folder
 from octofold_training.run.progress import notice
 from octofold_training.run.training_run import cooling
 
@@ -76,8 +75,6 @@ class NTupleOptions:
     late_share: float = option(0.5, "share of the games that begin where a late stage does", maximum=0.9)
     guided_share: float = option(0.0, "share of those that play as if their tiles were smaller", maximum=1)
     cool_down: float = option(0.0, "last share of the run, in which all rates fall to 0", maximum=1)
-    trace_decay: float = option(0.5, "lambda: share of the target from the rest of the episode", maximum=1)
-    shortest_restart: int = option(10, "moves: a shorter episode is not restarted from its middle", minimum=2)
     threads: int = option(2, "threads that play and learn at once", minimum=1)
     seed: int = option(1, "seed of the spawns")
 
@@ -336,8 +333,6 @@ class NTupleLearner:
         options = self.options
         how = Learning(
             np.float32(options.rates(self.moves)),
-            np.float32(options.trace_decay),
-            options.shortest_restart,
             options.late_share,
             options.guided_share,
         )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from octofold_game.bitboards import LARGEST_EXPONENT
@@ -19,13 +19,17 @@ from torch import Tensor, nn
 
 from octofold_training import checkpoints
 from octofold_training.errors import TrainingError
-from octofold_training.networks.architectures import Architecture, require_architecture
+from octofold_training.networks.architectures import (
+    Architecture,
+    require_architecture,
+    values_afterstates,
+)
 from octofold_training.networks.build import build, require_planes
 from octofold_training.run.options import fit_to_run
-from octofold_training.run.processes import ONE_PROCESS, Processes
 from octofold_training.run.training_run import RunProgress, TrainingRun, averaged_over, cooling
 
 _EXPONENTS = LARGEST_EXPONENT + 1  # which a teacher's games come to
+_WEIGHT_DECAY = 0.01
 
 
 @dataclass(frozen=True)
@@ -51,7 +55,6 @@ class StudentOptions:
         fits_run=True,
     )
     cool_down: float = option(0.3, "last share of the run, in which the learning rate falls to 0", maximum=1)
-    weight_decay: float = option(0.01, "weight decay of AdamW and of Muon")
     muon: bool = option(False, "use Muon instead of AdamW for convolutions between hidden layers")
     averaged: float = option(
         2e6,
@@ -89,7 +92,7 @@ class HiddenMuon:
     and others, "Muon is Scalable for LLM Training", 2025).
     """
 
-    def __init__(self, network: nn.Module, weight_decay: float) -> None:
+    def __init__(self, network: nn.Module) -> None:
         """Prepare the optimizer.
 
         Raises:
@@ -100,8 +103,9 @@ class HiddenMuon:
         if not self._weights:
             raise TrainingError("the network has no convolutions between hidden layers, which `muon` is for")
         self._matrices = [nn.Parameter(each.detach().view(len(each), -1)) for each in self._weights]
-        self._muon = torch.optim.Muon(self._matrices, adjust_lr_fn="match_rms_adamw")
-        self._weight_decay = weight_decay
+        self._muon = torch.optim.Muon(
+            self._matrices, weight_decay=_WEIGHT_DECAY, adjust_lr_fn="match_rms_adamw"
+        )
 
     def step(self, learning_rate: float) -> None:
         """Make a step and clear the gradients, so that the optimizer of the other weights ignores these."""
@@ -109,7 +113,7 @@ class HiddenMuon:
             assert weight.grad is not None
             matrix.grad, weight.grad = weight.grad.flatten(1), None
         for group in self._muon.param_groups:
-            group["lr"], group["weight_decay"] = learning_rate, self._weight_decay
+            group["lr"] = learning_rate
         self._muon.step()
 
     def state(self) -> dict[str, Any]:
@@ -129,6 +133,7 @@ class StudentRun(TrainingRun[StudentProgress]):
     """A student, its optimizer and its averaged weights. Subclasses add the games and the loss."""
 
     options: StudentOptions
+    origin_method: ClassVar[str]
 
     def __init__(
         self,
@@ -140,13 +145,15 @@ class StudentRun(TrainingRun[StudentProgress]):
         """Prepare a student on `device`.
 
         Raises:
-            TrainingError: the student cannot see all tiles of the teacher's games.
+            TrainingError: the student values afterstates, or cannot see all tiles of the teacher's games.
         """
         options, warnings = fit_to_run(options)
         super().__init__(options, architecture)
         self.warnings = warnings
         self.network = build(architecture).to(device)
         require_planes(self.network)
+        if values_afterstates(architecture):
+            raise TrainingError("the network values afterstates; distillation trains those that prefer moves")
         if architecture["exponents"] < _EXPONENTS:
             raise TrainingError(
                 f"the network tells {architecture['exponents']} exponents apart; "
@@ -157,17 +164,17 @@ class StudentRun(TrainingRun[StudentProgress]):
         self._optimizer = torch.optim.AdamW(
             self.network.parameters(),
             lr=options.learning_rate,
-            weight_decay=options.weight_decay,
+            weight_decay=_WEIGHT_DECAY,
             fused=True,
         )
-        self._muon = HiddenMuon(self.network, options.weight_decay) if options.muon else None
+        self._muon = HiddenMuon(self.network) if options.muon else None
         self.averaged = averaged_over(self.network, options.batch_size / options.averaged)
 
     @property
     def origin(self) -> dict[str, Any]:
-        """What the run learns from and started from, for the checkpoint."""
+        """The training method and what it started from, for the checkpoint."""
         started = {"start": self._start} if self._start else {}
-        return {"teacher_sha256": self._teacher.sha256, **started}
+        return {"method": self.origin_method, "teacher_sha256": self._teacher.sha256, **started}
 
     def warm_up(self) -> None:
         """Take the weights of the checkpoint to start from, if the options name one.
@@ -196,14 +203,26 @@ class StudentRun(TrainingRun[StudentProgress]):
         rate = risen * cooling(self.positions, options.positions, options.cool_down)
         return options.learning_rate * rate
 
-    def _step(self, loss: Tensor, positions: int, processes: Processes = ONE_PROCESS) -> None:
-        """Make an optimizer step for `loss`, which comes from that many positions of every process."""
-        self._take_gradients(loss / processes.count, processes, weight_decay=self.options.weight_decay)
+    def _step(self, loss: Tensor, positions: int) -> None:
+        """Make an optimizer step for `loss`, which comes from that many positions."""
+        self._take_gradients(loss)
         if self._muon:
             self._muon.step(self.learning_rate())
         self._optimizer.step()
         self.averaged.update_parameters(self.network)
-        self.positions += positions * processes.count
+        self.positions += positions
+
+    def _progress(
+        self, seconds: float, updates: int, loss: float, accuracy: float, regret: float, games: float
+    ) -> StudentProgress:
+        """The report on some updates; the last four are means over them, `games` the student's that ended.
+
+        Raises:
+            TrainingError: the loss is not a finite number.
+        """
+        learned = updates * self.options.batch_size
+        figures = self._figures(seconds, learned, loss, accuracy=accuracy, regret=regret)
+        return StudentProgress(**figures, student_games=round(games * updates))
 
     def state(self) -> dict[str, Any]:
         """Everything that `restore` needs."""

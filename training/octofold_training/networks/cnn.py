@@ -1,12 +1,110 @@
-"""A network of 2x2 convolutions that keeps the 4x4 board by padding."""
+"""A network of 2x2 convolutions on 4x4 boards, which are nine matrix products that skip the padding.
+
+Activations are position-major, `[4, 4, N, C]`: the neighbors below are one contiguous block, and those to the
+right are one block per row. No patch is copied, and the 23% of a padded convolution that multiply zeros are
+left out. On two CPU cores in bfloat16, this trains 1.6 to 1.9 times as fast as `conv2d` on padded boards.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
+import torch
 from torch import Tensor, nn
+from torch.nn.functional import conv2d, pad
 
 from octofold_training.networks.architectures import Channels, Layers, PlanesArchitecture
-from octofold_training.networks.convolution import convolutions, through_tower
 from octofold_training.networks.dense import initialize, parameters
+
+
+class _CornerConvolution(torch.autograd.Function):
+    """`relu(convolution + bias)`; the upper left corner of the window is the cell itself."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        """The outputs `[4, 4, N, C_out]` for inputs `[4, 4, N, C_in]` and weights `[2, 2, C_in, C_out]`."""
+        inputs, outputs = weight.shape[2:]
+        y = torch.addmm(bias, x.view(-1, inputs), weight[0, 0]).view(4, 4, -1, outputs)
+        for place, (target, source) in _neighbors():
+            into = y[target].view(-1, outputs)
+            torch.addmm(into, x[source].view(-1, inputs), weight[place], out=into)
+        y.relu_()
+        ctx.save_for_backward(x, weight, y)
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, Tensor, Tensor]:
+        """The gradients of inputs, weights and biases."""
+        x, weight, y = ctx.saved_tensors
+        inputs, outputs = weight.shape[2:]
+        g = torch.ops.aten.threshold_backward(gradients[0].contiguous(), y, 0)
+        weight_gradient = torch.empty_like(weight)
+        for row in (0, 1):
+            for column in (0, 1):
+                near = x[row:, column:].reshape(-1, inputs)
+                far = g[: 4 - row, : 4 - column].reshape(-1, outputs)
+                torch.mm(near.t(), far, out=weight_gradient[row, column])
+        bias_gradient = g.view(-1, outputs).sum(0)
+        if not ctx.needs_input_grad[0]:
+            return None, weight_gradient, bias_gradient
+        x_gradient = torch.mm(g.view(-1, outputs), weight[0, 0].t()).view(4, 4, -1, inputs)
+        for place, (target, source) in _neighbors():
+            into = x_gradient[source].view(-1, inputs)
+            torch.addmm(into, g[target].view(-1, outputs), weight[place].t(), out=into)
+        return x_gradient, weight_gradient, bias_gradient
+
+
+def _neighbors() -> list[tuple[tuple[int, int], tuple[Any, Any]]]:
+    """The places of the window except its corner, with the contiguous blocks that they connect."""
+    below = [((1, 0), (slice(0, 3), slice(1, 4)))]
+    right = [((0, 1), ((row, slice(0, 3)), (row, slice(1, 4)))) for row in range(4)]
+    diagonal = [((1, 1), ((row, slice(0, 3)), (row + 1, slice(1, 4)))) for row in range(3)]
+    return [*below, *right, *diagonal]
+
+
+def corner_convolution(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """ReLU of a 2x2 convolution that pads with zeros right and below.
+
+    `x` is `[4, 4, N, C_in]`, contiguous; `weight` `[C_out, C_in, 2, 2]` and `bias` `[C_out]` are as in
+    `nn.Conv2d`, in any floating type: the arithmetic runs in the type of `x`. Returns `[4, 4, N, C_out]`.
+    """
+    if torch.compiler.is_exporting():  # exporters know ordinary operations only
+        planes = pad(x.permute(2, 3, 0, 1), (0, 1, 0, 1))
+        return torch.relu(conv2d(planes, weight.to(x.dtype), bias.to(x.dtype))).permute(2, 3, 0, 1)
+    if x.is_cuda:
+        return _on_gpu(x, weight.to(x.dtype), bias.to(x.dtype))
+    result: Tensor = _CornerConvolution.apply(  # type: ignore[no-untyped-call]
+        x, weight.permute(2, 3, 1, 0).to(x.dtype).contiguous(), bias.to(x.dtype)
+    )
+    return result
+
+
+def _on_gpu(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """The same by cuDNN, which runs one large kernel.
+
+    A GPU's matrix units want multiples of eight channels: `x` may have more channels than `weight` takes, and
+    what is returned is filled up with zeros.
+    """
+    more = -len(bias) % 8
+    weight = pad(weight, (0, 0, 0, 0, 0, x.shape[3] - weight.shape[1], 0, more))
+    last, bias = torch.channels_last, pad(bias, (0, more))
+    planes = pad(x.permute(2, 3, 0, 1), (0, 1, 0, 1)).contiguous(memory_format=last)
+    return torch.relu(conv2d(planes, weight.contiguous(memory_format=last), bias)).permute(2, 3, 0, 1)
+
+
+def convolutions(layers: int, channels: int, exponents: int) -> nn.ModuleList:
+    """2x2 convolutions with torch's own initial weights. The first one reads one-hot planes."""
+    inputs = [exponents, *[channels] * (layers - 1)]
+    return nn.ModuleList(nn.Conv2d(size, channels, 2) for size in inputs)
+
+
+def through_tower(planes: Tensor, layers: Sequence[tuple[Tensor, Tensor]]) -> Tensor:
+    """`[N, inputs, 4, 4]` through convolutions 2x2 that pad on the right and below: `[N, channels, 4, 4]`."""
+    x = planes.permute(2, 3, 0, 1).contiguous()
+    for weight, bias in layers:
+        x = corner_convolution(x, weight, bias)
+    return x[..., : len(bias)].permute(2, 3, 0, 1)
 
 
 class CNN(nn.Module):

@@ -1,17 +1,15 @@
 """The loop of every training run: resumes, reports, saves regularly, and stops in time or at Ctrl-C.
 
-The folder of a run contains its resumable state, its history as JSON lines, and its curves as PNG, CSV and
-TensorBoard events.
+The folder of a run contains its resumable state, its history as JSON lines, and its curves as a picture.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypedDict, TypeVar
 from uuid import uuid4
 from zipfile import ZipFile
 
@@ -22,29 +20,20 @@ from octofold_training import checkpoints
 from octofold_training.checkpoints import CheckpointError
 from octofold_training.errors import TrainingError, is_out_of_memory
 from octofold_training.networks.build import all_finite
-from octofold_training.run.curves import Curves, by_epoch, draw_curves, tensorboard_events, write_csv
-from octofold_training.run.folders import exclusive_folder
-from octofold_training.run.history import History
+from octofold_training.run.curves import Curves, draw_curves
+from octofold_training.run.folder import History, exclusive_folder
 from octofold_training.run.options import fixed_options, require_same
-from octofold_training.run.processes import ONE_PROCESS, Processes
 from octofold_training.run.progress import notice
 from octofold_training.run.training_run import RunProgress, TrainingRun
 
 if TYPE_CHECKING:
-    from torch import nn
-
     from octofold_training.games.strength import StrengthEstimate
-
-
-from typing import TypedDict
 
 STATE = "state.pt"
 SAVE_SECONDS = 60.0
 """Seconds of learning between saves of state and checkpoint."""
 
 Progress = TypeVar("Progress", bound=RunProgress)
-
-
 Stage = dict[str, Any]
 """Plain JSON: `positions` and `hours` of this stage, its `options`, its `method`, and the SHA-256 of what it
 learned from or started from."""
@@ -129,15 +118,12 @@ class _Counts(msgspec.Struct):
 class SavedRun(NamedTuple):
     """Stages and identity of a run that was saved."""
 
-    stages: Sequence[Stage] = ()
-    identity: str = ""
+    stages: Sequence[Stage]
+    identity: str
     """Identity of the run; its checkpoint has the same one."""
 
 
-_NEW = SavedRun()
-
-
-def save_state(run: TrainingRun[Any], folder: Path, begun: SavedRun = _NEW) -> None:
+def save_state(run: TrainingRun[Any], folder: Path, begun: SavedRun) -> None:
     """Write everything that `resume` needs into one file."""
     folder.mkdir(parents=True, exist_ok=True)
     state = run.state()
@@ -181,8 +167,8 @@ def resume(run: TrainingRun[Any], folder: Path) -> SavedRun:
         ) from error
 
 
-Estimate = Callable[[TrainingRun[Any], Sequence[Mapping[str, Any]]], "StrengthEstimate | None"]
-"""Estimates a run's strength if an estimate is due after the reports so far; otherwise None."""
+Estimate = Callable[[TrainingRun[Any]], "StrengthEstimate | None"]
+"""Estimates a run's strength if an estimate is due; otherwise None."""
 
 
 def train(
@@ -192,30 +178,28 @@ def train(
     curves: Curves,
     report: Callable[[Progress], None],
     minutes: float = math.inf,
-    estimate: Estimate = lambda *_: None,
-    processes: Processes = ONE_PROCESS,
+    estimate: Estimate = lambda _: None,
 ) -> None:
     """Train until the run is finished, or for `minutes`; continue from `folder` if it contains a state.
 
     The averaged network is written to `checkpoint` whenever the state is saved, and at the end. Every report
     goes to `report` and into the history, with what `estimate` then says of the strength, if anything. Ctrl-C
     saves the state and is raised again. Any other exception, such as `TrainingError`, leaves the last save
-    unchanged. The other ones of several `processes` are in `follow`.
+    unchanged.
 
     Raises:
         TrainingError: another process is training in `folder`, `checkpoint` holds the network of another run,
             the state belongs to another run, or learning failed.
     """
-    with ExitStack() as held:
-        with processes.agreed():
-            held.enter_context(exclusive_folder(folder))
-            begun = resume(run, folder) if (folder / STATE).exists() else None
-            history = History(folder / "history.jsonl", run.positions, curves.titles)
-            files = _Files(run, folder, checkpoint, curves, history, begun)
-        if begun is None:
+    with exclusive_folder(folder):
+        is_new = not (folder / STATE).exists()
+        begun = SavedRun((), uuid4().hex) if is_new else resume(run, folder)
+        history = History(folder / "history.jsonl", run.positions, curves.titles)
+        files = _Files(run, folder, checkpoint, curves, history, begun)
+        if is_new:
             run.warm_up()
         try:
-            _learn(run, files, report, minutes, estimate, processes)
+            _learn(run, files, report, minutes, estimate)
         except KeyboardInterrupt:
             notice(f"stopping; saving the run in {folder}")
             files.save()
@@ -229,39 +213,17 @@ def _learn(
     report: Callable[[Progress], None],
     minutes: float,
     estimate: Estimate,
-    processes: Processes,
 ) -> None:
-    reports = files.history.reports
     started = saved = run.seconds
-    with tensorboard_events(files.folder / "tensorboard", reports) as add_events:
-        while not run.finished and run.seconds - started < minutes * 60:
-            progress = run.learn()
-            with processes.agreed():
-                if found := estimate(run, reports):
-                    progress = replace(progress, strength=round(found.average, 1))
-                report(progress)
-                files.history.append(progress)
-                add_events(reports[-1])
-                if run.seconds - saved > SAVE_SECONDS:
-                    files.save()
-                    saved = run.seconds
-
-
-def follow(
-    run: TrainingRun[Any], folder: Path, minutes: float = math.inf, processes: Processes = ONE_PROCESS
-) -> None:
-    """Train in one of several processes, while the process in `train` writes all files."""
-    with processes.agreed():
-        begun = (folder / STATE).exists()
-        if begun:
-            resume(run, folder)
-    if not begun:
-        run.warm_up()
-    started = run.seconds
     while not run.finished and run.seconds - started < minutes * 60:
-        run.learn()
-        with processes.agreed():  # that the report and the files of the other one are written
-            pass
+        progress = run.learn()
+        if strength := estimate(run):
+            progress = replace(progress, strength=round(strength.average, 1))
+        report(progress)
+        files.history.append(progress)
+        if run.seconds - saved > SAVE_SECONDS:
+            files.save()
+            saved = run.seconds
 
 
 class _Files:
@@ -274,13 +236,12 @@ class _Files:
         checkpoint: Path,
         curves: Curves,
         history: History,
-        begun: SavedRun | None,
+        begun: SavedRun,
     ) -> None:
         """Raises `TrainingError` if the checkpoint is another run's, or cannot be written."""
-        self.folder, self.history = folder, history
+        self._folder, self.history = folder, history
         self._run, self._checkpoint, self._curves = run, checkpoint, curves
-        self._before = begun.stages if begun else ()
-        self._identity = begun.identity if begun else uuid4().hex
+        self._begun = begun
         self._require_own_checkpoint()
         # At the first save, it would cost what was learned until then.
         if reason := why_not_writable(checkpoint):
@@ -296,35 +257,28 @@ class _Files:
         run = self._run
         if not run.positions:
             return
-        if not (run.is_sound() and all_finite(run.averaged)):
+        if not all_finite(run.network, run.averaged):
             raise TrainingError(
-                f"the weights are no longer finite numbers at {run.positions:,} positions; {self.folder} "
+                f"the weights are no longer finite numbers at {run.positions:,} positions; {self._folder} "
                 "keeps what was saved before"
             )
         float16 = getattr(run.options, "float16", False)  # not every learner has this option
-        if float16:
-            _require_float16(run.averaged.module, self._checkpoint)
+        if float16:  # before the state is saved, which would keep weights that are too large
+            checkpoints.halve(run.averaged.module.state_dict())
         self._require_own_checkpoint()  # another run may have written there while this one learned
-        stages = stages_so_far(self._before, run.origin, asdict(run.options), run.positions, run.seconds)
-        save_state(run, self.folder, SavedRun(stages, self._identity))
-        self._save_checkpoint(stages, float16)
-        reports = self.history.reports
-        draw_curves(reports, self.folder / "curves.png", self._curves)
-        write_csv(reports, self.folder / "curves.csv")
-        if reports and "epoch" in reports[-1]:
-            write_csv(by_epoch(reports), self.folder / "epochs.csv")
-
-    def _save_checkpoint(self, stages: Sequence[Stage], float16: bool) -> None:
-        run = self._run
+        options = asdict(run.options)
+        stages = stages_so_far(self._begun.stages, run.origin, options, run.positions, run.seconds)
+        save_state(run, self._folder, self._begun._replace(stages=stages))
         training = {
             **run.origin,
-            "run": self._identity,
+            "run": self._begun.identity,
             "positions": run.positions,
             "hours": round(run.seconds / 3600, 2),
-            "options": asdict(run.options),
+            "options": options,
             "stages": stages,
         }
         checkpoints.save(self._checkpoint, run.averaged.module, run.architecture, training, float16=float16)
+        draw_curves(self.history.reports, self._folder / "curves.png", self._curves)
 
     def _require_own_checkpoint(self) -> None:
         """No run replaces the network of another one, whichever folder it names when it goes on."""
@@ -335,12 +289,5 @@ class _Files:
             training = checkpoints.describe(self._checkpoint).training
         except CheckpointError as error:
             raise TrainingError(f"{error}; {otherwise}") from error
-        if training.get("run") != self._identity:
+        if training.get("run") != self._begun.identity:
             raise TrainingError(f"{self._checkpoint} holds the network of another run; {otherwise}")
-
-
-def _require_float16(network: nn.Module, checkpoint: Path) -> None:
-    try:
-        checkpoints.halve(network.state_dict())
-    except CheckpointError as error:
-        raise TrainingError(f"{checkpoint}: {error}; continue with `float16 = false`") from error

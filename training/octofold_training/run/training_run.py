@@ -13,8 +13,6 @@ from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from octofold_training.errors import TrainingError
 from octofold_training.networks.architectures import Architecture, require_architecture
-from octofold_training.networks.build import all_finite
-from octofold_training.run.processes import ONE_PROCESS, Processes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,10 +135,6 @@ class TrainingRun(ABC, Generic[Reports]):
     def warm_up(self) -> None:
         """Prepare a new run; not called for a resumed one."""
 
-    def is_sound(self) -> bool:
-        """Whether all weights are finite numbers, so that the state can be saved."""
-        return all_finite(self.network)
-
     def state(self) -> dict[str, Any]:
         """Tensors and plain values for `restore`."""
         return {
@@ -162,17 +156,12 @@ class TrainingRun(ABC, Generic[Reports]):
         self.averaged.load_state_dict(state["averaged"])
         self._optimizer.load_state_dict(state["optimiser"])
 
-    def _take_gradients(self, loss: Tensor, processes: Processes = ONE_PROCESS, **settings: Any) -> None:
-        """Prepare an optimizer step for `loss`, which several processes add up, with the present rate."""
+    def _take_gradients(self, loss: Tensor) -> None:
+        """Prepare an optimizer step for `loss`, with the present rate."""
         for group in self._optimizer.param_groups:
-            group.update(lr=self.learning_rate(), **settings)
+            group["lr"] = self.learning_rate()
         self._optimizer.zero_grad()
         loss.backward()
-        processes.add_gradients(self.network)
-
-    def _require_finite(self, loss: float | None) -> None:
-        if loss is not None and not math.isfinite(loss):
-            raise TrainingError(f"the loss became {loss} near position {self.positions:,}")
 
     def _figures(self, seconds: float, learned: int, loss: float | None, **others: float) -> dict[str, Any]:
         """The rounded figures of a report; adds its seconds to those of the run.
@@ -180,7 +169,8 @@ class TrainingRun(ABC, Generic[Reports]):
         Raises:
             TrainingError: the loss is not a finite number.
         """
-        self._require_finite(loss)
+        if loss is not None and not math.isfinite(loss):
+            raise TrainingError(f"the loss became {loss} near position {self.positions:,}")
         self.seconds += seconds
         return {
             "seconds": round(self.seconds, 1),

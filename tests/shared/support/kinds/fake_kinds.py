@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import NDArray
-from octofold_game.contract.searches import Evaluator, Limits, Option, SearchResult
+from octofold_game.contract.searches import Limits, Option, SearchResult
 from octofold_game.errors import OctofoldError
 from octofold_game.rules import legal_moves
 
@@ -37,10 +37,8 @@ class Fake:
         cls,
         options: Mapping[str, Option],
         files: Mapping[str, NDArray[np.uint8]],
-        evaluators: Mapping[str, Evaluator],
         cores: int,
     ) -> Fake:
-        assert not evaluators
         assert cores >= 1
         for name in options:
             if name not in ("depth", "seconds", "values"):

@@ -1,19 +1,46 @@
-"""Keeps the reports of a training run as JSON lines, consistent with its state after any interruption."""
+"""The folder of a run: its lock, so that one process trains in it, and the reports as JSON lines."""
 
 from __future__ import annotations
 
+import fcntl
 import json
-from collections.abc import Iterable
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from octofold_game.system.files import appending, write_text
+from octofold_game.system.files import appending, why_not_writable, write_text
 
 from octofold_training.errors import TrainingError
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
+
+
+@contextmanager
+def exclusive_folder(folder: Path) -> Iterator[None]:
+    """Create `folder` if missing, and lock it: two processes would mix their states and histories.
+
+    The lock ends with the process, however that ends. The locked file holds the number of the process, so
+    that a benchmark can stop it for a while (`bench/harness.py`).
+
+    Raises:
+        TrainingError: another process holds it, or it cannot be written.
+    """
+    if reason := why_not_writable(folder):
+        raise TrainingError(reason)
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "lock").open("ab") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise TrainingError(f"{folder}: another process is training in this folder") from None
+        file.truncate(0)
+        file.write(str(os.getpid()).encode())
+        file.flush()
+        yield
 
 
 class History:
@@ -36,7 +63,6 @@ class History:
                     f"{file}:{number}: has no {missing[0]}; a run of another kind needs another --state"
                 )
         self.reports = [report for report in reports if report["positions"] <= positions]
-        file.parent.mkdir(parents=True, exist_ok=True)
         write_text(file, "".join(json.dumps(report) + "\n" for report in self.reports))
 
     def append(self, report: DataclassInstance) -> None:
