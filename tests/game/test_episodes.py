@@ -37,11 +37,6 @@ def test_games_that_join_later_go_the_same_way(play: Play, player: Player) -> No
     assert by_game(finished) == by_game(play(7, range(12)))
 
 
-def test_every_game_is_over_at_its_end(episodes: list[Episode]) -> None:
-    assert not legal_moves([episode.final_board for episode in episodes]).any()
-    assert not any(episode.outgrown for episode in episodes)
-
-
 def test_the_score_is_the_sum_of_the_merges(player: Player) -> None:
     episodes = Episodes(3, range(10))
     scores = np.zeros(10, np.int64)

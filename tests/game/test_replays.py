@@ -1,7 +1,5 @@
 """Replay files are read as they were written. Torn records are cut off, and damaged ones are named."""
 
-import errno
-import os
 import resource
 from dataclasses import replace
 from pathlib import Path
@@ -118,17 +116,6 @@ def test_zeros_between_games_are_damage_and_left_alone(path: Path, ends: list[in
     with pytest.raises(ReplayError, match="damaged"):
         ReplayWriter(path)
     assert path.read_bytes() == content
-
-
-def test_a_file_system_without_locks_is_named_with_a_way_out(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def flock(*_: object) -> None:
-        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
-
-    monkeypatch.setattr("fcntl.flock", flock)  # no file system here is without them
-    with pytest.raises(ReplayError, match=r"this file system has no locks .*: choose a folder on another"):
-        ReplayWriter(path)
 
 
 def test_a_second_writer_is_refused_and_does_not_touch_an_unfinished_record(

@@ -69,12 +69,6 @@ def running(folder: Path) -> Iterator[None]:
 
 
 @contextmanager
-def interrupted(folder: Path) -> Iterator[None]:
-    ended_by(folder, signal.SIGINT)
-    yield
-
-
-@contextmanager
 def extended(folder: Path) -> Iterator[None]:
     play(folder, 20)
     assert octofold("report", folder).returncode == 0
@@ -144,7 +138,7 @@ def _figures(average: float, low: float, high: float) -> str:
     return f"{average:,.0f} {low:,.0f} to {high:,.0f}"
 
 
-@pytest.mark.parametrize("state", [finished, running, interrupted, extended, killed, merged_with_a_gap])
+@pytest.mark.parametrize("state", [finished, running, extended, killed, merged_with_a_gap])
 def test_every_reader_shows_the_same_figures_of_a_result_or_the_same_reason(
     state: Callable[[Path], AbstractContextManager[None]], go: Visitor, server: Server
 ) -> None:

@@ -51,6 +51,7 @@ def plays(visit: Visit) -> None:
     """A swipe, a move of the model, a hint, undo, another game and the way back; then the editor:
     tiles by touch, a turn, and undo."""
     page = visit.page
+    assert visit.is_seen(page.get_by_role("button", name="Let the model play"))  # below the board
     swiped(visit, page.locator("#play-board"), -90, 5)
     expect(page.locator("#play-moves")).to_have_text("1")
     expect(page.locator("#play-score")).to_have_text("4")

@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
 
 import pytest
 from octofold_game.episodes import Episode
-from playwright.sync_api import Locator, expect
-from support.browsers import PHONE, SIZES, Visit, screen, viewport
-from support.page_server import NOTEBOOK, Server, Visitor
+from playwright.sync_api import expect
+from support.browsers import Visit, screen, viewport
+from support.page_server import Server, Visitor
 from support.replays import corner_games, write_result
 
 LAPTOP = viewport("laptop")
-TABS = {
-    "play": ("#play-board", "Let the model play"),
-    "duel": (".duel .board", "Let both play"),
-    "replay": (".left .board", "Play"),
-    "practice": (".left .board", "Show the answer"),
-}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -42,47 +35,6 @@ def with_judge(visit: Visit, tab: str = "replay") -> None:
     judges.select_option("points/1")
 
 
-@pytest.mark.long  # several sizes of screen
-@pytest.mark.parametrize(("device", "sizes"), [("laptop", ["laptop"]), ("phone", ["tablet", "phone"])])
-def test_board_and_main_button_are_on_the_screen_and_a_small_phone_needs_no_sideways_scrolling(
-    go: Visitor,
-    games: list[Episode],  # noqa: ARG001  # the result that is shown
-    device: str,
-    sizes: list[str],
-) -> None:
-    # Without motion, since tiles would be seen on their way to where they fit when the size changes.
-    with go(**screen(device), reduced_motion="reduce") as visit:
-        with_exercise(visit)
-        for tab, (board, button) in TABS.items():
-            shown = opened(visit, tab)
-            expect(shown.locator(board).first).to_be_visible()
-            for size in sizes:
-                visit.page.set_viewport_size(viewport(size))
-                assert visit.is_seen(shown.locator(board).first)
-                assert visit.is_seen(shown.get_by_role("button", name=button, exact=True))
-                assert visit.run("document.documentElement.scrollWidth") <= SIZES[size][0]
-            keys = shown.locator(".keys")
-            assert not keys.count() or keys.first.is_visible() == (device == "laptop")
-        visit.page.set_viewport_size(PHONE)
-        for tab in (*TABS, "watch"):
-            opened(visit, tab)
-            assert visit.run("document.documentElement.scrollWidth") <= PHONE["width"]
-
-
-def with_exercise(visit: Visit) -> None:
-    """Put an exercise into the notebook."""
-    notebook = json.dumps(NOTEBOOK)
-    visit.run("(text) => localStorage.setItem('octofold.notebook', text)", notebook)
-
-
-def opened(visit: Visit, tab: str) -> Locator:
-    """A tab, once it shows what it is about."""
-    visit.run(f"location.hash = '#{tab}{'/corner' if tab == 'replay' else ''}'")
-    shown = visit.page.locator(f"#tab-{tab}")
-    expect(shown.locator(".card, .board" if tab == "watch" else ".board").first).to_be_visible()
-    return shown
-
-
 def test_a_first_visit_shows_a_game_with_all_views_on_the_screen_and_advice_that_can_be_hidden(
     go: Visitor,
 ) -> None:
@@ -90,6 +42,8 @@ def test_a_first_visit_shows_a_game_with_all_views_on_the_screen_and_advice_that
         page = visit.page
         expect(page.locator(".view")).to_have_count(8)
         assert max(visit.board()) > 10
+        for shown in (page.locator("#play-board"), page.get_by_role("button", name="Let the model play")):
+            assert visit.is_seen(shown)
         with_judge(visit, "play")
         expect(page.locator("#play-advice .differs, #play-advice .agrees").first).to_be_visible()
         for height in (720, 640, 600):

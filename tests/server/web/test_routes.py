@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
 import numpy as np
@@ -94,24 +93,6 @@ def test_a_bad_question_is_refused_in_one_line(
     assert reply.status == status
     assert said in reply.body.decode()
     assert reply.body.count(b"\n") == 1
-
-
-class Recorder:
-    """Remembers the traces of finished calls, as `Tracing` would."""
-
-    def __init__(self) -> None:
-        self.headers: list[Mapping[str, str]] = []
-
-    def record(self, *call: Any) -> None:
-        self.headers.append(call[-1])
-
-
-def test_a_question_is_part_of_the_trace_of_its_caller(ask: Ask, page: Served) -> None:
-    tracing: Any = Recorder()
-    page.admission.tracing = tracing
-    for path in (f"/move?board={BOARD}", f"/page/views?board={BOARD}"):
-        assert ask(page, "GET", path, traceparent="00-7-7-01").status == 200
-    assert tracing.headers == [{"traceparent": "00-7-7-01"}] * 2
 
 
 def test_files_need_no_token_and_questions_do(ask: Ask, serve_all: ServeAll, tmp_path: Path) -> None:

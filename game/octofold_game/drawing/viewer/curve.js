@@ -10,6 +10,7 @@ import { isDisputed, isMistake, mostOf } from "./worth.js";
 
 const HEIGHT = 150;
 const [LEFT, RIGHT, TOP, BOTTOM] = [46, 6, 18, 28];
+const LINE = 12; // pixels of a line of text
 const TICKS = 7; // pixels of the marks of mistakes and disagreements
 
 export class Curve {
@@ -111,8 +112,8 @@ export class Curve {
     const tiles = [0];
     for (const { luck } of known) tiles.push(tiles.at(-1) + luck);
     const moves = expected.map((score, move) => score - expected[0] - tiles[move]);
-    const added = (kind, sum, by) => mark(kind, `${sum < 0 ? "−" : "+"}${grouped(Math.abs(sum))} by ${by}`);
-    title.push(added("is-luck", tiles.at(-1), "the luck of the tiles"), added("is-cost", moves.at(-1), "the moves"));
+    const added = (kind, what, sum) => mark(kind, `${what}: ${sum < 0 ? "−" : "+"}${grouped(Math.abs(sum))}`);
+    title.push(added("is-luck", "luck of the tiles", tiles.at(-1)), added("is-cost", "moves", moves.at(-1)));
     return { title, lines: [line(moves, "--muted"), line(tiles, "--good"), line(expected)], told: points };
   }
 }
@@ -147,7 +148,8 @@ function milestones(boards) {
 function drawAxes(context, { left, right }, { x, y, last, least, most, told }) {
   context.textBaseline = "middle";
   context.textAlign = "right";
-  for (const value of [least, least < 0 ? 0 : most / 2, most]) {
+  const isCrowded = least < 0 && y(least) - y(0) < LINE;
+  for (const value of [...(isCrowded ? [] : [least]), least < 0 ? 0 : most / 2, most]) {
     context.fillStyle = colorOf("--line");
     context.fillRect(left, y(value), right - left, 1);
     context.fillStyle = colorOf("--muted");
