@@ -10,7 +10,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,11 +21,10 @@ from numpy.typing import NDArray
 from octofold_client import AsyncClient, Client
 from octofold_client.contenders.local_players import LocalContender
 from octofold_client.contenders.served_model import ServedModel, ServedSource, select
-from octofold_client.evaluation.evaluate import MoveSource, evaluate
-from octofold_client.evaluation.lockstep import PlayedBatch
-from octofold_client.evaluation.result_folder import ResultFolder
-from octofold_client.evaluation.summary import GameSummary
+from octofold_client.evaluation.lockstep import MoveSource, play
 from octofold_client.loadtest.histogram import Histogram
+from octofold_game.replays import ReplayWriter
+from octofold_game.rules import LARGEST_EXPONENT
 from octofold_proto.inference import grpc_service_pb2 as oip
 from octofold_proto.inference.grpc_service_pb2_grpc import GRPCInferenceServiceStub
 from octofold_proto.octofold.v1 import inference_pb2 as pb
@@ -185,42 +184,23 @@ def evaluated(
     seconds: float,
     folder: Path,
 ) -> tuple[int, float]:
-    """Evaluate with this many games in flight for some time; return the moves and the seconds of play.
+    """Play with this many games in flight for some time; return the moves and the seconds of play.
 
-    The first step and the folder, which is opened before it and closed after the last one, do not count.
+    The first step does not count.
     """
-    progress = _Count()
-
-    def stop() -> None:
-        if progress.moves and time.perf_counter() > progress.begin + seconds:
-            raise _TimeIsUp
-
-    with suppress(_TimeIsUp):
-        evaluate(
-            sources, contender, ResultFolder(folder), seed=0, games=games, parallel=games,
-            progress=progress, while_waiting=stop,
-        )  # fmt: skip
-    return progress.moves, progress.end - progress.begin
-
-
-class _TimeIsUp(Exception):
-    pass
-
-
-class _Count:
-    """Counts the moves after the first step, and shows nothing."""
-
+    largest = contender.largest_exponent or LARGEST_EXPONENT
     moves, begin, end = 0, 0.0, 0.0
-
-    def resume(self, _finished: Sequence[GameSummary]) -> None:
-        pass
-
-    def update(self, step: PlayedBatch, _finished: list[GameSummary]) -> None:
-        self.end = time.perf_counter()
-        if self.begin:
-            self.moves += step.moves
-        else:
-            self.begin = self.end
-
-    def remark(self, _text: str) -> None:
-        pass
+    asks = [source.ask for source in sources]
+    with (
+        ReplayWriter(folder / "games.replay") as writer,
+        closing(play(asks, 0, range(games), games, largest)) as steps,
+    ):
+        for step in steps:
+            for episode in step.finished:
+                writer.append(episode)
+            end = time.perf_counter()
+            moves += step.moves if begin else 0
+            begin = begin or end
+            if end > begin + seconds:
+                break
+    return moves, end - begin

@@ -43,12 +43,14 @@ DrawPairs = Callable[[np.random.Generator, int], Scores]
 """Draws so many games of two players: `[2, N, 2]`, the scores and their luck, whose mean is 0. None is above
 its score, so a game that fails has none."""
 DrawLuck = Callable[[np.random.Generator, Scores, float], Scores]
-"""Draws the luck in scores `[N]` of this average."""
+"""Draws the luck in scores `[N]` of this average, none of which is above `_HIGHEST` averages."""
 
 _FEWEST = 640
 """A run that is not decided after so many games goes on with four times as many, and so on."""
 _POOL = 1 << 20
 """Scores of which all others are drawn."""
+_HIGHEST = 2.5
+"""The score, in averages, from which luck does not grow: it has to stay in the window of real luck."""
 
 
 def scores_like(card: Card) -> Draw:
@@ -109,13 +111,15 @@ def pairs_of(
         behind: share of the games in which the first player scores nothing, whatever else.
         strength: how many times as much the second player scores.
     """
-    average = float(draw(np.random.default_rng(0), (_POOL,)).mean())
+    sample = draw(np.random.default_rng(0), (_POOL,))
+    highest = _HIGHEST * float(sample.mean())
+    average = float(np.minimum(sample, highest).mean())
 
     def pairs(generator: np.random.Generator, number: int) -> Scores:
         games = np.empty((2, number, 2))
         for scores, taken in np.moveaxis(games, 2, 1):
             scores[:] = draw(generator, (number,))
-            taken[:] = luck(generator, scores, average)
+            taken[:] = luck(generator, np.minimum(scores, highest), average)
         games[1] = np.where(generator.random((number, 1)) < alike, games[0], strength * games[1])
         fails = generator.random((2, number)) < [[behind], [failing]]
         return np.where(fails[:, :, None], 0.0, games)
@@ -233,7 +237,7 @@ def league_errors(draw: Draw, players: int, runs: int, games: int, seed: int = 1
     corrected = plain = 0
     for _ in range(runs):
         scores = draw(generator, (players, games))
-        found = pair_differences([scores])
+        found = pair_differences(scores)
         assert found is not None
         corrected += any(not low <= 0 <= high for low, high in (pair.interval for pair in found))
         first, second = np.triu_indices(players, 1)

@@ -5,29 +5,29 @@ The commands play with the same `Players`.
 
 import sys
 import threading
+import time
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+from octofold_game.episodes import Episode
 from octofold_game.player import Player
-from octofold_game.trajectories import GAMES_AT_ONCE, Climb, batched
+from octofold_game.rules import LARGEST_EXPONENT
 
 from octofold_client.contenders.judges import Judge
 from octofold_client.contenders.local_players import Contender, LocalContender
 from octofold_client.errors import EvaluationError, OctofoldError
-from octofold_client.evaluation.evaluate import ProgressObserver
-from octofold_client.evaluation.evaluate import evaluate as run
 from octofold_client.evaluation.live import LiveFile
-from octofold_client.evaluation.lockstep import PATIENCE_SECONDS
+from octofold_client.evaluation.lockstep import PATIENCE_SECONDS, MoveSource, play
 from octofold_client.evaluation.merging import merge as merge_slices
-from octofold_client.evaluation.result import Evaluation
-from octofold_client.evaluation.result_folder import ResultFolder
-from octofold_client.evaluation.servers import Servers, report_loading, report_missing, sources_of
+from octofold_client.evaluation.result import Evaluation, RunFigures
+from octofold_client.evaluation.result_folder import Conditions, KeptGames, ResultFolder
+from octofold_client.evaluation.servers import Servers, sources_of
 from octofold_client.evaluation.slices import Slice
-from octofold_client.evaluation.summary import GameSummary, Summary
-from octofold_client.evaluation.tables import markdown
+from octofold_client.evaluation.summary import GameSummary, Summary, in_order
+from octofold_client.evaluation.tables import markdown, report
 from octofold_client.extras import needing
 from octofold_client.provenance import record_run
 from octofold_client.rpc.client import Client
@@ -39,11 +39,16 @@ if TYPE_CHECKING:  # extras, and rich
     from matplotlib.figure import Figure
 
     from octofold_client.ray.games import RayCluster
+    from octofold_client.terminal.progress import EvaluationProgress
 
 
 PARALLEL, LOCAL_PARALLEL = 1024, 64
 """Games at a time. A server needs large batches. A slow local player plays fewer games at a time, so that the
 first ones finish soon."""
+SAVE_SECONDS = 5.0
+"""How often running games are saved: whatever kills the program, no more is lost."""
+_SAVING_SHARE = 0.05
+"""Share of the time that saving may take."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -66,18 +71,14 @@ class EvaluationResult:
         return self.evaluation.games
 
     def figures(self) -> "dict[str, Figure]":
-        """The pictures by name: score-distribution, survival-by-move, tiles-reached, score-by-move.
+        """The pictures by name: score-distribution and tiles-reached.
 
         Raises:
             EvaluationError: matplotlib is not installed (the extra `plots`).
-            ReplayError: the replay file is damaged.
         """
-        with needing("plots"):  # before the replays are read
+        with needing("plots"):
             from octofold_client.studies.pictures import figures
-        climb = Climb()
-        for episodes in batched(self.folder.finished(), GAMES_AT_ONCE):
-            climb.add(episodes)
-        return figures(self.evaluation, climb)
+        return figures([(self.evaluation.conditions.player, self.evaluation)])
 
     def __repr__(self) -> str:
         return markdown(self.evaluation)
@@ -103,9 +104,14 @@ class Games:
     """Whose values take the luck out of averages."""
 
     @property
+    def range(self) -> range:
+        """The indices of the games to play."""
+        return self.wanted.range if isinstance(self.wanted, Slice) else range(self.wanted)
+
+    @property
     def number(self) -> int:
         """The number of games to play."""
-        return len(self.wanted.range) if isinstance(self.wanted, Slice) else self.wanted
+        return len(self.range)
 
 
 @dataclass(eq=False)
@@ -143,17 +149,9 @@ class Players:
             in_main_thread = threading.current_thread() is threading.main_thread()
             self.check = stack.enter_context(DeferredInterrupts()).check if in_main_thread else lambda: None
             if self.models:
-                self._servers = stack.enter_context(
-                    Servers(
-                        self.targets,
-                        self.credentials,
-                        self.check,
-                        report_missing,
-                        report_loading,
-                        self.patience_seconds,
-                    )
-                )
-                self.contenders += [self._servers.select(*model) for model in self.models]
+                servers = Servers(self.targets, self.credentials, self.check, self.patience_seconds)
+                self._servers = stack.enter_context(servers)
+                self.contenders += [servers.select(*model) for model in self.models]
             self.contenders += self.local
             self._stack = stack.pop_all()
         return self
@@ -170,63 +168,154 @@ class Players:
     def play(
         self, contender: Contender, folder: ResultFolder, games: Games, *, command: bool = True
     ) -> Evaluation:
-        """Play games into a folder, with progress on standard error or in a notebook.
+        """Play the games that are not yet in a folder, write the result, and show the progress.
 
-        `command` tells whether the command line of this program plays them, which would continue them.
+        Games that an earlier run left unfinished continue. The servers share the games; if one fails, its
+        games continue at the others. All games are kept whatever ends the evaluation, including the
+        unfinished ones. A result of more games stays as it is if the folder still keeps them all.
+
+        Args:
+            contender: one of `contenders`.
+            folder: keeps the games and the result.
+            games: which games, and how they are played.
+            command: whether the command line of this program plays them, which would continue them.
 
         Raises:
-            OctofoldError: the evaluation failed; a line on standard error has told which games are kept.
-            KeyboardInterrupt: as for any other error.
+            OtherEvaluation: the folder contains games of other conditions.
+            FolderInUse: another program is playing games into the folder.
+            OctofoldError: the last source failed; a line on standard error has told which games are kept.
+            ReplayError: a replay file of the folder is damaged.
+            OSError: the folder cannot be written.
+            KeyboardInterrupt: from `check`; as for any other error.
         """
         # Imported here, because programs that only ask for moves do not need rich.
-        from rich.console import Console
-
         from octofold_client.terminal.progress import progress_on
 
         title = f"{contender.title}: {counted(games.number, 'game')}, seed {games.seed}"
-        card = contender.version.card
-        strength = card.strength if card else None
-        progress = progress_on(Console(stderr=True), games.number, title, strength)
-        parallel = games.parallel or (LOCAL_PARALLEL if isinstance(contender, LocalContender) else PARALLEL)
+        progress = progress_on(games.number, title)
         try:
             with ExitStack() as stack:
                 stack.enter_context(record_run(folder.path, command=command))
                 stack.enter_context(progress)
-                observer: ProgressObserver = progress
+                live = None
                 if games.watch:
-                    live = LiveFile(
-                        progress, folder.path, player=contender.title, seed=games.seed, games=games.number
-                    )
-                    observer = stack.enter_context(live)
-                remote_play = None
-                if self.cluster is not None:
-                    remote_play = self.cluster.games(
-                        contender, games.seed, parallel, progress.remark, self.check
-                    )
-                return run(
-                    sources_of(contender, self._servers, stack),
-                    contender,
-                    folder,
-                    seed=games.seed,
-                    games=games.wanted,
-                    parallel=parallel,
-                    progress=observer,
-                    while_waiting=self.check,
-                    remote_play=remote_play,
-                    patience_seconds=games.patience_seconds,
-                    values=games.values,
+                    live = LiveFile(folder.path, contender.title, games.seed, games.number)
+                    stack.enter_context(live)
+                sources = sources_of(contender, self._servers, stack)
+                programs = {each for source in sources if (each := source.server_version()) is not None}
+                conditions = Conditions.of(contender, games.seed, games.wanted)
+                with folder.open(conditions) as kept:
+                    done, run = self._play_missing(contender, sources, kept, games, progress, live)
+                    planned = kept.planned.games
+                evaluation = Evaluation(
+                    conditions=conditions,
+                    games=done,
+                    completeness=conditions.completeness([game.game for game in done]),
+                    card=contender.version.card,
+                    server_version=", ".join(sorted(programs)) or None,
+                    run=run,
                 )
+                if planned == conditions.games:  # before the luck, which may fail or be interrupted
+                    evaluation.write(folder, report(evaluation))
+
+                def on_luck(number: int) -> None:
+                    self.check()
+                    progress.remark(f"luck of the tiles: {number:,} of {counted(len(done), 'game')}")
+
+                evaluation = evaluation.with_luck(folder, games.values, on_luck)
+                if planned == conditions.games:
+                    evaluation.write(folder, report(evaluation))
+                else:
+                    progress.remark(
+                        f"{folder.result} and {folder.report.name} describe the {planned:,} games of an "
+                        "earlier run"
+                    )
+                return evaluation
         except (KeyboardInterrupt, OctofoldError):
             if progress.done or progress.running:
-                kept = f"{progress.done:,} of {counted(games.number, 'game')} finished"
+                finished = f"{progress.done:,} of {counted(games.number, 'game')} finished"
                 if progress.running:
-                    kept += f", {progress.running:,} more in progress"
+                    finished += f", {progress.running:,} more in progress"
                 which = "all" if self.cluster is None else "all that the tasks had sent"
                 again = "command" if command else "call"
                 # The path has a line of its own, so that no terminal breaks it sooner than it must.
-                said = f"{kept}; {which} are kept, and the same {again} continues them:\n{folder.path}"
+                said = f"{finished}; {which} are kept, and the same {again} continues them:\n{folder.path}"
                 print(said, file=sys.stderr)
             raise
+
+    def _play_missing(
+        self,
+        contender: Contender,
+        sources: Sequence[MoveSource],
+        kept: KeptGames,
+        games: Games,
+        progress: "EvaluationProgress",
+        live: LiveFile | None,
+    ) -> tuple[list[GameSummary], RunFigures]:
+        """Play the games that are not kept yet; return all of them in order, and the figures of the run."""
+        if kept.recovered:
+            progress.remark(
+                f"{kept.replays}: cut off {counted(kept.recovered, 'byte')} after the last whole game, "
+                "which an interrupted program or a power cut has left"
+            )
+        done = [game for game in kept.games if game.game in games.range]
+        progress.resume(done)
+        if live is not None:
+            live.resume(len(done))
+        largest = contender.largest_exponent or LARGEST_EXPONENT
+        # If the player can now play with larger tiles, its unfinished games begin again.
+        unfinished = [episode for episode in kept.unfinished if episode.largest_exponent == largest]
+        begun = [episode for episode in unfinished if episode.game in games.range]
+        beyond = [episode for episode in unfinished if episode.game not in games.range]
+        known = {game.game for game in done} | {episode.game for episode in begun}
+        left: list[int | Episode] = [*begun, *(game for game in games.range if game not in known)]
+        parallel = games.parallel or (LOCAL_PARALLEL if isinstance(contender, LocalContender) else PARALLEL)
+
+        def save(unfinished: list[Episode]) -> None:
+            kept.leave(unfinished + beyond)
+
+        def on_lost(server: int, error: OctofoldError) -> None:
+            progress.remark(f"continuing without {sources[server].target}: {error}")
+
+        if self.cluster is not None:
+            steps = self.cluster.play(
+                contender, games.seed, left, parallel, largest, progress.remark, self.check, save
+            )
+        else:
+            asks = [source.ask for source in sources]
+            steps = play(
+                asks,
+                games.seed,
+                left,
+                parallel,
+                largest,
+                self.check,
+                on_lost,
+                save,
+                patience_seconds=games.patience_seconds,
+            )
+        started = time.monotonic()
+        save_at = started + SAVE_SECONDS
+        moves = requests = queue_us = inference_us = 0
+        with closing(steps):
+            for step in steps:
+                finished = kept.append(step.finished)
+                done += finished
+                moves += step.moves
+                requests += step.requests
+                queue_us += step.queue_us
+                inference_us += step.inference_us
+                progress.update(step, finished)
+                if live is not None:
+                    live.update(step)
+                self.check()
+                if (now := time.monotonic()) >= save_at:
+                    save(step.unfinished())
+                    took = time.monotonic() - now
+                    save_at = now + max(SAVE_SECONDS, took / _SAVING_SHARE)
+        seconds = time.monotonic() - started
+        kept.put_in_order(self.check)
+        return in_order(done), RunFigures(moves, seconds, requests, queue_us, inference_us)
 
 
 def evaluate(

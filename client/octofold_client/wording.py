@@ -38,20 +38,11 @@ def describe(error: Exception) -> str:
     return str(error)
 
 
-def duration_range(low: float, high: float) -> str:
-    """A range such as "5 to 40 s" or "50 s to 3 min"; "about 40 s" if both ends are almost the same."""
-    (first, first_unit), (last, last_unit) = _scaled(max(1.0, low)), _scaled(max(1.0, high))
-    if (first, first_unit) == (last, last_unit) or high < 1.2 * low:
-        return f"about {last} {last_unit}"
-    return f"{first}{'' if first_unit == last_unit else f' {first_unit}'} to {last} {last_unit}"
-
-
-def _scaled(seconds: float) -> tuple[str, str]:
+def duration(seconds: float) -> str:
+    """A duration such as "40 s", "3 min" or "1.5 h"."""
     if seconds < 90:
-        return f"{seconds:.0f}", "s"
-    if seconds < 90 * 60:
-        return f"{seconds / 60:.0f}", "min"
-    return f"{seconds / 3600:.1f}", "h"
+        return f"{max(1.0, seconds):.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 90 * 60 else f"{seconds / 3600:.1f} h"
 
 
 def aligned(cells: Sequence[Sequence[str]]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Steps through many finished games at once: the growth of the score, and the last positions.
+"""Steps through many finished games at once: new tiles, and the last positions.
 
 It trusts the records; only the referee checks them. It needs memory for `GAMES_AT_ONCE` games.
 """
@@ -22,46 +22,6 @@ def batched(episodes: Iterable[Episode], size: int) -> Iterator[list[Episode]]:
     games = iter(episodes)
     while batch := list(islice(games, size)):
         yield batch
-
-
-class Climb:
-    """The score after each move, over many games.
-
-    `running[n]` games make move n (from 0). Their scores after it have the average `average[n]` and the
-    standard deviation `deviation[n]`.
-    """
-
-    def __init__(self) -> None:
-        self.running: NDArray[np.int64] = np.zeros(0, np.int64)
-        self._sums: NDArray[np.float64] = np.zeros(0)
-        self._squares: NDArray[np.float64] = np.zeros(0)
-
-    @property
-    def average(self) -> NDArray[np.float64]:
-        """Average score after each move, of the games that made it."""
-        return self._sums / self.running
-
-    @property
-    def deviation(self) -> NDArray[np.float64]:
-        """Standard deviation of the score after each move."""
-        return np.sqrt(np.maximum(self._squares / self.running - self.average**2, 0.0))
-
-    def add(self, episodes: Sequence[Episode]) -> None:
-        """Add more games, which must fit into memory together."""
-        missing = max(len(episode) for episode in episodes) - len(self.running)
-        if missing > 0:
-            self.running = np.pad(self.running, (0, missing))
-            self._sums, self._squares = np.pad(self._sums, (0, missing)), np.pad(self._squares, (0, missing))
-        for move, scores in enumerate(scores_by_move(episodes)):
-            self.running[move] += len(scores)
-            self._sums[move] += scores.sum()
-            self._squares[move] += np.square(scores, dtype=np.float64).sum()
-
-
-def scores_by_move(episodes: Sequence[Episode]) -> Iterator[NDArray[np.int64]]:
-    """For each move, the scores `[N]` after it, of the games that reached it, longest game first."""
-    for _, _, scores in _steps(_longest_first(episodes)):
-        yield scores
 
 
 class NewTiles(NamedTuple):

@@ -49,9 +49,3 @@ def games(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def worse_games(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The same by a player that takes the smallest."""
     return play_into(tmp_path_factory.mktemp("timid") / "timid", timid, 40, 7, "timid")
-
-
-@pytest.fixture(scope="session")
-def other_games(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The result folder of 30 games of that player, of seed 8."""
-    return play_into(tmp_path_factory.mktemp("other") / "other", timid, 30, 8, "timid")

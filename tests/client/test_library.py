@@ -34,7 +34,7 @@ def test_every_example_of_the_document_runs(
     assert names["answers"].probabilities.shape == (1000, 4)
     assert names["moves"] == names["answers"].moves[:100].tolist()
     assert len(names["result"].games) == len(names["corner"].games) == 20
-    assert (tmp_path / "climb.png").stat().st_size > 10_000
+    assert (tmp_path / "tiles.png").stat().st_size > 10_000
     said = capsys.readouterr().out
     assert re.search(r"\d+ points in \d+ moves", said)
     assert "knows tiles up to 32768" in said

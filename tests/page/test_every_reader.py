@@ -17,7 +17,8 @@ import pytest
 from octofold_client.evaluation.intervals import average_interval
 from octofold_client.evaluation.result import Evaluation
 from octofold_client.evaluation.result_folder import ResultFolder
-from octofold_client.terminal.tables import print_report
+from octofold_client.evaluation.tables import markdown
+from octofold_client.terminal.tables import print_markdown
 from octofold_game.replays import ReplayWriter, read_replays
 from playwright.sync_api import expect
 from rich.console import Console
@@ -107,9 +108,8 @@ def read_by_all(folder: Path, other: Path, go: Visitor) -> dict[str, str]:
     said["JSON"] = content["unfinished"] or _figures(statistics["average"], *statistics["average_interval"])
     said["pipe"] = octofold("report", folder).stdout
     terminal = io.StringIO()
-    print_report(
-        Evaluation.of_folder(ResultFolder(folder)), Console(file=terminal, force_terminal=True, width=300)
-    )
+    console = Console(file=terminal, force_terminal=True, width=300)
+    print_markdown(markdown(Evaluation.of_folder(ResultFolder(folder))), console)
     said["terminal"] = terminal.getvalue()
     said["Markdown"] = (folder / "report.md").read_text()
     said["HTML"] = unescape((folder / "report.html").read_text())
@@ -143,7 +143,7 @@ def test_every_reader_shows_the_same_figures_of_a_result_or_the_same_reason(
     state: Callable[[Path], AbstractContextManager[None]], go: Visitor, server: Server
 ) -> None:
     folder = server.results / state.__name__
-    other = write_result(server.results / "other", corner_games(12))
+    other = write_result(server.results / "other", corner_games(40, seed=0))
     try:
         with state(folder):
             scores = np.array([episode.score for episode in read_replays(folder / "games.replay")])

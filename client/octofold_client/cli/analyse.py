@@ -7,9 +7,8 @@ import json
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
 import numpy as np
@@ -28,8 +27,9 @@ from octofold_client.cli.json_output import Files, JsonFlag, print_files
 from octofold_client.cli.judging import JudgeFlags
 from octofold_client.contenders.judges import PROBABILITY, Judge
 from octofold_client.errors import EvaluationError
-from octofold_client.evaluation.result_folder import Conditions, ResultFolder
+from octofold_client.evaluation.result_folder import ResultFolder
 from octofold_client.studies.endings import (
+    COSTLIEST_KEPT,
     FILE,
     QUARTERS,
     SCHEMA,
@@ -37,9 +37,9 @@ from octofold_client.studies.endings import (
     CostlyMove,
     Ending,
     Group,
+    JudgeName,
     Verdicts,
     judge_positions,
-    readable,
 )
 from octofold_client.terminal.display import count_on, display_on
 from octofold_client.terminal.interrupts import DeferredInterrupts
@@ -49,8 +49,6 @@ from octofold_client.wording import aligned, counted
 REPORT = "analysis.md"
 PAGE = "http://127.0.0.1:8000/"
 """Where `make serve` shows the page."""
-COSTLIEST_KEPT = 100
-"""Number of costly moves in the JSON file."""
 
 
 @dataclass(kw_only=True)
@@ -60,7 +58,7 @@ class Options(JsonFlag, HtmlFlag, JudgeFlags):
     folder: Path = argument("FOLDER", "result folder")
     last: int = option(50, "number of last moves of each game to examine", 1, MOST_GAMES, metavar="K")
     costliest: int = option(
-        5, "number of stumbles to print, each with the board of its costliest move", 0, 1000
+        5, "number of stumbles to print, each with the board of its costliest move", 0, COSTLIEST_KEPT
     )
 
 
@@ -81,11 +79,12 @@ def analyse(options: Options) -> None:
         endings, positions = _read(folder, options.last)
         verdicts = Verdicts.none(len(positions))
         interrupted = judge is not None and not _judge(judge, positions, verdicts)
-    analysis = Analysis(endings, positions, verdicts)
+    analysis = Analysis.of(endings, positions, verdicts, options.last, judge)
 
-    title = _title(conditions, len(endings), options.last)
-    text = _report(analysis, title, judge, options.costliest, folder.path)
-    found = _described(conditions, judge, options.last) | analysis.to_json(COSTLIEST_KEPT)
+    games = counted(len(endings), "game")
+    title = f"{conditions.player}: the last {options.last} moves of {games}, seed {conditions.seed}"
+    text = _report(analysis, title, options.costliest, folder.path)
+    content = {"schema": SCHEMA, **conditions.to_json()} | asdict(analysis)
     completeness = conditions.completeness([ending.game for ending in endings])
     if completeness.missing:
         print(completeness.reason, file=sys.stderr)
@@ -102,11 +101,11 @@ def analyse(options: Options) -> None:
         )
     else:
         write_text(folder.path / REPORT, f"{text}\n")
-        write_text(folder.path / FILE, json.dumps(found, indent=2) + "\n")
+        write_text(folder.path / FILE, json.dumps(content, indent=2) + "\n")
         files = {"result": str(folder.path / FILE), "report": str(folder.path / REPORT)}
     if options.html:
         files["page"] = write_html(folder.path / HTML_FILE, [folder.path])
-    print_files(found, files, options.json)
+    print_files(content, files, options.json)
     if judge is None and before is None:
         print("To see which moves cost most, name a judge with --judge.", file=sys.stderr)
     if interrupted:
@@ -140,7 +139,7 @@ def _judge(judge: Judge, positions: Positions, verdicts: Verdicts) -> bool:
     try:
         with (
             DeferredInterrupts() as interrupts,
-            count_on(display, readable(judge, positions), f"judged by {judge.name}", "positions") as count,
+            count_on(display, len(positions), f"judged by {judge.name}", "positions") as count,
         ):
             judge_positions(judge, positions, verdicts, count, interrupts.check)
     except KeyboardInterrupt:
@@ -148,44 +147,37 @@ def _judge(judge: Judge, positions: Positions, verdicts: Verdicts) -> bool:
     return True
 
 
-def _title(conditions: Conditions, games: int, last: int) -> str:
-    return f"{conditions.player}: the last {last} moves of {counted(games, 'game')}, seed {conditions.seed}"
-
-
-def _described(conditions: Conditions, judge: Judge | None, last: int) -> dict[str, Any]:
-    judged_by = judge and {"name": judge.name, "unit": judge.unit, "sha256": judge.sha256}
-    return {"schema": SCHEMA, **conditions.to_json(), "last_moves": last, "judge": judged_by}
-
-
-def _report(analysis: Analysis, title: str, judge: Judge | None, costliest: int, folder: Path) -> str:
+def _report(analysis: Analysis, title: str, costliest: int, folder: Path) -> str:
     """The report as Markdown: tables and the costliest positions, with links of the page to them."""
     parts = [f"**{title}**", _endings(analysis)]
-    if judge is not None:
-        parts.append(_verdict(analysis, judge))
-    judged = judge if analysis.verdicts.judged.any() else None
-    parts.append(_groups("moves to the end", analysis.by_distance(), judged))
-    parts.append(_groups("largest tile", analysis.by_stage(), judged))
-    if judged is not None:
-        costly = analysis.costliest(costliest)
-        parts += [_costly(move, f"{PAGE}#replay/{_name_on_page(folder)}", judged) for move in costly]
-        if costly:
-            parts.append(f"octofold-serve opens these links, with --results {_results_of(folder)}.")
+    if analysis.judge is not None:
+        parts.append(_verdict(analysis, analysis.judge))
+    judge = analysis.judge if analysis.judged else None
+    parts.append(_groups("moves to the end", analysis.by_distance, judge))
+    parts.append(_groups("largest tile", analysis.by_stage, judge))
+    if judge is not None and (costly := analysis.costliest[:costliest]):
+        parts += [_costly(move, f"{PAGE}#replay/{_name_on_page(folder)}", judge) for move in costly]
+        parts.append(f"octofold-serve opens these links, with --results {_results_of(folder)}.")
     return "\n\n".join(parts)
 
 
 def _endings(analysis: Analysis) -> str:
-    games = len(analysis.endings)
     rows = [
-        (str(tile), f"{sum(counts):,}", f"{sum(counts) / games:.1%}", *map(str, counts))
-        for tile, counts in analysis.endings_by_tile()
+        (
+            f"{row.largest_tile}",
+            f"{row.games:,}",
+            f"{row.games / analysis.games:.1%}",
+            *map(str, row.quarters),
+        )
+        for row in analysis.endings
     ]
     table = aligned([("ended at", "games", "share", *QUARTERS), *rows])
     note = "The last columns group the games by the sum of the other tiles, as a share of the largest tile."
     return "\n".join([*table, "", note])
 
 
-def _verdict(analysis: Analysis, judge: Judge) -> str:
-    whole = analysis.whole()
+def _verdict(analysis: Analysis, judge: JudgeName) -> str:
+    whole = analysis.all
     if whole.agreement is None or whole.agreement_interval is None:
         return f"{judge.name} judged none of the {whole.positions:,} positions."
     low, high = whole.agreement_interval
@@ -193,18 +185,18 @@ def _verdict(analysis: Analysis, judge: Judge) -> str:
         f"{judge.name} agrees with {whole.agreement:.1%} of the moves "
         f"(95% interval {100 * low:.1f} to {100 * high:.1f}%)."
     )
-    if (cost := analysis.cost_of_a_game()) is not None:
-        average, interval = cost
-        said += f" The other moves cost {_worth(average, judge)} per game"
-        if interval is not None:
-            said += f", 95% interval {_number(interval[0], judge)} to {_number(interval[1], judge)}"
+    if (cost := analysis.cost_of_a_game) is not None:
+        said += f" The other moves cost {_worth(cost.average, judge)} per game"
+        if cost.interval is not None:
+            low, high = cost.interval
+            said += f", 95% interval {_number(low, judge)} to {_number(high, judge)}"
         said += "."
     if whole.judged < whole.positions:
         said += f" It judged {whole.judged:,} of {whole.positions:,} positions."
     return said
 
 
-def _groups(heading: str, groups: Sequence[Group], judge: Judge | None) -> str:
+def _groups(heading: str, groups: Sequence[Group], judge: JudgeName | None) -> str:
     headings = [heading, "positions", "empty cells", "legal moves"]
     rows = [
         [group.label, f"{group.positions:,}", f"{group.empty_cells:.1f}", f"{group.choices:.1f}"]
@@ -228,7 +220,7 @@ def _name_on_page(folder: Path) -> str:
     return quote(str(folder.absolute().relative_to(_results_of(folder).absolute())), safe="")
 
 
-def _costly(move: CostlyMove, link: str, judge: Judge) -> str:
+def _costly(move: CostlyMove, link: str, judge: JudgeName) -> str:
     values = ", ".join(
         f"{name} {_number(value, judge)}"
         for name, value in zip(MOVE_NAMES, move.values, strict=True)
@@ -248,13 +240,13 @@ def _costly(move: CostlyMove, link: str, judge: Judge) -> str:
     )
 
 
-def _number(value: float, judge: Judge) -> str:
+def _number(value: float, judge: JudgeName) -> str:
     if judge.unit == PROBABILITY:
         return f"{value:.1%}"
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:,.1f}"
 
 
-def _worth(value: float, judge: Judge) -> str:
+def _worth(value: float, judge: JudgeName) -> str:
     return f"{_number(value, judge)} {judge.unit}"
 
 

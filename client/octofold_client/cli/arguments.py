@@ -12,7 +12,7 @@ from octofold_game.contract.results import RESULTS
 
 from octofold_client.errors import InvalidRequest, UsageError
 from octofold_client.evaluation.lockstep import PATIENCE_SECONDS
-from octofold_client.evaluation.servers import Servers, report_loading, report_missing
+from octofold_client.evaluation.servers import Servers
 from octofold_client.evaluation.slices import slice_numbers
 from octofold_client.rpc.credentials import CredentialFiles, Credentials
 from octofold_client.rpc.targets import addresses_of
@@ -108,8 +108,8 @@ class ServerFlags(CredentialFlags):
     targets: Targets = option([DEFAULT_TARGET], SERVERS, flag="--target")
 
     def servers(self) -> Servers:
-        """Connections to them; a line on standard error names each that is missing."""
-        return Servers(self.targets, self.credentials(), on_missing=report_missing, on_loading=report_loading)
+        """Connections to them."""
+        return Servers(self.targets, self.credentials())
 
 
 @dataclass(kw_only=True)

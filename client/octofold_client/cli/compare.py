@@ -46,7 +46,7 @@ from octofold_client.evaluation.sequential import (
 from octofold_client.evaluation.sides import Side, named_apart, read_side
 from octofold_client.rpc.local_server import LocalServer
 from octofold_client.session import Games, Players
-from octofold_client.studies.html.results import MOST_RESULTS
+from octofold_client.studies.html.parts import MOST_RESULTS
 from octofold_client.terminal.tables import print_markdown
 
 _HTML_FILE = "comparison.html"

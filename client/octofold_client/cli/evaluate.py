@@ -109,7 +109,7 @@ def _write_logs(folder: ResultFolder, check: Callable[[], None]) -> list[dict[st
     total = sum(map(len, folder.finished()))
     with count_on(display_on(Console(stderr=True)), total, "written to logs", "moves") as count:
         files = write_logs(folder, count, check)
-    return [{"file": str(folder.path / each.file), "moves": each.moves} for each in files]
+    return [{"file": str(file), "moves": moves} for file, moves in files.items()]
 
 
 COMMAND = Command(

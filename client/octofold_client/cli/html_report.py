@@ -9,7 +9,7 @@ from octofold_game.commands.options import option
 from octofold_client.contenders.judges import Judge
 from octofold_client.evaluation.contest import Contest
 from octofold_client.extras import needing
-from octofold_client.studies.html.results import read_parts
+from octofold_client.studies.html.parts import read_parts
 
 HTML_FILE = "report.html"
 

@@ -12,8 +12,9 @@ from octofold_client.evaluation.lockstep import PATIENCE_SECONDS
 from octofold_client.evaluation.result import Evaluation
 from octofold_client.evaluation.result_folder import ResultFolder, check_writable
 from octofold_client.evaluation.slices import Slice
+from octofold_client.evaluation.tables import markdown
 from octofold_client.session import Games
-from octofold_client.terminal.tables import print_report
+from octofold_client.terminal.tables import print_markdown
 
 
 def games_of(options: GameFlags) -> Games:
@@ -49,7 +50,7 @@ def report(folder: ResultFolder, evaluation: Evaluation, options: JsonFlag, *, p
 
 def show(folder: ResultFolder, evaluation: Evaluation, *, pace: bool = True) -> None:
     """Print the table of an evaluation, its pace and the paths of its files."""
-    print_report(evaluation, Console())
+    print_markdown(markdown(evaluation), Console())
     print()
     if pace:
         print(_pace(evaluation))

@@ -10,21 +10,20 @@ from typing import Any
 from octofold_game.commands.options import File, argument, option
 from octofold_game.commands.subcommands import Command
 from octofold_game.commands.suggestions import missing
-from octofold_game.trajectories import Climb
 from rich.console import Console
 
 from octofold_client.cli.html_report import HTML_FILE, HtmlFlag
 from octofold_client.cli.json_output import Files, JsonFlag, print_files
 from octofold_client.cli.judging import LuckFlag, print_luck_progress
 from octofold_client.cli.playing import as_json
-from octofold_client.contenders.judges import Judge
 from octofold_client.errors import UsageError
 from octofold_client.evaluation.result import Evaluation
 from octofold_client.evaluation.result_folder import ResultFolder
+from octofold_client.evaluation.tables import markdown
 from octofold_client.evaluation.tables import report as markdown_report
 from octofold_client.extras import needing
-from octofold_client.studies.html.results import MOST_RESULTS, Shown, read_parts
-from octofold_client.terminal.tables import print_report
+from octofold_client.studies.html.parts import MOST_RESULTS, read_parts
+from octofold_client.terminal.tables import print_markdown
 
 OVERLAY_FILE = "report-of-several.html"
 
@@ -73,15 +72,19 @@ def report(options: Options) -> None:
     files: Files = {}
     with ExitStack() as stack:
         values = options.values(stack)
-        evaluations = read_parts(options.folders, None, values, print_luck_progress) if options.html else []
+        parts = read_parts(options.folders, None, values, print_luck_progress) if options.html else []
         if not several:
-            read = evaluations[0] if evaluations else _read(first, options, values)
-            content, files = _rebuild(first, read, options)
+            folder = ResultFolder.of_evaluation(first)[0]
+            if parts:
+                evaluation = parts[0].evaluation
+            else:
+                evaluation = Evaluation.of_folder(folder).with_luck(folder, values, print_luck_progress)
+            content, files = _rebuild(folder, evaluation, options)
         if options.html:
             from octofold_client.studies.html.page import write_report
 
             file = options.out or (beside(options.folders) / OVERLAY_FILE if several else first / HTML_FILE)
-            write_report(file, evaluations)
+            write_report(file, parts)
             files["page"] = str(file)
     print_files(content, files, options.json)
 
@@ -108,25 +111,18 @@ def _check(options: Options) -> None:
             raise UsageError(f"{folder} is given twice")
 
 
-def _read(path: Path, options: Options, values: Judge | None) -> Shown:
-    """What no HTML report has read."""
-    folder, conditions = ResultFolder.of_evaluation(path)
-    climb = Climb()
-    evaluation = Evaluation.of_folder(folder, *([climb.add] if options.plots else []))
-    return Shown(conditions.player, evaluation.with_luck(folder, values, print_luck_progress), climb)
-
-
-def _rebuild(path: Path, read: Shown, options: Options) -> tuple[dict[str, Any], Files]:
+def _rebuild(folder: ResultFolder, evaluation: Evaluation, options: Options) -> tuple[dict[str, Any], Files]:
     """Write the files of an evaluation, print its table without `--json`, return its JSON form and files."""
-    folder, evaluation = ResultFolder(path), read.evaluation
     drawn: list[str] = []
-    if options.plots and evaluation.summary is not None:
-        from octofold_client.studies.pictures import draw
+    if options.plots:
+        from octofold_game.drawing.figures import save_all
 
-        drawn = draw(folder.path, evaluation, read.climb)
+        from octofold_client.studies.pictures import figures
+
+        drawn = save_all(figures([(evaluation.conditions.player, evaluation)]), folder.path)
     evaluation.write(folder, markdown_report(evaluation, drawn))
     if not options.json:
-        print_report(evaluation, Console())
+        print_markdown(markdown(evaluation), Console())
         print()
     files: Files = {"result": str(folder.result), "report": str(folder.report)}
     files["pictures"] = [str(folder.path / name) for name in drawn]

@@ -1,25 +1,19 @@
 """Compares two players by their games: the average difference, the answer to a question, and both in words.
 
-Players that played the same games of one seed are compared game by game.
+Both have played the same games, which are compared one by one.
 """
 
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from octofold_game.contract.model import Interval
 from octofold_game.contract.results import FIRST_GAMES
 
-from octofold_client.evaluation.intervals import (
-    FEWEST,
-    difference_interval,
-    independent_interval,
-    share_interval,
-    varying_share_interval,
-)
+from octofold_client.evaluation.intervals import FEWEST, difference_interval, share_interval
 from octofold_client.evaluation.luck import FEWEST as FEWEST_ADJUSTED
-from octofold_client.evaluation.luck import adjusted_pair, adjusted_scores, worth_in_words
+from octofold_client.evaluation.luck import adjusted_pair, worth_in_words
 from octofold_client.evaluation.question import Finding, Question
 from octofold_client.evaluation.sequential import ERROR_RATE, Bets
 from octofold_client.evaluation.sides import Side
@@ -29,7 +23,7 @@ from octofold_client.wording import counted, decimals_for
 
 @dataclass(frozen=True)
 class Comparison:
-    """The comparison of two players over the games that both finished, or over all if they played others.
+    """The comparison of two players over the games that both finished.
 
     It has two differences. The plain one is that of the average scores; its interval is right for one look
     after a number of games that was chosen beforehand. The capped one is that of the bets, which count scores
@@ -39,10 +33,8 @@ class Comparison:
     first: Side
     second: Side
     first_scores: NDArray[np.int64]
-    """`[N]`; if the games are paired, element `i` of both arrays is the same game."""
+    """`[N]`; element `i` of both arrays is the same game."""
     second_scores: NDArray[np.int64]
-    paired: bool
-    """Whether both played the same games."""
     unfinished: str
     """Why nothing is compared: games of a side are missing; empty if none are."""
     interval: Interval | None
@@ -91,32 +83,23 @@ class Comparison:
                 to `contest.pair_differences`.
         """
         unfinished = [side for side in (first, second) if not side.finished]
-        paired = first.conditions.seed == second.conditions.seed
         ours, theirs = (np.array(list(side.scores.values()), np.int64) for side in (first, second))
         interval = bets = bets_interval = without_luck = None
         if not unfinished and (pairs == 1 or stopped):
-            number = min(len(ours), len(theirs))
             exponents = first.largest_exponent, second.largest_exponent
             lucks = None
             if first.luck is not None and second.luck is not None:
-                lucks = first.luck.first(number), second.luck.first(number)
+                lucks = first.luck, second.luck
             margin = 0.0 if question is None else float(question.margin)
-            bets = Bets.of(ours[:number], theirs[:number], exponents, cap, lucks, margin)
+            bets = Bets.of(ours, theirs, exponents, cap, lucks, margin)
             if bets is not None:
                 bets_interval = bets.difference_limits(ERROR_RATE / 2 / pairs)
             if pairs == 1 and not stopped:
-                interval = _interval(ours, theirs, paired)
+                interval = difference_interval(theirs - ours)
                 # Where few games differ, no interval is right; without their luck, all differ.
-                has_interval = interval is not None and number >= FEWEST_ADJUSTED
-                if has_interval and first.luck is not None and second.luck is not None:
-                    if paired:
-                        ours_left, theirs_left = adjusted_pair(
-                            np.stack([ours, theirs]), (first.luck, second.luck)
-                        )
-                    else:
-                        ours_left = adjusted_scores(ours, first.luck)
-                        theirs_left = adjusted_scores(theirs, second.luck)
-                    found = _interval(ours_left, theirs_left, paired)
+                if lucks is not None and interval is not None and len(ours) >= FEWEST_ADJUSTED:
+                    ours_left, theirs_left = adjusted_pair(np.stack([ours, theirs]), lucks)
+                    found = difference_interval(theirs_left - ours_left)
                     difference = float(theirs_left.mean() - ours_left.mean())
                     without_luck = None if found is None else (difference, found)
         return cls(
@@ -124,7 +107,6 @@ class Comparison:
             second=second,
             first_scores=ours,
             second_scores=theirs,
-            paired=paired,
             unfinished=" ".join(f"{side.name}: {side.completeness.reason}" for side in unfinished),
             interval=interval,
             bets=bets,
@@ -164,27 +146,14 @@ class Comparison:
 
     @property
     def won_by_second(self) -> float:
-        """Share of the games in which the second player scored more; equal scores count half.
-
-        If the games are not paired: the share of all pairs of a game of each player.
-        """
-        if self.paired:
-            return float(np.mean((np.sign(self.second_scores - self.first_scores) + 1) / 2))
-        return float(np.mean(_exceeding(self.first_scores, self.second_scores)))
+        """Share of the games in which the second player scored more; equal scores count half."""
+        return float(np.mean((np.sign(self.second_scores - self.first_scores) + 1) / 2))
 
     @property
     def won_interval(self) -> Interval:
-        """95% interval of `won_by_second`."""
-        ours, theirs = self.first_scores, self.second_scores
-        if self.paired:  # equal scores make it vary less than a share does
-            return share_interval(self.won_by_second * len(ours), len(ours))
-        # DeLong, DeLong and Clarke-Pearson, "Comparing the areas under two or more correlated receiver
-        # operating characteristic curves: a nonparametric approach", 1988.
-        variance = sum(
-            float(np.var(_exceeding(others, scores))) / max(1, len(scores) - 1)
-            for scores, others in ((ours, theirs), (theirs, ours))
-        )
-        return varying_share_interval(self.won_by_second, variance, min(len(ours), len(theirs)))
+        """95% interval of `won_by_second`; equal scores make it vary less than a share does."""
+        games = len(self.first_scores)
+        return share_interval(self.won_by_second * games, games)
 
     @property
     def above_cap(self) -> dict[str, tuple[float, Interval]]:
@@ -197,16 +166,15 @@ class Comparison:
 
     @property
     def equal_games(self) -> int | None:
-        """Number of games in which both scored the same; None if they did not play the same games."""
-        if not self.paired or self.unfinished:
+        """Number of games in which both scored the same; None if games of a player are missing."""
+        if self.unfinished:
             return None
         return int(np.count_nonzero(self.first_scores == self.second_scores))
 
     @property
     def too_alike(self) -> bool:
         """Whether too few games differ for a plain interval."""
-        games = min(len(self.first_scores), len(self.second_scores))
-        return games - (self.equal_games or 0) < FEWEST
+        return len(self.first_scores) - (self.equal_games or 0) < FEWEST
 
     @property
     def clear(self) -> bool:
@@ -243,8 +211,8 @@ class Comparison:
             percent = f", {theirs / ours - 1:+.1%}" if ours else ""
             return f"{averages}{percent}; {self._games_in_words}."
         if self.interval is None:
-            which = " in which they differ" if self.paired else ""
-            return f"{averages}; {self._games_in_words}. An interval takes at least {FEWEST} games{which}."
+            least = f"An interval takes at least {FEWEST} games in which they differ."
+            return f"{averages}; {self._games_in_words}. {least}"
         better, worse, difference, limits = self._turned(self.difference, self.interval)
         amount, low, high = _rounded(difference, limits)
         interval = f"(95% interval {low} to {high}; {self._games_in_words})"
@@ -300,7 +268,7 @@ class Comparison:
 
     @property
     def _no_bets(self) -> str:
-        games = min(len(self.first_scores), len(self.second_scores))
+        games = len(self.first_scores)
         least = FIRST_GAMES * self.capped
         if games > least:
             return f"The bets tell nothing, because {self.first.name} scores nothing that counts."
@@ -308,10 +276,7 @@ class Comparison:
 
     @property
     def _games_in_words(self) -> str:
-        ours, theirs = len(self.first_scores), len(self.second_scores)
-        if self.paired:
-            return f"{counted(ours, 'game')} each"
-        return f"not the same games: {ours:,} and {counted(theirs, 'game')}"
+        return f"{counted(len(self.first_scores), 'game')} each"
 
     @property
     def _sameness(self) -> str:
@@ -339,7 +304,7 @@ class Comparison:
         return {
             "first": self.first.name,
             "second": self.second.name,
-            "paired": self.paired,
+            "paired": True,
             "games": [len(self.first_scores), len(self.second_scores)],
             "equal_games": self.equal_games,
             "difference": self.difference if whole else None,
@@ -366,21 +331,6 @@ class Comparison:
             "limit_error_rate": found and found.limit_error_rate,
             "sentence": self.sentence,
         }
-
-
-def _interval(first: ArrayLike, second: ArrayLike, paired: bool) -> Interval | None:
-    """The interval of the average difference of `[N]` scores, second less first."""
-    if not paired:
-        return independent_interval(first, second)
-    return difference_interval(np.subtract(second, first))
-
-
-def _exceeding(others: NDArray[np.int64], scores: NDArray[np.int64]) -> NDArray[np.float64]:
-    """The share of the others that each score exceeds, `[N]`; equal ones count half."""
-    ordered = np.sort(others)
-    lower, higher = (np.searchsorted(ordered, scores, side) for side in ("left", "right"))
-    shares: NDArray[np.float64] = (lower + higher) / (2 * len(ordered))
-    return shares
 
 
 def _rounded(difference: float, interval: Interval | None) -> tuple[str, str, str]:

@@ -69,7 +69,7 @@ class Contest:
         question: Question | None = None,
         capped: bool = True,
     ) -> "Contest":
-        """Compare at least two sides; those of one seed by the games that all of them finished.
+        """Compare at least two sides by the games that all of them finished.
 
         Args:
             sides: the sides; their names differ.
@@ -78,7 +78,7 @@ class Contest:
             capped: whether bets count scores only up to a cap.
 
         Raises:
-            EvaluationError: sides of one seed have no games in common.
+            EvaluationError: the sides have no games in common.
         """
         sides = in_common(sides)
         number = len(sides) * (len(sides) - 1) // 2
@@ -89,7 +89,7 @@ class Contest:
             for first, second in combinations(sides, 2)
         ]
         if number > 1 and not stopped and finished:
-            pairs = _corrected(sides, pairs)
+            pairs = _corrected(pairs, np.array(finished, float))
         return cls(tuple(map(_standing, sides, _ranks(sides, pairs))), tuple(pairs))
 
     @property
@@ -112,11 +112,6 @@ class Contest:
         return all(pair.decided for pair in self.pairs)
 
     @property
-    def paired(self) -> bool:
-        """Whether all players played the same games."""
-        return all(pair.paired for pair in self.pairs)
-
-    @property
     def answer(self) -> bool | None:
         """The answer to the question about two players; None if it is open, or if nothing was asked."""
         return self.pairs[0].answer
@@ -127,7 +122,7 @@ class Contest:
         question = first.question
         return {
             "schema": COMPARISON_SCHEMA,
-            "paired": self.paired,
+            "paired": True,
             "valid_at_any_stop": first.stopped,
             "corrected_for": first.corrected_for,
             "question": question
@@ -142,31 +137,16 @@ class Contest:
         }
 
 
-def _corrected(sides: Sequence[Side], pairs: Sequence[Comparison]) -> list[Comparison]:
-    """The pairs with intervals that are valid together."""
-    finished = {place: side for place, side in enumerate(sides) if side.finished}
-    seeds = list(dict.fromkeys(side.conditions.seed for side in finished.values()))
-    members = [[place for place, side in finished.items() if side.conditions.seed == seed] for seed in seeds]
-    found = pair_differences(
-        [np.array([list(sides[place].scores.values()) for place in group], float) for group in members]
-    )
-    if found is None:
-        return list(pairs)
-    order = [place for group in members for place in group]
-    known = dict(zip(combinations(order, 2), found, strict=True))
+def _corrected(pairs: Sequence[Comparison], scores: NDArray[np.float64]) -> list[Comparison]:
+    """The pairs with intervals that are valid together, from the scores of all finished players, `[K, N]`."""
+    differences = iter(pair_differences(scores) or ())
     corrected = []
-    for places, pair in zip(combinations(range(len(sides)), 2), pairs, strict=True):
-        if pair.unfinished:
-            corrected.append(pair)
-            continue
-        turned = places not in known
-        difference = known[places[::-1] if turned else places]
-        low, high = difference.interval
-        interval = (-high, -low) if turned else (low, high)
-        if pair.too_alike:
-            corrected.append(pair)
+    for pair in pairs:
+        found = None if pair.unfinished else next(differences, None)
+        if found is not None and not pair.too_alike:
+            corrected.append(replace(pair, interval=found.interval, p_value=found.p_value))
         else:
-            corrected.append(replace(pair, interval=interval, p_value=difference.p_value))
+            corrected.append(pair)
     return corrected
 
 
@@ -228,7 +208,7 @@ class Difference:
     """The probability of a difference as clear as this in any pair, if all players were equal."""
 
 
-def pair_differences(groups: Sequence[NDArray[np.float64]]) -> list[Difference] | None:
+def pair_differences(scores: NDArray[np.float64]) -> list[Difference] | None:
     """The differences of all pairs of players, in the order of `itertools.combinations`, second minus first.
 
     The limits are those of the largest of many correlated differences (Hothorn, Bretz and Westfall,
@@ -236,17 +216,16 @@ def pair_differences(groups: Sequence[NDArray[np.float64]]) -> list[Difference] 
     seed from the multivariate t distribution with the covariance of the averages.
 
     Args:
-        groups: `[K, N]` scores of players in the same N games; different groups played different games.
-            Players are counted through the groups.
+        scores: `[K, N]` scores of the players in the same games.
 
     Returns:
-        None if a group has fewer than two games.
+        None for fewer than two games.
     """
-    if min(group.shape[1] for group in groups) < 2:
+    games = scores.shape[1]
+    if games < 2:
         return None
-    averages = np.concatenate([group.mean(axis=1) for group in groups])
-    covariance = _covariance(groups)
-    drawn = _draw(covariance, min(group.shape[1] for group in groups) - 1)
+    averages, covariance = scores.mean(axis=1), np.atleast_2d(np.cov(scores)) / games
+    drawn = _draw(covariance, games - 1)
     pairs = list(combinations(range(len(averages)), 2))
     errors = [
         float(np.sqrt(max(0.0, covariance[i, i] + covariance[j, j] - 2 * covariance[i, j]))) for i, j in pairs
@@ -277,15 +256,3 @@ def _draw(covariance: NDArray[np.float64], freedom: int) -> NDArray[np.float64]:
     root: NDArray[np.float64] = vectors * np.sqrt(np.maximum(values, 0.0))
     normal = root @ generator.standard_normal((len(covariance), DRAWS))
     return normal / np.sqrt(generator.chisquare(freedom, DRAWS) / freedom)
-
-
-def _covariance(groups: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
-    """The covariance of the averages of all players; those of different groups are independent."""
-    players = sum(len(group) for group in groups)
-    covariance = np.zeros((players, players))
-    start = 0
-    for group in groups:
-        end = start + len(group)
-        covariance[start:end, start:end] = np.cov(group).reshape(len(group), -1) / group.shape[1]
-        start = end
-    return covariance

@@ -16,10 +16,6 @@ from octofold_client.evaluation.tables import ASSUMED, percents
 from octofold_client.wording import aligned, decimals_for, listed
 
 JSON_FILE, REPORT_FILE = "comparison.json", "comparison.md"
-DIFFERENT_GAMES = (
-    "The seeds differ, so the players did not play the same games, and their games are not paired."
-)
-
 
 Rows = list[tuple[str, ...]]
 """The cells of a table; the first row are its headings."""
@@ -40,8 +36,6 @@ def markdown(contest: Contest) -> str:
 def sentences(contest: Contest) -> list[str]:
     """The result in words, without the figures of the tables."""
     said = [] if any(pair.unfinished for pair in contest.pairs) else [ASSUMED]
-    if not contest.paired:
-        said.append(DIFFERENT_GAMES)
     if len(contest.pairs) == 1:
         said.append(contest.pairs[0].sentence)
     else:

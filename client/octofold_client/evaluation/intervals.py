@@ -3,7 +3,7 @@
 An interval is `(low, high)`, or None if the sample is too small.
 """
 
-from math import comb, exp, inf, pi, sqrt
+from math import comb, exp, pi, sqrt
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -56,24 +56,6 @@ def difference_interval(differences: ArrayLike) -> Interval | None:
         return None
     average, half = float(sample.mean()), student(len(sample) - 1) * error
     return average - half, average + half
-
-
-def independent_interval(first: ArrayLike, second: ArrayLike) -> Interval | None:
-    """Interval of the second average less the first, of independent samples (Welch 1947).
-
-    None if one has fewer than `FEWEST` values, or if neither varies.
-    """
-    ours, theirs = np.asarray(first, np.float64), np.asarray(second, np.float64)
-    if min(len(ours), len(theirs)) < FEWEST:
-        return None
-    squares = [float(each.var(ddof=1)) / len(each) for each in (ours, theirs)]
-    if not (error := sqrt(sum(squares))):
-        return None
-    freedom = error**4 / sum(
-        square**2 / (len(each) - 1) for square, each in zip(squares, (ours, theirs), strict=True)
-    )
-    difference, half = float(theirs.mean() - ours.mean()), student(freedom) * error
-    return difference - half, difference + half
 
 
 def student(freedom: float) -> float:
@@ -138,8 +120,10 @@ def share_interval(successes: float, n: int) -> Interval:
 def clustered_share_interval(successes: ArrayLike, sizes: ArrayLike) -> Interval:
     """Interval of a share over observations in clusters, such as the positions of games.
 
-    The observations of one cluster are similar, so they carry less information than independent ones. The
-    variance is that of the ratio estimator.
+    The observations of one cluster are similar, so they carry less information than independent ones. It is
+    Wilson's interval for as many independent observations as would vary as much (Korn and Graubard,
+    "Confidence intervals for proportions with small expected number of positive counts estimated from survey
+    data", 1998); the variance is that of the ratio estimator.
 
     Args:
         successes: `[N]` successes of the clusters.
@@ -149,22 +133,7 @@ def clustered_share_interval(successes: ArrayLike, sizes: ArrayLike) -> Interval
     n, total = len(counts), float(counts.sum())
     share = float(hits.sum() / total)
     variance = float(((hits - share * counts) ** 2).sum() * n / max(1, n - 1) / total**2)
-    return varying_share_interval(share, variance, n, total)
-
-
-def varying_share_interval(share: float, variance: float, least: float, most: float = inf) -> Interval:
-    """Wilson's interval for as many independent observations as would vary as much as this share.
-
-    Korn and Graubard, "Confidence intervals for proportions with small expected number of positive counts
-    estimated from survey data", 1998.
-
-    Args:
-        share: the share.
-        variance: its variance.
-        least: the number of observations if it does not vary.
-        most: the largest number of observations.
-    """
-    return _wilson(share, min(most, share * (1 - share) / variance) if variance else least)
+    return _wilson(share, min(total, share * (1 - share) / variance) if variance else n)
 
 
 def _wilson(share: float, n: float) -> Interval:

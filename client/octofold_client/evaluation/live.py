@@ -7,7 +7,7 @@ so a reader never sees half of it.
 import json
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Self
 
@@ -15,9 +15,7 @@ from octofold_game.contract.results import LIVE_FILE
 from octofold_game.episodes import Episode
 from octofold_game.system.files import write_text
 
-from octofold_client.evaluation.evaluate import ProgressObserver
 from octofold_client.evaluation.lockstep import PlayedBatch
-from octofold_client.evaluation.summary import GameSummary
 
 WRITE_SECONDS = 0.5
 PACE_SECONDS = 5.0
@@ -31,13 +29,12 @@ MAX_SCORES = 4096
 
 
 class LiveFile:
-    """Passes the progress of an evaluation on, and writes the file; a context manager.
+    """Writes the file while an evaluation goes on; a context manager.
 
     The last file, written when the block ends, contains no running game. An evaluation that never began
     leaves the file as it is: it may be that of another one.
 
     Args:
-        observer: gets every report, too.
         folder: the result folder.
         player: the player's name.
         seed: seed of the games.
@@ -47,15 +44,13 @@ class LiveFile:
 
     def __init__(
         self,
-        observer: ProgressObserver,
         folder: Path,
-        *,
         player: str,
         seed: int,
         games: int,
+        *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._observer = observer
         self._file = folder / LIVE_FILE
         self._fixed = {"player": player, "seed": seed, "games": games}
         self._clock = clock
@@ -74,26 +69,20 @@ class LiveFile:
         if self._begun and self._file.exists():
             self._write([])
 
-    def resume(self, finished: Sequence[GameSummary]) -> None:
+    def resume(self, finished: int) -> None:
         """Count the games that earlier runs finished."""
         self._begun = True
-        self._finished = len(finished)
-        self._observer.resume(finished)
+        self._finished = finished
 
-    def update(self, step: PlayedBatch, finished: list[GameSummary]) -> None:
+    def update(self, step: PlayedBatch) -> None:
         """Count one step and, if the last file is old enough, write another."""
-        self._finished += len(finished)
+        self._finished += len(step.finished)
         self._moves += step.moves
         now = self._clock()
         if now >= self._written + WRITE_SECONDS:
             self._mark(now)
             self._written = now
             self._write(step.unfinished())
-        self._observer.update(step, finished)
-
-    def remark(self, text: str) -> None:
-        """Pass a message for people on."""
-        self._observer.remark(text)
 
     def _mark(self, now: float) -> None:
         self._marks.append((now, self._moves))

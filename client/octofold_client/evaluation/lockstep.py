@@ -47,6 +47,20 @@ Ask = Callable[[NDArray[np.uint8]], PendingMoves]
 """Sends boards `[N, 16]` to one server and returns at once."""
 
 
+class MoveSource(Protocol):
+    """Supplies moves: a served model or a local player."""
+
+    @property
+    def target(self) -> str:
+        """The server's address or the player's title, for messages."""
+
+    def server_version(self) -> str | None:
+        """Version of the server's program; None if unknown."""
+
+    def ask(self, boards: NDArray[np.uint8], /) -> PendingMoves:
+        """Begin to choose moves for boards `[N, 16]`, and return at once."""
+
+
 @dataclass(frozen=True)
 class RunningGames:
     """The games that have begun and not finished, in no particular order."""

@@ -8,19 +8,21 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 
-import numpy as np
 from octofold_game.contract.model import Card
 from octofold_game.replays import ReplayOrder, write_in_order
 
 from octofold_client.contenders.judges import Judge
 from octofold_client.errors import EvaluationError, OtherEvaluation
-from octofold_client.evaluation.game_table import GameSummary, GameTable
 from octofold_client.evaluation.result import Evaluation, RunFigures, earlier_run
 from octofold_client.evaluation.result_folder import Conditions, ResultFolder, differences
-from octofold_client.evaluation.slices import Slice, named
+from octofold_client.evaluation.slices import Slice
+from octofold_client.evaluation.summary import GameSummary, in_order
 from octofold_client.evaluation.tables import report
 from octofold_client.provenance import runs_of
-from octofold_client.wording import counted
+from octofold_client.wording import counted, listed
+
+_MOST_TOLD = 5
+"""Missing slices that a message names."""
 
 
 @dataclass(frozen=True)
@@ -30,11 +32,7 @@ class _Part:
     folder: ResultFolder
     conditions: Conditions
     """Without the slice."""
-    games: range
-    of_games: int
-    """Games of the whole evaluation."""
-    of: int
-    """Slices of the whole evaluation."""
+    slice: Slice
     card: Card | None
     server_version: str | None
     run: RunFigures | None
@@ -42,20 +40,12 @@ class _Part:
     @classmethod
     def of_folder(cls, path: Path) -> "_Part":
         folder, conditions = ResultFolder.of_evaluation(path)
+        if conditions.slice is None:
+            raise EvaluationError(f"{path} is no slice of an evaluation")
         if not folder.result.exists():
             raise EvaluationError(f"{path} is not finished: it has no result; run its command again")
-        part = conditions.slice
-        if part is None:
-            last = max((episode.game for episode in folder.finished()), default=0)
-            part = Slice(1, 1, conditions.games or last + 1)
-        return cls(
-            folder,
-            replace(conditions, slice=None, games=part.games),
-            part.range,
-            part.games,
-            part.of,
-            *earlier_run(folder),
-        )
+        whole = replace(conditions, slice=None, games=conditions.slice.games)
+        return cls(folder, whole, conditions.slice, *earlier_run(folder))
 
     def __str__(self) -> str:
         return str(self.folder.path)
@@ -90,23 +80,24 @@ def merge(
     """
     if to.exists() and (not to.is_dir() or any(to.iterdir())):
         raise EvaluationError(f"{to} is not empty; choose another folder for the merged games")
-    parts = sorted((_Part.of_folder(path) for path in folders), key=lambda part: part.games.start)
+    parts = sorted((_Part.of_folder(path) for path in folders), key=lambda part: part.slice.number)
     _check_together(parts)
-    orders, games = [], GameTable()
+    orders, games = [], list[GameSummary]()
     for part in parts:
-        order = ReplayOrder()
+        order, own = ReplayOrder(), list[GameSummary]()
         for episode in part.folder.finished():
             check()
-            games.append(GameSummary.of(episode))
+            own.append(GameSummary.of(episode))
             order.add(episode)
             on_read(1)
-        _check_complete(part, games[part.games.start :])
+        _check_complete(part, own)
+        games += own
         orders.append((part.folder.replays, order))
-    games = games.in_order()
+    games = in_order(games)
     evaluation = Evaluation(
         conditions=parts[0].conditions,
         games=games,
-        completeness=parts[0].conditions.completeness(games.column("game").tolist()),
+        completeness=parts[0].conditions.completeness([each.game for each in games]),
         card=next((part.card for part in parts if part.card is not None), None),
         server_version=_versions(parts),
         run=RunFigures.sum([part.run for part in parts if part.run is not None]),
@@ -136,46 +127,29 @@ def _check_together(parts: Sequence[_Part]) -> None:
                 f"{part} and {first} are not of one evaluation: "
                 + differences(part.conditions, first.conditions)
             )
-        if part.of_games != first.of_games:
+        if (part.slice.of, part.slice.games) != (first.slice.of, first.slice.games):
             raise OtherEvaluation(
-                f"{part} and {first} are not of one evaluation: {part} is a part of "
-                f"{counted(part.of_games, 'game')}, not of {first.of_games:,}"
+                f"{part} and {first} are not of one evaluation: slices {part.slice} and {first.slice}"
             )
     for before, after in pairwise(parts):
-        if both := range(after.games.start, min(before.games.stop, after.games.stop)):
-            raise EvaluationError(f"{before} and {after} both contain {named([both])}")
-    ends = [0, *(part.games.stop for part in parts)]
-    starts = [*(part.games.start for part in parts), first.of_games]
-    if holes := [range(end, start) for end, start in zip(ends, starts, strict=True) if end < start]:
-        raise EvaluationError(f"no folder contains {named(holes)}{_slices(holes, parts)}")
+        if before.slice == after.slice:
+            raise EvaluationError(f"{before} and {after} both contain slice {before.slice}")
+    missing = {*range(1, first.slice.of + 1)} - {part.slice.number for part in parts}
+    if missing:
+        told = listed(map(str, sorted(missing)[:_MOST_TOLD]))
+        more = f" and {len(missing) - _MOST_TOLD:,} more" if len(missing) > _MOST_TOLD else ""
+        of = f"of {first.slice.of} of {counted(first.slice.games, 'game')}"
+        raise EvaluationError(f"no folder contains slice{'' if len(missing) == 1 else 's'} {told}{more} {of}")
 
 
-def _slices(holes: Sequence[range], parts: Sequence[_Part]) -> str:
-    """The slices that are missing, if all were cut in the same way."""
-    if len({part.of for part in parts}) > 1:
-        return ""
-    of, games = parts[0].of, parts[0].of_games
-    missing = [
-        f"{number}/{of}"
-        for number in range(1, of + 1)
-        if any(Slice(number, of, games).range[0] in hole for hole in holes)
-    ]
-    told = ", ".join(missing[:5]) + (f" and {len(missing) - 5:,} more" if len(missing) > 5 else "")
-    return f" (slice{'' if len(missing) == 1 else 's'} {told} of {counted(games, 'game')})"
-
-
-def _check_complete(part: _Part, games: GameTable) -> None:
+def _check_complete(part: _Part, games: Sequence[GameSummary]) -> None:
     """Raise `EvaluationError` unless these are exactly the games of the part."""
-    found = np.sort(games.column("game").tolist())
-    if strange := [game for game in found[[0, -1]].tolist() if game not in part.games] if len(found) else []:
+    if strange := [each.game for each in games if each.game not in part.slice.range]:
+        raise EvaluationError(f"{part} contains game {strange[0]}, which is not one of slice {part.slice}")
+    if missing := len(part.slice.range) - len(games):
         raise EvaluationError(
-            f"{part} contains game {strange[0]}, which is not one of its slice ({named([part.games])})"
+            f"{part} is not finished: it lacks {counted(missing, 'game')}; run its command again"
         )
-    if len(found) < len(part.games):
-        edges = np.array([part.games.start - 1, *found.tolist(), part.games.stop])
-        gaps = np.flatnonzero(np.diff(edges) > 1)
-        missing = [range(edges[gap] + 1, edges[gap + 1]) for gap in gaps.tolist()]
-        raise EvaluationError(f"{part} is not finished: it lacks {named(missing)}; run its command again")
 
 
 def _versions(parts: Sequence[_Part]) -> str | None:

@@ -13,10 +13,9 @@ from octofold_game.episodes import Episode
 
 from octofold_client.contenders.judges import Judge
 from octofold_client.errors import EvaluationError
-from octofold_client.evaluation.game_table import GameTable
 from octofold_client.evaluation.luck import FEWEST, AdjustedAverage, Luck, luck_in
 from octofold_client.evaluation.result_folder import Conditions, ResultFolder
-from octofold_client.evaluation.summary import GameSummary, Summary
+from octofold_client.evaluation.summary import GameSummary, Summary, column
 from octofold_client.wording import counted
 
 _FIELDS = tuple(field.name for field in fields(GameSummary))
@@ -65,7 +64,7 @@ class Evaluation:
     """The result of an evaluation: its conditions, games and figures."""
 
     conditions: Conditions
-    games: GameTable
+    games: Sequence[GameSummary]
     """In the order of their index, including those of earlier runs."""
     completeness: Completeness
     card: Card | None
@@ -81,7 +80,7 @@ class Evaluation:
     def of_folder(
         cls,
         folder: ResultFolder,
-        *takers: Callable[[Sequence[Episode]], None],
+        on_game: Callable[[Episode], None] = lambda _: None,
         games: range | None = None,
     ) -> "Evaluation":
         """The evaluation in a folder, from its replays; the arguments are those of `ResultFolder.read`.
@@ -91,7 +90,7 @@ class Evaluation:
             ReplayError: the replay file is damaged.
         """
         earlier = earlier_run(folder)
-        finished, completeness = folder.read(*takers, games=games)
+        finished, completeness = folder.read(on_game, games)
         if not finished:
             raise EvaluationError(f"{folder.replays} contains no finished games")
         return cls(folder.of_evaluation(folder.path)[1], finished, completeness, *earlier)
@@ -119,8 +118,9 @@ class Evaluation:
         """The same with the average without this luck in its games, if they are finished and enough."""
         if self.completeness.missing or len(self.games) < FEWEST:
             return self
-        scores, games = self.games.column("score"), self.games.column("game")
-        adjusted = AdjustedAverage.of(scores, luck.of(games.tolist()))
+        adjusted = AdjustedAverage.of(
+            column(self.games, "score"), luck.of([each.game for each in self.games])
+        )
         return replace(self, adjusted=adjusted)
 
     @property

@@ -32,12 +32,11 @@ from octofold_game.replays import (
     write_in_order,
 )
 from octofold_game.system.files import whole_file, write_text
-from octofold_game.trajectories import GAMES_AT_ONCE, batched
 
 from octofold_client.contenders.local_players import Contender
 from octofold_client.errors import EvaluationError, FolderInUse, OtherEvaluation
-from octofold_client.evaluation.game_table import GameSet, GameSummary, GameTable
 from octofold_client.evaluation.slices import Slice
+from octofold_client.evaluation.summary import GameSummary, in_order
 from octofold_client.wording import describe
 
 _ELSEWHERE = "choose another folder"
@@ -95,7 +94,7 @@ class Conditions:
             return self.slice.range
         return None if self.games is None else range(self.games)
 
-    def completeness(self, finished: Sequence[int], running: Collection[int] = ()) -> Completeness:
+    def completeness(self, finished: Collection[int], running: Collection[int] = ()) -> Completeness:
         """Whether the games are finished, from the indices of those that are, and of those that still run."""
         planned = self.planned
         games = range(MOST_GAMES) if planned is None else planned
@@ -171,7 +170,7 @@ class ResultFolder:
             raise FolderInUse(f"another program is playing games into {self.path}; {_ELSEWHERE}") from None
         with writer:
             before = self.conditions()
-            games, order = GameTable(), ReplayOrder()
+            games, order = list[GameSummary](), ReplayOrder()
             for episode in self._finished(before):
                 games.append(GameSummary.of(episode))
                 order.add(episode)
@@ -193,7 +192,7 @@ class ResultFolder:
             if (
                 before is not None
                 and (before.games or 0) > (conditions.games or 0)
-                and not before.completeness(games.column("game").tolist()).missing
+                and not before.completeness([each.game for each in games]).missing
             ):
                 planned = before  # the result of more games stays
             if before is None or before.games != planned.games:
@@ -201,12 +200,12 @@ class ResultFolder:
             yield KeptGames(games, order, writer, self, planned)
 
     def read(
-        self, *takers: Callable[[Sequence[Episode]], None], games: range | None = None
-    ) -> tuple[GameTable, Completeness]:
+        self, on_game: Callable[[Episode], None] = lambda _: None, games: range | None = None
+    ) -> tuple[list[GameSummary], Completeness]:
         """The planned games that are finished, in the order of their indices, and whether these are all.
 
         Args:
-            takers: called with all of these games, piece by piece, in the order in which they finished.
+            on_game: called with each of these games, in the order in which they finished.
             games: read only these of the games.
 
         Raises:
@@ -216,29 +215,19 @@ class ResultFolder:
         conditions = self.of_evaluation(self.path)[1]
         planned = conditions.planned or range(MOST_GAMES)
         wanted = planned if games is None else games
-        table = GameTable()
-        for episodes in batched((each for each in self.finished() if each.game in wanted), GAMES_AT_ONCE):
-            for episode in episodes:
+        table = list[GameSummary]()
+        for episode in self.finished():
+            if episode.game in wanted:
                 table.append(GameSummary.of(episode))
-            for take in takers:
-                take(episodes)
-        table = table.in_order()
+                on_game(episode)
+        table = in_order(table)
         if games is not None:
             return table, Completeness.of(games, len(table), 0, games.stop - 1)
-        return table, conditions.completeness(
-            table.column("game").tolist(), self._saved(table, conditions.seed)
-        )
-
-    def _saved(self, finished: GameTable, seed: int) -> list[int]:
-        """The indices of the games that are saved as unfinished.
-
-        A file that is being replaced, or was cut off by a full disk, counts as far as it can be read.
-        """
-        known = finished.column("game")
-        saved = []
+        finished, running = {each.game for each in table}, set[int]()
+        # A file that is being replaced, or was cut off by a full disk, counts as far as it can be read.
         with suppress(FileNotFoundError, ReplayError):
-            saved = [each.game for each in _checked(self.unfinished, seed) if not (known == each.game).any()]
-        return saved
+            running.update(each.game for each in _checked(self.unfinished, conditions.seed))
+        return table, conditions.completeness(finished, running - finished)
 
     def _check_is_ours(self) -> None:
         if self._conditions.exists() or self.replays.exists() or not self.path.is_dir():
@@ -302,7 +291,7 @@ class KeptGames:
 
     def __init__(
         self,
-        games: GameTable,
+        games: list[GameSummary],
         order: ReplayOrder,
         writer: ReplayWriter,
         folder: ResultFolder,
@@ -310,13 +299,14 @@ class KeptGames:
     ) -> None:
         self.games = games
         """The finished games, in the order in which they finished."""
+        self.replays = folder.replays
         self.recovered = writer.recovered
         """Number of bytes that were cut off after the last whole game."""
         recover(folder.unfinished)
         # A run that was killed may have finished games that are still in the file of unfinished ones.
         unfinished = _checked(folder.unfinished, planned.seed) if folder.unfinished.exists() else ()
-        finished = games.column("game")
-        self.unfinished = [episode for episode in unfinished if not (finished == episode.game).any()]
+        finished = {each.game for each in games}
+        self.unfinished = [episode for episode in unfinished if episode.game not in finished]
         """The games that the last run left unfinished."""
         self.planned = planned
         """The conditions with the planned games: more than a run asks for if all of them are finished."""
@@ -369,10 +359,11 @@ class KeptGames:
 
 def _checked(replays: Path, seed: int | None) -> Iterator[Episode]:
     """The games of a file; none may occur twice or, if the seed is known, have another one."""
-    seen = GameSet()
+    seen = set[int]()
     for episode in read_replays(replays):
-        if not seen.add(episode.game):
+        if episode.game in seen:
             raise ReplayError(f"{_named(replays, episode)} occurs twice", episode.game)
+        seen.add(episode.game)
         if seed is not None and episode.seed != seed:
             raise ReplayError(f"{_named(replays, episode)} has another seed than {seed}", episode.game)
         yield episode

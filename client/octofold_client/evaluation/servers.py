@@ -10,7 +10,7 @@ from octofold_client.contenders.local_players import Contender, LocalContender
 from octofold_client.contenders.player_thread import PlayerThread
 from octofold_client.contenders.served_model import ServedModel, ServedSource, load_player, select
 from octofold_client.errors import DeadlinePassed, EvaluationError, OctofoldError, Unavailable
-from octofold_client.evaluation.evaluate import MoveSource
+from octofold_client.evaluation.lockstep import MoveSource
 from octofold_client.evaluation.result_folder import Conditions, differences
 from octofold_client.rpc.answers import Model
 from octofold_client.rpc.client import SLICE_SECONDS, Client
@@ -37,27 +37,15 @@ def diagnose(error: OctofoldError, target: str, credentials: Credentials) -> Oct
     return error
 
 
-def report_missing(target: str, reason: OctofoldError) -> None:
-    """Print a line on standard error about a server that does not answer, while others do."""
-    reason_alone = str(reason).removeprefix(f"{target}: ")
-    print(f"continuing without {target}: {reason_alone}", file=sys.stderr)
-
-
-def report_loading(name: str) -> None:
-    """Print a line on standard error about a player that a server loads, which may take a minute."""
-    print(f"the server loads {name} ...", file=sys.stderr)
-
-
 class Servers:
     """Connections to one or more servers; a context manager.
+
+    Lines on standard error name servers that do not answer while others do, and players that a server loads.
 
     Args:
         targets: targets as in `rpc.targets`, at least one; each of their addresses is a server.
         credentials: credentials for all servers.
         while_waiting: called every 0.2 s while a call waits; an exception from it ends the call.
-        on_missing: called with the address of a server that does not answer, and the reason. Without it,
-            every server must answer.
-        on_loading: called with the name of a player that a server has to load first.
         patience_seconds: how long to ask again while no server answers.
     """
 
@@ -66,16 +54,12 @@ class Servers:
         targets: Sequence[str],
         credentials: Credentials,
         while_waiting: Callable[[], None] = lambda: None,
-        on_missing: Callable[[str, OctofoldError], None] | None = None,
-        on_loading: Callable[[str], None] = lambda _name: None,
         patience_seconds: float = 0.0,
     ) -> None:
         self._patience_seconds = patience_seconds
         self._targets = [address for target in targets for address in addresses_of(target)]
         self._credentials = credentials
         self._while_waiting = while_waiting
-        self._on_missing = on_missing
-        self._on_loading = on_loading
         self._answering: list[tuple[Client, tuple[Model, ...]]] = []
         self._together: Client | None = None
 
@@ -83,7 +67,7 @@ class Servers:
         """Connect to all servers and ask them for their models.
 
         Raises:
-            OctofoldError: no server answers, or one does not and `on_missing` is not given.
+            OctofoldError: no server answers.
         """
         with ExitStack() as stack:
             clients = [
@@ -106,8 +90,8 @@ class Servers:
             if not self._answering:
                 raise missing[0][1]
             for target, reason in missing:
-                assert self._on_missing is not None
-                self._on_missing(target, reason)
+                reason_alone = str(reason).removeprefix(f"{target}: ")
+                print(f"continuing without {target}: {reason_alone}", file=sys.stderr)
             self._stack = stack.pop_all()
         return self
 
@@ -121,10 +105,7 @@ class Servers:
             try:
                 models = client.list_models(timeout_seconds=FIRST_SECONDS, retry=FIRST_CALL_RETRY)
             except (Unavailable, DeadlinePassed) as failure:
-                error = diagnose(failure, client.target, self._credentials)
-                if self._on_missing is None:
-                    raise error from None
-                missing.append((client.target, error))
+                missing.append((client.target, diagnose(failure, client.target, self._credentials)))
             else:
                 self._answering.append((client, models))
         return missing
@@ -157,8 +138,12 @@ class Servers:
             Unavailable: a server does not load the player.
             EvaluationError: two servers have different model files.
         """
+
+        def report_loading(player: str) -> None:
+            print(f"the server loads {player} ...", file=sys.stderr)  # which may take a minute
+
         self._answering = [
-            (client, tuple(load_player(client, models, name, version, self._on_loading)))
+            (client, tuple(load_player(client, models, name, version, report_loading)))
             for client, models in self._answering
         ]
         first, *others = [select(models, name, version) for _, models in self._answering]

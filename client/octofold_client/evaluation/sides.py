@@ -60,52 +60,41 @@ def read_side(path: Path) -> Side:
     """
     folder, conditions = ResultFolder.of_evaluation(path)
     exponents = {0}
-    games, completeness = folder.read(
-        lambda episodes: exponents.update(each.largest_exponent for each in episodes)
-    )
+    games, completeness = folder.read(lambda episode: exponents.add(episode.largest_exponent))
     if not games:
         raise EvaluationError(f"{folder.replays} contains no finished games")
-    scores = dict(zip(games.column("game").tolist(), games.column("score").tolist(), strict=True))
+    scores = {each.game: each.score for each in games}
     return Side(conditions.player, conditions, path, scores, completeness, max(exponents))
 
 
 def in_common(sides: Sequence[Side]) -> list[Side]:
-    """The finished sides with the games that all of them of the same seed have, in order.
+    """The finished sides with the games that all of them have, in order.
 
     Sides that are not finished stay as they are: their games would choose among those of the others.
 
     Raises:
-        EvaluationError: they have none in common.
+        EvaluationError: their seeds differ, or they have no games in common.
     """
-    return [
-        _within(side, [each for each in sides if each.finished and _seed(each) == _seed(side)])
-        if side.finished
-        else side
-        for side in sides
-    ]
+    first = sides[0]
+    for side in sides:
+        if side.conditions.seed != first.conditions.seed:
+            raise EvaluationError(
+                f"{first.name} played seed {first.conditions.seed} and {side.name} seed "
+                f"{side.conditions.seed}: evaluate one of them with the seed of the other (--seed)"
+            )
+    finished = [side for side in sides if side.finished]
+    games = sorted(set[int].intersection(*(set(side.scores) for side in finished))) if finished else []
+    if finished and not games:
+        raise EvaluationError(f"{' and '.join(side.name for side in finished)} have no games in common")
+    return [_within(side, games) if side.finished else side for side in sides]
 
 
-def _within(side: Side, same: Sequence[Side]) -> Side:
-    games = sorted(set.intersection(*(set(each.scores) for each in same)))
-    if not games:
-        raise EvaluationError(f"{' and '.join(each.name for each in same)} have no games in common")
+def _within(side: Side, games: Sequence[int]) -> Side:
     luck = None if side.luck is None else side.luck.of(games)
     return replace(side, scores={game: side.scores[game] for game in games}, luck=luck)
 
 
-def _seed(side: Side) -> int:
-    return side.conditions.seed
-
-
 def named_apart(sides: Sequence[Side]) -> list[Side]:
-    """The same sides; those that have their name in common also by their seeds, or else by their folders."""
+    """The same sides; those that have their name in common by their folders."""
     names = Counter(side.name for side in sides)
-    seeds = Counter((side.name, side.conditions.seed) for side in sides)
-
-    def name(side: Side) -> str:
-        if names[side.name] == 1:
-            return side.name
-        seed = side.conditions.seed
-        return f"{side.name} seed {seed}" if seeds[side.name, seed] == 1 else str(side.folder)
-
-    return [replace(side, name=name(side)) for side in sides]
+    return [replace(side, name=str(side.folder)) if names[side.name] > 1 else side for side in sides]

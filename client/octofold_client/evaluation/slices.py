@@ -1,7 +1,6 @@
 """Slices of an evaluation: several programs play one each, and `merging.py` puts them together."""
 
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from octofold_game.contract.results import slice_range
@@ -10,8 +9,6 @@ from octofold_client.errors import UsageError
 from octofold_client.wording import counted
 
 _MOST_GAMES = 2**63 - 1
-_TOLD = 5
-"""Ranges of games that a message names."""
 
 
 @dataclass(frozen=True)
@@ -57,13 +54,3 @@ def slice_numbers(text: str) -> tuple[int, int]:
     if match is None or not 1 <= int(match[1]) <= int(match[2]):
         raise ValueError(f"{text} is not a slice K/N such as 1/4: K is 1 to N")
     return int(match[1]), int(match[2])
-
-
-def named(games: Iterable[range]) -> str:
-    """Ranges of games in words, such as "game 7" or "games 0 to 9, 12 and 20 to 29"."""
-    ranges = list(games)
-    words = [str(each[0]) if len(each) == 1 else f"{each[0]:,} to {each[-1]:,}" for each in ranges[:_TOLD]]
-    if len(ranges) > _TOLD:
-        words.append(f"{sum(map(len, ranges[_TOLD:])):,} more")
-    listed = words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
-    return f"game{'' if len(ranges) == len(ranges[0]) == 1 else 's'} {listed}"

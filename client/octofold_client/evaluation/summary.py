@@ -4,15 +4,15 @@ The intervals of the averages are Student's, that of the median lies between ord
 shares are Wilson's. `tables.py` formats the figures.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from octofold_game.contract.model import Interval
+from octofold_game.episodes import Episode
 
-from octofold_client.evaluation.game_table import GameSummary, GameTable
 from octofold_client.evaluation.intervals import (
     average_interval,
     median_interval,
@@ -20,9 +20,35 @@ from octofold_client.evaluation.intervals import (
     standard_error,
 )
 
-__all__ = ["TILES", "GameSummary", "Summary", "TileShare"]
-
 TILES = (128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536, 131072)
+
+
+@dataclass(frozen=True, slots=True)
+class GameSummary:
+    """One finished game."""
+
+    game: int
+    """Index among the games of the seed."""
+    score: int
+    largest_tile: int
+    moves: int
+    outgrown: bool
+    """Whether the game ended because it exceeded the model's largest tile."""
+
+    @classmethod
+    def of(cls, episode: Episode) -> "GameSummary":
+        """The summary of a finished game."""
+        return cls(episode.game, episode.score, episode.largest_tile, len(episode), episode.outgrown)
+
+
+def in_order(games: Iterable[GameSummary]) -> list[GameSummary]:
+    """The games in the order of their indices."""
+    return sorted(games, key=lambda each: each.game)
+
+
+def column(games: Sequence[GameSummary], field: str) -> NDArray[np.int64]:
+    """`[N]`: a field of all games."""
+    return np.array([getattr(each, field) for each in games], np.int64)
 
 
 @dataclass(frozen=True)
@@ -63,9 +89,9 @@ class Summary:
     def of(cls, games: Iterable[GameSummary]) -> "Summary":
         """Summarize at least one finished game, in any order."""
         # In order, so that equal games give equal figures to the last bit.
-        table = GameTable.of(games).in_order()
-        scores, lengths = table.column("score"), table.column("moves")
-        tiles, ends = np.unique(table.column("largest_tile"), return_counts=True)
+        table = in_order(games)
+        scores, lengths = column(table, "score"), column(table, "moves")
+        tiles, ends = np.unique(column(table, "largest_tile"), return_counts=True)
         counts = dict(zip(tiles.tolist(), ends.tolist(), strict=True))
         return cls(
             games=len(table),
@@ -82,7 +108,7 @@ class Summary:
                 for tile in TILES
             ),
             largest_tiles=tuple(TileShare.of(tile, n, len(table)) for tile, n in sorted(counts.items())),
-            outgrown_games=tuple(table.column("game")[table.column("outgrown")].tolist()),
+            outgrown_games=tuple(each.game for each in table if each.outgrown),
         )
 
     def to_json(self) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """The report of an evaluation: average, median, best score and the share of games that reached each tile.
 
-`terminal/tables.py` draws the same rows on a terminal. `summary.py` describes the intervals.
+`summary.py` describes the intervals.
 """
 
 from collections.abc import Iterable
@@ -30,12 +30,11 @@ ASSUMED = (
 
 @dataclass(frozen=True)
 class SummaryRow:
-    """One row of the table; `share` is None if the row is not a share."""
+    """One row of the table."""
 
     label: str
     measured: str
     interval: str
-    share: float | None = None
 
 
 def rows_of(
@@ -60,7 +59,7 @@ def rows_of(
         ),
     ]
     tiles = [
-        SummaryRow(f"reached {row.tile}", f"{row.share:.1%}", percents(row.interval), row.share)
+        SummaryRow(f"reached {row.tile}", f"{row.share:.1%}", percents(row.interval))
         for row in summary.reached[first : last + 1]
     ]
     return figures, tiles

@@ -7,19 +7,16 @@ import signal
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import grpc
 import ray
-from ray.exceptions import NodeDiedError, RayActorError, RayError, WorkerCrashedError
+from ray.exceptions import NodeDiedError, RayActorError, RayError, RayTaskError, WorkerCrashedError
 
 from octofold_client.errors import ClusterError
-from octofold_client.wording import counted, listed
+from octofold_client.wording import counted, describe, listed
 
 ANSWER_SECONDS = 5.0
-TOKEN_FILE = "~/.ray/auth_token"
-"""Where Ray looks for the token of its clusters if the environment has none."""
 _ADDRESS = re.compile(r"(\[[0-9a-fA-F:.]+\]|[\w.-]+):([0-9]{1,5})", re.ASCII)
 _CHECK_ALIVE = "/ray.rpc.NodeInfoGcsService/CheckAlive"
 
@@ -69,6 +66,8 @@ def reason(error: BaseException) -> str:
         return "its node died"
     if isinstance(error, WorkerCrashedError | RayActorError):
         return "its node or its worker process died"
+    if isinstance(error, RayTaskError):
+        return describe(error.cause)
     # The last line of a message names the cause.
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[-1] if lines else type(error).__name__
@@ -110,14 +109,11 @@ def _check(address: str) -> None:
         try:
             ask: Any = channel.unary_unary(_CHECK_ALIVE)
             # An empty message is a valid request.
-            ask(b"", timeout=ANSWER_SECONDS, metadata=_token())
+            ask(b"", timeout=ANSWER_SECONDS)
         except grpc.RpcError as error:
             code = error.code()
             if code is grpc.StatusCode.UNAUTHENTICATED:
-                raise ClusterError(
-                    f"the Ray cluster at {address} wants its token: put that into RAY_AUTH_TOKEN or into "
-                    f"{TOKEN_FILE}, and do not set RAY_AUTH_MODE=disabled"
-                ) from None
+                return  # a cluster that wants a token, which Ray looks for
             other = code is grpc.StatusCode.UNIMPLEMENTED
             what = (
                 "is a gRPC server, but no Ray cluster"
@@ -125,14 +121,3 @@ def _check(address: str) -> None:
                 else "is no Ray cluster, or it does not answer"
             )
             raise ClusterError(f"{address} {what}") from None
-
-
-def _token() -> tuple[tuple[str, str], ...]:
-    """The metadata with the token of the cluster, which Ray itself looks for in the same places."""
-    if os.environ.get("RAY_AUTH_MODE") == "disabled":
-        return ()
-    token = os.environ.get("RAY_AUTH_TOKEN", "")
-    file = Path(os.environ.get("RAY_AUTH_TOKEN_PATH") or TOKEN_FILE).expanduser()
-    if not token and file.is_file():
-        token = file.read_text().strip()
-    return (("authorization", f"Bearer {token}"),) if token else ()

@@ -8,15 +8,13 @@ from dataclasses import dataclass, field
 from octofold_game.episodes import Episode
 
 from octofold_client.contenders.local_players import Contender, local_player
-from octofold_client.errors import BrokenAnswer, EvaluationError, OctofoldError
-from octofold_client.evaluation.evaluate import MoveSource
-from octofold_client.evaluation.lockstep import NO_GAMES, PlayedBatch, RunningGames, play
+from octofold_client.errors import EvaluationError
+from octofold_client.evaluation.lockstep import MoveSource, PlayedBatch, play
 from octofold_client.evaluation.result_folder import Conditions, differences
 from octofold_client.evaluation.servers import Servers, sources_of
 from octofold_client.rpc.credentials import PLAINTEXT_FILES, CredentialFiles
-from octofold_client.wording import describe
 
-NEWS_SECONDS = 0.5
+MESSAGE_SECONDS = 0.5
 COPY_SECONDS = 5.0
 """How often a task copies its unfinished games. If its node dies, others continue them from there."""
 
@@ -46,8 +44,8 @@ class TaskGames:
 
 
 @dataclass
-class News:
-    """What has happened since the last news of a task."""
+class TaskSteps:
+    """What has happened since the last message of a task."""
 
     moves: int = 0
     requests: int = 0
@@ -55,13 +53,8 @@ class News:
     inference_us: int = 0
     best_tile: int = 0
     finished: list[Episode] = field(default_factory=list)
-    running_games: RunningGames = NO_GAMES
-    unfinished: list[Episode] | None = None
-    """The games that are not finished; None if they were not copied."""
-    failure: str = ""
-    """Why the task has ended before its games."""
-    is_final: bool = False
-    """Whether another task would fail in the same way."""
+    unfinished: list[Episode] = field(default_factory=list)
+    """All games that have begun and not finished; empty if they were not copied."""
 
     def add(self, step: PlayedBatch) -> None:
         """Add a step of the games."""
@@ -73,40 +66,29 @@ class News:
         self.finished += step.finished
 
 
-def play_games(work: TaskGames) -> Iterator[News]:
-    """Play the games of a task. The last news names a failure if they are not all finished."""
-    left: list[Episode] = []
-    failure, is_final = "", False
-    news = News()
-    try:
-        with ExitStack() as stack:
-            sources = _sources(work, stack)
-            steps = play(
-                [source.ask for source in sources],
-                work.conditions.seed,
-                work.games,
-                len(work.games),
-                work.largest_exponent,
-                on_left=left.extend,
-            )
-            stack.enter_context(closing(steps))
-            told = copied = time.monotonic()
-            for step in steps:
-                news.add(step)
-                now = time.monotonic()
-                if now - told < NEWS_SECONDS:
-                    continue
-                if now - copied >= COPY_SECONDS:
-                    news.unfinished, copied = step.unfinished(), now
-                news.running_games, told = step.running_games(), now
-                yield news
-                news = News()
-    except (BrokenAnswer, EvaluationError) as error:
-        failure, is_final = str(error), True
-    except (OctofoldError, OSError) as error:
-        failure = describe(error)
-    news.unfinished, news.failure, news.is_final = left, failure, is_final
-    yield news
+def play_games(work: TaskGames) -> Iterator[TaskSteps]:
+    """Play the games of a task.
+
+    Raises:
+        EvaluationError: the task has another player than the evaluation.
+        OctofoldError: the server does not answer, or the player is broken.
+    """
+    with ExitStack() as stack:
+        asks = [source.ask for source in _sources(work, stack)]
+        seed, games = work.conditions.seed, work.games
+        steps = stack.enter_context(closing(play(asks, seed, games, len(games), work.largest_exponent)))
+        message = TaskSteps()
+        sent = copied = time.monotonic()
+        for step in steps:
+            message.add(step)
+            now = time.monotonic()
+            if now - sent < MESSAGE_SECONDS:
+                continue
+            if now - copied >= COPY_SECONDS:
+                message.unfinished, copied = step.unfinished(), now
+            yield message
+            message, sent = TaskSteps(), now
+        yield message
 
 
 def _sources(work: TaskGames, stack: ExitStack) -> Sequence[MoveSource]:

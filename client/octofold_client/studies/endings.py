@@ -3,11 +3,11 @@
 The cost of a move is the judge's value of its own choice minus its value of the move.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 import numpy as np
@@ -27,6 +27,8 @@ SCHEMA = 1
 """Version of the JSON form; it grows when a field is removed or changes its meaning."""
 SAME_STUMBLE = 20
 """Costly moves of one game that are fewer moves apart are one stumble."""
+COSTLIEST_KEPT = 100
+"""Maximum number of costly moves."""
 QUARTERS = ("0 to 25%", "25 to 50%", "50 to 75%", "75 to 100%", "100% or more")
 _MAX_BYTES = 16 << 20
 _Count = Annotated[int, msgspec.Meta(ge=0, le=1 << 62)]
@@ -39,18 +41,16 @@ class Ending:
     game: int
     score: int
     largest_tile: int
-    tile_sum: int
+    quarter: int
+    """Index into `QUARTERS`: the sum of the other tiles as a share of the largest tile."""
 
     @classmethod
     def of(cls, episode: Episode) -> "Ending":
         """The ending of a finished game."""
         tiles = np.where(episode.final_board > 0, 1 << episode.final_board.astype(np.int64), 0)
-        return cls(episode.game, episode.score, episode.largest_tile, int(tiles.sum()))
-
-    @property
-    def quarter(self) -> int:
-        """Index into `QUARTERS`: the sum of the other tiles as a share of the largest tile."""
-        return min(4, 4 * (self.tile_sum - self.largest_tile) // self.largest_tile)
+        largest = episode.largest_tile
+        quarter = min(4, 4 * (int(tiles.sum()) - largest) // largest)
+        return cls(episode.game, episode.score, largest, quarter)
 
 
 @dataclass(frozen=True)
@@ -123,133 +123,167 @@ class CostlyMove:
 
 
 @dataclass(frozen=True)
+class EndedAt:
+    """The games that ended with one largest tile."""
+
+    largest_tile: _Count
+    games: _Count
+    quarters: list[_Count]
+    """The same games by the sum of their other tiles, as `QUARTERS` names the groups."""
+
+
+@dataclass(frozen=True)
+class GameCost:
+    """The average total cost of a game's last moves, over completely judged games."""
+
+    average: float
+    interval: Interval | None
+
+
+@dataclass(frozen=True)
+class JudgeName:
+    """The judge of an analysis."""
+
+    name: str
+    unit: str
+    """Unit of its values."""
+    sha256: str | None
+
+
+@dataclass(frozen=True)
 class Analysis:
-    """All figures of the last positions of some games."""
+    """The figures of the last positions of some games; docs/results.md describes its file."""
 
-    endings: Sequence[Ending]
-    positions: Positions
-    verdicts: Verdicts
+    schema: int
+    last_moves: int
+    judge: JudgeName | None
+    games: int
+    positions: int
+    judged: int
+    """Number of judged positions."""
+    average_score: float
+    cost_of_a_game: GameCost | None
+    all: Group
+    by_stage: list[Group]
+    """By the largest tile on the board, in ascending order."""
+    by_distance: list[Group]
+    """By the number of moves left, in ranges that double, from the end backwards."""
+    endings: list[EndedAt]
+    """In ascending order of the tile."""
+    costliest: list[CostlyMove]
+    """The costliest moves of different stumbles, in descending order, without moves of cost 0."""
 
-    def by_stage(self) -> list[Group]:
-        """Groups by the largest tile on the board, in ascending order."""
-        largest = self.positions.boards.max(axis=1)
-        return [
-            self._group(str(1 << exponent), largest == exponent) for exponent in np.unique(largest).tolist()
-        ]
-
-    def by_distance(self) -> list[Group]:
-        """Groups by the number of moves left, in ranges that double, from the end backwards."""
-        groups, first = [], 1
-        most = int(self.positions.left.max())
-        while first <= most:
-            last = min(2 * first - 1, most)
-            label = f"{first}" if first == last else f"{first} to {last}"
-            rows = (self.positions.left >= first) & (self.positions.left <= last)
-            groups.append(self._group(label, rows))
-            first = last + 1
-        return groups
-
-    def whole(self) -> Group:
-        """All positions as one group."""
-        return self._group("all", np.ones(len(self.positions), bool))
-
-    def endings_by_tile(self) -> list[tuple[int, list[int]]]:
-        """For each largest tile, the number of games that ended in each of `QUARTERS`."""
-        counts: dict[int, list[int]] = {}
-        for ending in self.endings:
-            counts.setdefault(ending.largest_tile, [0] * len(QUARTERS))[ending.quarter] += 1
-        return sorted(counts.items())
-
-    def cost_of_a_game(self) -> tuple[float, Interval | None] | None:
-        """The average total cost of a game's last moves, and its 95% interval.
-
-        The interval is one over games, because the positions of one game are similar. Only completely
-        judged games count; None without any.
-        """
-        indices, rows = np.unique(self.positions.games, return_inverse=True)
-        judged = self.verdicts.judged
-        complete = np.bincount(rows, ~judged, len(indices)) == 0
-        if not complete.any():
-            return None
-        costs = np.bincount(rows, np.where(judged, self.verdicts.costs, 0.0), len(indices))[complete]
-        return float(costs.mean()), average_interval(costs)
-
-    def costliest(self, count: int) -> Iterator[CostlyMove]:
-        """The costliest moves of `count` different stumbles, in descending order, without moves of cost 0."""
-        costs = np.where(self.verdicts.judged, self.verdicts.costs, 0.0)
-        found: dict[int, list[int]] = {}
-        for row in np.argsort(-costs, kind="stable")[: np.count_nonzero(costs)].tolist():
-            if count == 0:
-                return
-            move = int(self.positions.numbers[row])
-            others = found.setdefault(int(self.positions.games[row]), [])
-            if all(abs(move - other) >= SAME_STUMBLE for other in others):
-                others.append(move)
-                count -= 1
-                yield self._costly(row)
-
-    def to_json(self, costliest: int) -> dict[str, Any]:
-        """The figures as plain JSON values; docs/results.md describes them."""
-        cost = self.cost_of_a_game()
-        return {
-            "games": len(self.endings),
-            "positions": len(self.positions),
-            "judged": int(np.count_nonzero(self.verdicts.judged)),
-            "average_score": fmean(ending.score for ending in self.endings),
-            "cost_of_a_game": None if cost is None else {"average": cost[0], "interval": cost[1]},
-            "all": asdict(self.whole()),
-            "by_stage": [asdict(group) for group in self.by_stage()],
-            "by_distance": [asdict(group) for group in self.by_distance()],
-            "endings": [
-                {"largest_tile": tile, "games": sum(counts), "quarters": counts}
-                for tile, counts in self.endings_by_tile()
+    @classmethod
+    def of(
+        cls,
+        endings: Sequence[Ending],
+        positions: Positions,
+        verdicts: Verdicts,
+        last: int,
+        judge: Judge | None,
+    ) -> "Analysis":
+        """The figures of the `last` positions of each game, which `judge` has judged."""
+        largest = positions.boards.max(axis=1)
+        return cls(
+            schema=SCHEMA,
+            last_moves=last,
+            judge=None if judge is None else JudgeName(judge.name, judge.unit, judge.sha256),
+            games=len(endings),
+            positions=len(positions),
+            judged=int(np.count_nonzero(verdicts.judged)),
+            average_score=fmean(ending.score for ending in endings),
+            cost_of_a_game=_cost_of_a_game(positions, verdicts),
+            all=_group("all", np.ones(len(positions), bool), positions, verdicts),
+            by_stage=[
+                _group(str(1 << exponent), largest == exponent, positions, verdicts)
+                for exponent in np.unique(largest).tolist()
             ],
-            "costliest": [asdict(move) for move in self.costliest(costliest)],
-        }
-
-    def _group(self, label: str, rows: NDArray[np.bool_]) -> Group:
-        boards, judged = self.positions.boards[rows], self.verdicts.judged[rows]
-        costs = self.verdicts.costs[rows][judged]
-        same = (self.verdicts.choices[rows] == self.positions.made[rows])[judged]
-        total = float(np.nansum(self.verdicts.costs))
-        return Group(
-            label=label,
-            positions=len(boards),
-            empty_cells=float((boards == 0).sum(axis=1).mean()),
-            choices=float(legal_moves(boards).sum(axis=1).mean()),
-            judged=len(costs),
-            agreement=float(same.mean()) if len(costs) else None,
-            agreement_interval=_share(self.positions.games[rows][judged], same) if len(costs) else None,
-            cost=float(costs.mean()) if len(costs) else None,
-            cost_share=float(costs.sum()) / total if len(costs) and total else None,
+            by_distance=_by_distance(positions, verdicts),
+            endings=_by_tile(endings),
+            costliest=_costliest(positions, verdicts),
         )
 
-    def _costly(self, row: int) -> CostlyMove:
-        positions, verdicts = self.positions, self.verdicts
+
+def _by_tile(endings: Sequence[Ending]) -> list[EndedAt]:
+    counts: dict[int, list[int]] = {}
+    for ending in endings:
+        counts.setdefault(ending.largest_tile, [0] * len(QUARTERS))[ending.quarter] += 1
+    return [EndedAt(tile, sum(quarters), quarters) for tile, quarters in sorted(counts.items())]
+
+
+def _by_distance(positions: Positions, verdicts: Verdicts) -> list[Group]:
+    groups, first = [], 1
+    most = int(positions.left.max())
+    while first <= most:
+        last = min(2 * first - 1, most)
+        label = f"{first}" if first == last else f"{first} to {last}"
+        rows = (positions.left >= first) & (positions.left <= last)
+        groups.append(_group(label, rows, positions, verdicts))
+        first = last + 1
+    return groups
+
+
+def _cost_of_a_game(positions: Positions, verdicts: Verdicts) -> GameCost | None:
+    """The interval is one over games, because the positions of one game are similar."""
+    indices, rows = np.unique(positions.games, return_inverse=True)
+    judged = verdicts.judged
+    complete = np.bincount(rows, ~judged, len(indices)) == 0
+    if not complete.any():
+        return None
+    costs = np.bincount(rows, np.where(judged, verdicts.costs, 0.0), len(indices))[complete]
+    return GameCost(float(costs.mean()), average_interval(costs))
+
+
+def _costliest(positions: Positions, verdicts: Verdicts) -> list[CostlyMove]:
+    costs = np.where(verdicts.judged, verdicts.costs, 0.0)
+    moves: list[CostlyMove] = []
+    by_game: dict[int, list[int]] = {}
+    for row in np.argsort(-costs, kind="stable")[: np.count_nonzero(costs)].tolist():
+        if len(moves) == COSTLIEST_KEPT:
+            break
+        move, game = int(positions.numbers[row]), int(positions.games[row])
+        others = by_game.setdefault(game, [])
+        if any(abs(move - other) < SAME_STUMBLE for other in others):
+            continue
+        others.append(move)
         legal = legal_moves(positions.boards[row : row + 1])[0]
-        return CostlyMove(
-            game=int(positions.games[row]),
-            move=int(positions.numbers[row]),
-            board=positions.boards[row].tolist(),
-            made=int(positions.made[row]),
-            better=int(verdicts.choices[row]),
-            values=[
-                value if possible else None
-                for value, possible in zip(verdicts.values[row].tolist(), legal.tolist(), strict=True)
-            ],
-            cost=float(verdicts.costs[row]),
+        values = zip(verdicts.values[row].tolist(), legal.tolist(), strict=True)
+        moves.append(
+            CostlyMove(
+                game=game,
+                move=move,
+                board=positions.boards[row].tolist(),
+                made=int(positions.made[row]),
+                better=int(verdicts.choices[row]),
+                values=[value if possible else None for value, possible in values],
+                cost=float(verdicts.costs[row]),
+            )
         )
+    return moves
+
+
+def _group(label: str, rows: NDArray[np.bool_], positions: Positions, verdicts: Verdicts) -> Group:
+    boards, judged = positions.boards[rows], verdicts.judged[rows]
+    costs = verdicts.costs[rows][judged]
+    same = (verdicts.choices[rows] == positions.made[rows])[judged]
+    total = float(np.nansum(verdicts.costs))
+    return Group(
+        label=label,
+        positions=len(boards),
+        empty_cells=float((boards == 0).sum(axis=1).mean()),
+        choices=float(legal_moves(boards).sum(axis=1).mean()),
+        judged=len(costs),
+        agreement=float(same.mean()) if len(costs) else None,
+        agreement_interval=_share(positions.games[rows][judged], same) if len(costs) else None,
+        cost=float(costs.mean()) if len(costs) else None,
+        cost_share=float(costs.sum()) / total if len(costs) and total else None,
+    )
 
 
 def _share(games: NDArray[np.int64], same: NDArray[np.bool_]) -> Interval:
     """The interval of the share of True in `same` `[P]`; `games` `[P]` is the game of each position."""
     _, rows = np.unique(games, return_inverse=True)
     return clustered_share_interval(np.bincount(rows, same), np.bincount(rows))
-
-
-def readable(judge: Judge, positions: Positions) -> int:
-    """The number of positions that the judge can judge: those within its largest exponent."""
-    return int(np.count_nonzero(positions.boards.max(axis=1) <= judge.largest_exponent))
 
 
 def judge_positions(
@@ -278,65 +312,25 @@ def judge_positions(
         on_judged(len(some))
 
 
-@dataclass(frozen=True)
-class JudgeName:
-    """The judge of an analysis."""
+def _checked(kept: Analysis) -> Analysis:
+    """The same analysis.
 
-    name: str
-    unit: str
-    """Unit of its values."""
-    sha256: str | None
-
-
-@dataclass(frozen=True)
-class EndedAt:
-    """The games that ended with one largest tile."""
-
-    largest_tile: _Count
-    games: _Count
-    quarters: list[_Count]
-    """The same games by the sum of their other tiles, as `QUARTERS` names the groups."""
-
-
-@dataclass(frozen=True)
-class KeptAnalysis:
-    """The figures of an analysis; docs/results.md describes its file."""
-
-    schema: int
-    last_moves: int
-    games: int
-    judged: int
-    """Number of judged positions."""
-    judge: JudgeName | None
-    all: Group
-    by_stage: list[Group]
-    by_distance: list[Group]
-    endings: list[EndedAt]
-    costliest: list[CostlyMove]
-
-    @classmethod
-    def of(cls, found: Mapping[str, Any]) -> "KeptAnalysis":
-        """The figures from the content of the file.
-
-        Raises:
-            ValueError: a field is missing or has another type.
-        """
-        kept = msgspec.convert(dict(found), cls)
-        if kept.schema != SCHEMA:
-            raise ValueError(f"schema {kept.schema}, but this program reads schema {SCHEMA}")
-        if any(len(row.quarters) != len(QUARTERS) for row in kept.endings):
-            raise ValueError(f"a row of endings has not {len(QUARTERS)} quarters")
-        if any(
-            len(move.board) != 16 or not 0 <= min(move.board) <= max(move.board) <= LARGEST_EXPONENT
-            for move in kept.costliest
-        ):
+    Raises:
+        ValueError: a number is out of its range.
+    """
+    if kept.schema != SCHEMA:
+        raise ValueError(f"schema {kept.schema}, but this program reads schema {SCHEMA}")
+    if any(len(row.quarters) != len(QUARTERS) for row in kept.endings):
+        raise ValueError(f"a row of endings has not {len(QUARTERS)} quarters")
+    for move in kept.costliest:
+        if len(move.board) != 16 or not 0 <= min(move.board) <= max(move.board) <= LARGEST_EXPONENT:
             raise ValueError("a costly move has no board of 16 exponents")
-        if any(not 0 <= number <= 3 for move in kept.costliest for number in (move.made, move.better)):
+        if not 0 <= min(move.made, move.better) <= max(move.made, move.better) <= 3:
             raise ValueError("a costly move is not one of the four moves")
-        return kept
+    return kept
 
 
-def read_analysis(folder: Path) -> KeptAnalysis | None:
+def read_analysis(folder: Path) -> Analysis | None:
     """The analysis in a result folder; None without one.
 
     Raises:
@@ -345,8 +339,8 @@ def read_analysis(folder: Path) -> KeptAnalysis | None:
     """
     file = folder / FILE
     try:
-        return KeptAnalysis.of(msgspec.json.decode(read_regular(file, _MAX_BYTES)))
+        return _checked(msgspec.json.decode(read_regular(file, _MAX_BYTES), type=Analysis))
     except FileNotFoundError:
         return None
-    except (ValueError, TypeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise EvaluationError(f"{file} is damaged: {error}") from None

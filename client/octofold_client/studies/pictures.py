@@ -1,16 +1,10 @@
-"""The pictures of evaluations, of one or of several in the same picture.
+"""The pictures of evaluations, of comparisons and of lost games, as files and in the HTML report.
 
 This module needs matplotlib, which is not part of the base installation. Import it only to draw.
-
-Axes are marked by which score, and after how many moves, a game has typically made each tile. A tile of
-exponent k that grew from 2s alone has brought (k - 1) * 2**k points. A tenth of the new tiles are 4s, which
-bring 2/11 of all that is on the board, and nobody gets points for them: on average (k - 1 - 2/11) * 2**k. A
-move adds 2.2 to the sum of all tiles on average.
 """
 
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
+from itertools import pairwise
 
 import numpy as np
 from matplotlib.artist import Artist
@@ -18,37 +12,41 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
+from matplotlib.ticker import FuncFormatter
+from octofold_game.contract.model import Interval
 from octofold_game.drawing.figures import (
-    GRID,
+    COMPACT,
     WIDE,
     Size,
     figure_of,
     label_of,
     percents,
-    save_all,
     shortened,
-    spaced,
     styled,
     thinned,
     whole_numbers,
     write_above,
 )
-from octofold_game.drawing.palette import INK, series_color, tile_color
+from octofold_game.drawing.palette import INK, SERIES, series_color, tile_color
 from octofold_game.episodes import Episode
-from octofold_game.spawns import CHANCE_OF_FOUR
-from octofold_game.trajectories import Climb
 
-from octofold_client.contenders.judges import Judge
+from octofold_client.contenders.judges import PROBABILITY, Judge
+from octofold_client.evaluation.contest import Contest
 from octofold_client.evaluation.luck import score_curve
 from octofold_client.evaluation.result import Evaluation
-from octofold_client.evaluation.summary import TileShare
-from octofold_client.studies.html.results import Shown
+from octofold_client.evaluation.summary import Summary, TileShare, column
+from octofold_client.studies.endings import QUARTERS, Analysis, Group, JudgeName
 
-_FEW = 10
-"""A curve ends where fewer games than this are left, because it would then show single games."""
+Named = tuple[str, Evaluation, Summary]
+"""A finished evaluation under a name that differs from the others'."""
+
+_SHADES = ("#cfe0f2", "#9dbfe3", "#6699cf", "#3b6fb6", "#24487f")
+_LONGEST_NAME = 34
+_MOST_PAIRS = 28
+"""Of more pairs, only the neighbors in the table are shown."""
 _BINS = (20, 72)
 _NICE = (1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 7.5, 10.0)
-_ROW_INCHES, _CURVE_INCHES = 1.15, 1.5
+_SCORES_INCHES, _CURVE_INCHES, _ROW_INCHES = 1.15, 1.5, 0.36
 _NAME_INCHES = 0.18
 _AVERAGE_WIDTH, _BAND_ALPHA = 1.3, 0.16
 _HEADROOM = 1.4
@@ -57,43 +55,30 @@ _MOST_VALUES = 40
 """Bars that still have room for their values."""
 
 
-def figures(evaluation: Evaluation, climb: Climb) -> dict[str, Figure]:
-    """All pictures of one evaluation by name."""
-    return overlaid([Shown(evaluation.conditions.player, evaluation, climb)], WIDE)
-
-
-def draw(folder: Path, evaluation: Evaluation, climb: Climb) -> list[str]:
-    """Save all pictures in `folder` and return the names of their files.
-
-    Raises:
-        OSError: a file cannot be written.
-    """
-    return save_all(figures(evaluation, climb), folder)
-
-
-def overlaid(results: Sequence[Shown], size: Size) -> dict[str, Figure]:
-    """All pictures by name, each with all results."""
+def figures(evaluations: Sequence[tuple[str, Evaluation]], size: Size = WIDE) -> dict[str, Figure]:
+    """The pictures of evaluations by name, each with all that are finished; none without any."""
+    results = [(name, each, each.summary) for name, each in evaluations if each.summary is not None]
+    if not results:
+        return {}
     with styled():
         return {
             "score-distribution": _scores(results, size),
-            "survival-by-move": _survival(results, size),
             "tiles-reached": _tiles(results, size),
-            "score-by-move": _climb(results, size),
         }
 
 
-def _scores(results: Sequence[Shown], size: Size) -> Figure:
+def _scores(results: Sequence[Named], size: Size) -> Figure:
     """A row for each result, so that the clusters of several do not hide each other."""
-    height = max(size.height, 1.2 + _ROW_INCHES * len(results))
+    height = max(size.height, 1.2 + _SCORES_INCHES * len(results))
     figure = _figure(results, size, "Scores, by the largest tile of the game", height)
     rows = figure.subplots(len(results), 1, sharex=True, squeeze=False)[:, 0]
-    highest = max(shown.summary.best for shown in results)
-    games = max(shown.summary.games for shown in results)
+    highest = max(summary.best for _, _, summary in results)
+    games = max(summary.games for _, _, summary in results)
     width = _bin_width(1.02 * highest, games)
     edges = np.arange(0, highest + 2 * width, width)
-    tiles = sorted({row.tile for shown in results for row in shown.summary.largest_tiles})
-    for number, (axes, shown) in enumerate(zip(rows, results, strict=True)):
-        scores, made = (shown.evaluation.games.column(name) for name in ("score", "largest_tile"))
+    tiles = sorted({row.tile for _, _, summary in results for row in summary.largest_tiles})
+    for axes, (name, evaluation, summary) in zip(rows, results, strict=True):
+        scores, made = (column(evaluation.games, field) for field in ("score", "largest_tile"))
         below = np.zeros(len(edges) - 1)
         for tile in tiles:
             counts = np.histogram(scores[made == tile], edges)[0]
@@ -111,8 +96,7 @@ def _scores(results: Sequence[Shown], size: Size) -> Figure:
             below += counts
         axes.set_xlim(0, edges[-1])
         axes.set_ylim(0, _HEADROOM * below.max())
-        _mark_average(axes, shown, alone=len(results) == 1)
-        mark_scores(axes, note=number == 0)
+        _mark_average(axes, summary, "" if len(results) == 1 else shortened(name))
         whole_numbers(axes, "y", 3 if len(results) > 1 else 5)
         axes.set_ylabel("games")
         axes.grid(axis="y")
@@ -127,18 +111,17 @@ def _scores(results: Sequence[Shown], size: Size) -> Figure:
     return figure
 
 
-def _marks(results: Sequence[Shown]) -> list[Artist]:
+def _marks(results: Sequence[Named]) -> list[Artist]:
     """What the lines and the band of `_mark_average` are, for a legend."""
     marks: list[Artist] = [Line2D([], [], color=INK, linewidth=_AVERAGE_WIDTH, label="average")]
-    if any(shown.summary.average_interval is not None for shown in results):
+    if any(summary.average_interval is not None for _, _, summary in results):
         marks.append(Patch(color=INK, alpha=_BAND_ALPHA, linewidth=0, label="its 95% interval"))
     if len(results) == 1:
         marks.append(Line2D([], [], color=INK, linewidth=1.1, linestyle=":", label="median"))
     return marks
 
 
-def _mark_average(axes: Axes, shown: Shown, *, alone: bool) -> None:
-    summary = shown.summary
+def _mark_average(axes: Axes, summary: Summary, name: str) -> None:
     interval = summary.average_interval
     # The words stand above the bars, where no line may strike them through.
     axes.axvline(summary.average, 0, 1 / _HEADROOM, color=INK, linewidth=_AVERAGE_WIDTH)
@@ -146,11 +129,11 @@ def _mark_average(axes: Axes, shown: Shown, *, alone: bool) -> None:
     if interval is not None:
         axes.axvspan(*interval, 0, 1 / _HEADROOM, color=INK, alpha=_BAND_ALPHA, linewidth=0, zorder=0)
         said += f" ({interval[0]:,.0f} to {interval[1]:,.0f})"
-    if alone:
+    if not name:
         said += f"\nmedian {summary.median:,.0f}"
         axes.axvline(summary.median, 0, 1 / _HEADROOM, color=INK, linewidth=1.1, linestyle=":")
     else:
-        said = f"{shortened(shown.name)}\n{said}"
+        said = f"{name}\n{said}"
     axes.text(0.995, 0.96, said, transform=axes.transAxes, ha="right", va="top", fontsize="small")
 
 
@@ -161,43 +144,15 @@ def _bin_width(span: float, games: int) -> float:
     return float(next(power * step for step in _NICE if power * step >= span / bins))
 
 
-def _survival(results: Sequence[Shown], size: Size) -> Figure:
-    figure = _figure(results, size, "How long the games last")
-    axes = figure.add_subplot()
-    longest = 1
-    for number, shown in enumerate(results):
-        lengths = np.sort(shown.evaluation.games.column("moves").astype(np.int64))
-        last = thinned(len(lengths))
-        axes.step(
-            np.concatenate([[0], lengths[last]]),
-            np.concatenate([[1.0], 1 - (last + 1) / len(lengths)]),
-            where="post",
-            color=series_color(number),
-            linewidth=1.6,
-            label=_legend(shown),
-        )
-        longest = max(longest, int(lengths[-1]))
-    axes.set_xlim(0, 1.02 * longest)
-    axes.set_ylim(0, 1.02)
-    mark_moves(axes)
-    percents(axes)
-    whole_numbers(axes, "x")
-    axes.set_xlabel("moves made")
-    axes.set_ylabel("games that are not over yet")
-    axes.grid(axis="y")
-    _name(figure, axes, results)
-    return figure
-
-
-def _tiles(results: Sequence[Shown], size: Size) -> Figure:
+def _tiles(results: Sequence[Named], size: Size) -> Figure:
     figure = _figure(results, size, "How many games make each tile")
     axes = figure.add_subplot()
-    most = max(shown.summary.largest_tiles[-1].tile for shown in results)
+    most = max(summary.largest_tiles[-1].tile for _, _, summary in results)
     smallest = 512 if most >= 1024 else 16  # a weak player makes none of the larger ones
     tiles = [tile for tile in (1 << exponent for exponent in range(4, 18)) if smallest <= tile <= 2 * most]
     width = 0.84 / len(results)
-    for number, shown in enumerate(results):
-        made = shown.evaluation.games.column("largest_tile")
+    for number, (name, evaluation, _) in enumerate(results):
+        made = column(evaluation.games, "largest_tile")
         reached = [TileShare.of(tile, int((made >= tile).sum()), len(made)) for tile in tiles]
         shares = np.array([row.share for row in reached])
         limits = np.array([row.interval for row in reached])
@@ -209,7 +164,7 @@ def _tiles(results: Sequence[Shown], size: Size) -> Figure:
             shares,
             width=0.94 * width,
             color=[tile_color(tile) for tile in tiles] if alone else series_color(number),
-            label=_legend(shown),
+            label=label_of(shortened(name)),
             yerr=margins,
             error_kw={"ecolor": INK, "elinewidth": 0.9, "capsize": 2.5 if len(results) < 4 else 1.5},
         )
@@ -226,7 +181,9 @@ def _tiles(results: Sequence[Shown], size: Size) -> Figure:
     axes.set_xlabel("tile")
     axes.set_ylabel("games that make it")
     axes.grid(axis="y")
-    _name(figure, axes, results)
+    if len(results) > 1:  # above the axes, where no name can hide a bar
+        handles, labels = axes.get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside upper left", ncols=1 if len(results) == 3 else 2)
     return figure
 
 
@@ -237,52 +194,8 @@ def _share(share: float, *, alone: bool) -> str:
     return f"{100 * share:.0f}" if share == 0 or share >= 0.01 else "<1"
 
 
-def _climb(results: Sequence[Shown], size: Size) -> Figure:
-    figure = _figure(results, size, "How the score grows")
-    axes = figure.add_subplot()
-    for number, shown in enumerate(results):
-        climb, color = shown.climb, series_color(number)
-        count = int(np.count_nonzero(climb.running >= min(_FEW, len(shown.evaluation.games))))
-        rows = thinned(count)
-        moves, average, deviation = 1 + rows, climb.average[rows], climb.deviation[rows]
-        label = _legend(shown) if len(results) > 1 else "average"
-        axes.plot(moves, average, color=color, linewidth=1.6, label=label)
-        axes.fill_between(
-            moves,
-            average - deviation,
-            average + deviation,
-            color=color,
-            alpha=0.22,
-            linewidth=0,
-            label="one standard deviation" if len(results) == 1 else None,
-        )
-    axes.set_xlim(left=0)
-    axes.set_ylim(bottom=0)
-    mark_scores_upright(axes)
-    whole_numbers(axes, "x")
-    whole_numbers(axes, "y")
-    axes.set_xlabel("moves made")
-    axes.set_ylabel("score so far, of games not over yet")
-    axes.grid(axis="y")
-    if len(results) == 1:
-        axes.legend(loc="lower right")
-    _name(figure, axes, results)
-    return figure
-
-
-def _name(figure: Figure, axes: Axes, results: Sequence[Shown]) -> None:
-    """Name the results above the axes, where no name can hide a curve."""
-    if len(results) > 1:
-        handles, labels = axes.get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside upper left", ncols=1 if len(results) == 3 else 2)
-
-
-def _legend(shown: Shown) -> str:
-    return label_of(shortened(shown.name))
-
-
-def _figure(results: Sequence[Shown], size: Size, title: str, height: float = 0.0) -> Figure:
-    subtitle = "; ".join(shown.evaluation.title for shown in results)
+def _figure(results: Sequence[Named], size: Size, title: str, height: float = 0.0) -> Figure:
+    subtitle = "; ".join(evaluation.title for _, evaluation, _ in results)
     names = 0.0 if height or len(results) == 1 else _NAME_INCHES * (len(results) + 1) / 2
     return figure_of(size, title, shortened(subtitle, 110), (height or size.height) + names)
 
@@ -313,82 +226,139 @@ def luck_picture(games: Sequence[Episode], values: Judge, size: Size) -> Figure:
     return figure
 
 
-TILES = tuple(1 << exponent for exponent in range(6, 18))
-_SHARE_OF_FOURS = 2 * CHANCE_OF_FOUR / (1 + CHANCE_OF_FOUR)
-_SUM_PER_MOVE = 2 * (1 + CHANCE_OF_FOUR)
+def comparison(contest: Contest) -> Figure:
+    """A forest plot: the averages of the players, and below them the differences of pairs."""
+    ranked = [standing for standing in contest.ranked if standing.side.finished]
+    averages = [
+        (_end_of(each.side.name), float(each.scores.mean()), each.interval, SERIES[0]) for each in ranked
+    ]
+    pairs = [pair for pair in contest.pairs if not pair.unfinished]
+    what = "Difference"
+    if len(pairs) > _MOST_PAIRS:
+        neighbors = {frozenset(each.side.name for each in both) for both in pairwise(ranked)}
+        pairs = [pair for pair in pairs if {pair.first.name, pair.second.name} in neighbors]
+        what = "Difference of neighbors"
+    differences = []
+    for pair in sorted(pairs, key=lambda pair: -abs(pair.shown[0])):
+        better, worse, difference, interval = pair.lead
+        color = SERIES[1] if pair.clear else SERIES[5]
+        differences.append((f"{_end_of(better)}\nover {_end_of(worse)}", difference, interval, color))
+    if contest.pairs[0].stopped:
+        what += " up to the cap"
+    heights = len(averages), len(differences)
+    with styled():
+        figure = figure_of(COMPACT, "", height=_ROW_INCHES * sum(heights) + 1.5)
+        above, below = figure.subplots(2, 1, height_ratios=heights)
+        above.set_title("Average score, 95% intervals", loc="left", fontsize="medium")
+        _intervals(above, averages)
+        above.set_xlim(left=0)
+        below.set_title(f"{what}, 95% intervals (gray: not clear)", loc="left", fontsize="medium")
+        _intervals(below, differences)
+        below.axvline(0, color=INK, linewidth=0.8)
+    return figure
 
 
-def score_at(tile: int) -> float:
-    """The score by which a game has typically made a tile."""
-    return (tile.bit_length() - 2 - _SHARE_OF_FOURS) * tile
+def _intervals(axes: Axes, rows: Sequence[tuple[str, float, Interval | None, str]]) -> None:
+    """Draw a point with its interval in each row: its name, value, interval and color; the first on top."""
+    for place, (_, value, interval, color) in enumerate(rows):
+        if interval is not None:
+            axes.plot(interval, (place, place), color=color, linewidth=4, alpha=0.45, solid_capstyle="butt")
+        axes.plot(value, place, "o", color=color, markersize=5)
+    axes.set_yticks(np.arange(len(rows)), [name for name, *_ in rows])
+    axes.tick_params(axis="y", length=0)
+    axes.set_ylim(len(rows) - 0.5, -0.5)
+    whole_numbers(axes, "x", 5)
+    axes.grid(axis="x")
 
 
-def move_at(tile: int) -> float:
-    """The number of moves by which a game has typically made a tile."""
-    return tile / _SUM_PER_MOVE
+def _end_of(name: str) -> str:
+    """The name, or its end if it is long: the end of a folder tells more than its beginning."""
+    return name if len(name) <= _LONGEST_NAME else f"...{name[3 - _LONGEST_NAME :]}"
 
 
-def mark_scores(axes: Axes, note: bool = True) -> None:
-    """Mark tiles along the top of an x axis of scores, whose limits must be set."""
-    _mark_x(axes, [score_at(tile) for tile in TILES], note)
+def lost_games(analysis: Analysis) -> dict[str, Figure]:
+    """The pictures of an analysis by name: how games end and, with a judge, agreement and costs of moves."""
+    judge = analysis.judge
+    groups = [group for group in reversed(analysis.by_distance) if group.judged]
+    names = ["endings", "agreement", "cost"] if judge is not None and groups else ["endings"]
+    with styled():
+        figures = {name: figure_of(COMPACT, "") for name in names}
+        _endings(figures["endings"].add_subplot(), analysis)
+        if judge is not None and groups:
+            _agreement(figures["agreement"].add_subplot(), groups)
+            _costs(figures["cost"].add_subplot(), groups, judge)
+    return figures
 
 
-def mark_moves(axes: Axes) -> None:
-    """Mark tiles along the top of an x axis of moves, whose limits must be set."""
-    _mark_x(axes, [move_at(tile) for tile in TILES], True)
-
-
-def mark_scores_upright(axes: Axes) -> None:
-    """Mark tiles along the right of a y axis of scores, whose limits must be set."""
-    low, high = axes.get_ylim()
-    places = [score_at(tile) for tile in TILES]
-    for index in spaced(places, 0.05 * (high - low), lambda index: low < places[index] < high):
-        axes.axhline(places[index], color=INK, alpha=GRID, linewidth=0.8, linestyle=(0, (4, 3)), zorder=0)
-        axes.text(
-            1.01,
-            places[index],
-            f"{TILES[index]}",
-            transform=axes.get_yaxis_transform(),
-            va="center",
-            fontsize="small",
+def _endings(axes: Axes, analysis: Analysis) -> None:
+    places = np.arange(len(analysis.endings))
+    below = np.zeros(len(places))
+    for quarter, label in enumerate(QUARTERS):
+        games = np.array([row.quarters[quarter] for row in analysis.endings], float)
+        axes.bar(
+            places, games, bottom=below, label=label, color=_SHADES[quarter], edgecolor=INK, linewidth=0.3
         )
-
-
-def _label_share(axes: Axes) -> float:
-    """The width of a label as a share of the width of the axes, about."""
-    figure = axes.get_figure(root=True)
-    assert figure is not None
-    return 0.45 / figure.get_figwidth()
-
-
-def _mark_x(axes: Axes, places: list[float], note: bool) -> None:
-    low, high = axes.get_xlim()
-    shown = spaced(
-        places,
-        _label_share(axes) * (high - low),
-        lambda index: low + 0.03 * (high - low) < places[index] < high,
+        below += games
+    for place, row in enumerate(analysis.endings):
+        write_above(axes, f"{row.games:,}", place, row.games)
+    axes.set_xticks(places, [str(row.largest_tile) for row in analysis.endings])
+    axes.tick_params(axis="x", length=0)
+    whole_numbers(axes, "y", 5)
+    axes.set_xlabel("largest tile on the last board")
+    axes.set_ylabel("games")
+    axes.grid(axis="y")
+    axes.set_ylim(top=1.6 * float(below.max()))  # room for the legend
+    axes.legend(
+        title="sum of all other tiles, as a share of the largest",
+        ncols=3,
+        loc="upper left",
+        columnspacing=0.9,
+        handlelength=1.2,
+        borderaxespad=0.2,
     )
-    for index in shown:
-        axes.axvline(places[index], color=INK, alpha=GRID, linewidth=0.8, linestyle=(0, (4, 3)), zorder=0)
-        if note:
-            _above(axes, f"{TILES[index]}", (places[index], 1.0), ("data", "axes fraction"), 2, ha="center")
-    if note and shown:
-        said = "tile that a game has usually made by then"
-        _above(axes, said, (0.0, 1.0), "axes fraction", 15, alpha=0.75)
 
 
-def _above(
-    axes: Axes, text: str, place: tuple[float, float], system: Any, points: float, **style: Any
-) -> None:
-    """Text so many points above the axes, whatever their height."""
-    axes.annotate(
-        text,
-        place,
-        (0, points),
-        xycoords=system,
-        textcoords="offset points",
-        va="bottom",
-        fontsize="small",
-        annotation_clip=False,
-        **style,
+def _agreement(axes: Axes, groups: Sequence[Group]) -> None:
+    places = np.arange(len(groups))
+    shares = np.array([group.agreement or 0.0 for group in groups])
+    limits = np.array(
+        [group.agreement_interval or (share, share) for group, share in zip(groups, shares, strict=True)]
     )
+    margins = np.maximum(0.0, [shares - limits[:, 0], limits[:, 1] - shares])
+    axes.errorbar(
+        places, shares, margins, fmt="o-", color=SERIES[0], ecolor=SERIES[0], elinewidth=1, capsize=2.5
+    )
+    for place, (share, (_, high)) in enumerate(zip(shares, limits, strict=True)):
+        write_above(axes, f"{share:.0%}", place, max(share, high))
+    axes.set_ylim(0, 1.1)
+    axes.set_yticks(np.linspace(0, 1, 6))
+    percents(axes)
+    _distances(axes, groups)
+    axes.set_ylabel("moves on which the judge agrees")
+
+
+def _costs(axes: Axes, groups: Sequence[Group], judge: JudgeName) -> None:
+    places = np.arange(len(groups))
+    costs = [group.cost or 0.0 for group in groups]
+    axes.bar(places, costs, color=SERIES[1])
+    for place, cost in enumerate(costs):
+        write_above(axes, _cost(cost, judge), place, cost)
+    axes.set_ymargin(0.12)
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda cost, _: _cost(cost, judge)))
+    _distances(axes, groups)
+    axes.set_ylabel(
+        "probability lost, by the judge" if judge.unit == PROBABILITY else f"{judge.unit} lost, by the judge"
+    )
+
+
+def _distances(axes: Axes, groups: Sequence[Group]) -> None:
+    axes.set_xlabel("moves left until the end of the game")
+    axes.grid(axis="y")
+    axes.set_xticks(np.arange(len(groups)), [group.label.replace(" to ", "-") for group in groups])
+    axes.tick_params(axis="x", length=0)
+
+
+def _cost(cost: float, judge: JudgeName) -> str:
+    if judge.unit == PROBABILITY:
+        return f"{cost:.1%}"
+    return f"{cost:,.0f}" if cost >= 10 or cost == 0 else f"{cost:.2g}"

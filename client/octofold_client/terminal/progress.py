@@ -6,14 +6,13 @@ from collections.abc import Callable, Sequence
 from html import escape
 from typing import Any, Self
 
-from octofold_game.contract.model import Strength
 from rich.console import Console
 
-from octofold_client.evaluation.forecast import seconds_left
+from octofold_client.evaluation.forecast import moves_left
 from octofold_client.evaluation.lockstep import NO_GAMES, PlayedBatch
 from octofold_client.evaluation.summary import GameSummary
 from octofold_client.terminal.display import Clock, Display, Status, display_on
-from octofold_client.wording import counted, duration_range
+from octofold_client.wording import counted, duration
 
 SPEED_SECONDS = 5.0
 """The moves per second are measured over about this time."""
@@ -23,7 +22,7 @@ class EvaluationProgress:
     """Shows the progress of an evaluation of `games` games on a display; a context manager.
 
     The games that finish first are short, so the figures include the unfinished games: `average_at_least` and
-    `seconds_left` describe how.
+    `evaluation/forecast.py` describe how.
     """
 
     def __init__(
@@ -32,7 +31,6 @@ class EvaluationProgress:
         title: str,
         display: Display,
         clock: Clock = time.monotonic,
-        strength: Strength | None = None,
     ) -> None:
         self.games = games
         self.running = 0
@@ -40,7 +38,6 @@ class EvaluationProgress:
         self._title = title
         self._display = display
         self._clock = clock
-        self._strength = strength
         self._lengths: Counter[int] = Counter()
         self._done = 0
         self._score_sum = 0
@@ -91,15 +88,6 @@ class EvaluationProgress:
         return (moves - before) / (now - start) if now > start else 0.0
 
     @property
-    def seconds_left(self) -> tuple[float, float] | None:
-        """The shortest and the longest likely remaining time; None while it is unknown."""
-        ages = self._running_games.lengths
-        waiting = max(0, self.games - self.done - len(ages))
-        if not waiting and not len(ages):
-            return None
-        return seconds_left(self._lengths, ages, waiting, self.moves_per_second, self._strength)
-
-    @property
     def status(self) -> Status:
         """All figures, for the display."""
         facts = (
@@ -120,9 +108,12 @@ class EvaluationProgress:
 
     @property
     def time_left(self) -> str:
-        """The remaining time in words, such as "50 s to 3 min left"; empty while it is unknown."""
-        left = self.seconds_left
-        return "" if left is None else f"{duration_range(*left)} left"
+        """The remaining time in words, such as "about 3 min left"; empty while it is unknown."""
+        ages = self._running_games.lengths
+        waiting = max(0, self.games - self.done - len(ages))
+        left = moves_left(self._lengths, ages, waiting) if waiting or len(ages) else None
+        pace = self.moves_per_second
+        return "" if left is None or not pace else f"about {duration(left / pace)} left"
 
     def __enter__(self) -> Self:
         self._display.__enter__()
@@ -148,12 +139,11 @@ class EvaluationProgress:
             self.best_tile = max(self.best_tile, game.largest_tile)
 
 
-def progress_on(
-    console: Console, games: int, title: str, strength: Strength | None = None
-) -> EvaluationProgress:
-    """The progress of an evaluation, on the display for `console`; `strength` is the player's, if known."""
+def progress_on(games: int, title: str, console: Console | None = None) -> EvaluationProgress:
+    """The progress of an evaluation, on the display for `console`, or else standard error or the notebook."""
+    console = console or Console(stderr=True)
     display = NotebookDisplay() if console.is_jupyter else display_on(console)
-    return EvaluationProgress(games, title, display, strength=strength)
+    return EvaluationProgress(games, title, display)
 
 
 class NotebookDisplay(Display):

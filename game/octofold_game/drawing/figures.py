@@ -3,7 +3,6 @@
 This module needs matplotlib, which is not part of the base installation. Import it only to draw.
 """
 
-from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from io import BytesIO
@@ -152,17 +151,6 @@ def svg_of(figure: Figure) -> bytes:
     with styled():
         figure.savefig(file, format="svg", transparent=True, metadata={"Date": None})
     return file.getvalue()
-
-
-def spaced(places: Sequence[float], width: float, keep: Callable[[int], bool] = lambda _: True) -> list[int]:
-    """The indices of the places to label, from the last backwards, so that labels are `width` apart."""
-    found: list[int] = []
-    free = float("inf")
-    for index in range(len(places) - 1, -1, -1):
-        if places[index] <= free and keep(index):
-            found.append(index)
-            free = places[index] - width
-    return found[::-1]
 
 
 def thinned(count: int) -> NDArray[np.intp]:

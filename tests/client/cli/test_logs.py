@@ -1,6 +1,6 @@
 """`octofold evaluate --logs`: the logs hold exactly the moves of the games, and go on where they stopped."""
 
-import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -9,7 +9,7 @@ from octofold_client.studies import recording
 from octofold_client.studies.recording import write_logs
 from octofold_game.play_logs.moves import CheckedMoves, LoggedMoves
 from octofold_game.play_logs.reading import log_files, read_log
-from octofold_game.replays import ReplayWriter, read_replays
+from octofold_game.replays import read_replays
 from support.commands import octofold
 from support.logged_moves import moves_of, rows
 
@@ -47,31 +47,13 @@ def test_the_logs_hold_the_moves_of_the_games(tmp_path: Path) -> None:
     assert done.stdout.splitlines()[-1] == told
 
 
-def test_more_games_are_added_and_nothing_is_written_twice(
-    games: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(recording, "GAMES_PER_FILE", 10)
-    episodes = sorted(read_replays(games / "games.replay"), key=lambda episode: episode.game)
-
-    def write(count: int) -> None:
-        (tmp_path / "games.replay").unlink(missing_ok=True)
-        with ReplayWriter(tmp_path / "games.replay") as writer:
-            for episode in episodes[:count]:
-                writer.append(episode)
-        write_logs(ResultFolder(tmp_path))
-
-    write(13)
-    first, last = log_files(tmp_path)
-    for file in (first, last):
-        os.utime(file, (0, 0))  # the clock of a file system may stand still for some milliseconds
-    write(16)
-    assert log_files(tmp_path) == [first, last]
-    assert first.stat().st_mtime_ns == 0
-    assert last.stat().st_mtime_ns > 0
-    assert sorted(rows(logged(tmp_path)).tolist()) == played(tmp_path)
-    first.write_bytes(b"")
-    write(16)
-    assert sorted(rows(logged(tmp_path)).tolist()) == played(tmp_path)
+def test_games_are_divided_among_files(games: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recording, "GAMES_PER_FILE", 30)
+    folder = ResultFolder(Path(shutil.copytree(games, tmp_path / "greedy")))
+    files = write_logs(folder, lambda _: None, lambda: None)
+    assert list(files) == log_files(folder.path)
+    assert len(files) == 2
+    assert sorted(rows(logged(folder.path)).tolist()) == played(folder.path)
 
 
 def test_verify_reads_logs_and_names_bad_lines(tmp_path: Path) -> None:

@@ -10,17 +10,10 @@ from octofold_client.evaluation.intervals import (
     average_interval,
     clustered_share_interval,
     difference_interval,
-    independent_interval,
     median_interval,
     share_interval,
     standard_error,
-    student,
 )
-
-
-def test_the_average_of_equal_values_is_certain() -> None:
-    assert average_interval([7.0] * FEWEST) == (7.0, 7.0)
-    assert average_interval([0.0] * FEWEST) == (0.0, 0.0)
 
 
 def test_an_average_of_too_few_games_has_no_interval() -> None:
@@ -29,35 +22,13 @@ def test_an_average_of_too_few_games_has_no_interval() -> None:
     assert difference_interval(np.arange(FEWEST) + 1.0) is not None
     # Games in which two players did the same say nothing of those in which they differ.
     assert difference_interval([0.0] * 500 + [1.0] * (FEWEST - 1)) is None
-    assert independent_interval([1.0] * 50, range(FEWEST - 1)) is None
-    assert independent_interval([1.0] * 50, [2.0] * 50) is None
     assert standard_error([5.0]) is None
-
-
-@pytest.mark.parametrize(
-    ("freedom", "quantile"), [(9, 2.2622), (10, 2.2281), (20, 2.0860), (60, 2.0003), (1e6, 1.9600)]
-)
-def test_students_quantile_has_its_published_values(freedom: float, quantile: float) -> None:
-    assert student(freedom) == pytest.approx(quantile, abs=5e-4)
 
 
 def test_the_difference_has_students_interval() -> None:
     # Student 1908, the hours of sleep that ten patients gained: 1.58 more by the second drug, 0.70 to 2.46.
     gained = [1.2, 2.4, 1.3, 1.3, 0.01, 1.0, 1.8, 0.8, 4.6, 1.4]
     assert difference_interval(gained) == pytest.approx((0.70, 2.46), abs=0.01)
-
-
-def test_independent_samples_have_welchs_interval() -> None:
-    first, second = np.arange(20.0), 3 * np.arange(12.0) + 1
-    low, high = independent_interval(first, second) or (0.0, 0.0)
-    assert (low + high) / 2 == pytest.approx(second.mean() - first.mean())
-    # 15.02 degrees of freedom, quantile 2.1312, standard error 3.3912
-    assert (high - low) / 2 == pytest.approx(2.1312 * 3.3912, rel=1e-4)
-
-
-def test_the_interval_of_an_average_never_leaves_the_possible_values() -> None:
-    low, high = average_interval([200.0] * 9 + [60_000.0]) or (-1.0, -1.0)
-    assert 0 < low < 6_180 < high
 
 
 @pytest.mark.parametrize(
@@ -77,7 +48,7 @@ def test_shares_of_no_and_of_all_games_end_at_exactly_zero_and_one(n: int) -> No
     assert 0.7 < everything[0] < 1.0
 
 
-@pytest.mark.parametrize("n", [999, 1000, 1001, 1002, 2000, 3000])
+@pytest.mark.parametrize("n", [999, 1000, 1001, 3000])
 def test_the_median_of_thousands_lies_between_the_ranks_that_whole_numbers_give(n: int) -> None:
     low, high = median_interval(range(n)) or (0, 0)
     within = sum(comb(n, rank) for rank in range(int(low) + 1))
@@ -115,7 +86,6 @@ def test_intervals_miss_the_truth_as_rarely_as_they_say(games: int) -> None:
     assert 0.01 <= misses(truth, map(median_interval, first)) <= 0.06
     assert 0.03 <= misses(1000, map(average_interval, first)) <= 0.065
     assert 0.03 <= misses(0, map(difference_interval, second - first)) <= 0.065
-    assert 0.03 <= misses(0, map(independent_interval, first, second)) <= 0.065
 
 
 def test_observations_in_clusters_that_are_alike_say_less_than_as_many_independent_ones() -> None:

@@ -3,31 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from octofold_client.evaluation.live import MAX_BOARDS, LiveFile
 from octofold_client.evaluation.lockstep import PlayedBatch
-from octofold_client.evaluation.summary import GameSummary
 from octofold_game.contract.results import LIVE_FILE
 from octofold_game.episodes import Episodes
-
-
-class Silent:
-    """Observes nothing."""
-
-    def __init__(self) -> None:
-        self.updates = 0
-
-    def resume(self, finished: Sequence[GameSummary]) -> None:
-        pass
-
-    def update(self, step: PlayedBatch, finished: list[GameSummary]) -> None:  # noqa: ARG002
-        self.updates += 1
-
-    def remark(self, text: str) -> None:
-        pass
 
 
 def read(folder: Path) -> Any:
@@ -37,17 +19,15 @@ def read(folder: Path) -> Any:
 def test_the_file_follows_the_games_and_ends_without_any(tmp_path: Path) -> None:
     episodes = Episodes(3, range(40))
     clock = [0.0]
-    observer = Silent()
-    with LiveFile(observer, tmp_path, player="corner", seed=3, games=50, clock=lambda: clock[0]) as live:
-        live.resume([GameSummary(40, 100, 16, 20, outgrown=False)] * 10)
+    with LiveFile(tmp_path, "corner", 3, 50, clock=lambda: clock[0]) as live:
+        live.resume(10)
         for step in range(1, 5):
             clock[0] = step * 0.3
             episodes.step(episodes.legal.argmax(axis=1))
-            live.update(PlayedBatch(40, [], 40, 4, lambda: None, 0, 0, episodes.unfinished), [])  # type: ignore[arg-type, return-value]
+            live.update(PlayedBatch(40, [], 40, 4, lambda: None, 0, 0, episodes.unfinished))  # type: ignore[arg-type, return-value]
             if step == 1:
                 first = episodes.boards.tolist()
         shown = read(tmp_path)
-        assert observer.updates == 4
         assert (shown["player"], shown["seed"], shown["games"], shown["finished"]) == ("corner", 3, 50, 10)
         assert [each["game"] for each in shown["boards"]] == list(range(MAX_BOARDS))
         # Written at 0.3 and 0.9 seconds, but not at 0.6 and 1.2, which are too soon after.
@@ -61,21 +41,15 @@ def test_the_file_follows_the_games_and_ends_without_any(tmp_path: Path) -> None
     assert read(tmp_path)["boards"] == read(tmp_path)["running_scores"] == []
 
 
-def test_an_evaluation_that_never_began_leaves_no_file(tmp_path: Path) -> None:
-    with LiveFile(Silent(), tmp_path, player="corner", seed=3, games=50):
-        pass
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_an_evaluation_that_never_began_leaves_the_file_of_another_one(tmp_path: Path) -> None:
     (tmp_path / LIVE_FILE).write_text('{"player": "another"}')
-    with LiveFile(Silent(), tmp_path, player="corner", seed=3, games=50):
+    with LiveFile(tmp_path, "corner", 3, 50):
         pass
     assert read(tmp_path) == {"player": "another"}
 
 
 def test_a_file_that_a_killed_run_left_loses_its_running_games(tmp_path: Path) -> None:
     (tmp_path / LIVE_FILE).write_text('{"boards": [1]}')
-    with LiveFile(Silent(), tmp_path, player="corner", seed=3, games=50) as live:
-        live.resume([])
+    with LiveFile(tmp_path, "corner", 3, 50) as live:
+        live.resume(0)
     assert read(tmp_path)["boards"] == []

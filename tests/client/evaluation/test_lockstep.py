@@ -83,30 +83,6 @@ def test_never_more_games_run_than_asked_for_and_two_batches_are_on_their_way() 
     assert player.most_in_flight == 2
 
 
-def test_freed_places_are_taken_by_waiting_games_at_once() -> None:
-    steps = list(play([Ready()], 7, range(20), 6, 15))
-    done = np.cumsum([len(step.finished) for step in steps])
-    busy = [step.running for step, count in zip(steps, done, strict=True) if count <= 14]
-    assert set(busy) == {6}
-
-
-def test_every_answered_board_is_counted_as_a_move() -> None:
-    player = Ready()
-    steps = list(play([player], 7, range(5), 5, 15))
-    assert sum(step.moves for step in steps) == sum(len(game) for step in steps for game in step.finished)
-    assert (steps[0].queue_us, steps[0].inference_us) == (2, 3)
-
-
-def test_a_game_that_outgrows_the_model_ends_there() -> None:
-    for episode in games_of(Ready(), range(6), 6, largest_exponent=4).values():
-        assert episode.outgrown
-        assert episode.largest_tile == 32
-
-
-def test_no_games_are_no_steps() -> None:
-    assert list(play([Ready()], 7, [], 5, 15)) == []
-
-
 @pytest.mark.parametrize(
     "wrong",
     [
@@ -232,16 +208,6 @@ def test_a_server_that_was_away_for_a_while_gets_games_again() -> None:
     assert sum(len(step.finished) for step in steps) == 12
     assert len(back.batches) > 100
     assert lost == [0]
-
-
-def test_a_full_server_is_asked_again_however_often() -> None:
-    busy = Failing(range(3, 40), lambda: full(0.0))
-    lost: list[int] = []
-    steps = list(
-        play([busy], 7, range(4), 4, 15, on_lost=lambda server, _: lost.append(server), ask_again=AT_ONCE)
-    )
-    assert sum(len(step.finished) for step in steps) == 4
-    assert not lost
 
 
 def test_a_server_that_never_has_room_ends_it_after_a_while() -> None:

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from octofold_client.contenders.judges import Judge, Opinion, local_judge
-from octofold_client.errors import UsageError
 from octofold_client.evaluation.luck import (
     BAD_LUCK,
     COEFFICIENTS,
@@ -198,11 +197,6 @@ def test_the_luck_of_other_games_with_the_same_numbers_is_not_taken(
     right = luck_in(other, judge_by(near_the_corner))
     (other.path / FILE).write_bytes((folder.path / FILE).read_bytes())
     assert (luck_in(other, judge_by(near_the_corner)).taken == right.taken).all()
-
-
-def test_values_that_are_no_points_are_refused(folder: ResultFolder) -> None:
-    with pytest.raises(UsageError, match="values boards in probability; luck needs points"):
-        luck_in(folder, replace(judge_by(near_the_corner), unit="probability"))
 
 
 def test_all_tiles_together_have_the_values_of_the_boards_one_by_one() -> None:

@@ -13,14 +13,12 @@ from octofold_client.evaluation.question import Question
 from octofold_client.evaluation.sequential import (
     CAP,
     ERROR_RATE,
-    FIRST_LOOK,
     Bets,
     Record,
     cap_of,
     greatest_score,
     growth,
     log_wealth,
-    next_look,
 )
 from octofold_game.contract.results import FIRST_GAMES
 from octofold_game.episodes import Episodes
@@ -90,14 +88,6 @@ def test_players_with_the_same_games_pass_after_some_hundred_games_and_not_befor
     needed = FIRST_GAMES + 733
     assert question.answer(bets_on(scores[:needed], scores[:needed])).yes
     assert question.answer(bets_on(scores[: int(0.97 * needed)], scores[: int(0.97 * needed)])).yes is None
-
-
-def test_games_that_vary_take_more_than_equal_ones() -> None:
-    random = np.random.default_rng(2)
-    first, second = random.gamma(2.4, 84_000, (2, FIRST_GAMES + 370))
-    question = Question(Fraction(5, 100))
-    assert question.answer(bets_on(first, first)).yes
-    assert question.answer(bets_on(first, second)).yes is None
 
 
 def test_the_limits_are_where_the_bets_begin_to_refute() -> None:
@@ -178,15 +168,6 @@ def test_players_that_play_nearly_alike_are_bet_on_with_the_luck_of_both_or_of_n
     assert ((adjusted.first == adjusted.second) == (plain.first == plain.second)).all()
 
 
-def test_a_difference_excludes_zero_when_the_ratio_excludes_one() -> None:
-    random = np.random.default_rng(4)
-    for better in (1.0, 1.1, 1.2, 1.3, 1.5):
-        first, second = random.gamma(2.4, 84_000, (2, 500))
-        bets = bets_on(first, better * second)
-        ratio, difference = bets.ratio_limits(0.025), bets.difference_limits(0.025)
-        assert (ratio[0] > 1, ratio[1] < 1) == (difference[0] > 0, difference[1] < 0)
-
-
 def test_the_sides_turned_round_give_the_interval_turned_round() -> None:
     random = np.random.default_rng(5)
     first, second = random.gamma(2.4, 84_000, (2, 500))
@@ -209,67 +190,8 @@ def test_the_first_games_set_the_cap_and_do_not_bet() -> None:
     assert (plain.cap, plain.above_cap, len(plain.first)) == (None, None, len(first))
 
 
-def test_nobody_risks_more_than_the_largest_tile_allows() -> None:
-    bets = Bets.of(np.full(200, 1_000.0), np.full(200, 1_000.0), (4, 17), 4_000)
-    assert bets is not None
-    assert (bets.most_first[0], bets.most_second[0]) == (greatest_score(4), 4_000)
-    assert greatest_score(4) < 4_000
-
-
-def test_the_player_with_the_larger_average_sets_the_cap_for_all() -> None:
-    assert cap_of([np.full(200, 1_000.0), np.full(50, 3_000.0), np.zeros(0)]) == CAP * 3_000
-
-
 def test_too_few_games_and_a_player_that_never_scores_have_no_bets() -> None:
     assert Bets.of(np.ones(FIRST_GAMES), np.ones(FIRST_GAMES), ANY, 4) is None
     assert Bets.of(np.zeros(200), np.ones(200), ANY, 4) is None
     assert Bets.of([], [], ANY, 0) is None
     assert Bets.of([], [], ANY, None) is None
-
-
-def test_a_player_that_never_scores_is_shown_to_be_worse() -> None:
-    bets = bets_on(np.full(200, 1_000.0), np.zeros(200))
-    low, high = bets.ratio_limits(ERROR_RATE)
-    assert (low, bets.ratio) == (0.0, 0.0)
-    assert high < 0.5
-
-
-def test_without_a_cap_a_small_margin_takes_far_more_games() -> None:
-    scores = np.full(1_500, 5_000.0)
-    question = Question(Fraction(2, 100))
-    assert question.answer(bets_on(scores, scores)).yes
-    assert question.answer(bets_on(scores, scores, capped=False)).yes is None
-
-
-def test_looks_grow_apart_and_end_at_the_limit() -> None:
-    looks = [0]
-    while looks[-1] < 1_000:
-        looks.append(next_look(looks[-1], 1_000))
-    assert looks == [
-        0,
-        FIRST_LOOK,
-        30,
-        40,
-        50,
-        62,
-        77,
-        96,
-        120,
-        150,
-        187,
-        233,
-        283,
-        333,
-        383,
-        433,
-        483,
-        533,
-        586,
-        644,
-        708,
-        778,
-        855,
-        940,
-        1000,
-    ]
-    assert next_look(0, 15) == 15

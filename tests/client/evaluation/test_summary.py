@@ -1,19 +1,14 @@
 """The figures of an evaluation and the two forms of their table."""
 
-import io
-import json
 from dataclasses import replace
 
 import pytest
-from octofold_client.evaluation.game_table import GameTable
 from octofold_client.evaluation.luck import AdjustedAverage
 from octofold_client.evaluation.result import Evaluation
 from octofold_client.evaluation.result_folder import Conditions
 from octofold_client.evaluation.summary import TILES, GameSummary, Summary
 from octofold_client.evaluation.tables import markdown, notes_of
-from octofold_client.terminal.tables import print_report
 from octofold_game.contract.results import Completeness
-from rich.console import Console
 
 GAMES = [
     GameSummary(game=0, score=1000, largest_tile=128, moves=90, outgrown=False),
@@ -25,9 +20,7 @@ GAMES = [
 
 def shown(games: list[GameSummary], name: str = "cnn5") -> Evaluation:
     conditions = Conditions(name, "", "", None, 0)
-    return Evaluation(
-        conditions, GameTable(games), Completeness(len(games), len(games), 0, 0), None, None, None
-    )
+    return Evaluation(conditions, games, Completeness(len(games), len(games), 0, 0), None, None, None)
 
 
 def test_the_figures_are_those_of_the_games() -> None:
@@ -39,10 +32,6 @@ def test_the_figures_are_those_of_the_games() -> None:
 def test_a_larger_tile_counts_for_the_smaller_ones_too() -> None:
     assert [row.games for row in Summary.of(GAMES).reached] == [4, 3, 3, 2, 2, 1, 1, 1, 1, 1, 0]
     assert [row.tile for row in Summary.of(GAMES).reached] == list(TILES)
-
-
-def test_the_order_of_the_games_changes_nothing() -> None:
-    assert Summary.of(GAMES) == Summary.of(GAMES[::-1])
 
 
 @pytest.mark.parametrize(
@@ -73,39 +62,8 @@ def test_outgrown_games_are_counted_and_named() -> None:
     assert "exceeded" not in markdown(shown(GAMES[:3]))
 
 
-def test_one_game_makes_a_report_without_intervals_of_scores() -> None:
-    summary = Summary.of(GAMES[:1])
-    assert summary.average_interval is None
-    assert "| average score " in markdown(shown(GAMES[:1]))
-    assert json.loads(json.dumps(summary.to_json()))["average_interval"] is None
-
-
 def test_markdown_is_one_table_whose_lines_are_equally_long() -> None:
     lines = [line for line in markdown(shown(GAMES[:3])).splitlines() if line.startswith("|")]
     assert len({len(line) for line in lines}) == 1
     assert [line.split()[2] for line in lines[7:]] == ["128", "256", "512", "1024", "2048", "4096"]
     assert "33.3%" in lines[11]
-
-
-def test_a_pipe_gets_markdown_and_a_terminal_a_drawing() -> None:
-    pipe, terminal = io.StringIO(), io.StringIO()
-    print_report(shown(GAMES), Console(file=pipe))
-    print_report(shown(GAMES), Console(file=terminal, force_terminal=True, width=80))
-    assert pipe.getvalue() == markdown(shown(GAMES)) + "\n"
-    assert "╭" in terminal.getvalue()
-    assert "exceeded" in terminal.getvalue()
-
-
-def test_a_name_that_looks_like_markup_is_shown_as_it_is() -> None:
-    terminal = io.StringIO()
-    print_report(shown(GAMES, "x[/bold]y:dog:"), Console(file=terminal, force_terminal=True, width=80))
-    assert "x[/bold]y:dog:" in terminal.getvalue()
-
-
-def test_every_game_counts_once_among_the_largest_tiles() -> None:
-    assert [(row.tile, row.games) for row in Summary.of(GAMES + GAMES[:2]).largest_tiles] == [
-        (128, 2),
-        (512, 2),
-        (2048, 1),
-        (65536, 1),
-    ]

@@ -6,9 +6,8 @@ import numpy as np
 from octofold_client.evaluation.contest import Contest
 from octofold_client.evaluation.result_folder import Conditions
 from octofold_client.evaluation.sides import Side
-from octofold_client.studies.contest_picture import panels
+from octofold_client.studies.pictures import comparison
 from octofold_game.contract.results import Completeness
-from octofold_game.drawing.figures import COMPACT
 
 
 def league(players: int) -> Contest:
@@ -29,12 +28,8 @@ def league(players: int) -> Contest:
 
 def test_rows_are_equally_high_and_of_many_pairs_only_neighbors_are_shown() -> None:
     for players, pairs in ((3, 3), (8, 28), (50, 49)):
-        shown = panels(league(players), COMPACT)
-        assert [len(figure.axes[0].get_yticks()) for figure in shown.values()] == [players, pairs]
-        heights = []
-        for figure in shown.values():
-            figure.draw_without_rendering()
-            (axes,) = figure.axes
-            inches = axes.get_position().height * figure.get_figheight()
-            heights.append(inches / len(axes.get_yticks()))
+        figure = comparison(league(players))
+        assert [len(axes.get_yticks()) for axes in figure.axes] == [players, pairs]
+        figure.draw_without_rendering()
+        heights = [axes.get_position().height / len(axes.get_yticks()) for axes in figure.axes]
         np.testing.assert_allclose(heights, heights[0], rtol=0.1)

@@ -39,6 +39,8 @@ def test_the_last_positions_are_those_of_the_walks(games: Path) -> None:
         assert positions.left[rows].tolist() == list(range(9, 0, -1))
         assert (positions.boards[rows] == walk.boards[-10:-1]).all()
         assert (positions.made[rows] == walk.moves[-9:]).all()
+        assert walk.boards[-1].tolist() == episode.final_board.tolist()
+        assert walk.scores[-1] == episode.score
 
 
 def test_of_a_game_shorter_than_that_all_positions_count(games: Path) -> None:
@@ -55,29 +57,29 @@ def test_agreement_and_cost_are_those_of_the_definition(games: Path) -> None:
     judge_positions(judge(), positions, verdicts)
     choices = legal_moves(positions.boards).argmax(axis=1)
     costs = positions.made - choices  # a point less for each move further back
-    analysis = Analysis([Ending.of(episode) for episode in episodes], positions, verdicts)
-    whole = analysis.whole()
+    analysis = Analysis.of(list(map(Ending.of, episodes)), positions, verdicts, 20, judge())
+    whole = analysis.all
     assert whole.judged == len(positions)
     assert whole.agreement == np.mean(choices == positions.made)
     assert whole.cost == pytest.approx(costs.mean())
-    average, interval = analysis.cost_of_a_game() or (0.0, None)
-    assert average == pytest.approx(costs.sum() / len(episodes))
-    assert interval is not None
-    assert interval[0] < average < interval[1]
-    for groups in (analysis.by_stage(), analysis.by_distance()):
+    cost = analysis.cost_of_a_game
+    assert cost is not None
+    assert cost.average == pytest.approx(costs.sum() / len(episodes))
+    assert cost.interval is not None
+    assert cost.interval[0] < cost.average < cost.interval[1]
+    for groups in (analysis.by_stage, analysis.by_distance):
         assert sum(group.positions for group in groups) == len(positions)
         assert sum(group.cost_share or 0.0 for group in groups) == pytest.approx(1.0)
-    assert [group.label for group in analysis.by_distance()] == [
+    assert [group.label for group in analysis.by_distance] == [
         "1",
         "2 to 3",
         "4 to 7",
         "8 to 15",
         "16 to 20",
     ]
-    costliest = list(analysis.costliest(len(positions)))
     # All of the last 20 moves of a game are one stumble.
     most = [costs[positions.games == episode.game].max() for episode in episodes]
-    assert [move.cost for move in costliest] == sorted((cost for cost in most if cost), reverse=True)
+    assert [move.cost for move in analysis.costliest] == sorted((cost for cost in most if cost), reverse=True)
 
 
 def test_ctrl_c_keeps_what_was_judged(games: Path) -> None:
@@ -94,9 +96,9 @@ def test_ctrl_c_keeps_what_was_judged(games: Path) -> None:
     with pytest.raises(KeyboardInterrupt), DeferredInterrupts() as interrupts:
         judge_positions(judge(ask), positions, verdicts, before_each=interrupts.check)
     assert np.count_nonzero(verdicts.judged) == sum(calls) == 21
-    analysis = Analysis([], positions, verdicts)
-    assert analysis.whole().judged == 21
-    assert analysis.cost_of_a_game() is not None  # of the four games that are done
+    analysis = Analysis.of([Ending(1, 100, 64, 0)], positions, verdicts, 5, judge())
+    assert analysis.judged == analysis.all.judged == 21
+    assert analysis.cost_of_a_game is not None  # of the four games that are done
 
 
 def test_boards_beyond_the_judge_are_not_put_before_it(games: Path) -> None:
@@ -117,7 +119,5 @@ def test_costly_moves_close_together_are_one_stumble(games: Path) -> None:
     costs = {(first, 5): 9.0, (first, 6): 8.0, (first, 9): 7.0, (second, 6): 6.0, (first, 40): 5.0}
     for (game, left), cost in costs.items():
         verdicts.costs[(positions.games == game) & (positions.left == left)] = cost
-    analysis = Analysis([Ending.of(episode) for episode in episodes], positions, verdicts)
-    assert [(move.game, move.cost) for move in analysis.costliest(5)] == [(first, 9), (second, 6), (first, 5)]
-    assert [move.cost for move in analysis.costliest(2)] == [9, 6]
-    assert not list(analysis.costliest(0))
+    found = Analysis.of(list(map(Ending.of, episodes)), positions, verdicts, 50, judge()).costliest
+    assert [(move.game, move.cost) for move in found] == [(first, 9), (second, 6), (first, 5)]

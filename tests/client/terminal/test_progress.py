@@ -46,11 +46,21 @@ def test_the_average_takes_the_unfinished_games_in_at_their_present_score() -> N
     assert progress.average_so_far == f"average {(18_068 + 8 * 70_000) / 10:,.0f}"
 
 
+def test_few_games_that_last_are_not_promised_to_end_at_once() -> None:
+    # 97 of 100 games have ended by move 1,000; those that are left have made 5,000 moves.
+    progress = plain(100)
+    lengths = np.random.default_rng(1).normal(700, 150, 97).astype(int)
+    games = [finished(number, 5_000, 512, int(moves)) for number, moves in enumerate(lengths)]
+    progress.update(step(moves=3600, scores=(90_000,) * 3, length=5_000), games)
+    assert progress.moves_per_second == 30
+    assert int(progress.time_left.split()[1]) > 20
+
+
 def test_a_pipe_gets_whole_lines_without_escapes_and_the_first_says_what_was_taken_over() -> None:
     pipe = io.StringIO()
     display = display_on(Console(file=pipe))
     assert isinstance(display, PlainDisplay)
-    progress = progress_on(Console(file=pipe), 10, "cnn5")
+    progress = progress_on(10, "cnn5", Console(file=pipe))
     progress.resume([finished(game, 1000, 256) for game in range(4)])
     display.show(progress.status)
     assert pipe.getvalue() == (
@@ -63,7 +73,7 @@ def test_a_terminal_gets_a_display_that_leaves_nothing_behind() -> None:
     screen = io.StringIO()
     console = Console(file=screen, force_terminal=True, width=100)
     assert isinstance(display_on(console), LiveDisplay)
-    with progress_on(console, 10, "cnn5 version 1") as progress:
+    with progress_on(10, "cnn5 version 1", console) as progress:
         progress.update(step(moves=5, best_tile=1024, scores=(3000,) * 5), [finished(0, 5000, 1024)])
     assert "cnn5 version 1" in screen.getvalue()
     assert "1/10 games" in screen.getvalue()

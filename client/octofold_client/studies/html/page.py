@@ -5,7 +5,7 @@ This module needs matplotlib, which is not part of the base installation. Import
 
 import base64
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 from xml.etree import ElementTree as ET
@@ -18,8 +18,8 @@ from octofold_game.system.files import write_text
 from octofold_client.evaluation.contest import Contest
 from octofold_client.provenance import Provenance
 from octofold_client.studies.html.elements import facts, html, make, raw
-from octofold_client.studies.html.results import EvaluationPart
-from octofold_client.studies.html.sections import evaluation_sections, run_facts
+from octofold_client.studies.html.parts import EvaluationPart
+from octofold_client.studies.html.sections import run_facts, sections_of
 from octofold_client.wording import counted
 
 _MOST_NAMED = 3
@@ -28,34 +28,24 @@ STYLES = ("base.css", "tiles.css", "board.css", "viewer.css")
 """What the report has in common with the page of `octofold-serve`."""
 
 
-def write_report(
-    file: Path,
-    evaluations: list[EvaluationPart],
-    contest: Contest | None = None,
-) -> None:
-    """Write the report of what `read_parts` has read: evaluations with their analyses.
-
-    Args:
-        file: file to write.
-        evaluations: evaluations to show.
-        contest: the comparison of the evaluations; without it, each is compared with the first one.
+def write_report(file: Path, parts: Sequence[EvaluationPart], contest: Contest | None = None) -> None:
+    """Write the report of evaluations and, if it is given, of their comparison.
 
     Raises:
         OSError: the file cannot be written.
     """
-    names = [part.name for part in evaluations]
+    names = [part.name for part in parts]
     title = " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
     if len(names) > _MOST_NAMED:
         title = f"{len(names)} results"
-    games = sum(len(part.evaluation.games) for part in evaluations)
-    said = f"{counted(games, 'game')} played to their end" if games else ""
+    said = f"{counted(sum(len(part.evaluation.games) for part in parts), 'game')} played to their end"
     viewer = viewer_files()
     style, script = _style(viewer), in_one({**viewer, "report.js": _static("report.js")}, "report.js")
     body = make(
         "body",
         make("a.skip", "Skip to the results", href="#main"),
         make("header", make("p.brand", "Octofold"), make("h1", title), make("p.note", said)),
-        make("main", *evaluation_sections(evaluations, contest), id="main", tabindex="-1"),
+        make("main", *sections_of(parts, contest), id="main", tabindex="-1"),
         make("footer", make("h2", "This report"), facts(run_facts(Provenance.now()))),
         raw("script", script),
     )

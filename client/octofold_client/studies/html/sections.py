@@ -5,6 +5,7 @@ This module needs matplotlib, which is not part of the base installation.
 
 import base64
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
 from octofold_game.drawing.figures import COMPACT, svg_of
@@ -15,22 +16,22 @@ from octofold_game.rules import MOVE_NAMES
 from octofold_client.contenders.judges import PROBABILITY
 from octofold_client.evaluation.contest import Contest
 from octofold_client.evaluation.contest_report import league_rows, pair_rows, sentences
-from octofold_client.evaluation.sides import Side
-from octofold_client.evaluation.tables import ASSUMED, INTERVALS, SummaryRow, rows_of, warnings_of
+from octofold_client.evaluation.tables import ASSUMED, INTERVALS, rows_of, warnings_of
 from octofold_client.provenance import Provenance
-from octofold_client.studies.contest_picture import panels
-from octofold_client.studies.ending_pictures import panels_of
 from octofold_client.studies.endings import CostlyMove, JudgeName
 from octofold_client.studies.html.elements import Child, facts, make, picture, table
-from octofold_client.studies.html.results import COSTLY_MOVES, EvaluationPart
-from octofold_client.studies.pictures import luck_picture, overlaid
+from octofold_client.studies.html.parts import COSTLY_MOVES, EvaluationPart
+from octofold_client.studies.pictures import comparison, figures, lost_games, luck_picture
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 CAPTIONS = {
-    "averages": ("Average scores", "Points are averages, lines are their 95% intervals."),
-    "differences": (
-        "Differences in score",
-        "The better player of each pair over the other one. The intervals are right together; where one "
-        "contains 0, either player may be the better one.",
+    "comparison": (
+        "Averages and differences",
+        "Points are averages of players, and differences of the better player of each pair over the other "
+        "one; lines are 95% intervals. Those of the differences are right together; where one contains 0, "
+        "either player may be the better one.",
     ),
     "score-distribution": (
         "How the scores are spread",
@@ -38,19 +39,10 @@ CAPTIONS = {
         "Scores gather in clusters, because most games end while they build their next large tile.",
     ),
     "tiles-reached": ("How many games make each tile", "Bars are measured, lines are 95% intervals."),
-    "survival-by-move": (
-        "How long the games last",
-        "The share of the games that are not over after so many moves.",
-    ),
     "luck": (
         "The luckiest and the unluckiest games",
         "The expected score of a game begins at the same value and ends at its score. Luck is what the new "
         "tiles have added to it, compared with all tiles that could have come; the rest is by the moves.",
-    ),
-    "score-by-move": (
-        "How the score grows",
-        "The average score after each move, of the games that go on; the band is one standard deviation. "
-        "A curve ends where fewer than ten games are left.",
     ),
     "endings": (
         "The boards on which games end",
@@ -66,60 +58,72 @@ CAPTIONS = {
 KEYS = (("←", "→"), "one move"), (("page up", "page down"), "10 moves"), (("home", "end"), "start and end")
 
 
-def evaluation_sections(parts: list[EvaluationPart], contest: Contest | None) -> list[ET.Element]:
-    """The sections about evaluations; without a contest, each is compared with the first one."""
-    finished = [part for part in parts if part.evaluation.summary is not None]
-    drawn = overlaid(finished, COMPACT) if finished else {}
-    pictures = (picture(svg_of(drawn[name]), *CAPTIONS[name]) for name in CAPTIONS if name in drawn)
+def sections_of(parts: Sequence[EvaluationPart], contest: Contest | None) -> list[ET.Element]:
+    """The sections about evaluations, and about their comparison."""
+    drawn = figures([(part.name, part.evaluation) for part in parts], COMPACT)
+    several = len(parts) > 1
     return [
-        _results(parts, finished, contest),
-        *([make("section", make("h2", "Pictures"), make("div.pictures", *pictures))] if drawn else []),
-        *(_luck(part, len(parts) > 1) for part in finished if part.games.by_luck),
+        _results(parts, contest),
+        *([make("section", make("h2", "Pictures"), _pictures(drawn))] if drawn else []),
+        *(_luck(part, several) for part in parts if part.by_luck and part.evaluation.summary),
         _games(parts),
-        *(_lost(part, index, len(parts) > 1) for index, part in enumerate(parts) if part.analysis),
-        make("section", make("h2", "Conditions"), *(_conditions(part, len(parts) > 1) for part in parts)),
+        *(_lost(part, index, several) for index, part in enumerate(parts) if part.analysis),
+        make("section", make("h2", "Conditions"), *(_conditions(part, several) for part in parts)),
     ]
 
 
-def _results(
-    parts: list[EvaluationPart], finished: list[EvaluationPart], contest: Contest | None
-) -> ET.Element:
-    said = _comparisons(parts) if contest is None else sentences(contest)
+def _pictures(drawn: "dict[str, Figure]") -> ET.Element:
+    captions = ((svg_of(figure), *CAPTIONS[name]) for name, figure in drawn.items())
+    return make("div.pictures", *(picture(*each) for each in captions))
+
+
+def _results(parts: Sequence[EvaluationPart], contest: Contest | None) -> ET.Element:
+    said = [] if contest is None else sentences(contest)
     notes = [make("p.finding", note) for note in dict.fromkeys([*said, *_warnings(parts)]) if note != ASSUMED]
-    figures = [_table(finished), make("p.note", f"{INTERVALS} {ASSUMED}")] if finished else []
-    if contest is None or len(contest.pairs) == 1:
-        return make("section", make("h2", "Results"), *notes, *figures)
-    return make("section", make("h2", "Results"), *_league(contest, parts), *figures, *notes)
+    section = make("section", make("h2", "Results"))
+    is_league = contest is not None and len(contest.pairs) > 1
+    if is_league:
+        assert contest is not None
+        section.extend(_league(contest, parts))
+    else:
+        section.extend(notes)
+    if any(part.evaluation.summary for part in parts):
+        section.extend([_table(parts), make("p.note", f"{INTERVALS} {ASSUMED}")])
+    section.extend(notes if is_league else [])
+    return section
 
 
-def _league(contest: Contest, parts: list[EvaluationPart]) -> list[ET.Element]:
+def _league(contest: Contest, parts: Sequence[EvaluationPart]) -> list[ET.Element]:
     """The league table, the forest plot and the differences."""
     colors = {part.folder: index for index, part in enumerate(parts)}
     head, *rows = league_rows(contest)
     chips = [_chip(colors[standing.side.folder]) for standing in contest.ranked]
     named: list[Sequence[Child]] = [head]
     named += [(make("span", chip, name), *rest) for chip, (name, *rest) in zip(chips, rows, strict=True)]
-    found = [table(named, "League")]
     pairs = pair_rows(contest)
-    if len(pairs) > 1:
-        drawn = panels(contest, COMPACT)
-        pictures = (picture(svg_of(drawn[name]), *CAPTIONS[name]) for name in drawn)
-        found += [make("div.pictures", *pictures), table(pairs, "Differences")]
-    return found
+    if len(pairs) == 1:
+        return [table(named, "League")]
+    plot = _pictures({"comparison": comparison(contest)})
+    return [table(named, "League"), plot, table(pairs, "Differences")]
 
 
-def _table(parts: list[EvaluationPart]) -> ET.Element:
-    has_adjusted = all(part.evaluation.adjusted is not None for part in parts)
-    summaries = [part.summary for part in parts]
+def _table(parts: Sequence[EvaluationPart]) -> ET.Element:
+    finished = [(index, part, part.evaluation.summary) for index, part in enumerate(parts)]
+    shown = [(index, part, summary) for index, part, summary in finished if summary is not None]
+    has_adjusted = all(part.evaluation.adjusted is not None for _, part, _ in shown)
     columns = []
-    for part in parts:
+    for _, part, summary in shown:
         adjusted = part.evaluation.adjusted if has_adjusted else None
-        figures, tiles = rows_of(part.summary, *summaries, adjusted=adjusted)
-        columns.append([*figures, *tiles])
-    chips = (make("span", _chip(index), part.name) for index, part in enumerate(parts))
-    head: list[Sequence[Child]] = [("", *chips)] if len(parts) > 1 else [("", "measured (95% interval)")]
-    rows = head + [(same[0].label, *map(_measured, same)) for same in zip(*columns, strict=True)]
-    return table(rows, "Scores and tiles")
+        rows = rows_of(summary, *(each for *_, each in shown), adjusted=adjusted)
+        columns.append([row for group in rows for row in group])
+    chips = (make("span", _chip(index), part.name) for index, part, _ in shown)
+    lines: list[Sequence[Child]] = [("", *chips)] if len(shown) > 1 else [("", "measured (95% interval)")]
+    for same in zip(*columns, strict=True):
+        cells = (
+            (row.measured, make("span.interval", row.interval) if row.interval else None) for row in same
+        )
+        lines.append((same[0].label, *(make("span", measured, " ", limits) for measured, limits in cells)))
+    return table(lines, "Scores and tiles")
 
 
 def _chip(index: int) -> ET.Element:
@@ -127,28 +131,7 @@ def _chip(index: int) -> ET.Element:
     return make(f"span.chip.series-{index}")
 
 
-def _measured(row: SummaryRow) -> Child:
-    return make("span", row.measured, " ", make("span.interval", row.interval) if row.interval else None)
-
-
-def _comparisons(parts: list[EvaluationPart]) -> list[str]:
-    """Each result compared with the first one, if they have the same games."""
-    sides = []
-    for part in parts:
-        evaluation = part.evaluation
-        columns = (evaluation.games.column(name).tolist() for name in ("game", "score"))
-        scores = dict(zip(*columns, strict=True))
-        sides.append(Side(part.name, evaluation.conditions, part.folder, scores, evaluation.completeness))
-    first, *others = sides
-    named = len(others) > 1  # a sentence names only the better one
-    return [
-        (f"{other.name} and {first.name}: " if named else "") + Contest.of([first, other]).pairs[0].sentence
-        for other in others
-        if first.conditions.seed == other.conditions.seed and first.scores.keys() & other.scores.keys()
-    ]
-
-
-def _warnings(parts: list[EvaluationPart]) -> Iterator[str]:
+def _warnings(parts: Sequence[EvaluationPart]) -> Iterator[str]:
     for part in parts:
         name = f"{part.name}: " if len(parts) > 1 else ""
         summary = part.evaluation.summary
@@ -162,16 +145,15 @@ def _luck(part: EvaluationPart, named: bool) -> ET.Element:
     """The average without luck, and the games with the most and the least of it."""
     assert part.values is not None
     adjusted = part.evaluation.adjusted
-    drawn = svg_of(luck_picture(part.games.by_luck, part.values, COMPACT))
     return make(
         "section",
         make("h2", f"Luck of {part.name}" if named else "Luck"),
         make("p", adjusted.note) if adjusted and adjusted.note else None,
-        make("div.pictures", picture(drawn, *CAPTIONS["luck"])),
+        _pictures({"luck": luck_picture(part.by_luck, part.values, COMPACT)}),
     )
 
 
-def _games(parts: list[EvaluationPart]) -> ET.Element:
+def _games(parts: Sequence[EvaluationPart]) -> ET.Element:
     """The worst and the best games of every result, and the board; `static/report.js` shows a game."""
     keys: list[Child] = []
     for names, effect in KEYS:
@@ -194,18 +176,15 @@ def _games(parts: list[EvaluationPart]) -> ET.Element:
 
 
 def _games_of(part: EvaluationPart, index: int, named: bool) -> ET.Element:
-    games = part.games
-    replay = FILE_HEADER + b"".join(map(record_of, games.all.values()))
+    left = {episode.game: episode for some in part.games.values() for episode in some}
+    replay = FILE_HEADER + b"".join(map(record_of, left.values()))
     box = make(
         "div.games-of",
         make("h3", _chip(index), part.name) if named else None,
         data_part=f"{index}",
         data_replay=base64.b64encode(replay).decode(),
     )
-    left = games.all
-    kinds = ("Worst", games.worst), ("Best", games.best)
-    others = ("Luckiest and unluckiest", games.by_luck), ("With costly moves", games.others)
-    for title, some in (*kinds, *others):
+    for title, some in part.games.items():
         fresh = [left.pop(episode.game) for episode in some if episode.game in left]
         if fresh:
             buttons = (make("li", _button(episode, index, part.name)) for episode in fresh)
@@ -234,12 +213,14 @@ def _lost(part: EvaluationPart, index: int, named: bool) -> ET.Element:
     said = f"The last {analysis.last_moves:,} moves of each of {analysis.games:,} games."
     if judge is not None and analysis.all.agreement is not None:
         said += f" {judge.name} would make {analysis.all.agreement:.1%} of these moves, too."
-    panels = {name: drawn for name, drawn in panels_of(analysis).items() if name != "cost" or has_costs}
+    drawn = lost_games(analysis)
+    if not has_costs:
+        drawn.pop("cost", None)
     section = make(
         "section",
         make("h2", f"Where {part.name} loses its games" if named else "Where the games are lost"),
         make("p", said),
-        make("div.pictures", *(picture(svg_of(drawn), *CAPTIONS[name]) for name, drawn in panels.items())),
+        _pictures(drawn),
     )
     if judge is not None and has_costs and analysis.costliest:
         section.append(make("h3", "The costliest moves"))
@@ -249,27 +230,13 @@ def _lost(part: EvaluationPart, index: int, named: bool) -> ET.Element:
 
 
 def _costly(move: CostlyMove, part: EvaluationPart, index: int, judge: JudgeName) -> ET.Element:
-    """A costly move as a small board with a way into its game."""
+    """A costly move with a way into its game."""
     link: Child = f"Game {move.game}, move {move.move:,}"
-    if move.game in part.games.all:
+    if any(episode.game == move.game for episode in part.games["With costly moves"]):
         to = {"data_game": f"game-{index}-{move.game}", "data_move": f"{move.move}"}
         link = make("button.link", link, type="button", data_better=f"{move.better}", **to)
     said = f": the player moves {MOVE_NAMES[move.made]}, {judge.name} {MOVE_NAMES[move.better]}. "
-    return make(
-        "li", _small_board(move.board), make("p", link, f"{said}Cost: {move.cost:,.0f} {judge.unit}.")
-    )
-
-
-def _small_board(board: list[int]) -> ET.Element:
-    """A board that does not change."""
-    tiles = [f"{1 << exponent}" if exponent else "" for exponent in board]
-    rows = "; ".join(", ".join(tile or "empty" for tile in tiles[row : row + 4]) for row in range(0, 16, 4))
-    cells = (
-        # As the page does, 16k for 16384: small cells have no room for five digits.
-        make("span", tile if len(tile) < 5 else f"{int(tile) >> 10}k", class_=f"small-cell t{exponent}")
-        for exponent, tile in zip(board, tiles, strict=True)
-    )
-    return make("div.small-board", *cells, role="img", aria_label=f"Board: {rows}")
+    return make("li", link, f"{said}Cost: {move.cost:,.0f} {judge.unit}.")
 
 
 def _conditions(part: EvaluationPart, named: bool) -> ET.Element:
@@ -285,8 +252,7 @@ def _conditions(part: EvaluationPart, named: bool) -> ET.Element:
         ("moves per second", f"{run.moves_per_second:,.0f}" if run and run.moves_per_second else ""),
     ]
     rows += [("written", part.written), ("folder", _code(str(part.folder)))]
-    for each in part.runs:
-        rows += run_facts(each)
+    rows += [fact for each in part.runs for fact in run_facts(each)]
     if not part.runs:
         rows.append(("command", "not recorded"))
     return make("div.conditions", make("h3", part.name) if named else None, facts(rows))

@@ -4,11 +4,13 @@ import json
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
 import pytest
 from octofold_client.cli.html_report import write_html
+from octofold_client.contenders.judges import Judge, Opinion
 from octofold_client.studies.endings import Analysis, Ending, Verdicts
 from octofold_game.episodes import Episode
 from octofold_game.replays import read_replays
@@ -37,13 +39,9 @@ def judged(folder: Path, judge: str) -> None:
     verdicts.costs[:], verdicts.values[:] = 0.0, 0.5
     (row,) = np.flatnonzero((positions.games == 3) & (positions.left == COSTLY))
     verdicts.costs[row], verdicts.choices[row] = 0.25, (positions.made[row] + 1) % 4
-    analysis = Analysis([Ending.of(episode) for episode in episodes], positions, verdicts)
-    described = {
-        "schema": 1,
-        "last_moves": 20,
-        "judge": {"name": judge, "unit": "points", "sha256": None},
-    }
-    (folder / "analysis.json").write_text(json.dumps(described | analysis.to_json(5)))
+    by = Judge(judge, None, "points", 17, 1, lambda _: Opinion(verdicts.choices, verdicts.values))
+    analysis = Analysis.of(list(map(Ending.of, episodes)), positions, verdicts, 20, by)
+    (folder / "analysis.json").write_text(json.dumps(asdict(analysis)))
 
 
 @pytest.fixture(scope="module")
@@ -107,7 +105,7 @@ def test_a_report_asks_no_host_and_fits_every_screen_in_light_and_dark(
             assert page.evaluate("document.documentElement.scrollWidth") == size["width"]
             papers.add(page.evaluate("getComputedStyle(document.body).backgroundColor"))
             pictures = page.locator("img.picture")
-            assert pictures.evaluate_all("(all) => all.map((each) => each.naturalWidth > 0)") == [True] * 7
+            assert pictures.evaluate_all("(all) => all.map((each) => each.naturalWidth > 0)") == [True] * 5
             if scheme == "light":
                 assert visit.axe() == []  # of both
     assert len(papers) == 2
