@@ -142,16 +142,52 @@ class Bagged(nn.Module):
         return logits
 
 
-class Squeezed(nn.Module):
-    """Drops a batch of one."""
+class Linear(nn.Module):
+    """The simplest network: 16 numbers to 4 logits."""
 
     def __init__(self) -> None:
         super().__init__()
         self.out = nn.Linear(16, 4)
 
+    def logits(self, numbers: Tensor) -> Tensor:
+        answers: Tensor = self.out(numbers)
+        return answers
+
+
+class Squeezed(Linear):
+    """Drops a batch of one."""
+
     def forward(self, numbers: Tensor) -> Tensor:
-        logits: Tensor = self.out(numbers)
-        return logits.unsqueeze(1).squeeze()
+        return self.logits(numbers).unsqueeze(1).squeeze()
+
+
+class AlwaysDrops(Linear):
+    """Has a dropout that `eval` does not turn off."""
+
+    def forward(self, numbers: Tensor) -> Tensor:
+        return self.logits(functional.dropout(numbers, 0.5))
+
+
+class NamesTheMove(Linear):
+    """Answers with the number of the best move."""
+
+    def forward(self, numbers: Tensor) -> Tensor:
+        return self.logits(numbers).argmax(dim=1)
+
+
+class Samples(Linear):
+    """Answers with a distribution."""
+
+    def forward(self, numbers: Tensor) -> Categorical:
+        return Categorical(logits=self.logits(numbers))
+
+
+class DecidesByNumbers(Linear):
+    """Has two branches, chosen by the numbers on the board."""
+
+    def forward(self, numbers: Tensor) -> Tensor:
+        logits = self.logits(numbers)
+        return logits if numbers.sum() > 100 else -logits
 
 
 class IntegerBatch(nn.Module):
@@ -240,41 +276,6 @@ class LooksUpInLists(nn.Module):
         return logits
 
 
-class AlwaysDrops(nn.Module):
-    """Has a dropout that `eval` does not turn off."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.out = nn.Linear(16, 4)
-
-    def forward(self, numbers: Tensor) -> Tensor:
-        logits: Tensor = self.out(functional.dropout(numbers, 0.5))
-        return logits
-
-
-class NamesTheMove(nn.Module):
-    """Answers with the number of the best move."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.out = nn.Linear(16, 4)
-
-    def forward(self, numbers: Tensor) -> Tensor:
-        move: Tensor = self.out(numbers).argmax(dim=1)
-        return move
-
-
-class Samples(nn.Module):
-    """Answers with a distribution."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.out = nn.Linear(16, 4)
-
-    def forward(self, numbers: Tensor) -> Categorical:
-        return Categorical(logits=self.out(numbers))
-
-
 @dataclass
 class Answer:
     """Two heads."""
@@ -283,25 +284,22 @@ class Answer:
     value: Tensor
 
 
-class DataclassAnswer(nn.Module):
-    """Answers with a dataclass; the value has the shape [N]."""
-
+class TwoHeads(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.policy = nn.Linear(16, 4)
         self.value = nn.Linear(16, 1)
+
+
+class DataclassAnswer(TwoHeads):
+    """Answers with a dataclass; the value has the shape [N]."""
 
     def forward(self, numbers: Tensor) -> Answer:
         return Answer(self.policy(numbers), self.value(numbers).squeeze(-1))
 
 
-class ListAnswer(nn.Module):
+class ListAnswer(TwoHeads):
     """Answers with a list of tensors, the policy last."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.policy = nn.Linear(16, 4)
-        self.value = nn.Linear(16, 1)
 
     def forward(self, numbers: Tensor) -> list[Tensor]:
         return [self.value(numbers), self.policy(numbers)]
@@ -363,15 +361,3 @@ class Remembers(nn.Module):
         states, self.state = self.rows(numbers.unsqueeze(1), self.state)
         logits: Tensor = self.out(states[:, -1])
         return logits
-
-
-class DecidesByNumbers(nn.Module):
-    """Has two branches, chosen by the numbers on the board."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.out = nn.Linear(16, 4)
-
-    def forward(self, numbers: Tensor) -> Tensor:
-        logits: Tensor = self.out(numbers)
-        return logits if numbers.sum() > 100 else -logits

@@ -11,12 +11,12 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager
 from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
-from typing import IO, Any, NamedTuple, Protocol
+from typing import IO, Any, NamedTuple
 
 import grpc
 import pytest
@@ -25,7 +25,6 @@ from octofold_game.contract.model import CARD_FILE, GRAPH_FILES
 from octofold_proto.inference.grpc_service_pb2_grpc import GRPCInferenceServiceStub
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
 from octofold_server.admission.admission import Admission
-from octofold_server.backends.backend import Backend
 from octofold_server.config.options import Config
 from octofold_server.models.registry import Models
 from octofold_server.process.assembly import Parts
@@ -37,12 +36,8 @@ from support.waiting import becomes_true, wait_for
 START_LIMIT_SECONDS = 100
 
 
-class WriteVersion(Protocol):
-    """Write a version of a model; keywords overwrite fields of its card."""
-
-    def __call__(
-        self, name: str = ..., version: int = ..., model: bytes = ..., *, beside: bool = ..., **fields: Any
-    ) -> Path: ...
+WriteVersion = Callable[..., Path]
+"""Writes a version of a model as `write_model` does, into the repository of the test."""
 
 
 def write_model(
@@ -113,20 +108,14 @@ class ServerProcess:
         return self.wait()
 
 
-class Start(Protocol):
-    """Start octofold-serve with these flags, and with REST if wanted; return once it is ready.
+Start = Callable[..., ServerProcess]
+"""Starts octofold-serve with these flags, and with REST if `rest`; returns once it is ready, if `ready`.
 
-    It is a copy of a process that has imported it (`support.forks`). With `program`, a file and its
-    first arguments, the copy runs that file. If `program` begins with a flag, such as -c, it is what a new
-    interpreter gets. Limits of the server that are no options, such as `message_timeout`, are given like
-    flags, and without a `program`.
-    """
-
-    def __call__(
-        self, *arguments: str, ready: bool = ..., rest: bool = ..., program: Sequence[str] = ...
-    ) -> ServerProcess: ...
-
-
+It is a copy of a process that has imported it (`support.forks`). With `program`, a file and its first
+arguments, the copy runs that file. If `program` begins with a flag, such as -c, it is what a new interpreter
+gets. Limits of the server that are no options, such as `message_timeout`, are given like flags, and without a
+`program`.
+"""
 LIMITED_SERVER = str(Path(__file__).parents[2] / "server" / "limited_server.py")
 NEW_INTERPRETER = ("-m", "octofold_server.cli")
 """The `program` that is the command itself."""
@@ -262,20 +251,10 @@ class Served:
         self.channel = grpc.insecure_channel(self.grpc_target)
 
 
-class ServeAll(Protocol):
-    """Serve all protocols in this process; keywords are options of the configuration."""
-
-    def __call__(
-        self, backend: Backend, *, rest: Mapping[str, Any] = ..., **options: Any
-    ) -> AbstractContextManager[Served]: ...
-
-
-class ServeBackend(Protocol):
-    """Serve gRPC in this process; keywords are options of the configuration."""
-
-    def __call__(
-        self, backend: Backend, **options: Any
-    ) -> AbstractAsyncContextManager[OctofoldServiceStub]: ...
+ServeAll = Callable[..., AbstractContextManager[Served]]
+"""Serves a backend by all protocols in this process; keywords are options of the configuration."""
+ServeBackend = Callable[..., AbstractAsyncContextManager[OctofoldServiceStub]]
+"""Serves a backend by gRPC in this process; keywords are options of the configuration."""
 
 
 class RestReply(NamedTuple):
@@ -289,16 +268,6 @@ class RestReply(NamedTuple):
         return json.loads(self.body[: int(self.headers.get(JSON_LENGTH, len(self.body)))])
 
 
-class HasRest(Protocol):
-    """A server, wherever it runs."""
-
-    @property
-    def rest_port(self) -> int: ...
-
-
-class Ask(Protocol):
-    """Send a request of REST; keywords are headers."""
-
-    def __call__(
-        self, server: HasRest, method: str, path: str, body: Any = ..., **headers: str
-    ) -> RestReply: ...
+HasRest = ServerProcess | Served
+Ask = Callable[..., RestReply]
+"""Sends a request of REST to a server: method, path, body; keywords are headers."""
