@@ -229,22 +229,28 @@ def _format_value(key: str, value: float) -> str:
 def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="bench/gpu/gpu.py", description="Measure models on a GPU.")
     parser.add_argument("--models", type=Path, default=Path(__file__).parents[2] / "models")
-    parser.add_argument("--model", action="append", help="may be given again (default: cnn5 and flagship)")
+    parser.add_argument("--model", action="append", help="repeatable (default: cnn5 and flagship)")
     parser.add_argument("--device", choices=("auto", "cpu"), default="auto", help="cpu tries the command out")
-    parser.add_argument("--part", action="append", choices=PARTS, help="may be given again (default: all)")
-    parser.add_argument("--variant", action="append", help="such as fp16; may be given again (default: all)")
-    parser.add_argument("--seconds", type=float, default=2.0, help="of one measure (default: %(default)s)")
-    parser.add_argument("--minutes", type=float, default=0.0, help="begin no part after so many; 0: no limit")
+    parser.add_argument("--part", action="append", choices=PARTS, help="repeatable (default: all)")
+    parser.add_argument("--variant", action="append", help="such as fp16; repeatable (default: all)")
+    parser.add_argument(
+        "--seconds", type=float, default=2.0, help="seconds of one measurement (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--minutes", type=float, default=0.0, help="start no part after this time (default: no limit)"
+    )
     parser.add_argument(
         "--longest", type=float, default=LONGEST_PART_SECONDS, help="seconds of a part (default: %(default)s)"
     )
-    parser.add_argument("--boards", type=int, default=10_000, help="for the check (default: %(default)s)")
+    parser.add_argument(
+        "--boards", type=int, default=10_000, help="boards of the check (default: %(default)s)"
+    )
     parser.add_argument(
         "--load",
         action="append",
         type=Load.parse,
         metavar="FORM/CALLERS",
-        help=f"of a server; may be given again (default: {', '.join(LOADS)})",
+        help=f"of a server; repeatable (default: {', '.join(LOADS)})",
     )
     parser.add_argument("--batches", type=_integers, default=(1, 64, 1024, 4096, 16_384), metavar="LIST")
     parser.add_argument("--processes", type=_integers, default=(1, 2, 4, 8, 16), metavar="LIST")

@@ -40,15 +40,15 @@ from harness import report as report_rows
 Scores = NDArray[np.float64]
 Draw = Callable[[np.random.Generator, tuple[int, ...]], Scores]
 DrawPairs = Callable[[np.random.Generator, int], Scores]
-"""Draws so many games of two players: `[2, N, 2]`, the scores and their luck, whose mean is 0. None is above
+"""Draws N games of two players: `[2, N, 2]`, the scores and their luck, whose mean is 0. None is above
 its score, so a game that fails has none."""
 DrawLuck = Callable[[np.random.Generator, Scores, float], Scores]
 """Draws the luck in scores `[N]` of this average, none of which is above `_HIGHEST` averages."""
 
 _FEWEST = 640
-"""A run that is not decided after so many games goes on with four times as many, and so on."""
+"""A run that is not decided after this many games goes on with four times the number, and so on."""
 _POOL = 1 << 20
-"""Scores of which all others are drawn."""
+"""Number of scores from which all others are drawn."""
 _HIGHEST = 2.5
 """The score, in averages, from which luck does not grow: it has to stay in the window of real luck."""
 
@@ -317,7 +317,7 @@ def main() -> None:
             add(kind, None, "twice as strong", pairs(strength=2.0), 1_000)
     better = {percent: Question(Fraction(percent, 100), BETTER) for percent in (0, 5)}
     for percent, question in better.items():
-        # The first player loses so many games that the second is better by exactly the margin.
+        # The first player loses a share of its games, so that the second is better by exactly the margin.
         at_the_margin = pairs_of(draw, behind=percent / (100 + percent))
         add("independent", question, "at the margin", at_the_margin, options.games)
         add("independent", question, "10% better", pairs_of(draw, behind=0.1 / 1.1), options.games)

@@ -1,7 +1,7 @@
 """How much of the variance of scores is luck of the tiles, and what it costs to take it out.
 
-"Left" is the variance of adjusted scores as a share of that of the scores; its inverse is how many times as
-many games the same interval would take. The cost is CPU time of one core. "Misses" is how often the interval
+"Left" is the variance of adjusted scores as a share of that of the scores; its inverse says how many times
+more games the same interval would take. The cost is CPU time of one core. "Misses" is how often the interval
 of a sample of 50 of the games misses their average; there, the luck of all games of a folder is made 0, as it
 is in an endless number of games.
 

@@ -62,7 +62,7 @@ def in_any_view(boards: torch.Tensor, moves: torch.Tensor) -> tuple[torch.Tensor
     """The boards `[N, 4, 4]`, turned and mirrored at random, with their moves `[N]`.
 
     The teacher keeps its tiles in one corner. A network that has seen no other has nothing to say about the
-    other views of a board, of which an export asks all eight.
+    other views of a board; an export asks all eight.
     """
     quarter = torch.tensor(
         [LEFT, RIGHT, DOWN, UP]

@@ -111,7 +111,7 @@ def all_calls(fleet: Fleet) -> list[int]:
 
 
 async def more(fleet: Fleet, calls: int) -> list[int]:
-    """Wait until the servers have answered so many more calls; return those of each server."""
+    """Wait until the servers have answered `calls` more; return the number of each server."""
     before = await asyncio.to_thread(all_calls, fleet)
     while sum(now := await asyncio.to_thread(all_calls, fleet)) - sum(before) < calls:
         await asyncio.sleep(0.1)
@@ -119,7 +119,7 @@ async def more(fleet: Fleet, calls: int) -> list[int]:
 
 
 async def spread_over_all(fleet: Fleet, calls: int, share: float) -> None:
-    """Wait until of so many calls each server has answered this share; the first that was ready had more."""
+    """Wait until each server has answered this share of `calls`; the first one that was ready had more."""
     while min(shares := await more(fleet, calls)) < share * sum(shares):
         pass
 
