@@ -168,18 +168,6 @@ def test_a_model_serves_on_when_its_folder_or_the_whole_repository_is_gone(
     assert settled(models) == {"tiny/2": "READY"}
 
 
-def test_health_is_told_whenever_a_model_comes_or_goes(
-    write_version: WriteVersion, new_models: NewModels
-) -> None:
-    write_version()
-    told: list[tuple[str, bool]] = []
-    models = new_models(on_change=lambda name, ready: told.append((name, ready)))
-    models.unload("tiny")
-    models.load("tiny")
-    changes = [ready for at, (_, ready) in enumerate(told) if at == 0 or told[at - 1][1] != ready]
-    assert changes == [False, True, False, True]
-
-
 def test_the_index_tells_what_is_being_loaded(
     write_version: WriteVersion, tmp_path: Path, backends: Backends
 ) -> None:

@@ -103,18 +103,3 @@ def test_a_version_that_the_policy_excludes_is_published_later_and_every_other_m
         VersionState.UNLOADED,
         f"not served: the policy is {policies.partition(';')[0]}",
     )
-
-
-def test_nothing_is_loaded_any_more_once_the_server_is_to_end(
-    write_version: WriteVersion, new_models: NewModels, backends: Backends
-) -> None:
-    write_version()
-    models = new_models()
-    write_version(version=2)
-    models.stop_loading()
-    for change in (models.reload, lambda: models.load("tiny")):
-        with pytest.raises(Unavailable, match="shutting down"):
-            change()
-    assert models.has_settled(0)
-    assert models.resolve("", "").version == "1"
-    assert len(backends.alive) == 1
