@@ -69,8 +69,8 @@ class RestServer:
     """Serves routes on listening sockets, and closes them when it stops.
 
     Args:
-        routes: what it answers.
-        check: checks a request before its handler sees it, and raises what refuses it.
+        routes: the routes that it serves.
+        check: checks a request before its handler, and raises an error to refuse it.
         bodies: reads the bodies of the routes.
         listeners: the sockets, at least one, all with the same port.
         error_reply: makes the reply to a request whose handler raised an exception.

@@ -210,7 +210,7 @@ def _options(config: Config) -> list[tuple[str, int]]:
         ("grpc.max_allowed_incoming_connections", most_connections() * 9 // 8),
         # Without SO_REUSEPORT, a second server on the port fails instead of taking half of the calls.
         ("grpc.so_reuseport", int(config.processes > 1)),
-        # A client whose machine is gone says nothing; what it had open ends when it answers no ping.
+        # A client whose machine is gone answers no ping, which ends its calls.
         ("grpc.keepalive_time_ms", 60_000),
         ("grpc.keepalive_timeout_ms", 20_000),
         ("grpc.keepalive_permit_without_calls", 1),

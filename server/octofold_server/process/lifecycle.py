@@ -346,7 +346,7 @@ def _listen(parts: Parts) -> int:
     try:
         if is_socket(config.host):
             check_socket(config.host)
-        elif config.processes == 1:  # else a socket that is soon closed would take connections along
+        elif config.processes == 1:  # with several, the closed socket would lose connections
             listener_on(config.host, config.port).close()
         return parts.grpc.listen(address, None if parts.tls is None else parts.tls.grpc_credentials())
     except RuntimeError as error:  # gRPC knows fewer ways to write an address, and the port may just be gone
