@@ -1,12 +1,11 @@
-"""Compares Octofold, PyTriton and mosec: the same ONNX file under the same load generator, in turns.
+"""Compares Octofold and mosec: the same ONNX file under the same load generator, in turns.
 
-    python3 -m venv /tmp/pytriton && /tmp/pytriton/bin/pip install nvidia-pytriton onnxruntime
     python3 -m venv /tmp/mosec && /tmp/mosec/bin/pip install mosec onnxruntime
-    python bench/serving/peers.py --pytriton /tmp/pytriton/bin/python --mosec /tmp/mosec/bin/python
+    python bench/serving/peers.py --mosec /tmp/mosec/bin/python
 
-Each server has one single-threaded onnxruntime session per core and uses its dynamic batching. PyTriton and
-Octofold are called over gRPC with ModelInfer of the Open Inference Protocol, and Octofold also with its own
-API. mosec is called over HTTP, the only protocol it has. This process generates the load on the same cores.
+Each server has one single-threaded onnxruntime session per core and uses its dynamic batching. Octofold is
+called over gRPC, by its own API and by ModelInfer of the Open Inference Protocol; mosec over HTTP, the only
+protocol it has. This process generates the load on the same cores.
 """
 
 from __future__ import annotations
@@ -44,7 +43,6 @@ from harness import interleave, medians, newest_version, report
 LOADS = {"1 x 1": (1, 1), "16 x 1": (16, 1), "64 x 1": (64, 1), "4 x 64": (4, 64)}
 """The number of callers and the boards in each call."""
 
-BATCH_SIZE = 64
 LARGEST_EXPONENT = 15
 START_SECONDS = 120.0
 FOLDER = Path(__file__).parent
@@ -67,9 +65,6 @@ def main() -> None:
         "--file", default=GRAPH_FILES["int8"], help="file of the newest version (default: %(default)s)"
     )
     parser.add_argument(
-        "--pytriton", type=Path, help="Python of an environment with nvidia-pytriton (default: not measured)"
-    )
-    parser.add_argument(
         "--mosec", type=Path, help="Python of an environment with mosec (default: not measured)"
     )
     parser.add_argument(
@@ -88,9 +83,6 @@ def main() -> None:
             "octofold": _octofold(target),
             "octofold, ModelInfer": _model_infer(target, options.model),
         }
-        if options.pytriton:
-            port = running.enter_context(_pytriton(options.pytriton, file))
-            servers["pytriton"] = _model_infer(f"127.0.0.1:{port}", "boards")
         if options.mosec:
             port, _ = running.enter_context(mosec_server(options.mosec, file))
             servers["mosec"] = _mosec_infer(f"http://127.0.0.1:{port}/inference")
@@ -221,18 +213,6 @@ def _mosec_infer(url: str) -> Connect:
         return ask
 
     return connect
-
-
-@contextmanager
-def _pytriton(python: Path, file: Path) -> Iterator[int]:
-    port, cores = _free_port(), len(os.sched_getaffinity(0))
-    command = [str(python), str(FOLDER / "peer_pytriton.py"), str(file), str(port), str(BATCH_SIZE)]
-    # PyTriton's embedded Python must have the version of the environment's standard library.
-    libraries = subprocess.check_output(
-        [str(python), "-c", "import sysconfig; print(sysconfig.get_config_var('LIBDIR'))"], text=True
-    )
-    with _process([*command, str(cores)], LD_LIBRARY_PATH=libraries.strip()):
-        yield port
 
 
 @contextmanager

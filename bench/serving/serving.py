@@ -3,22 +3,18 @@
     python bench/serving/serving.py --model cnn5
     python bench/serving/serving.py --model cnn5 --memory-minutes 10   # resident size under load, every 10 s
 
-The served figures are compared with the best direct figure. The rows named "table" use the same server with
-a backend that answers at once. Both limit single boards to a rate of 1 / (1/direct + 1/table). The load comes
-from processes of `octofold loadtest` and from our clients, on the same cores. All measures take turns.
+The served figures are compared with the best direct figure. The load comes from processes of
+`octofold loadtest` and from our clients, on the same cores. All measures take turns.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-import signal
-import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, closing, contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack, closing
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -52,8 +48,6 @@ LOADS = {
     "1 caller of 1 board": (1, "unary"),
 }
 STREAMS = "64 streams of 1 board a message"
-SINGLE = ("64 callers of 1 board", STREAMS, "64 callers on one stream")
-"""Loads with a ceiling: each board costs its share of the protocol's work on top of inference."""
 
 
 class Measures:
@@ -119,13 +113,11 @@ def main() -> None:
             _watch_memory(process, list(measures.rates.values()), options.memory_minutes * 60)
             return
 
-        table = stack.enter_context(_without_inference(options.models, options.model))
         for name, (callers, form) in LOADS.items():
             measures.add_workers(f"served, {name}", task(server.target, form), callers)
-            measures.add_workers(f"table, {name}", task(table, form), callers)
         client = stack.enter_context(Client(server.target))
         batch_seconds: list[float] = []
-        _add_clients(measures, client, server.target, table, boards, options.seconds, batch_seconds)
+        _add_clients(measures, client, server.target, boards, options.seconds, batch_seconds)
         paces: dict[int, list[client_load.Pace]] = {512: [], PARALLEL: []}
 
         def evaluation(games: int) -> float:
@@ -170,7 +162,6 @@ def _add_clients(
     measures: Measures,
     client: Client,
     served: str,
-    table: str,
     boards: NDArray[np.uint8],
     seconds: float,
     batch_seconds: list[float],
@@ -181,17 +172,14 @@ def _add_clients(
         measures: takes the loads.
         client: a client of the server.
         served: address of the server.
-        table: address of the server without inference.
         boards: `[N, 16]`, asked in turn.
         seconds: length of one measure.
         batch_seconds: collects the inference times of batches beside a large call.
     """
-    for kind, target in (("served", served), ("table", table)):
-
-        def streams(times: Histogram, target: str = target) -> float:
-            return asyncio.run(client_load.streams(target, 64, boards, seconds, times))
-
-        measures.add(f"{kind}, {STREAMS}", streams)
+    measures.add(
+        f"served, {STREAMS}",
+        lambda times: asyncio.run(client_load.streams(served, 64, boards, seconds, times)),
+    )
     for callers in (64, 1):
         threads = partial(client_load.threads, client, callers, boards, seconds)
         measures.add(f"Client, {callers} threads of 1 board", threads)
@@ -223,19 +211,6 @@ def _report(
         )
         for name, value in found.items()
     ]
-    of_ceiling = {}
-    for load in SINGLE:
-        ceiling = 1 / (1 / direct + 1 / found[f"table, {load}"])
-        of_ceiling[load] = found[f"served, {load}"] / ceiling
-        name = f"1 / (1/direct + 1/table), {load}"
-        rows.append(
-            (
-                name,
-                f"{ceiling:,.0f}",
-                f"{ceiling / direct:.2f}",
-                f"served reaches {of_ceiling[load]:.2f} of it",
-            )
-        )
     beside = percentiles["served, 1 caller of 1 board beside one of 60,000"]
     in_batches = beside["p99"] / 1e3 / float(np.median(batch_seconds))
     running, batch, share = (float(np.median(column)) for column in list(zip(*paces, strict=True))[1:])
@@ -254,7 +229,6 @@ def _report(
         boards_per_second=found,
         direct=direct,
         int8_over_fp32=_int8_over_fp32(found),
-        of_ceiling=of_ceiling,
         batch_times_beside_bulk=in_batches,
         latency_ms=percentiles,
         evaluate={"batches_running": running, "boards_per_batch": batch, "client_share": share},
@@ -266,26 +240,6 @@ def _int8_over_fp32(found: Mapping[str, float]) -> float | None:
     """How much faster int8 is; None for a model without it."""
     int8 = best_direct(found, "int8")
     return int8 / best_direct(found, "fp32") if int8 else None
-
-
-@contextmanager
-def _without_inference(models: Path, model: str) -> Iterator[str]:
-    """Run a server without inference, and yield its address."""
-    with tempfile.TemporaryDirectory() as folder:
-        port_file = Path(folder) / "port"
-        program = Path(__file__).with_name("without_inference.py")
-        command = [sys.executable, str(program), "--models", str(models), "--default-model", model]
-        command += ["--port", "0", "--port-file", str(port_file), "--grace", "0", "--log-level", "warning"]
-        process = subprocess.Popen(command)
-        try:
-            while not port_file.exists():
-                if process.poll() is not None:
-                    raise SystemExit("the server without inference stopped before it was ready")
-                time.sleep(0.05)
-            yield f"127.0.0.1:{port_file.read_text().strip()}"
-        finally:
-            process.send_signal(signal.SIGTERM)
-            process.wait()
 
 
 def _watch_memory(process: psutil.Process, loads: list[Callable[[], Any]], seconds: float) -> None:

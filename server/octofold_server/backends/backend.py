@@ -62,19 +62,9 @@ class Moves(NamedTuple):
 
     def rows(self, start: int, stop: int) -> Moves:
         """The answers for boards `start` to `stop`, as views."""
-        moves, probabilities, votes, legal, values, depth, positions, value = self
-        if probabilities is None and legal is None and depth is None and value is None:  # of most calls
-            return Moves(moves[start:stop])
-        return Moves(
-            moves[start:stop],
-            None if probabilities is None else probabilities[start:stop],
-            None if votes is None else votes[start:stop],
-            None if legal is None else legal[start:stop],
-            None if values is None else values[start:stop],
-            None if depth is None else depth[start:stop],
-            None if positions is None else positions[start:stop],
-            None if value is None else value[start:stop],
-        )
+        if all(output is None for output in self[1:]):  # of most calls
+            return Moves(self.moves[start:stop])
+        return Moves(*[None if output is None else output[start:stop] for output in self])  # type: ignore[arg-type]
 
     @staticmethod
     def join(parts: Sequence[Moves]) -> Moves:

@@ -19,14 +19,8 @@ from octofold_server.backends.backend import BackendError, Layout, Tensors
 from octofold_server.backends.cuda import preload, why_unusable
 from octofold_server.backends.onnx_tables import TABLES
 
-_TYPES = {
-    "uint8": "uint8",
-    "int8": "int8",
-    "float32": "float",
-    "bool": "bool",
-}
-"""onnxruntime's names of element types."""
-
+_TYPES = {"float32": "float"}
+"""onnxruntime's names of element types that differ from numpy's."""
 
 APPENDED_VIEWS = "octofold_views"
 """The output that `octofold_server.backends.onnx_views` appends to a graph. Graphs may have an inner tensor
@@ -143,4 +137,5 @@ def _check_contract(session: onnxruntime.InferenceSession, outputs: Sequence[Ten
 
 def _signatures(tensors: Sequence[Tensor]) -> dict[str, tuple[str, list[int]]]:
     """The element types of tensors and their shapes without the batch dimension, by name."""
-    return {tensor.name: (f"tensor({_TYPES[tensor.dtype.name]})", list(tensor.shape)) for tensor in tensors}
+    kinds = {tensor.name: _TYPES.get(tensor.dtype.name, tensor.dtype.name) for tensor in tensors}
+    return {tensor.name: (f"tensor({kinds[tensor.name]})", list(tensor.shape)) for tensor in tensors}

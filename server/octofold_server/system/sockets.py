@@ -177,26 +177,20 @@ def socket_folder() -> Iterator[Path]:
     Raises:
         StartupError: no folder can be made whose path is short enough for sockets.
     """
-    folder = _new_socket_folder()
-    with folder:
-        yield Path(folder.name)
+    with _new_socket_folder() as folder:
+        yield Path(folder)
 
 
 def _new_socket_folder() -> tempfile.TemporaryDirectory[str]:
-    problems = []
     for parent in (None, *OTHER_PARENTS):  # None: what TMPDIR says
-        try:
+        with suppress(OSError):
             folder = tempfile.TemporaryDirectory(prefix="octofold-", dir=parent)
-        except OSError as error:
-            problems.append(f"{parent or 'TMPDIR'}: {error.strerror}")
-            continue
-        if len(os.fsencode(folder.name)) <= MAX_FOLDER_BYTES:
-            return folder
-        problems.append(f"{folder.name}: the path is too long")
-        folder.cleanup()
+            if len(os.fsencode(folder.name)) <= MAX_FOLDER_BYTES:
+                return folder
+            folder.cleanup()
     raise StartupError(
-        f"cannot make a folder for the server's own sockets ({'; '.join(problems)}); set TMPDIR to a folder "
-        "that can be written and whose path is short"
+        f"cannot make a folder for the server's own sockets in TMPDIR, {' or '.join(OTHER_PARENTS)}; set "
+        "TMPDIR to a folder that can be written and whose path is short"
     )
 
 

@@ -222,17 +222,6 @@ def test_a_call_that_found_a_version_which_then_went_is_answered_by_its_successo
     assert checks == [15, 17]
 
 
-def test_a_call_for_a_model_that_is_unloaded_at_that_moment_is_unavailable(
-    admission: Admission, models: Models
-) -> None:
-    def unload() -> None:
-        if models.served():
-            models.unload("tiny")
-
-    with pytest.raises(Unavailable, match=r"tiny is unloading|unloaded by request"):
-        submit(admission, CheckedBoards.of(unload), "tiny")
-
-
 def test_refusing_stops_open_streams_and_draining_waits_for_them(admission: Admission) -> None:
     stopped = threading.Event()
     drained = threading.Thread(target=admission.drain, args=(30.0,))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +17,6 @@ from octofold_server.backends.onnx_backend import (
     onnx_lanes,
 )
 from octofold_server.backends.onnx_session import GraphError, new_session
-from onnxruntime import GraphOptimizationLevel
 from support.fakes import fake_moves
 from support.shipped import newest
 
@@ -54,11 +52,6 @@ def test_a_graph_may_also_give_the_probabilities_of_each_view(graph: bytes) -> N
     boards = np.random.default_rng(0).integers(0, 15, (8, 16), dtype=np.uint8)
     moves = one_lane(model.SerializeToString()).run(boards).moves
     np.testing.assert_array_equal(moves, fake_moves(boards).moves)
-
-
-def test_a_batch_of_many_boards_takes_more_time_than_one_board(graph: bytes) -> None:
-    backend = one_lane(graph, max_batch_size=20_000)
-    assert 0.0 < backend.batch_seconds(1) < backend.batch_seconds(20_000)
 
 
 @pytest.mark.parametrize("threads", [1, 2])
@@ -229,27 +222,6 @@ def test_short_batches_ride_in_memory_of_a_fixed_address_as_they_do_on_a_gpu(gra
     for count in (8, 3, 1, 8):
         for got, wanted in zip(batch.run(boards[:count])[:4], fake_moves(boards[:count]), strict=True):
             np.testing.assert_array_equal(got, wanted)
-
-
-def test_a_graph_in_float16_also_runs_on_a_cpu_where_its_layout_is_left_alone(graph: bytes) -> None:
-    layout = Layout("cpu", 8, lanes=1, half=True)
-    options = new_session(graph, layout, NO_TENSORS).get_session_options()
-    assert options.graph_optimization_level == GraphOptimizationLevel.ORT_ENABLE_EXTENDED
-    options = new_session(graph, replace(layout, half=False), NO_TENSORS).get_session_options()
-    assert options.graph_optimization_level == GraphOptimizationLevel.ORT_ENABLE_ALL
-    model = onnx.load_from_string(graph)
-    for constant in model.graph.initializer:
-        if constant.name == "views":
-            constant.CopyFrom(onnx.numpy_helper.from_array(np.array([8], np.float16), "views"))
-    for node in model.graph.node:
-        if node.output[0] == "counts":
-            node.input[0] = "halves"
-    cast = onnx.helper.make_node("Cast", ["legal"], ["halves"], to=onnx.TensorProto.FLOAT16)
-    model.graph.node.insert(7, cast)
-    (lane,) = onnx_lanes(model.SerializeToString(), layout)
-    lane.warm_up()
-    boards = np.random.default_rng(0).integers(0, 15, (8, 16), dtype=np.uint8)
-    np.testing.assert_array_equal(lane.run(boards).votes, fake_moves(boards).votes)
 
 
 @pytest.mark.parametrize("name", ["swift", "flagship", "cnn5"])

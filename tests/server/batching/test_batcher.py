@@ -100,19 +100,6 @@ def test_a_large_call_that_has_had_its_turn_lets_one_that_comes_later_go_first_b
     assert np.flatnonzero(order == 3).tolist() == [2 * TURN_BOARDS + 1]
 
 
-def test_a_turn_is_no_longer_than_a_batch(new_batcher: NewBatcher) -> None:
-    backend = RecordingBackend()
-    batcher = new_batcher(backend, max_batch_size=8)
-    backend.gate.clear()
-    large = submit(batcher, marked(1, 100))
-    backend.started.acquire()  # its first turn runs
-    lone = submit(batcher, marked(2))
-    backend.gate.set()
-    wait_for([large, lone])
-    order = np.concatenate(backend.batches)[:, 0]
-    assert np.flatnonzero(order == 2).tolist() == [8]
-
-
 def test_two_large_calls_take_turns(new_batcher: NewBatcher) -> None:
     backend = RecordingBackend()
     batcher = new_batcher(backend)
@@ -122,23 +109,6 @@ def test_two_large_calls_take_turns(new_batcher: NewBatcher) -> None:
     wait_for(futures)
     order = np.concatenate(backend.batches)[:, 0]
     assert order[::TURN_BOARDS].tolist() == [1, 2] * 4
-
-
-@pytest.mark.parametrize("sizes", [(8 * TURN_BOARDS,), (4 * TURN_BOARDS, 3 * TURN_BOARDS)])
-def test_a_batch_with_several_turns_of_a_call_counts_its_inference_once(
-    new_batcher: NewBatcher, sizes: tuple[int, ...]
-) -> None:
-    backend = RecordingBackend()
-    batcher = new_batcher(backend, max_batch_size=1024)
-    hold(batcher, backend)
-    calls = [submit(batcher, boards_of(size, seed=size)) for size in sizes]
-    backend.gate.set()
-    for call in calls:
-        assert_answers(call.result().moves.moves, call.boards)
-        (batch,) = {part.batch for part in call.parts}
-        assert batch.boards == sum(sizes)
-        assert call.inference_seconds == batch.ended - batch.started
-    assert len(calls[-1].parts) == (1 if len(sizes) == 1 else 3)
 
 
 def test_waiting_boards_are_shared_by_idle_lanes(new_batcher: NewBatcher) -> None:

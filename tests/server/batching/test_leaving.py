@@ -135,18 +135,6 @@ def test_a_deadline_passes_on_time_while_every_lane_is_busy(new_batcher: NewBatc
     assert backend.rows <= 32 + 1
 
 
-def test_a_sooner_deadline_does_not_wait_for_a_later_one(new_batcher: NewBatcher) -> None:
-    backend = RecordingBackend()
-    batcher = new_batcher(backend)
-    hold(batcher, backend)
-    patient = submit(batcher, marked(1), deadline=time.monotonic() + 3600)
-    hasty = submit(batcher, marked(2), deadline=time.monotonic() + 0.1)
-    with pytest.raises(DeadlinePassed):
-        hasty.result()
-    backend.gate.set()
-    patient.result()
-
-
 def test_who_leaves_at_its_deadline_was_late_and_who_leaves_before_has_cancelled(
     new_batcher: NewBatcher,
 ) -> None:

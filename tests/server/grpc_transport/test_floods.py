@@ -34,7 +34,6 @@ TRANSPORTS = ("direct",)
 NEXT_MOVE = "/octofold.v1.OctofoldService/NextMove"
 NEXT_MOVES = "/octofold.v1.OctofoldService/NextMoves"
 LIST_MODELS = "/octofold.v1.OctofoldService/ListModels"
-STREAM = "/octofold.v1.OctofoldService/StreamNextMoves"
 HEALTH = "/grpc.health.v1.Health/"
 REFLECTION = "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"
 METHODS = (NEXT_MOVE, NEXT_MOVES, LIST_MODELS, f"{HEALTH}Check", f"{HEALTH}Watch", REFLECTION)
@@ -133,16 +132,6 @@ def test_half_sent_messages_take_bounded_memory_and_end_with_a_status(start: Sta
         return sum(metric(page, "octofold_failures_total", code=code) for code in codes)
 
     wait_for(lambda: failures() == 64)
-
-
-def test_a_byte_now_and_then_does_not_keep_a_stream_from_being_idle(start: Start) -> None:
-    server = start("--stream-idle", "1")
-    with RawConnection(server.target) as connection:
-        stream = connection.begin(STREAM)
-        connection.send(stream, message_start(1000))
-        while not connection.wait_for_ends(1, seconds=0.1):
-            connection.send(stream, b"\0", seconds=0)
-        assert b"the stream was idle for 1 second" in connection.replies[stream]
 
 
 def test_large_messages_are_refused_beyond_the_budget_of_bytes_and_let_in_when_there_is_room(

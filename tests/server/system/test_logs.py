@@ -114,5 +114,3 @@ def test_a_failed_call_is_found_in_the_log_by_the_id_that_its_caller_got(
     for identity in ids:
         assert told[identity]["code"] == "INVALID_ARGUMENT"
         assert "board 0 ends before its cell 5" in told[identity]["message"]
-    (configuration,) = (line for line in lines if line["message"] == "the configuration")
-    assert configuration["log-level"] == "debug"

@@ -24,7 +24,7 @@ def test_sockets_are_in_shared_memory_if_no_folder_for_temporary_files_can_be_wr
     assert not folder.exists()
 
 
-def test_without_any_place_for_sockets_the_error_says_what_was_tried_and_what_helps(
+def test_without_any_place_for_sockets_the_error_says_what_helps(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     file, long = tmp_path / "file", tmp_path / ("long" * 30)
@@ -34,9 +34,5 @@ def test_without_any_place_for_sockets_the_error_says_what_was_tried_and_what_he
     monkeypatch.setattr(sockets, "OTHER_PARENTS", (str(file), str(long)))
     with pytest.raises(StartupError) as failure, socket_folder():
         pass
-    message = str(failure.value)
-    assert "TMPDIR: No such file or directory" in message
-    assert f"{file}: Not a directory" in message
-    assert "the path is too long" in message
-    assert "set TMPDIR to a folder that can be written" in message
+    assert "set TMPDIR to a folder that can be written and whose path is short" in str(failure.value)
     assert not list(long.iterdir())

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import logging
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -16,7 +14,6 @@ import grpc
 import pytest
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
-from octofold_server.system.logs import WAITING_LINES, LogHandler, TextLines
 from support.certificates import Authority
 from support.forks import ForkedProcess
 from support.servers import WriteVersion, forked_server
@@ -90,37 +87,6 @@ def test_a_server_whose_log_is_not_read_serves_and_ends_well(command: Command) -
                 refused(pb.NextMoveRequest(board=[1] * 15), timeout=LIMIT_SECONDS)
     assert serve_and_terminate(server, channel) == 0
     os.close(read)
-
-
-def test_lines_that_a_log_drops_are_counted() -> None:
-    read, write = os.pipe()
-    handler = LogHandler(os.fdopen(write, "w"))
-    handler.setFormatter(TextLines())
-    sent = WAITING_LINES + 500
-    for number in range(sent):
-        handler.handle(logging.makeLogRecord({"levelno": logging.DEBUG, "msg": f"{number} " + "x" * 500}))
-    with os.fdopen(read) as lines:
-        kept = 0
-        while "dropped" not in (line := next(lines)):
-            kept += 1
-        dropped = int(re.search(r"dropped (\d+) lines", line)[1])  # type: ignore[index]
-        assert dropped > 0
-        for number in range(kept, sent - dropped):
-            assert f": {number} x" in next(lines)
-    handler.close()
-    handler.stream.close()
-
-
-def test_the_last_lines_are_written_when_logging_ends() -> None:
-    read, write = os.pipe()
-    handler = LogHandler(os.fdopen(write, "w"))
-    for number in range(100):
-        handler.handle(logging.makeLogRecord({"levelno": logging.DEBUG, "msg": str(number)}))
-    with handler.lock:  # type: ignore[union-attr]  # as `logging.shutdown` does
-        handler.close()
-    handler.stream.close()
-    with os.fdopen(read) as lines:
-        assert [line.strip() for line in lines] == [str(number) for number in range(100)]
 
 
 def test_a_crash_is_told_on_standard_error(command: Command, tmp_path: Path) -> None:
