@@ -100,9 +100,15 @@ class _Outcome:
 
     @property
     def possible(self) -> list[Reading]:
-        """What is left of the readings that the user leaves open."""
-        readings = (player.reading for player in self.left)
-        return [reading for reading in readings if reading is not None and reading.is_possible]
+        """The readings that the user leaves open and games do not refute.
+
+        These are the ones that are left, or else the ones that games cannot tell from one that is left.
+        """
+        left = [player.reading for player in self.left if player.reading is not None]
+        gone = (player.reading for player in self.gone if player.reading is not None)
+        return [reading for reading in left if reading.is_possible] or [
+            reading for reading in gone if reading.is_possible and any(map(reading.is_like, left))
+        ]
 
     def player(self, reading: Reading) -> _Player:
         """The games of a reading."""

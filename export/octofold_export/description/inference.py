@@ -40,6 +40,7 @@ from octofold_export.errors import ExportError, NeedsFlags
 
 _KINDS: tuple[InputKind, ...] = ("one_hot", "exponents", "tiles", "log2", "log2_plus_1")
 _USUAL_PLANES = range(10, 33)  # tried if neither the user nor the network gives a number
+_USUAL_PLANES_OF_TILES = 16  # up to 32768, and a plane for empty cells
 _ROUNDING = 1e-3  # of the largest answer
 _SHOWN_REASONS = 2  # different ones, why the network takes no input
 _SHOWN_READINGS = 6
@@ -107,14 +108,16 @@ def readings_of(hints: Hints, network: Network) -> Readings:
     if network.operations(inputs) > network.operations(inputs[:-1]):
         raise NoBatchError("its forward loops over the boards of a batch")
     answers, question = _answers(hints.answers, rows)
-    if hints.reads.kind is None and any(_takes_more(network, reads) for reads in fitting):
-        more = (
-            "the network also takes more numbers than those of a board, such as its legal moves; say --input "
-            "if it reads the board alone, or make its input by --encoder"
-        )
-        asked = ["--input", "--answer"] if question else ["--input"]
-        raise NeedsFlags("; ".join(filter(None, (more, question))), asking(asked))
     said = hints.reads
+    flag = more = ""
+    if said.kind is None and any(_takes_more(network, reads) for reads in fitting):
+        flag, more = "--input", "the network also takes more numbers than those of a board"
+    elif said.planes is None and all((reads.planes or 0) > _USUAL_PLANES_OF_TILES for reads in fitting):
+        flag, more = "--planes", f"the network takes {fitting[0].planes} planes, more than tiles usually need"
+    if flag:
+        more += f"; say {flag} if it reads the board alone, or else make its input by --encoder"
+        asked = [flag, "--answer"] if question else [flag]
+        raise NeedsFlags("; ".join(filter(None, (more, question))), asking(asked))
     kept = ReadsHints(type=said.type, planes=said.planes, above=said.above, cells=said.cells)
     others = replace(hints, reads=kept)
     every: dict[tuple[object, ...], tuple[Reads, bool]] = {}

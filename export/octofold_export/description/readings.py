@@ -19,6 +19,8 @@ _DIVISORS: dict[InputKind, tuple[float, ...]] = {
     "log2_plus_1": (1, 16),
 }
 """What people divide by, about; `log2` is the same as `exponents` in floats."""
+_SIMILAR = 2.0
+"""Two divisors whose ratio is at most this much are similar."""
 _DEFAULTS = {"--type": "float32", "--cells": "rows", "--above": "refused"}
 _TRANSPOSED: dict[Action, Action] = {"up": "left", "left": "up", "right": "down", "down": "right"}
 
@@ -40,13 +42,20 @@ class Reading:
         return reads.cells == cells and reads.empty_plane and reads.divide_by == 1
 
     def is_like(self, other: Reading) -> bool:
-        """Whether both differ only by how numbers are scaled, which games can hardly tell."""
+        """Whether both differ at most by a similar divisor, or by logarithms that are nearly equal.
+
+        Games cannot tell such readings apart: a network may even play better with numbers that it was not
+        trained on.
+        """
         one, two = self.description, other.description
+        factor = one.reads.divide_by / two.reads.divide_by
         return (
             self.value_sign == other.value_sign
             and one.answers == two.answers
-            and (one.reads == two.reads or one.reads.planes is two.reads.planes is None)
             and one.reads.cells == two.reads.cells
+            and (one.reads == two.reads or one.reads.planes is two.reads.planes is None)
+            and (one.reads.kind == "tiles") == (two.reads.kind == "tiles")
+            and 1 / _SIMILAR <= factor <= _SIMILAR
         )
 
     def name(self, but: Description) -> str:

@@ -61,12 +61,20 @@ class Function:
         return 1
 
 
-def policy(boards: NDArray[np.uint8]) -> NDArray[np.float64]:
+Policy = Callable[[NDArray[np.uint8]], NDArray[np.float64]]
+
+
+@pytest.fixture(scope="module")
+def policy() -> Policy:
     """Its numbers are of left, down, up and right."""
     module = snake_network("top left")
-    with torch.no_grad():
-        numbers = module(one_hot(boards % 16).flatten(1)).double().numpy()
-    answer: NDArray[np.float64] = numbers[:, [2, 1, 0, 3]]
+
+    def answer(boards: NDArray[np.uint8]) -> NDArray[np.float64]:
+        with torch.no_grad():
+            numbers = module(one_hot(boards % 16).flatten(1)).double().numpy()
+        by_action: NDArray[np.float64] = numbers[:, [2, 1, 0, 3]]
+        return by_action
+
     return answer
 
 
@@ -125,7 +133,9 @@ def test_columns_are_found_where_the_user_says_the_actions_alone() -> None:
 
 
 @pytest.mark.parametrize(("kind", "divide_by"), [("exponents", 16), ("tiles", 1)])
-def test_the_kind_of_the_numbers_is_found_or_a_wrong_one_refused(kind: str, divide_by: float) -> None:
+def test_the_kind_of_the_numbers_is_found_or_a_wrong_one_refused(
+    kind: str, divide_by: float, policy: Policy
+) -> None:
     network = Function(policy, exponents_of(kind, divide_by))
     wrong = {"reads__kind": "tiles" if kind == "exponents" else "exponents", "reads__divide_by": 1.0}
     with pytest.raises(NeedsFlags) as raised:
@@ -134,6 +144,19 @@ def test_the_kind_of_the_numbers_is_found_or_a_wrong_one_refused(kind: str, divi
     assert "--actions left,down,up,right" in raised.value.flags
     found, _ = choose(network, reads__kind=kind, reads__divide_by=float(divide_by))
     assert found == "flat rows left,down,up,right"
+
+
+def test_a_divisor_is_asked_for_and_one_near_the_best_is_not_refused(policy: Policy) -> None:
+    network = Function(policy, exponents_of("exponents", 16))
+    with pytest.raises(
+        NeedsFlags, match=r"its numbers are divided by about 16, .*; say --divide-by"
+    ) as raised:
+        choose(network, reads__kind="exponents")
+    assert "--divide-by DIVIDE-BY" in raised.value.flags
+    assert "--actions left,down,up,right" in raised.value.flags
+    found, evidence = choose(network, reads__kind="exponents", reads__divide_by=11.0)
+    assert found == "flat rows left,down,up,right"
+    assert evidence.problem is None
 
 
 def nothing_learned(boards: NDArray[np.uint8]) -> NDArray[np.float64]:

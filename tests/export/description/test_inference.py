@@ -47,10 +47,10 @@ def test_planes_and_layout_follow_from_the_only_shape_that_the_network_takes() -
 
 
 def test_a_declared_shape_and_type_decide() -> None:
-    network = Network(lambda inputs: inputs.dtype == np.float64, shape=(None, 4, 4, 17), type="float64")
+    network = Network(lambda inputs: inputs.dtype == np.float64, shape=(None, 4, 4, 15), type="float64")
     description = describe(network)
-    assert (description.reads.layout, description.reads.planes) == ("channels_last", 17)
-    assert (description.reads.type, description.largest_exponent) == ("float64", 16)
+    assert (description.reads.layout, description.reads.planes) == ("channels_last", 15)
+    assert (description.reads.type, description.largest_exponent) == ("float64", 14)
 
 
 def test_an_embedding_tells_exponents_from_tiles_and_what_its_largest_is() -> None:
@@ -103,11 +103,20 @@ def test_what_an_output_of_several_means_is_asked_with_its_name() -> None:
 def test_a_network_that_reads_more_than_the_board_is_asked_about(shape: tuple[int, ...]) -> None:
     board = (1, *shape[1:]) if shape[1:] else (16,)
     network = Network(lambda inputs: inputs.shape[1:] in (shape, board) and inputs.dtype == np.float32)
-    more = r"more numbers than those of a board.*say --input .*--encoder.*; say which with --answer"
+    more = r"more numbers than those of a board; say --input .*--encoder; .*say which with --answer"
     with pytest.raises(NeedsFlags, match=more) as raised:
         complete(Hints(), network)
     assert raised.value.flags == "--input INPUT --answer ANSWER"
     assert describe(network, reads__kind="tiles").reads.kind == "tiles"
+
+
+def test_more_planes_than_tiles_usually_need_are_asked_about() -> None:
+    """The last one may be of the legal moves."""
+    network = Network(lambda inputs: inputs.shape[1:] == (17, 4, 4))
+    with pytest.raises(NeedsFlags, match=r"takes 17 planes, .*; say --planes .*--encoder;") as raised:
+        complete(Hints(), network)
+    assert raised.value.flags == "--planes PLANES --answer ANSWER"
+    assert describe(network, reads__planes=17).largest_exponent == 16
 
 
 def test_a_network_that_takes_nothing_says_what_was_tried() -> None:
