@@ -35,7 +35,7 @@ if TYPE_CHECKING:  # torch and onnx
     from octofold_export.sources.described import TrainedNetwork
     from octofold_export.sources.source import Source
 
-_SOURCES = ("checkpoint", "ntuple", "module", "torchscript", "exported_program", "onnx", "sb3", "player")
+_SOURCES = ("checkpoint", "ntuple", "module", "torchscript", "onnx", "sb3", "player")
 _OF_A_NEW_VERSION = ("symmetries", "rule", "views_output", "accept", "no_worse_than")
 """Flags that --extend would ignore: it keeps the graphs, and a published description was checked already."""
 _OF_AN_EXPORT = ("extend", "precisions", "boards")
@@ -61,8 +61,8 @@ class _Parser(Parser):
         for word in unknown:
             if not word.startswith("-") and Path(word).exists():
                 self.fail(
-                    f"{word} needs a flag before it that says what it is: --onnx, --torchscript, "
-                    "--exported-program, --sb3, --checkpoint, --ntuple, or --weights with --module"
+                    f"{word} needs a flag before it that says what it is: --onnx, --torchscript, --sb3, "
+                    "--checkpoint, --ntuple, or --weights with --module"
                 )
         super()._refuse(unknown)
 
@@ -221,13 +221,9 @@ def _source(flags: Flags, hints: Hints) -> Callable[[], Source]:
         )
     if (file := flags.sb3) is not None:
         return partial(torch_sources.from_sb3, file, _with_file(flags, hints, file), on_one_thread, _report)
-    for file, load in (
-        (flags.torchscript, torch_sources.from_torchscript),
-        (flags.exported_program, torch_sources.from_exported_program),
-    ):
-        if file is not None:
-            return partial(load, file, _with_file(flags, hints, file), on_one_thread)
-    raise AssertionError("no source")
+    assert flags.torchscript is not None
+    hints = _with_file(flags, hints, flags.torchscript)
+    return partial(torch_sources.from_torchscript, flags.torchscript, hints, on_one_thread)
 
 
 def _with_file(flags: Flags, hints: Hints, file: Path | None) -> Hints:

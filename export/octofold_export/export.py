@@ -39,7 +39,6 @@ from octofold_export.checks.runner import FoldedGraph
 from octofold_export.checks.stages import stages
 from octofold_export.errors import ExportError
 from octofold_export.graph.heads import GraphEvaluator
-from octofold_export.graph.weight_files import WeightFiles
 from octofold_export.planning import ExportOptions, ExportPlan, plan_of
 from octofold_export.publishing.contest import play_contest
 from octofold_export.publishing.files import Agreement, config, version_files, with_contest
@@ -80,12 +79,10 @@ class Made:
     moves: dict[Precision, onnx.ModelProto] = field(default_factory=dict)
     "for moves alone, without weights"
 
-    def add_moves(
-        self, graphs: Mapping[Precision, onnx.ModelProto], boards: SplitBoards, files: WeightFiles | None
-    ) -> None:
+    def add_moves(self, graphs: Mapping[Precision, onnx.ModelProto], boards: SplitBoards) -> None:
         """Make the graphs for moves alone, where these graphs have one."""
         for precision, graph in graphs.items():
-            if (alone := moves_alone(graph, boards.measured, files)) is not None:
+            if (alone := moves_alone(graph, boards.measured)) is not None:
                 self.moves[precision] = alone
 
 
@@ -108,7 +105,7 @@ def export(load: Callable[[], Source], options: ExportOptions, report: Report) -
         raise ExportError(f"the network needs all {source.fewest_symmetries} symmetries")
 
     graph = plan.graph(source.fp32)
-    player = FoldedGraph(graph, source.tensors, source.weight_files)
+    player = FoldedGraph(graph, source.tensors)
     boards = boards_for(plan, player, report)
     reference, equal = check_exact(plan, player, boards, report)
     made = Made({"fp32": graph}, refused=not_by_default(source, options))
@@ -119,11 +116,10 @@ def export(load: Callable[[], Source], options: ExportOptions, report: Report) -
             reduce(plan, precision, player, boards, reference, made, report)
 
     if not source.tensors:
-        made.add_moves(made.graphs, boards, source.weight_files)
+        made.add_moves(made.graphs, boards)
     card = replace(_card(plan), not_published=made.refused)
     calibration = len(boards.calibration) if "int8" in wanted else 0
     card = with_checks(card, equal, reference, boards, options, calibration)
-    player.give_memory()
     return _publish(plan, card, made, report)
 
 
@@ -139,7 +135,6 @@ def _publish(plan: ExportPlan, card: Card, made: Made, report: Report) -> Path:
             made.agreement,
             source.tensors,
             source.locate_tables,
-            source.weight_files,
         )
         if contest is not None:
             shown = play_contest(contest, options.models, options.name, card.version, files, report)
@@ -250,7 +245,6 @@ def check_exact(
     """
     source = plan.source
     checked = sample(boards.measured, source.description.largest_exponent)
-    player.give_memory()
     plain = plain_head(source.description, source.evaluate, plan.spread)
     reference = reference_answers(plain, checked, plan.rule, plan.symmetries, source.evaluate_value)
     equal = check_parity(player, reference)

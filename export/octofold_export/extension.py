@@ -73,7 +73,7 @@ def extend(load: Callable[[], Source], options: ExportOptions, report: Report) -
     lacking = {name for name, listed in card.precisions.items() if listed.moves is None}
     published = {name: _read_graph(folder, card.precisions[name]) for name in lacking}
     if not source.tensors:
-        made.add_moves({**published, **made.graphs}, boards, source.weight_files)
+        made.add_moves({**published, **made.graphs}, boards)
 
     contents: dict[Precision, bytes] = {}
     for precision, made_graph in made.graphs.items():

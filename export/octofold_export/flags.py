@@ -80,9 +80,6 @@ class Flags:
         alone="source",
     )
     torchscript: File | None = option(None, "file of torch.jit.save that you trust", alone="source")
-    exported_program: File | None = option(
-        None, "file of torch.export.save that you trust: it can run code", metavar="FILE.pt2", alone="source"
-    )
     onnx: File | None = option(None, "ONNX file; its tensors may be in files beside it", alone="source")
     sb3: File | None = option(
         None,

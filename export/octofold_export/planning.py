@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +14,6 @@ import onnx
 from numpy.typing import NDArray
 from octofold_game.contract.model import Alternatives, Precision, Rule
 from octofold_game.symmetries import VIEWS
-from octofold_game.system.processors import usable_cores
 from octofold_players.expectimax.player import HeuristicExpectimaxPlayer
 
 from octofold_export.checks.recording import Report, play_boards, read_boards, silent
@@ -98,23 +96,14 @@ def _strangers_plan(source: Source, options: ExportOptions, report: Report) -> E
     rules: tuple[Rule, ...] = ("vote", "mean") if options.rule is None else (options.rule,)
     ways = [Way(views, rule) for views in sorted(VIEWS) for rule in (rules if views > 1 else (plan.rule,))]
 
-    def new_player(way: Way) -> FoldedGraph:
+    def player(way: Way) -> FoldedGraph:
         asked = dataclasses.replace(plan, symmetries=way.symmetries, rule=way.rule)
-        return FoldedGraph(asked.graph(source.fp32), source.tensors, source.weight_files)
+        return FoldedGraph(asked.graph(source.fp32), source.tensors)
 
-    # Each has a copy of the weights, so of a large network there is one at a time.
-    is_small = source.weight_files is None
-    player = cache(new_player) if is_small else new_player
     report(
         "playing games with 1, 2, 4 and 8 views of each board, by vote and by mean; --symmetries sets them"
     )
-    ways.sort(key=lambda way: (way.symmetries != 1, -way.symmetries))  # the most telling ones first
-    way, alternatives = choose_way(
-        ((way, partial(player, way)) for way in ways),
-        description.largest_exponent,
-        report,
-        at_once=usable_cores() if is_small else 1,
-    )
+    way, alternatives = choose_way({way: player(way) for way in ways}, description.largest_exponent, report)
     return dataclasses.replace(plan, symmetries=way.symmetries, rule=way.rule, alternatives=alternatives)
 
 

@@ -14,13 +14,11 @@ from octofold_game.contract.model import StageAgreement
 from octofold_game.rules import MOVE_NAMES
 from octofold_game.symmetries import CELLS, MOVES, VIEWS
 
-from octofold_export.checks.games import Mover
 from octofold_export.checks.reference import Reference
-from octofold_export.checks.runner import FoldedGraph, Outputs
+from octofold_export.checks.runner import FoldedGraph, Mover, Outputs
 from octofold_export.checks.stages import random_boards
 from octofold_export.errors import ExportError, GateError
 from octofold_export.graph.early_exit import moves_graph, with_weights
-from octofold_export.graph.weight_files import WeightFiles
 
 LOWEST_AGREEMENT = 0.99
 """Minimum share of moves that a reduced precision must share with float32."""
@@ -43,22 +41,16 @@ def sample(boards: NDArray[np.uint8], largest_exponent: int) -> NDArray[np.uint8
     return np.concatenate([_FINISHED, boards[: _BATCH_BOARDS - 1], random])
 
 
-def moves_alone(
-    model: onnx.ModelProto, boards: NDArray[np.uint8], files: WeightFiles | None = None
-) -> onnx.ModelProto | None:
-    """Make the graph for moves alone, without weights.
+def moves_alone(model: onnx.ModelProto, boards: NDArray[np.uint8]) -> onnx.ModelProto | None:
+    """Make the graph for moves alone of the whole graph, without weights.
 
-    Returns None if there is none, or if it cannot run everywhere or has other moves on `boards`.
-
-    Args:
-        model: the whole graph.
-        boards: boards `[N, 16]` of games.
-        files: those with the weights of a large graph.
+    Returns None if there is none, or if it cannot run everywhere or has other moves on `boards` `[N, 16]` of
+    games.
     """
     alone = moves_graph(model)
     if alone is None:
         return None
-    whole, shorter = FoldedGraph(model, files=files), FoldedGraph(with_weights(alone, model), files=files)
+    whole, shorter = FoldedGraph(model), FoldedGraph(with_weights(alone, model))
     checked = boards[:_BATCH_BOARDS]
     try:
         shorter.next_moves(_FINISHED)  # leaves no board for the second stage, which not every network takes

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import onnx
@@ -18,7 +18,7 @@ from octofold_game.errors import first_line
 from octofold_game.system.processors import usable_cores
 
 from octofold_export.errors import ExportError
-from octofold_export.graph.weight_files import WeightFiles, new_session
+from octofold_export.graph.sessions import new_session
 
 _NONE: Mapping[str, NDArray[np.float32]] = MappingProxyType({})
 _BATCH = 64  # boards a run; larger batches leave the processor's caches
@@ -45,32 +45,34 @@ class Outputs:
         return Outputs(*always, views, value)
 
 
+class Mover(Protocol):
+    """A player without a name."""
+
+    def next_moves(self, boards: NDArray[np.uint8]) -> NDArray[np.int8]:
+        """A legal move for each of `[N, 16]` boards: `[N]`."""
+
+
 class FoldedGraph:
-    """A folded graph on the CPU, with its external tensors by name or in files. It is also a `Player`.
+    """A folded graph on the CPU, with its external tensors by name. It is also a `Player`.
 
     Raises:
         ExportError: onnxruntime cannot load the graph.
     """
 
-    def __init__(
-        self,
-        model: onnx.ModelProto,
-        tensors: Mapping[str, NDArray[np.float32]] = _NONE,
-        files: WeightFiles | None = None,
-    ) -> None:
+    def __init__(self, model: onnx.ModelProto, tensors: Mapping[str, NDArray[np.float32]] = _NONE) -> None:
         self.name = "folded graph"
-        # A small graph is not opened again, and its model need not stay.
-        self._open = None if files is None else partial(_open, model, tensors, files)
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = 1
+        if any(tensor.data_type == onnx.TensorProto.FLOAT16 for tensor in model.graph.initializer):
+            # onnxruntime 1.31 crashes when it optimizes the layout of some float16 graphs for the CPU.
+            options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
+        values = [onnxruntime.OrtValue.ortvalue_from_numpy(tensor) for tensor in tensors.values()]
+        options.add_external_initializers(list(tensors), values)
         try:
-            self._session: onnxruntime.InferenceSession | None = _open(model, tensors, files)
+            self._session = new_session(model, options)
         except Exception as error:  # onnxruntime's exceptions have no other base class
             raise ExportError(f"onnxruntime cannot load the folded graph: {first_line(error)}") from error
         self._names = [output.name for output in self._session.get_outputs()]
-
-    def give_memory(self) -> None:
-        """Give the memory of a large graph back until it is asked again."""
-        if self._open is not None:
-            self._session = None
 
     @property
     def with_views(self) -> bool:
@@ -93,11 +95,9 @@ class FoldedGraph:
     def _answers(self, boards: NDArray[np.uint8], batch: int) -> dict[str, Any]:
         """The outputs by name; a graph for moves alone has one."""
         try:
-            if self._session is None and self._open is not None:
-                self._session = self._open()
             parts = [boards[first : first + batch] for first in range(0, max(len(boards), 1), batch)]
-            # A run of a small graph is over before other threads could help; they take other parts.
-            threads = min(_cores(), len(parts)) if self._open is None else 1
+            # A run is over before other threads could help it; they take other parts.
+            threads = min(_cores(), len(parts))
             if threads > 1:
                 with ThreadPoolExecutor(threads) as pool:
                     runs = list(pool.map(self._run, parts))
@@ -109,20 +109,5 @@ class FoldedGraph:
         return dict(zip(self._names, outputs, strict=True))
 
     def _run(self, boards: NDArray[np.uint8]) -> Sequence[NDArray[Any]]:
-        assert self._session is not None
         outputs: Sequence[NDArray[Any]] = self._session.run(None, {BOARDS.name: boards})
         return outputs
-
-
-def _open(
-    model: onnx.ModelProto, tensors: Mapping[str, NDArray[np.float32]], files: WeightFiles | None
-) -> onnxruntime.InferenceSession:
-    options = onnxruntime.SessionOptions()
-    if any(tensor.data_type == onnx.TensorProto.FLOAT16 for tensor in model.graph.initializer):
-        # onnxruntime 1.31 crashes when it optimizes the layout of some float16 graphs for the CPU.
-        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
-    if files is None:
-        options.intra_op_num_threads = 1
-    values = [onnxruntime.OrtValue.ortvalue_from_numpy(tensor) for tensor in tensors.values()]
-    options.add_external_initializers(list(tensors), values)
-    return new_session(model, options, files)

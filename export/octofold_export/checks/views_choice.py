@@ -8,17 +8,28 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 from octofold_game.contract.model import Alternative, Alternatives, Interval, Rule
+from octofold_game.episodes import Episodes, IllegalMoveError
+from octofold_game.system.processors import usable_cores
 
-from octofold_export.checks.games import Match, Mover, Scores, play_match
 from octofold_export.checks.recording import Report
+from octofold_export.checks.runner import Mover
+from octofold_export.errors import ExportError
+
+Scores = NDArray[np.float64]
+"""`[G]`: of the same games in the same order, for any player."""
 
 MOST_SECONDS = 120.0
 _ROUNDS = (8, 24, *[32] * 7)
 """Games of each. The first is small, because games of a strong network are long, and time is not."""
+_FEWEST_MOVES = 128
+"""If the time is over earlier, the scores say nothing."""
+_SEED = 4
 _LARGEST_LOSS = 0.02
 _Z = 1.96  # of a 95% interval
 
@@ -37,19 +48,18 @@ class Way:
 
 
 def choose_way(
-    players: Iterable[tuple[Way, Callable[[], Mover]]],
+    players: Mapping[Way, Mover],
     largest_exponent: int,
     report: Report,
     most_seconds: float = MOST_SECONDS,
     clock: Callable[[], float] = time.monotonic,
-    at_once: int = 1,
 ) -> tuple[Way, Alternatives | None]:
     """Play the same games in every way, and choose the fewest views that lose nothing.
 
     These are the fewest whose paired 95% interval against the best way includes zero, and which lose less
     than 2% of its average. Ways that are clearly worse stop playing early, and all stop after `most_seconds`.
     If not even the first games are over then, the intervals of what they have scored after equally many moves
-    decide. `at_once` ways play together.
+    decide.
     Returns the choice, and what the other ways scored.
 
     Raises:
@@ -57,37 +67,82 @@ def choose_way(
     """
     end = clock() + most_seconds
     scores: dict[Way, Scores] = {}
-    makers = dict(players)
+    left = dict(players)
     for number, size in enumerate(_ROUNDS):
         first = sum(_ROUNDS[:number])
-        games = range(first, first + size)
-        match = play_match(makers, games, largest_exponent, lambda: clock() > end, at_once)
-        if match.moves is not None:
+        reached, moves = play_match(left, range(first, first + size), largest_exponent, lambda: clock() > end)
+        if moves is not None:
             if number:
                 break  # with the rounds that are over
-            return _chosen_early(match, match.moves, makers, report)
-        scores |= {way: np.concatenate([scores.get(way, np.empty(0)), match.scores[way]]) for way in makers}
-        best = _best(scores, len(scores[next(iter(makers))]))
-        for way in list(makers) if number else ():  # the first games are too few to leave one out
+            if moves < _FEWEST_MOVES:
+                report(f"  only {moves} moves in {most_seconds:.0f} s, so the network sees 1 view of a board")
+                return Way(1, "vote"), None
+            report(f"  the time is over before the games are; the scores after {moves} moves decide")
+            return _chosen(reached, reached, report, moves)
+        scores |= {way: np.concatenate([scores.get(way, np.empty(0)), reached[way]]) for way in left}
+        best = _best(scores, len(scores[next(iter(left))]))
+        for way in list(left) if number else ():  # the first games are too few to leave one out
             interval = _interval(scores[way] - scores[best])
             if interval is not None and interval[1] < 0:
-                del makers[way]
-        if len(makers) == 1 or clock() > end:
+                del left[way]
+        if len(left) == 1 or clock() > end:
             break
-    return _chosen(scores, makers, report)
+    return _chosen(scores, left, report)
 
 
-def _chosen_early(
-    match: Match[Way], moves: int, ways: Iterable[Way], report: Report
-) -> tuple[Way, Alternatives | None]:
-    """The choice if the time is over before the first games are."""
-    if missing := ", ".join(str(way) for way in ways if way not in match.scores):
-        report(f"  too slow to play {moves} moves in time: {missing}")
-    if not match.scores:
-        report("  so the network is asked about 1 view; --symmetries sets another number")
-        return Way(1, "vote"), None
-    report(f"  the time is over before the games are; the scores after {moves} moves decide")
-    return _chosen(match.scores, match.scores, report, moves)
+def play_match(
+    players: Mapping[Way, Mover], games: range, largest_exponent: int, is_late: Callable[[], bool]
+) -> tuple[dict[Way, Scores], int | None]:
+    """Play the same games with several players, move by move, until they end or it is late.
+
+    Returns the scores, and None, or the number of moves after which it was late: who loses early scores less.
+
+    Raises:
+        ExportError: a player answers a board with numbers that are not finite.
+    """
+    playing = {key: _Games(player, games, largest_exponent) for key, player in players.items()}
+    moves = 0
+    with ThreadPoolExecutor(usable_cores()) as pool:
+        while any(each.are_running for each in playing.values()):
+            if is_late():
+                return {key: each.scores for key, each in playing.items()}, moves
+            list(pool.map(_Games.move, playing.values()))
+            moves += 1
+    return {key: each.scores for key, each in playing.items()}, None
+
+
+class _Games:
+    """The games of one player."""
+
+    def __init__(self, player: Mover, games: range, largest_exponent: int) -> None:
+        self._player = player
+        self._episodes = Episodes(_SEED, games, largest_exponent)
+        self._first = games.start
+        self._ended = np.zeros(len(games))
+
+    @property
+    def are_running(self) -> bool:
+        return len(self._episodes.running) > 0
+
+    @property
+    def scores(self) -> Scores:
+        """So far, or at the end."""
+        scores = self._ended.copy()
+        scores[self._episodes.running - self._first] = self._episodes.scores
+        return scores
+
+    def move(self) -> None:
+        """Make a move in every running game."""
+        if not self.are_running:
+            return
+        try:
+            ended = self._episodes.step(self._player.next_moves(self._episodes.boards))
+        except IllegalMoveError as error:  # no other numbers than NaN make an illegal move
+            raise ExportError(
+                f"the network answers a board with numbers that are not finite ({error})"
+            ) from error
+        for episode in ended:
+            self._ended[episode.game - self._first] = episode.score
 
 
 def _best(scores: Mapping[Way, Scores], games: int) -> Way:

@@ -13,7 +13,6 @@ from octofold_game.contract.model import tensor_file
 from onnx import compose, helper, numpy_helper
 
 from octofold_export.errors import ExportError
-from octofold_export.graph.weight_files import is_in_file
 
 OPSET = 18
 """The opset, which onnxruntime 1.14 and later reads. A newer one is used only if a network's body needs it:
@@ -89,11 +88,7 @@ class GraphBuilder:
         compose.add_prefix_graph(grafted, f"{prefix}/", inplace=True, name_map=constants)
         (given,) = grafted.input
         self._claim(f"{prefix}/")
-        for tensor in grafted.initializer:
-            if is_in_file(tensor):
-                self._external.append(tensor)
-            else:
-                self._constants[tensor.name] = tensor
+        self._constants.update({tensor.name: tensor for tensor in grafted.initializer})
         self.add("Identity", [source], given.name)
         self._nodes.extend(grafted.node)
         return [output.name for output in grafted.output]

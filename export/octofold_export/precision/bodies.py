@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import onnx
-import onnxruntime
 from numpy.typing import NDArray
 from octofold_game.errors import first_line
 from onnxruntime.quantization import (
@@ -30,7 +29,7 @@ from onnxruntime.quantization import (
 from onnxruntime.transformers.float16 import convert_float_to_float16
 
 from octofold_export.errors import ExportError
-from octofold_export.graph.weight_files import WeightFiles, new_session
+from octofold_export.graph.sessions import new_session
 from octofold_export.quiet import quiet
 
 _LARGEST = float(np.finfo(np.float16).max)
@@ -65,10 +64,8 @@ class _Inputs(CalibrationDataReader):  # type: ignore[misc]
         return next(self._batches, None)
 
 
-def quantized_bodies(
-    body: onnx.ModelProto, inputs: NDArray[Any], files: WeightFiles | None = None
-) -> Iterator[onnx.ModelProto]:
-    """Make 8-bit forms of `body`, whose large tensors are in `files`, calibrated on `inputs`.
+def quantized_bodies(body: onnx.ModelProto, inputs: NDArray[Any]) -> Iterator[onnx.ModelProto]:
+    """Make 8-bit forms of `body`, calibrated on `inputs`.
 
     Raises:
         ExportError: the body has no products.
@@ -77,7 +74,7 @@ def quantized_bodies(
     if len(products) <= len(body.graph.output):
         raise ExportError("the network has no hidden products to quantize")
     for choice in _CHOICES:
-        yield _quantized(body, inputs, files, choice, products[-len(body.graph.output) :])
+        yield _quantized(body, inputs, choice, products[-len(body.graph.output) :])
 
 
 def named(body: onnx.ModelProto) -> onnx.ModelProto:
@@ -91,13 +88,12 @@ def named(body: onnx.ModelProto) -> onnx.ModelProto:
 def _quantized(
     body: onnx.ModelProto,
     inputs: NDArray[Any],
-    files: WeightFiles | None,
     choice: _Choice,
     excluded: Sequence[str],
 ) -> onnx.ModelProto:
     with tempfile.TemporaryDirectory() as folder, quiet():
         file = Path(folder) / "quantized.onnx"
-        given = Path(folder) / "body.onnx" if files is None else files.as_file(body)
+        given = Path(folder) / "body.onnx"
         onnx.save(body, given)
         quantize_static(
             given,
@@ -129,7 +125,7 @@ def check_range(body: onnx.ModelProto, inputs: NDArray[Any]) -> None:
     del open_body.graph.output[:]
     open_body.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names)
     try:
-        session = new_session(open_body, onnxruntime.SessionOptions(), None)
+        session = new_session(open_body)
         computed = session.run(None, {given.name: inputs})
     except Exception as error:  # onnxruntime's exceptions have no other base class
         raise ExportError(f"onnxruntime cannot run the network: {first_line(error)}") from error

@@ -33,7 +33,6 @@ from octofold_game.contract.model import (
 )
 from onnx import helper
 
-from octofold_export.graph.weight_files import WeightFiles, is_in_file
 from octofold_export.publishing.readme import describe
 from octofold_export.publishing.versions import Content
 
@@ -71,7 +70,6 @@ def version_files(
     agreement: Mapping[Precision, Agreement],
     tensors: Mapping[str, NDArray[np.float32]],
     locate_tables: Callable[[bytes], CompactTablesPlaces] | None = None,
-    files: WeightFiles | None = None,
 ) -> dict[str, Content]:
     """Make the files of a version, by name.
 
@@ -82,13 +80,11 @@ def version_files(
         agreement: the agreement of reduced precisions with float32.
         tensors: external tensors by name, which get files of their own.
         locate_tables: as in `Source`.
-        files: the files to which graphs refer, which become parts of these graphs.
     """
     models: dict[Precision, Content] = {}
     for precision, graph in graphs.items():
         write_metadata(graph, card, precision)
-        is_light = any(is_in_file(tensor) for tensor in graph.graph.initializer)
-        models[precision] = files.joined(graph) if files and is_light else graph.SerializeToString()
+        models[precision] = graph.SerializeToString()
     beside: dict[str, Content] = {tensor_file(name): values.data for name, values in tensors.items()}
     listed = {
         name: ListedFile(file=tensor_file(name), sha256=hashlib.sha256(values.data).hexdigest())

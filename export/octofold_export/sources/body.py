@@ -19,66 +19,38 @@ from octofold_game.errors import first_line
 from onnx import helper, inliner, numpy_helper, version_converter
 
 from octofold_export.errors import ExportError
-from octofold_export.graph import weight_files
 from octofold_export.graph.builder import OPSET
-from octofold_export.graph.weight_files import LARGE_TENSOR_BYTES, WeightFiles
+from octofold_export.graph.sessions import new_session
 
 _BATCH = "N"
 _LOWEST_IR_VERSION = 4
 """Older versions list every constant among the inputs, too."""
 _OWN_DOMAINS = ("", "ai.onnx")
-_BROADCASTING = {"Add", "And", "Div", "Equal", "Less", "Max", "Min", "Mul", "Or", "Pow", "Sub", "Where"}
-"""Operators that repeat a constant of length one as often as they need it."""
-ODD_BATCH = 97
-"""A batch size of which hardly any other size in a network is a multiple."""
+_FIXED = (
+    "the graph works for a fixed batch size only; export the file with a free one, by dynamic_shapes or "
+    "dynamic_axes"
+)
 
 
-def new_session(
-    model: onnx.ModelProto, optimized: Path | None = None, files: WeightFiles | None = None
-) -> onnxruntime.InferenceSession:
-    """Open a session on the CPU. Exceptions of onnxruntime pass through.
-
-    With `optimized`, the optimized graph is written to this path, and its large tensors to a file beside it
-    if those of the model are in `files`. It uses only ONNX's own operators: constants are folded, and batch
-    norm is merged into the convolutions.
-    """
-    options = onnxruntime.SessionOptions()
-    if files is not None:  # packed weights are a copy
-        options.add_session_config_entry("session.disable_prepacking", "1")
-    if optimized is not None:
-        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
-        options.optimized_model_filepath = str(optimized)
-        if files is not None:
-            beside = "session.optimized_model_external_initializers"
-            options.add_session_config_entry(f"{beside}_file_name", f"{optimized.name}.weights")
-            options.add_session_config_entry(f"{beside}_min_size_in_bytes", str(LARGE_TENSOR_BYTES))
-    return weight_files.new_session(model, options, files)
-
-
-def prepare(
-    model: onnx.ModelProto, outputs: Sequence[str], example: NDArray[Any], files: WeightFiles | None = None
-) -> onnx.ModelProto:
+def prepare(model: onnx.ModelProto, outputs: Sequence[str], example: NDArray[Any]) -> onnx.ModelProto:
     """Make the body of `model` for some `outputs`, in their order; `example` `[3, ...]` is an input.
-
-    The large tensors of the model are in `files`, or are part of it.
 
     Raises:
         ExportError: the batch size is fixed, the answers are random or not finite, or the opset cannot be
             converted to `OPSET` or newer.
     """
-    declared = model.graph.input[0].type.tensor_type.shape.dim if len(model.graph.input) == 1 else ()
-    size = declared[0].dim_value if declared else 0
-    try:
-        return _prepared(model, outputs, example, files, everywhere=size == ODD_BATCH)
-    except ExportError as error:
-        if size in (0, ODD_BATCH) or "fixed batch size" not in str(error):
-            raise
-        first = error
-    try:  # the checks find out where a number only happens to be that of the batch
-        return _prepared(model, outputs, example, files, everywhere=True)
-    except ExportError:
-        advice = "export the file with a free batch size, by dynamic_shapes or dynamic_axes"
-        raise ExportError(f"{first}; {advice}") from first
+    body = (
+        inliner.inline_local_functions(model)
+        if model.functions
+        else onnx.ModelProto.FromString(model.SerializeToString())
+    )
+    body.ir_version = max(body.ir_version, _LOWEST_IR_VERSION)
+    by_name = {value.name: value for value in body.graph.output}
+    _keep(body.graph, [by_name[name] for name in outputs])
+    _free_batch(body, example)
+    body = _folded(_modern(body))
+    _check_answers(body, example)
+    return body
 
 
 def over_boards(single: onnx.ModelProto) -> onnx.ModelProto:
@@ -100,29 +72,6 @@ def over_boards(single: onnx.ModelProto) -> onnx.ModelProto:
     ]
     graph = helper.make_graph([scan], inner.graph.name, [given], answers, inner.graph.initializer)
     return helper.make_model(graph, opset_imports=inner.opset_import, ir_version=inner.ir_version)
-
-
-def _prepared(
-    model: onnx.ModelProto,
-    outputs: Sequence[str],
-    example: NDArray[Any],
-    files: WeightFiles | None,
-    *,
-    everywhere: bool,
-) -> onnx.ModelProto:
-    body = (
-        inliner.inline_local_functions(model)
-        if model.functions
-        else onnx.ModelProto.FromString(model.SerializeToString())
-    )
-    body.ir_version = max(body.ir_version, _LOWEST_IR_VERSION)
-    by_name = {value.name: value for value in body.graph.output}
-    _keep(body.graph, [by_name[name] for name in outputs])
-    _free_batch(body, example, everywhere=everywhere)
-    body = _modern(body)
-    body = _folded(body, files)
-    _check_answers(body, example, files)
-    return body
 
 
 def _keep(graph: onnx.GraphProto, outputs: Sequence[onnx.ValueInfoProto]) -> None:
@@ -159,17 +108,13 @@ def reads(node: onnx.NodeProto) -> Iterable[str]:
                 yield from reads(inner)
 
 
-def _free_batch(body: onnx.ModelProto, example: NDArray[Any], *, everywhere: bool) -> None:
-    """Give input and output a free batch size, also in constants that depend on it.
-
-    These are shapes that begin with the batch size. With `everywhere`, they are also those with a multiple of
-    it at any place, and constants that repeat themselves so often are shortened.
-    """
+def _free_batch(body: onnx.ModelProto, example: NDArray[Any]) -> None:
+    """Give input and output a free batch size, also in the shapes that begin with it."""
     (given,) = body.graph.input
     declared = given.type.tensor_type.shape.dim
     size = declared[0].dim_value if declared else 0
     if size:
-        _free_constants(body, size, everywhere=everywhere)
+        _free_shapes(body.graph, size)
     del declared[:]
     for length in example.shape:
         declared.add(dim_value=length)
@@ -179,41 +124,23 @@ def _free_batch(body: onnx.ModelProto, example: NDArray[Any], *, everywhere: boo
         result.type.tensor_type.ClearField("shape")
 
 
-def _free_constants(body: onnx.ModelProto, size: int, *, everywhere: bool) -> None:
-    constants = {tensor.name: tensor for tensor in body.graph.initializer}
-    for node in body.graph.node:
+def _free_shapes(graph: onnx.GraphProto, size: int) -> None:
+    constants = {tensor.name: tensor for tensor in graph.initializer}
+    for node in graph.node:
         if node.op_type == "Constant" and node.attribute[0].name == "value":
             constants[node.output[0]] = node.attribute[0].t
-    known = onnx.shape_inference.infer_shapes(body).graph.value_info
-    shapes = {value.name: [dim.dim_value for dim in value.type.tensor_type.shape.dim] for value in known}
-    for node in body.graph.node:
+    for node in graph.node:
         target = constants.get(node.input[1]) if node.op_type in ("Reshape", "Expand") else None
         if target is None:
             continue
         values = numpy_helper.to_array(target).copy()
-        fixed = values == size
-        if not everywhere:
-            fixed[1:] = False
-        elif size > 1:
-            fixed = (values > 0) & (values % size == 0)
-        if fixed.sum() != 1:
+        if values[:1].tolist() != [size]:
             continue
-        if (values == -1).any():  # what it stands for is known, as all sizes are
-            values[values == -1] = np.array(shapes.get(node.output[0], values))[values == -1]
-        values[fixed] = -1 if node.op_type == "Reshape" else 1
-        if (values == -1).sum() <= 1:
-            target.CopyFrom(numpy_helper.from_array(values, target.name))
-    if not everywhere or size == 1:
-        return
-    others = {name for node in body.graph.node if node.op_type not in _BROADCASTING for name in node.input}
-    for name in constants.keys() - others:
-        tensor = constants[name]
-        array = numpy_helper.to_array(tensor)
-        for axis in np.flatnonzero(np.array(array.shape) == size):
-            one = array.take([0], axis)
-            if (array == one).all():
-                tensor.CopyFrom(numpy_helper.from_array(one, tensor.name))
-                array = one
+        if node.op_type == "Expand":
+            values[0] = 1
+        else:  # 0: the size that the tensor has
+            values[0] = 0 if (values == -1).any() else -1
+        target.CopyFrom(numpy_helper.from_array(values, target.name))
 
 
 def _modern(body: onnx.ModelProto) -> onnx.ModelProto:
@@ -231,15 +158,19 @@ def _modern(body: onnx.ModelProto) -> onnx.ModelProto:
         ) from error
 
 
-def _folded(body: onnx.ModelProto, files: WeightFiles | None) -> onnx.ModelProto:
+def _folded(body: onnx.ModelProto) -> onnx.ModelProto:
+    """Fold constants, and merge batch norm into convolutions; only ONNX's own operators are left."""
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         file = Path(folder) / "optimized.onnx"
+        options = onnxruntime.SessionOptions()
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
+        options.optimized_model_filepath = str(file)
         try:
-            new_session(body, file, files)
+            new_session(body, options)
         except Exception as error:  # onnxruntime's exceptions have no other base class
             raise ExportError(f"onnxruntime cannot load the network: {first_line(error)}") from error
-        folded = onnx.load(file) if files is None else files.divided(file)
+        folded = onnx.load(file)
     domains = {node.domain for node in folded.graph.node}
     used = [entry for entry in folded.opset_import if entry.domain in _OWN_DOMAINS or entry.domain in domains]
     imports = [helper.make_opsetid(entry.domain, entry.version) for entry in used]
@@ -249,8 +180,8 @@ def _folded(body: onnx.ModelProto, files: WeightFiles | None) -> onnx.ModelProto
     return folded
 
 
-def _check_answers(body: onnx.ModelProto, example: NDArray[Any], files: WeightFiles | None) -> None:
-    session = new_session(body, files=files)
+def _check_answers(body: onnx.ModelProto, example: NDArray[Any]) -> None:
+    session = new_session(body)
     (given,) = session.get_inputs()
 
     def run(inputs: NDArray[Any]) -> NDArray[Any]:
@@ -264,7 +195,7 @@ def _check_answers(body: onnx.ModelProto, example: NDArray[Any], files: WeightFi
         together, again = run(example), run(example)
         alone = [run(example[at : at + 1]) for at in range(len(example))]
     except Exception as error:  # onnxruntime's exceptions have no other base class
-        raise ExportError(f"the graph works for a fixed batch size only: {first_line(error)}") from error
+        raise ExportError(f"{_FIXED}: {first_line(error)}") from error
     if not (together < np.inf).all():  # -inf may be a network's own word for an illegal move
         raise ExportError("the graph answers boards with numbers that are not finite")
     if not np.array_equal(together, again):
@@ -277,4 +208,4 @@ def _check_answers(body: onnx.ModelProto, example: NDArray[Any], files: WeightFi
     if not fixed and not np.allclose(np.concatenate(alone), together, rtol=1e-3, atol=1e-3):
         fixed = "boards of a batch change each other's answers"
     if fixed:
-        raise ExportError(f"the graph works for a fixed batch size only: {fixed}")
+        raise ExportError(f"{_FIXED}: {fixed}")

@@ -21,9 +21,7 @@ from octofold_export.description.inference import Network, complete
 from octofold_export.errors import ExportError
 from octofold_export.graph.bodies import DescribedBody
 from octofold_export.graph.heads import GraphEvaluator
-from octofold_export.graph.weight_files import WeightFiles, in_files
 from octofold_export.precision.bodies import check_range, half_body, named, quantized_bodies
-from octofold_export.sources.channels import widen_channels
 from octofold_export.sources.onnx_file import read_onnx
 from octofold_export.sources.source import Boards, Quantize, Source
 
@@ -34,9 +32,6 @@ _WIDE_BOARDS = 256  # with tiles of all sizes
 
 class TrainedNetwork(Network, Protocol):
     """A network that can be exported."""
-
-    files: WeightFiles | None
-    "with its large tensors; None: it is in memory as a whole"
 
     @property
     def weights(self) -> int:
@@ -105,14 +100,13 @@ def described_source(
     answers = description.answers
     output = answers.output or next(iter(network.run(example)))
     heads = [output] if answers.value is None else [output, answers.value]
-    body, files = in_files(named(widen_channels(network.body(heads, example))), network.files)
+    body = named(network.body(heads, example))
 
     boards = np.random.default_rng(3).integers(0, description.largest_exponent + 1, (_WIDE_BOARDS, 16))
 
     def half() -> GraphEvaluator:
-        whole = body if files is None else files.whole(body)
-        check_range(whole, encode(description.reads, boards.astype(np.uint8)))
-        return evaluator(half_body(whole))
+        check_range(body, encode(description.reads, boards.astype(np.uint8)))
+        return evaluator(half_body(body))
 
     def evaluator(form: onnx.ModelProto) -> GraphEvaluator:
         return DescribedBody(form, description)
@@ -123,8 +117,7 @@ def described_source(
         evaluate_value=_value(network, description),
         fp32=evaluator(body),
         fp16=half,
-        int8=_quantize(body, files, description, evaluator),
-        weight_files=files,
+        int8=_quantize(body, description, evaluator),
         architecture={**architecture, "operators": network.operators},
         weights=network.weights,
         checkpoint_sha256=digest,
@@ -142,14 +135,13 @@ def _value(network: Network, description: Description) -> Evaluate | None:
 
 def _quantize(
     body: onnx.ModelProto,
-    files: WeightFiles | None,
     description: Description,
     evaluator: Callable[[onnx.ModelProto], GraphEvaluator],
 ) -> Quantize:
     def quantize(views: Boards, error: Callable[[GraphEvaluator], float]) -> GraphEvaluator:
         inputs = encode(description.reads, views[::_FEWER])
         try:
-            forms = [evaluator(form) for form in quantized_bodies(body, inputs, files)]
+            forms = [evaluator(form) for form in quantized_bodies(body, inputs)]
         except ExportError:
             raise
         except Exception as failure:  # onnxruntime's quantization may raise any exception

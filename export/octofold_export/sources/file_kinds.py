@@ -16,7 +16,8 @@ _LONGEST_HEADER = 100_000_000  # of safetensors
 _WEIGHTS = "; it seems to hold weights alone: use --module package.module:callable with --weights"
 _ADVICE = {
     "TorchScript": "; it is a TorchScript program: use --torchscript",
-    "exported program": "; it is an exported program: use --exported-program",
+    "exported program": "; it is an exported program, which torch.onnx.export(torch.export.load(FILE), "
+    "dynamo=True).save('net.onnx') makes an ONNX file",
     "ONNX": "; it is an ONNX file: use --onnx",
     "Keras": "; it is a Keras file; docs/export.md has the commands that convert it",
     "SB3": "; it is a model of Stable-Baselines3: use --sb3",

@@ -21,46 +21,36 @@ from onnx import TensorProto, helper, numpy_helper
 from octofold_export.description.description import ElementType
 from octofold_export.description.inference import NetworkError
 from octofold_export.errors import ExportError
-from octofold_export.graph.weight_files import (
-    LARGE_BYTES,
-    LARGE_TENSOR_BYTES,
-    WeightFiles,
-    file_of,
-    in_files,
-    is_in_file,
-)
-from octofold_export.sources.body import new_session, prepare
+from octofold_export.graph.sessions import new_session
+from octofold_export.sources.body import prepare
 from octofold_export.sources.file_kinds import MOST_BYTES, advice, check_size, kind_of
 
 _BLOCK = 1 << 20
-_BOARDS_OF_LARGE = 256
-"""Boards a run of a large network, whose activations would take memory, too."""
 
 
 class OnnxNetwork:
     """Implements `described.TrainedNetwork` by running the unchanged model."""
 
-    def __init__(self, model: onnx.ModelProto, name: str, files: WeightFiles | None = None) -> None:
-        """Check the model, whose large tensors may be in `files`.
+    def __init__(self, model: onnx.ModelProto, name: str) -> None:
+        """Check the model.
 
         Raises:
             ExportError: the model is unsuitable; the message begins with `name`.
         """
         self.model = model
-        self.files = files
-        self._check_weights(name)
+        for tensor in _tensors(model.graph):  # infinite ones may be a mask; answers are checked later
+            if _is_float(tensor) and np.isnan(numpy_helper.to_array(tensor)).any():
+                raise ExportError(f"{name}: {tensor.name!r} holds weights that are not finite numbers")
         try:
-            session = new_session(model, files=files)
+            self._session = new_session(model)
         except Exception as error:  # onnxruntime's exceptions have no other base class
             raise ExportError(f"{name}: onnxruntime cannot load it: {first_line(error)}") from error
-        # What it maps of large tensors counts as memory, and it takes a millisecond to map them again.
-        self._session = session if files is None else None
-        inputs = session.get_inputs()
+        inputs = self._session.get_inputs()
         if len(inputs) != 1:
             listed = ", ".join(repr(value.name) for value in inputs)
             raise ExportError(f"{name}: it has {len(inputs)} inputs ({listed}); a network reads boards only")
         self._input = inputs[0].name
-        self._names = [value.name for value in session.get_outputs()]
+        self._names = [value.name for value in self._session.get_outputs()]
         declared = next(value for value in model.graph.input if value.name == self._input).type.tensor_type
         try:
             element = helper.tensor_dtype_to_np_dtype(declared.elem_type).name
@@ -76,19 +66,14 @@ class OnnxNetwork:
 
     def run(self, inputs: NDArray[Any]) -> dict[str, NDArray[Any]]:
         """Run the model, as `inference.Network`; a fixed batch size needs several runs and padding."""
-        size = self._batch or (len(inputs) if self.files is None else _BOARDS_OF_LARGE)
+        size = self._batch or len(inputs)
         filled = inputs
         if self._batch is not None:
             filled = inputs[np.arange(-(-len(inputs) // size) * size) % len(inputs)]
         try:
-            if self.files is not None:
-                self._session = new_session(self.model, files=self.files)
             runs = [self.run_batch(filled[first : first + size]) for first in range(0, len(filled), size)]
         except Exception as error:  # onnxruntime's exceptions have no other base class
             raise NetworkError(first_line(error)) from error
-        finally:
-            if self.files is not None:
-                self._session = None
         joined = (np.concatenate(output)[: len(inputs)] for output in zip(*runs, strict=True))
         return dict(zip(self._names, joined, strict=True))
 
@@ -98,13 +83,12 @@ class OnnxNetwork:
 
     def run_batch(self, inputs: NDArray[Any]) -> Sequence[NDArray[Any]]:
         """The outputs in order, for a batch of the model's size."""
-        assert self._session is not None
         outputs: Sequence[NDArray[Any]] = self._session.run(None, {self._input: inputs})
         return outputs
 
     def body(self, outputs: Sequence[str], example: NDArray[Any]) -> onnx.ModelProto:
         """Make a body, as `described.TrainedNetwork`."""
-        return prepare(self.model, outputs, example, self.files)
+        return prepare(self.model, outputs, example)
 
     @property
     def weights(self) -> int:
@@ -116,19 +100,6 @@ class OnnxNetwork:
         """The operators of the graph, most frequent first."""
         counted = Counter(node.op_type for node in self.model.graph.node)
         return ", ".join(f"{name} {count}" for name, count in counted.most_common())
-
-    def _check_weights(self, name: str) -> None:
-        for tensor in _tensors(self.model.graph):  # infinite ones may be a mask; answers are checked later
-            if _is_float(tensor) and any(np.isnan(part).any() for part in self._parts(tensor)):
-                raise ExportError(f"{name}: {tensor.name!r} holds weights that are not finite numbers")
-
-    def _parts(self, tensor: TensorProto) -> Iterator[NDArray[Any]]:
-        if self.files is None or not is_in_file(tensor):
-            yield numpy_helper.to_array(tensor)
-            return
-        with (self.files.folder / file_of(tensor)).open("rb") as content:
-            while block := content.read(_BLOCK):
-                yield np.frombuffer(block, "<f4")
 
 
 def read_onnx(file: Path) -> tuple[OnnxNetwork, str]:
@@ -149,12 +120,13 @@ def read_onnx(file: Path) -> tuple[OnnxNetwork, str]:
             with open_regular(path, MOST_BYTES) as opened:
                 while block := opened.read(_BLOCK):
                     digest.update(block)
-        model, files = in_files(model, _load_external(file, model, sum(beside.values())))
+        for tensor in filter(_is_external, _tensors(model.graph)):
+            _load(file, tensor)
     except OSError as error:
         raise ExportError(f"{error.filename or file}: {error.strerror}") from error
     if not model.graph.node:
         raise ExportError(f"{file}: not an ONNX file, or its graph is empty")
-    return OnnxNetwork(model, str(file), files), digest.hexdigest()
+    return OnnxNetwork(model, str(file)), digest.hexdigest()
 
 
 def _parsed(file: Path, digest: hashlib._Hash) -> tuple[onnx.ModelProto, int]:
@@ -199,35 +171,24 @@ def _external_files(file: Path, model: onnx.ModelProto) -> dict[Path, int]:
         ExportError: a file is outside of the model's folder.
     """
     found: dict[Path, int] = {}
-    for tensor in _tensors(model.graph):
-        if tensor.data_location == TensorProto.EXTERNAL:
-            entries = {entry.key: entry.value for entry in tensor.external_data}
-            location = entries.get("location", "")
-            # Links are followed, as model hubs keep their files; a path in the file leads nowhere else.
-            if not location or Path(location).is_absolute() or ".." in Path(location).parts:
-                raise ExportError(f"{file}: {tensor.name!r} lies outside the model's folder, in {location!r}")
-            path = file.parent / location
-            length = entries.get("length", "")
-            found[path] = found.get(path, 0) + (int(length) if length.isdecimal() else _size(path))
+    for tensor in filter(_is_external, _tensors(model.graph)):
+        entries = {entry.key: entry.value for entry in tensor.external_data}
+        location = entries.get("location", "")
+        # Links are followed, as model hubs keep their files; a path in the file leads nowhere else.
+        if not location or Path(location).is_absolute() or ".." in Path(location).parts:
+            raise ExportError(f"{file}: {tensor.name!r} lies outside the model's folder, in {location!r}")
+        path = file.parent / location
+        length = entries.get("length", "")
+        found[path] = found.get(path, 0) + (int(length) if length.isdecimal() else _size(path))
     return found
 
 
-def _load_external(file: Path, model: onnx.ModelProto, size: int) -> WeightFiles | None:
-    """Read the external tensors of a model, whose files were checked, into it; large ones into our own files.
+def _load(file: Path, tensor: TensorProto) -> None:
+    """Read an external tensor, whose file was checked, into the model.
 
     Raises:
-        ExportError: a file is too short for a tensor.
+        ExportError: the file is too short for it.
     """
-    files = WeightFiles() if size >= LARGE_BYTES else None
-    for tensor in filter(is_in_file, list(model.graph.initializer)):
-        _load(file, tensor, files)
-    for node in model.graph.node:
-        for tensor in filter(is_in_file, _constants(node)):
-            _load(file, tensor, None)
-    return files
-
-
-def _load(file: Path, tensor: TensorProto, files: WeightFiles | None) -> None:
     entries = {entry.key: entry.value for entry in tensor.external_data}
     offset, length = (entries.get(key, "") for key in ("offset", "length"))
     wanted = int(np.prod(tensor.dims)) * helper.tensor_dtype_to_np_dtype(tensor.data_type).itemsize
@@ -239,12 +200,13 @@ def _load(file: Path, tensor: TensorProto, files: WeightFiles | None) -> None:
             held = f"{found} bytes of {entries['location']!r}, but needs {wanted}"
             raise ExportError(f"{file}: {tensor.name!r} has {held}")
         opened.seek(start)
-        if files is not None and tensor.data_type == TensorProto.FLOAT and wanted >= LARGE_TENSOR_BYTES:
-            tensor.CopyFrom(files.add(tensor, opened, wanted))
-            return
         tensor.raw_data = opened.read(wanted)
     tensor.data_location = TensorProto.DEFAULT
     del tensor.external_data[:]
+
+
+def _is_external(tensor: TensorProto) -> bool:
+    return bool(tensor.data_location == TensorProto.EXTERNAL)
 
 
 def _is_float(tensor: onnx.TensorProto) -> bool:

@@ -13,7 +13,6 @@ from octofold_game.contract.model import CompactTablesPlaces, Evidence, Rule
 from octofold_export.checks.reference import Evaluate
 from octofold_export.description.description import Description
 from octofold_export.graph.heads import GraphEvaluator
-from octofold_export.graph.weight_files import WeightFiles
 
 Boards = NDArray[np.uint8]
 Quantize = Callable[[Boards, Callable[[GraphEvaluator], float]], GraphEvaluator]
@@ -45,8 +44,6 @@ class Source:
     fewest_symmetries: int = 1
     tensors: Mapping[str, NDArray[np.float32]] = field(default_factory=dict)
     "kept in files beside the graph"
-    weight_files: WeightFiles | None = None
-    "the files to which `fp32` refers if the network is large"
     locate_tables: Callable[[bytes], CompactTablesPlaces] | None = None
     "finds compact tables in the file of the float32 graph; None: it has none"
     action_values: Callable[[Boards], NDArray[np.float32]] | None = None

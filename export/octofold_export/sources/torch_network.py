@@ -1,4 +1,4 @@
-"""A PyTorch network: a module with its weights, a TorchScript file or an exported program."""
+"""A PyTorch network: a module with its weights, or a TorchScript file."""
 
 from __future__ import annotations
 
@@ -17,17 +17,14 @@ from octofold_game.errors import first_line
 from torch import Tensor, nn
 from torch.distributions import Categorical, Distribution
 from torch.overrides import TorchFunctionMode
-from torch.utils._pytree import tree_leaves  # as the converter flattens answers; there is no public one
 
 from octofold_export.description.description import ElementType
-from octofold_export.description.inference import NetworkError
+from octofold_export.description.inference import NetworkError, NoBatchError
 from octofold_export.errors import ExportError
 from octofold_export.graph.builder import OPSET
-from octofold_export.graph.weight_files import WeightFiles
 from octofold_export.quiet import quiet
-from octofold_export.sources.body import ODD_BATCH, over_boards, prepare
+from octofold_export.sources.body import over_boards, prepare
 from octofold_export.sources.file_kinds import advice
-from octofold_export.sources.onnx_file import OnnxNetwork
 from octofold_export.sources.torch_files import is_lazy, read_file
 
 UserEncoder = Callable[[Tensor], Tensor]
@@ -48,7 +45,6 @@ class TorchNetwork:
 
     shape: Sequence[int | None] | None = None
     type: ElementType | None = None
-    files: WeightFiles | None = None
 
     def __init__(self, module: nn.Module, name: str, encoder: UserEncoder | None = None) -> None:
         """Check the weights, and bring modules of 16 bits to float32.
@@ -124,14 +120,16 @@ class TorchNetwork:
             names = [f"output_{name}" for name in self.run(example)]
             model = _script_to_onnx(self.module, inputs, names, self._name)
             return prepare(model, [f"output_{name}" for name in outputs], example)
-        module = _Selected(self.module, outputs)
-        if not isinstance(self.module, _OneByOne):
-            return _module_to_body(module, inputs, example, self._name)
         try:
-            return _with_free_batch(module, inputs, example, self._name)
-        except ExportError:
-            single = _Selected(self.module.single, outputs)
-            return _prepared(over_boards(_module_to_onnx(single, inputs[0], self._name)), example)
+            exported = _module_to_onnx(
+                _Selected(self.module, outputs), inputs, self._name, ({0: torch.export.Dim("N")},)
+            )
+            return _prepared(exported, example)
+        except ExportError as error:
+            if not isinstance(self.module, _OneByOne):
+                raise error if _DECIDES in str(error) else NoBatchError(str(error)) from error
+        single = _Selected(self.module.single, outputs)
+        return _prepared(over_boards(_module_to_onnx(single, inputs[0], self._name)), example)
 
 
 class _Counting(TorchFunctionMode):
@@ -211,59 +209,9 @@ def read_torchscript(file: Path) -> tuple[TorchNetwork, str]:
             warnings.simplefilter("ignore")  # the format is deprecated, but its files are supported
             module = torch.jit.load(io.BytesIO(content), map_location="cpu")
     except RuntimeError as error:
-        raise ExportError(f"{file}: not a TorchScript file{_reason(content, error)}") from error
+        reason = advice(content) or f", or a damaged one ({first_line(error).partition('. ')[0]})"
+        raise ExportError(f"{file}: not a TorchScript file{reason}") from error
     return TorchNetwork(module, str(file)), hashlib.sha256(content).hexdigest()
-
-
-class ExportedNetwork(OnnxNetwork):
-    """An exported program: its ONNX form declares the inputs, and the program itself computes the answers."""
-
-    def __init__(self, program: torch.export.ExportedProgram, model: onnx.ModelProto, name: str) -> None:
-        """Check the weights.
-
-        Raises:
-            ExportError: a weight is not a finite number.
-        """
-        super().__init__(model, name)
-        self._module = program.module()
-
-    def run_batch(self, inputs: NDArray[Any]) -> Sequence[NDArray[Any]]:
-        """Run the program itself, as `OnnxNetwork.run_batch` runs the model."""
-        with torch.inference_mode():
-            leaves = tree_leaves(self._module(torch.from_numpy(inputs)))  # in the order of the converter
-        outputs = [leaf.float().numpy() for leaf in leaves if isinstance(leaf, Tensor)]
-        if len(outputs) != len(self._names):
-            raise TypeError(f"it answers with {len(outputs)} tensors, its ONNX form with {len(self._names)}")
-        return outputs
-
-
-def read_exported_program(file: Path) -> tuple[ExportedNetwork, str]:
-    """Load a file of `torch.export.save` that is trusted.
-
-    torch reads parts of it by pickle and evaluates its symbolic sizes by sympy, so the file can run code. No
-    check of ours would be complete.
-
-    Raises:
-        ExportError: the file cannot be read.
-    """
-    content = read_file(file)
-    try:
-        with quiet():
-            program = torch.export.load(io.BytesIO(content))
-    except Exception as error:  # a file may be wrong in any way
-        raise ExportError(f"{file}: not an exported program{_reason(content, error)}") from error
-    try:
-        with quiet():
-            exported = torch.onnx.export(program, dynamo=True, opset_version=OPSET, verbose=False)
-    except Exception as error:  # any step of the converter may fail
-        raise ExportError(f"{file}: torch cannot convert it to ONNX ({first_line(error)})") from error
-    assert exported is not None
-    network = ExportedNetwork(program, exported.model_proto, str(file))
-    return network, hashlib.sha256(content).hexdigest()
-
-
-def _reason(content: bytes, error: BaseException) -> str:
-    return advice(content) or f", or a damaged one ({first_line(error).partition('. ')[0]})"
 
 
 def named_tensors(answer: Any) -> dict[str, Tensor]:
@@ -300,26 +248,6 @@ def _tensors(answer: Any) -> Iterator[tuple[str, Tensor]]:
 def error_line(error: BaseException) -> str:
     """An exception of the user's code, in one line."""
     return f"{type(error).__name__}: {first_line(error)}"
-
-
-def _module_to_body(module: nn.Module, inputs: Tensor, example: NDArray[Any], name: str) -> onnx.ModelProto:
-    """Convert a module with a free batch size, or with one that is freed in the graph.
-
-    `int(x.shape[0])` in a module, for example, fixes the batch size.
-    """
-    try:
-        return _with_free_batch(module, inputs, example, name)
-    except ExportError as error:
-        first = error
-    rows = inputs[torch.arange(ODD_BATCH) % len(inputs)]
-    try:
-        return _prepared(_module_to_onnx(module, rows, name), example)
-    except ExportError:
-        raise first from None
-
-
-def _with_free_batch(module: nn.Module, inputs: Tensor, example: NDArray[Any], name: str) -> onnx.ModelProto:
-    return _prepared(_module_to_onnx(module, inputs, name, ({0: torch.export.Dim("N")},)), example)
 
 
 def _prepared(model: onnx.ModelProto, example: NDArray[Any]) -> onnx.ModelProto:

@@ -23,7 +23,7 @@ from octofold_export.sources.described import (
 from octofold_export.sources.module_file import read_module
 from octofold_export.sources.sb3 import read_sb3
 from octofold_export.sources.source import Source
-from octofold_export.sources.torch_network import TorchNetwork, read_exported_program, read_torchscript
+from octofold_export.sources.torch_network import TorchNetwork, read_torchscript
 
 _EXPONENTS = ReadsHints(kind="exponents", layout="flat", type="int64")
 """What an encoder is given."""
@@ -97,4 +97,3 @@ def from_sb3(file: Path, hints: Hints, describe: Describe = by_defaults, report:
 
 
 from_torchscript = partial(from_file, read_torchscript, "TorchScript")
-from_exported_program = partial(from_file, read_exported_program, "exported program")

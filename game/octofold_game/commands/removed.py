@@ -14,6 +14,8 @@ _BOARDS = "let the program that asks keep its boards, or log games with octofold
 REMOVED: dict[str, dict[str, str]] = {
     "octofold-export": {
         "--completion": _COMPLETION,
+        "--exported-program": "make an ONNX file for --onnx: torch.onnx.export(torch.export.load(FILE), "
+        "dynamo=True).save('net.onnx')",
         "--judge": "games of the network itself check its description",
         "--sign": _SIGN,
         "--sign-password-file": _SIGN,

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 import yaml
 from octofold_export.publishing.readme import describe
-from octofold_game.contract.model import Alternative, Alternatives, Card, NoWorse, read_card
+from octofold_game.contract.model import Card, read_card
 from support.shipped import newest
 
 SWIFT = newest("swift")
@@ -46,35 +46,3 @@ def test_a_hub_finds_the_kind_of_model_and_its_figures(card: Card) -> None:
 
 def test_without_an_evaluation_there_is_no_index_of_results(card: Card) -> None:
     assert "model-index" not in metadata(msgspec.structs.replace(card, strength=None))
-
-
-@pytest.mark.parametrize(
-    ("margin", "low", "shown"),
-    [
-        (0.0018, 0.99823, "At most 0.18% worse: in 900 games of each, this version scored 100.0% of the "),
-        (0.0018, 0.99823, "(99.82% to 104.00%; each limit"),
-        (0.05, 0.95021, "(95.0% to 104.0%; each limit"),
-    ],
-)
-def test_the_limit_on_the_page_never_contradicts_the_margin(
-    card: Card, margin: float, low: float, shown: str
-) -> None:
-    found = NoWorse(
-        than=1,
-        margin=margin,
-        games=900,
-        cap=4_000,
-        above_cap=(0.0, 0.0),
-        ratio=1.0,
-        ratio_interval=(low, 1.04),
-        limit_error_rate=0.05,
-    )
-    assert shown in describe(msgspec.structs.replace(card, no_worse=found)).decode()
-
-
-def test_the_page_says_after_how_many_moves_games_were_stopped(card: Card, alternative: Alternative) -> None:
-    stopped = "The games were stopped after"
-    for moves, shown in ((None, False), (1_024, True)):
-        others = Alternatives(rows=(alternative,), command="octofold-export", moves=moves)
-        page = describe(msgspec.structs.replace(card, alternatives=others)).decode()
-        assert (f"{stopped} 1,024 moves." in page, stopped in page) == (shown, shown)

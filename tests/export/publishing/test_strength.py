@@ -11,7 +11,6 @@ from msgspec.structs import replace
 from octofold_client.evaluation.summary import GameSummary, Summary
 from octofold_export.cli import main
 from octofold_export.publishing.card_files import change_card
-from octofold_game.contract.model import Alternative, Alternatives
 from support.cards import read_card
 from support.one_kind import of_one_kind
 
@@ -79,19 +78,6 @@ def test_a_measured_strength_goes_into_the_card_and_nothing_else_changes(
     text = (copy / "small/1/README.md").read_text()
     assert "4 games in int8, 95% intervals in brackets: average 50,000, median 50,000" in text
     assert "octofold evaluate --model small --version 1 --games 4 --seed 5" in text
-    assert "the weights are those of one training run" in text
-
-
-def test_what_other_exports_of_the_checkpoint_score_stands_in_the_card(
-    models: Path, tmp_path: Path, alternative: Alternative
-) -> None:
-    copy = Path(shutil.copytree(models, tmp_path / "models"))
-    alternatives = Alternatives(rows=(alternative,), command="python measure.py")
-    change_card(copy / "small/1", lambda card: replace(card, alternatives=alternatives))
-    assert read_card(copy)["alternatives"]["rows"][0]["average"] == 45_000
-    text = (copy / "small/1/README.md").read_text()
-    assert "| 1 |  | int8 | 4 | 45,000 (40,000 to 50,000) | -5,000 |" in text
-    assert "Measured with `python measure.py`." in text
 
 
 def test_programs_that_change_a_card_at_once_lose_no_change(models: Path, tmp_path: Path) -> None:

@@ -14,7 +14,6 @@ from octofold_export.checks.runner import FoldedGraph
 from octofold_export.description.hints import hints_from_flags
 from octofold_export.graph.folding import fold
 from octofold_export.graph.heads import head
-from octofold_export.graph.weight_files import LARGE_BYTES
 from octofold_export.sources.described import from_onnx
 from octofold_game.rules import legal_moves
 from onnx import TensorProto, helper, numpy_helper
@@ -81,26 +80,11 @@ def branching(file: Path, weights: Weights) -> None:
     save(file, nodes, [numpy_helper.from_array(weights, "weights"), zero])
 
 
-def batch_inside(file: Path, weights: Weights) -> None:
-    """Multiples of a fixed batch size stand behind other sizes, as in attention over several boards."""
-    shapes = {"doubled": [128, 12], "single": [256, 6]}
-    nodes = [
-        helper.make_node("Transpose", ["cells"], ["by_cell"], perm=[1, 0]),
-        helper.make_node("Reshape", ["by_cell", "doubled"], ["halves"]),
-        helper.make_node("Reshape", ["halves", "single"], ["again"]),
-        helper.make_node("Transpose", ["again"], ["boards"], perm=[1, 0]),
-        helper.make_node("MatMul", ["boards", "weights"], ["policy"]),
-    ]
-    constants = [numpy_helper.from_array(np.array(shape), name) for name, shape in shapes.items()]
-    save(file, nodes, [*constants, numpy_helper.from_array(weights, "weights")], shape=(6, 256))
-
-
 @pytest.mark.parametrize(
     ("write", "flags"),
     [
         *((linear(opset=opset), []) for opset in (9, 13, 18, 21)),
         (linear(batch=5), []),
-        (batch_inside, READS),
         (old, READS),
         (shapeless, READS),
         (foreign, READS),
@@ -112,7 +96,6 @@ def batch_inside(file: Path, weights: Weights) -> None:
         "opset 18",
         "opset 21",
         "fixed batch",
-        "fixed batch inside",
         "old",
         "shapeless",
         "foreign",
@@ -184,33 +167,6 @@ def test_tensors_in_a_file_beside_the_model_are_read_and_count_for_its_digest(
         metadata = {entry.key: entry.value for entry in onnx.load(version / "model.onnx").metadata_props}
         digests.append(metadata["octofold.checkpoint_sha256"])
     assert digests[0] != digests[1]
-
-
-@pytest.mark.parametrize("beside", [False, True], ids=["in the file", "in files beside it"])
-def test_a_large_network_becomes_one_file_that_answers_as_it_did(
-    beside: bool, weights: Weights, lessons: Lessons, tmp_path: Path
-) -> None:
-    width = LARGE_BYTES // 1024 + 256  # of 256 rows of float32: just large enough to be kept in files
-    wide, narrow = np.eye(256, width, dtype=np.float32), np.zeros((width, 4), np.float32)
-    narrow[:256] = weights
-    nodes = [
-        helper.make_node("MatMul", ["cells", "wide"], ["hidden"]),
-        helper.make_node("MatMul", ["hidden", "narrow"], ["policy"]),
-    ]
-    constants = [numpy_helper.from_array(wide, "wide"), numpy_helper.from_array(narrow, "narrow")]
-    file = tmp_path / "large.onnx"
-    save(file, nodes, constants)
-    if beside:
-        onnx.save(onnx.load(file), file, save_as_external_data=True, location="large.data")
-    reads = {"reads.kind": "one_hot", "reads.layout": "flat", "reads.planes": 16}
-    source = from_onnx(file, hints_from_flags({**reads, "answers.kind": "policy_logits"}))
-    assert source.weight_files is not None
-    graph = fold(head(source.description, source.fp32), "mean", 2)
-    assert graph.ByteSize() < 1 << 20
-    published = tmp_path / "model.onnx"
-    published.write_bytes(source.weight_files.joined(graph))
-    onnx.checker.check_model(published, full_check=True)
-    check_moves(published, weights, lessons.boards[:100])
 
 
 @pytest.mark.parametrize("size", [0.02, 20_000.0])

@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from octofold_export.cli import main
 from onnx import TensorProto, helper, numpy_helper
 from support.linear_onnx import (
     READS,
@@ -142,10 +141,3 @@ def test_a_file_that_cannot_play_is_one_line_and_nothing_is_published(
     assert line.startswith("octofold-export: ")
     assert message in line
     assert not (tmp_path / "models").exists()
-
-
-@pytest.mark.parametrize("source", ["--onnx", "--torchscript", "--exported-program"])
-def test_an_empty_name_of_a_file_is_one_line(source: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        main([source, "", "--name", "odd"])
-    assert f"{source} must be a path, got ''" in capsys.readouterr().err

@@ -137,59 +137,6 @@ def test_torchscript_is_published(place: Path, lessons: Lessons, lessons_file: P
     assert check_published(place, lessons)["architecture"]["kind"] == "TorchScript"
 
 
-class Nested(Linear):
-    """Answers in a dictionary within a tuple."""
-
-    def forward(self, cells: Tensor) -> Any:
-        return {"more": (cells.sum(dim=1),), "moves": self.out(cells)}, cells.mean(dim=1)
-
-
-@pytest.mark.parametrize(
-    ("module", "dynamic"),
-    [(Linear, True), (Nested, False)],
-    ids=["free batch", "fixed batch, nested answers"],
-)
-def test_an_exported_program_is_published(
-    module: type[Linear], dynamic: bool, place: Path, lessons: Lessons, lessons_file: Path
-) -> None:
-    shapes = ({0: torch.export.Dim("boards")},) if dynamic else None
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        program = torch.export.export(
-            module(linear_weights(lessons)), (torch.zeros(3, 256),), dynamic_shapes=shapes
-        )
-        torch.export.save(program, place / "linear.pt2")
-    (place / "linear.toml").write_text(
-        'largest_exponent = 14\n[reads]\nlayout = "flat"\n[answers]\nkind = "policy_logits"\n'
-    )
-    output = ["--output", "linear"]
-    assert publish(lessons_file, "--exported-program", "linear.pt2", *output) == 0
-    card = check_published(place, lessons)
-    assert card["architecture"]["kind"] == "exported program"
-    assert card["description"]["largest_exponent"] == 14
-    assert card["description"]["answers"]["output"] == "linear"
-
-
-class Uneven(Linear):
-    """Answers with what is no tensor, too."""
-
-    def forward(self, cells: Tensor) -> Any:
-        return self.out(cells), 3, None
-
-
-def test_a_program_that_torch_cannot_convert_is_told_from_what_is_no_program(
-    place: Path, lessons: Lessons, lessons_file: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        program = torch.export.export(Uneven(linear_weights(lessons)), (torch.zeros(3, 256),))
-        torch.export.save(program, place / "uneven.pt2")
-    assert publish(lessons_file, "--exported-program", "uneven.pt2", "--answer", "policy_logits") == 1
-    (line,) = capsys.readouterr().err.splitlines()
-    assert "uneven.pt2: torch cannot convert it to ONNX (" in line
-    assert "\x1b" not in line
-
-
 def test_weights_of_any_type_have_a_digest() -> None:
     sys.modules["in_halves"] = module = ModuleType("in_halves")
     module.__dict__["network"] = lambda: nn.Linear(2, 2).bfloat16()
@@ -299,7 +246,6 @@ def test_a_network_that_has_learned_nothing_is_published_with_a_warning(
         (["--module", "HERE:three_numbers"], "policy_logits is 4 numbers a board"),
         (["--module", "HERE:Linear", "--layout", "channels_first"], "the network takes no input that fits"),
         (["--torchscript", "linear.pt"], "linear.pt: not a TorchScript file"),
-        (["--exported-program", "linear.pt"], "linear.pt: not an exported program"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )

@@ -1,0 +1,19 @@
+"""Opens sessions of onnxruntime on the CPU."""
+
+from __future__ import annotations
+
+import onnx
+import onnxruntime
+
+
+def new_session(
+    model: onnx.ModelProto, options: onnxruntime.SessionOptions | None = None
+) -> onnxruntime.InferenceSession:
+    """Open a session. Exceptions of onnxruntime pass through."""
+    options = options or onnxruntime.SessionOptions()
+    options.log_severity_level = 4  # errors come as exceptions
+    # Spinning threads would slow down other work, for example a training run.
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    return onnxruntime.InferenceSession(
+        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+    )
