@@ -3,10 +3,10 @@
 To understand how a network becomes a graph, read in this order:
 
 1. `description.description`: the input and the output of a network. `description.inference` completes the
-   user's part of it (`description.hints`), and `description.encoding` defines the inputs in numpy.
-2. `graph.folding`: the whole graph in twenty lines. Its pieces, from the board to the move:
-   `graph.bodies` (the network's input and its own nodes), `graph.heads` (the value of each move) and
-   `graph.decision` (legality and the rule). `graph.builder` builds the nodes.
+   user's part of it (`description.hints`).
+2. `graph.folding`: the whole graph in twenty lines, with legality and the decision rule. Its other pieces are
+   `graph.bodies` (the network's input and its own nodes) and `graph.heads` (the value of each move).
+   `graph.builder` builds the nodes.
 3. `sources.source`: a network in the form that the export needs. `sources.described` makes it from any
    network, which is an ONNX file or comes from PyTorch (`sources.torch_sources`),
    `sources.octofold_checkpoint` and `sources.ntuple` from our own kinds. The bodies of our own kinds can also

@@ -9,9 +9,8 @@ from __future__ import annotations
 import shlex
 import signal
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import redirect_stdout
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -24,14 +23,12 @@ from octofold_game.errors import OctofoldError
 from octofold_export.description.hints import Hints, hints_from_flags, merged, read_hints
 from octofold_export.errors import ExportError, NeedsFlags, NotShown, WrongUsage
 from octofold_export.flags import AUTO, DESCRIPTION, Flags
-from octofold_export.publishing.contest import ContestRule
 from octofold_export.publishing.versions import check_name
 
 if TYPE_CHECKING:  # torch and onnx
     from octofold_game.contract.model import Evidence
 
     from octofold_export.description.description import Description
-    from octofold_export.planning import ExportOptions
     from octofold_export.sources.described import TrainedNetwork
     from octofold_export.sources.source import Source
 
@@ -78,13 +75,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     code, folder = 0, None
     with redirect_stdout(sys.stderr), handling(exit_by_signal, signal.SIGTERM, signal.SIGHUP):
         try:
-            folder = _task(flags, hints)()
+            folder = _run(flags, hints)
         except KeyboardInterrupt:
             code = _fail("interrupted; nothing was published", 130)
         except NeedsFlags as error:
             code = _fail(str(error))
             if error.flags:
                 _report(_with_flags(sys.argv[1:] if arguments is None else arguments, error.flags))
+        except ModuleNotFoundError as error:
+            extra = "export" if flags.player is None else "players"
+            code = _fail(f"{error.name} is not installed; run {install_command(extra)}")
         except OctofoldError as error:
             code = _fail(
                 str(error), 3 if isinstance(error, NotShown) else 2 if isinstance(error, WrongUsage) else 1
@@ -148,40 +148,35 @@ def _refuse(parser: Parser, flags: Flags, names: Sequence[str], reason: str) -> 
             parser.fail(f"{flag_of(name)} {reason}")
 
 
-def _task(flags: Flags, hints: Hints) -> Callable[[], Path]:
-    """What the flags ask for, with all that it needs imported; it returns the folder of the version.
-
-    Raises:
-        ExportError: an extra is not installed, or the description is wrong.
-    """
-    try:
-        return _imported(flags, hints)
-    except ModuleNotFoundError as error:
-        extra = "export" if flags.player is None else "players"
-        raise ExportError(f"{error.name} is not installed; run {install_command(extra)}") from error
-
-
-def _imported(flags: Flags, hints: Hints) -> Callable[[], Path]:
-    models, name, version = flags.models, flags.name, flags.version
+def _run(flags: Flags, hints: Hints) -> Path:
+    """Do what the flags ask for, and return the folder of the version. What it needs is imported here."""
     if flags.player is not None:
         from octofold_export.player_export import export_player
 
-        spec = flags.player
-        return lambda: export_player(spec, name, models, version, _report)
-    if (result := flags.record_strength) is not None:
+        return export_player(flags.player, flags.name, flags.models, flags.version, _report)
+    if flags.record_strength is not None:
         from octofold_export.publishing.strength import record_strength
 
-        assert version is not None
-        return lambda: record_strength(models, name, version, result)
+        assert flags.version is not None
+        return record_strength(flags.models, flags.name, flags.version, flags.record_strength)
     from octofold_export.export import export
     from octofold_export.extension import extend
 
-    publish, load = extend if flags.extend else export, _source(flags, hints)
-    return lambda: publish(load, _options(flags), _report)
+    return (extend if flags.extend else export)(lambda: _source(flags, hints), flags, _report)
 
 
-def _source(flags: Flags, hints: Hints) -> Callable[[], Source]:
-    """Loads what the flags name. Reads the description at once: a wrong one is found before any work."""
+def _source(flags: Flags, hints: Hints) -> Source:
+    """Load what the flags name."""
+    if flags.checkpoint is not None:
+        from octofold_export.sources.octofold_checkpoint import from_checkpoint
+
+        return from_checkpoint(flags.checkpoint)
+    if flags.ntuple is not None:
+        from octofold_export.sources import ntuple
+
+        if flags.max_megabytes is not None:
+            return ntuple.from_ntuple_compactly(flags.ntuple, int(flags.max_megabytes * 1e6))
+        return ntuple.from_ntuple(flags.ntuple)
     from octofold_export.checks.misread_detection import choose_reading
     from octofold_export.publishing.card_files import published_description
 
@@ -190,40 +185,24 @@ def _source(flags: Flags, hints: Hints) -> Callable[[], Source]:
             return published_description(flags.models / flags.name / str(flags.version)), None
         return choose_reading(said, network, network.weights, _report, accept=flags.accept)
 
-    if flags.ntuple is not None:
-        from octofold_export.sources import ntuple
+    hints = _with_file(flags, hints, flags.weights or flags.onnx or flags.sb3 or flags.torchscript)
+    if flags.onnx is not None:
+        from octofold_export.sources.described import from_onnx
 
-        if flags.max_megabytes is not None:
-            return partial(ntuple.from_ntuple_compactly, flags.ntuple, int(flags.max_megabytes * 1e6))
-        return partial(ntuple.from_ntuple, flags.ntuple)
-    if (file := flags.onnx) is not None:
-        from octofold_export.sources import described
+        return from_onnx(flags.onnx, hints, describe)
+    import torch
 
-        return partial(described.from_onnx, file, _with_file(flags, hints, file), describe)
-    if flags.checkpoint is not None:
-        from octofold_export.sources import octofold_checkpoint
-
-        return partial(octofold_checkpoint.from_checkpoint, flags.checkpoint)
     from octofold_export.sources import torch_sources
 
-    on_one_thread = torch_sources.on_one_thread(describe)
-    if flags.module is not None:
-        hints = _with_file(flags, hints, flags.weights)
-        return partial(
-            torch_sources.from_module,
-            flags.module,
-            flags.weights,
-            hints,
-            flags.state,
-            flags.encoder,
-            on_one_thread,
-            _report,
-        )
-    if (file := flags.sb3) is not None:
-        return partial(torch_sources.from_sb3, file, _with_file(flags, hints, file), on_one_thread, _report)
-    assert flags.torchscript is not None
-    hints = _with_file(flags, hints, flags.torchscript)
-    return partial(torch_sources.from_torchscript, flags.torchscript, hints, on_one_thread)
+    # Threads that share a small batch wait for each other, on a busy machine for longer than it takes.
+    torch.set_num_threads(1)
+    if flags.sb3 is not None:
+        return torch_sources.from_sb3(flags.sb3, hints, describe, _report)
+    if flags.torchscript is not None:
+        return torch_sources.from_torchscript(flags.torchscript, hints, describe)
+    assert flags.module is not None
+    weights, state, encoder = flags.weights, flags.state, flags.encoder
+    return torch_sources.from_module(flags.module, weights, hints, state, encoder, describe, _report)
 
 
 def _with_file(flags: Flags, hints: Hints, file: Path | None) -> Hints:
@@ -234,22 +213,6 @@ def _with_file(flags: Flags, hints: Hints, file: Path | None) -> Hints:
         return hints
     beside = file.with_suffix(".toml")
     return merged(hints, read_hints(beside)) if beside.exists() else hints
-
-
-def _options(flags: Flags) -> ExportOptions:
-    from octofold_export.planning import ExportOptions
-
-    return ExportOptions(
-        name=flags.name,
-        models=flags.models,
-        version=flags.version,
-        rule=flags.rule,
-        symmetries=flags.symmetries if isinstance(flags.symmetries, int) else None,
-        precisions=flags.precisions,
-        with_views=flags.views_output,
-        boards=flags.boards,
-        contest=None if flags.no_worse_than is None else ContestRule(flags.no_worse_than, flags.limit),
-    )
 
 
 def _with_flags(arguments: Sequence[str], described: str) -> str:

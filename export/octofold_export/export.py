@@ -5,6 +5,7 @@ Everything is built in memory; the first file is written after the last check ha
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import version as installed_version
@@ -18,11 +19,15 @@ from numpy.typing import NDArray
 from octofold_game.contract.model import (
     CARD_FORMAT,
     PRECISIONS,
+    Alternatives,
     Card,
     CheckedBoards,
     Parity,
     Precision,
+    Rule,
 )
+from octofold_game.symmetries import VIEWS
+from octofold_players.expectimax.player import HeuristicExpectimaxPlayer
 
 from octofold_export.checks.gates import (
     SINGLE_BOARDS,
@@ -33,18 +38,18 @@ from octofold_export.checks.gates import (
     moves_alone,
     sample,
 )
-from octofold_export.checks.recording import Report, play_boards, positions, read_boards
-from octofold_export.checks.reference import Reference, plain_head, reference_answers
+from octofold_export.checks.recording import Report, play_boards, positions, read_boards, silent, stages
+from octofold_export.checks.reference import Reference, measured_spread, plain_head, reference_answers
 from octofold_export.checks.runner import FoldedGraph
-from octofold_export.checks.stages import stages
+from octofold_export.checks.views_choice import Way, choose_way
 from octofold_export.errors import ExportError
-from octofold_export.graph.heads import GraphEvaluator
-from octofold_export.planning import ExportOptions, ExportPlan, plan_of
+from octofold_export.flags import Flags
+from octofold_export.graph.folding import fold
+from octofold_export.graph.heads import GraphEvaluator, Spread, head
 from octofold_export.publishing.contest import play_contest
 from octofold_export.publishing.files import Agreement, config, version_files, with_contest
 from octofold_export.publishing.versions import (
     VersionExistsError,
-    check_name,
     check_place,
     next_version,
     publish,
@@ -57,7 +62,79 @@ _LARGE_WEIGHTS = 50_000_000
 """From here on, the 8-bit form is made only if it is asked for, because it takes several times the network's
 memory, and the network is asked about a fifth of the boards, because it answers some hundred a second."""
 _LARGE_SHARE = 5
+_JUDGED_BOARDS = 4_096
 _SEED = 1
+_OUR_SYMMETRIES = 8
+"""Our own networks learn from turned and mirrored boards."""
+
+
+@dataclass(frozen=True)
+class ExportPlan:
+    """A source, with the views and the decision rule of its graph."""
+
+    source: Source
+    flags: Flags
+    rule: Rule
+    symmetries: int
+    spread: Spread | None = None
+    "None: that of our own networks"
+    alternatives: Alternatives | None = None
+    "what other views scored in the match that chose these"
+
+    def graph(self, evaluator: GraphEvaluator) -> onnx.ModelProto:
+        """Fold a form of the network into a graph."""
+        answers = self.source.description.answers
+        return fold(
+            head(self.source.description, evaluator, self.spread),
+            self.rule,
+            self.symmetries,
+            with_views=self.flags.views_output,
+            value_scale=None if answers.value is None else answers.points,
+        )
+
+
+def plan_of(source: Source, flags: Flags, report: Report) -> ExportPlan:
+    """The plan of an export."""
+    if source.evidence is not None:
+        return _strangers_plan(source, flags, report)
+    views = flags.symmetries if isinstance(flags.symmetries, int) else _OUR_SYMMETRIES
+    return ExportPlan(source, flags, flags.rule or source.rule, views, _our_spread(source, flags))
+
+
+def _strangers_plan(source: Source, flags: Flags, report: Report) -> ExportPlan:
+    """Measure the spread of a network, and choose its views."""
+    description, boards = source.description, _judged_boards(source, flags)
+    spread = measured_spread(description, source.evaluate, boards)
+    plan = ExportPlan(source, flags, flags.rule or source.rule, 1, spread)
+    if isinstance(flags.symmetries, int):
+        return dataclasses.replace(plan, symmetries=flags.symmetries)
+    rules: tuple[Rule, ...] = ("vote", "mean") if flags.rule is None else (flags.rule,)
+    ways = [Way(views, rule) for views in sorted(VIEWS) for rule in (rules if views > 1 else (plan.rule,))]
+
+    def player(way: Way) -> FoldedGraph:
+        asked = dataclasses.replace(plan, symmetries=way.symmetries, rule=way.rule)
+        return FoldedGraph(asked.graph(source.fp32), source.tensors)
+
+    report(
+        "playing games with 1, 2, 4 and 8 views of each board, by vote and by mean; --symmetries sets them"
+    )
+    way, alternatives = choose_way({way: player(way) for way in ways}, description.largest_exponent, report)
+    return dataclasses.replace(plan, symmetries=way.symmetries, rule=way.rule, alternatives=alternatives)
+
+
+def _our_spread(source: Source, flags: Flags) -> Spread | None:
+    """The spread of one of our own kinds: only the values of moves have no unit that is known before."""
+    if source.description.answers.kind != "action_values":
+        return None
+    return measured_spread(source.description, source.evaluate, _judged_boards(source, flags))
+
+
+def _judged_boards(source: Source, flags: Flags) -> NDArray[np.uint8]:
+    """The user's boards, or some of the games of a simple player."""
+    largest = source.description.largest_exponent
+    if flags.boards is not None:
+        return read_boards(flags.boards, largest)[:_JUDGED_BOARDS]
+    return play_boards(HeuristicExpectimaxPlayer(depth=1), _JUDGED_BOARDS, largest, _SEED, silent)
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +163,7 @@ class Made:
                 self.moves[precision] = alone
 
 
-def export(load: Callable[[], Source], options: ExportOptions, report: Report) -> Path:
+def export(load: Callable[[], Source], flags: Flags, report: Report) -> Path:
     """Publish a version and return its folder; `report` receives each finding.
 
     A reduced precision that fails its check is left out, and the card gives the reason. An error leaves no
@@ -96,11 +173,10 @@ def export(load: Callable[[], Source], options: ExportOptions, report: Report) -
         ExportError: an input is wrong.
         GateError: a graph failed a check, or was not shown to be strong enough.
     """
-    check_name(options.name)
-    check_place(options.models, options.name, options.version)
+    check_place(flags.models, flags.name, flags.version)
     source = load()
-    wanted = wanted_precisions(source, options)
-    plan = plan_of(source, options, report)
+    wanted = wanted_precisions(source, flags)
+    plan = plan_of(source, flags, report)
     if plan.symmetries < source.fewest_symmetries:
         raise ExportError(f"the network needs all {source.fewest_symmetries} symmetries")
 
@@ -108,7 +184,7 @@ def export(load: Callable[[], Source], options: ExportOptions, report: Report) -
     player = FoldedGraph(graph, source.tensors)
     boards = boards_for(plan, player, report)
     reference, equal = check_exact(plan, player, boards, report)
-    made = Made({"fp32": graph}, refused=not_by_default(source, options))
+    made = Made({"fp32": graph}, refused=not_by_default(source, flags))
     for precision, reason in made.refused.items():
         report(f"{precision}: not published: {reason}")
     for precision in PRECISIONS:
@@ -119,14 +195,14 @@ def export(load: Callable[[], Source], options: ExportOptions, report: Report) -
         made.add_moves(made.graphs, boards)
     card = replace(_card(plan), not_published=made.refused)
     calibration = len(boards.calibration) if "int8" in wanted else 0
-    card = with_checks(card, equal, reference, boards, options, calibration)
+    card = with_checks(card, equal, reference, boards, flags, calibration)
     return _publish(plan, card, made, report)
 
 
 def _publish(plan: ExportPlan, card: Card, made: Made, report: Report) -> Path:
     """Publish the graphs; if another export has taken the next version meanwhile, take the one after it."""
-    source, options = plan.source, plan.options
-    contest, shown = options.contest, None
+    source, flags = plan.source, plan.flags
+    must_play, shown = flags.no_worse_than is not None, None
     while True:
         files = version_files(
             card,
@@ -136,29 +212,29 @@ def _publish(plan: ExportPlan, card: Card, made: Made, report: Report) -> Path:
             source.tensors,
             source.locate_tables,
         )
-        if contest is not None:
-            shown = play_contest(contest, options.models, options.name, card.version, files, report)
-            contest = None  # the same graphs need not play again under another number
+        if must_play:
+            shown = play_contest(flags, card.version, files, report)
+            must_play = False  # the same graphs need not play again under another number
         if shown is not None:
             files = with_contest(files, shown)
         try:
-            return publish(options.models, options.name, card.version, files, config(options.name))
+            return publish(flags.models, flags.name, card.version, files, config(flags.name))
         except VersionExistsError:
-            if options.version is not None:
+            if flags.version is not None:
                 raise
-            card = replace(card, version=next_version(options.models, options.name))
+            card = replace(card, version=next_version(flags.models, flags.name))
 
 
 def _card(plan: ExportPlan) -> Card:
     """Make the card of a version before its graphs are checked."""
-    source, options, spread = plan.source, plan.options, plan.spread
+    source, flags, spread = plan.source, plan.flags, plan.spread
     answers = source.description.answers
     of_values = not answers.kind.startswith("policy")
     unit = None if answers.value is None else "points" if answers.scale else "the network's own"
     return Card(
         format=CARD_FORMAT,
-        name=options.name,
-        version=options.version or next_version(options.models, options.name),
+        name=flags.name,
+        version=flags.version or next_version(flags.models, flags.name),
         architecture=source.architecture,
         description=to_builtins(source.description),
         weights=source.weights,
@@ -181,12 +257,12 @@ def with_checks(
     equal: float,
     reference: Reference,
     boards: SplitBoards,
-    options: ExportOptions,
+    flags: Flags,
     calibration: int,
 ) -> Card:
     """Add the checks to the card: the share of `equal` moves, and the number of boards for int8."""
     checked = CheckedBoards(
-        source="recorded" if options.boards else "own games",
+        source="recorded" if flags.boards else "own games",
         measured=len(boards.measured),
         calibration=calibration,
     )
@@ -199,35 +275,35 @@ def with_checks(
     return replace(card, parity=parity, boards=checked)
 
 
-def wanted_precisions(source: Source, options: ExportOptions) -> frozenset[Precision]:
+def wanted_precisions(source: Source, flags: Flags) -> frozenset[Precision]:
     """The precisions to make.
 
     Raises:
         ExportError: the network has no form in one of them.
     """
-    if options.precisions is None:
-        by_default = source.int8 is not None and not not_by_default(source, options)
+    if flags.precisions is None:
+        by_default = source.int8 is not None and not not_by_default(source, flags)
         return frozenset({"fp32", "int8"} if by_default else {"fp32"})
-    if "int8" in options.precisions and source.int8 is None:
+    if "int8" in flags.precisions and source.int8 is None:
         raise ExportError("the network has no 8-bit form")
-    if "fp16" in options.precisions and source.fp16 is None:
+    if "fp16" in flags.precisions and source.fp16 is None:
         raise ExportError("the network has no form in float16")
-    return options.precisions
+    return flags.precisions
 
 
-def not_by_default(source: Source, options: ExportOptions) -> dict[Precision, str]:
+def not_by_default(source: Source, flags: Flags) -> dict[Precision, str]:
     """The precisions that must be asked for, and why."""
-    if options.precisions is not None or source.int8 is None or source.weights < _LARGE_WEIGHTS:
+    if flags.precisions is not None or source.int8 is None or source.weights < _LARGE_WEIGHTS:
         return {}
     takes = "it takes several times the memory of a large network; --precisions fp32,int8 makes it"
     return {"int8": takes}
 
 
 def boards_for(plan: ExportPlan, player: FoldedGraph, report: Report) -> SplitBoards:
-    """Read the recorded boards of the options, or play games with `player`."""
+    """Read the recorded boards of the flags, or play games with `player`."""
     largest = plan.source.description.largest_exponent
-    if plan.options.boards is not None:
-        boards = read_boards(plan.options.boards, largest)
+    if plan.flags.boards is not None:
+        boards = read_boards(plan.flags.boards, largest)
     else:
         large = plan.source.weights >= _LARGE_WEIGHTS
         count = (_CALIBRATION_BOARDS + _MEASURED_BOARDS) // (_LARGE_SHARE if large else 1)

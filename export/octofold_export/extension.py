@@ -18,6 +18,7 @@ from octofold_export.checks.recording import Report
 from octofold_export.checks.runner import FoldedGraph
 from octofold_export.errors import ExportError
 from octofold_export.export import (
+    ExportPlan,
     Made,
     agreement_with,
     boards_for,
@@ -26,16 +27,15 @@ from octofold_export.export import (
     wanted_precisions,
     with_checks,
 )
+from octofold_export.flags import Flags
 from octofold_export.graph.heads import Spread
-from octofold_export.planning import ExportOptions, ExportPlan
 from octofold_export.publishing.card_files import change_card, check_file, read_published
 from octofold_export.publishing.files import graph_file, with_agreement, with_moves, write_metadata
-from octofold_export.publishing.versions import check_name
 from octofold_export.sources.source import Source
 
 
-def extend(load: Callable[[], Source], options: ExportOptions, report: Report) -> Path:
-    """Add missing `options.precisions` to a version, and measure the existing ones again; return its folder.
+def extend(load: Callable[[], Source], flags: Flags, report: Report) -> Path:
+    """Add missing `flags.precisions` to a version, and measure the existing ones again; return its folder.
 
     What others write into its card meanwhile stays. An error leaves the version unchanged.
 
@@ -44,18 +44,17 @@ def extend(load: Callable[[], Source], options: ExportOptions, report: Report) -
             changed its graphs meanwhile.
         GateError: one of its graphs fails a check.
     """
-    check_name(options.name)
-    assert options.version is not None
-    folder = options.models / options.name / str(options.version)
+    assert flags.version is not None
+    folder = flags.models / flags.name / str(flags.version)
     card = read_published(folder)
     source = load()
     if card.checkpoint_sha256 != source.checkpoint_sha256:
         raise ExportError(f"{folder}: made from another checkpoint than {source.checkpoint_sha256}")
-    wanted = wanted_precisions(source, options) if options.precisions else frozenset()
+    wanted = wanted_precisions(source, flags) if flags.precisions else frozenset()
     rule = card.decision_rule or source.rule
     player = _published(folder, card, "fp32", source)
-    options = dataclasses.replace(options, with_views=player.with_views)
-    plan = ExportPlan(source, options, rule, card.symmetries, _spread(card))
+    flags = dataclasses.replace(flags, views_output=player.with_views)
+    plan = ExportPlan(source, flags, rule, card.symmetries, _spread(card))
     boards = boards_for(plan, player, report)
     reference, equal = check_exact(plan, player, boards, report)
 
@@ -86,7 +85,7 @@ def extend(load: Callable[[], Source], options: ExportOptions, report: Report) -
         calibration = 0 if current.boards is None else current.boards.calibration
         if "int8" in made.graphs:
             calibration = len(boards.calibration)
-        return with_checks(_extended(current, made, contents), equal, reference, boards, options, calibration)
+        return with_checks(_extended(current, made, contents), equal, reference, boards, flags, calibration)
 
     graphs = {GRAPH_FILES[precision]: content for precision, content in contents.items()}
     graphs |= {MOVES_FILES[precision]: alone.SerializeToString() for precision, alone in made.moves.items()}

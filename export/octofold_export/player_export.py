@@ -42,7 +42,6 @@ from octofold_export.publishing.readme import describe
 from octofold_export.publishing.versions import (
     Source,
     VersionExistsError,
-    check_name,
     check_place,
     next_version,
     publish,
@@ -64,7 +63,6 @@ def export_player(spec: str, name: str, models: Path, version: int | None, repor
         ExportError: a file is wrong, or the player cannot be served.
         GateError: it would make other moves when it is served.
     """
-    check_name(name)
     check_place(models, name, version)
     try:
         made = make_player(spec)

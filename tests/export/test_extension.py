@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from octofold_export.cli import main
 from octofold_export.errors import ExportError
 from octofold_export.extension import extend
-from octofold_export.planning import ExportOptions
+from octofold_export.flags import Flags
 from octofold_export.publishing.card_files import change_card
 from octofold_export.sources.octofold_checkpoint import from_checkpoint
 from octofold_game.contract.model import Alternative, Alternatives, Precision
@@ -82,19 +82,6 @@ def test_a_version_gets_a_precision_and_measures_and_its_graphs_stay(
     assert "`model.fp16.onnx`" in (models / "small/1/README.md").read_text()
 
 
-def test_a_precision_that_was_refused_before_is_listed_only_as_published(
-    checkpoint: Path, boards_file: Path, tmp_path: Path
-) -> None:
-    assert run(checkpoint, tmp_path, boards_file, "--precisions", "fp32") == 0
-    file, card = tmp_path / "small/1/card.json", read_card(tmp_path)
-    file.write_text(json.dumps(card | {"not_published": {"int8": "refused", "fp16": "refused, too"}}))
-    assert run(checkpoint, tmp_path, boards_file, *EXTEND[:-1], "fp32,int8") == 0
-    extended = read_card(tmp_path)
-    assert list(extended["precisions"]) == ["fp32", "int8"]
-    assert extended["not_published"] == {"fp16": "refused, too"}
-    assert extended["boards"]["calibration"] > 0
-
-
 def test_a_version_without_a_graph_for_moves_alone_gets_it(
     checkpoint: Path, boards_file: Path, tmp_path: Path
 ) -> None:
@@ -109,27 +96,6 @@ def test_a_version_without_a_graph_for_moves_alone_gets_it(
     assert digests(tmp_path / "small/1")[moves["file"]] == moves["sha256"]
 
 
-def test_the_boards_of_a_new_measurement_are_not_those_of_an_older_calibration(
-    models: Path, checkpoint: Path, boards_file: Path, tmp_path: Path
-) -> None:
-    before = read_card(models)["boards"]
-    np.save(tmp_path / "fewer.npy", np.load(boards_file)[: before["measured"] // 2])
-    assert run(checkpoint, models, tmp_path / "fewer.npy", *EXTEND) == 0
-    after = read_card(models)["boards"]
-    assert after["measured"] < before["measured"]
-    assert after["calibration"] == before["calibration"]
-
-
-def test_a_version_with_the_output_of_views_gets_a_precision_with_it(
-    checkpoint: Path, boards_file: Path, tmp_path: Path
-) -> None:
-    only = ("--precisions", "fp32", "--symmetries", "2")
-    assert run(checkpoint, tmp_path, boards_file, "--views-output", *only) == 0
-    assert run(checkpoint, tmp_path, boards_file, *EXTEND) == 0
-    graph = onnx.load(tmp_path / "small/1/model.fp16.onnx").graph
-    assert [output.name for output in graph.output] == ["move", "probabilities", "votes", "legal", "views"]
-
-
 def extend_while(checkpoint: Path, models: Path, boards: Path, change: Callable[[], object]) -> None:
     """Add fp16 to the version; `change` is called once the checks have begun."""
 
@@ -138,8 +104,8 @@ def extend_while(checkpoint: Path, models: Path, boards: Path, change: Callable[
             change()
 
     precisions = frozenset[Precision]({"fp32", "fp16"})
-    options = ExportOptions("small", models, version=1, precisions=precisions, boards=boards)
-    extend(lambda: from_checkpoint(checkpoint), options, report)
+    flags = Flags(name="small", models=models, version=1, precisions=precisions, boards=boards)
+    extend(lambda: from_checkpoint(checkpoint), flags, report)
 
 
 def test_what_others_write_into_the_card_meanwhile_stays(
@@ -195,13 +161,3 @@ def test_a_file_that_is_not_the_cards_extends_nothing(
     assert run(checkpoint, models, boards_file, *EXTEND) == 1
     assert f"{file}: not the file that the card describes" in capsys.readouterr().err
     assert digests(models / "small/1") == before
-
-
-def test_a_version_must_be_named_and_exist(
-    models: Path, checkpoint: Path, boards_file: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(SystemExit):
-        run(checkpoint, models, boards_file, "--extend")
-    assert "--extend needs --version" in capsys.readouterr().err
-    assert run(checkpoint, models, boards_file, "--extend", "--version", "7") == 1
-    assert "card.json cannot be read: No such file" in capsys.readouterr().err

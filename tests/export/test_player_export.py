@@ -171,21 +171,6 @@ def test_a_spec_that_cannot_be_served_is_one_line_and_leaves_nothing(
     assert contents(tmp_path) == []
 
 
-@pytest.mark.parametrize(
-    ("flags", "message"),
-    [
-        (["--symmetries", "4"], "--symmetries is for networks, and --player is none"),
-        (["--input", "exponents"], "--player needs no description: remove its flags"),
-    ],
-)
-def test_flags_of_networks_are_refused(
-    flags: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(SystemExit):
-        published(tmp_path, "expectimax", *flags)
-    assert message in capsys.readouterr().err
-
-
 def test_games_of_the_player_are_its_strength(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert published(tmp_path, "expectimax:depth=2") == 0
     scores = [20_000, 40_000, 60_000, 80_000]

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import octofold_proto
 from octofold_proto.generate import stale_stubs
-from octofold_proto.octofold.v1 import inference_pb2
 
 PACKAGE = Path(octofold_proto.__file__).parent
 
@@ -23,14 +22,3 @@ def test_stubs_are_made_for_protobuf_6_so_that_6_and_7_load_them() -> None:
         version = re.search(r"Protobuf Python Version: (\d+)\.(\d+)", stub.read_text(encoding="utf-8"))
         assert version is not None
         assert version.groups() == ("6", "31"), "the base install allows protobuf 6.31"
-
-
-def test_the_service_offers_the_four_calls_of_the_design() -> None:
-    service = inference_pb2.DESCRIPTOR.services_by_name["OctofoldService"]
-    assert service.full_name == "octofold.v1.OctofoldService"
-    assert [method.name for method in service.methods] == [
-        "NextMove",
-        "NextMoves",
-        "StreamNextMoves",
-        "ListModels",
-    ]

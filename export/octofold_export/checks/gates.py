@@ -14,9 +14,9 @@ from octofold_game.contract.model import StageAgreement
 from octofold_game.rules import MOVE_NAMES
 from octofold_game.symmetries import CELLS, MOVES, VIEWS
 
+from octofold_export.checks.recording import random_boards
 from octofold_export.checks.reference import Reference
 from octofold_export.checks.runner import FoldedGraph, Mover, Outputs
-from octofold_export.checks.stages import random_boards
 from octofold_export.errors import ExportError, GateError
 from octofold_export.graph.early_exit import moves_graph, with_weights
 

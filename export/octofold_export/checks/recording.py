@@ -1,4 +1,4 @@
-"""Boards from real games for calibration and comparison, played here or read from a file."""
+"""Boards for calibration and comparison: of games that are played here, from a file, or random ones."""
 
 from __future__ import annotations
 
@@ -24,6 +24,12 @@ Report = Callable[[str], None]
 _GAMES_AT_ONCE = 24
 _FEWEST_NEW = 0.005  # share of the boards; games up to the tile 4 or 8 have few, and would be played forever
 _REPORT_SECONDS = 10.0
+_OWN = {"up to tile 512": (0, 9), "up to tile 2048": (10, 11), "up to tile 8192": (12, 13), "later": (14, 17)}
+"""Stages of the player's own games, by the smallest and the largest exponent that is the board's largest."""
+
+_FEWEST = 50  # boards; smaller stages have no share
+_MADE = 2_048
+_EMPTY = 0.25  # approximate share of empty cells
 
 
 def silent(_line: str) -> None:
@@ -116,3 +122,45 @@ def positions(description: Description, boards: NDArray[np.uint8], symmetries: i
         asked = random.permutation(known)[: len(boards)]
     views = np.array(VIEWS[symmetries])[random.integers(symmetries, size=len(asked))]
     return np.take_along_axis(asked, CELLS[views], axis=1)
+
+
+def stages(own: NDArray[np.uint8], largest_exponent: int, seed: int) -> dict[str, NDArray[np.uint8]]:
+    """Boards `[M, 16]` of every stage of a game by its name: from `own` games, late ones and random ones.
+
+    A share of moves over all boards of a player's games hides the late boards, which are few but decide a
+    good game. Late boards contain a 16384 and a 32768 in random cells; a network without these tiles has
+    none.
+    """
+    largest = own.max(axis=1)
+    found = {
+        f"own games, {name}": own[(low <= largest) & (largest <= high)] for name, (low, high) in _OWN.items()
+    }
+    if largest_exponent >= 15:
+        found["late boards: a 16384 and a 32768"] = _late(np.random.default_rng(seed))
+    found["random boards"] = random_boards(largest_exponent, seed + 1)
+    return {name: boards for name, boards in found.items() if len(boards) >= _FEWEST}
+
+
+def random_boards(largest_exponent: int, seed: int) -> NDArray[np.uint8]:
+    """Boards `[M, 16]` of random tiles, with at least two legal moves."""
+    return _playable(_random(np.random.default_rng(seed), largest_exponent))
+
+
+def _random(random: np.random.Generator, largest_exponent: int) -> NDArray[np.uint8]:
+    boards = random.integers(1, largest_exponent + 1, (_MADE, 16)).astype(np.uint8)
+    boards[random.random(boards.shape) < _EMPTY] = 0
+    return boards
+
+
+def _late(random: np.random.Generator) -> NDArray[np.uint8]:
+    boards = _random(random, 13)
+    cells = random.permuted(np.tile(np.arange(16), (_MADE, 1)), axis=1)
+    for place, exponent in enumerate((14, 15)):
+        boards[np.arange(_MADE), cells[:, place]] = exponent
+    return _playable(boards)
+
+
+def _playable(boards: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """The boards with at least two legal moves."""
+    playable: NDArray[np.uint8] = boards[legal_moves(boards).sum(axis=1) > 1]
+    return playable

@@ -17,8 +17,7 @@ from octofold_game.rules import afterstates, legal_moves
 from octofold_game.symmetries import CELLS, MOVES, VIEWS
 
 from octofold_export.checks.runner import Outputs
-from octofold_export.description.description import Answers, Description
-from octofold_export.description.encoding import encode
+from octofold_export.description.description import Answers, Description, encode
 from octofold_export.description.inference import Network, NetworkError
 from octofold_export.errors import ExportError
 from octofold_export.graph.heads import POINTS, PROBABILITIES, SMALLEST_PROBABILITY, TIE_OF_BEST, Spread

@@ -1,15 +1,17 @@
 """The description of a network: how it reads a board, and what its output means.
 
 The description and the network's body are sufficient to play. Users write the part that cannot be inferred
-(`hints`), and the model card contains the complete description.
+(`hints`), and the model card contains the complete description. `encode` defines the encoding of the graph.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
+import numpy as np
+from numpy.typing import NDArray
 from octofold_game.rules import LARGEST_EXPONENT, MOVE_NAMES
 
 InputKind = Literal["one_hot", "exponents", "tiles", "log2", "log2_plus_1"]
@@ -24,6 +26,9 @@ Action = Literal["up", "right", "down", "left"]
 
 ONE_HOT_LAYOUTS: tuple[Layout, ...] = ("channels_first", "channels_last", "tokens", "flat", "flat_planes")
 NUMBER_LAYOUTS: tuple[Layout, ...] = ("flat", "square", "plane", "plane_last")
+
+COLUMNS_FIRST = np.arange(16).reshape(4, 4).T.ravel()
+"""The cells of a board `[16]`, column by column."""
 
 
 class Reads(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -165,3 +170,31 @@ class Description(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
         largest = min(planes, LARGEST_EXPONENT)
         if not 2 <= self.largest_exponent <= largest:
             raise ValueError(f"largest_exponent is {self.largest_exponent}, allowed are 2 to {largest}")
+
+
+def encode(reads: Reads, boards: NDArray[np.uint8]) -> NDArray[Any]:
+    """Encode exponents `[N, 16]` as the input `[N, *reads.shape]` of a network."""
+    cells = boards[:, COLUMNS_FIRST] if reads.cells == "columns" else boards
+    if reads.planes is None:
+        encoded = numbers(reads, cells)
+    else:
+        if reads.largest_plane is not None and reads.above == "clamped":
+            cells = np.minimum(cells, reads.largest_plane)
+        first = 0 if reads.empty_plane else 1
+        encoded = cells[:, :, None] == np.arange(first, first + reads.planes)  # [N, 16, P]
+    if reads.by_plane:
+        encoded = encoded.transpose(0, 2, 1)
+    # Contiguous, as a script's own tensors are: many networks flatten them by `view`.
+    inputs: NDArray[Any] = np.ascontiguousarray(encoded.reshape(-1, *reads.shape), reads.type)
+    return inputs
+
+
+def numbers(reads: Reads, exponents: NDArray[Any]) -> NDArray[np.float64]:
+    """The number that stands for each of `exponents` `[...]`, if the cells are read as numbers."""
+    values = exponents.astype(np.float64)
+    if reads.kind in ("tiles", "log2_plus_1"):
+        values = np.where(exponents > 0, 2.0**values, 0)
+    if reads.kind == "log2_plus_1":
+        values = np.log2(1 + values)
+    divided: NDArray[np.float64] = values / reads.divide_by
+    return divided

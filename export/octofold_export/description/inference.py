@@ -25,8 +25,8 @@ from octofold_export.description.description import (
     ElementType,
     InputKind,
     Reads,
+    encode,
 )
-from octofold_export.description.encoding import encode
 from octofold_export.description.hints import AnswersHints, Hints, ReadsHints, given
 from octofold_export.description.readings import (
     Reading,

@@ -16,8 +16,7 @@ import onnx
 from numpy.typing import NDArray
 from onnx import TensorProto
 
-from octofold_export.description.description import Description, Reads
-from octofold_export.description.encoding import COLUMNS_FIRST, numbers
+from octofold_export.description.description import COLUMNS_FIRST, Description, Reads, numbers
 from octofold_export.graph.builder import GraphBuilder
 
 VIEW_VALUES = "view_values"

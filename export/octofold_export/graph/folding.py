@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import numpy as np
 import onnx
+from numpy.typing import NDArray
 from octofold_game.contract import graph as contract
+from octofold_game.contract.graph import LEGAL, MOVE, PROBABILITIES, VOTES
 from octofold_game.contract.model import Rule
 from octofold_game.symmetries import VIEWS
 from onnx import TensorProto
@@ -19,8 +21,9 @@ from onnx.helper import make_tensor_value_info, np_dtype_to_tensor_dtype
 
 from octofold_export.graph.bodies import VIEW_VALUES
 from octofold_export.graph.builder import GraphBuilder
-from octofold_export.graph.decision import decide, legality, mask
-from octofold_export.graph.heads import Head
+from octofold_export.graph.heads import Head, Merged
+
+_ILLEGAL = np.float32(-1e30)  # gives probability 0, and no NaN if no move is legal
 
 
 def fold(
@@ -39,10 +42,10 @@ def fold(
     """
     graph = GraphBuilder()
     cells = graph.add("Cast", [contract.BOARDS.name], "cells", to=TensorProto.INT32)
-    legal = legality(graph, cells)
-    scores = mask(graph, head.scores(graph, cells, VIEWS[symmetries]), legal)
+    legal = _legality(graph, cells)
+    scores = _mask(graph, head.scores(graph, cells, VIEWS[symmetries]), legal)
     merged = head.merge(graph, scores, with_views=with_views)
-    decide(graph, scores, merged, legal, rule)
+    _decide(graph, scores, merged, legal, rule)
     tensors = [*contract.OUTPUTS, *[contract.VIEWS] * with_views]
     if value_scale is not None:
         by_board = graph.add("Reshape", [VIEW_VALUES, graph.integers(-1, symmetries)], "values_of_views")
@@ -58,3 +61,78 @@ def value_info(tensor: contract.Tensor, symmetries: int) -> onnx.ValueInfoProto:
     """The ONNX description of a tensor of the contract, for a number of views."""
     shape: list[int | str | None] = ["N", *(symmetries if size < 0 else size for size in tensor.shape)]
     return make_tensor_value_info(tensor.name, np_dtype_to_tensor_dtype(tensor.dtype), shape)
+
+
+def _legality(graph: GraphBuilder, cells: str) -> str:
+    """Compute `legal` `[N, 4] bool` for `[N, 16] int32` exponents.
+
+    A move is legal if and only if the next cell of some tile is empty or contains an equal tile.
+    """
+    targets, sources = _steps()
+    into = graph.add("Gather", [cells, graph.constant("step_targets", targets)], "into", axis=1)
+    moved = graph.add("Gather", [cells, graph.constant("step_sources", sources)], "moved", axis=1)
+    empty = graph.constant("empty", np.array(0, np.int32))
+    slides = graph.add("Equal", [into, empty], "slides")
+    merges = graph.add("Equal", [into, moved], "merges")
+    gives_way = graph.add("Or", [slides, merges], "gives_way")
+    tile = graph.add("Greater", [moved, empty], "tile")
+    steps = graph.add("And", [tile, gives_way], "steps")
+    return graph.any(steps, 2, LEGAL.name)
+
+
+def _steps() -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """For each move, the cells that tiles move into and the cells that they move from: `[4, 12]` each."""
+    board = np.arange(16).reshape(4, 4)
+    up, left = (board[:-1].ravel(), board[1:].ravel()), (board[:, :-1].ravel(), board[:, 1:].ravel())
+    pairs = np.array([up, left[::-1], up[::-1], left], np.int64)  # up, right, down, left
+    return pairs[:, 0], pairs[:, 1]
+
+
+def _mask(graph: GraphBuilder, scores: str, legal: str) -> str:
+    """Make the scores `[N, V, 4]` of moves hugely negative where `legal` `[N, 4]` is false."""
+    legal_views = graph.add("Unsqueeze", [legal, graph.integers(1)], "legal_views")
+    illegal = graph.constant("illegal_score", np.array(_ILLEGAL))
+    return graph.add("Where", [legal_views, scores, illegal], "legal_scores")
+
+
+def _decide(graph: GraphBuilder, scores: str, merged: Merged, legal: str, rule: Rule) -> None:
+    """Make the outputs from masked scores `[N, V, 4]`, their merged form and `legal` `[N, 4]`.
+
+    The votes of a move are the views in which it is the best legal move. Rule `vote` plays the move with the
+    most votes, and breaks ties by worth. Rule `mean` plays the move with the largest worth. Moves that are
+    worth less than a tie less than the best are equal to it, and ordered up, right, down, left.
+    """
+    zero_if_illegal = graph.add("Cast", [legal], "legal_float", to=TensorProto.FLOAT)
+    graph.add("Mul", [merged.probabilities, zero_if_illegal], PROBABILITIES.name)
+    if merged.views is not None:
+        every_view = graph.add("Unsqueeze", [zero_if_illegal, graph.integers(1)], "legal_float_views")
+        graph.add("Mul", [merged.views, every_view], contract.VIEWS.name)
+
+    favourite = graph.add("ArgMax", [scores], "favourite", axis=2, keepdims=1)  # [N, V, 1]
+    moves = graph.constant("moves", np.arange(4))
+    ballots = graph.add("Equal", [favourite, moves], "ballots")
+    ballots_float = graph.add("Cast", [ballots], "ballots_float", to=TensorProto.FLOAT)
+    counted = graph.add("ReduceSum", [ballots_float, graph.integers(1)], "counted", keepdims=0)
+    valid = graph.add("Mul", [counted, zero_if_illegal], "valid_votes")
+    graph.add("Cast", [valid], VOTES.name, to=TensorProto.UINT8)
+
+    worth = merged.worth
+    if rule == "vote":
+        most = graph.add("ReduceMax", [valid, graph.integers(1)], "most_votes", keepdims=1)
+        leads = graph.add("Equal", [valid, most], "leads")
+        loser = graph.constant("loser", np.array(-np.inf, np.float32))
+        worth = graph.add("Where", [leads, worth, loser], "leaders_worth")
+    largest = graph.add("ReduceMax", [worth, graph.integers(1)], "largest_worth", keepdims=1)
+    tie = graph.constant("tie", np.array(merged.tie, np.float32))
+    if merged.tie_of_best is not None:
+        share = graph.constant("tie_of_best", np.array(merged.tie_of_best, np.float32))
+        best = graph.add("Mul", [graph.add("Abs", [largest], "size_of_best"), share], "tie_of_this_best")
+        tie = graph.add("Min", [tie, best], "smaller_tie")
+    worse = graph.add("Greater", [largest, graph.add("Add", [worth, tie], "worth_at_most")], "worse")
+    no, yes = (graph.constant(name, np.array(name == "yes", np.float32)) for name in ("no", "yes"))
+    as_good = graph.add("Where", [worse, no, yes], "as_good")
+    first = graph.add("ArgMax", [as_good], "best", axis=1, keepdims=0)
+    running = graph.any(legal, 1, "running")
+    over = graph.constant("over", np.array(-1))
+    played = graph.add("Where", [running, first, over], "played")
+    graph.add("Cast", [played], MOVE.name, to=TensorProto.INT8)

@@ -12,7 +12,7 @@ It calibrates layer by layer, on the rounded outputs of the layers before:
   moved to the remaining inputs (Frantar et al., "GPTQ: Accurate Post-Training Quantization for Generative
   Pre-trained Transformers", ICLR 2023; the greedy form of Hassibi and Stork's optimal brain surgeon). The
   bias corrects the remaining mean error.
-- The first layer is a table (`lookups`), whose weights are not rounded.
+- The first layer is a table, whose weights are not rounded.
 - The choice of a move depends most on the output layer. It keeps 15 bits of its weights as two columns of 8
   bits, which cost little compared to the hidden layers.
 """
@@ -29,8 +29,7 @@ from octofold_export.handmade.encoding import Floats, PatternSums
 from octofold_export.handmade.geometry import Region
 from octofold_export.handmade.layers import FoldedNetwork
 from octofold_export.handmade.weights import FoldableNetwork, Layer
-from octofold_export.precision.lookups import first_layer
-from octofold_export.precision.quantized import IntegerProduct, QuantizedHidden, QuantizedOutput
+from octofold_export.precision.quantized import IntegerProduct, QuantizedHidden, QuantizedOutput, first_layer
 
 CLIP_QUANTILES = (1.0, 0.999999)
 """Quantiles to try as the end of the activations' scale; 1 keeps the largest activation."""

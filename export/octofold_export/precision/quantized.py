@@ -1,19 +1,28 @@
 """The 8-bit form of a network: unsigned activations, signed weights with a scale for each output.
 
-onnxruntime runs each product as one integer operation (QGemm), because a product is surrounded by
-DequantizeLinear and QuantizeLinear nodes, which it absorbs. Activations have zero point 0, so the saturation
-of QuantizeLinear is the ReLU. `calibration` chooses the numbers.
+The first layer is a table of the features of every window of up to four cells. A feature of a window is the
+ReLU of a sum, over its cells (a filter on one-hot cells) or over pairs of them. Sixteen exponents make 65,536
+windows of four cells, so all their features fit a table, and the layer costs one read a window, with its
+weights unrounded. The graph contains the terms of the sum, not the table: runtimes add up constants while
+loading.
+
+In the other layers, onnxruntime runs each product as one integer operation (QGemm), because a product is
+surrounded by DequantizeLinear and QuantizeLinear nodes, which it absorbs. Activations have zero point 0, so
+the saturation of QuantizeLinear is the ReLU. `calibration` chooses the numbers.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from octofold_export.graph.builder import GraphBuilder
-from octofold_export.handmade.geometry import LayerShape
+from octofold_export.handmade.encoding import Floats, Pattern, PatternSums, readable
+from octofold_export.handmade.geometry import LayerShape, Places
+from octofold_export.handmade.weights import FoldableNetwork, Layer
 
 
 @dataclass(frozen=True)
@@ -82,3 +91,125 @@ class QuantizedOutput:
 def zero_point(graph: GraphBuilder) -> str:
     """Zero point 0 of all activations."""
     return graph.constant("zero_point", np.array(0, np.uint8))
+
+
+@dataclass(frozen=True, eq=False)
+class Windows:
+    """Windows of k cells that share their features."""
+
+    name: str
+    places: NDArray[np.intp]
+    "[windows, k] cells"
+    terms: Sequence[Floats]
+    "each [1 or exponents] * k + [features]; the ReLU of their sum is what a window makes of its exponents"
+
+    @property
+    def cells(self) -> int:
+        """Number of cells in a window."""
+        return int(self.places.shape[1])
+
+
+@dataclass(frozen=True, eq=False)
+class FirstLayer:
+    """All windows of a board, one kind after another."""
+
+    exponents: int
+    windows: Sequence[Windows]
+
+    def activations(self, views: NDArray[np.uint8]) -> Floats:
+        """Compute `[N, windows, features]` for boards `[N, 16]`."""
+        found = []
+        for kind in self.windows:
+            cells = views[:, kind.places]  # [N, windows, k]
+            parts = (
+                term[tuple(cells[..., at] if size > 1 else 0 for at, size in enumerate(term.shape[:-1]))]
+                for term in kind.terms
+            )
+            found.append(np.maximum(sum(parts), 0))
+        return np.concatenate(found, axis=1)
+
+    def rounded(self, spread: Floats, scale: np.float32) -> RoundedFirstLayer:
+        """Make the encoder as nodes, in uint8 steps of `scale`, after division by `spread` `[features]`."""
+        windows = [
+            Windows(kind.name, kind.places, [term / (spread * scale) for term in kind.terms])
+            for kind in self.windows
+        ]
+        return RoundedFirstLayer(FirstLayer(self.exponents, windows))
+
+
+@dataclass(frozen=True, eq=False)
+class RoundedFirstLayer:
+    """Implements `encoding.Encoder`."""
+
+    layer: FirstLayer
+    "whose features are in steps"
+
+    def encode(self, graph: GraphBuilder, cells: str, views: Places) -> tuple[str, Places]:
+        """Add the look-ups of all windows."""
+        digits, starts, places, tables = [], [], [], []
+        windows_before = rows_before = 0
+        for kind in self.layer.windows:
+            shown = views[:, kind.places]  # [V, windows, k]
+            # Each window is looked up once for all views that contain it.
+            seen, which = np.unique(shown.reshape(-1, kind.cells), axis=0, return_inverse=True)
+            places.append(which.reshape(shown.shape[:2]) + windows_before)
+            # The row of a window is the number whose digits are its exponents.
+            powers = np.zeros((views.max() + 1, len(seen)), np.int32)
+            for place in range(kind.cells):
+                powers[seen[:, place], np.arange(len(seen))] = self.layer.exponents ** (
+                    kind.cells - 1 - place
+                )
+            digits.append(powers)
+            starts.append(np.full(len(seen), rows_before, np.int32))
+            tables.append(_table(graph, kind))
+            windows_before += len(seen)
+            rows_before += self.layer.exponents**kind.cells
+        exponents = readable(graph, cells, self.layer.exponents)
+        factors = graph.constant("window_digits", np.concatenate(digits, axis=1))
+        numbers = graph.add("MatMul", [exponents, factors], "window_numbers")
+        first_rows = graph.constant("window_starts", np.concatenate(starts))
+        rows = graph.add("Add", [numbers, first_rows], "window_rows")
+        table = tables[0] if len(tables) == 1 else graph.add("Concat", tables, "windows_table", axis=0)
+        return graph.add("Gather", [table, rows], "encoded", axis=0), np.concatenate(places, axis=1)
+
+
+def first_layer(network: FoldableNetwork) -> tuple[FirstLayer, tuple[Layer, ...]]:
+    """Split `network` into the part that fits a table, and the hidden layers after it."""
+    encoding = network.encoding
+    if isinstance(encoding, PatternSums):
+        return FirstLayer(encoding.exponents, [*map(_of_pattern, encoding.patterns)]), network.hidden
+    first, *rest = network.hidden
+    return FirstLayer(encoding.exponents, _of_convolution(first)), tuple(rest)
+
+
+def _of_pattern(pattern: Pattern) -> Windows:
+    terms = []
+    for table, pair in zip(pattern.table, pattern.pairs, strict=True):
+        exponents, _, features = table.shape
+        shape = [exponents if place in pair else 1 for place in range(pattern.places.shape[1])]
+        terms.append(table.reshape(*shape, features))
+    return Windows(pattern.name, pattern.places, terms)
+
+
+def _of_convolution(layer: Layer) -> list[Windows]:
+    kinds = []
+    for region in layer.shape.regions:
+        filters = layer.weights[region.first_tap : region.end_tap]  # [k, exponents, features]
+        terms = []
+        for place, weights in enumerate(filters):
+            shape = [1] * region.taps
+            shape[place] = len(weights)
+            terms.append(weights.reshape(*shape, -1) + (layer.bias if place == 0 else 0))
+        kinds.append(Windows(region.name, region.sources, terms))
+    return kinds
+
+
+def _table(graph: GraphBuilder, kind: Windows) -> str:
+    """`[exponents**k, features] uint8`."""
+    total = graph.constant(f"{kind.name}_terms_0", kind.terms[0])
+    for number, term in enumerate(kind.terms[1:], 1):
+        more = graph.constant(f"{kind.name}_terms_{number}", term)
+        total = graph.add("Add", [total, more], f"{kind.name}_sums_{number}")
+    one = graph.constant("one_step", np.array(1, np.float32))
+    steps = graph.add("QuantizeLinear", [total, one, zero_point(graph)], f"{kind.name}_steps")
+    return graph.add("Reshape", [steps, graph.integers(-1, kind.terms[0].shape[-1])], f"{kind.name}_table")

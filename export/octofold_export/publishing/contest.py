@@ -14,8 +14,6 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from fractions import Fraction
 from pathlib import Path
 
 from octofold_game.commands.extras import install_command
@@ -32,22 +30,13 @@ from octofold_game.contract.results import (
 from octofold_game.contract.structures import StructureError
 
 from octofold_export.errors import ExportError, NotShown
+from octofold_export.flags import Flags
 from octofold_export.publishing.versions import Content
 
 _RUN_UNTIL_INPUT_ENDS = (
     f"import sys; from {__name__} import run_until_input_ends; sys.exit(run_until_input_ends(sys.argv[1:]))"
 )
 """A program that runs the command of its arguments; it lives between the export and `octofold compare`."""
-
-
-@dataclass(frozen=True)
-class ContestRule:
-    """What the new version must show."""
-
-    margin: Fraction
-    """Share of an average score, above 0 and below 1."""
-    limit: int
-    """Maximum number of games of each version."""
 
 
 def newest_published(models: Path, name: str) -> int | None:
@@ -58,12 +47,7 @@ def newest_published(models: Path, name: str) -> int | None:
 
 
 def play_contest(
-    contest: ContestRule,
-    models: Path,
-    name: str,
-    version: int,
-    files: Mapping[str, Content],
-    report: Callable[[str], None],
+    flags: Flags, version: int, files: Mapping[str, Content], report: Callable[[str], None]
 ) -> NoWorse | None:
     """Play the new version against the newest published one, until the games show that it is no worse.
 
@@ -76,6 +60,7 @@ def play_contest(
         NotShown: the new version is worse, or the games did not decide it.
         ExportError: the games could not be played.
     """
+    models, name = flags.models, flags.name
     published = newest_published(models, name)
     if published is None:
         report(f"strength: {name} has no published version to play against")
@@ -88,7 +73,7 @@ def play_contest(
         _stage(staged / str(version), files)
         (staged / str(published)).symlink_to((models / name / str(published)).resolve())
         started = time.monotonic()
-        sentence, shown = _compare(contest, Path(folder), models, name, published, version, out)
+        sentence, shown = _compare(flags, Path(folder), published, version, out)
     report(f"strength: {sentence}")
     if shown.worth is not None:
         minutes = (time.monotonic() - started) * (shown.worth - 1) / 60
@@ -108,17 +93,21 @@ def _stage(folder: Path, files: Mapping[str, Content]) -> None:
         raise ExportError(f"{folder}: {error.strerror}") from error
 
 
-def _compare(
-    contest: ContestRule, staged: Path, models: Path, name: str, published: int, version: int, out: Path
-) -> tuple[str, NoWorse]:
+def _compare(flags: Flags, staged: Path, published: int, version: int, out: Path) -> tuple[str, NoWorse]:
     """Run `octofold compare` and return its sentence and its figures."""
+    assert flags.no_worse_than is not None
+    name = flags.name
     program = Path(sys.executable).with_name("octofold")
     command = [str(program), "compare", f"{name}:{published}", f"{name}:{version}", "--models", str(staged)]
-    margin = f"{float(100 * contest.margin):.6f}%"
-    command += ["--no-worse-than", margin, "--limit", str(contest.limit), "--out", str(out), "--json"]
+    margin = f"{float(100 * flags.no_worse_than):.6f}%"
+    command += ["--no-worse-than", margin, "--limit", str(flags.limit), "--out", str(out), "--json"]
     # The variables of a server may name models and versions of another repository. Luck is taken out by the
     # n-tuple network of this one.
-    serving = {"OCTOFOLD_VERSIONS": "all", "OCTOFOLD_DEFAULT_MODEL": name, "OCTOFOLD_MODELS": str(models)}
+    serving = {
+        "OCTOFOLD_VERSIONS": "all",
+        "OCTOFOLD_DEFAULT_MODEL": name,
+        "OCTOFOLD_MODELS": str(flags.models),
+    }
     if not program.exists():
         raise ExportError(f"{program} is missing: run {install_command('server')}")
     code, output = _run(command, os.environ | serving)

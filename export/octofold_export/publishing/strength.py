@@ -14,7 +14,6 @@ from octofold_game.contract.structures import StructureError
 
 from octofold_export.errors import ExportError
 from octofold_export.publishing.card_files import change_card
-from octofold_export.publishing.versions import check_name
 
 _ROUNDING = 1e-12
 _SCHEMAS = RESULT_SCHEMAS[1:]  # the first one lacks figures
@@ -27,7 +26,6 @@ def record_strength(models: Path, name: str, version: int, result_file: Path) ->
         ExportError: a file is missing or damaged, games are missing, or the games were not played by a graph
             of this version.
     """
-    check_name(name)
     folder = models / name / str(version)
     result = _read_result(result_file)
 

@@ -14,8 +14,7 @@ from octofold_game.contract.model import Evidence
 from octofold_game.errors import first_line
 
 from octofold_export.checks.reference import Evaluate, network_evaluation
-from octofold_export.description.description import Description
-from octofold_export.description.encoding import encode
+from octofold_export.description.description import Description, encode
 from octofold_export.description.hints import Hints
 from octofold_export.description.inference import Network, complete
 from octofold_export.errors import ExportError

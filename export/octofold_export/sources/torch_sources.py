@@ -1,49 +1,35 @@
-"""Networks of PyTorch: modules, their weights, and the files of whole networks."""
+"""Networks of PyTorch: modules that the user's Python code makes, their weights, and files of networks."""
 
 from __future__ import annotations
 
+import hashlib
+import importlib
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from pkgutil import iter_modules
+from typing import Any
 
 import torch
-from octofold_game.contract.model import Evidence
+from octofold_game.commands.suggestions import did_you_mean
+from torch import Tensor, nn
 
 from octofold_export.checks.recording import Report, silent
-from octofold_export.description.description import Description
 from octofold_export.description.hints import AnswersHints, Hints, ReadsHints, merged
 from octofold_export.description.inference import NoBatchError
 from octofold_export.errors import ExportError, NeedsFlags
-from octofold_export.sources.described import (
-    Describe,
-    TrainedNetwork,
-    by_defaults,
-    described_source,
-    from_file,
-)
-from octofold_export.sources.module_file import read_module
+from octofold_export.sources.described import Describe, by_defaults, described_source, from_file
 from octofold_export.sources.sb3 import read_sb3
 from octofold_export.sources.source import Source
-from octofold_export.sources.torch_network import TorchNetwork, read_torchscript
+from octofold_export.sources.states import take
+from octofold_export.sources.torch_files import is_lazy, read_weights
+from octofold_export.sources.torch_network import TorchNetwork, UserEncoder, error_line, read_torchscript
 
+_BOARDS = 3
 _EXPONENTS = ReadsHints(kind="exponents", layout="flat", type="int64")
 """What an encoder is given."""
-
-
-def on_one_thread(describe: Describe) -> Describe:
-    """The same with one thread of torch, since threads that share a small batch wait for each other.
-
-    On a machine that does other work, they wait for longer than the batch takes.
-    """
-
-    def describe_on_one(hints: Hints, network: TrainedNetwork) -> tuple[Description, Evidence | None]:
-        threads = torch.get_num_threads()
-        torch.set_num_threads(1)
-        try:
-            return describe(hints, network)
-        finally:
-            torch.set_num_threads(threads)
-
-    return describe_on_one
 
 
 def from_module(
@@ -97,3 +83,129 @@ def from_sb3(file: Path, hints: Hints, describe: Describe = by_defaults, report:
 
 
 from_torchscript = partial(from_file, read_torchscript, "TorchScript")
+
+
+def read_module(
+    place: str, weights: Path | None, state: str | None = None, encoder: str | None = None
+) -> tuple[TorchNetwork, str, str]:
+    """Call `package.module:callable` and load the `state` of `weights`.
+
+    Returns the network, the SHA-256 of its weights, and what was taken from their file, if there is one.
+
+    Raises:
+        ExportError: the callable cannot be imported or does not return a module, or the weights do not fit.
+    """
+    module = _module_of(place)
+    encode = None if encoder is None else read_encoder(encoder)
+    if weights is None:
+        network = TorchNetwork(module, place, encode)
+        return network, _digest(module.state_dict()), ""
+    content, digest = read_weights(weights)
+    chosen, note = take(module, content, state, str(weights))
+    load_state(module, chosen.tensors, weights)
+    return TorchNetwork(module, place, encode), digest, note
+
+
+def load_state(module: nn.Module, tensors: Mapping[str, Tensor], file: Path) -> None:
+    """Load tensors that were found to fit.
+
+    Raises:
+        ExportError: torch refuses them.
+    """
+    on_meta = any(values.is_meta for values in (*module.parameters(), *module.buffers()))
+    try:
+        module.load_state_dict(dict(tensors), strict=False, assign=on_meta)
+    except (RuntimeError, ValueError, NotImplementedError) as error:
+        raise ExportError(f"{file}: the weights do not fit: {error_line(error)}") from error
+
+
+def read_encoder(place: str) -> UserEncoder:
+    """The function `package.module:function` of the user.
+
+    Raises:
+        ExportError: it cannot be imported, or cannot be called.
+    """
+    encoder = _found(place, "--encoder")
+    if not callable(encoder):
+        raise ExportError(f"--encoder {place} is a {type(encoder).__name__}, not a function")
+    try:
+        made = encoder(torch.zeros((_BOARDS, 16), dtype=torch.int64))
+    except Exception as error:  # the user's code may raise any exception
+        raise ExportError(
+            f"--encoder {place} fails on exponents [{_BOARDS}, 16]: {error_line(error)}"
+        ) from error
+    if not isinstance(made, Tensor) or made.shape[:1] != (_BOARDS,):
+        what = f"the shape {list(made.shape)}" if isinstance(made, Tensor) else f"a {type(made).__name__}"
+        raise ExportError(
+            f"--encoder {place} makes {what} of exponents [{_BOARDS}, 16], not [{_BOARDS}, ...]"
+        )
+    return encoder  # type: ignore[no-any-return]
+
+
+def _found(place: str, flag: str) -> Any:
+    package, colon, name = place.partition(":")
+    if not (colon and package and name):
+        raise ExportError(f"{flag} must be package.module:callable, got {place!r}")
+    if "/" in package or package.endswith(".py"):
+        file = Path(package)
+        parts = () if file.is_absolute() or ".." in file.parts else file.with_suffix("").parts
+        here = f", or {'.'.join(parts)}:{name} here" if len(parts) > 1 else ""
+        raise ExportError(
+            f"{flag} takes a module's name, not its file: write {file.stem}:{name} in the folder of {file}"
+            + here
+        )
+    if (folder := str(Path.cwd())) not in sys.path:  # as `python -m` does
+        sys.path.insert(0, folder)
+    try:
+        with _no_arguments():
+            imported = importlib.import_module(package)
+    except (Exception, SystemExit) as error:  # the user's code may raise any exception, or be a script
+        absent = error.name if isinstance(error, ModuleNotFoundError) else None
+        if absent is None:
+            hint = ""
+        elif f"{package}.".startswith(f"{absent}."):
+            *rooms, last = absent.split(".")
+            hint = did_you_mean(last, (each.name for each in iter_modules([str(Path(folder, *rooms))])))
+        else:
+            hint = "; install it beside octofold-export, which runs your code"
+        raise ExportError(f"{package} cannot be imported: {error_line(error)}{hint}") from error
+    try:
+        return getattr(imported, name)
+    except AttributeError as error:
+        meant = did_you_mean(name, vars(imported))
+        raise ExportError(f"{package} has no {name!r}{meant}") from error
+
+
+@contextmanager
+def _no_arguments() -> Iterator[None]:
+    """Hide our own arguments from the user's code: many scripts parse theirs when they are imported."""
+    own, sys.argv = sys.argv, sys.argv[:1]
+    try:
+        yield
+    finally:
+        sys.argv = own
+
+
+def _module_of(place: str) -> nn.Module:
+    made = _found(place, "--module")
+    try:
+        with _no_arguments():
+            module = made if isinstance(made, nn.Module) else made()
+    except (Exception, SystemExit) as error:
+        needs_arguments = isinstance(error, TypeError) and "argument" in str(error)
+        hint = "; name a function that takes no arguments and returns the module" if needs_arguments else ""
+        raise ExportError(f"{place}() fails: {error_line(error)}{hint}") from error
+    if not isinstance(module, nn.Module):
+        raise ExportError(f"{place}() returns a {type(module).__name__}, not a torch.nn.Module")
+    return module
+
+
+def _digest(state: Mapping[str, Tensor]) -> str:
+    digest = hashlib.sha256()
+    for name, values in state.items():
+        if values.is_meta or is_lazy(values):
+            continue  # which is refused later
+        digest.update(name.encode())
+        content = values.detach().cpu().contiguous().reshape(-1).view(torch.uint8)
+        digest.update(content.numpy().data)
+    return digest.hexdigest()

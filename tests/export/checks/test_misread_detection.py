@@ -113,18 +113,6 @@ def test_a_wrong_description_is_refused_with_the_flags_that_publish_the_right_on
     assert "--input one_hot" in raised.value.flags
 
 
-def test_a_wrong_description_may_be_accepted() -> None:
-    found, evidence = choose_reading(
-        hints_from_flags({"answers.kind": "policy_logits", "answers.actions": SNAKE_ORDER[::-1]}),
-        TorchNetwork(snake_network("top left"), "snake"),
-        60_000,
-        lambda _: None,
-        accept=True,
-    )
-    assert found.answers.actions == SNAKE_ORDER[::-1]
-    assert evidence.problem is not None
-
-
 def test_columns_are_found_where_the_user_says_the_actions_alone() -> None:
     """By rows, these actions lose; by columns, they are those of the network on the transposed board."""
     network = TorchNetwork(snake_network("top left"), "snake")

@@ -62,12 +62,6 @@ def test_an_embedding_tells_exponents_from_tiles_and_what_its_largest_is() -> No
     assert description.largest_exponent == 14
 
 
-def test_shapes_with_the_same_numbers_in_the_same_order_are_one_reading() -> None:
-    """Such as those that a network flattens first."""
-    network = Network(lambda inputs: inputs[0].size == 16 and inputs.dtype == np.float32)
-    assert describe(network, reads__kind="tiles").reads.layout == "flat"
-
-
 def test_a_network_that_flattens_one_hot_cells_must_be_told_apart() -> None:
     network = Network(lambda inputs: inputs[0].size == 256)
     with pytest.raises(ExportError, match="may be one_hot channels_first of 16 planes, one_hot "):
@@ -130,33 +124,6 @@ def test_a_network_that_takes_nothing_says_what_was_tried() -> None:
             reads__planes=16,
             reads__type="float32",
         )
-
-
-def test_readings_without_four_numbers_or_one_are_no_choice() -> None:
-    """A linear layer takes any shape whose last size fits, and answers in a shape that says nothing."""
-
-    class LastOfSixteen(Network):
-        def run(self, inputs: NDArray[Any]) -> dict[str, NDArray[Any]]:
-            if inputs.shape[-1] != 16:
-                raise NetworkError("mat1 and mat2 do not fit")
-            return {"out": -np.ones((*inputs.shape[:-1], 4))}
-
-    network = LastOfSixteen(lambda _: True)
-    assert describe(network, reads__kind="exponents").reads.layout == "flat"
-    with pytest.raises(ExportError, match="may be exponents flat, tiles flat, log2_plus_1 flat"):
-        describe(network)
-
-
-def test_different_reasons_are_given_for_what_was_refused() -> None:
-    @dataclass
-    class Double(Network):
-        def run(self, inputs: NDArray[Any]) -> dict[str, NDArray[Any]]:
-            if inputs.shape[1:] != (256,):
-                raise NetworkError(f"cannot multiply {inputs.shape}")
-            raise NetworkError("weights are double")
-
-    with pytest.raises(ExportError, match=r"tried: one_hot .*: cannot multiply .*; .*: weights are double\)"):
-        describe(Double(lambda _: True))
 
 
 def test_a_network_that_takes_one_board_only_is_told_so() -> None:

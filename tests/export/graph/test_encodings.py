@@ -15,7 +15,7 @@ from octofold_export.description.description import (
     Layout,
     Reads,
 )
-from octofold_export.description.encoding import encode as encode_plainly
+from octofold_export.description.description import encode as encode_plainly
 from octofold_export.graph.bodies import encode
 from octofold_export.graph.builder import GraphBuilder
 
@@ -59,12 +59,6 @@ def test_the_graph_encodes_as_the_definition_does(reads: Reads) -> None:
     found = by_graph(reads, boards, 11)
     assert found.dtype == expected.dtype
     assert (found == expected).all()
-
-
-def test_an_exponent_above_the_largest_reads_as_the_largest() -> None:
-    reads = Reads(kind="one_hot", layout="tokens", planes=12)
-    boards = np.full((1, 16), 255, np.uint8)
-    assert (by_graph(reads, boards, 11) == encode_plainly(reads, np.full((1, 16), 11, np.uint8))).all()
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,6 @@ from octofold_export.handmade.layers import FoldedNetwork, float_form, half_form
 from octofold_export.handmade.weights import FoldableNetwork
 from octofold_game.contract.model import Rule
 from octofold_game.rules import legal_moves, slide
-from octofold_game.symmetries import CELLS, MOVES
 from octofold_training.networks.pair_network import PairNetwork
 from support.one_kind import of_one_kind
 from torch import nn
@@ -218,24 +217,6 @@ def check_rules_are_kept(boards: NDArray[np.uint8], answers: Outputs) -> None:
     np.testing.assert_allclose(answers.probabilities.sum(axis=1), running, atol=1e-6)
     assert (answers.move[~running] == -1).all()
     assert legal[np.flatnonzero(running), answers.move[running]].all()
-
-
-def test_every_view_casts_one_vote(player: tuple[FoldedGraph, Rule, int], boards: NDArray[np.uint8]) -> None:
-    graph, _, symmetries = player
-    assert (graph.answer(boards[:64]).votes.sum(axis=1) == symmetries).all()
-
-
-def test_turning_the_board_turns_the_answer(graph: FoldedGraph, boards: NDArray[np.uint8]) -> None:
-    asked = boards[:300]
-    upright = graph.answer(asked)
-    ranked = np.sort(upright.votes + upright.probabilities, axis=1)
-    clear = ranked[:, 3] - ranked[:, 2] > CLOSE
-    assert clear.mean() > 0.9
-    for symmetry, moves in enumerate(MOVES):
-        turned = graph.answer(np.ascontiguousarray(asked[:, CELLS[symmetry]]))
-        np.testing.assert_allclose(turned.probabilities[:, moves], upright.probabilities, atol=1e-5)
-        assert (turned.legal[:, moves] == upright.legal).all()
-        assert (turned.move == moves[upright.move])[clear].mean() > 0.999
 
 
 def test_a_symmetric_board_gets_the_same_answer_in_every_batch(

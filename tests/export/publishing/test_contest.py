@@ -103,11 +103,12 @@ def test_games_against_the_published_version_decide_whether_a_version_is_publish
 CONTEST = """
 from fractions import Fraction
 from pathlib import Path
-from octofold_export.publishing.contest import ContestRule, play_contest
+from octofold_export.flags import Flags
+from octofold_export.publishing.contest import play_contest
 
 files = {file.name: file.read_bytes() for file in Path("models/small/1").iterdir()}
 files["card.json"] = files["card.json"].replace(b'"version": 1', b'"version": 2')
-play_contest(ContestRule(Fraction(1, 10_000), 9_999_999), Path("models"), "small", 2, files, print)
+play_contest(Flags(name="small", no_worse_than=Fraction(1, 10_000), limit=9_999_999), 2, files, print)
 """
 
 
@@ -131,15 +132,6 @@ def test_the_games_end_with_the_process_of_a_contest_that_is_killed() -> None:
     assert ended_by(signal.SIGKILL, sys.executable, "-c", CONTEST) == -signal.SIGKILL
 
 
-@pytest.mark.long  # a whole export, then games
-@pytest.mark.usefixtures("published")
-def test_an_export_whose_terminal_closes_ends_with_its_games_and_publishes_nothing(source: list[str]) -> None:
-    program = str(Path(sys.executable).with_name("octofold-export"))
-    endless = ("--no-worse-than", "0.01%", "--limit", "9999999")
-    assert ended_by(signal.SIGHUP, program, *source, *endless) == 129
-    assert versions() == ["1"]
-
-
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_each_signal_ends_what_plays_and_then_the_export(number: signal.Signals) -> None:
     games = f"echo $$ > games.pid; kill -{number:d} {os.getpid()}; exec tail -f /dev/null"
@@ -158,24 +150,3 @@ def is_alive(process: psutil.Process) -> bool:
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return False
-
-
-@pytest.mark.parametrize(
-    ("more", "message"),
-    [
-        (("--no-worse-than", "two"), "must be a percentage above 0% and below 100%, such as 2%, got 'two'"),
-        (("--no-worse-than", "00%"), "must be a percentage above 0% and below 100%, such as 2%, got '00%'"),
-        (("--no-worse-than", "5"), "--no-worse-than: 5 has no percent sign: write 5% for 5 in a hundred"),
-        (
-            ("--no-worse-than", "5%", "--limit", "10"),
-            "--limit: 10 games cannot decide anything: the first 10 only set the cap of the scores",
-        ),
-    ],
-)
-def test_a_wrong_margin_is_refused_before_any_work(
-    more: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(SystemExit) as ended:
-        main(["--checkpoint", "none", "--name", "small", *more])
-    assert ended.value.code == 2
-    assert message in capsys.readouterr().err

@@ -96,14 +96,9 @@ def test_programs_that_change_a_card_at_once_lose_no_change(models: Path, tmp_pa
     ("change", "message"),
     [
         ({"sha256": "0" * 64}, "not of"),
-        ({"precision": "fp16"}, "not of"),
         ({"schema": 1}, "schema 1"),
-        ({"statistics": {}}, "not the result of an evaluation"),
         ({"precision": 7}, "not the result of an evaluation (precision is 7, not text)"),
         ({"missing_games": 3}, "the evaluation is not finished, its missing_games is 3"),
-        ({"missing_games": None}, "not the result of an evaluation (missing_games is null"),
-        ({"games": -4}, "not the result of an evaluation (games is -4; the least is 0)"),
-        ({"seed": float("nan")}, "not JSON"),
         ({"slice": {"number": 1, "of": 4, "games": 16}}, "only slice 1/4 of the games"),
     ],
 )
@@ -121,7 +116,7 @@ def test_a_result_of_something_else_is_refused(
     assert read_card(models) == card
 
 
-@pytest.mark.parametrize("text", [None, "", "[]", "{}", "[" * 100_000], ids=lambda text: str(text)[:9])
+@pytest.mark.parametrize("text", [None, "{}", "[" * 100_000], ids=lambda text: str(text)[:9])
 def test_a_damaged_result_is_refused(
     models: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str | None
 ) -> None:

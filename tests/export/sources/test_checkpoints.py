@@ -11,15 +11,12 @@ import onnx
 import pytest
 import torch
 from numpy.typing import NDArray
-from octofold_client.rpc.client import Client
 from octofold_export.checks.runner import FoldedGraph
 from octofold_export.cli import main
-from octofold_game.episodes import Episodes
 from octofold_game.rules import legal_moves
 from octofold_training import checkpoints
 from octofold_training.networks.build import build, interface_of
 from octofold_training.networks.interfaces import BoardEncoder
-from support.servers import served
 
 SMALL: dict[str, dict[str, Any]] = {
     "left-above": {
@@ -83,15 +80,3 @@ def test_a_graph_makes_the_move_that_the_network_prefers(
     assert certain.sum() > 100
     expected = np.where(legal, preferred, -np.inf).argmax(axis=1)
     assert np.array_equal(moves[certain], expected[certain])
-
-
-def test_published_kinds_play_full_games_through_the_service(publish: Publish) -> None:
-    kinds = ("symmetric", "conv", "residual")
-    *_, (_, version) = map(publish, kinds)
-    with served(version.parents[1]) as server, Client(server.target) as client:
-        for name in kinds:
-            episodes = Episodes(seed=1, games=range(2), largest_exponent=15)
-            finished = []
-            while len(episodes.running):
-                finished += episodes.step(client.next_moves(episodes.boards, model=name).moves)
-            assert len(finished) == 2

@@ -10,7 +10,6 @@ import numpy as np
 import onnxruntime
 import pytest
 from numpy.typing import NDArray
-from octofold_client import Client
 from octofold_export.checks.gates import TIE
 from octofold_export.cli import main
 from octofold_game.bitboards import pack
@@ -23,8 +22,6 @@ from octofold_server.backends.backend import Layout
 from octofold_server.backends.onnx_backend import onnx_lanes
 from octofold_server.backends.onnx_tables import without_tables
 from octofold_server.backends.onnx_views import ViewsSession
-from octofold_training.cli import main as train
-from support.servers import served
 
 TUPLES = ((0, 1, 2, 4, 5), (5, 6, 9, 10, 13))
 MEGABYTES = "1.4"
@@ -113,14 +110,6 @@ def test_late_stages_are_compacted_and_played(
         assert (behind(network, asked[decided], moves[decided]) <= TIE).all()
 
 
-def test_a_server_plays_the_moves_of_the_unpacked_network(
-    models: Path, unpacked: NTupleNetwork, boards: NDArray[np.uint8]
-) -> None:
-    with served(models) as server, Client(server.target) as client:
-        moves = client.next_moves(boards).moves
-    assert (behind(unpacked, boards, moves) <= TIE).all()
-
-
 def test_lanes_and_views_share_tables_that_are_unpacked_once(
     models: Path, boards: NDArray[np.uint8], tmp_path: Path
 ) -> None:
@@ -171,24 +160,6 @@ def test_the_published_model_is_a_player_and_a_judge(
     np.testing.assert_allclose(player.action_values(boards), unpacked.action_values(pack(boards)))
 
 
-def test_the_published_model_is_a_teacher(
-    models: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    recipe = tmp_path / "short.toml"
-    network = '[network]\nkind = "cnn"\nlayers = 2\nchannels = 16\nexponents = 16\n'
-    recipe.write_text(f"{network}[distil]\npositions = 320\nbatch_size = 16\nslices = 1\n")
-    folders = ["--state", str(tmp_path / "run"), "--checkpoint", str(tmp_path / "net")]
-    assert train(["student", str(recipe), *folders, "--teacher", str(models / "small/1")]) == 0
-    assert f"checkpoint: {tmp_path / 'net'}" in capsys.readouterr().out
-
-
-def test_the_same_export_gives_the_same_model(trained: Path, boards_file: Path, models: Path) -> None:
-    arguments = ("--boards", str(boards_file), "--max-megabytes", MEGABYTES)
-    assert export(trained, models.parent / "again", *arguments) == 0
-    files = [folder / "small/1/model.onnx" for folder in (models, models.parent / "again")]
-    assert files[0].read_bytes() == files[1].read_bytes()
-
-
 def _copied(models: Path, folder: Path) -> Path:
     folder.mkdir()
     for file in (models / "small/1").iterdir():
@@ -234,20 +205,3 @@ def test_what_cannot_be_made_small_is_one_line_and_no_file(
     assert line.startswith("octofold-export: ")
     assert "compact tables of this network need more than 20,000 bytes" in line
     assert not (tmp_path / "models").exists()
-
-
-@pytest.mark.parametrize("size", ["nan", "inf", "0", "-1", "many"])
-def test_a_size_that_is_no_number_of_megabytes_is_named(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], size: str
-) -> None:
-    with pytest.raises(SystemExit):
-        export(tmp_path, tmp_path / "models", f"--max-megabytes={size}")
-    message = f"--max-megabytes must be a number of megabytes, such as 20, got '{size}'"
-    assert message in capsys.readouterr().err
-
-
-def test_a_model_of_another_kind_is_no_ntuple_network() -> None:
-    flagship = Path(__file__).parents[3] / "models/flagship"
-    (version, *_) = sorted(folder for folder in flagship.iterdir() if folder.is_dir())
-    with pytest.raises(TableFileError, match=r"card\.json: not the card of an n-tuple model"):
-        NTupleNetwork.load(version)

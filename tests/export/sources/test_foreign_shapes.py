@@ -18,11 +18,10 @@ from octofold_export.description.hints import hints_from_flags
 from octofold_export.errors import ExportError
 from octofold_export.graph.folding import fold
 from octofold_export.graph.heads import head
-from octofold_export.sources import module_file
 from octofold_export.sources.described import described_source
 from octofold_export.sources.source import Source
 from octofold_export.sources.torch_network import TorchNetwork
-from octofold_export.sources.torch_sources import from_module
+from octofold_export.sources.torch_sources import from_module, read_encoder, read_module
 from octofold_game.rules import legal_moves
 from support import foreign_networks as networks
 from torch import Tensor, nn
@@ -183,17 +182,6 @@ def test_planes_for_fewer_tiles_are_refused_or_clamped_as_the_owner_says(
     assert np.mean(folded(source).next_moves(asked) == expected) > 0.99
 
 
-def test_a_bfloat16_module_is_computed_in_float32(boards: NDArray[np.uint8]) -> None:
-    torch.manual_seed(4)
-    module = networks.Squeezed()
-    rounded = networks.Squeezed()
-    rounded.load_state_dict({name: value.bfloat16() for name, value in module.state_dict().items()})
-    network = TorchNetwork(module.bfloat16(), "halves")
-    with torch.no_grad():
-        expected = rounded(floats(boards[:8])).numpy()
-    np.testing.assert_allclose(network.run(floats(boards[:8]).numpy())["output"], expected, rtol=1e-5)
-
-
 def test_a_forward_that_decides_by_the_numbers_is_one_line_with_the_change_to_make(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -227,7 +215,7 @@ def test_a_module_that_reads_the_command_line_gets_an_empty_one(
     )
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(sys, "argv", ["octofold-export", "--module", "with_arguments:Net"])
-    assert isinstance(module_file.read_module("with_arguments:Net", None)[0].module, nn.Flatten)
+    assert isinstance(read_module("with_arguments:Net", None)[0].module, nn.Flatten)
     assert sys.argv[1] == "--module"
 
 
@@ -244,4 +232,4 @@ def test_a_module_that_reads_the_command_line_gets_an_empty_one(
 )
 def test_an_encoder_that_cannot_be_used_is_one_line(place: str, message: str) -> None:
     with pytest.raises(ExportError, match=message):
-        module_file.read_encoder(place)
+        read_encoder(place)

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
-import onnx
 import onnxruntime
 import pytest
 from numpy.typing import NDArray
@@ -78,15 +77,6 @@ def test_moves_are_the_native_players_up_to_ties(
     assert np.mean(moves == best_moves(network.action_values(pack(boards)))) > 0.98
 
 
-def test_probabilities_are_the_softmax_of_reward_plus_value_at_300_points(
-    graph: FoldedGraph, network: NTupleNetwork, boards: NDArray[np.uint8]
-) -> None:
-    values = network.action_values(pack(boards)).astype(np.float64)
-    odds = np.exp((values - values.max(axis=1, keepdims=True)) / 300)
-    expected = odds / odds.sum(axis=1, keepdims=True)
-    np.testing.assert_allclose(graph.answer(boards).probabilities, expected, atol=1e-4)
-
-
 def test_a_merge_that_outgrows_the_tables_is_worth_its_reward_alone() -> None:
     board = np.array([[15, 15, 1, 0, 2, 1, 2, 1, 1, 2, 1, 2, 2, 1, 2, 1]], np.uint8)
     cheap, dear = (NTupleNetwork(TUPLES, np.full(2 * 16**3, value, np.float32)) for value in (0, 9_999))
@@ -136,15 +126,6 @@ def test_a_version_with_tables_beside_its_graph_is_measured_again(
     (copied / "tiny/1/tables.bin").write_bytes(b"others")
     assert export(saved, copied, *again) == 1
     assert "tables.bin: not the file that the card describes" in capsys.readouterr().err
-
-
-def test_other_tables_make_another_model_file(models: Path, network: NTupleNetwork) -> None:
-    source = ntuple_source(network)
-    other = ntuple_source(NTupleNetwork(TUPLES, network.values + 1, STAGES))
-    published = onnx.load(models / "tiny/1/model.onnx", load_external_data=False)
-    del published.metadata_props[:]
-    assert fold(head(source.description, source.fp32), "mean", 8) == published
-    assert fold(head(other.description, other.fp32), "mean", 8) != published
 
 
 def test_a_bare_onnxruntime_finds_the_tables_beside_the_model(
@@ -218,23 +199,3 @@ def test_tables_too_large_for_their_indices_are_refused() -> None:
     values = np.broadcast_to(np.float32(0), NTupleNetwork.size(tuples))  # takes no memory
     with pytest.raises(ExportError, match="2,415,919,104 values"):
         ntuple_source(NTupleNetwork(tuples, values))
-
-
-def test_tables_with_values_that_are_no_numbers_are_refused(
-    network: NTupleNetwork, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    values = network.values.copy()
-    values[17] = np.nan
-    NTupleNetwork(TUPLES, values, STAGES).save(tmp_path / "damaged")
-    assert export(tmp_path / "damaged", tmp_path / "models") == 1
-    assert "not finite numbers" in capsys.readouterr().err
-
-
-def test_an_extension_by_a_form_that_it_does_not_have_is_refused(
-    saved: Path, models: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    before = read_card(models, name="tiny")
-    for precision, form in (("int8", "8-bit form"), ("fp16", "form in float16")):
-        assert export(saved, models, "--extend", "--version", "1", "--precisions", f"fp32,{precision}") == 1
-        assert f"the network has no {form}" in capsys.readouterr().err
-    assert read_card(models, name="tiny") == before

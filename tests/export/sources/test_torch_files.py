@@ -2,11 +2,9 @@
 
 import json
 import shlex
-import sys
 import warnings
 import zipfile
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -15,7 +13,6 @@ import pytest
 import torch
 from numpy.typing import NDArray
 from octofold_export.cli import main
-from octofold_export.sources.module_file import read_module
 from octofold_game.rules import legal_moves
 from support.lessons import Lessons, one_hot, snake_network
 from support.linear_onnx import linear_weights
@@ -137,13 +134,6 @@ def test_torchscript_is_published(place: Path, lessons: Lessons, lessons_file: P
     assert check_published(place, lessons)["architecture"]["kind"] == "TorchScript"
 
 
-def test_weights_of_any_type_have_a_digest() -> None:
-    sys.modules["in_halves"] = module = ModuleType("in_halves")
-    module.__dict__["network"] = lambda: nn.Linear(2, 2).bfloat16()
-    network, digest, _ = read_module("in_halves:network", None)
-    assert (network.weights, len(digest)) == (6, 64)
-
-
 def test_a_wrong_order_of_actions_is_refused_with_the_flags_of_the_right_one_and_may_be_accepted(
     place: Path, lessons_file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -163,26 +153,6 @@ def test_a_wrong_order_of_actions_is_refused_with_the_flags_of_the_right_one_and
     assert (
         "Accepted although the description seems wrong" in (place / "models/linear/2/README.md").read_text()
     )
-
-
-def test_games_run_a_network_on_one_thread(lessons_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    threads = []
-
-    class Seen(nn.Linear):
-        def forward(self, cells: Tensor) -> Tensor:
-            threads.append(torch.get_num_threads())
-            return super().forward(cells)
-
-    module = ModuleType("that_sees_threads")
-    module.__dict__["network"] = lambda: Seen(256, 4)
-    monkeypatch.setitem(sys.modules, "that_sees_threads", module)
-    torch.set_num_threads(2)
-    try:
-        assert publish(lessons_file, "--module", "that_sees_threads:network") == 1  # no --answer
-        assert torch.get_num_threads() == 2
-    finally:
-        torch.set_num_threads(1)
-    assert set(threads) == {1}
 
 
 def test_a_network_that_has_learned_nothing_is_published_with_a_warning(
