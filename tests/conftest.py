@@ -66,14 +66,17 @@ def small_model() -> bytes:
     """The ONNX file of an untrained network with one small layer, which plays legal moves fast and badly."""
     import torch
     from octofold_export.graph.folding import fold
-    from octofold_export.graph.heads import PolicyHead
+    from octofold_export.graph.heads import head
     from octofold_export.handmade.layers import float_form
     from octofold_export.handmade.weights import foldable
+    from octofold_export.sources.octofold_checkpoint import one_hot_description
     from octofold_training.networks.build import build
 
     torch.manual_seed(1)
     network = build({"kind": "cnn", "layers": 1, "channels": 4, "exponents": 16})
-    return bytes(fold(PolicyHead(float_form(foldable(network))), "vote", 8).SerializeToString())
+    return bytes(
+        fold(head(one_hot_description(16), float_form(foldable(network))), "vote", 8).SerializeToString()
+    )
 
 
 @pytest.fixture(scope="session")

@@ -15,9 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 from octofold_game.contract.model import Evidence
 from octofold_game.episodes import Episodes
+from octofold_game.rules import afterstates
 
 from octofold_export.checks.recording import Report
-from octofold_export.checks.reference import Evaluate, PlainValue, network_evaluation
+from octofold_export.checks.reference import Evaluate, network_evaluation, plain_head
 from octofold_export.description.description import Description
 from octofold_export.description.hints import Hints
 from octofold_export.description.inference import Network, most_usual, readings_of
@@ -308,9 +309,8 @@ class _Games:
         evaluate = partial(_in_chunks, network_evaluation(self._network, description))
         if description.answers.width == 4:
             return np.take_along_axis(evaluate(boards), columns, axis=1)
-        largest, points = description.largest_exponent, description.answers.points
-        rewards = PlainValue(lambda views: np.zeros((len(views), 1)), largest).scores(boards, 0)
-        return rewards + signs * (PlainValue(evaluate, largest, points).scores(boards, 0) - rewards)
+        rewards = afterstates(boards)[1]
+        return rewards + signs * (plain_head(description, evaluate).scores(boards, 0) - rewards)
 
 
 def _in_chunks(evaluate: Evaluate, views: NDArray[np.uint8]) -> Numbers:

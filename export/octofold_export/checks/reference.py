@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +16,7 @@ from octofold_game.rules import afterstates, legal_moves
 from octofold_game.symmetries import CELLS, MOVES, VIEWS
 
 from octofold_export.checks.runner import Outputs
-from octofold_export.description.description import Answers, Description, encode
+from octofold_export.description.description import Description, encode
 from octofold_export.description.inference import Network, NetworkError
 from octofold_export.errors import ExportError
 from octofold_export.graph.heads import POINTS, PROBABILITIES, SMALLEST_PROBABILITY, TIE_OF_BEST, Spread
@@ -34,94 +33,48 @@ Evaluate = Callable[[NDArray[np.uint8]], Numbers]
 """Takes views `[M, 16]` of positions and returns the network's outputs `[M, outputs]`."""
 
 
-class PlainHead(Protocol):
-    """A head of the graph, in numpy."""
+@dataclass(frozen=True)
+class PlainHead:
+    """The head of a graph in numpy: the counterpart of `heads.head`."""
+
+    description: Description
+    evaluate: Evaluate
+    spread: Spread
+    "how far apart the scores are"
 
     @property
-    def spread(self) -> Spread:
-        """How far apart the scores are."""
+    def is_policy(self) -> bool:
+        """Whether the network answers with logits or probabilities, and not with values."""
+        return self.description.answers.kind.startswith("policy")
 
     def scores(self, boards: NDArray[np.uint8], symmetry: int) -> Numbers:
         """The scores `[N, 4]` of the board's own moves on one view, for boards `[N, 16]`."""
-        ...
+        answers = self.description.answers
+        if answers.kind == "afterstate_value":
+            return self._reward_plus_value(boards, symmetry)
+        numbers = self.evaluate(boards[:, CELLS[symmetry]])
+        scores = np.stack([numbers[:, answers.columns[MOVES[symmetry, move]]] for move in range(4)], axis=1)
+        if answers.kind == "policy_probabilities":
+            scores = np.log(np.maximum(scores, SMALLEST_PROBABILITY))
+        return scores
+
+    def _reward_plus_value(self, boards: NDArray[np.uint8], symmetry: int) -> Numbers:
+        largest = self.description.largest_exponent
+        after, rewards, _ = afterstates(boards)
+        views = np.minimum(after, largest)[:, :, CELLS[symmetry]]
+        values = self.evaluate(views.reshape(-1, 16)).reshape(-1, 4) * self.description.answers.points
+        return np.where(after.max(axis=2) > largest, 0.0, values) + rewards.astype(np.float64)
 
     def merge(self, scores: Numbers) -> tuple[Numbers, Numbers]:
         """The probabilities `[N, 4]` and the worth `[N, 4]` for scores `[V, N, 4]`, `-inf` where illegal."""
-        ...
+        mean: Numbers = (softmax(scores) if self.is_policy else scores).mean(axis=0)
+        return mean if self.is_policy else softmax(mean / self.spread.temperature), mean
 
 
 def plain_head(description: Description, evaluate: Evaluate, spread: Spread | None = None) -> PlainHead:
-    """The counterpart of `heads.head` in numpy."""
-    answers = description.answers
-    if answers.kind == "afterstate_value":
-        return PlainValue(evaluate, description.largest_exponent, answers.points, spread or POINTS)
-    if answers.kind == "action_values":
-        return PlainActionValues(evaluate, answers, spread or POINTS)
-    return PlainPolicy(evaluate, answers, spread or PROBABILITIES)
-
-
-@dataclass(frozen=True)
-class PlainPolicy:
-    """The counterpart of `heads.PolicyHead` in numpy."""
-
-    evaluate: Evaluate
-    answers: Answers
-    spread: Spread = PROBABILITIES
-
-    def scores(self, boards: NDArray[np.uint8], symmetry: int) -> Numbers:
-        """The scores `[N, 4]` of the board's moves on one view, for boards `[N, 16]`."""
-        numbers = _by_move(self.evaluate, self.answers, boards, symmetry)
-        if self.answers.kind == "policy_probabilities":
-            logarithms: Numbers = np.log(np.maximum(numbers, SMALLEST_PROBABILITY))
-            return logarithms
-        return numbers
-
-    def merge(self, scores: Numbers) -> tuple[Numbers, Numbers]:
-        """The probabilities and the mean scores `[N, 4]` of all views' scores `[V, N, 4]`."""
-        mean: Numbers = softmax(scores).mean(axis=0)
-        return mean, mean
-
-
-class _PlainOfValues:
-    """The counterpart of the merging of values in `heads`."""
-
-    spread: Spread
-
-    def merge(self, scores: Numbers) -> tuple[Numbers, Numbers]:
-        """The probabilities and the mean scores `[N, 4]` of all views' scores `[V, N, 4]`."""
-        mean: Numbers = scores.mean(axis=0)
-        return softmax(mean / self.spread.temperature), mean
-
-
-@dataclass(frozen=True)
-class PlainActionValues(_PlainOfValues):
-    """The counterpart of `heads.ActionValueHead` in numpy."""
-
-    evaluate: Evaluate
-    answers: Answers
-    spread: Spread = POINTS
-
-    def scores(self, boards: NDArray[np.uint8], symmetry: int) -> Numbers:
-        """The scores `[N, 4]` of the board's moves on one view, for boards `[N, 16]`."""
-        return _by_move(self.evaluate, self.answers, boards, symmetry)
-
-
-@dataclass(frozen=True)
-class PlainValue(_PlainOfValues):
-    """The counterpart of `heads.ValueHead` in numpy."""
-
-    evaluate: Evaluate
-    largest_exponent: int
-    scale: float = 1.0
-    spread: Spread = POINTS
-
-    def scores(self, boards: NDArray[np.uint8], symmetry: int) -> Numbers:
-        """The scores `[N, 4]` of the board's moves on one view, for boards `[N, 16]`."""
-        after, rewards, _ = afterstates(boards)
-        views = np.minimum(after, self.largest_exponent)[:, :, CELLS[symmetry]]
-        values = self.scale * self.evaluate(views.reshape(-1, 16)).reshape(-1, 4)
-        outgrown = after.max(axis=2) > self.largest_exponent
-        return np.where(outgrown, 0.0, values) + rewards.astype(np.float64)
+    """Make a head; `spread` None: not measured."""
+    is_policy = description.answers.kind.startswith("policy")
+    return PlainHead(description, evaluate, spread or (PROBABILITIES if is_policy else POINTS))
 
 
 @dataclass(frozen=True)
@@ -169,14 +122,14 @@ def reference_answers(
     if rule == "vote":
         worth = np.where(votes == votes.max(axis=1, keepdims=True), worth, -np.inf)
     # A mean of probabilities is a number of its own; one of scores is compared as the scores are.
-    unit = 1.0 if isinstance(head, PlainPolicy) else head.spread.temperature
+    unit = 1.0 if head.is_policy else head.spread.temperature
     vote_margins = np.where(over, np.inf, _margin(relative, legal).min(axis=0))
     margins = np.where(over, np.inf, _margin(worth, legal) / unit)
     if rule == "vote":
         margins = np.minimum(margins, vote_margins)
     best = worth.max(axis=1, keepdims=True)
     tie = np.full_like(best, head.spread.tie)
-    if isinstance(head, PlainActionValues):
+    if head.description.answers.kind == "action_values":
         tie = np.minimum(tie, TIE_OF_BEST * np.abs(best))
     equal = worth >= best - tie
     move = np.where(over, -1, equal.argmax(axis=1)).astype(np.int8)
@@ -211,12 +164,6 @@ def network_evaluation(network: Network, description: Description, output: str |
     return evaluate
 
 
-def _by_move(evaluate: Evaluate, answers: Answers, boards: NDArray[np.uint8], symmetry: int) -> Numbers:
-    """The network's numbers `[N, 4]` on one view, for the board's own up, right, down and left."""
-    numbers = evaluate(boards[:, CELLS[symmetry]])
-    return np.stack([numbers[:, answers.columns[MOVES[symmetry, move]]] for move in range(4)], axis=1)
-
-
 def softmax(scores: Numbers) -> Numbers:
     """The softmax over the last axis; 0 where all inputs are `-inf`."""
     largest = scores.max(axis=-1, keepdims=True)
@@ -242,16 +189,16 @@ def measured_spread(description: Description, evaluate: Evaluate, boards: NDArra
     """
     legal = legal_moves(boards)
     boards, legal = boards[legal.sum(axis=1) > 1], legal[legal.sum(axis=1) > 1]
-    scores = plain_head(description, evaluate).scores(boards, 0)
-    policy = description.answers.kind.startswith("policy")
-    worth = softmax(np.where(legal, scores, -np.inf)) if policy else scores
+    head = plain_head(description, evaluate)
+    scores = head.scores(boards, 0)
+    worth = softmax(np.where(legal, scores, -np.inf)) if head.is_policy else scores
     worth = np.where(legal & np.isfinite(worth), worth, np.nan)
     deviation = np.nanstd(worth, axis=1)
     apart: Numbers = deviation[deviation > 0]
     if not len(apart):  # it answers every board with equal numbers
-        return PROBABILITIES if policy else POINTS
+        return head.spread
     spread = float(np.median(apart))
     size = float(np.median(np.nanmax(np.abs(worth), axis=1)))
     tie = spread * _TIE_OF_SPREAD + size * _TIE_OF_SIZE
-    temperature = 1.0 if policy else float(f"{spread:.{_DIGITS}g}")
+    temperature = 1.0 if head.is_policy else float(f"{spread:.{_DIGITS}g}")
     return Spread(temperature, float(f"{tie:.{_DIGITS}g}"))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,6 @@ from octofold_export.graph.builder import GraphBuilder
 SMALLEST_PROBABILITY = 1e-12
 """Lower limit for a network's probabilities, so that each has a logarithm."""
 
-_CANONICAL = (0, 1, 2, 3)
 _BOARD = np.arange(16).reshape(4, 4)
 _LINES = np.stack([_BOARD.T, _BOARD[:, ::-1], _BOARD.T[:, ::-1], _BOARD])
 """`[4, 4, 4]`: for each move (up, right, down, left) the cells of its lines, in the order of sliding."""
@@ -79,8 +78,19 @@ class Merged(NamedTuple):
     "[N, V, 4]: the probabilities of each view; None unless asked for"
 
 
-class Head(Protocol):
-    """The part of a graph between the cells of a board and the decision."""
+@dataclass(frozen=True)
+class Head:
+    """The part of a graph between the cells of a board and the decision.
+
+    A policy answers with logits or probabilities of four actions. The mean over the views' softmax is both
+    the probability and the worth of a move. The worth of action values and of reward plus afterstate value is
+    their mean, and the probability is its softmax at the temperature. A move that makes a tile above the
+    largest exponent ends the game, so it is worth its reward alone.
+    """
+
+    description: Description
+    evaluator: GraphEvaluator
+    spread: Spread
 
     def scores(self, graph: GraphBuilder, cells: str, views: Sequence[int]) -> str:
         """Add the scores of the board's own moves on each view.
@@ -88,123 +98,62 @@ class Head(Protocol):
         `[N, 16] int32` exponents become `[N, V, 4] float32`. The scores of illegal moves are arbitrary.
         `views` are symmetries, as in `VIEWS`.
         """
-        ...
-
-    def merge(self, graph: GraphBuilder, scores: str, *, with_views: bool) -> Merged:
-        """Merge scores `[N, V, 4]`, hugely negative for illegal moves, over the views."""
-        ...
-
-
-def head(description: Description, evaluator: GraphEvaluator, spread: Spread | None = None) -> Head:
-    """Make the head for an `evaluator` with the output of `description`; `spread` None: not measured."""
-    answers = description.answers
-    if answers.kind == "afterstate_value":
-        return ValueHead(evaluator, description.largest_exponent, answers.points, spread or POINTS)
-    if answers.kind == "action_values":
-        return ActionValueHead(evaluator, answers.columns, spread or POINTS)
-    probabilities = answers.kind == "policy_probabilities"
-    return PolicyHead(evaluator, answers.columns, probabilities, spread or PROBABILITIES)
-
-
-@dataclass(frozen=True)
-class PolicyHead:
-    """Logits or probabilities of four actions; the mean over the views' softmax is probability and worth."""
-
-    evaluator: GraphEvaluator
-    columns: tuple[int, ...] = _CANONICAL
-    "where the numbers of up, right, down and left lie"
-    probabilities: bool = False
-    "instead of logits"
-    spread: Spread = PROBABILITIES
-
-    def scores(self, graph: GraphBuilder, cells: str, views: Sequence[int]) -> str:
-        """Add the scores of the moves on each view; see `Head.scores`."""
-        scores = _by_move(graph, self.evaluator, cells, views, self.columns)
-        if not self.probabilities:
+        kind = self.description.answers.kind
+        if kind == "afterstate_value":
+            return self._reward_plus_value(graph, cells, views)
+        scores = self._by_move(graph, cells, views)
+        if kind != "policy_probabilities":
             return scores
         smallest = graph.constant("smallest_probability", np.array(SMALLEST_PROBABILITY, np.float32))
         return graph.add("Log", [graph.add("Max", [scores, smallest], "positive")], "logits")
 
     def merge(self, graph: GraphBuilder, scores: str, *, with_views: bool) -> Merged:
-        """Add the mean over the views; see `Head.merge`."""
-        softmax = graph.add("Softmax", [scores], "view_probabilities", axis=2)
-        mean = graph.add("ReduceMean", [softmax, graph.integers(1)], "mean_probabilities", keepdims=0)
-        return Merged(mean, mean, self.spread.tie, None, softmax if with_views else None)
-
-
-class _OfValues:
-    """Merges the values of moves: worth is their mean, and probability is its softmax at the temperature."""
-
-    spread: Spread
-    tie_of_best: ClassVar[float | None] = None
-
-    def merge(self, graph: GraphBuilder, scores: str, *, with_views: bool) -> Merged:
-        """Add the mean over the views; see `Head.merge`."""
+        """Merge scores `[N, V, 4]`, hugely negative for illegal moves, over the views."""
+        kind = self.description.answers.kind
+        if kind.startswith("policy"):
+            softmax = graph.add("Softmax", [scores], "view_probabilities", axis=2)
+            mean = graph.add("ReduceMean", [softmax, graph.integers(1)], "mean_probabilities", keepdims=0)
+            return Merged(mean, mean, self.spread.tie, None, softmax if with_views else None)
         temperature = graph.constant("temperature", np.array(self.spread.temperature, np.float32))
 
-        def softmax(values: str, axis: int, name: str) -> str:
-            tempered = graph.add("Div", [values, temperature], f"{name}_tempered")
-            return graph.add("Softmax", [tempered], name, axis=axis)
+        def tempered(values: str, axis: int, name: str) -> str:
+            divided = graph.add("Div", [values, temperature], f"{name}_tempered")
+            return graph.add("Softmax", [divided], name, axis=axis)
 
         mean = graph.add("ReduceMean", [scores, graph.integers(1)], "mean_values", keepdims=0)
-        views = softmax(scores, 2, "view_probabilities") if with_views else None
-        return Merged(softmax(mean, 1, "mean_probabilities"), mean, self.spread.tie, self.tie_of_best, views)
+        views = tempered(scores, 2, "view_probabilities") if with_views else None
+        tie_of_best = TIE_OF_BEST if kind == "action_values" else None
+        return Merged(tempered(mean, 1, "mean_probabilities"), mean, self.spread.tie, tie_of_best, views)
 
+    def _by_move(self, graph: GraphBuilder, cells: str, views: Sequence[int]) -> str:
+        """The network's four numbers for each view, by the board's own moves: `[N, V, 4]`."""
+        answers = self.evaluator.evaluate(graph, cells, CELLS[list(views)])
+        by_board = graph.add("Reshape", [answers, graph.integers(-1, len(views) * 4)], "view_answers")
+        # [V, 4]: position of the number for each of the board's own moves
+        columns = np.array(self.description.answers.columns)
+        turned_back = np.arange(len(views))[:, None] * 4 + columns[MOVES[list(views)]]
+        index = graph.constant("turned_back", turned_back.astype(np.int64))
+        return graph.add("Gather", [by_board, index], "move_scores", axis=1)
 
-@dataclass(frozen=True)
-class ActionValueHead(_OfValues):
-    """The values of four actions in the network's own unit, from an evaluator with four outputs."""
-
-    evaluator: GraphEvaluator
-    columns: tuple[int, ...] = _CANONICAL
-    "where the numbers of up, right, down and left lie"
-    spread: Spread = POINTS
-    tie_of_best = TIE_OF_BEST
-
-    def scores(self, graph: GraphBuilder, cells: str, views: Sequence[int]) -> str:
-        """Add the scores of the moves on each view; see `Head.scores`."""
-        return _by_move(graph, self.evaluator, cells, views, self.columns)
-
-
-@dataclass(frozen=True)
-class ValueHead(_OfValues):
-    """Reward plus afterstate value, `scale` points for 1, from an evaluator with one output.
-
-    A move that makes a tile above `largest_exponent` ends the game, so it is worth its reward alone.
-    """
-
-    evaluator: GraphEvaluator
-    largest_exponent: int
-    scale: float = 1.0
-    spread: Spread = POINTS
-
-    def scores(self, graph: GraphBuilder, cells: str, views: Sequence[int]) -> str:
-        """Add the scores of the moves on each view; see `Head.scores`."""
-        slides = slide_all(graph, cells, self.largest_exponent)
+    def _reward_plus_value(self, graph: GraphBuilder, cells: str, views: Sequence[int]) -> str:
+        slides = slide_all(graph, cells, self.description.largest_exponent)
         seen = slides.places[:, CELLS[list(views)]].swapaxes(0, 1)  # [V, 4, 16]
         values = self.evaluator.evaluate(graph, slides.cells, seen.reshape(-1, 16))
-        by_move = graph.add("Reshape", [values, graph.integers(-1, len(views), 4)], "values")
+        points = graph.add("Reshape", [values, graph.integers(-1, len(views), 4)], "values")
         rewards = graph.add("Unsqueeze", [slides.rewards, graph.integers(1)], "view_rewards")
         outgrown = graph.add("Unsqueeze", [slides.outgrown, graph.integers(1)], "view_outgrown")
         nothing = graph.constant("nothing", np.array(0, np.float32))
-        points = by_move
-        if self.scale != 1:
-            scale = graph.constant("scale", np.array(self.scale, np.float32))
-            points = graph.add("Mul", [by_move, scale], "points")
+        if (factor := self.description.answers.points) != 1:
+            scale = graph.constant("scale", np.array(factor, np.float32))
+            points = graph.add("Mul", [points, scale], "points")
         to_come = graph.add("Where", [outgrown, nothing, points], "to_come")
         return graph.add("Add", [rewards, to_come], "action_values")
 
 
-def _by_move(
-    graph: GraphBuilder, evaluator: GraphEvaluator, cells: str, views: Sequence[int], columns: Sequence[int]
-) -> str:
-    """Arrange the evaluator's four numbers for each view by the board's own moves: `[N, V, 4]`."""
-    answers = evaluator.evaluate(graph, cells, CELLS[list(views)])
-    by_board = graph.add("Reshape", [answers, graph.integers(-1, len(views) * 4)], "view_answers")
-    # [V, 4]: position of the number for each of the board's own moves
-    turned_back = np.arange(len(views))[:, None] * 4 + np.array(columns)[MOVES[list(views)]]
-    index = graph.constant("turned_back", turned_back.astype(np.int64))
-    return graph.add("Gather", [by_board, index], "move_scores", axis=1)
+def head(description: Description, evaluator: GraphEvaluator, spread: Spread | None = None) -> Head:
+    """Make the head for an `evaluator` with the output of `description`; `spread` None: not measured."""
+    is_policy = description.answers.kind.startswith("policy")
+    return Head(description, evaluator, spread or (PROBABILITIES if is_policy else POINTS))
 
 
 @dataclass(frozen=True)

@@ -22,10 +22,10 @@ TENSOR = "tables"
 
 @dataclass(frozen=True)
 class TupleTables:
-    """Tables `values` `[S * T * 16**L]`, one after another, for S stages and T tuples of L cells.
+    """Implements `heads.GraphEvaluator` with tables `values` `[S * T * 16**L]`, one after another.
 
-    `stages` are the S - 1 exponents that begin the later stages, as in
-    `octofold_players.ntuple.network.NTupleNetwork`.
+    They are for S stages and T tuples of L cells. `stages` are the S - 1 exponents that begin the later
+    stages, as in `octofold_players.ntuple.network.NTupleNetwork`.
     """
 
     tuples: Sequence[Sequence[int]]
@@ -33,32 +33,10 @@ class TupleTables:
     stages: Sequence[int] = ()
 
     def evaluate(self, graph: GraphBuilder, cells: str, views: NDArray[np.intp]) -> str:
-        """Evaluate exponents `[N, P] int32` of 0 to 15; returns `[N * V, 1, 1]`, as `heads.GraphEvaluator`.
-
-        The index of an entry is the number whose digits are its cells, lowest first. One integer product
-        gives the indices of all tuples on all views.
-        """
-        seen = views[:, np.array(self.tuples)].reshape(-1, len(self.tuples[0]))  # [V * T, L]
-        digits = np.zeros((views.max() + 1, len(seen)), np.int32)
-        for column, places in enumerate(seen):
-            digits[places, column] = 16 ** np.arange(len(places))
-        stage_size = len(self.values) // (len(self.stages) + 1)
-        starts = np.arange(len(self.tuples)) * (stage_size // len(self.tuples))
-        numbers = graph.add("MatMul", [cells, graph.constant("tuple_digits", digits)], "tuple_numbers")
-        shape = graph.integers(-1, len(views), len(self.tuples))
-        by_view = graph.add("Reshape", [numbers, shape], "view_numbers")
-        table_starts = graph.constant("table_starts", starts.astype(np.int32))
-        entries = graph.add("Add", [by_view, table_starts], "entries")
-        if self.stages:
-            stage_starts = _stage_starts(graph, cells, views, self.stages, stage_size)
-            entries = graph.add("Add", [entries, stage_starts], "stage_entries")
+        """Evaluate exponents `[N, P] int32` of 0 to 15; returns `[N * V, 1, 1]`."""
+        entries = _entries(graph, cells, views, self.tuples, self.stages, len(self.values))
         tables = graph.external(TENSOR, self.values)
-        found = graph.add("Gather", [tables, entries], "table_values", axis=0)
-        sums = graph.add("ReduceSum", [found, graph.integers(2)], "view_sums", keepdims=0)
-        total = graph.add("Reshape", [sums, graph.integers(-1, 1, 1)], "view_totals")
-        return graph.add(
-            "Mul", [total, graph.constant("number_of_views", np.array(8, np.float32))], "view_values"
-        )
+        return _view_values(graph, graph.add("Gather", [tables, entries], "table_values", axis=0))
 
 
 @dataclass(frozen=True)
@@ -74,38 +52,10 @@ class CompactEvaluator:
 
     def evaluate(self, graph: GraphBuilder, cells: str, views: NDArray[np.intp]) -> str:
         """Evaluate exponents `[N, P] int32` of 0 to 15; returns `[N * V, 1, 1]`."""
-        entries = self._entries(graph, cells, views)
+        packed = self.tables
+        entries = _entries(graph, cells, views, packed.tuples, packed.stages, packed.entries)
         found = graph.add("Gather", [self._unpacked_tables(graph), entries], "entry_halves", axis=0)
-        values = graph.add("Cast", [found], "entry_values", to=TensorProto.FLOAT)
-        by_view = graph.integers(-1, len(views), len(self.tables.tuples))
-        shaped = graph.add("Reshape", [values, by_view], "view_entries")
-        sums = graph.add("ReduceSum", [shaped, graph.integers(2)], "view_sums", keepdims=0)
-        total = graph.add("Reshape", [sums, graph.integers(-1, 1, 1)], "view_totals")
-        number = graph.constant("number_of_views", np.array(8, np.float32))
-        return graph.add("Mul", [total, number], "view_values")
-
-    def _entries(self, graph: GraphBuilder, cells: str, views: NDArray[np.intp]) -> str:
-        """The entry that each tuple reads on each view: `[N, V, T] int32` with stages, else `[N, V * T]`.
-
-        An index is below 2**24, so a product in float32 is exact, and much faster than one in integers.
-        """
-        tuples = np.array(self.tables.tuples)
-        seen = views[:, tuples].reshape(-1, tuples.shape[1])  # [V * T, L]
-        digits = np.zeros((views.max() + 1, len(seen)), np.float32)
-        for column, places in enumerate(seen):
-            digits[places, column] = 16.0 ** np.arange(len(places))
-        numbers = graph.add("Cast", [cells], "float_cells", to=TensorProto.FLOAT)
-        products = graph.add("MatMul", [numbers, graph.constant("tuple_digits", digits)], "tuple_numbers")
-        indices = graph.add("Cast", [products], "table_entries", to=TensorProto.INT32)
-        starts = np.tile(np.arange(len(tuples)) << 4 * tuples.shape[1], len(views)).astype(np.int32)
-        entries = graph.add("Add", [indices, graph.constant("table_starts", starts)], "entries")
-        stages = self.tables.stages
-        if not stages:
-            return entries
-        shape = graph.integers(-1, len(views), len(tuples))
-        by_view = graph.add("Reshape", [entries, shape], "entries_by_view")
-        size = self.tables.entries // (len(stages) + 1)
-        return graph.add("Add", [by_view, _stage_starts(graph, cells, views, stages, size)], "stage_entries")
+        return _view_values(graph, graph.add("Cast", [found], "entry_values", to=TensorProto.FLOAT))
 
     def _unpacked_tables(self, graph: GraphBuilder) -> str:
         """All entries, `[entries] float16`; they do not depend on the boards."""
@@ -133,6 +83,49 @@ class CompactEvaluator:
         high = _fields(graph, upper, 4, "high_parts")
         raised = graph.add("Mul", [high, graph.constant("raise", np.array(256, np.int32))], "raised_parts")
         return graph.add("Add", [low, raised], "codes")
+
+
+def _entries(
+    graph: GraphBuilder,
+    cells: str,
+    views: NDArray[np.intp],
+    cells_of_tuples: Sequence[Sequence[int]],
+    stages: Sequence[int],
+    size: int,
+) -> str:
+    """The entry of tables of `size` that each tuple reads on each view: `[N, V, T] int32`.
+
+    The index of an entry is the number whose digits are its cells, lowest first. One product gives the
+    indices of all tuples on all views. Below 2**24, a product in float32 is exact, and much faster than one
+    in integers.
+    """
+    tuples = np.array(cells_of_tuples)
+    number, length = tuples.shape
+    in_floats = length <= 6
+    seen = views[:, tuples].reshape(-1, length)  # [V * T, L]
+    digits = np.zeros((views.max() + 1, len(seen)), np.float32 if in_floats else np.int32)
+    for column, places in enumerate(seen):
+        digits[places, column] = 16 ** np.arange(length)
+    numbers = graph.add("Cast", [cells], "float_cells", to=TensorProto.FLOAT) if in_floats else cells
+    products = graph.add("MatMul", [numbers, graph.constant("tuple_digits", digits)], "tuple_numbers")
+    indices = graph.add("Cast", [products], "table_entries", to=TensorProto.INT32)
+    shape = graph.integers(-1, len(views), number)
+    by_view = graph.add("Reshape", [indices, shape], "entries_by_view")
+    starts = graph.constant("table_starts", (np.arange(number) * 16**length).astype(np.int32))
+    entries = graph.add("Add", [by_view, starts], "entries")
+    if not stages:
+        return entries
+    stage_starts = _stage_starts(graph, cells, views, stages, size // (len(stages) + 1))
+    return graph.add("Add", [entries, stage_starts], "stage_entries")
+
+
+def _view_values(graph: GraphBuilder, found: str) -> str:
+    """The values `[N * V, 1, 1]` of the views for their entries `[N, V, T] float32`."""
+    sums = graph.add("ReduceSum", [found, graph.integers(2)], "view_sums", keepdims=0)
+    total = graph.add("Reshape", [sums, graph.integers(-1, 1, 1)], "view_totals")
+    return graph.add(
+        "Mul", [total, graph.constant("number_of_views", np.array(8, np.float32))], "view_values"
+    )
 
 
 def _stage_starts(

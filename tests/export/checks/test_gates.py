@@ -17,7 +17,7 @@ from octofold_export.errors import GateError
 from octofold_export.graph.bodies import DescribedBody
 from octofold_export.graph.builder import GraphBuilder
 from octofold_export.graph.folding import fold
-from octofold_export.graph.heads import GraphEvaluator, PolicyHead, head
+from octofold_export.graph.heads import GraphEvaluator, head
 from octofold_export.handmade.layers import float_form
 from octofold_export.handmade.weights import FoldableNetwork, foldable
 from octofold_export.sources.octofold_checkpoint import one_hot_description
@@ -26,6 +26,8 @@ from octofold_game.contract.model import Rule
 from octofold_training.networks.build import build
 from support.one_kind import of_one_kind
 from torch import nn
+
+POLICY = one_hot_description(16)
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +70,7 @@ def test_moves_that_a_reduced_precision_makes_equal_may_turn(
 ) -> None:
     """Of two equal moves, one is taken by its place in the order, which does not turn with the board."""
     reference = reference_of(module, checked, "vote", 8)
-    graph = FoldedGraph(fold(PolicyHead(InSteps(float_form(network))), "vote", 8))
+    graph = FoldedGraph(fold(head(POLICY, InSteps(float_form(network))), "vote", 8))
     with pytest.raises(GateError, match="differ"):
         check_equivariance(graph, reference)
     reduced = reference.for_reduced_precision()
@@ -103,7 +105,7 @@ def test_parity_catches_a_graph_of_other_weights(
 ) -> None:
     reference = reference_of(module, checked, "vote", 8)
     with pytest.raises(GateError, match=r"parity at batch 1: probabilities differ on 1\d of 16 boards"):
-        check_parity(FoldedGraph(fold(PolicyHead(float_form(other)), "vote", 8)), reference)
+        check_parity(FoldedGraph(fold(head(POLICY, float_form(other)), "vote", 8)), reference)
 
 
 @of_one_kind
@@ -111,7 +113,7 @@ def test_equivariance_catches_a_player_that_sees_only_one_view(
     module: nn.Module, network: FoldableNetwork, checked: NDArray[np.uint8]
 ) -> None:
     reference = reference_of(module, checked, "vote", 1)
-    graph = FoldedGraph(fold(PolicyHead(float_form(network)), "vote", 1))
+    graph = FoldedGraph(fold(head(POLICY, float_form(network)), "vote", 1))
     with pytest.raises(GateError, match="equivariance under symmetry 1: probabilities differ"):
         check_equivariance(graph, reference)
 
@@ -131,7 +133,7 @@ class Changed:
 def test_agreement_is_the_share_of_equal_moves_and_99_percent_are_needed(
     network: FoldableNetwork, boards: NDArray[np.uint8]
 ) -> None:
-    graph = FoldedGraph(fold(PolicyHead(float_form(network)), "vote", 8))
+    graph = FoldedGraph(fold(head(POLICY, float_form(network)), "vote", 8))
     boards = boards[:200]
     stages = {"first": boards[:20], "random": random_boards(15, seed=1)}
 

@@ -9,18 +9,21 @@ from octofold_export.checks.recording import FEWEST_BOARDS, play_boards, read_bo
 from octofold_export.checks.runner import FoldedGraph
 from octofold_export.errors import ExportError
 from octofold_export.graph.folding import fold
-from octofold_export.graph.heads import PolicyHead
+from octofold_export.graph.heads import head
 from octofold_export.handmade.layers import float_form
 from octofold_export.handmade.weights import FoldableNetwork
+from octofold_export.sources.octofold_checkpoint import one_hot_description
 from octofold_game.rules import legal_moves
 from support.one_kind import of_one_kind
 
 """Which boards are recorded does not depend on the kind of network."""
 
+POLICY = one_hot_description(16)
+
 
 @pytest.fixture(scope="module")
 def player(network: FoldableNetwork) -> FoldedGraph:
-    return FoldedGraph(fold(PolicyHead(float_form(network)), "mean", 1))
+    return FoldedGraph(fold(head(POLICY, float_form(network)), "mean", 1))
 
 
 @of_one_kind

@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from octofold_export.checks.runner import FoldedGraph, Outputs
 from octofold_export.graph.folding import fold
-from octofold_export.graph.heads import PolicyHead
+from octofold_export.graph.heads import head
 from octofold_export.handmade.layers import FoldedNetwork, float_form, half_form
 from octofold_export.handmade.weights import FoldableNetwork
+from octofold_export.sources.octofold_checkpoint import one_hot_description
 from octofold_game.contract.model import Rule
 from octofold_game.rules import legal_moves, slide
 from octofold_training.networks.pair_network import PairNetwork
@@ -28,6 +29,8 @@ CLOSE = 1e-4  # smaller margins may go either way by rounding
 SQUARES = list(product(range(3), range(3)))
 Square = NDArray[np.uint8]
 View = Callable[[Square], Square]
+
+POLICY = one_hot_description(16)
 
 
 def view(turns: int, *, mirrored: bool = False) -> View:
@@ -46,12 +49,16 @@ SEEN: dict[int, list[View]] = {
 @pytest.fixture(scope="module", params=PLAYERS, ids=str)
 def player(request: pytest.FixtureRequest, network: FoldableNetwork) -> tuple[FoldedGraph, Rule, int]:
     rule, symmetries = request.param
-    return FoldedGraph(fold(PolicyHead(float_form(network)), rule, symmetries)), rule, symmetries
+    return (
+        FoldedGraph(fold(head(POLICY, float_form(network)), rule, symmetries)),
+        rule,
+        symmetries,
+    )
 
 
 @pytest.fixture(scope="module")
 def graph(network: FoldableNetwork) -> FoldedGraph:
-    return FoldedGraph(fold(PolicyHead(float_form(network)), "vote", 8))
+    return FoldedGraph(fold(head(POLICY, float_form(network)), "vote", 8))
 
 
 def naive_logits(module: nn.Module, square: NDArray[np.uint8]) -> NDArray[np.float64]:
@@ -167,12 +174,12 @@ def test_every_operator_of_the_graphs_for_gpus_has_a_cuda_kernel(
     network: FoldableNetwork, form: Callable[[FoldableNetwork], FoldedNetwork]
 ) -> None:
     """Without that, onnxruntime cannot record what the GPU does for a shape and play it back."""
-    graph = fold(PolicyHead(form(network)), "vote", 8).graph
+    graph = fold(head(POLICY, form(network)), "vote", 8).graph
     assert {node.op_type for node in graph.node} <= CUDA_KERNELS
 
 
 def test_outputs_have_the_promised_names_types_and_shapes(network: FoldableNetwork) -> None:
-    graph = fold(PolicyHead(float_form(network)), "vote", 8).graph
+    graph = fold(head(POLICY, float_form(network)), "vote", 8).graph
     described = {
         value.name: (
             onnx.helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type).name,

@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 from octofold_export.checks.runner import FoldedGraph
 from octofold_export.cli import main
 from octofold_export.graph.folding import fold
-from octofold_export.graph.heads import ValueHead
+from octofold_export.graph.heads import head
 from octofold_export.handmade.layers import float_form
 from octofold_export.handmade.weights import foldable
 from octofold_export.precision.calibration import calibrate
+from octofold_export.sources.octofold_checkpoint import one_hot_description
 from octofold_game.contract.model import Rule
 from octofold_game.rules import legal_moves, slide
 from octofold_game.symmetries import CELLS
@@ -25,10 +26,11 @@ from torch import nn
 FINISHED = np.array([[1, 2, 1, 2, 2, 1, 2, 1] * 2], np.uint8)
 CLOSE = 1.0  # points; smaller margins may go either way by rounding
 SCALE = 20_000
+VALUE = one_hot_description(16, SCALE)
 
 
 def folded(module: nn.Module, rule: Rule, symmetries: int) -> FoldedGraph:
-    return FoldedGraph(fold(ValueHead(float_form(foldable(module)), 15, SCALE), rule, symmetries))
+    return FoldedGraph(fold(head(VALUE, float_form(foldable(module))), rule, symmetries))
 
 
 def naive_values(module: nn.Module, board: NDArray[np.uint8], symmetries: int) -> NDArray[np.float64]:
@@ -99,7 +101,7 @@ def test_in_8_bits_nearly_all_moves_stay_as_they_are(
 ) -> None:
     network = foldable(value_module)
     exact, rounded = (
-        FoldedGraph(fold(ValueHead(form, 15, SCALE), "mean", 8)).answer(boards[512:])
+        FoldedGraph(fold(head(VALUE, form), "mean", 8)).answer(boards[512:])
         for form in (float_form(network), calibrate(network, boards[:512], 1.0))
     )
     assert np.mean(exact.move == rounded.move) > 0.97

@@ -11,11 +11,14 @@ import pytest
 from numpy.typing import NDArray
 from octofold_export.checks.runner import FoldedGraph
 from octofold_export.graph.folding import fold
-from octofold_export.graph.heads import PolicyHead
+from octofold_export.graph.heads import head
 from octofold_export.handmade.layers import FoldedNetwork, float_form
 from octofold_export.handmade.weights import FoldableNetwork
 from octofold_export.precision.calibration import calibrate
 from octofold_export.precision.quantized import first_layer
+from octofold_export.sources.octofold_checkpoint import one_hot_description
+
+POLICY = one_hot_description(16)
 
 
 @pytest.fixture(scope="module")
@@ -27,8 +30,8 @@ def test_moves_stay_as_they_are_in_float32(
     network: FoldableNetwork, form: FoldedNetwork, boards: NDArray[np.uint8]
 ) -> None:
     others = boards[512:]
-    exact = FoldedGraph(fold(PolicyHead(float_form(network)), "vote", 8)).answer(others)
-    rounded = FoldedGraph(fold(PolicyHead(form), "vote", 8)).answer(others)
+    exact = FoldedGraph(fold(head(POLICY, float_form(network)), "vote", 8)).answer(others)
+    rounded = FoldedGraph(fold(head(POLICY, form), "vote", 8)).answer(others)
     assert np.mean(exact.move == rounded.move) > 0.99
     assert np.abs(exact.probabilities - rounded.probabilities).mean() < 0.002
     assert (exact.legal == rounded.legal).all()
@@ -41,7 +44,9 @@ def test_onnxruntime_runs_the_network_in_integers_from_the_board_to_the_logits(
     options.optimized_model_filepath = str(tmp_path / "optimised.onnx")
     options.log_severity_level = 3  # it warns that the optimised file suits this machine only
     onnxruntime.InferenceSession(
-        fold(PolicyHead(form), "vote", 8).SerializeToString(), options, providers=["CPUExecutionProvider"]
+        fold(head(POLICY, form), "vote", 8).SerializeToString(),
+        options,
+        providers=["CPUExecutionProvider"],
     )
     operators = Counter(node.op_type for node in onnx.load(tmp_path / "optimised.onnx").graph.node)
     _, hidden = first_layer(network)
@@ -55,7 +60,7 @@ def test_onnxruntime_runs_the_network_in_integers_from_the_board_to_the_logits(
 def test_an_8_bit_graph_gives_the_same_answer_in_every_batch(
     form: FoldedNetwork, boards: NDArray[np.uint8]
 ) -> None:
-    graph = FoldedGraph(fold(PolicyHead(form), "vote", 8))
+    graph = FoldedGraph(fold(head(POLICY, form), "vote", 8))
     alone, together = graph.answer(boards[:64], batch=1), graph.answer(boards[:64], batch=64)
     assert (alone.votes == together.votes).all()
     assert (alone.move == together.move).all()
@@ -81,6 +86,8 @@ def test_odd_networks_give_finite_answers_close_to_float32(
         bias[:] = 100
     hidden[middle] = replace(layer, weights=weights, bias=bias)
     odd = replace(network, hidden=tuple(hidden))
-    exact = FoldedGraph(fold(PolicyHead(float_form(odd)), "mean", 8)).answer(boards[:128])
-    rounded = FoldedGraph(fold(PolicyHead(calibrate(odd, boards[:128], 1.0)), "mean", 8)).answer(boards[:128])
+    exact = FoldedGraph(fold(head(POLICY, float_form(odd)), "mean", 8)).answer(boards[:128])
+    rounded = FoldedGraph(fold(head(POLICY, calibrate(odd, boards[:128], 1.0)), "mean", 8)).answer(
+        boards[:128]
+    )
     np.testing.assert_allclose(rounded.probabilities, exact.probabilities, atol=0.05)

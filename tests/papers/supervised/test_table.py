@@ -1,7 +1,6 @@
 """The rebuilt tables: each network learns and plays, whatever stops it, beside its published figures."""
 
 import json
-import types
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -10,7 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from octofold_export.checks.reference import PlainPolicy, reference_answers
+from octofold_export.checks.reference import plain_head, reference_answers
+from octofold_export.sources.octofold_checkpoint import one_hot_description
 from octofold_game.episodes import Episodes
 from octofold_papers import cli
 from octofold_papers.supervised.comparison import extrapolate, write_report
@@ -61,9 +61,9 @@ def test_eight_views_vote_as_the_exported_graph_does(architecture: dict[str, Any
         answers: np.ndarray = network(one_hot).detach().double().numpy()
         return answers
 
-    answers: Any = types.SimpleNamespace(kind="policy_logits", columns=(0, 1, 2, 3))
+    head = plain_head(one_hot_description(16), evaluate)
     for views in (1, 8):
-        expected = reference_answers(PlainPolicy(evaluate, answers), boards, "vote", views)
+        expected = reference_answers(head, boards, "vote", views)
         found = NetworkPlayer(network, architecture, views)(boards)
         decided = expected.margins > expected.undecided
         assert decided.mean() > 0.9
