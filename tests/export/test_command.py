@@ -98,27 +98,6 @@ def test_a_float16_graph_for_gpus_is_checked_and_published_when_asked_for(
     assert sizes[1] < 0.8 * sizes[0]
 
 
-METADATA = {
-    "octofold.name": "small",
-    "octofold.version": "1",
-    "octofold.precision": "int8",
-    "octofold.decision_rule": "vote",
-    "octofold.symmetries": "8",
-    "octofold.largest_exponent": "15",
-    "octofold.contract": "1",
-    "octofold.checkpoint_sha256": "",
-}
-
-
-@of_one_kind
-def test_a_published_file_says_by_itself_what_it_is(models: Path) -> None:
-    session = onnxruntime.InferenceSession(
-        str(models / "small/1/model.int8.onnx"), providers=["CPUExecutionProvider"]
-    )
-    found = session.get_modelmeta().custom_metadata_map
-    assert found == METADATA | {"octofold.checkpoint_sha256": read_card(models)["checkpoint_sha256"]}
-
-
 @of_one_kind
 def test_triton_is_told_the_names_and_types_of_the_graph(models: Path) -> None:
     config = (models / "small/config.pbtxt").read_text()
@@ -132,25 +111,6 @@ def test_triton_is_told_the_names_and_types_of_the_graph(models: Path) -> None:
     assert 'name: "small"' in config
     assert 'backend: "onnxruntime"' in config
     assert 'default_model_filename: "model.onnx"' in config
-
-
-@of_one_kind
-@pytest.mark.parametrize(
-    ("flags", "rule", "symmetries"),
-    [
-        (["--rule", "mean"], "mean", 8),
-        (["--symmetries", "4"], "vote", 4),
-    ],
-)
-def test_rules_symmetries_precisions_and_versions_are_options(
-    checkpoint: Path, boards_file: Path, tmp_path: Path, flags: list[str], rule: str, symmetries: int
-) -> None:
-    more = ["--boards", str(boards_file), "--precisions", "fp32", "--version", "7", *flags]
-    assert main(arguments(checkpoint, tmp_path, *more)) == 0
-    card = read_card(tmp_path, 7)
-    assert (card["decision_rule"], card["symmetries"]) == (rule, symmetries)
-    assert list(card["precisions"]) == ["fp32"]
-    assert not (tmp_path / "small/7/model.int8.onnx").exists()
 
 
 @of_one_kind

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,7 +11,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from octofold_client.evaluation.summary import GameSummary, Summary
 from octofold_export import player_export
 from octofold_export.checks.recording import Report, play_boards
 from octofold_export.cli import main
@@ -22,8 +20,6 @@ from octofold_players.endgame.formation import SIX
 from octofold_players.endgame.solver import solve
 from octofold_players.endgame.tables import save_table
 from octofold_players.expectimax.player import HeuristicExpectimaxPlayer
-from octofold_players.ntuple.network import NTupleNetwork
-from octofold_players.ntuple.player import NTuplePlayer
 from octofold_players.perimeter.player import PerimeterPlayer
 
 ANOTHER_KIND = """
@@ -132,23 +128,6 @@ def test_the_tables_of_a_player_are_published_with_their_digests(folder: Path, t
     assert card.checkpoint_sha256 == PerimeterPlayer(folder).sha256 == PerimeterPlayer(version).sha256
 
 
-def test_a_network_that_ships_in_small_form_is_published_in_it(tmp_path: Path) -> None:
-    tuples = ((0, 1, 2, 3), (1, 2, 5, 6))
-    values = np.random.default_rng(5).normal(100, 30, NTupleNetwork.size(tuples)).astype(np.float32)
-    NTupleNetwork(tuples, values).save(tmp_path / "network")
-    small = ["--max-megabytes", "1.3", "--name", "small", "--models", str(tmp_path / "models")]
-    assert main(["--ntuple", str(tmp_path / "network"), *small, "--precisions", "fp32"]) == 0
-    model = tmp_path / "models" / "small" / "1"
-    assert published(tmp_path, f"ntuple:{model},depth=2") == 0
-    version = tmp_path / "mine" / "1"
-    assert (version / "network.onnx").samefile(model / "model.onnx")
-    player = read_card(version).player
-    assert player is not None
-    assert (player.kind, player.options) == ("ntuple", {"depth": 2})
-    found = NTuplePlayer(version, 2).network
-    np.testing.assert_array_equal(found.values, NTuplePlayer(model).network.values)
-
-
 @pytest.mark.parametrize(
     ("spec", "code", "message"),
     [
@@ -169,38 +148,6 @@ def test_a_spec_that_cannot_be_served_is_one_line_and_leaves_nothing(
     assert message in error
     assert error.count("\n") == 1
     assert contents(tmp_path) == []
-
-
-def test_games_of_the_player_are_its_strength(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert published(tmp_path, "expectimax:depth=2") == 0
-    scores = [20_000, 40_000, 60_000, 80_000]
-    games = [GameSummary(at, score, 2048, 1500, outgrown=False) for at, score in enumerate(scores)]
-    result = {
-        "schema": 2,
-        "model": "expectimax:depth=2",
-        "version": "0.2.0",
-        "precision": "",
-        "sha256": HeuristicExpectimaxPlayer(2).sha256,
-        "seed": 5,
-        "slice": None,
-        "games": len(games),
-        "missing_games": 0,
-        "statistics": Summary.of(games).to_json(),
-    }
-    file = tmp_path / "result.json"
-    recording = ["--record-strength", str(file), "--name", "mine", "--version", "1"]
-    file.write_text(json.dumps(result))
-    assert main([*recording, "--models", str(tmp_path)]) == 0
-    strength = read_card(tmp_path / "mine" / "1").strength
-    assert strength is not None
-    assert strength.average == 50_000
-    assert strength.command == "octofold evaluate --model mine --version 1 --games 4 --seed 5"
-    page = (tmp_path / "mine" / "1" / "README.md").read_text()
-    assert "4 games, 95% intervals in brackets: average 50,000" in page
-    capsys.readouterr()
-    file.write_text(json.dumps({**result, "sha256": HeuristicExpectimaxPlayer(3).sha256}))
-    assert main([*recording, "--models", str(tmp_path)]) == 1
-    assert f"not of {tmp_path / 'mine' / '1'}" in capsys.readouterr().err
 
 
 def test_a_kind_of_another_package_is_published_only_if_it_is_served_as_it_plays(

@@ -1,39 +1,29 @@
 """What the checks before publishing catch, and that they name it."""
 
 import re
-from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
-from octofold_export.checks.gates import check_agreement, check_equivariance, check_parity, sample
+from octofold_export.checks.gates import check_agreement, check_equivariance, sample
 from octofold_export.checks.recording import random_boards
 from octofold_export.checks.reference import Reference, network_evaluation, plain_head, reference_answers
 from octofold_export.checks.runner import FoldedGraph
 from octofold_export.description.description import Answers, Description, Reads
 from octofold_export.errors import GateError
 from octofold_export.graph.bodies import DescribedBody
-from octofold_export.graph.builder import GraphBuilder
 from octofold_export.graph.folding import fold
-from octofold_export.graph.heads import GraphEvaluator, head
+from octofold_export.graph.heads import head
 from octofold_export.handmade.layers import float_form
-from octofold_export.handmade.weights import FoldableNetwork, foldable
+from octofold_export.handmade.weights import FoldableNetwork
 from octofold_export.sources.octofold_checkpoint import one_hot_description
 from octofold_export.sources.torch_network import TorchNetwork
 from octofold_game.contract.model import Rule
-from octofold_training.networks.build import build
 from support.one_kind import of_one_kind
 from torch import nn
 
 POLICY = one_hot_description(16)
-
-
-@pytest.fixture(scope="module")
-def other(architecture: dict[str, Any]) -> FoldableNetwork:
-    torch.manual_seed(4)
-    return foldable(build(architecture))
 
 
 @pytest.fixture(scope="module")
@@ -46,36 +36,6 @@ def reference_of(module: nn.Module, boards: NDArray[np.uint8], rule: Rule, symme
     description = one_hot_description(16)
     evaluate = network_evaluation(TorchNetwork(module, "small"), description)
     return reference_answers(plain_head(description, evaluate), boards, rule, symmetries)
-
-
-def decided(reference: Reference) -> NDArray[np.bool_]:
-    return reference.margins > reference.undecided
-
-
-@dataclass(frozen=True)
-class InSteps:
-    """The numbers of another evaluator, in steps as large as those of 8 bits."""
-
-    evaluator: GraphEvaluator
-
-    def evaluate(self, graph: GraphBuilder, cells: str, views: NDArray[np.intp]) -> str:
-        step = graph.constant("step_of_8_bits", np.array(0.1, np.float32))
-        exact = graph.add("Div", [self.evaluator.evaluate(graph, cells, views), step], "exact_steps")
-        return graph.add("Mul", [graph.add("Round", [exact], "whole_steps"), step], "in_steps")
-
-
-@of_one_kind
-def test_moves_that_a_reduced_precision_makes_equal_may_turn(
-    module: nn.Module, network: FoldableNetwork, checked: NDArray[np.uint8]
-) -> None:
-    """Of two equal moves, one is taken by its place in the order, which does not turn with the board."""
-    reference = reference_of(module, checked, "vote", 8)
-    graph = FoldedGraph(fold(head(POLICY, InSteps(float_form(network))), "vote", 8))
-    with pytest.raises(GateError, match="differ"):
-        check_equivariance(graph, reference)
-    reduced = reference.for_reduced_precision()
-    check_equivariance(graph, reduced)
-    assert 0.3 < decided(reduced).mean() < decided(reference).mean()
 
 
 class UpTo16(nn.Linear):
@@ -97,15 +57,6 @@ def test_answers_that_are_no_numbers_are_caught_at_every_stage() -> None:
         GateError, match=r"1 of 1 boards \(late\) get answers that are not finite, first \[17"
     ):
         check_agreement("int8", graph, graph, early, {"early": early, "late": late}, by_vote=False)
-
-
-@of_one_kind
-def test_parity_catches_a_graph_of_other_weights(
-    module: nn.Module, other: FoldableNetwork, checked: NDArray[np.uint8]
-) -> None:
-    reference = reference_of(module, checked, "vote", 8)
-    with pytest.raises(GateError, match=r"parity at batch 1: probabilities differ on 1\d of 16 boards"):
-        check_parity(FoldedGraph(fold(head(POLICY, float_form(other)), "vote", 8)), reference)
 
 
 @of_one_kind

@@ -208,13 +208,6 @@ def test_legal_moves_are_those_of_the_rules(graph: FoldedGraph, boards: list[lis
     check_rules_are_kept(asked, graph.answer(asked))
 
 
-def test_legal_moves_are_those_of_the_rules_on_boards_of_games(
-    player: tuple[FoldedGraph, Rule, int], boards: NDArray[np.uint8]
-) -> None:
-    asked = np.concatenate([boards[:300], FINISHED])
-    check_rules_are_kept(asked, player[0].answer(asked))
-
-
 def check_rules_are_kept(boards: NDArray[np.uint8], answers: Outputs) -> None:
     legal = legal_moves(boards)
     running = legal.any(axis=1)

@@ -1,15 +1,10 @@
 """Value networks as graphs that make the afterstates themselves: against a naive player, and published."""
 
-import json
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
 from octofold_export.checks.runner import FoldedGraph
-from octofold_export.cli import main
 from octofold_export.graph.folding import fold
 from octofold_export.graph.heads import head
 from octofold_export.handmade.layers import float_form
@@ -19,8 +14,6 @@ from octofold_export.sources.octofold_checkpoint import one_hot_description
 from octofold_game.contract.model import Rule
 from octofold_game.rules import legal_moves, slide
 from octofold_game.symmetries import CELLS
-from octofold_training import checkpoints
-from support.one_kind import of_one_kind
 from torch import nn
 
 FINISHED = np.array([[1, 2, 1, 2, 2, 1, 2, 1] * 2], np.uint8)
@@ -76,19 +69,6 @@ def test_the_graph_answers_as_a_naive_player_does_at_any_batch_size(
     assert clear > 18
 
 
-def test_turning_the_board_turns_the_answer_and_a_finished_game_gets_none(
-    value_module: nn.Module, boards: NDArray[np.uint8]
-) -> None:
-    graph = folded(value_module, "mean", 8)
-    upright = graph.answer(np.concatenate([boards[:200], FINISHED]))
-    turned = graph.answer(np.ascontiguousarray(np.concatenate([boards[:200], FINISHED])[:, CELLS[1]]))
-    np.testing.assert_allclose(
-        np.sort(turned.probabilities, axis=1), np.sort(upright.probabilities, axis=1), atol=1e-4
-    )
-    assert (upright.move[200], turned.move[200]) == (-1, -1)
-    assert upright.probabilities[200].sum() == 0
-
-
 def test_exponents_that_the_network_never_saw_are_answered_legally(value_module: nn.Module) -> None:
     asked = np.random.default_rng(7).integers(0, 256, (64, 16)).astype(np.uint8)
     asked[:, ::3] = 0  # room to move
@@ -106,19 +86,3 @@ def test_in_8_bits_nearly_all_moves_stay_as_they_are(
     )
     assert np.mean(exact.move == rounded.move) > 0.97
     assert (exact.legal == rounded.legal).all()
-
-
-@of_one_kind
-def test_a_value_network_is_published(
-    value_module: nn.Module, value_architecture: dict[str, Any], boards_file: Path, tmp_path: Path
-) -> None:
-    checkpoints.save(tmp_path / "checkpoint", value_module, value_architecture, training={})
-    models = tmp_path / "models"
-    arguments = ["--checkpoint", str(tmp_path / "checkpoint"), "--name", "value", "--models", str(models)]
-    assert main([*arguments, "--boards", str(boards_file), "--precisions", "fp32"]) == 0
-    card = json.loads((models / "value/1/card.json").read_text())
-    assert card["architecture"] == value_architecture
-    assert (card["decision_rule"], card["largest_exponent"]) == ("mean", 15)
-    assert card["description"]["answers"]["kind"] == "afterstate_value"
-    assert card["description"]["answers"]["scale"] == 20_000
-    assert "reward plus the value of its afterstate" in (models / "value/1/README.md").read_text()

@@ -3,7 +3,6 @@
 import hashlib
 import shutil
 import struct
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -128,27 +127,10 @@ def test_a_version_with_tables_beside_its_graph_is_measured_again(
     assert "tables.bin: not the file that the card describes" in capsys.readouterr().err
 
 
-def test_a_bare_onnxruntime_finds_the_tables_beside_the_model(
+def test_a_server_answers_with_the_native_players_moves(
     models: Path, network: NTupleNetwork, boards: NDArray[np.uint8]
 ) -> None:
-    session = onnxruntime.InferenceSession(
-        str(models / "tiny/1/model.onnx"), providers=["CPUExecutionProvider"]
-    )
-    (moves,) = session.run(["move"], {"boards": boards})
-    assert (behind(network, boards, moves) <= TIE).all()
-
-
-@pytest.fixture(scope="module")
-def target(models: Path) -> Iterator[str]:
-    """The address of a server process that serves `models`."""
-    with served(models) as server:
-        yield server.target
-
-
-def test_a_server_answers_with_the_native_players_moves(
-    target: str, network: NTupleNetwork, boards: NDArray[np.uint8]
-) -> None:
-    with Client(target) as client:
+    with served(models) as server, Client(server.target) as client:
         moves = client.next_moves(boards).moves
     assert (behind(network, boards, moves) <= TIE).all()
 
@@ -181,7 +163,6 @@ def test_a_weight_file_of_tdl2048_is_exported(tmp_path: Path, boards: NDArray[np
     [
         (["--symmetries", "1"], "needs all 8 symmetries"),
         (["--precisions", "fp32,int8"], "has no 8-bit form"),
-        (["--ntuple", "absent"], "there is no absent"),
     ],
 )
 def test_what_cannot_be_done_is_one_line_and_no_file(

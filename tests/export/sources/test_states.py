@@ -18,7 +18,7 @@ from octofold_export.sources.states import take
 from octofold_export.sources.torch_files import read_weights
 from octofold_export.sources.torch_network import TorchNetwork
 from octofold_export.sources.torch_sources import load_state
-from safetensors.torch import save, save_file
+from safetensors.torch import save
 from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel
 
@@ -36,20 +36,6 @@ class Net(nn.Module):
 
     def forward(self, cells: Tensor) -> Tensor:
         answers: Tensor = self.out(torch.tanh(self.norm(self.conv(cells))))
-        return answers
-
-
-class Tied(nn.Module):
-    """Two layers with one weight."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.a = nn.Linear(16, 16, bias=False)
-        self.b = nn.Linear(16, 16, bias=False)
-        self.b.weight = self.a.weight
-
-    def forward(self, cells: Tensor) -> Tensor:
-        answers: Tensor = self.b(torch.relu(self.a(cells)))
         return answers
 
 
@@ -141,12 +127,6 @@ def test_the_user_may_take_another_state_and_is_told_which_there_are(tmp_path: P
     torch.save({"best": one.state_dict(), "last": two.state_dict()}, tmp_path / "two.pt")
     with pytest.raises(ExportError, match=r"2 sets of weights fit .*: 'best', 'last'; choose one by --state"):
         loaded(Net(), tmp_path / "two.pt")
-
-
-def test_tied_weights_that_safetensors_saved_once_fill_both_places(tmp_path: Path) -> None:
-    tied = Tied()
-    save_file({"a.weight": tied.a.weight.detach()}, tmp_path / "tied.safetensors")
-    check(Tied(), tmp_path / "tied.safetensors", tied)
 
 
 class Trap:

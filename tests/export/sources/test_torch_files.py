@@ -43,15 +43,6 @@ def three_numbers() -> nn.Module:
     return Linear(3)
 
 
-def of_a_set() -> nn.Module:
-    return OfASet()
-
-
-class OfASet(Linear):
-    def forward(self, cells: Tensor) -> set[Tensor]:
-        return {self.out(cells)}
-
-
 def that_exits() -> nn.Module:
     raise SystemExit(3)
 
@@ -62,10 +53,6 @@ def broken() -> nn.Module:
 
 def needy(size: int) -> nn.Module:
     return Linear(size)
-
-
-def no_module() -> int:
-    return 3
 """
 
 
@@ -74,18 +61,13 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lessons: Lessons) -> 
     """A folder, the current one, with the Python file `linear_player.py` and the weights of its `Linear`."""
     name = f"linear_player_{tmp_path.name}"  # modules are imported once
     (tmp_path / f"{name}.py").write_text(NETWORK)
-    (tmp_path / "syntax_error.py").write_text("def")
     (tmp_path / "needs_absent.py").write_text("import absent_package")
-    (tmp_path / "a_script.py").write_text("import sys; sys.exit(2)")
     weights = torch.from_numpy(linear_weights(lessons).T.copy())
     torch.save({"out.weight": weights}, tmp_path / "linear.pt")
     torch.save({"out.weight": weights[:3], "out.bias": torch.zeros(3)}, tmp_path / "three.pt")
     torch.save({"out.weight": weights, "more": weights}, tmp_path / "more.pt")
     torch.save({"in.weight": weights}, tmp_path / "other.pt")
     torch.save({"out.weight": weights * torch.nan}, tmp_path / "nan.pt")
-    torch.save({"out.weight": "weights"}, tmp_path / "text.pt")
-    torch.save(nn.Linear(2, 2), tmp_path / "pickled.pt")
-    (tmp_path / "damaged.pt").write_bytes(b"PK\x03\x04")
     with zipfile.ZipFile(tmp_path / "bomb.pt", "w") as archive:
         archive.writestr("data.pkl", b"")
         archive.filelist[0].file_size = 3 << 30
@@ -155,28 +137,12 @@ def test_a_wrong_order_of_actions_is_refused_with_the_flags_of_the_right_one_and
     )
 
 
-def test_a_network_that_has_learned_nothing_is_published_with_a_warning(
-    place: Path, lessons_file: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    torch.manual_seed(1)
-    torch.save({"out.weight": torch.randn(4, 256)}, place / "random.pt")
-    command = [f"--module=linear_player_{place.name}:Linear", "--weights", "random.pt"]
-    assert publish(lessons_file, *command, "--layout", "flat", "--answer", "policy_logits") == 0
-    captured = capsys.readouterr()
-    assert "warning: it plays too weakly to tell how it reads the board" in captured.err
-    assert captured.out.splitlines() == ["models/linear/1"]
-
-
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (["--module", "absent_package:Linear"], "absent_package cannot be imported: ModuleNotFoundError"),
-        (["--module", "a_scipt:Linear"], "No module named 'a_scipt'; did you mean a_script?"),
-        (["--module", "syntax_error:Linear"], "syntax_error cannot be imported: SyntaxError"),
-        (["--module", "HERE:Cubic"], "has no 'Cubic'"),
+        (["--module", "needs_absnt:Linear"], "No module named 'needs_absnt'; did you mean needs_absent?"),
         (["--module", "HERE:linear"], "has no 'linear'; did you mean Linear?"),
         (["--module", "HERE:Linear", "--weights", "linaer.pt"], "directory; did you mean linear.pt?"),
-        (["--onnx", "linaer.pt"], "linaer.pt: No such file or directory; did you mean linear.pt?"),
         (
             ["--module", "HERE:Linear", "--input", "tiles"],
             "the network does not take input tiles, layout flat",
@@ -186,7 +152,6 @@ def test_a_network_that_has_learned_nothing_is_published_with_a_warning(
             ["--module", "nets/HERE.py:Linear"],
             "takes a module's name, not its file: write HERE:Linear",
         ),
-        (["--module", "nets/HERE.py:Linear"], ", or nets.HERE:Linear here"),
         (
             ["--module", "needs_absent:Linear"],
             "No module named 'absent_package'; install it beside octofold-export, which runs your code",
@@ -196,8 +161,6 @@ def test_a_network_that_has_learned_nothing_is_published_with_a_warning(
             "name a function that takes no arguments and returns the module",
         ),
         (["--module", "HERE:broken"], "broken() fails: RuntimeError: no such luck"),
-        (["--module", "HERE:no_module"], "no_module() returns a int, not a torch.nn.Module"),
-        (["--module", "HERE:Linear", "--weights", "absent.pt"], "absent.pt: No such file"),
         (
             ["--module", "HERE:Linear", "--weights", "three.pt"],
             "'out.weight' has the shape [3, 256], the module",
@@ -205,16 +168,9 @@ def test_a_network_that_has_learned_nothing_is_published_with_a_warning(
         (["--module", "HERE:Linear", "--weights", "more.pt"], "'more' is no part of the module"),
         (["--module", "HERE:Linear", "--weights", "other.pt"], "'out.weight' is missing"),
         (["--module", "HERE:Linear", "--weights", "nan.pt"], "not finite numbers"),
-        (["--module", "HERE:Linear", "--weights", "text.pt"], "not a state dict"),
-        (["--module", "HERE:Linear", "--weights", "pickled.pt"], "'out.weight' is missing"),
-        (["--module", "HERE:Linear", "--weights", "damaged.pt"], "damaged.pt: not a file of weights"),
         (["--module", "HERE:Linear", "--weights", "bomb.pt"], "bomb.pt: 3.2 GB of weights"),
-        (["--torchscript", "bomb.pt"], "bomb.pt: 3.2 GB of weights"),
-        (["--module", "a_script:Linear"], "a_script cannot be imported: SystemExit: 2"),
         (["--module", "HERE:that_exits"], "that_exits() fails: SystemExit: 3"),
-        (["--module", "HERE:of_a_set"], "TypeError: it returns a set, not tensors"),
         (["--module", "HERE:three_numbers"], "policy_logits is 4 numbers a board"),
-        (["--module", "HERE:Linear", "--layout", "channels_first"], "the network takes no input that fits"),
         (["--torchscript", "linear.pt"], "linear.pt: not a TorchScript file"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",

@@ -10,22 +10,6 @@ from torch.distributions import Categorical
 from torch.nn import functional
 
 
-class PaddedCNN(nn.Module):
-    """Two convolutions 2x2 with zeros added on the left and above; 16 one-hot planes to logits."""
-
-    def __init__(self, channels: int = 32) -> None:
-        super().__init__()
-        self.first = nn.Conv2d(16, channels, 2)
-        self.second = nn.Conv2d(channels, channels, 2)
-        self.out = nn.Linear(16 * channels, 4)
-
-    def forward(self, planes: Tensor) -> Tensor:
-        x = functional.relu(self.first(functional.pad(planes, (1, 0, 1, 0))))
-        x = functional.relu(self.second(functional.pad(x, (1, 0, 1, 0))))
-        logits: Tensor = self.out(x.flatten(1))
-        return logits
-
-
 class MLP(nn.Module):
     """Dense layers on 256 one-hot inputs, cell after cell; probabilities, in an order of its own."""
 
@@ -37,22 +21,6 @@ class MLP(nn.Module):
     def forward(self, cells: Tensor) -> Tensor:
         logits: Tensor = self.out(self.body(cells))
         return logits.softmax(dim=1)
-
-
-class DuelingQ(nn.Module):
-    """A dueling Q-network on the logarithms of the tiles; the worth of each action in hundreds of points."""
-
-    def __init__(self, width: int = 192) -> None:
-        super().__init__()
-        self.body = nn.Sequential(nn.Linear(16, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU())
-        self.value = nn.Linear(width, 1)
-        self.advantage = nn.Linear(width, 4)
-
-    def forward(self, logarithms: Tensor) -> Tensor:
-        x = self.body(logarithms)
-        value: Tensor = self.value(x)
-        advantage: Tensor = self.advantage(x)
-        return value + advantage - advantage.mean(dim=1, keepdim=True)
 
 
 class ResidualBlock(nn.Module):
@@ -85,22 +53,6 @@ class PolicyAndValue(nn.Module):
         return {"policy": self.policy(x), "value": torch.tanh(self.value(x))}
 
 
-class TokenTransformer(nn.Module):
-    """A transformer over the 16 cells, which it reads as integers."""
-
-    def __init__(self, width: int = 32, layers: int = 2) -> None:
-        super().__init__()
-        self.cell = nn.Embedding(16, width)
-        self.place = nn.Parameter(torch.randn(16, width))
-        layer = nn.TransformerEncoderLayer(width, 4, 2 * width, dropout=0, batch_first=True)
-        self.encoder = nn.TransformerEncoder(layer, layers, enable_nested_tensor=False)
-        self.out = nn.Linear(16 * width, 4)
-
-    def forward(self, exponents: Tensor) -> Tensor:
-        logits: Tensor = self.out(self.encoder(self.cell(exponents) + self.place).flatten(1))
-        return logits
-
-
 class AfterstateValue(nn.Module):
     """What is still to come after a move, in thousands of points; no plane for empty cells."""
 
@@ -114,19 +66,6 @@ class AfterstateValue(nn.Module):
         x = functional.relu(self.second(functional.relu(self.first(planes))))
         values: Tensor = self.out(x.flatten(1))
         return values.squeeze(1)
-
-
-class ViewedCNN(nn.Module):
-    """Flattens planes by `view`, as half of all tutorials do, which needs contiguous inputs."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.conv = nn.Conv2d(16, 8, 2)
-        self.out = nn.Linear(72, 4)
-
-    def forward(self, planes: Tensor) -> Tensor:
-        logits: Tensor = self.out(functional.relu(self.conv(planes)).view(planes.size(0), -1))
-        return logits
 
 
 class Bagged(nn.Module):
@@ -190,25 +129,8 @@ class DecidesByNumbers(Linear):
         return logits if numbers.sum() > 100 else -logits
 
 
-class IntegerBatch(nn.Module):
-    """Attention that turns the batch size into a number."""
-
-    def __init__(self, width: int = 8) -> None:
-        super().__init__()
-        self.cell = nn.Embedding(18, width)
-        self.all = nn.Linear(width, 3 * width)
-        self.out = nn.Linear(16 * width, 4)
-
-    def forward(self, exponents: Tensor) -> Tensor:
-        batch = int(exponents.shape[0])
-        query, key, value = self.all(self.cell(exponents)).view(batch, 16, 3, 2, -1).permute(2, 0, 3, 1, 4)
-        mixed = torch.softmax(query @ key.transpose(-1, -2), dim=-1) @ value
-        logits: Tensor = self.out(mixed.transpose(1, 2).reshape(batch, -1))
-        return logits
-
-
 class IntegerBatchOfTorch(nn.Module):
-    """The same with torch's own attention, which has shapes with multiples of the batch size."""
+    """Attention that turns the batch size into a number."""
 
     def __init__(self, width: int = 8) -> None:
         super().__init__()
@@ -298,27 +220,6 @@ class DataclassAnswer(TwoHeads):
         return Answer(self.policy(numbers), self.value(numbers).squeeze(-1))
 
 
-class ListAnswer(TwoHeads):
-    """Answers with a list of tensors, the policy last."""
-
-    def forward(self, numbers: Tensor) -> list[Tensor]:
-        return [self.value(numbers), self.policy(numbers)]
-
-
-class Recurrent(nn.Module):
-    """Reads the four rows of one-hot cells one after the other."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.rows = nn.GRU(64, 12, batch_first=True)
-        self.out = nn.Linear(12, 4)
-
-    def forward(self, cells: Tensor) -> Tensor:
-        states, _ = self.rows(cells.flatten(2))
-        logits: Tensor = self.out(states[:, -1])
-        return logits
-
-
 class OfThreeNumbersACell(nn.Module):
     """Reads 48 numbers: the value, the row and the column of each cell."""
 
@@ -338,26 +239,6 @@ def value_row_column(exponents: Tensor) -> Tensor:
     return torch.stack(cells, dim=2).float().flatten(1)
 
 
-def as_words(exponents: Tensor) -> str:
-    """An encoder that makes no tensor."""
-    return str(exponents)
-
-
 def of_one_board(exponents: Tensor) -> Tensor:
     """An encoder that takes no batch."""
     return exponents.view(16).float()
-
-
-class Remembers(nn.Module):
-    """Goes on from the state that the last batch left."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.rows = nn.GRU(16, 8, batch_first=True)
-        self.out = nn.Linear(8, 4)
-        self.state: Tensor | None = None
-
-    def forward(self, numbers: Tensor) -> Tensor:
-        states, self.state = self.rows(numbers.unsqueeze(1), self.state)
-        logits: Tensor = self.out(states[:, -1])
-        return logits
