@@ -37,6 +37,9 @@ _FEWEST_MOVES = 20_000
 _TO_LEARN = 48
 """A network that has not outplayed one order of moves in a round of so many games plays no more of them."""
 _CLEARLY = 3.0  # standard errors
+_MUCH = 1.4
+"""A reading must score as many times as much as a description to refute it. A network that has learned little
+may play a little better if it is misread."""
 _LEARNED = 4.0  # the same, of the best of many readings above one order of moves
 _SMALLEST_DEVIATIONS = {4: 0.4, 16: 0.2}
 """Of the logarithm of a score, after so many games, which may be equally long by chance."""
@@ -185,6 +188,8 @@ def _problem(outcome: _Outcome, possible: Sequence[Reading]) -> str | None:
     if not outcome.has_learned or outcome.possible:
         return None
     described = max((outcome.player(reading) for reading in possible), key=lambda player: player.average)
+    if outcome.left[0].average < _MUCH * described.average:
+        return None
     names = [each.reading.name(possible[0].description) for each in outcome.left if each.reading]
     return (
         f"the description seems wrong: with {' or '.join(names[:_NAMED])} it scores "
@@ -194,7 +199,8 @@ def _problem(outcome: _Outcome, possible: Sequence[Reading]) -> str | None:
 
 
 def _evidence(outcome: _Outcome, chosen: Reading, problem: str | None) -> Evidence:
-    own = outcome.player(chosen)
+    own, best = outcome.player(chosen), outcome.best
+    is_shown = best is not None and chosen.is_like(best)
     every = sorted((*outcome.left, *outcome.gone), key=lambda player: -player.average)
     others = {
         player.reading.name(chosen.description): round(player.average)
@@ -207,7 +213,7 @@ def _evidence(outcome: _Outcome, chosen: Reading, problem: str | None) -> Eviden
         others=dict(list(others.items())[:_KEPT]),
         is_cut_short=outcome.is_cut_short,
         problem=problem,
-        warning=None if outcome.best is not None or problem else _TOO_WEAK,
+        warning=None if is_shown or problem else _TOO_WEAK,
     )
 
 

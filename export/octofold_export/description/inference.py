@@ -41,6 +41,7 @@ from octofold_export.errors import ExportError, NeedsFlags
 _KINDS: tuple[InputKind, ...] = ("one_hot", "exponents", "tiles", "log2", "log2_plus_1")
 _USUAL_PLANES = range(10, 33)  # tried if neither the user nor the network gives a number
 _USUAL_PLANES_OF_TILES = 16  # up to 32768, and a plane for empty cells
+_DEFAULTS = {"cells": "rows", "empty_plane": True, "divide_by": 1}
 _ROUNDING = 1e-3  # of the largest answer
 _SHOWN_REASONS = 2  # different ones, why the network takes no input
 _SHOWN_READINGS = 6
@@ -167,7 +168,9 @@ def most_usual(readings: Sequence[Reading]) -> tuple[Reading, Sequence[str], str
     Fields that have a default have it, where one of the readings does; nobody is asked for them.
     """
     every = readings
-    readings = [reading for reading in every if reading.is_default] or every
+    for field, default in _DEFAULTS.items():
+        usual = [each for each in readings if getattr(each.description.reads, field) == default]
+        readings = usual or readings
     if len(readings) == 1:
         return readings[0], [], ""
     flags = [flag_values(reading.description) for reading in readings]

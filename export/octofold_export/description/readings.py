@@ -35,12 +35,6 @@ class Reading:
     value_sign: Literal[1, 0, -1] = 1
     "of afterstate values: small ones may be good, or without meaning; no flag says so"
 
-    @property
-    def is_default(self) -> bool:
-        """Whether the fields that have a default have it."""
-        reads, cells = self.description.reads, "rows"
-        return reads.cells == cells and reads.empty_plane and reads.divide_by == 1
-
     def is_like(self, other: Reading) -> bool:
         """Whether both differ at most by a similar divisor, or by logarithms that are nearly equal.
 

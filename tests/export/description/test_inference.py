@@ -69,6 +69,14 @@ def test_a_network_that_flattens_one_hot_cells_must_be_told_apart() -> None:
     assert describe(network, reads__layout="flat_planes").reads.by_plane
 
 
+def test_fields_that_have_a_default_are_not_asked_for() -> None:
+    network = Network(lambda inputs: inputs.shape[1:] == (16, 4, 4))
+    description = describe(
+        network, reads__empty_plane=False, answers__actions=("left", "up", "right", "down")
+    )
+    assert (description.reads.cells, description.reads.empty_plane) == ("rows", False)
+
+
 def test_numbers_must_be_named_and_so_must_the_meaning_of_four_outputs() -> None:
     network = Network(lambda inputs: inputs.shape[1:] == (16,))
     with pytest.raises(ExportError, match="say --input, as it may be exponents flat, tiles flat, log2_"):
