@@ -21,7 +21,7 @@ from octofold_game.commands.signals import exit_by_signal, handling
 from octofold_game.errors import OctofoldError
 
 from octofold_export.description.hints import Hints, hints_from_flags, merged, read_hints
-from octofold_export.errors import ExportError, NeedsFlags, NotShown, WrongUsage
+from octofold_export.errors import ExportError, NeedsFlags, StrengthNotShown, WrongUsage
 from octofold_export.flags import AUTO, DESCRIPTION, Flags
 from octofold_export.publishing.versions import check_name
 
@@ -87,7 +87,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             code = _fail(f"{error.name} is not installed; run {install_command(extra)}")
         except OctofoldError as error:
             code = _fail(
-                str(error), 3 if isinstance(error, NotShown) else 2 if isinstance(error, WrongUsage) else 1
+                str(error),
+                3 if isinstance(error, StrengthNotShown) else 2 if isinstance(error, WrongUsage) else 1,
             )
         except (OSError, MemoryError) as error:  # such as a full folder for temporary files
             code = _fail(f"{error or 'out of memory'}; nothing was published")

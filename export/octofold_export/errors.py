@@ -26,5 +26,5 @@ class GateError(ExportError):
     """A graph failed a check and was not published."""
 
 
-class NotShown(GateError):
+class StrengthNotShown(GateError):
     """The games did not show that a version is strong enough; it was not published."""

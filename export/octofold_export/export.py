@@ -35,7 +35,7 @@ from octofold_export.checks.gates import (
     check_equivariance,
     check_moves,
     check_parity,
-    moves_alone,
+    checked_moves_graph,
     sample,
 )
 from octofold_export.checks.recording import Report, play_boards, positions, read_boards, silent, stages
@@ -146,7 +146,7 @@ class SplitBoards:
 
 
 @dataclass
-class Made:
+class NewGraphs:
     """The graphs to publish, and the reasons why other precisions are left out."""
 
     graphs: dict[Precision, onnx.ModelProto]
@@ -159,7 +159,7 @@ class Made:
     def add_moves(self, graphs: Mapping[Precision, onnx.ModelProto], boards: SplitBoards) -> None:
         """Make the graphs for moves alone, where these graphs have one."""
         for precision, graph in graphs.items():
-            if (alone := moves_alone(graph, boards.measured)) is not None:
+            if (alone := checked_moves_graph(graph, boards.measured)) is not None:
                 self.moves[precision] = alone
 
 
@@ -184,7 +184,7 @@ def export(load: Callable[[], Source], flags: Flags, report: Report) -> Path:
     player = FoldedGraph(graph, source.tensors)
     boards = boards_for(plan, player, report)
     reference, equal = check_exact(plan, player, boards, report)
-    made = Made({"fp32": graph}, refused=not_by_default(source, flags))
+    made = NewGraphs({"fp32": graph}, refused=left_out_by_default(source, flags))
     for precision, reason in made.refused.items():
         report(f"{precision}: not published: {reason}")
     for precision in PRECISIONS:
@@ -199,7 +199,7 @@ def export(load: Callable[[], Source], flags: Flags, report: Report) -> Path:
     return _publish(plan, card, made, report)
 
 
-def _publish(plan: ExportPlan, card: Card, made: Made, report: Report) -> Path:
+def _publish(plan: ExportPlan, card: Card, made: NewGraphs, report: Report) -> Path:
     """Publish the graphs; if another export has taken the next version meanwhile, take the one after it."""
     source, flags = plan.source, plan.flags
     must_play, shown = flags.no_worse_than is not None, None
@@ -282,7 +282,7 @@ def wanted_precisions(source: Source, flags: Flags) -> frozenset[Precision]:
         ExportError: the network has no form in one of them.
     """
     if flags.precisions is None:
-        by_default = source.int8 is not None and not not_by_default(source, flags)
+        by_default = source.int8 is not None and not left_out_by_default(source, flags)
         return frozenset({"fp32", "int8"} if by_default else {"fp32"})
     if "int8" in flags.precisions and source.int8 is None:
         raise ExportError("the network has no 8-bit form")
@@ -291,7 +291,7 @@ def wanted_precisions(source: Source, flags: Flags) -> frozenset[Precision]:
     return flags.precisions
 
 
-def not_by_default(source: Source, flags: Flags) -> dict[Precision, str]:
+def left_out_by_default(source: Source, flags: Flags) -> dict[Precision, str]:
     """The precisions that must be asked for, and why."""
     if flags.precisions is not None or source.int8 is None or source.weights < _LARGE_WEIGHTS:
         return {}
@@ -341,7 +341,7 @@ def reduce(
     player: FoldedGraph,
     boards: SplitBoards,
     reference: Reference,
-    made: Made,
+    made: NewGraphs,
     report: Report,
 ) -> None:
     """Add a reduced precision to `made`: its graph, or the reason for leaving it out."""

@@ -19,7 +19,7 @@ from octofold_export.checks.runner import FoldedGraph
 from octofold_export.errors import ExportError
 from octofold_export.export import (
     ExportPlan,
-    Made,
+    NewGraphs,
     agreement_with,
     boards_for,
     check_exact,
@@ -58,7 +58,7 @@ def extend(load: Callable[[], Source], flags: Flags, report: Report) -> Path:
     boards = boards_for(plan, player, report)
     reference, equal = check_exact(plan, player, boards, report)
 
-    made = Made({})
+    made = NewGraphs({})
     for precision in PRECISIONS:
         if precision == "fp32":
             continue
@@ -114,7 +114,7 @@ def _read_graph(folder: Path, listed: GraphFile) -> onnx.ModelProto:
     return onnx.load_model(folder / listed.file, load_external_data=False)
 
 
-def _check_unchanged(folder: Path, before: Card, current: Card, made: Made) -> None:
+def _check_unchanged(folder: Path, before: Card, current: Card, made: NewGraphs) -> None:
     """Check that the version still has the graphs that were measured, and none of those that were made.
 
     Raises:
@@ -130,7 +130,7 @@ def _check_unchanged(folder: Path, before: Card, current: Card, made: Made) -> N
             )
 
 
-def _extended(card: Card, made: Made, contents: Mapping[Precision, bytes]) -> Card:
+def _extended(card: Card, made: NewGraphs, contents: Mapping[Precision, bytes]) -> Card:
     """Add new graphs, new measures and the reasons for graphs that were left out to the card."""
     listed = dict(card.precisions)
     for precision, agreement in made.agreement.items():

@@ -41,7 +41,7 @@ def sample(boards: NDArray[np.uint8], largest_exponent: int) -> NDArray[np.uint8
     return np.concatenate([_FINISHED, boards[: _BATCH_BOARDS - 1], random])
 
 
-def moves_alone(model: onnx.ModelProto, boards: NDArray[np.uint8]) -> onnx.ModelProto | None:
+def checked_moves_graph(model: onnx.ModelProto, boards: NDArray[np.uint8]) -> onnx.ModelProto | None:
     """Make the graph for moves alone of the whole graph, without weights.
 
     Returns None if there is none, or if it cannot run everywhere or has other moves on `boards` `[N, 16]` of

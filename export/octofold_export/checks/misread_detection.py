@@ -21,8 +21,8 @@ from octofold_export.checks.recording import Report
 from octofold_export.checks.reference import Evaluate, network_evaluation, plain_head
 from octofold_export.description.description import Description
 from octofold_export.description.hints import Hints
-from octofold_export.description.inference import Network, most_usual, readings_of
-from octofold_export.description.readings import Reading, asking, flags_of
+from octofold_export.description.inference import Network, choose_usual, readings_of
+from octofold_export.description.readings import Reading, flags_of, flags_with_placeholders
 from octofold_export.errors import NeedsFlags
 
 LONGEST_GAME = 400
@@ -145,12 +145,16 @@ def choose_reading(
     asked = ["--answer"] if readings.question else []
     if problem is not None and not accept:
         best = outcome.best
-        flags = asking(asked, best.description) if best is not None and best.value_sign == 1 else ""
+        flags = (
+            flags_with_placeholders(asked, best.description)
+            if best is not None and best.value_sign == 1
+            else ""
+        )
         wrong = f"{problem}; change the flags, or publish it as described with --accept"
         raise NeedsFlags("; ".join([wrong, *questions]), flags)
     if outcome.best is not None:
         possible = outcome.possible or possible
-    chosen, is_open, request = most_usual(possible)
+    chosen, is_open, request = choose_usual(possible)
     if accept:
         chosen, request = possible[0], ""
     evidence = _evidence(outcome, chosen, problem)
@@ -164,7 +168,7 @@ def choose_reading(
     else:
         report(f"description: {flags_of(chosen.description)}; {summary(evidence)}")
     if questions:
-        raise NeedsFlags("; ".join(questions), asking(asked, chosen.description))
+        raise NeedsFlags("; ".join(questions), flags_with_placeholders(asked, chosen.description))
     return chosen.description, evidence
 
 

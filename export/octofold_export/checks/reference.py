@@ -114,8 +114,8 @@ def reference_answers(
     over: NDArray[np.bool_] = np.logical_not(legal.any(axis=1))
     scores = np.stack([head.scores(boards, symmetry) for symmetry in VIEWS[symmetries]])
     scores = np.where(legal, scores, -np.inf)
-    favourites = scores.argmax(axis=2)  # [V, N]
-    votes = (favourites[:, :, None] == np.arange(4)).sum(axis=0).astype(np.uint8) * ~over[:, None]
+    favorites = scores.argmax(axis=2)  # [V, N]
+    votes = (favorites[:, :, None] == np.arange(4)).sum(axis=0).astype(np.uint8) * ~over[:, None]
     relative = scores / head.spread.temperature
     views = softmax(relative)
     probabilities, worth = head.merge(scores)

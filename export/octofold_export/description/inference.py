@@ -27,14 +27,14 @@ from octofold_export.description.description import (
     Reads,
     encode,
 )
-from octofold_export.description.hints import AnswersHints, Hints, ReadsHints, given
+from octofold_export.description.hints import AnswersHints, Hints, ReadsHints, set_fields
 from octofold_export.description.readings import (
     Reading,
-    asking,
-    cells_of,
+    action_orders,
+    fill_cells,
     flag_values,
-    numbers_of,
-    orders_of,
+    flags_with_placeholders,
+    input_key,
 )
 from octofold_export.errors import ExportError, NeedsFlags
 
@@ -118,19 +118,19 @@ def readings_of(hints: Hints, network: Network) -> Readings:
     if flag:
         more += f"; say {flag} if it reads the board alone, or else make its input by --encoder"
         asked = [flag, "--answer"] if question else [flag]
-        raise NeedsFlags("; ".join(filter(None, (more, question))), asking(asked))
+        raise NeedsFlags("; ".join(filter(None, (more, question))), flags_with_placeholders(asked))
     kept = ReadsHints(type=said.type, planes=said.planes, above=said.above, cells=said.cells)
     others = replace(hints, reads=kept)
     every: dict[tuple[object, ...], tuple[Reads, bool]] = {}
     for bases, known in ((fitting, hints), (_accepted(others, network)[0], others)):
         for base in bases:
-            for reads in cells_of(base, known):
-                every.setdefault(numbers_of(reads), (reads, known is hints))
+            for reads in fill_cells(base, known):
+                every.setdefault(input_key(reads), (reads, known is hints))
     found: list[Reading] = []
     for reads, is_possible in every.values():
         description = _described(hints, network, reads, answers, is_possible=is_possible)
         if description is not None:
-            found += orders_of(description, hints, is_possible=is_possible)
+            found += action_orders(description, hints, is_possible=is_possible)
     return Readings(found, question)
 
 
@@ -162,7 +162,7 @@ def _depends_on_the_batch(network: Network, inputs: NDArray[Any], rows: Mapping[
     return False
 
 
-def most_usual(readings: Sequence[Reading]) -> tuple[Reading, Sequence[str], str]:
+def choose_usual(readings: Sequence[Reading]) -> tuple[Reading, Sequence[str], str]:
     """The first of the possible `readings`, the flags that tell it from the others, and a request for these.
 
     Fields that have a default have it, where one of the readings does; nobody is asked for them.
@@ -197,7 +197,7 @@ def complete(hints: Hints, network: Network) -> Description:
         raise ExportError(readings.question)
     actions = hints.answers.actions or MOVE_NAMES
     possible = [each for each in readings.all if each.is_possible]
-    reading, _, request = most_usual(
+    reading, _, request = choose_usual(
         [each for each in possible if each.description.answers.actions == actions]
     )
     if request:
@@ -239,7 +239,7 @@ def _fitting(hints: Hints, network: Network) -> Sequence[Reads]:
         return found
     declared = "" if network.shape is None else f" (it declares {_declared(network)})"
     described = ", ".join(
-        f"{'input' if name == 'kind' else name} {value}" for name, value in given(hints.reads).items()
+        f"{'input' if name == 'kind' else name} {value}" for name, value in set_fields(hints.reads).items()
     )
     single = _takes_one(hints.reads, network)
     if len(refused) == 1 and not single:
@@ -265,7 +265,7 @@ def _accepted(hints: Hints, network: Network) -> tuple[Sequence[Reads], dict[str
         if rows := by_board(outputs, len(_BOARDS)):
             # The same numbers in the same order are one reading, regardless of the shape.
             answers = any(_width(row) in (1, 4) for row in rows.values())
-            readings.setdefault(numbers_of(reads), (reads, answers))
+            readings.setdefault(input_key(reads), (reads, answers))
         else:
             shapes = ", ".join(str(list(output.shape)) for output in outputs.values())
             refused.setdefault(
@@ -304,7 +304,7 @@ def _reasons(refused: Mapping[str, str]) -> str:
 def _candidates(hints: ReadsHints, network: Network) -> Iterator[Reads]:
     fixed = {
         name: value
-        for name, value in given(hints).items()
+        for name, value in set_fields(hints).items()
         if name not in ("kind", "layout", "planes", "type")
     }
     contradiction: ValueError | None = None
@@ -379,10 +379,10 @@ def _answers(hints: AnswersHints, outputs: dict[str, NDArray[Any]]) -> tuple[Ans
         raise NeedsFlags(
             "afterstate_value needs --scale: how many points of the game 1 stands for, because the reward "
             "of the move is added",
-            asking(["--scale"]),
+            flags_with_placeholders(["--scale"]),
         )
     value = None if kind == "afterstate_value" else _value(hints.value, name, outputs)
-    fields = {**given(hints), "output": name if len(outputs) > 1 else None, "kind": kind, "value": value}
+    fields = {**set_fields(hints), "output": name if len(outputs) > 1 else None, "kind": kind, "value": value}
     try:
         answers = Answers(**fields)
     except ValueError as error:
@@ -403,8 +403,10 @@ def _output(hints: AnswersHints, outputs: dict[str, NDArray[Any]]) -> tuple[str,
         if len(likely) != 1:
             several = f"the network has {len(outputs)} outputs ({listed}); name one with --output"
             if hints.kind is not None or not fours:
-                raise NeedsFlags(several, asking(["--output"]))
-            raise NeedsFlags(f"{several} and its kind with --answer", asking(["--output", "--answer"]))
+                raise NeedsFlags(several, flags_with_placeholders(["--output"]))
+            raise NeedsFlags(
+                f"{several} and its kind with --answer", flags_with_placeholders(["--output", "--answer"])
+            )
         return next(iter(likely.items()))
     if name not in outputs:
         raise ExportError(f"the network has no output {name!r}; it has {listed}")

@@ -59,7 +59,7 @@ class Reading:
         return flags_of(self.description, but) or "as described"
 
 
-def cells_of(reads: Reads, hints: Hints) -> Iterator[Reads]:
+def fill_cells(reads: Reads, hints: Hints) -> Iterator[Reads]:
     """Fills in the fields of `reads` that neither the network nor the user says, the default first."""
     if reads.kind == "one_hot":
         said = hints.reads.empty_plane
@@ -72,7 +72,7 @@ def cells_of(reads: Reads, hints: Hints) -> Iterator[Reads]:
         yield reads
 
 
-def orders_of(description: Description, hints: Hints, *, is_possible: bool) -> Iterator[Reading]:
+def action_orders(description: Description, hints: Hints, *, is_possible: bool) -> Iterator[Reading]:
     """The readings of the same cells that play differently: 24 orders of the actions, or 3 signs of a value.
 
     A board and its transpose are equally good, so each order stands for two readings that play equally well:
@@ -106,19 +106,19 @@ def flags_of(description: Description, but: Description | None = None) -> str:
     """The flags of a description; with `but`, only those that differ from its flags."""
     flags = flag_values(description)
     if but is None:
-        return written(flags)
+        return _format_flags(flags)
     others = flag_values(but)
     no = "--no-empty-plane"
     without = [f"without {no}"] if others[no] is not None and flags[no] is None else []
     return " ".join(
-        [written({name: value for name, value in flags.items() if value != others[name]}), *without]
+        [_format_flags({name: value for name, value in flags.items() if value != others[name]}), *without]
     )
 
 
-def asking(flags: Iterable[str], description: Description | None = None) -> str:
+def flags_with_placeholders(flags: Iterable[str], description: Description | None = None) -> str:
     """The flags of a description, with a word in capitals as the value of each of `flags`."""
     values = {} if description is None else flag_values(description)
-    return written({**values, **{flag: flag.strip("-").upper() for flag in flags}})
+    return _format_flags({**values, **{flag: flag.strip("-").upper() for flag in flags}})
 
 
 def flag_values(description: Description) -> dict[str, str | None]:
@@ -141,7 +141,7 @@ def flag_values(description: Description) -> dict[str, str | None]:
     }
 
 
-def written(flags: Mapping[str, str | None]) -> str:
+def _format_flags(flags: Mapping[str, str | None]) -> str:
     """Flags as they are typed, without those that have their defaults."""
     return " ".join(
         f"{name} {value}".rstrip()
@@ -150,7 +150,7 @@ def written(flags: Mapping[str, str | None]) -> str:
     )
 
 
-def numbers_of(reads: Reads) -> tuple[object, ...]:
+def input_key(reads: Reads) -> tuple[object, ...]:
     """What tells the numbers that a network is given from those of other readings."""
     kind = "exponents" if reads.kind == "log2" else reads.kind
     return kind, reads.planes, reads.by_plane, reads.empty_plane, reads.divide_by

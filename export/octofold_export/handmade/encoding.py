@@ -64,7 +64,7 @@ class PatternSums:
 
     def encode(self, graph: GraphBuilder, cells: str, views: Places) -> tuple[str, Places]:
         """Add the look-ups and sums of all places, in float32."""
-        known = readable(graph, cells, self.exponents)
+        known = limit_exponents(graph, cells, self.exponents)
         squared = self.exponents**2
         exponents = graph.constant("exponents", np.array(self.exponents, np.int32))
 
@@ -94,7 +94,7 @@ Encoding = OneHotCells | PatternSums
 """The first layer of a trained network; `exponents` is one more than the largest exponent of a cell."""
 
 
-def readable(graph: GraphBuilder, cells: str, exponents: int) -> str:
+def limit_exponents(graph: GraphBuilder, cells: str, exponents: int) -> str:
     """Limit the exponents of cells to the largest one."""
     largest = graph.constant("largest_exponent", np.array(exponents - 1, np.int32))
     return graph.add("Min", [cells, largest], "readable_cells")

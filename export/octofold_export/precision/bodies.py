@@ -77,7 +77,7 @@ def quantized_bodies(body: onnx.ModelProto, inputs: NDArray[Any]) -> Iterator[on
         yield _quantized(body, inputs, choice, products[-len(body.graph.output) :])
 
 
-def named(body: onnx.ModelProto) -> onnx.ModelProto:
+def with_named_nodes(body: onnx.ModelProto) -> onnx.ModelProto:
     """Name every node of `body`, so that nodes can be excluded by name."""
     copy = onnx.ModelProto.FromString(body.SerializeToString())
     for number, node in enumerate(copy.graph.node):

@@ -45,7 +45,7 @@ _SMALLEST_RANGE = 1e-3  # of a channel, relative to the widest; keeps dead chann
 _LARGEST_BIAS = 2.0**30  # as an integer; leaves the other half of int32 to the sum
 
 
-def quantise(
+def quantize_network(
     network: FoldableNetwork, views: NDArray[np.uint8], error: Callable[[FoldedNetwork], float]
 ) -> FoldedNetwork:
     """Make the 8-bit form of `network` with the smallest `error` over the clip quantiles.
@@ -55,7 +55,7 @@ def quantise(
     return min((calibrate(network, views, quantile) for quantile in CLIP_QUANTILES), key=error)
 
 
-def enough(network: FoldableNetwork, views: NDArray[np.uint8]) -> NDArray[np.uint8]:
+def calibration_views(network: FoldableNetwork, views: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """As many of the views as the network is calibrated well on: half of them for convolutions.
 
     Each cell that a layer looks at with the same weights is a sample of its own.

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from octofold_export.graph.builder import GraphBuilder
-from octofold_export.handmade.encoding import Floats, Pattern, PatternSums, readable
+from octofold_export.handmade.encoding import Floats, Pattern, PatternSums, limit_exponents
 from octofold_export.handmade.geometry import LayerShape, Places
 from octofold_export.handmade.weights import FoldableNetwork, Layer
 
@@ -164,7 +164,7 @@ class RoundedFirstLayer:
             tables.append(_table(graph, kind))
             windows_before += len(seen)
             rows_before += self.layer.exponents**kind.cells
-        exponents = readable(graph, cells, self.layer.exponents)
+        exponents = limit_exponents(graph, cells, self.layer.exponents)
         factors = graph.constant("window_digits", np.concatenate(digits, axis=1))
         numbers = graph.add("MatMul", [exponents, factors], "window_numbers")
         first_rows = graph.constant("window_starts", np.concatenate(starts))

@@ -29,7 +29,7 @@ from octofold_game.contract.results import (
 )
 from octofold_game.contract.structures import StructureError
 
-from octofold_export.errors import ExportError, NotShown
+from octofold_export.errors import ExportError, StrengthNotShown
 from octofold_export.flags import Flags
 from octofold_export.publishing.versions import Content
 
@@ -57,7 +57,7 @@ def play_contest(
         What they showed; None if no version is published.
 
     Raises:
-        NotShown: the new version is worse, or the games did not decide it.
+        StrengthNotShown: the new version is worse, or the games did not decide it.
         ExportError: the games could not be played.
     """
     models, name = flags.models, flags.name
@@ -121,7 +121,7 @@ def _compare(flags: Flags, staged: Path, published: int, version: int, out: Path
         raise ExportError(f"octofold compare printed something else than its result: {error}") from error
     (pair,) = result.pairs
     if code:
-        raise NotShown(f"nothing was published: {pair.sentence}")
+        raise StrengthNotShown(f"nothing was published: {pair.sentence}")
     return pair.sentence, _figures(result, pair, published)
 
 

@@ -81,7 +81,7 @@ def _keep(graph: onnx.GraphProto, outputs: Sequence[onnx.ValueInfoProto]) -> Non
         if needed.isdisjoint(node.output):
             continue
         nodes.append(node)
-        needed.update(name for name in reads(node) if name)
+        needed.update(name for name in inputs_of(node) if name)
     initializers = [tensor for tensor in graph.initializer if tensor.name in needed]
     constants = {tensor.name for tensor in initializers}
     inputs = [value for value in graph.input if value.name not in constants]
@@ -99,13 +99,13 @@ def _replace(field: Any, values: Sequence[Any]) -> None:
     field.extend(copies)
 
 
-def reads(node: onnx.NodeProto) -> Iterable[str]:
+def inputs_of(node: onnx.NodeProto) -> Iterable[str]:
     """The tensors that a node and the graphs inside it read."""
     yield from node.input
     for attribute in node.attribute:
         for graph in (attribute.g, *attribute.graphs):
             for inner in graph.node:
-                yield from reads(inner)
+                yield from inputs_of(inner)
 
 
 def _free_batch(body: onnx.ModelProto, example: NDArray[Any]) -> None:

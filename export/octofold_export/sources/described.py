@@ -20,7 +20,7 @@ from octofold_export.description.inference import Network, complete
 from octofold_export.errors import ExportError
 from octofold_export.graph.bodies import DescribedBody
 from octofold_export.graph.heads import GraphEvaluator
-from octofold_export.precision.bodies import check_range, half_body, named, quantized_bodies
+from octofold_export.precision.bodies import check_range, half_body, quantized_bodies, with_named_nodes
 from octofold_export.sources.onnx_file import read_onnx
 from octofold_export.sources.source import Boards, Quantize, Source
 
@@ -54,7 +54,7 @@ Describe = Callable[[Hints, TrainedNetwork], tuple[Description, Evidence | None]
 """Completes what the user said of a network, and says what speaks for it."""
 
 
-def by_defaults(hints: Hints, network: TrainedNetwork) -> tuple[Description, Evidence | None]:
+def describe_without_games(hints: Hints, network: TrainedNetwork) -> tuple[Description, Evidence | None]:
     """Complete a description without games, as `Describe`.
 
     Raises:
@@ -68,7 +68,7 @@ def from_file(
     kind: str,
     file: Path,
     hints: Hints,
-    describe: Describe = by_defaults,
+    describe: Describe = describe_without_games,
 ) -> Source:
     """Load a file that holds a whole network.
 
@@ -87,7 +87,7 @@ def described_source(
     hints: Hints,
     architecture: dict[str, Any],
     digest: str,
-    describe: Describe = by_defaults,
+    describe: Describe = describe_without_games,
 ) -> Source:
     """Make a source from a network and `hints`, which `describe` completes.
 
@@ -99,7 +99,7 @@ def described_source(
     answers = description.answers
     output = answers.output or next(iter(network.run(example)))
     heads = [output] if answers.value is None else [output, answers.value]
-    body = named(network.body(heads, example))
+    body = with_named_nodes(network.body(heads, example))
 
     boards = np.random.default_rng(3).integers(0, description.largest_exponent + 1, (_WIDE_BOARDS, 16))
 

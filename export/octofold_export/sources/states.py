@@ -48,7 +48,7 @@ class StateDict:
         return frozenset([*parts, *self.name.lower().split(".")])
 
 
-def take(module: nn.Module, content: Any, wanted: str | None, file: str) -> tuple[StateDict, str]:
+def choose_state(module: nn.Module, content: Any, wanted: str | None, file: str) -> tuple[StateDict, str]:
     """The state in the `content` of `file` that fits `module`, and a line that says what was taken.
 
     Raises:

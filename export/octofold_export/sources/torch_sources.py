@@ -20,10 +20,10 @@ from octofold_export.checks.recording import Report, silent
 from octofold_export.description.hints import AnswersHints, Hints, ReadsHints, merged
 from octofold_export.description.inference import NoBatchError
 from octofold_export.errors import ExportError, NeedsFlags
-from octofold_export.sources.described import Describe, by_defaults, described_source, from_file
+from octofold_export.sources.described import Describe, describe_without_games, described_source, from_file
 from octofold_export.sources.sb3 import read_sb3
 from octofold_export.sources.source import Source
-from octofold_export.sources.states import take
+from octofold_export.sources.states import choose_state
 from octofold_export.sources.torch_files import is_lazy, read_weights
 from octofold_export.sources.torch_network import TorchNetwork, UserEncoder, error_line, read_torchscript
 
@@ -38,7 +38,7 @@ def from_module(
     hints: Hints,
     state: str | None = None,
     encoder: str | None = None,
-    describe: Describe = by_defaults,
+    describe: Describe = describe_without_games,
     report: Report = silent,
 ) -> Source:
     """Load the module that `package.module:callable` makes, and a `state` of its weights.
@@ -68,7 +68,9 @@ def from_module(
             raise ExportError(f"{error}; one board at a time, {failure}") from error
 
 
-def from_sb3(file: Path, hints: Hints, describe: Describe = by_defaults, report: Report = silent) -> Source:
+def from_sb3(
+    file: Path, hints: Hints, describe: Describe = describe_without_games, report: Report = silent
+) -> Source:
     """Load a standard policy of Stable-Baselines3. `report` receives what was taken of it.
 
     Raises:
@@ -101,7 +103,7 @@ def read_module(
         network = TorchNetwork(module, place, encode)
         return network, _digest(module.state_dict()), ""
     content, digest = read_weights(weights)
-    chosen, note = take(module, content, state, str(weights))
+    chosen, note = choose_state(module, content, state, str(weights))
     load_state(module, chosen.tensors, weights)
     return TorchNetwork(module, place, encode), digest, note
 

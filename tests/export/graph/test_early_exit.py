@@ -6,7 +6,7 @@ import numpy as np
 import onnx
 import pytest
 from numpy.typing import NDArray
-from octofold_export.checks.gates import moves_alone
+from octofold_export.checks.gates import checked_moves_graph
 from octofold_export.graph.early_exit import moves_graph, with_weights
 from octofold_game.rules import legal_moves
 from octofold_server.backends.backend import Layout, RequestedOutputs
@@ -78,7 +78,7 @@ def test_a_graph_that_does_not_vote_has_none() -> None:
 
 def test_a_vote_that_decides_in_another_way_has_none() -> None:
     model = onnx.load_model(FLAGSHIP)
-    assert moves_alone(model, boards(64)) is not None
+    assert checked_moves_graph(model, boards(64)) is not None
     (best,) = (node for node in model.graph.node if node.output[0] == "best")
     best.op_type = "ArgMin"
-    assert moves_alone(model, boards(64)) is None
+    assert checked_moves_graph(model, boards(64)) is None

@@ -10,7 +10,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 from octofold_export.errors import ExportError
-from octofold_export.precision.bodies import check_range, half_body, named, quantized_bodies
+from octofold_export.precision.bodies import check_range, half_body, quantized_bodies, with_named_nodes
 from octofold_export.sources.torch_network import TorchNetwork
 from support.foreign_networks import PolicyAndValue
 from support.lessons import Lessons, one_hot, train
@@ -33,7 +33,7 @@ def inputs(lessons: Lessons) -> NDArray[np.float32]:
 
 @pytest.fixture(scope="module")
 def body(residual: nn.Module, inputs: NDArray[np.float32]) -> onnx.ModelProto:
-    return named(TorchNetwork(residual, "residual").body(["policy"], inputs[:3]))
+    return with_named_nodes(TorchNetwork(residual, "residual").body(["policy"], inputs[:3]))
 
 
 def run(body: onnx.ModelProto, inputs: NDArray[np.generic]) -> NDArray[np.float32]:

@@ -41,14 +41,14 @@ def test_onnxruntime_runs_the_network_in_integers_from_the_board_to_the_logits(
     network: FoldableNetwork, form: FoldedNetwork, tmp_path: Path
 ) -> None:
     options = onnxruntime.SessionOptions()
-    options.optimized_model_filepath = str(tmp_path / "optimised.onnx")
-    options.log_severity_level = 3  # it warns that the optimised file suits this machine only
+    options.optimized_model_filepath = str(tmp_path / "optimized.onnx")
+    options.log_severity_level = 3  # it warns that the optimized file suits this machine only
     onnxruntime.InferenceSession(
         fold(head(POLICY, form), "vote", 8).SerializeToString(),
         options,
         providers=["CPUExecutionProvider"],
     )
-    operators = Counter(node.op_type for node in onnx.load(tmp_path / "optimised.onnx").graph.node)
+    operators = Counter(node.op_type for node in onnx.load(tmp_path / "optimized.onnx").graph.node)
     _, hidden = first_layer(network)
     products = sum(len(layer.shape.regions) for layer in (*hidden, network.output))
     assert operators["QGemm"] == products
