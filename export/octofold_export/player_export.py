@@ -31,13 +31,12 @@ from octofold_game.contract.model import (
 from octofold_game.contract.searches import FileSource, Limits, Option, Search
 from octofold_game.errors import OctofoldError
 from octofold_game.player_specs import MadePlayer, SpecError, make_player
-from octofold_game.system.files import open_regular
 from octofold_game.system.processors import usable_cores
 from octofold_players.expectimax.player import HeuristicExpectimaxPlayer
 
 from octofold_export.checks.recording import Report, play_boards
 from octofold_export.errors import ExportError, GateError, WrongUsage
-from octofold_export.publishing.card_files import MAX_FILE_BYTES
+from octofold_export.publishing.card_files import file_digest
 from octofold_export.publishing.readme import describe
 from octofold_export.publishing.versions import (
     Source,
@@ -83,7 +82,13 @@ def export_player(spec: str, name: str, models: Path, version: int | None, repor
     except OctofoldError as error:
         raise error if isinstance(error, ExportError) else ExportError(str(error)) from error
     report(f"the served player moves as {spec} does on {boards} boards")
-    listed = {each: ListedFile(file=each, sha256=_digest(source)) for each, source in sources.items()}
+    listed = {
+        name: ListedFile(
+            file=name,
+            sha256=file_digest(source) if isinstance(source, Path) else hashlib.sha256(source).hexdigest(),
+        )
+        for name, source in sources.items()
+    }
     card = Card(
         format=PLAYER_CARD_FORMAT,
         name=name,
@@ -139,16 +144,6 @@ def _contents(sources: Mapping[str, Source]) -> dict[str, NDArray[np.uint8]]:
         else np.frombuffer(b"" if isinstance(source, Path) else source, np.uint8)
         for name, source in sources.items()
     }
-
-
-def _digest(source: Source) -> str:
-    if not isinstance(source, Path):
-        return hashlib.sha256(source).hexdigest()
-    try:
-        with open_regular(source, MAX_FILE_BYTES) as opened:
-            return hashlib.file_digest(opened, "sha256").hexdigest()
-    except OSError as error:
-        raise ExportError(f"{source}: {error.strerror}") from error
 
 
 def _check_moves(made: MadePlayer, search: Search, report: Report) -> int:

@@ -6,7 +6,6 @@ choose among those that remain (`checks.misread_detection`).
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -43,7 +42,6 @@ _USUAL_PLANES = range(10, 33)  # tried if neither the user nor the network gives
 _USUAL_PLANES_OF_TILES = 16  # up to 32768, and a plane for empty cells
 _DEFAULTS = {"cells": "rows", "empty_plane": True, "divide_by": 1}
 _ROUNDING = 1e-3  # of the largest answer
-_SHOWN_REASONS = 2  # different ones, why the network takes no input
 _SHOWN_READINGS = 6
 _BOARDS = np.random.default_rng(4).integers(0, 8, (3, 16)).astype(np.uint8)
 
@@ -242,14 +240,14 @@ def _fitting(hints: Hints, network: Network) -> Sequence[Reads]:
         f"{'input' if name == 'kind' else name} {value}" for name, value in set_fields(hints.reads).items()
     )
     single = _takes_one(hints.reads, network)
-    if len(refused) == 1 and not single:
-        raise ExportError(
-            f"the network does not take {described or 'boards'}{declared}: {refused.popitem()[1]}"
-        )
     nothing = f"the network takes no input that fits {described or 'a board'}{declared}"
     if single:
         raise NoBatchError(nothing + single)
-    raise ExportError(nothing + _reasons(refused))
+    tried = "no reading of a board has this shape"
+    if refused:
+        name, reason = next(iter(refused.items()))
+        tried = f"describe what it reads, or make its input by --encoder (tried: {name}: {reason})"
+    raise ExportError(f"{nothing}; {tried}")
 
 
 def _accepted(hints: Hints, network: Network) -> tuple[Sequence[Reads], dict[str, str]]:
@@ -288,17 +286,6 @@ def _takes_one(hints: ReadsHints, network: Network) -> str:
             "the batch size in its forward, or export the file with a free batch size"
         )
     return ""
-
-
-def _reasons(refused: Mapping[str, str]) -> str:
-    """Some of the readings that were tried, with different reasons why the network refused them."""
-    reasons: dict[str, str] = {}
-    for name, reason in refused.items():
-        reasons.setdefault(re.sub(r"[^A-Za-z]+", "", reason), f"{name}: {reason}")  # but for sizes
-    if not reasons:
-        return "; no reading of a board has this shape"
-    tried = "; ".join(list(reasons.values())[:_SHOWN_REASONS])
-    return f"; describe what it reads, or make its input by --encoder (tried: {tried})"
 
 
 def _candidates(hints: ReadsHints, network: Network) -> Iterator[Reads]:

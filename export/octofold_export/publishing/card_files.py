@@ -24,7 +24,7 @@ from octofold_export.errors import ExportError
 from octofold_export.publishing.readme import describe
 from octofold_export.publishing.versions import Content, changing, replace_files
 
-MAX_FILE_BYTES = 1 << 33
+_MAX_FILE_BYTES = 1 << 33
 _NO_GRAPHS: Mapping[str, Content] = MappingProxyType({})
 
 
@@ -82,10 +82,18 @@ def check_file(folder: Path, listed: ListedFile) -> None:
         ExportError: it is missing or another.
     """
     file = folder / listed.file
+    if file_digest(file) != listed.sha256.lower():
+        raise ExportError(f"{file}: not the file that the card describes")
+
+
+def file_digest(file: Path) -> str:
+    """The SHA-256 of a file.
+
+    Raises:
+        ExportError: it cannot be read.
+    """
     try:
-        with open_regular(file, MAX_FILE_BYTES) as opened:
-            digest = hashlib.file_digest(opened, "sha256").hexdigest()
+        with open_regular(file, _MAX_FILE_BYTES) as opened:
+            return hashlib.file_digest(opened, "sha256").hexdigest()
     except OSError as error:
         raise ExportError(f"{file}: {error.strerror}") from error
-    if digest != listed.sha256.lower():
-        raise ExportError(f"{file}: not the file that the card describes")

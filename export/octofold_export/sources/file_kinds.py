@@ -6,6 +6,8 @@ import io
 import zipfile
 from pathlib import Path
 
+from octofold_game.commands.suggestions import similar
+
 from octofold_export.errors import ExportError
 
 MOST_BYTES = 2**31 - 2**24
@@ -31,12 +33,17 @@ _FIELDS_OF_ONNX = b"\x12\x1a\x22\x28\x32\x3a\x42"
 """Keys of the fields that may follow the first, the version of the format."""
 
 
-def check_size(file: Path, size: int) -> None:
-    """Check the size.
+def check_size(file: Path, size: int | None = None) -> None:
+    """Check the size of a file, or another `size` of its content.
 
     Raises:
-        ExportError: a published model cannot contain this much.
+        ExportError: the file is missing, or a published model cannot contain this much.
     """
+    try:
+        size = file.stat().st_size if size is None else size
+    except OSError as error:
+        meant = similar(file) if isinstance(error, FileNotFoundError) else ""
+        raise ExportError(f"{file}: {error.strerror}{meant}") from error
     if size > MOST_BYTES:
         raise ExportError(f"{file}: {size / 1e9:.1f} GB of weights; a model file holds less than 2 GiB")
 

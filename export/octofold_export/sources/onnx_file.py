@@ -13,7 +13,6 @@ import numpy as np
 import onnx
 from google.protobuf.message import DecodeError
 from numpy.typing import NDArray
-from octofold_game.commands.suggestions import similar
 from octofold_game.errors import first_line
 from octofold_game.system.files import open_regular, read_regular
 from onnx import TensorProto, helper, numpy_helper
@@ -110,7 +109,7 @@ def read_onnx(file: Path) -> tuple[OnnxNetwork, str]:
     """
     if file.is_dir():
         raise ExportError(f"{file}: a folder; docs/export.md has the command that converts a SavedModel")
-    check_size(file, _size(file))
+    check_size(file)
     digest = hashlib.sha256()
     try:
         model, size = _parsed(file, digest)
@@ -138,14 +137,6 @@ def _parsed(file: Path, digest: hashlib._Hash) -> tuple[onnx.ModelProto, int]:
     except DecodeError as error:
         known = "" if kind_of(content) == "ONNX" else advice(content)
         raise ExportError(f"{file}: not an ONNX file{known or ', or a damaged one'}") from error
-
-
-def _size(file: Path) -> int:
-    try:
-        return file.stat().st_size
-    except OSError as error:
-        meant = similar(file) if isinstance(error, FileNotFoundError) else ""
-        raise ExportError(f"{file}: {error.strerror}{meant}") from error
 
 
 def _tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
@@ -179,7 +170,7 @@ def _external_files(file: Path, model: onnx.ModelProto) -> dict[Path, int]:
             raise ExportError(f"{file}: {tensor.name!r} lies outside the model's folder, in {location!r}")
         path = file.parent / location
         length = entries.get("length", "")
-        found[path] = found.get(path, 0) + (int(length) if length.isdecimal() else _size(path))
+        found[path] = found.get(path, 0) + (int(length) if length.isdecimal() else path.stat().st_size)
     return found
 
 

@@ -20,7 +20,6 @@ import numpy as np
 import torch
 from numpy._core.multiarray import _reconstruct
 from octofold_game.commands.extras import install_command
-from octofold_game.commands.suggestions import similar
 from octofold_game.errors import first_line
 from torch import nn
 
@@ -50,12 +49,11 @@ def read_file(file: Path) -> bytes:
     Raises:
         ExportError: it cannot be read, or is too large.
     """
+    check_size(file)
     try:
-        check_size(file, file.stat().st_size)
         content = file.read_bytes()
     except OSError as error:
-        meant = similar(file) if isinstance(error, FileNotFoundError) else ""
-        raise ExportError(f"{file}: {error.strerror}{meant}") from error
+        raise ExportError(f"{file}: {error.strerror}") from error
     if not content:
         raise ExportError(f"{file}: the file is empty")
     try:  # torch writes zip files without compression; others may unpack to any size
