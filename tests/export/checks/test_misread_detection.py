@@ -133,7 +133,7 @@ def test_a_wrong_kind_of_numbers_is_refused_with_the_right_one(
     assert "--actions left,down,up,right" in raised.value.flags
 
 
-def test_a_divisor_is_asked_for_and_one_near_the_best_is_not_refused(policy: Policy) -> None:
+def test_a_divisor_is_asked_for(policy: Policy) -> None:
     network = Function(policy, exponents_of("exponents", 16))
     with pytest.raises(
         NeedsFlags, match=r"its numbers are divided by about 16, .*; say --divide-by"
@@ -141,6 +141,10 @@ def test_a_divisor_is_asked_for_and_one_near_the_best_is_not_refused(policy: Pol
         choose(network, reads__kind="exponents")
     assert "--divide-by DIVIDE-BY" in raised.value.flags
     assert "--actions left,down,up,right" in raised.value.flags
+
+
+def test_a_divisor_near_the_best_is_not_refused(policy: Policy) -> None:
+    network = Function(policy, exponents_of("exponents", 16))
     found, evidence = choose(network, reads__kind="exponents", reads__divide_by=11.0)
     assert found == "flat rows left,down,up,right"
     assert evidence.problem is None

@@ -124,9 +124,7 @@ def test_more_planes_than_tiles_usually_need_are_asked_about() -> None:
 def test_a_network_that_takes_nothing_says_what_was_tried() -> None:
     with pytest.raises(ExportError, match="takes no input that fits a board; describe what"):
         describe(Network(lambda _: False))
-    with pytest.raises(
-        ExportError, match=r"takes no input that fits .*planes 16.*: mat1 and mat2"
-    ):
+    with pytest.raises(ExportError, match=r"takes no input that fits .*planes 16.*: mat1 and mat2"):
         describe(
             Network(lambda _: False),
             reads__kind="one_hot",
