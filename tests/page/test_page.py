@@ -359,7 +359,7 @@ def test_intervals_of_averages_are_those_of_the_commands(shared_visit: Visit) ->
     few = samples[3] + np.array([4.0] * 9 + [0.0] * 11)  # 9 games differ
     pairs = [(samples[3], few), (samples[3], samples[7]), (samples[3], samples[3])]
     compute = """async ({ samples, pairs }) => {
-        const { differenceOf, running, summarize } = await import("/page/js/game/statistics.js");
+        const { differenceOf, summarize } = await import("/page/js/game/statistics.js");
         const { ratingsOf } = await import("/page/js/watch/ratings.js");
         const games = (scores, seed) => scores.map((score, game) => ({ seed, game, score }));
         const variance = (scores, average) => scores.reduce((sum, each) => sum + (each - average) ** 2, 0);
@@ -370,7 +370,6 @@ def test_intervals_of_averages_are_those_of_the_commands(shared_visit: Visit) ->
         };
         return {
             single: samples.map((each) => summarize(each).interval),
-            last: samples.map((each) => running(each).at(-1).interval),
             rated: samples.map((each) => ratingsOf([listed(each, 1), listed(samples[3], 2)])[0].interval),
             paired: pairs.map(([a, b]) => differenceOf(games(a, 1), games(b, 1)).interval),
             independent: samples.map((each) => differenceOf(games(each, 1), games(samples[2], 2)).interval),
@@ -384,7 +383,6 @@ def test_intervals_of_averages_are_those_of_the_commands(shared_visit: Visit) ->
     assert single[:2] == [None, None]
     expected = {
         "single": single,
-        "last": single,
         "rated": [average_interval(np.concatenate([each, samples[3]])) for each in samples],
         "paired": [difference_interval(a - b) for a, b in pairs],
         "independent": [welch(samples[2], each) for each in samples],

@@ -2,8 +2,7 @@
 
 A graph of the contract may have the output `views`. Most graphs have only a tensor that it can be made of.
 They get an output appended: two serialized protobuf messages, one after the other, are their union, so a few
-bytes behind the file add nodes and an output to its graph. The page does the same in a browser
-(`web/static/js/ask/onnx_views.js`).
+bytes behind the file add nodes and an output to its graph.
 """
 
 from __future__ import annotations

@@ -72,23 +72,6 @@ export function summarize(scores) {
 }
 
 /**
- * Average and interval after each game, for a picture of how they settle.
- *
- * @param {number[]} scores in the order in which the games finished
- * @returns {{average: number, interval: [number, number]|null}[]}
- */
-export function running(scores) {
-  let average = 0;
-  let squares = 0;
-  return scores.map((score, index) => {
-    const before = average;
-    average += (score - average) / (index + 1); // Welford's method
-    squares += (score - before) * (score - average);
-    return { average, interval: averageInterval(index + 1, average, Math.sqrt(squares / index)) };
-  });
-}
-
-/**
  * A histogram with bins of a round width.
  *
  * @param {number[]} scores

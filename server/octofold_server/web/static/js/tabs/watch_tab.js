@@ -6,7 +6,7 @@ import { announce, grouped, make, when } from "../../viewer/dom.js";
 import { ReplayReader } from "../../viewer/replays.js";
 import { comparison } from "../watch/comparison.js";
 import { Facts } from "../watch/facts.js";
-import { drawHistogram, drawRunning } from "../watch/pictures.js";
+import { drawHistogram } from "../watch/pictures.js";
 import { Ratings } from "../watch/ratings.js";
 
 const LOOK_MS = 1000;
@@ -32,7 +32,6 @@ class WatchTab {
     this._facts = new Facts();
     this._boards = make("div.live-boards");
     this._histogram = make("canvas.picture", { role: "img" });
-    this._running = make("canvas.picture", { role: "img" });
     this._view = make(
       "div.watched",
       { hidden: true },
@@ -44,12 +43,7 @@ class WatchTab {
         "div.pictures",
         {},
         this._facts.table,
-        (this._figures = make(
-          "div",
-          {},
-          make("figure", {}, make("figcaption", {}, "Scores, with their average"), this._histogram),
-          make("figure", {}, make("figcaption", {}, "Average game by game, with its 95% interval"), this._running),
-        )),
+        (this._figure = make("figure", {}, make("figcaption", {}, "Scores, with their average"), this._histogram)),
       ),
       this._boardsTitle = make("h3", {}, "Games that run now"),
       this._boards,
@@ -254,10 +248,8 @@ class WatchTab {
 
   _draw() {
     if (this._view.hidden || !this._state) return;
-    this._figures.hidden = Boolean(this._state.unfinished);
-    if (this._figures.hidden) return;
-    drawHistogram(this._histogram, this._scores);
-    drawRunning(this._running, this._scores);
+    this._figure.hidden = Boolean(this._state.unfinished);
+    if (!this._figure.hidden) drawHistogram(this._histogram, this._scores);
   }
 
   /** Link to the worst and the best games. */
