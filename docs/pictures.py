@@ -1,4 +1,4 @@
-"""Makes the pictures of docs/page.md: `python docs/pictures.py --result NAME` beside a running server."""
+"""Makes the pictures of docs/page.md: `python docs/pictures.py --result NAME` beside a server."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--address", default="http://127.0.0.1:8000")
     parser.add_argument("--model", default="flagship/4")
-    parser.add_argument("--judge", default="ntuple/2")
+    parser.add_argument("--judge", default="values/1")
     parser.add_argument("--result", required=True, help="a result of the server; its worst game is shown")
     parser.add_argument("--out", type=Path, default=DOCS)
     options = parser.parse_args()

@@ -13,7 +13,7 @@ from functools import partial
 
 import pytest
 from octofold_game.episodes import Episodes
-from playwright.sync_api import Locator, expect
+from playwright.sync_api import Locator, Route, expect
 from support.browsers import SIZES, Visit, screen
 from support.page_server import NOTEBOOK, SHORT_GAME, Server, Visitor
 from support.replays import corner_games, write_result
@@ -126,7 +126,7 @@ def has_board(visit: Visit, within: str, board: list[int]) -> bool:
 
 
 def duels(visit: Visit) -> None:
-    """Two models play the same game, from the same start, until one has lost."""
+    """Two models play the same game, each at its own pace, until one has lost and the other is ahead."""
     tab = opened(visit, "duel")
     tab.locator(".picker select").nth(1).select_option("small/1")
     tab.locator(".picker select").nth(0).select_option(f"swift/{newest('swift').name}")
@@ -136,10 +136,14 @@ def duels(visit: Visit) -> None:
     for side in (1, 2):
         wait_for(partial(has_board, visit, f".side:nth-child({side}) .board", start))
     tab.locator(".speed input").fill("5")
+    held: list[Route] = []
+    visit.page.route("**/models/swift/**", held.append)
     tab.get_by_role("button", name="Let both play").click()
-    expect(tab.locator(".side .note", has_text="game over").first).to_be_visible()
-    tab.get_by_role("button", name="Pause").click()
+    expect(tab.locator(".side .note", has_text="game over")).to_be_visible()  # it waits for nobody
+    visit.page.unroute_all()
+    held[0].continue_()
     expect(tab.locator(".verdict")).to_have_text(re.compile(r"^swift (is ahead|wins) by [\d,]+ points\.$"))
+    tab.get_by_role("button", name="Pause").click()
 
 
 def watches(visit: Visit) -> None:
