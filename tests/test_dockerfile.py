@@ -32,10 +32,10 @@ from support.waiting import wait_for
 
 ROOT = Path(__file__).parents[1]
 KILLED_AFTER_SECONDS = 10.0
-"""By `docker stop`."""
+"""`docker stop` kills a container after this time."""
 
 LAST_SECONDS = 3.0
-"""After the drain: for the last bytes, for whoever is loading, and for the process to end."""
+"""Time after the drain: for the last bytes, for a load in progress, and for the end of the process."""
 
 SERVE = """\
 #!/bin/sh
@@ -52,7 +52,7 @@ def instructions() -> list[tuple[str, str]]:
 
 
 def only(name: str) -> str:
-    """The instruction of which there is one."""
+    """The only instruction of this name."""
     (found,) = (rest for each, rest in instructions() if each == name)
     return found
 
@@ -139,7 +139,7 @@ def container(image: Path, tmp_path: Path) -> Iterator[tuple[subprocess.Popen[by
         process.wait()
 
 
-def test_a_container_serves_warns_lets_nobody_load_and_stops_whoever_listens(
+def test_a_container_serves_warns_lets_nobody_load_and_stops_with_an_open_stream(
     image: Path, container: tuple[subprocess.Popen[bytes], str, Path]
 ) -> None:
     process, target, ready_file = container

@@ -43,7 +43,7 @@ def links(text: str) -> set[str]:
 
 
 def mentions(text: str) -> set[str]:
-    """The files of the repository that a document names in its code."""
+    """The files of the repository that a document names in code."""
     code = [*FENCED.findall(text), *SPAN.findall(FENCED.sub("", text))]
     words = {word for piece in code for word in WORD.findall(piece)}
     # A word that ends in a colon is the area of a commit subject.

@@ -23,7 +23,7 @@ def make(folder: Path, python: str = sys.executable) -> subprocess.CompletedProc
 
 
 def made(folder: Path) -> str:
-    """Make the environment, and return what that said but for the packages that it installs."""
+    """Make the environment; return the output without the lines about packages."""
     done = make(folder)
     assert done.returncode == 0, done.stderr
     return "".join(line for line in done.stdout.splitlines(True) if not line.startswith("Installing "))

@@ -37,9 +37,9 @@ ROOT = DEPLOY.parent
 KUBERNETES = "1.37.0"
 SCHEMAS = Path(__file__).with_name("schemas")
 KSERVE_MODELS = Path("/mnt/models")
-"""Where KServe mounts them itself."""
+"""The folder into which KServe mounts models."""
 LAST_SECONDS = 3.0
-"""After the drain: for the last bytes, and for the process to end."""
+"""Time after the drain: for the last bytes, and for the end of the process."""
 WHERE = pytest.mark.parametrize("combination", COMBINATIONS)
 
 
@@ -107,7 +107,7 @@ def test_every_selector_selects_pods_and_every_port_is_theirs(combination: str) 
 
 
 def ports_of(pods: list[Manifest], selector: dict[str, str]) -> set[str]:
-    """The names of the ports of the pods that a selector selects, of which there must be some."""
+    """The names of the ports of the pods that a selector selects; it must select some."""
     (pod,) = [pod for pod in pods if selector.items() <= pod["metadata"]["labels"].items()]
     return {port["name"] for container in pod["spec"]["containers"] for port in container["ports"]}
 

@@ -19,7 +19,7 @@ pytestmark = needs_kubectl
 
 SWIFT = newest("swift")
 SCRAPED_LABELS = {"namespace", "pod", "job", "service"}
-"""Those that the Prometheus operator adds to every series."""
+"""Labels that the Prometheus operator adds to every series."""
 
 
 @pytest.fixture(scope="module")

@@ -24,7 +24,7 @@ from support.shipped import CARDS, newest
 
 ROOT = Path(__file__).parents[2]
 OURS = [card for card in CARDS if not {"ntuple", "expectimax", "perimeter"} & set(card.parts)]
-"""Those whose checkpoints ship, too."""
+"""Models whose checkpoints ship, too."""
 
 CHECKPOINTS = sorted(file.parent for file in ROOT.glob("checkpoints/**/checkpoint.json"))
 LARGEST_FILE_BYTES = 20e6

@@ -1,4 +1,4 @@
-"""Servers that share a port and a name, each on a loopback address of its own, as pods do behind a service.
+"""Servers behind one name, as pods behind a Service: they share a port, and each has a loopback address.
 
 Linux has all of 127.0.0.0/8; elsewhere the addresses must be added first.
 """

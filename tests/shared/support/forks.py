@@ -1,10 +1,9 @@
 """`octofold` and `octofold-serve` as processes that start in milliseconds: copies of one with all imports.
 
-The imports take most of the time of a test that starts a process, and the taking apart of what was imported
-most of the rest. A copy does all else as the command does: it reads its arguments and variables, waits for
-its threads, calls what is to be called at exit, and writes what it has not written. Tests of what happens
-before the imports, of missing packages and of variables that the system reads when a process starts run the
-command.
+Imports take most of the time of a test that starts a process, and cleaning up modules most of the rest. A
+copy does all else as the command does: it reads arguments and variables, waits for its threads, calls exit
+functions, and flushes its output. Tests of what happens before the imports, of missing packages and of
+variables that the system reads when a process starts run the command.
 """
 
 from __future__ import annotations
@@ -129,7 +128,7 @@ class Forks:
 
 @cache
 def forks_of(command: str) -> Forks:
-    """Those of the command, which are the same for all tests."""
+    """The copies of a command; all tests share them."""
     return Forks(Path(os.environ.get(SHARED) or share_originals()), command)
 
 

@@ -11,8 +11,8 @@ from contextlib import contextmanager
 def reserved_port() -> Iterator[int]:
     """A port that the kernel gives to nobody else within the block.
 
-    Nobody answers on it until a server that is told its number listens, which the socket that holds the port
-    allows. Tests at work beside this one would soon be given a port that was free and is not held.
+    Nobody answers on it until a server listens there, which the socket that holds the port allows. Without
+    it, another test might get the same free port.
     """
     with socket.socket() as holder:
         holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -1,4 +1,4 @@
-"""What a process spends: CPU time, and memory where the system tells its peak."""
+"""Bounds on CPU time and, where the system reports its peak, on memory of a process."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def memory_at_most(pid: int, memory_bytes: int, what: str) -> Iterator[None]:
 def typical_cpu_seconds(pid: int, wait: Callable[[], object], times: int) -> float:
     """The median CPU time that a process under attack spends while the test waits for something.
 
-    The attack goes on for as long as a busy machine lets the test sleep. This makes some of the waits dear,
-    and not most of them.
+    On a busy machine, the attack also goes on while the test sleeps. So some waits cost much, but not the
+    median.
     """
     process, spent = psutil.Process(pid), []
     for _ in range(times):
