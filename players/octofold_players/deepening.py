@@ -1,9 +1,9 @@
 """Iterative deepening with limits on depth, time and cores, and with cancellation.
 
 With a limit on time, a search goes one move deeper each time that it is finished, and the deepest finished
-one counts. A deadline alone seldom needs that. So the search looks one move ahead, to have an answer, and
-then as far as the options say. If half of the time does not suffice, it goes one move deeper at a time. The
-search one move ahead is always finished: it takes microseconds, and without it there is no answer.
+search counts. A deadline is seldom short enough to need this: the search first looks one move ahead, to have
+an answer, and then as far as the options say. If half of the time does not suffice, it goes one move deeper
+at a time. The search one move ahead takes microseconds and is always finished.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class DeepeningSearch(ABC):
         Only boards that are done get their new row. Boards that were searched as deep are passed over.
 
         Returns:
-            `endings.RUNNING` if all boards are done, else why the search ended.
+            `search_limits.RUNNING` if all boards are done, otherwise why the search ended.
         """
 
     def numbers(self) -> list[NDArray[np.generic]]:

@@ -73,8 +73,8 @@ def spread_parts(
 def parallel_for_each(fill: Callable[[int], None], count: int, threads: int | None = None) -> None:
     """Call `fill(n)` for every n below `count` in parallel (default: on the threads that numba uses).
 
-    One of them is the caller's, which would wait otherwise: to wake another takes longer than a short part.
-    After an exception nothing more begins; it is raised when what has begun is over.
+    The caller's thread works, too: waking another one takes longer than a short part. After an exception, no
+    further call begins, and the exception is raised when the running calls have ended.
     """
     threads = threads or numba_threads()
     numbers = iter(range(count))  # shared: each thread takes the next one when it is free
@@ -98,7 +98,7 @@ def parallel_for_each(fill: Callable[[int], None], count: int, threads: int | No
 
 
 def numba_threads() -> int:
-    """As many threads as numba uses; it does not know the CPU quota of a container."""
+    """The number of threads that numba uses, at most the CPU quota of the container, which it ignores."""
     return min(numba.get_num_threads(), _cores())
 
 

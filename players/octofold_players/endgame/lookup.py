@@ -90,7 +90,7 @@ def move_at(position, table):
     place = np.int64(table.before[word // _BLOCK]) + _count_bits(table.kept[word] & bit - _U(1))
     for earlier in range(word // _BLOCK * _BLOCK, word):
         place += _count_bits(table.kept[earlier])
-    # A file that is changed after it was read must not make this read elsewhere.
+    # A mapped file that has changed must not lead to reads outside of the array.
     if place >= 4 * len(table.moves):
         return np.int64(-1)
     return np.int64(table.moves[place >> 2]) >> 2 * (place & 3) & 3

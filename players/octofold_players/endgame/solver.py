@@ -33,7 +33,7 @@ _CERTAIN = 0x3FFE
 """Chances are in parts of this, rounded down. So a chance below 1 falls a little at every move, and of two
 nearly sure ways, the shorter one is better. Tables without this are weaker (training/EXPERIMENTS.md)."""
 _TOGETHER = 8
-"""Upper numbers that one thread solves. Their positions fill whole bytes of what is returned."""
+"""Upper numbers that one thread solves together. Their positions fill whole bytes of the result."""
 _UNKNOWN = np.float32(-1)
 _FINDING = 0.4
 """Share of the time that it takes to find the positions."""
@@ -62,7 +62,7 @@ def solve(formation: Formation, largest: int, report: Callable[[float], None] = 
     of_shape = shape(formation, largest)
     layers = layers_of(of_shape)
     words = -(-of_shape.positions // 64)
-    # Made now: who has no memory for it learns so at once.
+    # Allocated first, so that missing memory is noticed at once.
     solved = Solved(np.zeros(words, _U), np.zeros(16 * words, np.uint8))
     reached = _find_layers(of_shape, layers, lambda done: report(_FINDING * done))
     _solve_layers(
@@ -176,7 +176,7 @@ def _find_following(layer, shape, layers, starts, seen, afterstates, first, last
 def _solve_layer(
     layer, shape, sure, layers, starts, chances, of_afterstates, reached, kept, moves, first, last
 ):
-    """Solve the positions of a layer with some upper numbers, `_TOGETHER` of which count as one.
+    """Solve the positions of a layer with the upper numbers of units `first` to `last`, `_TOGETHER` a unit.
 
     `starts` and `chances` are those of the layer and of the next two, `of_afterstates` the chances that were
     computed in this layer.

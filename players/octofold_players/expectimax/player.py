@@ -4,13 +4,11 @@ The search cuts off unlikely branches and looks up afterstates that it has alrea
 (https://github.com/nneonneo/2048-ai, described in https://stackoverflow.com/a/22498940). Only the heuristic
 of the last afterstates counts, not the rewards. `search.py` does the search.
 
-The heuristics of the expectimax player: sums over rows and columns, by Petr Moravek and by nneonneo.
-
-Moravek's: a line gains from empty cells and possible merges. It loses for tiles that are out of order, more
-for larger tiles, and for large tiles in general. He found the weights with CMA-ES. nneonneo's, which came
-first: a line gains from empty cells, and if its largest tile is at an end. Both are described in
-https://stackoverflow.com/a/22498940, and are in 2048.cpp of https://github.com/nneonneo/2048-ai: the first
-one in commit a3f15f3.
+There are two heuristics, sums over rows and columns. In Petr Moravek's, a line gains from empty cells and
+possible merges. It loses for tiles that are out of order, more for larger tiles, and for large tiles in
+general. He found the weights with CMA-ES. In nneonneo's, which came first, a line gains from empty cells, and
+if its largest tile is at an end. Both are described in https://stackoverflow.com/a/22498940, and are in
+2048.cpp of https://github.com/nneonneo/2048-ai: the first one in commit a3f15f3.
 """
 
 from __future__ import annotations
@@ -60,8 +58,8 @@ class HeuristicExpectimaxPlayer(DeepeningPlayer):
     heuristic: str = "moravek"
     """Heuristic of boards at the end of a search: `moravek`, or `nneonneo`, his first one."""
     weights: str = ""
-    """Other weights of the heuristic, seven numbers joined by `+`: `Weights` has their order. `octofold-train
-    tune` finds some."""
+    """Other weights of the heuristic, seven numbers joined by `+`, in the order of `Weights`.
+    `octofold-papers tune` finds some."""
 
     def __post_init__(self) -> None:
         """Check the options.

@@ -68,9 +68,9 @@ class TupleLayout(NamedTuple):
 class NTupleNetwork:
     """Tables `values` `[S * T * 16**L] float32` for S stages and T tuples of L cells each.
 
-    `stages` are the S - 1 tiles, as falling exponents, that lead from one stage to the next: a board belongs
-    to the stage of as many of them as it holds before the first that it lacks. A tile above the first counts
-    as the first.
+    `stages` are the S - 1 tiles, as falling exponents, that lead from one stage to the next. The stage of a
+    board is the number of these tiles that it holds before the first that it lacks. A tile above the first
+    counts as the first.
     """
 
     FILES: ClassVar[tuple[str, ...]] = (_DESCRIPTION, _VALUES)

@@ -37,7 +37,7 @@ _DOUBT = 3
 
 @dataclass(frozen=True)
 class PerimeterPlayer(DeepeningPlayer):
-    """Makes the move that the endgame tables know; elsewhere, the one of the largest expected worth."""
+    """Makes the move that the endgame tables know, otherwise the move of the largest expected worth."""
 
     kind: ClassVar[str] = "perimeter"
     value_unit: ClassVar[str] = "heuristic points"

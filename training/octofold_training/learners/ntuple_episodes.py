@@ -1,9 +1,8 @@
 """The compiled part of `ntuple_td`: a thread plays episodes and learns from each.
 
-Tile downgrading: treats late boards as earlier ones by halving their largest tiles.
-
-Guei, Chen and Wu, "Optimistic Temporal Difference Learning for 2048" (IEEE Transactions on Games, 2022), use
-it when a network knows too little about the tiles on the board.
+Guided games are played as if their largest tiles were smaller. Guei, Chen and Wu, "Optimistic Temporal
+Difference Learning for 2048" (IEEE Transactions on Games, 2022), call this tile downgrading, and use it when
+a network knows too little about the tiles on the board.
 """
 
 from __future__ import annotations

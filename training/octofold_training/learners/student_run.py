@@ -28,7 +28,7 @@ from octofold_training.networks.build import build, require_planes
 from octofold_training.run.options import fit_to_run
 from octofold_training.run.training_run import RunProgress, TrainingRun, averaged_over, cooling
 
-_EXPONENTS = LARGEST_EXPONENT + 1  # which a teacher's games come to
+_EXPONENTS = LARGEST_EXPONENT + 1  # of a teacher's games
 _WEIGHT_DECAY = 0.01
 
 

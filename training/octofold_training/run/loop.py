@@ -84,7 +84,7 @@ def stages_so_far(
         The earlier stages and the current one. If nothing changed, the current one extends the last.
     """
     earlier = list(before)
-    if earlier and _same(earlier[-1], {**origin, "options": dict(options)}):
+    if earlier and _is_same(earlier[-1], {**origin, "options": dict(options)}):
         earlier.pop()
     positions -= sum(stage["positions"] for stage in earlier)
     hours = round(seconds / 3600 - sum(stage["hours"] for stage in earlier), 2)
@@ -93,14 +93,14 @@ def stages_so_far(
     return [*earlier, {**origin, "positions": positions, "hours": hours, "options": dict(options)}]
 
 
-def _same(before: Stage, now: Stage) -> bool:
+def _is_same(before: Stage, now: Stage) -> bool:
     """Whether a stage goes on. Options that did not exist when it began make no difference."""
     known = {name: value for name, value in now["options"].items() if name in before["options"]}
-    return _what(before) == _what({**now, "options": known})
+    return _without_lengths(before) == _without_lengths({**now, "options": known})
 
 
-def _what(stage: Stage) -> dict[str, Any]:
-    """A stage without how far it has come, and without how far the run is to come."""
+def _without_lengths(stage: Stage) -> dict[str, Any]:
+    """A stage without its own length and that of the run."""
     return _without_length(stage) | {"options": _without_length(stage["options"])}
 
 
@@ -133,7 +133,7 @@ def save_state(run: TrainingRun[Any], folder: Path, begun: SavedRun) -> None:
 
 
 def resume(run: TrainingRun[Any], folder: Path) -> SavedRun:
-    """Continue in a new run from `save_state`; returns what it was.
+    """Continue in a new run from `save_state`; returns its stages and identity.
 
     Raises:
         TrainingError: the state belongs to another run, has another form or is damaged.
