@@ -39,7 +39,7 @@ serve: $(VENV)/$(SERVING) ## serve the models in models/, and new ones as they a
 		--port $(PORT) --rest-port $(REST_PORT) --watch 5 2>runs/serve-$(PORT).log || { code=$$?; tail -n 1 runs/serve-$(PORT).log >&2; \
 		echo "other ports: make serve PORT=50052 REST_PORT=8001" >&2; exit $$code; }
 
-train: $(VENV)/dev ## checkpoints/NAME by training/recipes/NAME.toml, from TEACHER, in an hour or two; goes on where it stopped
+train: $(VENV)/dev ## checkpoints/NAME by training/recipes/NAME.toml, from TEACHER, in less than an hour; goes on where it stopped
 	$(BIN)/octofold-train student training/recipes/$(NAME).toml --teacher $(TEACHER)
 
 first: $(VENV)/dev ## a first network of your own in five minutes: trained, exported, played, compared
