@@ -168,8 +168,9 @@ def _show(live: Live, hand: Hand, adviser: Adviser | None) -> None:
 COMMAND = Command(
     "hand",
     "play by hand on the terminal",
-    "Plays 2048 by hand, with the arrow keys, WASD or HJKL. With --judge, a player or a model gives hints "
-    "and says what it thinks of each move. Every game is kept; the same command continues an unfinished one.",
+    "Plays 2048 by hand, with the arrow keys, WASD or HJKL. A player or a model gives hints and says what it "
+    "thinks of each move: that of --judge, or the server's default model if a server answers. Every game is "
+    "kept; the same command continues an unfinished one.",
     Options,
     hand,
     examples=(

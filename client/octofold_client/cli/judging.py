@@ -1,6 +1,7 @@
 """The flags `--judge` and `--luck`: players and models that value moves and boards."""
 
 import os
+import socket
 import sys
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
@@ -10,16 +11,17 @@ from typing import TypeVar
 
 from octofold_game.commands.options import Name, option
 
-from octofold_client.cli.arguments import ServerFlags, name_and_version
+from octofold_client.cli.arguments import DEFAULT_TARGET, ServerFlags, name_and_version
 from octofold_client.contenders.advice import Adviser, local_adviser, served_adviser
 from octofold_client.contenders.judges import Judge, local_judge, served_judge
 from octofold_client.contenders.local_players import is_spec
 from octofold_client.contenders.served_model import ServedModel
-from octofold_client.errors import EvaluationError
+from octofold_client.errors import EvaluationError, UnknownModel, UsageError
 from octofold_client.evaluation.luck import check_unit
 from octofold_client.rpc.client import Client
 
 _Named = TypeVar("_Named", Judge, Adviser)
+_LISTENING_SECONDS = 0.5
 _NONE = "none"
 DEFAULT_MODELS = Path("models")
 _VARIABLE = "OCTOFOLD_MODELS"
@@ -34,11 +36,33 @@ def _find(
     local: Callable[[str], _Named],
     served: Callable[[Client, ServedModel], _Named],
 ) -> _Named:
-    """The local player of a spec, or a model of the server, NAME or NAME:VERSION."""
+    """The local player of a spec, or a model of the server, NAME or NAME:VERSION.
+
+    Where a player needs options, its name alone is that of the server's model, if a server has one.
+    """
+    unfit = None
     if is_spec(who):
-        return local(who)
+        try:
+            return local(who)
+        except UsageError as error:
+            if ":" in who or not _is_listening(flags.targets[0]):
+                raise
+            unfit = error
     found = stack.enter_context(flags.servers())
-    return served(found.client, found.select(*name_and_version(who)))
+    try:
+        selected = found.select(*name_and_version(who))
+    except UnknownModel as error:
+        raise unfit or error from None
+    return served(found.client, selected)
+
+
+def _is_listening(address: str) -> bool:
+    host, port = address.rsplit(":", 1)
+    try:
+        socket.create_connection((host, int(port)), _LISTENING_SECONDS).close()
+    except OSError:
+        return False
+    return True
 
 
 @dataclass(kw_only=True)
@@ -47,7 +71,7 @@ class JudgeFlags(ServerFlags):
 
     judge: Name = option(
         "",
-        "judge of the moves: a local player, such as ntuple:models/ntuple/2, or a model of the server, "
+        "judge of the moves: a local player, such as ntuple:models/ntuple/3, or a model of the server, "
         "NAME or NAME:VERSION",
         metavar="WHO",
     )
@@ -62,8 +86,16 @@ class JudgeFlags(ServerFlags):
         return _find(self.judge, self, stack, local_judge, served_judge) if self.judge else None
 
     def adviser_of(self, stack: ExitStack) -> Adviser | None:
-        """The judge as an adviser, which need not value moves; the errors are those of `judge_of`."""
-        return _find(self.judge, self, stack, local_adviser, served_adviser) if self.judge else None
+        """The judge as an adviser, which need not value moves; the errors are those of `judge_of`.
+
+        Without the flag, it is the server's default model, or None if no server is named and none answers.
+        """
+        if self.judge:
+            return _find(self.judge, self, stack, local_adviser, served_adviser)
+        if self.targets == [DEFAULT_TARGET] and not _is_listening(DEFAULT_TARGET):
+            return None
+        found = stack.enter_context(self.servers())
+        return served_adviser(found.client, found.select("", ""))
 
 
 @dataclass(kw_only=True)
@@ -73,7 +105,7 @@ class LuckFlag(ServerFlags):
     luck: Name = option(
         "",
         "take the luck of the tiles out of scores by the values of this local player, such as "
-        "ntuple:models/ntuple/2, or model of the server, NAME or NAME:VERSION, which must be in points; none "
+        "ntuple:models/ntuple/3, or model of the server, NAME or NAME:VERSION, which must be in points; none "
         f"leaves it in (default: the newest version of {_SHIPPED} in the model repository of --models or of "
         f"the variable {_VARIABLE}, or else in ./{DEFAULT_MODELS}, if it is there and numba is installed)",
         metavar="WHO",

@@ -122,10 +122,11 @@ def test_a_killed_program_has_kept_the_game(tmp_path: Path, open_screen: OpenScr
     assert len(next(read_replays(tmp_path / "unfinished.replay"))) >= 1
 
 
+@pytest.mark.parametrize("judge", [("--judge", "small"), ()])
 def test_a_served_model_gives_probabilities_and_votes(
-    tmp_path: Path, target: str, open_screen: OpenScreen
+    tmp_path: Path, target: str, open_screen: OpenScreen, judge: tuple[str, ...]
 ) -> None:
-    screen = open_screen("--out", tmp_path, "--target", target, "--judge", "small", columns=80, lines=24)
+    screen = open_screen("--out", tmp_path, "--target", target, *judge, columns=80, lines=24)
     screen.shows(r"small version 1[\s\S]*↑ up +\d+\.\d% \d/8[\s\S]*its choice")
     screen.type("hjkl")
     screen.shows(r"[↑→↓←] (up|right|down|left) \d+\.\d% \d/8; it ")
