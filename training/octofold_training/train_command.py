@@ -207,7 +207,7 @@ def _train_student(recipe: Recipe, flags: StudentFlags) -> None:
         options = recipe.options("distil", DistilOptions)
     network, device = recipe.network(), device_of(flags.device)
     if not flags.teacher.exists():
-        raise TrainingError(f"--teacher: {missing(flags.teacher)}; models/ntuple/2 ships")
+        raise TrainingError(f"--teacher: {missing(flags.teacher)}; models/ntuple/3 ships")
     teacher = NTupleNetwork.load(flags.teacher)
     run: Distillation | DeviceDistillation
     if isinstance(options, DeviceDistilOptions):

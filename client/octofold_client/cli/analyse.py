@@ -259,7 +259,7 @@ COMMAND = Command(
     analyse,
     examples=(
         "results/play-flagship-v4-seed0",
-        "results/play-flagship-v4-seed0 --judge ntuple:models/ntuple/2",
+        "results/play-flagship-v4-seed0 --judge ntuple:models/ntuple/3",
         "results/mine --last 100 --costliest 5",
     ),
 )

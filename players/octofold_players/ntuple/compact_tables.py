@@ -99,7 +99,7 @@ class CompactTables:
 
     @classmethod
     def files_in(cls, folder: Path) -> dict[str, Path]:
-        """Where `FILES` are in the folder of a published player, or of a model, such as `models/ntuple/2`.
+        """Where `FILES` are in the folder of a published player, or of a model, such as `models/ntuple/3`.
 
         Raises `TableFileError` that says which file is wrong, and how.
         """

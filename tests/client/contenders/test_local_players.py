@@ -36,7 +36,7 @@ def result_of(folder: Path) -> dict[str, Any]:
         ("minimax:dpeth=2", "minimax has no option dpeth (choose from .*; did you mean depth?"),
         ("montecarlo:runs=many", "montecarlo: runs=many is not a whole number"),
         ("ntuple:depth=2", "ntuple needs path: ntuple:PATH"),
-        ("ntuple:models/ntuple", ".* network.json is missing; did you mean models/ntuple/2?"),
+        ("ntuple:models/ntuple", ".* network.json is missing; did you mean models/ntuple/3?"),
     ],
 )
 def test_a_spec_of_no_player_is_answered_with_what_there_is(spec: str, message: str) -> None:
