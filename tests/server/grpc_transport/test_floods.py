@@ -97,17 +97,6 @@ def test_clients_that_begin_calls_and_never_finish_them_hold_up_nobody(
     assert re.search(r"\d+ calls wait for their messages", server.log)
 
 
-def test_a_burst_of_calls_that_are_sent_whole_is_answered(start: Start) -> None:
-    server = start("--max-calls", "4000")
-    with ExitStack() as stack:
-        channels = [
-            stack.enter_context(grpc.insecure_channel(server.target, OWN_CONNECTION)) for _ in range(4)
-        ]
-        stubs = [OctofoldServiceStub(channel) for channel in channels]
-        calls = [stubs[number % 4].NextMove.future(BOARD, timeout=100) for number in range(800)]
-        assert {call.code() for call in calls} == {grpc.StatusCode.OK}
-
-
 def test_half_sent_messages_take_bounded_memory_and_end_with_a_status(start: Start, ask: Ask) -> None:
     limits = ("--max-bytes-in-flight", str(64 * MIB), "--message-timeout", "2", "--max-boards", "262144")
     server = start(*limits)

@@ -147,19 +147,6 @@ def test_a_client_that_never_reads_stops_being_read_itself(admission: Admission)
     assert wire.reads
 
 
-def test_answers_of_many_messages_are_sent_one_after_the_other(
-    admission: Admission,
-) -> None:
-    wire = Wire()
-    open_stream(admission, wire)
-    for number in range(20):
-        wire.give(message(number, 1))
-    assert sorted(wire.let_go(20)) == list(range(20))
-    wire.give(None)
-    assert wire.ends == [(0, "")]
-    assert admission.open_calls == 0
-
-
 def test_a_stream_that_must_stop_reading_still_answers_what_it_has_read(
     admission: Admission, backend: RecordingBackend
 ) -> None:

@@ -78,27 +78,6 @@ def shapes(message: Descriptor) -> Iterator[tuple[str, bytes]]:
             yield f"many {name}", filled(tagged(field.number, EMPTY.get(field.cpp_type, b"\1")))
 
 
-def boards_that_are_no_boards() -> Iterator[tuple[str, str, bytes]]:
-    """Methods, names and messages whose fields are well-formed and whose cells, up to half a million boards,
-    are not."""
-    boards = SIZE // 16 - 64
-    bad = b"\x7f" * boards * 16
-    yield (
-        "octofold.v1.OctofoldService/NextMoves",
-        "bad cells",
-        pb.NextMovesRequest(boards=bad).SerializeToString(),
-    )
-    tensor = oip.ModelInferRequest.InferInputTensor(name="boards", datatype="UINT8", shape=[boards, 16])
-    raw = oip.ModelInferRequest(inputs=[tensor], raw_input_contents=[bad])
-    yield "inference.GRPCInferenceService/ModelInfer", "bad raw cells", raw.SerializeToString()
-    for kind, cell in {"bad": b"\x7f", "wide": b"\xff\xff\xff\xff\x0f", "good": b"\1"}.items():
-        given = SIZE // len(cell) // 16 - 64
-        tensor.shape[0] = given
-        contents = tagged(4, cell * given * 16)
-        typed = tagged(5, tensor.SerializeToString() + tagged(5, contents))
-        yield "inference.GRPCInferenceService/ModelInfer", f"{kind} typed cells", typed
-
-
 def spends_little(server: ServerProcess, shape: str) -> AbstractContextManager[None]:
     """A block in which the server has to answer one message."""
     return at_most(server.process.pid, CPU_SECONDS, MEMORY_BYTES, shape)
@@ -141,13 +120,6 @@ def test_no_shape_of_a_message_costs_more_than_its_size(
             assert len(message) > SIZE / 2, shape
             with spends_little(server, f"{name}: {shape}"):
                 assert end_of(channel, name, message) in refusals, f"{name}: {shape}"
-
-
-def test_no_half_million_boards_cost_more_than_their_size(server: ServerProcess) -> None:
-    with grpc.insecure_channel(server.target) as channel:
-        for method, shape, message in boards_that_are_no_boards():
-            with spends_little(server, shape):
-                assert end_of(channel, method, message) is grpc.StatusCode.INVALID_ARGUMENT, shape
 
 
 def bodies() -> Iterator[tuple[str, bytes]]:

@@ -126,15 +126,6 @@ def test_files_on_a_mount_that_hangs_hold_up_nobody_who_uses_their_content(read:
     wait_for(lambda: number.content == 22)
 
 
-def test_nobody_looks_at_files_that_are_no_longer_used(read: Number) -> None:
-    before = set(threading.enumerate())
-    number = Reread([read.path], read).watch(0.01)
-    (watching,) = set(threading.enumerate()) - before
-    del number
-    watching.join(60)
-    assert not watching.is_alive()
-
-
 def test_what_cannot_be_used_at_the_start_is_an_error(read: Number) -> None:
     read.path.write_text("none", encoding="utf-8")
     with pytest.raises(FileError, match="that is no number"):
