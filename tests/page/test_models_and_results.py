@@ -93,7 +93,7 @@ def test_a_model_that_loads_is_listed_with_the_seconds_and_asked_once_and_old_an
         content = route.fetch().json()
         for model in content["models"]:
             if model["name"] in loading:
-                model |= {"is_ready": False, "loading_seconds": loading[model["name"]]}
+                model["loading_seconds"] = loading[model["name"]]
         route.fulfill(json=content)
 
     def answer(route: Route) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import lru_cache
 from typing import Any
 
 import gymnasium
@@ -10,22 +11,51 @@ import numpy as np
 from numpy.typing import NDArray
 
 from octofold_game.commands.extras import install_command
+from octofold_game.drawing.palette import EMPTY, FRAME, color_of
 
 FRAMES_PER_SECOND = 10
 """Moves that a window shows each second."""
+CELL_PIXELS = 64
+_GAP = 6
+BOARD_PIXELS = 4 * CELL_PIXELS + 5 * _GAP
+_LARGEST_TEXT = 28
 
 
 def pixels_of(board: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """A board `[16]` as a picture `[height, width, 3]`.
+    """A picture of a board `[16]`: `[BOARD_PIXELS, BOARD_PIXELS, 3]`, red, green and blue.
 
     Raises:
         DependencyNotInstalled: Pillow is not installed.
     """
     try:
-        from octofold_game.drawing.board_picture import board_pixels
+        from PIL import Image
     except ModuleNotFoundError as error:
         raise _missing("pictures of boards", error, "gymnasium") from None
-    return board_pixels(board)
+    picture = Image.new("RGB", (BOARD_PIXELS, BOARD_PIXELS), FRAME)
+    for cell, exponent in enumerate(board.tolist()):
+        row, column = divmod(cell, 4)
+        step = CELL_PIXELS + _GAP
+        picture.paste(_tile(exponent), (_GAP + column * step, _GAP + row * step))
+    return np.array(picture)
+
+
+@lru_cache
+def _tile(exponent: int) -> Any:
+    """The picture of a cell with a tile, or of an empty one."""
+    from PIL import Image, ImageDraw, ImageFont
+
+    area = (0, 0, CELL_PIXELS - 1, CELL_PIXELS - 1)
+    picture = Image.new("RGB", (CELL_PIXELS, CELL_PIXELS), FRAME)
+    drawing = ImageDraw.Draw(picture)
+    if not exponent:
+        drawing.rounded_rectangle(area, 5, EMPTY)
+        return picture
+    color = color_of(exponent)
+    drawing.rounded_rectangle(area, 5, color.background)
+    number = str(1 << exponent)
+    font = ImageFont.load_default(min(_LARGEST_TEXT, 100 // len(number)))
+    drawing.text((CELL_PIXELS / 2, CELL_PIXELS / 2), number, color.text, font, anchor="mm")
+    return picture
 
 
 class Window:

@@ -12,14 +12,14 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from importlib.metadata import version as installed_version
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 import numpy as np
 from aiohttp import web
 from numpy.typing import NDArray
-from octofold_game.contract.graph import VALUE
-from octofold_game.contract.model import parse_card
+from octofold_game.contract.graph import TEMPERATURE, VALUE
+from octofold_game.contract.model import Card, Precision, parse_card
 from octofold_game.rules import MOVE_NAMES
 from octofold_proto.errors import InvalidRequest, Unavailable
 from octofold_proto.messages import CELLS
@@ -32,7 +32,6 @@ from octofold_server.config.options import Config
 from octofold_server.http_transport.calls import Route, failure_of, submit
 from octofold_server.models.version_index import VersionState
 from octofold_server.system.quoting import quoted
-from octofold_server.web.about import described
 from octofold_server.web.files import INDEX, SECURITY_HEADERS, PageFiles
 from octofold_server.web.results import Results
 from octofold_server.web.views import Views
@@ -87,23 +86,13 @@ class _Answers:
         models = self._admission.models
         newest = {served.name: served for served in models.served()}  # which are sorted by version
         found = [
-            described(
-                served.card,
-                served.precision,
-                is_default=newest.get(models.default) is served,
-                has_views=self._views.may_have_session(served),
-            )
+            _described(served.card, served.precision, is_default=newest.get(models.default) is served)
             for served in models.served()
         ]
         for status in [*models.waiting(), *models.loading()]:
             is_loading = status.state is VersionState.LOADING
             seconds = time.monotonic() - status.since if is_loading else None
-            card = parse_card(status.card_text)
-            found.append(
-                described(
-                    card, "", is_default=False, has_views=False, is_ready=False, loading_seconds=seconds
-                )
-            )
+            found.append(_described(parse_card(status.card_text), "", loading_seconds=seconds))
         return _json({"version": installed_version("octofold"), "models": found})
 
     async def move(self, request: web.Request) -> web.Response:
@@ -177,6 +166,41 @@ class _Answers:
 
     async def _read(self, work: Callable[[], Any]) -> Any:
         return await asyncio.get_running_loop().run_in_executor(self._reading, work)
+
+
+def _described(
+    card: Card,
+    precision: Precision | Literal[""],
+    *,
+    is_default: bool = False,
+    loading_seconds: float | None = None,
+) -> dict[str, Any]:
+    """One of the models of `/page/about`."""
+    return {
+        "name": card.name,
+        "version": str(card.version),
+        "default": is_default,
+        "loading_seconds": loading_seconds,
+        "precision": precision,
+        "symmetries": card.symmetries,
+        "rule": card.decision_rule,
+        "player": None if card.player is None else card.player.kind,
+        "average": None if card.strength is None else card.strength.average,
+        "average_interval": None if card.strength is None else card.strength.average_interval,
+        **_values(card),
+    }
+
+
+def _values(card: Card) -> dict[str, Any]:
+    """The unit of what the model says about moves, and the temperature that turns probabilities into it.
+
+    A network of afterstate values answers in points. Its probabilities are their softmax.
+    """
+    answers = (card.description or {}).get("answers")
+    kind = answers.get("kind") if isinstance(answers, dict) else None
+    if kind != "afterstate_value":
+        return {"value_unit": card.value_unit, "temperature": None}
+    return {"value_unit": "points", "temperature": card.temperature or TEMPERATURE}
 
 
 def _question(request: web.Request) -> Request:

@@ -44,10 +44,9 @@ class Views:
         Raises:
             ModelError: the files of the model have changed, or its graph cannot run.
         """
-        if not self.may_have_session(served):
-            return None
         graph = served.graph
-        assert graph is not None
+        if graph is None or self._objection(served) is not None:
+            return None
         digest = graph.sha256
         try:
             if digest not in self._sessions:
@@ -60,15 +59,12 @@ class Views:
         except BackendError as error:
             raise ModelError(f"{served.name} version {served.version}: {error}") from error
 
-    def may_have_session(self, served: ServedVersion) -> bool:
-        """Whether the model may have a second session: looking must not use up the server's memory."""
-        return self._objection(served) is None
-
     def why_not(self, served: ServedVersion) -> str:
         """Why there are no views of the model, as a clause after its name."""
         return self._objection(served) or "its graph keeps no answers of single views"
 
     def _objection(self, served: ServedVersion) -> str | None:
+        """Why the model has no second session: it would take too much memory. None if it may have one."""
         graph = served.graph
         if graph is None:
             return "a player has none"

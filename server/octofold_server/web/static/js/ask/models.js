@@ -9,9 +9,7 @@ const LOADING_MS = 1000; // between two looks while a model is loaded for this p
 export const keyOf = (model) => `${model.name}/${model.version}`;
 
 /** A list of models as a text, by which it is told from another: without how far loading is. */
-export const contentOf = (models) => JSON.stringify(models, (name, value) => (LOADS.has(name) ? undefined : value));
-
-const LOADS = new Set(["is_ready", "loading_seconds"]);
+export const contentOf = (models) => JSON.stringify(models, (name, value) => (name === "loading_seconds" ? undefined : value));
 
 /** A list of models, which dispatches `change` when it changes, and `loading` when only more of a model is loaded. */
 export class Models extends EventTarget {
