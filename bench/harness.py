@@ -1,23 +1,14 @@
 """Shared parts of the benchmarks: interleaved rounds, a table for people and a final JSON line for programs.
 
 The machine may be shared. The alternatives of a run are therefore measured in turns and compared by the
-median of their rounds, so a slow minute affects all of them equally. Trainings of this checkout that run in
-the background stand still meanwhile.
-
-    python bench/harness.py COMMAND...      # any command, with the trainings in runs/ stopped until it ends
+median of their rounds, so a slow minute affects all of them equally.
 """
 
 from __future__ import annotations
 
-import fcntl
 import json
-import os
-import signal
 import statistics
-import subprocess
-import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -28,42 +19,13 @@ from rich.table import Table
 
 T = TypeVar("T")
 
-RUNS = Path(__file__).resolve().parents[1] / "runs"
-
-
-@contextmanager
-def trainings_paused(runs: Path = RUNS) -> Iterator[None]:
-    """Stop the processes that train in folders of `runs`, and let them go on at the end.
-
-    If this process is killed, `kill -CONT` lets them go on, and so does the next measurement.
-    """
-    paused = [process for lock in runs.glob("**/lock") if (process := _training(lock))]
-    try:
-        for process in paused:
-            os.kill(process, signal.SIGSTOP)
-        yield
-    finally:
-        for process in paused:
-            os.kill(process, signal.SIGCONT)
-
-
-def _training(lock: Path) -> int | None:
-    """The process that trains in a folder: it holds the lock, and wrote its number there."""
-    with lock.open() as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return int(file.read() or 0) or None
-    return None
-
 
 def interleave(measures: Mapping[str, Callable[[], T]], rounds: int) -> dict[str, list[T]]:
-    """Call every measure once per round, in order, and return their results by name; trainings are paused."""
+    """Call every measure once per round, in order, and return their results by name."""
     results: dict[str, list[T]] = {name: [] for name in measures}
-    with trainings_paused():
-        for _ in range(rounds):
-            for name, measure in measures.items():
-                results[name].append(measure())
+    for _ in range(rounds):
+        for name, measure in measures.items():
+            results[name].append(measure())
     return results
 
 
@@ -94,8 +56,3 @@ def newest_version(models: Path, model: str) -> Path:
     if not cards:
         raise SystemExit(f"{(models / model).resolve()} holds no version of a model")
     return max(cards, key=lambda card: int(card.parent.name)).parent
-
-
-if __name__ == "__main__":
-    with trainings_paused():
-        sys.exit(subprocess.call(sys.argv[1:]))

@@ -32,12 +32,16 @@ STOP_SECONDS = 30.0
 """Time limit for a process to stop its server."""
 
 
+Run = Callable[[], Figures]
+"""Finds something out; it is pickled."""
+
+
 @dataclass(frozen=True)
 class Part:
-    """Something to find out; `run` is pickled."""
+    """Something to find out."""
 
     name: str
-    run: Callable[[], Figures]
+    run: Run
 
 
 def main() -> int:
@@ -101,7 +105,7 @@ def run_all(
     return found, errors
 
 
-def isolated(run: Callable[[], Figures], seconds: float) -> Figures:
+def isolated(run: Run, seconds: float) -> Figures:
     """Call `run` in a separate process, and return its result.
 
     Raises:
@@ -133,7 +137,7 @@ def isolated(run: Callable[[], Figures], seconds: float) -> Figures:
     return figures
 
 
-def _send_result(run: Callable[[], Figures], pipe: Connection) -> None:
+def _send_result(run: Run, pipe: Connection) -> None:
     signal.signal(signal.SIGTERM, _interrupt)  # so that a server is stopped on the way out
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends us
     try:
@@ -158,48 +162,38 @@ def _parts(options: argparse.Namespace, device: str, work: Path) -> Iterator[Par
     for kind in options.part or PARTS:
         for name in options.model:
             version = by_name[name][-1]
-            for part in _kinds(options, device, work)[kind](version):
-                yield Part(f"{kind}: {name}, {part.name}", part.run)
+            for what, run in _kinds(options, device, work)[kind](version).items():
+                yield Part(f"{kind}: {name}, {what}", run)
 
 
 def _kinds(
     options: argparse.Namespace, device: str, work: Path
-) -> dict[str, Callable[[VersionFolder], Iterator[Part]]]:
+) -> dict[str, Callable[[VersionFolder], dict[str, Run]]]:
     variants, seconds = _variants(device), options.seconds
     half = next(variant for variant in variants if variant.name == "fp16")
     if options.variant:
         variants = [variant for variant in variants if variant.name in options.variant]
-    flags = tuple(options.flags.split())
     loads = options.load or [Load.parse(text) for text in LOADS]
 
-    def service(version: VersionFolder, variant: Variant, processes: int = 1) -> Service:
-        return Service(version, variant, device, processes, flags)
+    def served(version: VersionFolder, variant: Variant, loads: Sequence[Load], processes: int = 1) -> Run:
+        service = Service(version, variant, device, processes, tuple(options.flags.split()))
+        return partial(throughput, service, loads, seconds)
 
-    def check(version: VersionFolder) -> Iterator[Part]:
-        for each in variants:
-            run = partial(agreement, version, each, device, options.boards, max(options.batches), work)
-            yield Part(each.name, run)
+    def checked(version: VersionFolder, variant: Variant) -> Run:
+        return partial(agreement, version, variant, device, options.boards, max(options.batches), work)
 
-    def direct(version: VersionFolder) -> Iterator[Part]:
-        for each in variants:
-            run = partial(speed, version, each, device, options.batches, seconds)
-            yield Part(each.name, run)
+    def direct(version: VersionFolder, variant: Variant) -> Run:
+        return partial(speed, version, variant, device, options.batches, seconds)
 
-    def served(version: VersionFolder) -> Iterator[Part]:
-        for each in variants:
-            run = partial(throughput, service(version, each), loads, seconds)
-            yield Part(each.name, run)
-
-    def processes(version: VersionFolder) -> Iterator[Part]:
-        for count in options.processes:
-            run = partial(throughput, service(version, half, count), loads, seconds)
-            yield Part(f"fp16, {count}", run)
-
-    def latency(version: VersionFolder) -> Iterator[Part]:
-        yield Part("fp16", partial(throughput, service(version, half), [Load("unary", 1)], seconds))
-
-    made = (check, direct, served, processes, latency)
-    return dict(zip(PARTS, made, strict=True))
+    return {
+        "check": lambda version: {each.name: checked(version, each) for each in variants},
+        "direct": lambda version: {each.name: direct(version, each) for each in variants},
+        "served": lambda version: {each.name: served(version, each, loads) for each in variants},
+        "processes": lambda version: {
+            f"fp16, {count}": served(version, half, loads, count) for count in options.processes
+        },
+        "latency": lambda version: {"fp16": served(version, half, [Load("unary", 1)])},
+    }
 
 
 def _variants(device: str) -> list[Variant]:

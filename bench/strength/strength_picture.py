@@ -33,6 +33,8 @@ from table import measured
 ROOT = Path(__file__).parents[2]
 BOARD = "1e42750027216800"
 """A board of a game of `flagship`, on which its views disagree."""
+GRAPH = "flagship/4/model.int8.onnx"
+"""The graph whose views the picture shows."""
 SMALLEST_TILE = 1024
 _INCHES = (11.0, 4.4)
 _BOARD_COLOR, _CELL_COLOR = "#e6e2d9", "#f2efe8"
@@ -45,21 +47,13 @@ _STEPS = ((0.0, 1.0), (1.0, 0.0), (0.0, -1.0), (-1.0, 0.0))
 def main() -> None:
     """Make the picture."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument(
-        "--models", type=Path, default=ROOT / "models", metavar="DIR", help="model repository"
-    )
-    parser.add_argument(
-        "--graph",
-        default="flagship/4/model.int8.onnx",
-        metavar="FILE",
-        help="graph in the repository whose views are shown (default: %(default)s)",
-    )
     parser.add_argument("--out", type=Path, default=ROOT / "docs" / "strength.png", metavar="FILE")
     options = parser.parse_args()
+    models = ROOT / "models"
     board = np.array([int(digit, 16) for digit in BOARD], np.uint8)
-    choices, move = choices_of(options.models / options.graph, board)
+    choices, move = choices_of(models / GRAPH, board)
     with styled():
-        figure = picture(board, choices, options.graph.partition("/")[0], measured(options.models))
+        figure = picture(board, choices, GRAPH.partition("/")[0], measured(models))
         file = BytesIO()
         figure.savefig(file, format="png", dpi=DOTS_PER_INCH)
     # 200 colors are enough for flat areas, and a third of the bytes.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fcntl
 import json
-import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -23,8 +22,7 @@ if TYPE_CHECKING:
 def exclusive_folder(folder: Path) -> Iterator[None]:
     """Create `folder` if missing, and lock it: two processes would mix their states and histories.
 
-    The lock ends with the process, however that ends. The locked file holds the number of the process, so
-    that a benchmark can stop it for a while (`bench/harness.py`).
+    The lock ends with the process, however that ends.
 
     Raises:
         TrainingError: another process holds it, or it cannot be written.
@@ -37,9 +35,6 @@ def exclusive_folder(folder: Path) -> Iterator[None]:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise TrainingError(f"{folder}: another process is training in this folder") from None
-        file.truncate(0)
-        file.write(str(os.getpid()).encode())
-        file.flush()
         yield
 
 
