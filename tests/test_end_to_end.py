@@ -70,7 +70,7 @@ def test_play_draws_on_a_terminal(repository: Path, tmp_path: Path) -> None:
     try:
         screen.shows("games")
         screen.shows("moves/s")
-        screen.shows("╭")
+        screen.shows("average score")
         screen.ends()
     finally:
         screen.close()
