@@ -39,9 +39,9 @@ class NewTiles(NamedTuple):
 
 def new_tiles_by_move(episodes: Sequence[Episode]) -> Iterator[NewTiles]:
     """For each move, the new tiles after it, of the games that reached it, longest game first."""
-    for before, made, scores in _steps(_longest_first(episodes)):
+    for _, made, afterstates, scores in _steps(_longest_first(episodes)):
         tiles, cells = (made >> 6).astype(np.uint8), (made >> 2 & 15).astype(np.uint8)
-        yield NewTiles(slide(before, made & 3)[0], tiles, cells, scores)
+        yield NewTiles(afterstates, tiles, cells, scores)
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ def last_positions(episodes: Sequence[Episode], count: int) -> Positions:
     games = _longest_first(episodes)
     lengths = np.array([len(game) for game in games], np.int64)
     parts = []
-    for number, (boards, made, _) in enumerate(_steps(games)):
+    for number, (boards, made, _, _) in enumerate(_steps(games)):
         left = lengths[: len(boards)] - number
         first = int(np.searchsorted(-left, -count))  # the longest game comes first
         if first < len(boards):
@@ -97,14 +97,21 @@ def _longest_first(episodes: Sequence[Episode]) -> list[Episode]:
     return sorted(episodes, key=len, reverse=True)
 
 
-def _steps(
-    games: Sequence[Episode],
-) -> Iterator[tuple[NDArray[np.uint8], NDArray[np.uint8], NDArray[np.int64]]]:
-    """For each move, the boards `[N, 16]` of the games that make it, its records `[N]` and the scores `[N]`.
+class _Step(NamedTuple):
+    """The moves with the same number of several games, the longest game first."""
 
-    The records are as in `Episode.moves`, and the scores are those after the move. The longest game comes
-    first, as in `games`.
-    """
+    boards: NDArray[np.uint8]
+    """`[N, 16]`: the boards before the move."""
+    made: NDArray[np.uint8]
+    """`[N]`: records as in `Episode.moves`."""
+    afterstates: NDArray[np.uint8]
+    """`[N, 16]`."""
+    scores: NDArray[np.int64]
+    """`[N]`: the scores after the move."""
+
+
+def _steps(games: Sequence[Episode]) -> Iterator[_Step]:
+    """The steps of games, which are given with the longest one first."""
     # In this order, the games that still run are the first rows.
     lengths = [len(game) for game in games]
     moves = np.zeros((lengths[0], len(games)), np.uint8)
@@ -119,10 +126,11 @@ def _steps(
             running -= 1
         made = row[:running]
         before = boards[:running]
-        boards, rewards = slide(before, made & 3)
+        afterstates, rewards = slide(before, made & 3)
+        boards = afterstates.copy()
         boards[rows[:running], made >> 2 & 15] = 1 + (made >> 6)
         scores = scores[:running] + rewards
-        yield before, made, scores
+        yield _Step(before, made, afterstates, scores)
 
 
 @dataclass(frozen=True)
@@ -140,8 +148,8 @@ class Walk:
     def of(cls, episode: Episode) -> "Walk":
         """The positions of a finished game."""
         boards, scores = [], [0]
-        for before, _, after in _steps([episode]):
-            boards.append(before[0])
-            scores.append(int(after[0]))
+        for step in _steps([episode]):
+            boards.append(step.boards[0])
+            scores.append(int(step.scores[0]))
         moves = (np.frombuffer(episode.moves, np.uint8) & 3).astype(np.uint8)
         return cls(np.stack([*boards, episode.final_board]), np.array(scores), moves)

@@ -295,12 +295,13 @@ class LuckByMove(NamedTuple):
 
 def luck_by_move(episodes: Sequence[Episode], judge: Judge) -> Iterator[LuckByMove]:
     """For each move, the luck of the new tiles after it of the games that made it, the longest game first."""
-    waiting: list[NewTiles] = []
+    waiting, positions = list[NewTiles](), 0
     for tiles in new_tiles_by_move(episodes):
         waiting.append(tiles)
-        if sum(len(each.cells) for each in waiting) >= _POSITIONS_AT_ONCE:
+        positions += len(tiles.cells)
+        if positions >= _POSITIONS_AT_ONCE:
             yield from _valued(waiting, judge)
-            waiting = []
+            waiting, positions = [], 0
     if waiting:
         yield from _valued(waiting, judge)
 
