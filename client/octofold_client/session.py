@@ -92,7 +92,7 @@ class Games:
     """Which games to play, and how."""
 
     wanted: int | Slice
-    """So many games from the first one on, or a slice of them."""
+    """The number of games from the first one on, or a slice of them."""
     seed: int
     parallel: int | None = None
     """Games at a time; None for the default of the player's kind."""
@@ -101,7 +101,7 @@ class Games:
     patience_seconds: float = PATIENCE_SECONDS
     """How long to wait while no server answers."""
     values: Judge | None = None
-    """Whose values take the luck out of averages."""
+    """The value function by which luck is taken out of averages; None leaves it in."""
 
     @property
     def range(self) -> range:

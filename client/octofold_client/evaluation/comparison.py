@@ -48,7 +48,7 @@ class Comparison:
     """Whether the results decided on the number of games."""
     question: Question | None = None
     """What was asked; None: which of them is better."""
-    found: Finding | None = None
+    finding: Finding | None = None
     """The answer to the question; None without one, and for too few games."""
     capped: bool = True
     """Whether the bets count scores only up to a cap."""
@@ -99,9 +99,9 @@ class Comparison:
                 # Where few games differ, no interval is right; without their luck, all differ.
                 if lucks is not None and interval is not None and len(ours) >= FEWEST_ADJUSTED:
                     ours_left, theirs_left = adjusted_pair(np.stack([ours, theirs]), lucks)
-                    found = difference_interval(theirs_left - ours_left)
+                    adjusted = difference_interval(theirs_left - ours_left)
                     difference = float(theirs_left.mean() - ours_left.mean())
-                    without_luck = None if found is None else (difference, found)
+                    without_luck = None if adjusted is None else (difference, adjusted)
         return cls(
             first=first,
             second=second,
@@ -113,7 +113,7 @@ class Comparison:
             bets_interval=bets_interval,
             stopped=stopped,
             question=question,
-            found=question.answer(bets) if question is not None and bets is not None else None,
+            finding=question.answer(bets) if question is not None and bets is not None else None,
             capped=cap is not None,
             corrected_for=pairs,
             without_luck=without_luck,
@@ -187,7 +187,7 @@ class Comparison:
     @property
     def answer(self) -> bool | None:
         """The answer to the question; None if it is open, or if nothing special was asked."""
-        return None if self.found is None else self.found.yes
+        return None if self.finding is None else self.finding.yes
 
     @property
     def decided(self) -> bool:
@@ -239,7 +239,9 @@ class Comparison:
         games = f"{counted(len(self.bets.first), 'game')} each"
         scope = "At any look"
         if self.above_cap:
-            ours, theirs = (f"{share:.1%} ({percents(found)})" for share, found in self.above_cap.values())
+            ours, theirs = (
+                f"{share:.1%} ({percents(interval)})" for share, interval in self.above_cap.values()
+            )
             scope = (
                 f"At any look, with scores counted up to {self.bets.cap:,} ({ours} of the games of "
                 f"{self.first.name} and {theirs} of those of {self.second.name} score more)"
@@ -248,7 +250,7 @@ class Comparison:
         if self.bets.worth is not None:
             times = worth_in_words(self.bets.worth)
             scope += " and without the luck of the tiles" + (f" (worth {times} the games)" if times else "")
-        if self.found is None:
+        if self.finding is None:
             better, worse, difference, limits = self._turned(self.bets.difference, self.bets_interval)
             amount, low, high = _rounded(difference, limits)
             told = f"{better} scores {amount} more than {worse} (95% interval {low} to {high}; {games})"
@@ -256,14 +258,14 @@ class Comparison:
                 told = f"no significant difference: {told}"
             return f"{scope}, {told}."
         assert self.question is not None
-        ratios = [100 * ratio for ratio in (self.bets.ratio, *self.found.ratio_interval)]
+        ratios = [100 * ratio for ratio in (self.bets.ratio, *self.finding.ratio_interval)]
         decimals = decimals_for(ratios[1:], [100 * ratio for ratio in self.question.ratios], least=1)
-        found, low, high = (f"{ratio:,.{decimals}f}%" for ratio in ratios)
+        share, low, high = (f"{ratio:,.{decimals}f}%" for ratio in ratios)
         hidden = self.bets.above_cap is not None and any(self.bets.above_cap)
         return (
-            f"{scope}, {self.second.name} scores {found} of the average of {self.first.name} ({low} to "
-            f"{high}; each limit is wrong in at most {self.found.limit_error_rate:.1%} of all runs; {games})."
-            + (" What lies above the cap is no part of the answer." if hidden else "")
+            f"{scope}, {self.second.name} scores {share} of the average of {self.first.name} "
+            f"({low} to {high}; each limit is wrong in at most {self.finding.limit_error_rate:.1%} of all "
+            f"runs; {games})." + (" What lies above the cap is no part of the answer." if hidden else "")
         )
 
     @property
@@ -298,7 +300,7 @@ class Comparison:
 
     def to_json(self) -> dict[str, Any]:
         """The figures as plain JSON values; null where games are missing."""
-        bets, found, whole = self.bets, self.found, not self.unfinished
+        bets, finding, whole = self.bets, self.finding, not self.unfinished
         luck = self.first.luck if self.second.luck is not None else None
         values = {"values": luck and luck.values, "sha256": luck and luck.sha256}
         return {
@@ -320,21 +322,21 @@ class Comparison:
                 "games": len(bets.first),
                 "cap": bets.cap,
                 "above_cap": bets.above_cap,
-                "above_cap_intervals": [list(found) for _, found in self.above_cap.values()] or None,
+                "above_cap_intervals": [list(interval) for _, interval in self.above_cap.values()] or None,
                 **values,
                 "worth": bets.worth,
                 "difference": bets.difference,
                 "interval": self.bets_interval and list(self.bets_interval),
             },
             "ratio": bets and bets.ratio,
-            "ratio_interval": found and list(found.ratio_interval),
-            "limit_error_rate": found and found.limit_error_rate,
+            "ratio_interval": finding and list(finding.ratio_interval),
+            "limit_error_rate": finding and finding.limit_error_rate,
             "sentence": self.sentence,
         }
 
 
 def _rounded(difference: float, interval: Interval | None) -> tuple[str, str, str]:
-    """A difference and its limits, with as many decimals as leave each limit on its side of zero."""
+    """A difference and its limits, rounded so that each limit stays on its side of zero."""
     low, high = interval or (difference, difference)
     decimals = decimals_for([low, high], [0])
     amount, least, most = (f"{value:,.{decimals}f}" for value in (difference, low, high))

@@ -142,9 +142,9 @@ def _corrected(pairs: Sequence[Comparison], scores: NDArray[np.float64]) -> list
     differences = iter(pair_differences(scores) or ())
     corrected = []
     for pair in pairs:
-        found = None if pair.unfinished else next(differences, None)
-        if found is not None and not pair.too_alike:
-            corrected.append(replace(pair, interval=found.interval, p_value=found.p_value))
+        difference = None if pair.unfinished else next(differences, None)
+        if difference is not None and not pair.too_alike:
+            corrected.append(replace(pair, interval=difference.interval, p_value=difference.p_value))
         else:
             corrected.append(pair)
     return corrected
@@ -196,7 +196,7 @@ def _player(standing: Standing) -> dict[str, Any]:
 
 CONFIDENCE = 0.95
 DRAWS = 20_000
-"""With so many, another random generator moves the limits by about 0.5% of their distance."""
+"""Random draws. Another random generator moves the limits by about 0.5% of their distance."""
 
 
 @dataclass(frozen=True)

@@ -95,8 +95,8 @@ def league_rows(contest: Contest) -> Rows:
     headings = _headings(contest)
     rows = []
     for standing in contest.ranked:
-        found = _figures_of(standing, len(headings))
-        rows.append((standing.side.name, standing.rank_in_words, f"{len(standing.scores):,}", *found))
+        figures = _figures_of(standing, len(headings))
+        rows.append((standing.side.name, standing.rank_in_words, f"{len(standing.scores):,}", *figures))
     return [("player", "rank", "games", *headings), *rows]
 
 
@@ -145,12 +145,13 @@ def _explained(contest: Contest) -> str:
 
 def _cap(pairs: Sequence[Comparison]) -> str:
     """The cap of all pairs, and the shares of games above it."""
-    shares = {name: found for pair in pairs for name, found in pair.above_cap.items()}
+    shares = {name: share for pair in pairs for name, share in pair.above_cap.items()}
     if not shares:
         return ""
     assert pairs[0].bets is not None
     told = listed(
-        f"{share:.1%} ({percents(found)}) of the games of {name}" for name, (share, found) in shares.items()
+        f"{share:.1%} ({percents(interval)}) of the games of {name}"
+        for name, (share, interval) in shares.items()
     )
     return (
         f" They count scores up to {pairs[0].bets.cap:,}, {CAP} times the largest average of the first "

@@ -14,7 +14,7 @@ Z = 1.959963984540054
 FEWEST = 10
 """Fewer games have no interval of an average."""
 _FEW = 1_000
-"""Up to so many values, the probability of a middle rank is computed from whole numbers."""
+"""Maximum number of values for which the probability of the middle rank is computed from whole numbers."""
 
 
 def standard_error(values: ArrayLike) -> float | None:
@@ -120,8 +120,8 @@ def share_interval(successes: float, n: int) -> Interval:
 def clustered_share_interval(successes: ArrayLike, sizes: ArrayLike) -> Interval:
     """Interval of a share over observations in clusters, such as the positions of games.
 
-    The observations of one cluster are similar, so they carry less information than independent ones. It is
-    Wilson's interval for as many independent observations as would vary as much (Korn and Graubard,
+    The observations of one cluster are similar, so they carry less information than independent ones. This is
+    Wilson's interval for the number of independent observations that would vary as much (Korn and Graubard,
     "Confidence intervals for proportions with small expected number of positive counts estimated from survey
     data", 1998); the variance is that of the ratio estimator.
 

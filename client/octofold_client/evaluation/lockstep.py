@@ -257,12 +257,12 @@ class _Table:
         while True:
             self.send()
             try:
-                found = self._answers.get(timeout=self._slice_seconds())
+                answer = self._answers.get(timeout=self._slice_seconds())
             except Empty:
                 while_waiting()
             else:
-                found[0].in_flight -= 1
-                return found
+                answer[0].in_flight -= 1
+                return answer
 
     def count_answer(self, server: _Server, boards: int) -> None:
         """Count an answer."""

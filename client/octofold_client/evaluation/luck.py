@@ -41,7 +41,7 @@ COEFFICIENTS: NDArray[np.float64] = np.array(
 """`[K]`: by how much luck may be multiplied. A player that is weaker or stronger than the values assume gains
 or loses less or more by a tile. Other games than those that are adjusted choose one of them."""
 BAD_LUCK, GOOD_LUCK = 1.5, 2.0
-"""The window of the luck of a game: so many times the value of the start, below and above 0."""
+"""The window of the luck of a game, below and above 0, as multiples of the value of the start."""
 FEWEST = 20
 """Fewer games are not adjusted: half of them choose the coefficient of the other half."""
 FILE = "luck.npz"
@@ -117,10 +117,12 @@ def variances(
     columns = np.cov(np.column_stack([scores[1] - scores[0], first, -second]), rowvar=False, bias=True)
     number = len(COEFFICIENTS)
     with_plain = columns.diagonal() + 2 * columns[0]
-    found = columns[1 : 1 + number, 1 + number :] * 2 + columns[0, 0]
-    found += with_plain[1 : 1 + number, None] + with_plain[1 + number :]
+    variance = columns[1 : 1 + number, 1 + number :] * 2 + columns[0, 0]
+    variance += with_plain[1 : 1 + number, None] + with_plain[1 + number :]
     one, other = (luck.allowed(*each) for luck, *each in zip(lucks, scores, caps, strict=True))
-    spread: NDArray[np.float64] = np.where(np.logical_and.outer(one, other), np.maximum(0.0, found), np.inf)
+    spread: NDArray[np.float64] = np.where(
+        np.logical_and.outer(one, other), np.maximum(0.0, variance), np.inf
+    )
     return spread
 
 
@@ -169,8 +171,8 @@ class AdjustedAverage:
 
 def adjusted_scores(scores: NDArray[np.int64], luck: Luck) -> NDArray[np.float64]:
     """The scores `[N]` of a player less their luck, see `adjusted_pair`."""
-    nobody = replace(luck, start=0.0, taken=np.zeros_like(luck.taken))
-    both = adjusted_pair(np.stack([np.zeros_like(scores), scores]), (nobody, luck))
+    no_luck = replace(luck, start=0.0, taken=np.zeros_like(luck.taken))
+    both = adjusted_pair(np.stack([np.zeros_like(scores), scores]), (no_luck, luck))
     adjusted: NDArray[np.float64] = both[1]
     return adjusted
 

@@ -107,7 +107,7 @@ class Evaluation:
 
         Args:
             folder: its games.
-            values: whose values tell how lucky tiles were; nobody's: None.
+            values: the value function by which luck is computed; None leaves luck in.
             progress: as for `luck_in`.
         """
         if values is None or self.completeness.missing or len(self.games) < FEWEST:

@@ -157,7 +157,7 @@ class Servers:
         return first
 
     def sources(self, served: ServedModel) -> list[ServedSource]:
-        """Sources of this version's moves: one for each server, as many as a name may have."""
+        """Sources of this version's moves: one for each server that the target may have."""
         return [
             ServedSource(client, served)
             for client, _ in self._answering

@@ -114,7 +114,7 @@ class Summary:
     def to_json(self) -> dict[str, Any]:
         """The figures as plain JSON values; intervals are pairs or null."""
         figures = asdict(self)
-        del figures["games"]  # of which the result file tells by itself
+        del figures["games"]  # the result file has this number already
         games = figures.pop("outgrown_games")
         return figures | {"outgrown": len(games), "outgrown_games": games}
 

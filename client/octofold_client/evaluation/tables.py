@@ -50,7 +50,7 @@ def rows_of(
     without = [] if adjusted is None else [(adjusted.average, adjusted.interval)]
     figures = [
         SummaryRow("average score", f"{summary.average:,.0f}", _counts(summary.average_interval)),
-        *(SummaryRow(WITHOUT_LUCK, f"{average:,.0f}", _counts(found)) for average, found in without),
+        *(SummaryRow(WITHOUT_LUCK, f"{average:,.0f}", _counts(interval)) for average, interval in without),
         SummaryRow("standard error", _count(summary.average_standard_error), ""),
         SummaryRow("median score", f"{summary.median:,.0f}", _counts(summary.median_interval)),
         SummaryRow("best score", f"{summary.best:,}", ""),

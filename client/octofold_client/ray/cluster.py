@@ -1,4 +1,4 @@
-"""Connects to a Ray cluster, and says in one line why that is not possible."""
+"""Connects to a Ray cluster, and explains in one line if that fails."""
 
 import logging
 import os
@@ -79,7 +79,7 @@ def cpus() -> int:
 
 
 def room() -> str:
-    """What the cluster has and what of it is free, such as "2 nodes, free are 1 of 4 CPUs"."""
+    """The nodes and the free part of the cluster, such as "2 nodes, free are 1 of 4 CPUs"."""
     free, total = ray.available_resources(), ray.cluster_resources()
     shares = [
         f"{free.get(name, 0):g} of {total[name]:g} {name}s" for name in ("CPU", "GPU") if total.get(name)

@@ -42,7 +42,7 @@ class RayCluster:
     """The tasks of a Ray cluster, for any player; inside `cluster.connected`."""
 
     targets: Sequence[str]
-    """Addresses of the servers, each of which has one task; not used by a local player."""
+    """Addresses of the servers. Each server has one task. A local player does not use them."""
     credentials: CredentialFiles
 
     def play(

@@ -16,7 +16,7 @@ _MOVES_AT_ONCE = 1 << 16
 def write_logs(
     folder: ResultFolder, count: Callable[[int], None], check: Callable[[], None]
 ) -> dict[Path, int]:
-    """Write all finished games of the folder as logs, each of which is written whole or not at all.
+    """Write all finished games of the folder as logs. Each log is written whole or not at all.
 
     Args:
         folder: holds the games, and gets the logs.

@@ -121,7 +121,7 @@ def test_no_rounded_limit_contradicts_the_answer(
 ) -> None:
     scores = games(1_000, 300)
     pair = compared(scores, scores, Question(Fraction(margin)))
-    assert shown in replace(pair, found=Finding(None, limits, 0.05)).sentence
+    assert shown in replace(pair, finding=Finding(None, limits, 0.05)).sentence
 
 
 def test_a_clear_difference_is_never_shown_with_a_limit_of_zero() -> None:

@@ -18,11 +18,11 @@ from octofold_client.provenance import Provenance, runs_of, when
 from octofold_client.studies.endings import Analysis, read_analysis
 
 MOST_RESULTS = 8
-"""Results in one report; there are as many colors."""
+"""Maximum number of results in one report, which is the number of colors."""
 GAMES_EACH = 3
 """Worst and best games that a report contains."""
 LUCKY_GAMES = 2
-"""Luckiest games, and as many unluckiest ones, that a report shows."""
+"""Number of luckiest games, and of unluckiest ones, that a report shows."""
 COSTLY_MOVES = 5
 """Costly moves that a report shows, with their games."""
 
@@ -36,11 +36,11 @@ class EvaluationPart:
     evaluation: Evaluation
     folder: Path
     games: dict[str, list[Episode]]
-    """Games to click through, by what they are; one game may be in several lists."""
+    """Games to click through, by heading; one game may be in several lists."""
     by_luck: list[Episode]
     """The luckiest games, then the unluckiest ones; empty without `values`."""
     values: Judge | None
-    """Whose values tell how lucky tiles were; None if they do not."""
+    """The value function by which luck is computed; None if luck is not shown."""
     analysis: Analysis | None
     runs: list[Provenance]
     """Empty for results of older programs."""
@@ -59,7 +59,7 @@ def read_parts(
     Args:
         folders: result folders.
         contest: a comparison of the evaluations.
-        values: whose values tell how lucky tiles were; nobody's: None.
+        values: the value function by which luck is computed; None leaves it out.
         progress: as for `luck_in`.
 
     Raises:

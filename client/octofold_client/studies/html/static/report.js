@@ -7,12 +7,12 @@ const root = document.getElementById("viewer");
 
 /** The games of all results, by the ids of their buttons. */
 function gamesOf(boxes) {
-  const found = {};
+  const games = {};
   for (const { dataset } of boxes) {
     const bytes = Uint8Array.from(atob(dataset.replay), (letter) => letter.charCodeAt(0));
-    for (const record of new ReplayReader().push(bytes)) found[`game-${dataset.part}-${record.game}`] = record;
+    for (const record of new ReplayReader().push(bytes)) games[`game-${dataset.part}-${record.game}`] = record;
   }
-  return found;
+  return games;
 }
 
 function begin() {
