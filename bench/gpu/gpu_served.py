@@ -6,9 +6,6 @@ Every function here runs in a process of its own, so its arguments can be pickle
 from __future__ import annotations
 
 import shutil
-import signal
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -21,11 +18,11 @@ from octofold_client.loadtest.boards import played_boards
 from octofold_client.loadtest.forms import Form, Task
 from octofold_client.loadtest.loads import Closed, Counts
 from octofold_client.loadtest.workers import generated
+from octofold_client.rpc import local_server
 from octofold_game.system.processors import usable_cores
 from octofold_server.models.repository import VersionFolder
 
-START_SECONDS = 240.0
-"""Many processes that each load a model and record their GPU's work take long."""
+local_server.START_SECONDS = 240.0  # many processes that each load a model take long
 RAMP_SECONDS = 0.5
 LONGEST_SECONDS = 30.0
 """For the callers of a load to be answered once each."""
@@ -101,34 +98,18 @@ def running(service: Service) -> Iterator[str]:
     """Run a server of the one version; yields its address.
 
     Raises:
-        RuntimeError: it was not ready in time; the message has the last line of its log.
+        ServerDied: it was not ready in time; the message has the last lines of its log.
     """
-    with tempfile.TemporaryDirectory(prefix="octofold-gpu-") as name:
-        folder = Path(name)
-        version = service.version
-        shutil.copytree(version.path, folder / "models" / version.name / str(version.version))
-        port_file, log_file = folder / "port", folder / "log"
-        command = [sys.executable, "-m", "octofold_server.cli", "--models", str(folder / "models")]
-        command += ["--port", "0", "--port-file", str(port_file), "--grace", "0", "--drain", "5"]
-        command += ["--processes", str(service.processes), *service.variant.flags(service.device)]
-        with log_file.open("wb") as log:
-            process = subprocess.Popen([*command, *service.flags], stdout=log, stderr=log)
-        try:
-            _wait_until_ready(process, port_file, log_file)
-            yield f"127.0.0.1:{port_file.read_text().strip()}"
-        finally:
-            process.send_signal(signal.SIGTERM)
-            try:
-                process.wait(20)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
-
-
-def _wait_until_ready(process: subprocess.Popen[bytes], port_file: Path, log_file: Path) -> None:
-    end = time.monotonic() + START_SECONDS
-    while not port_file.exists():
-        if process.poll() is not None or time.monotonic() > end:
-            lines = log_file.read_text(errors="replace").splitlines() or ["it wrote nothing"]
-            raise RuntimeError(f"the server is not ready: {lines[-1]}")
-        time.sleep(0.05)
+    version = service.version
+    with tempfile.TemporaryDirectory(prefix="octofold-gpu-") as folder:
+        models = Path(folder)
+        shutil.copytree(version.path, models / version.name / str(version.version))
+        flags = (
+            "--drain",
+            "5",
+            "--processes",
+            str(service.processes),
+            *service.variant.flags(service.device),
+        )
+        with local_server.LocalServer(models, (*flags, *service.flags)) as server:
+            yield server.target
