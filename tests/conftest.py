@@ -62,9 +62,16 @@ def port() -> Iterator[int]:
 
 
 @pytest.fixture(scope="session")
-def small_model() -> bytes:
+def small_model(small_graphs: tuple[bytes, bytes]) -> bytes:
     """The ONNX file of an untrained network with one small layer, which plays legal moves fast and badly."""
+    return small_graphs[0]
+
+
+@pytest.fixture(scope="session")
+def small_graphs() -> tuple[bytes, bytes]:
+    """The file of `small_model`, and the one of its graph for moves alone."""
     import torch
+    from octofold_export.graph.early_exit import moves_graph
     from octofold_export.graph.folding import fold
     from octofold_export.graph.heads import head
     from octofold_export.handmade.layers import float_form
@@ -74,9 +81,11 @@ def small_model() -> bytes:
 
     torch.manual_seed(1)
     network = build({"kind": "cnn", "layers": 1, "channels": 4, "exponents": 16})
-    return bytes(
-        fold(head(one_hot_description(16), float_form(foldable(network))), "vote", 8).SerializeToString()
-    )
+    policy = head(one_hot_description(16), float_form(foldable(network)))
+    whole = fold(policy, "vote", 8)
+    alone = moves_graph(policy, "vote", 8, whole)
+    assert alone is not None
+    return whole.SerializeToString(), alone.SerializeToString()
 
 
 @pytest.fixture(scope="session")

@@ -6,7 +6,7 @@ Everything is built in memory; the first file is written after the last check ha
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from importlib.metadata import version as installed_version
 from pathlib import Path
@@ -35,7 +35,7 @@ from octofold_export.checks.gates import (
     check_equivariance,
     check_moves,
     check_parity,
-    checked_moves_graph,
+    is_same_player,
     sample,
 )
 from octofold_export.checks.recording import Report, play_boards, positions, read_boards, silent, stages
@@ -44,8 +44,9 @@ from octofold_export.checks.runner import FoldedGraph
 from octofold_export.checks.views_choice import Way, choose_way
 from octofold_export.errors import ExportError
 from octofold_export.flags import Flags
+from octofold_export.graph.early_exit import moves_graph
 from octofold_export.graph.folding import fold
-from octofold_export.graph.heads import GraphEvaluator, Spread, head
+from octofold_export.graph.heads import GraphEvaluator, Head, Spread, head
 from octofold_export.publishing.contest import play_contest
 from octofold_export.publishing.files import Agreement, config, version_files, with_contest
 from octofold_export.publishing.versions import (
@@ -85,12 +86,24 @@ class ExportPlan:
         """Fold a form of the network into a graph."""
         answers = self.source.description.answers
         return fold(
-            head(self.source.description, evaluator, self.spread),
+            self._head(evaluator),
             self.rule,
             self.symmetries,
             with_views=self.flags.views_output,
             value_scale=None if answers.value is None else answers.points,
         )
+
+    def moves_graph(
+        self, evaluator: GraphEvaluator, whole: onnx.ModelProto, boards: NDArray[np.uint8]
+    ) -> onnx.ModelProto | None:
+        """The graph for moves alone beside a `whole` one; None if it would save little or plays otherwise."""
+        if self.source.tensors:
+            return None
+        alone = moves_graph(self._head(evaluator), self.rule, self.symmetries, whole)
+        return alone if alone is not None and is_same_player(whole, alone, boards) else None
+
+    def _head(self, evaluator: GraphEvaluator) -> Head:
+        return head(self.source.description, evaluator, self.spread)
 
 
 def plan_of(source: Source, flags: Flags, report: Report) -> ExportPlan:
@@ -156,12 +169,6 @@ class NewGraphs:
     moves: dict[Precision, onnx.ModelProto] = field(default_factory=dict)
     "for moves alone, without weights"
 
-    def add_moves(self, graphs: Mapping[Precision, onnx.ModelProto], boards: SplitBoards) -> None:
-        """Make the graphs for moves alone, where these graphs have one."""
-        for precision, graph in graphs.items():
-            if (alone := checked_moves_graph(graph, boards.measured)) is not None:
-                self.moves[precision] = alone
-
 
 def export(load: Callable[[], Source], flags: Flags, report: Report) -> Path:
     """Publish a version and return its folder; `report` receives each finding.
@@ -185,14 +192,14 @@ def export(load: Callable[[], Source], flags: Flags, report: Report) -> Path:
     boards = boards_for(plan, player, report)
     reference, equal = check_exact(plan, player, boards, report)
     made = NewGraphs({"fp32": graph}, refused=left_out_by_default(source, flags))
+    if (alone := plan.moves_graph(source.fp32, graph, boards.measured)) is not None:
+        made.moves["fp32"] = alone
     for precision, reason in made.refused.items():
         report(f"{precision}: not published: {reason}")
     for precision in PRECISIONS:
         if precision in wanted and precision != "fp32":
             reduce(plan, precision, player, boards, reference, made, report)
 
-    if not source.tensors:
-        made.add_moves(made.graphs, boards)
     card = replace(_card(plan), not_published=made.refused)
     calibration = len(boards.calibration) if "int8" in wanted else 0
     card = with_checks(card, equal, reference, boards, flags, calibration)
@@ -346,7 +353,8 @@ def reduce(
 ) -> None:
     """Add a reduced precision to `made`: its graph, or the reason for leaving it out."""
     try:
-        graph = plan.graph(_reduced(plan, precision, player, boards.calibration))
+        evaluator = _reduced(plan, precision, player, boards.calibration)
+        graph = plan.graph(evaluator)
         reduced = FoldedGraph(graph)
         check_equivariance(reduced, reference.for_reduced_precision(), plan.symmetries)
         agreement = agreement_with(player, precision, reduced, plan, boards)
@@ -356,6 +364,8 @@ def reduce(
         return
     made.graphs[precision] = graph
     made.agreement[precision] = agreement
+    if (alone := plan.moves_graph(evaluator, graph, boards.measured)) is not None:
+        made.moves[precision] = alone
     report(f"{precision}: {agreement.share:.2%} of {len(boards.measured):,} moves as in fp32")
 
 

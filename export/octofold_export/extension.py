@@ -69,10 +69,10 @@ def extend(load: Callable[[], Source], flags: Flags, report: Report) -> Path:
         elif precision in wanted:
             reduce(plan, precision, player, boards, reference, made, report)
 
-    lacking = {name for name, listed in card.precisions.items() if listed.moves is None}
-    published = {name: _read_graph(folder, card.precisions[name]) for name in lacking}
-    if not source.tensors:
-        made.add_moves({**published, **made.graphs}, boards)
+    if card.precisions["fp32"].moves is None:
+        whole = _read_graph(folder, card.precisions["fp32"])
+        if (alone := plan.moves_graph(source.fp32, whole, boards.measured)) is not None:
+            made.moves["fp32"] = alone
 
     contents: dict[Precision, bytes] = {}
     for precision, made_graph in made.graphs.items():

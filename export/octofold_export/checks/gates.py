@@ -18,7 +18,7 @@ from octofold_export.checks.recording import random_boards
 from octofold_export.checks.reference import Reference
 from octofold_export.checks.runner import FoldedGraph, Mover, Outputs
 from octofold_export.errors import ExportError, GateError
-from octofold_export.graph.early_exit import moves_graph, with_weights
+from octofold_export.graph.early_exit import with_weights
 
 LOWEST_AGREEMENT = 0.99
 """Minimum share of moves that a reduced precision must share with float32."""
@@ -41,24 +41,20 @@ def sample(boards: NDArray[np.uint8], largest_exponent: int) -> NDArray[np.uint8
     return np.concatenate([_FINISHED, boards[: _BATCH_BOARDS - 1], random])
 
 
-def checked_moves_graph(model: onnx.ModelProto, boards: NDArray[np.uint8]) -> onnx.ModelProto | None:
-    """Make the graph for moves alone of the whole graph, without weights.
+def is_same_player(whole: onnx.ModelProto, alone: onnx.ModelProto, boards: NDArray[np.uint8]) -> bool:
+    """Whether the graph for moves `alone` runs everywhere and makes the moves of the `whole` one.
 
-    Returns None if there is none, or if it cannot run everywhere or has other moves on `boards` `[N, 16]` of
-    games.
+    `boards` `[N, 16]` are of games.
     """
-    alone = moves_graph(model)
-    if alone is None:
-        return None
-    whole, shorter = FoldedGraph(model), FoldedGraph(with_weights(alone, model))
     checked = boards[:_BATCH_BOARDS]
     try:
+        shorter = FoldedGraph(with_weights(alone, whole))
         shorter.next_moves(_FINISHED)  # leaves no board for the second stage, which not every network takes
-        differing = np.count_nonzero(whole.next_moves(checked) != shorter.next_moves(checked))
+        differing = np.count_nonzero(FoldedGraph(whole).next_moves(checked) != shorter.next_moves(checked))
     except ExportError:
-        return None
+        return False
     # Batches of one graph may differ in a tie of floats; a graph that was misunderstood differs more.
-    return None if differing > len(checked) // 256 else alone
+    return bool(differing <= len(checked) // 256)
 
 
 def check_parity(graph: FoldedGraph, reference: Reference) -> float:

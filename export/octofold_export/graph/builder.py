@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -23,23 +24,39 @@ IR_VERSION = 8
 class GraphBuilder:
     """Collects constants and nodes. Every method returns the name of the tensor that it makes."""
 
-    def __init__(self) -> None:
+    def __init__(self, constants: Iterable[onnx.TensorProto] = ()) -> None:
+        """Start with the `constants` of another graph."""
         self._nodes: list[onnx.NodeProto] = []
-        self._constants: dict[str, onnx.TensorProto] = {}
+        self._constants = {tensor.name: tensor for tensor in constants}
         self._external: list[onnx.TensorProto] = []
-        self._names: set[str] = set()
+        self._names = set(self._constants)
+        self._scope = ""
         self._opsets: dict[str, int] = {"": OPSET}
         self._ir_version = IR_VERSION
 
     def constant(self, name: str, values: NDArray[Any]) -> str:
         """Store an array under `name`. Equal values under the same name are stored once."""
-        tensor = numpy_helper.from_array(np.ascontiguousarray(values).reshape(values.shape), name)
-        if name not in self._constants:
-            self._claim(name)
-            self._constants[name] = tensor
-        elif self._constants[name] != tensor:
-            raise ValueError(f"two constants are called {name}")
-        return name
+        array = np.ascontiguousarray(values).reshape(values.shape)
+        return self._store(numpy_helper.from_array(array, name))
+
+    def _store(self, tensor: onnx.TensorProto) -> str:
+        if self._constants.get(tensor.name) != tensor:
+            tensor.name = self._scope + tensor.name
+        if tensor.name not in self._constants:
+            self._claim(tensor.name)
+            self._constants[tensor.name] = tensor
+        elif self._constants[tensor.name] != tensor:
+            raise ValueError(f"two constants are called {tensor.name}")
+        return str(tensor.name)
+
+    @contextmanager
+    def scope(self, name: str) -> Iterator[None]:
+        """Put a name before those of nodes, and of constants unless they are equal to one without it."""
+        self._scope = f"{name}/"
+        try:
+            yield
+        finally:
+            self._scope = ""
 
     def external(self, name: str, values: NDArray[np.float32]) -> str:
         """Refer to a vector in the external file `tensor_file(name)`, because it is too large for the model.
@@ -66,6 +83,7 @@ class GraphBuilder:
 
     def add(self, operator: str, inputs: Sequence[str], output: str, **attributes: Any) -> str:
         """Append a node with one output, and name the node after it."""
+        output = self._scope + output
         self._claim(output)
         self._nodes.append(helper.make_node(operator, inputs, [output], name=output, **attributes))
         return output
@@ -84,12 +102,17 @@ class GraphBuilder:
         grafted.CopyFrom(body.graph)
         _forget_inner_shapes(grafted)
         # Graphs inside nodes read these constants; `compose` knows their new names only after those graphs.
-        constants = {tensor.name: f"{prefix}/{tensor.name}" for tensor in grafted.initializer}
-        compose.add_prefix_graph(grafted, f"{prefix}/", inplace=True, name_map=constants)
+        constants = {}
+        for tensor in grafted.initializer:
+            old = tensor.name
+            tensor.name = f"{prefix}/{old}"
+            constants[old] = self._store(tensor)
+        del grafted.initializer[:]
+        prefix = f"{self._scope}{prefix}/"
+        compose.add_prefix_graph(grafted, prefix, inplace=True, name_map=constants)
         (given,) = grafted.input
-        self._claim(f"{prefix}/")
-        self._constants.update({tensor.name: tensor for tensor in grafted.initializer})
-        self.add("Identity", [source], given.name)
+        self._claim(prefix)
+        self._nodes.append(helper.make_node("Identity", [source], [given.name], name=given.name))
         self._nodes.extend(grafted.node)
         return [output.name for output in grafted.output]
 
@@ -139,6 +162,15 @@ class GraphBuilder:
         if name in self._names:
             raise ValueError(f"two tensors are called {name}")
         self._names.add(name)
+
+
+def inputs_of(node: onnx.NodeProto) -> Iterator[str]:
+    """The tensors that a node and the graphs inside it read."""
+    yield from node.input
+    for attribute in node.attribute:
+        for graph in (attribute.g, *attribute.graphs):
+            for inner in graph.node:
+                yield from inputs_of(inner)
 
 
 def _forget_inner_shapes(graph: onnx.GraphProto) -> None:

@@ -42,10 +42,10 @@ def fold(
     """
     graph = GraphBuilder()
     cells = graph.add("Cast", [contract.BOARDS.name], "cells", to=TensorProto.INT32)
-    legal = _legality(graph, cells)
-    scores = _mask(graph, head.scores(graph, cells, VIEWS[symmetries]), legal)
+    legal = legality(graph, cells)
+    scores = mask(graph, head.scores(graph, cells, VIEWS[symmetries]), legal)
     merged = head.merge(graph, scores, with_views=with_views)
-    _decide(graph, scores, merged, legal, rule)
+    decide(graph, scores, merged, legal, rule)
     tensors = [*contract.OUTPUTS, *[contract.VIEWS] * with_views]
     if value_scale is not None:
         by_board = graph.add("Reshape", [VIEW_VALUES, graph.integers(-1, symmetries)], "values_of_views")
@@ -63,7 +63,7 @@ def value_info(tensor: contract.Tensor, symmetries: int) -> onnx.ValueInfoProto:
     return make_tensor_value_info(tensor.name, np_dtype_to_tensor_dtype(tensor.dtype), shape)
 
 
-def _legality(graph: GraphBuilder, cells: str) -> str:
+def legality(graph: GraphBuilder, cells: str) -> str:
     """Compute `legal` `[N, 4] bool` for `[N, 16] int32` exponents.
 
     A move is legal if and only if the next cell of some tile is empty or contains an equal tile.
@@ -88,15 +88,18 @@ def _steps() -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     return pairs[:, 0], pairs[:, 1]
 
 
-def _mask(graph: GraphBuilder, scores: str, legal: str) -> str:
+def mask(graph: GraphBuilder, scores: str, legal: str) -> str:
     """Make the scores `[N, V, 4]` of moves hugely negative where `legal` `[N, 4]` is false."""
     legal_views = graph.add("Unsqueeze", [legal, graph.integers(1)], "legal_views")
     illegal = graph.constant("illegal_score", np.array(_ILLEGAL))
     return graph.add("Where", [legal_views, scores, illegal], "legal_scores")
 
 
-def _decide(graph: GraphBuilder, scores: str, merged: Merged, legal: str, rule: Rule) -> None:
+def decide(graph: GraphBuilder, scores: str, merged: Merged, legal: str, rule: Rule) -> str:
     """Make the outputs from masked scores `[N, V, 4]`, their merged form and `legal` `[N, 4]`.
+
+    Returns the move.
+
 
     The votes of a move are the views in which it is the best legal move. Rule `vote` plays the move with the
     most votes, and breaks ties by worth. Rule `mean` plays the move with the largest worth. Moves that are
@@ -135,4 +138,4 @@ def _decide(graph: GraphBuilder, scores: str, merged: Merged, legal: str, rule: 
     running = graph.any(legal, 1, "running")
     over = graph.constant("over", np.array(-1))
     played = graph.add("Where", [running, first, over], "played")
-    graph.add("Cast", [played], MOVE.name, to=TensorProto.INT8)
+    return graph.add("Cast", [played], MOVE.name, to=TensorProto.INT8)

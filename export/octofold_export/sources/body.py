@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import tempfile
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from octofold_game.errors import first_line
 from onnx import helper, inliner, numpy_helper, version_converter
 
 from octofold_export.errors import ExportError
-from octofold_export.graph.builder import OPSET
+from octofold_export.graph.builder import OPSET, inputs_of
 from octofold_export.graph.sessions import new_session
 
 _BATCH = "N"
@@ -97,15 +97,6 @@ def _replace(field: Any, values: Sequence[Any]) -> None:
     copies = [type(value).FromString(value.SerializeToString()) for value in values]
     del field[:]
     field.extend(copies)
-
-
-def inputs_of(node: onnx.NodeProto) -> Iterable[str]:
-    """The tensors that a node and the graphs inside it read."""
-    yield from node.input
-    for attribute in node.attribute:
-        for graph in (attribute.g, *attribute.graphs):
-            for inner in graph.node:
-                yield from inputs_of(inner)
 
 
 def _free_batch(body: onnx.ModelProto, example: NDArray[Any]) -> None:

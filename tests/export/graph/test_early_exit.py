@@ -6,20 +6,28 @@ import numpy as np
 import onnx
 import pytest
 from numpy.typing import NDArray
-from octofold_export.checks.gates import checked_moves_graph
+from octofold_export.description.description import encode
+from octofold_export.graph.bodies import DescribedBody
 from octofold_export.graph.early_exit import moves_graph, with_weights
+from octofold_export.graph.folding import fold
+from octofold_export.graph.heads import head
+from octofold_export.handmade.layers import float_form
+from octofold_export.handmade.weights import FoldableNetwork
+from octofold_export.precision.calibration import calibrate
+from octofold_export.sources.octofold_checkpoint import one_hot_description
+from octofold_export.sources.torch_network import TorchNetwork
 from octofold_game.rules import legal_moves
 from octofold_server.backends.backend import Layout, RequestedOutputs
 from octofold_server.backends.onnx_backend import onnx_lanes
 from onnx.reference import ReferenceEvaluator
-from support.shipped import newest
+from torch import nn
 
-FLAGSHIP = newest("flagship") / "model.int8.onnx"  # it votes
+POLICY = one_hot_description(16)
 OVER = np.array([1, 2, 1, 2, 2, 1, 2, 1] * 2, np.uint8)
 FORCED = np.array([1, 2, 1, 2, 2, 1, 2, 1, 1, 2, 1, 2, 0, 0, 0, 0], np.uint8)  # down
 
 
-def boards(count: int) -> NDArray[np.uint8]:
+def some_boards(count: int) -> NDArray[np.uint8]:
     """Random boards of which many have few legal moves, and some have one or none."""
     random = np.random.default_rng(4)
     found = random.integers(1, 12, (count, 16), dtype=np.uint8)
@@ -29,19 +37,34 @@ def boards(count: int) -> NDArray[np.uint8]:
     return found
 
 
-@pytest.mark.parametrize("model", ["small_model", "flagship"])
-def test_moves_alone_are_those_of_the_whole_graph_ties_included(
-    model: str, request: pytest.FixtureRequest
-) -> None:
-    content = FLAGSHIP.read_bytes() if model == "flagship" else request.getfixturevalue(model)
-    whole = onnx.load_model_from_string(content)
-    alone = moves_graph(whole)
+@pytest.fixture(scope="module", params=["one layer", "8 bits", "a body"])
+def graphs(
+    request: pytest.FixtureRequest,
+    network: FoldableNetwork,
+    module: nn.Module,
+    boards: NDArray[np.uint8],
+    small_graphs: tuple[bytes, bytes],
+) -> tuple[bytes, bytes]:
+    """A whole graph, and the one for moves alone."""
+    if request.param == "one layer":
+        return small_graphs
+    policy = head(POLICY, calibrate(network, boards[:256], 1.0))
+    if request.param == "a body":
+        example = encode(POLICY.reads, boards[:3])
+        policy = head(POLICY, DescribedBody(TorchNetwork(module, "it").body(["output"], example), POLICY))
+    whole = fold(policy, "vote", 8)
+    alone = moves_graph(policy, "vote", 8, whole)
     assert alone is not None
-    assert len(alone.SerializeToString()) < 20_000
-    assert [each.name for each in alone.graph.output] == ["move"]
-    (lane,) = onnx_lanes(content, Layout("cpu", 64, lanes=1), moves=alone.SerializeToString())
+    return whole.SerializeToString(), alone.SerializeToString()
+
+
+def test_moves_alone_are_those_of_the_whole_graph_ties_included(graphs: tuple[bytes, bytes]) -> None:
+    whole, alone = graphs
+    assert len(alone) < 50_000
+    assert [each.name for each in onnx.load_model_from_string(alone).graph.output] == ["move"]
+    (lane,) = onnx_lanes(whole, Layout("cpu", 64, lanes=1), moves=alone)
     assert lane.in_stages
-    asked = boards(1_000)
+    asked = some_boards(1_000)
     assert {0, 1, 2, 3, 4} <= set(legal_moves(asked).sum(axis=1).tolist())
     start, sizes = 0, [1, 3, 4, 5, 17, 64]
     while start < len(asked):
@@ -53,18 +76,15 @@ def test_moves_alone_are_those_of_the_whole_graph_ties_included(
         start += len(part)
 
 
-def test_five_equal_votes_leave_three_views_out(small_model: bytes) -> None:
-    whole = onnx.load_model_from_string(small_model)
-    alone = moves_graph(whole)
-    assert alone is not None
+def test_five_equal_votes_leave_three_views_out(small_graphs: tuple[bytes, bytes]) -> None:
+    whole, alone = map(onnx.load_model_from_string, small_graphs)
     model = with_weights(alone, whole)
     (chosen,) = (node for node in model.graph.node if node.op_type == "NonZero")
     model.graph.output.append(onnx.helper.make_empty_tensor_value_info(chosen.output[0]))
     whole.graph.output.append(onnx.helper.make_empty_tensor_value_info("favourite"))
-    views, session = ReferenceEvaluator(whole), ReferenceEvaluator(model)
-    asked = boards(64)
-    moves, favorites = views.run(["move", "favourite"], {"boards": asked})
-    found, undecided = session.run(["move", chosen.output[0]], {"boards": asked})
+    asked = some_boards(64)
+    moves, favorites = ReferenceEvaluator(whole).run(["move", "favourite"], {"boards": asked})
+    found, undecided = ReferenceEvaluator(model).run(["move", chosen.output[0]], {"boards": asked})
     np.testing.assert_array_equal(found, moves)
     first = np.asarray(favorites)[:, :5, 0]
     np.testing.assert_array_equal(
@@ -72,13 +92,6 @@ def test_five_equal_votes_leave_three_views_out(small_model: bytes) -> None:
     )
 
 
-def test_a_graph_that_does_not_vote_has_none() -> None:
-    assert moves_graph(onnx.load_model(newest("cnn5") / "model.int8.onnx")) is None
-
-
-def test_a_vote_that_decides_in_another_way_has_none() -> None:
-    model = onnx.load_model(FLAGSHIP)
-    assert checked_moves_graph(model, boards(64)) is not None
-    (best,) = (node for node in model.graph.node if node.output[0] == "best")
-    best.op_type = "ArgMin"
-    assert checked_moves_graph(model, boards(64)) is None
+def test_a_graph_that_does_not_vote_has_none(network: FoldableNetwork) -> None:
+    policy = head(POLICY, float_form(network))
+    assert moves_graph(policy, "mean", 8, fold(policy, "mean", 8)) is None

@@ -11,9 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnx
 import pytest
-from octofold_export.graph.early_exit import moves_graph
 from octofold_game.contract.model import CARD_FORMAT, MAX_CARD_BYTES, Card, GraphFile, ListedFile, Precision
 from octofold_proto.errors import ModelError
 from octofold_server.config.options import Config
@@ -188,11 +186,12 @@ def test_a_precision_that_the_card_does_not_offer_is_an_error() -> None:
 
 
 def test_the_graph_for_moves_alone_is_checked_and_its_lack_is_logged(
-    tmp_path: Path, write_version: WriteVersion, small_model: bytes, caplog: pytest.LogCaptureFixture
+    tmp_path: Path,
+    write_version: WriteVersion,
+    small_graphs: tuple[bytes, bytes],
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    alone = moves_graph(onnx.load_from_string(small_model))
-    assert alone is not None
-    content = alone.SerializeToString()
+    small_model, content = small_graphs
     listed = {"file": "model.onnx", "sha256": hashlib.sha256(small_model).hexdigest()}
     moves = {"file": "moves.onnx", "sha256": hashlib.sha256(content).hexdigest()}
     for name, precision in (("without", listed), ("with", {**listed, "moves": moves}), ("other", listed)):
