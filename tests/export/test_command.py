@@ -7,12 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import onnx
 import onnxruntime
 import pytest
 import torch
-from numpy.typing import NDArray
 from octofold_export.checks.reference import network_evaluation
 from octofold_export.cli import main
 from octofold_export.errors import GateError
@@ -24,7 +22,6 @@ from octofold_export.sources.octofold_checkpoint import from_checkpoint, one_hot
 from octofold_export.sources.source import Source
 from octofold_export.sources.torch_network import TorchNetwork
 from octofold_game.contract.model import Precision
-from octofold_game.rules import legal_moves
 from octofold_training import checkpoints
 from octofold_training.networks.cnn import CNN
 from support.cards import read_card
@@ -75,15 +72,6 @@ def test_a_published_version_is_complete_and_its_card_true(
         content = (models / "small" / "1" / precision["file"]).read_bytes()
         assert precision["sha256"] == hashlib.sha256(content).hexdigest()
     assert card["strength"] is None
-
-
-@pytest.mark.parametrize("file", ["model.onnx", "model.int8.onnx"])
-def test_a_bare_onnxruntime_plays_legal_moves_with_the_published_file(
-    models: Path, boards: NDArray[np.uint8], file: str
-) -> None:
-    session = onnxruntime.InferenceSession(str(models / "small/1" / file), providers=["CPUExecutionProvider"])
-    (moves,) = session.run(["move"], {"boards": boards[:100]})
-    assert legal_moves(boards[:100])[np.arange(100), moves].all()
 
 
 def test_a_float16_graph_for_gpus_is_checked_and_published_when_asked_for(

@@ -5,10 +5,10 @@ import sys
 from pathlib import Path
 
 import numpy as np
-import onnx
 import pytest
 from octofold_export.cli import main
-from onnx import TensorProto, helper, numpy_helper
+from onnx import numpy_helper
+from support.linear_onnx import product, save
 
 RECORD = ["--record-strength", "a", "--name", "b", "--version", "1"]
 EXTEND = ["--checkpoint", "a", "--name", "b", "--version", "1", "--extend"]
@@ -79,34 +79,15 @@ def test_help_needs_neither_torch_nor_onnx() -> None:
 
 
 def test_a_network_in_an_onnx_file_needs_no_torch(tmp_path: Path) -> None:
-    boards = helper.make_tensor_value_info("boards", TensorProto.FLOAT, ["N", 16])
-    logits = helper.make_tensor_value_info("logits", TensorProto.FLOAT, ["N", 4])
-    weights = np.random.default_rng(1).normal(size=(16, 4)).astype(np.float32)
-    graph = helper.make_graph(
-        [helper.make_node("MatMul", ["boards", "weights"], ["logits"])],
-        "linear",
-        [boards],
-        [logits],
-        [numpy_helper.from_array(weights, "weights")],
-    )
-    file, models = tmp_path / "linear.onnx", tmp_path / "models"
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8), file)
-    flags = [
-        "--onnx",
-        str(file),
-        "--name",
-        "linear",
-        "--models",
-        str(models),
-        "--accept",
-    ]
-    flags += ["--input", "exponents", "--layout", "flat", "--answer", "policy_logits"]
-    flags += ["--symmetries", "1", "--precisions", "fp32,fp16", "--boards", str(tmp_path / "boards.npy")]
-    np.save(tmp_path / "boards.npy", np.random.default_rng(1).integers(0, 11, (600, 16), np.uint8))
-    done = subprocess.run(
-        [sys.executable, "-c", without("torch"), *flags], capture_output=True, text=True, check=False
-    )
-    assert (done.returncode, done.stdout) == (0, f"{models}/linear/1\n"), done.stderr
+    random = np.random.default_rng(1)
+    weights = numpy_helper.from_array(random.normal(size=(16, 4)).astype(np.float32), "weights")
+    save(tmp_path / "linear.onnx", [product()], [weights], shape=("N", 16))
+    np.save(tmp_path / "boards.npy", random.integers(0, 11, (600, 16), np.uint8))
+    flags = "--onnx linear.onnx --name linear --accept --input exponents --layout flat --answer policy_logits"
+    flags += " --symmetries 1 --precisions fp32,fp16 --boards boards.npy"
+    command = [sys.executable, "-c", without("torch"), *flags.split()]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (0, "models/linear/1\n"), done.stderr
 
 
 def test_an_export_without_its_libraries_says_what_to_install() -> None:

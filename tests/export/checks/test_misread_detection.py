@@ -192,18 +192,6 @@ def test_values_of_the_opposite_sign_are_found_out() -> None:
     assert raised.value.flags == ""
 
 
-def test_what_only_the_author_knows_is_asked_first_and_the_rest_is_found() -> None:
-    told: list[str] = []
-    with pytest.raises(NeedsFlags, match="say which with --answer") as raised:
-        choose_reading(
-            hints_from_flags({}), TorchNetwork(snake_network("top left"), "snake"), 60_000, told.append
-        )
-    assert "say which with --answer" in told[0]
-    assert raised.value.flags == (
-        "--input one_hot --layout flat --planes 16 --answer ANSWER --actions up,down,left,right"
-    )
-
-
 def test_a_large_network_plays_fewer_games_and_says_so() -> None:
     hints = hints_from_flags(
         {"answers.kind": "policy_logits", "answers.actions": MOVE_NAMES, "reads.layout": "flat"}

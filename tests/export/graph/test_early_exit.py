@@ -11,7 +11,6 @@ from octofold_export.graph.bodies import DescribedBody
 from octofold_export.graph.early_exit import moves_graph, with_weights
 from octofold_export.graph.folding import fold
 from octofold_export.graph.heads import head
-from octofold_export.handmade.layers import float_form
 from octofold_export.handmade.weights import FoldableNetwork
 from octofold_export.precision.calibration import calibrate
 from octofold_export.sources.octofold_checkpoint import one_hot_description
@@ -90,8 +89,3 @@ def test_five_equal_votes_leave_three_views_out(small_graphs: tuple[bytes, bytes
     np.testing.assert_array_equal(
         np.asarray(undecided)[0], np.flatnonzero(first.min(axis=1) < first.max(axis=1))
     )
-
-
-def test_a_graph_that_does_not_vote_has_none(network: FoldableNetwork) -> None:
-    policy = head(POLICY, float_form(network))
-    assert moves_graph(policy, "mean", 8, fold(policy, "mean", 8)) is None

@@ -9,7 +9,6 @@ from octofold_export.graph.folding import fold
 from octofold_export.graph.heads import head
 from octofold_export.handmade.layers import float_form
 from octofold_export.handmade.weights import foldable
-from octofold_export.precision.calibration import calibrate
 from octofold_export.sources.octofold_checkpoint import one_hot_description
 from octofold_game.contract.model import Rule
 from octofold_game.rules import legal_moves, slide
@@ -74,15 +73,3 @@ def test_exponents_that_the_network_never_saw_are_answered_legally(value_module:
     asked[:, ::3] = 0  # room to move
     answers = folded(value_module, "mean", 8).answer(asked)
     assert answers.legal[np.arange(64), answers.move].all()
-
-
-def test_in_8_bits_nearly_all_moves_stay_as_they_are(
-    value_module: nn.Module, boards: NDArray[np.uint8]
-) -> None:
-    network = foldable(value_module)
-    exact, rounded = (
-        FoldedGraph(fold(head(VALUE, form), "mean", 8)).answer(boards[512:])
-        for form in (float_form(network), calibrate(network, boards[:512], 1.0))
-    )
-    assert np.mean(exact.move == rounded.move) > 0.97
-    assert (exact.legal == rounded.legal).all()

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import msgspec
 import pytest
 import yaml
 from octofold_export.publishing.readme import describe
@@ -42,7 +41,3 @@ def test_a_hub_finds_the_kind_of_model_and_its_figures(card: Card) -> None:
         "median_reward": round(card.strength.median),
         "success_rate": goal,
     }
-
-
-def test_without_an_evaluation_there_is_no_index_of_results(card: Card) -> None:
-    assert "model-index" not in metadata(msgspec.structs.replace(card, strength=None))
