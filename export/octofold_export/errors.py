@@ -17,7 +17,7 @@ class NeedsFlags(ExportError):
     """The description is wrong or incomplete."""
 
     def __init__(self, message: str, flags: str = "") -> None:
-        """Keep the flags of a description that would be published; empty: there is none to propose."""
+        """`flags` are those of a description that would be published; empty if there is none."""
         super().__init__(message)
         self.flags = flags
 

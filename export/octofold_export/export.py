@@ -60,8 +60,8 @@ from octofold_export.sources.source import Source
 _CALIBRATION_BOARDS = 4_096  # more than a wide layer has inputs; or a third of a smaller recording
 _MEASURED_BOARDS = 10_240
 _LARGE_WEIGHTS = 50_000_000
-"""From here on, the 8-bit form is made only if it is asked for, because it takes several times the network's
-memory, and the network is asked about a fifth of the boards, because it answers some hundred a second."""
+"""From this size on, the 8-bit form is made only on request, because it takes several times the network's
+memory, and a fifth of the boards is used, because the network answers about a hundred a second."""
 _LARGE_SHARE = 5
 _JUDGED_BOARDS = 4_096
 _SEED = 1
@@ -233,7 +233,7 @@ def _publish(plan: ExportPlan, card: Card, made: NewGraphs, report: Report) -> P
 
 
 def _card(plan: ExportPlan) -> Card:
-    """Make the card of a version before its graphs are checked."""
+    """Make the card of a version without its files and measurements."""
     source, flags, spread = plan.source, plan.flags, plan.spread
     answers = source.description.answers
     of_values = not answers.kind.startswith("policy")

@@ -28,7 +28,7 @@ TIE = 0.25
 
 _BATCH_BOARDS = 512
 _RANDOM_BOARDS = 512
-_PROBABILITIES = 10.0  # how much more than a choice probabilities may differ
+_PROBABILITIES = 10.0  # probabilities may differ this many times as much as choices
 _VALUES = 1e-3  # relative to their size and to how they differ between boards
 SINGLE_BOARDS = 16
 """Number of boards that the parity check also runs one by one."""
@@ -103,8 +103,8 @@ def check_agreement(
 ) -> tuple[float, dict[str, StageAgreement]]:
     """The share of `boards` on which `graph` plays the move of `exact`, and that of each stage.
 
-    Most boards are of a stage, too, and each is asked about once. `by_vote`: several views vote, and one
-    of them may decide.
+    Most boards belong to a stage, too; each is answered once. `by_vote`: several views vote, and one of them
+    may decide.
 
     Raises:
         GateError: the share of `boards` is below `LOWEST_AGREEMENT`, or an answer is not a number; large

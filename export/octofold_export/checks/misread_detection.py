@@ -1,8 +1,8 @@
 """Detects a misread network by games: by another reading, it scores more than by the one that was described.
 
-All readings of the cells and of the numbers play, each on the board as it is. Those that score clearly less
-than the best one stop, and the others play on, until one is left or all have played enough. If the best one
-scores no more than one order of moves for all boards, the network has learned too little for games to tell.
+Every reading of the cells and of the numbers plays games. Readings that score clearly less than the best one
+stop. The others play on until one is left or all have played enough. If the best one scores no more than one
+order of moves for all boards, the network has learned too little for games to tell.
 """
 
 from __future__ import annotations
@@ -35,20 +35,20 @@ _MOST_PRODUCTS = 2.5e11
 """Moves times weights: a larger network makes fewer moves, but at least `_FEWEST_MOVES`."""
 _FEWEST_MOVES = 20_000
 _TO_LEARN = 48
-"""A network that has not outplayed one order of moves in a round of so many games plays no more of them."""
+"""After a round of this many games, a network that has not outplayed one order of moves stops."""
 _CLEARLY = 3.0  # standard errors
 _MUCH = 1.4
-"""A reading must score as many times as much as a description to refute it. A network that has learned little
-may play a little better if it is misread."""
+"""A reading refutes a description if it scores this many times as much. A weak network may play slightly
+better when it is misread."""
 _LEARNED = 4.0  # the same, of the best of many readings above one order of moves
 _SMALLEST_DEVIATIONS = {4: 0.4, 16: 0.2}
-"""Of the logarithm of a score, after so many games, which may be equally long by chance."""
+"""Smallest standard deviation of a score's logarithm, by number of games: few may be alike by chance."""
 _SEED = 4
 _CHUNK = 512  # positions a run of the network
 _NAMED = 3  # readings in a message
 _KEPT = 8  # other readings in the card
 _BLIND = (3.0, 1.0, 0.0, 2.0)
-"""The scores of up, right, down and left by the best single order of moves for all boards."""
+"""The values of up, right, down and left in the best single order of moves for all boards."""
 _TOO_WEAK = "it plays too weakly to tell how it reads the board"
 
 Numbers = NDArray[np.float64]
@@ -128,8 +128,8 @@ def choose_reading(
         hints: what the user said.
         network: the trained network.
         weights: the number of its weights.
-        report: receives what was found.
-        accept: take what the user said, and the first of what is open, whatever the games show.
+        report: receives the findings.
+        accept: ignore the games; fields that the user leaves open take their first value.
 
     Raises:
         NeedsFlags: the user must say more, or another reading plays better.

@@ -112,7 +112,7 @@ def read_boards(file: Path, largest_exponent: int) -> NDArray[np.uint8]:
 def positions(description: Description, boards: NDArray[np.uint8], symmetries: int) -> NDArray[np.uint8]:
     """The positions that the network evaluates for `boards`: one random view of each board.
 
-    For a network of values, these are as many afterstates of legal moves.
+    For an afterstate network, these are afterstates of legal moves.
     """
     random = np.random.default_rng(1)
     asked = boards

@@ -1,7 +1,7 @@
-"""Chooses how many views of a board a network is asked about, by games.
+"""Chooses by games how many views of a board a network sees.
 
-Eight views help a network that has learned from turned and mirrored boards. A network that knows one view has
-nothing to say about the others, and playing by all of them halves its score. Only games tell the two apart.
+Eight views help a network that has learned from turned and mirrored boards. A network that knows one view
+answers the others at random, so voting over all of them halves its score. Only games tell the two apart.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _Z = 1.96  # of a 95% interval
 
 @dataclass(frozen=True, order=True)
 class Way:
-    """One way to ask a network."""
+    """A number of views and a decision rule."""
 
     symmetries: int
     rule: Rule

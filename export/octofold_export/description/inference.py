@@ -78,11 +78,11 @@ class Network(Protocol):
 
 @dataclass(frozen=True)
 class Readings:
-    """The ways to read a network, and what its user must say, because nothing shows it."""
+    """The ways to read a network, and a question that only its owner can answer."""
 
     all: Sequence[Reading]
     question: str
-    "empty: none"
+    "empty if there is none"
 
 
 def readings_of(hints: Hints, network: Network) -> Readings:
@@ -163,7 +163,7 @@ def _depends_on_the_batch(network: Network, inputs: NDArray[Any], rows: Mapping[
 def choose_usual(readings: Sequence[Reading]) -> tuple[Reading, Sequence[str], str]:
     """The first of the possible `readings`, the flags that tell it from the others, and a request for these.
 
-    Fields that have a default have it, where one of the readings does; nobody is asked for them.
+    Fields with a default take it if one of the readings has it; the user is not asked for them.
     """
     every = readings
     for field, default in _DEFAULTS.items():

@@ -1,4 +1,4 @@
-"""The ways to read a network: what its owner may have meant, with the flags that say it."""
+"""The ways to read a network, and the flags that describe each."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _DIVISORS: dict[InputKind, tuple[float, ...]] = {
     "tiles": (1, 2048, 65536),
     "log2_plus_1": (1, 16),
 }
-"""What people divide by, about; `log2` is the same as `exponents` in floats."""
+"""Usual divisors; `log2` is the same as `exponents` in floats."""
 _SIMILAR = 2.0
 """Two divisors whose ratio is at most this much are similar."""
 _DEFAULTS = {"--type": "float32", "--cells": "rows", "--above": "refused"}
@@ -31,9 +31,9 @@ class Reading:
 
     description: Description
     is_possible: bool
-    "nothing that the user said contradicts it"
+    "the user's flags do not contradict it"
     value_sign: Literal[1, 0, -1] = 1
-    "of afterstate values: small ones may be good, or without meaning; no flag says so"
+    "of afterstate values: small ones may be good (-1) or all without meaning (0), which no flag describes"
 
     def is_like(self, other: Reading) -> bool:
         """Whether both differ at most by a similar divisor, or by logarithms that are nearly equal.

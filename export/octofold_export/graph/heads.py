@@ -73,7 +73,7 @@ class Merged(NamedTuple):
     tie: float
     "see `Spread.tie`"
     tie_of_best: float | None
-    "the same, times the worth of the best move, where that is less; None: there is no such limit"
+    "upper limit of the tie, as a share of the best move's worth; None: no limit"
     views: str | None
     "[N, V, 4]: the probabilities of each view; None unless asked for"
 

@@ -36,7 +36,7 @@ from octofold_export.publishing.versions import Content
 _RUN_UNTIL_INPUT_ENDS = (
     f"import sys; from {__name__} import run_until_input_ends; sys.exit(run_until_input_ends(sys.argv[1:]))"
 )
-"""A program that runs the command of its arguments; it lives between the export and `octofold compare`."""
+"""A program between the export and `octofold compare`; it runs the command in its arguments."""
 
 
 def newest_published(models: Path, name: str) -> int | None:
@@ -54,7 +54,7 @@ def play_contest(
     The games are kept in a folder of `results`; if the same export runs again, they continue.
 
     Returns:
-        What they showed; None if no version is published.
+        The result; None if no version is published.
 
     Raises:
         StrengthNotShown: the new version is worse, or the games did not decide it.
@@ -159,7 +159,7 @@ def run_until_input_ends(command: Sequence[str]) -> int:
 
 
 def _figures(result: ComparisonFile, pair: ComparedPair, published: int) -> NoWorse:
-    """What the card says of an answer, which no comparison gives without bets."""
+    """The figures of a decided comparison for the card; such a comparison has bets."""
     bets, question, interval = pair.bets, result.question, pair.ratio_interval
     assert bets is not None
     assert question is not None

@@ -113,7 +113,7 @@ def publish(
 
 @contextlib.contextmanager
 def changing(folder: Path) -> Iterator[None]:
-    """Let nobody else change a published version while the block reads and replaces its files.
+    """Lock a published version while the block reads and replaces its files.
 
     Raises:
         ExportError: the folder cannot be opened.

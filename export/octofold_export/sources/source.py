@@ -32,9 +32,9 @@ class Source:
     fp32: GraphEvaluator
     "the network in a graph, in float32"
     fp16: Callable[[], GraphEvaluator] | None = None
-    "in float16; None: it has no such form"
+    "in float16; None if it has no such form"
     int8: Quantize | None = None
-    "in 8 bits; None: it has no such form"
+    "in 8 bits; None if it has no such form"
     architecture: dict[str, Any]
     "its kind and its sizes, for the card"
     weights: int
@@ -47,7 +47,7 @@ class Source:
     locate_tables: Callable[[bytes], CompactTablesPlaces] | None = None
     "finds compact tables in the file of the float32 graph; None: it has none"
     action_values: Callable[[Boards], NDArray[np.float32]] | None = None
-    "[N, 4], -inf where illegal: by the player itself, where there is a faster one than `evaluate`"
+    "the player's own values [N, 4], -inf where illegal, if it computes them faster than `evaluate`"
     evidence: Evidence | None = None
     "what games showed of the description; None: it is one of our own networks"
 

@@ -1,7 +1,7 @@
 """Reads files of weights as data: nothing in them is executed.
 
 A checkpoint often holds more than tensors: configurations, metrics, or the pickled module itself. torch reads
-the known types. Every other class of the file becomes `Inert`, which only keeps what it was given.
+the known types. Every other class becomes `Inert`, which keeps its arguments and its state.
 """
 
 from __future__ import annotations
