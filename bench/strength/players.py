@@ -69,9 +69,9 @@ def main() -> None:
             assert found.summary is not None
             average = rows_of(found.summary)[0][0]
             reached = {each.tile: f"{each.share:.0%}" for each in found.summary.reached}
-            speed = found.run.moves / seconds if found.run else 0.0
+            speed = found.run.moves / seconds if found.run and found.run.moves else None
             row = (spec, len(found.games), average.measured, average.interval)
-            rows.append((*row, *(reached[tile] for tile in SHOWN_TILES), f"{speed:,.0f}"))
+            rows.append((*row, *(reached[tile] for tile in SHOWN_TILES), f"{speed:,.0f}" if speed else ""))
             results[spec] = {
                 "moves_per_cpu_second": speed,
                 "until": options.until,
@@ -103,3 +103,5 @@ if __name__ == "__main__":
         main()
     except OctofoldError as error:
         sys.exit(f"players.py: {error}")
+    except KeyboardInterrupt:
+        sys.exit(130)
