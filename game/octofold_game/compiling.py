@@ -25,7 +25,7 @@ _settings = vars(numba.config)  # which numba fills in without types
 
 
 class Notice(event.Listener):
-    """Says once that compiling takes a while, if it does: meanwhile, a game looks as if it hung."""
+    """Says once that compiling takes a while, if it does: without this, a game seems to hang."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -34,7 +34,7 @@ class Notice(event.Listener):
         self.is_given = False
 
     def on_start(self, _event: object) -> None:
-        """A function, or one that it calls, is compiled; those that are kept already are not."""
+        """Note that a compilation starts. Functions from the cache start none."""
         now = self._clock()
         if not self._running:
             self._begun = now
@@ -44,7 +44,7 @@ class Notice(event.Listener):
             _log.warning("compiling takes a while, but only once: the result is kept")
 
     def on_end(self, _event: object) -> None:
-        """It is compiled."""
+        """Note that a compilation ends."""
         self._running -= 1
         if not self._running:
             self._spent += self._clock() - self._begun
@@ -70,7 +70,7 @@ def njit(**options: Any) -> Callable[[Callable[..., Any]], Any]:
 
 @cache
 def _use_another_folder() -> bool:
-    """Let numba keep what it compiles from now on in a folder for temporary files; False if there is none."""
+    """Let numba cache machine code in a folder for temporary files; returns False if there is none."""
     try:
         # systemd names a service's folder.
         above = os.environ.get("CACHE_DIRECTORY") or tempfile.gettempdir()

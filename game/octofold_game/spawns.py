@@ -61,7 +61,7 @@ def bits_of(states: NDArray[np.uint64], spawns: NDArray[np.uint64]) -> NDArray[n
 def spawn(afterstates: NDArray[np.uint8], bits: NDArray[np.uint64]) -> NDArray[np.uint8]:
     """Add one new tile to each of `[N, 16]` or `[N, 4, 4]` afterstates.
 
-    The tile is a 2 or, with `CHANCE_OF_FOUR`, a 4, in a uniformly chosen empty cell.
+    The tile is a 4 with `CHANCE_OF_FOUR`, else a 2, in a uniformly chosen empty cell.
 
     Args:
         afterstates: exponents, each board with an empty cell.

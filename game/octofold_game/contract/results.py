@@ -37,7 +37,7 @@ UNDECIDED, NO = 3, 4
 
 
 def random_note(average: float, interval: Interval | None) -> str:
-    """A sentence if an average, with its interval if known, is not above that of random moves; else empty."""
+    """A warning if an average, with its interval if known, is not above random moves; else empty."""
     if (average if interval is None else interval[0]) > RANDOM_AVERAGE:
         return ""
     return f"Not shown to be better than random moves, which score {RANDOM_AVERAGE:,} on average."

@@ -1,7 +1,7 @@
 """Makes typed structures of what JSON and TOML files hold; an error says where and what is wrong.
 
 msgspec checks the types. It names neither the wrong value nor the entry of a mapping or a list that it is in.
-So an error is explained here: by its type, the smallest part of the content that fails by itself is found.
+So this module finds the smallest part of the content that fails by itself, and explains it.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ def _plain(kind: Any) -> Any:
 
 
 def _type_for(part: _Part) -> Any:
-    """The plain type of a part; of several tagged structures, the one that its tag names."""
+    """The plain type of a part; in a union of tagged structures, the one that its tag names."""
     kind = _plain(part.kind)
     tags = _tags(kind)
     if not tags or not isinstance(part.content, dict):

@@ -47,7 +47,7 @@ class LoggedMoves:
 
 @dataclass(frozen=True, eq=False)
 class CheckedMoves:
-    """What the rules say of N logged moves.
+    """N logged moves, checked against the rules.
 
     The format's descriptions differ about its last field: it is the cell of the tile that appears after the
     move, or that of the tile that was placed last before it. An example often fits both.

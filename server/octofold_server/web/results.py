@@ -87,7 +87,7 @@ class Tally:
 
     @property
     def deviation(self) -> float | None:
-        """The standard deviation of the scores; None for less than two."""
+        """The standard deviation of the scores; None for fewer than two."""
         return (self.squares / (self.games - 1)) ** 0.5 if self.games > 1 else None
 
 

@@ -2,7 +2,7 @@
 
 const NORMAL_95 = 1.959963984540054;
 
-/** Fewer games have no interval of an average. */
+/** Minimum games for an interval of an average. */
 export const FEWEST = 10;
 
 /** The largest of many numbers, or `least`; as arguments of one call, a million would be too many. */
