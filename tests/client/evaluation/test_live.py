@@ -46,10 +46,3 @@ def test_an_evaluation_that_never_began_leaves_the_file_of_another_one(tmp_path:
     with LiveFile(tmp_path, "corner", 3, 50):
         pass
     assert read(tmp_path) == {"player": "another"}
-
-
-def test_a_file_that_a_killed_run_left_loses_its_running_games(tmp_path: Path) -> None:
-    (tmp_path / LIVE_FILE).write_text('{"boards": [1]}')
-    with LiveFile(tmp_path, "corner", 3, 50) as live:
-        live.resume(0)
-    assert read(tmp_path)["boards"] == []

@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 from octofold_client import (
     BrokenAnswer,
     DeadlinePassed,
-    InvalidRequest,
     NextMoves,
     OctofoldError,
     QueueFull,
@@ -221,13 +220,6 @@ def test_while_a_server_is_full_the_others_get_its_games() -> None:
     steps = list(play([busy, other], 7, range(12), 6, 15))
     assert sum(len(step.finished) for step in steps) == 12
     assert len(busy.batches) <= 5
-
-
-def test_a_server_that_refuses_the_question_is_not_asked_again() -> None:
-    refusing = Failing(range(10**9), lambda: InvalidRequest("no such boards"))
-    with pytest.raises(InvalidRequest):
-        list(play([refusing], 7, range(4), 4, 15, ask_again=AT_ONCE))
-    assert len(refusing.batches) <= 2
 
 
 class Slow(Ready):

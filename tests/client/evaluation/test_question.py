@@ -5,7 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from octofold_client.evaluation.question import BETTER, EQUAL, NO_WORSE, Question
-from octofold_client.evaluation.sequential import ERROR_RATE, Bets
+from octofold_client.evaluation.sequential import Bets
 
 FIVE, TEN = Fraction(5, 100), Fraction(10, 100)
 
@@ -56,14 +56,3 @@ def test_the_limits_that_are_shown_never_contradict_the_answer(equal: bool, game
         low, high = found.ratio_interval
         within, apart = least <= low and high <= most, high < least or most < low
         assert found.yes is (True if within else False if apart else None)
-
-
-@pytest.mark.parametrize("margin", ["0.000001", "0.5", "2", "12.345678", "99.999999"])
-def test_a_margin_is_shown_as_it_was_asked(margin: str) -> None:
-    assert Question(Fraction(margin) / 100).flag == f"--no-worse-than {margin}%"
-
-
-def test_equality_needs_both_tests_and_a_no_needs_one_of_two_at_half_the_error_rate() -> None:
-    assert Question(TEN, EQUAL).answer(played(1.0)).limit_error_rate == ERROR_RATE
-    assert Question(TEN, EQUAL).answer(played(0.7)).limit_error_rate == ERROR_RATE / 2
-    assert Question(TEN).answer(played(0.7)).limit_error_rate == ERROR_RATE

@@ -191,31 +191,3 @@ def test_slices_and_merge_on_the_command_line(tmp_path: Path) -> None:
     done = octofold("merge", parts[0], "--out", "none", folder=tmp_path)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == "octofold: no folder contains slice 2 of 2 of 5 games\n"
-
-
-@pytest.mark.parametrize("part", ["3/2", "0/4", "half"])
-def test_a_slice_that_does_not_exist_is_one_line(part: str, tmp_path: Path) -> None:
-    done = octofold("evaluate", "--player", "random", f"--slice={part}", folder=tmp_path)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith(f"octofold evaluate: --slice: {part} is not a slice K/N")
-    assert not list(tmp_path.iterdir())
-
-
-@pytest.mark.parametrize(
-    ("file", "change"),
-    [
-        ("conditions.json", {"sha256": 5}),
-        ("result.json", {"run": {"moves": "many"}}),
-    ],
-)
-def test_a_file_that_somebody_edited_is_named(
-    slices: list[Path], tmp_path: Path, file: str, change: dict[str, Any]
-) -> None:
-    edited = slices[1] / file
-    content = json.loads(edited.read_text())
-    for name, value in change.items():
-        content[name] = content[name] | value if isinstance(value, dict) else value
-    edited.write_text(json.dumps(content))
-    with pytest.raises(EvaluationError, match=r"is damaged") as raised:
-        merge(slices, tmp_path / "merged")
-    assert str(edited) in str(raised.value)

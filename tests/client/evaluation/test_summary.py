@@ -60,10 +60,3 @@ def test_outgrown_games_are_counted_and_named() -> None:
     assert summary.outgrown_games == (3,)
     assert "1 game ended because it exceeded the model's largest tile: game 3." in markdown(shown(GAMES))
     assert "exceeded" not in markdown(shown(GAMES[:3]))
-
-
-def test_markdown_is_one_table_whose_lines_are_equally_long() -> None:
-    lines = [line for line in markdown(shown(GAMES[:3])).splitlines() if line.startswith("|")]
-    assert len({len(line) for line in lines}) == 1
-    assert [line.split()[2] for line in lines[7:]] == ["128", "256", "512", "1024", "2048", "4096"]
-    assert "33.3%" in lines[11]

@@ -43,13 +43,6 @@ def test_the_last_positions_are_those_of_the_walks(games: Path) -> None:
         assert walk.scores[-1] == episode.score
 
 
-def test_of_a_game_shorter_than_that_all_positions_count(games: Path) -> None:
-    episodes = list(read_replays(games / "games.replay"))
-    positions = last_positions(episodes, 10**6)
-    assert len(positions) == sum(map(len, episodes))
-    assert np.count_nonzero(positions.numbers == 0) == np.count_nonzero(positions.left == 1) == len(episodes)
-
-
 def test_agreement_and_cost_are_those_of_the_definition(games: Path) -> None:
     episodes = list(read_replays(games / "games.replay"))
     positions = last_positions(episodes, 20)

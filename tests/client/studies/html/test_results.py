@@ -42,22 +42,6 @@ def test_a_run_that_plays_no_game_leaves_no_record(tmp_path: Path) -> None:
     assert first.machine == second.machine
 
 
-@pytest.mark.parametrize("end", [EvaluationError("the server is gone"), KeyboardInterrupt()])
-def test_a_run_that_a_full_disk_does_not_record_does_not_hide_what_ended_it(
-    tmp_path: Path, end: BaseException
-) -> None:
-    (tmp_path / "runs.jsonl").symlink_to("/dev/full")
-
-    @record_run(tmp_path)
-    def play() -> None:
-        (tmp_path / "games.replay").write_bytes(b"a game")
-        raise end
-
-    with pytest.raises(type(end)) as failure:
-        play()
-    assert failure.value is end
-
-
 @pytest.mark.parametrize("content", ["[" * 100_000, '{"schema": 1, "seed": NaN}', '{"schema": 1e999}'])
 def test_kept_figures_that_are_not_json_are_named(content: str, tmp_path: Path) -> None:
     for name in ("analysis.json", "runs.jsonl"):
