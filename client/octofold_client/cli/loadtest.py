@@ -23,9 +23,10 @@ from octofold_client.cli.arguments import (
     name_in_folder,
     result_folders,
 )
-from octofold_client.cli.json_output import JsonFlag, print_files
+from octofold_client.cli.json_output import Files, JsonFlag, print_files
 from octofold_client.errors import EvaluationError, UsageError
 from octofold_client.evaluation.result_folder import ResultFolder, check_writable
+from octofold_client.extras import needing
 from octofold_client.loadtest.boards import played_boards
 from octofold_client.loadtest.forms import Form, Task
 from octofold_client.loadtest.loads import Closed, Load, Open
@@ -143,6 +144,7 @@ class Options(JsonFlag, ModelFlags, ServerFlags):
         "form of the calls: unary, packed:N (N boards per call), or stream:N (N boards per message)",
     )
     out: Folder | None = option(None, "folder for the result (default: a new folder in results)")
+    plots: bool = option(False, "save a picture of latency against load (needs the extra plots)")
 
     @property
     def loads(self) -> list[Load]:
@@ -161,6 +163,9 @@ def loadtest(options: Options) -> None:
         EvaluationError: the folder or the file of boards is not usable.
         OctofoldError: the server cannot be reached or does not have the model.
     """
+    if options.plots:
+        with needing("plots"):
+            from octofold_client.loadtest.picture import draw
     test, task = _prepared(options)
     folder = _folder(test, options)
     try:
@@ -181,7 +186,10 @@ def loadtest(options: Options) -> None:
             if not options.json:
                 print_markdown(tables(test), Console())
                 print()
-            print_files(msgspec.to_builtins(test), {"result": str(folder / FILE)}, options.json)
+            files: Files = {"result": str(folder / FILE)}
+            if options.plots:
+                files["pictures"] = [str(folder / name) for name in draw(test, folder)]
+            print_files(msgspec.to_builtins(test), files, options.json)
 
 
 def _prepared(options: Options) -> tuple[LoadTest, Task]:

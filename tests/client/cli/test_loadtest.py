@@ -56,7 +56,7 @@ def described_fields() -> set[str]:
 
 
 def test_a_closed_loop_prints_a_line_a_step_and_leaves_the_result(target: str, tmp_path: Path) -> None:
-    arguments = ("--concurrency", "1:2:2x", "--form", "packed:4")
+    arguments = ("--concurrency", "1:2:2x", "--form", "packed:4", "--plots")
     done = loadtest("--target", target, *arguments, folder=tmp_path)
     assert done.returncode == 0, done
     # Between these come lines of progress, if a step takes long.
@@ -67,6 +67,7 @@ def test_a_closed_loop_prints_a_line_a_step_and_leaves_the_result(target: str, t
     )
     assert "| 2 callers |" in done.stdout
     folder = tmp_path / "results" / "loadtest-small-v1-packed4-concurrency"
+    assert (folder / "latency-against-load.png").read_bytes().startswith(b"\x89PNG")
     result = result_of(folder)
     assert (result["schema"], result["model"], result["precision"]) == (2, "small", "fp32")
     assert (result["finished"], result["limit"]) == (True, None)

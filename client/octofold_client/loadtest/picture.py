@@ -1,0 +1,60 @@
+"""The picture of a load test.
+
+This module needs matplotlib, which is not part of the base installation. Import it only to draw.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+from octofold_game.drawing.figures import WIDE, figure_of, save_all, shortened, styled
+from octofold_game.drawing.palette import INK, series_color
+
+from octofold_client.loadtest.loads import per_second
+from octofold_client.loadtest.result import LoadTest, StepResult
+
+_PANELS = {"p50": "half of the calls", "p90": "9 of 10 calls", "p99": "99 of 100 calls"}
+_INCHES = 5.2
+
+
+def draw(test: LoadTest, folder: Path) -> list[str]:
+    """Save latency against load, with a panel for each percentile, and return the names of the files.
+
+    The load is the number of callers of closed loops, or the offered rate of open loops.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    with styled():
+        return save_all({"latency-against-load": _figure(test)}, folder)
+
+
+def _figure(test: LoadTest) -> Figure:
+    # A search begins with a closed loop, which does not belong to the curve of its rates.
+    steps = [step for step in test.steps if step.calls and (test.limit is None or step.loop == "open")]
+    is_closed = all(step.loop == "closed" for step in steps)
+    figure = figure_of(WIDE, "Latency under load", shortened(test.title, 110), _INCHES)
+    panels = figure.subplots(len(_PANELS), sharex=True)
+    for axes, (percentile, calls) in zip(panels, _PANELS.items(), strict=True):
+        points = sorted((_load(step), step.latency_ms[percentile] or np.nan) for step in steps)
+        axes.plot(*np.array(points or [(np.nan, np.nan)]).T, "o-", markersize=4, color=series_color(0))
+        if test.limit is not None and percentile == f"p{test.limit.percentile:g}":
+            axes.axhline(test.limit.milliseconds, color=INK, linestyle=":", linewidth=1)
+        axes.set_title(f"latency of {calls} in ms, at most ({percentile})", fontsize="small", loc="left")
+        axes.set_yscale("log")
+        # A label for every step of a decade would overlap with the next one.
+        axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axes.yaxis.set_minor_formatter(NullFormatter())
+        axes.grid()
+    panels[-1].set_xscale("log", base=2 if is_closed else 10)
+    panels[-1].xaxis.set_major_formatter(FuncFormatter(lambda value, _: per_second(value)))
+    panels[-1].set_xlabel("callers, each of which waits for its answer" if is_closed else "offered calls/s")
+    return figure
+
+
+def _load(step: StepResult) -> float:
+    return step.concurrency or 0 if step.loop == "closed" else step.offered_per_second
