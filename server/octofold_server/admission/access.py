@@ -148,7 +148,7 @@ def _tokens(path: Path | None) -> Reread[tuple[bytes, ...]] | None:
         try:
             return _read_tokens(path)
         except _NoTokens as error:
-            _log.error("%s; all its tokens are revoked, and nobody can call with them", error)
+            _log.error("%s; all its tokens are revoked", error)
             return ()
 
     return Reread([path], read).watch()

@@ -52,7 +52,7 @@ FEW_CELLS = 128
 """Bytes up to which numpy takes longer than Python to find the largest one."""
 
 _MOVE = frozenset({MOVE.name})
-"""What every call gets, so that none has to ask for it."""
+"""The output that every call gets."""
 
 _log = logging.getLogger(__name__)
 
@@ -85,14 +85,14 @@ class AcceptedCall(Call):
     """An admitted call, which `Admission.accept` makes; its boards are checked."""
 
     admission: Admission
-    """What has admitted it."""
+    """The admission that made the call."""
     request: Request
     served: ServedVersion
     """The model version that answers it."""
     when_answered: WhenAnswered | None
     """Called when the call has ended."""
     context: Any
-    """What `when_answered` needs to know about the call."""
+    """Data for `when_answered`."""
     headers: Headers
     """As in `Admission.accept`."""
     has_slot: bool
@@ -191,7 +191,7 @@ class Admission:
         """Wait after `refuse` until all accepted calls are answered and no more calls arrive.
 
         A call that arrives while gRPC stops ends with CANCELLED instead of UNAVAILABLE. The wait for a quiet
-        moment lets such callers receive UNAVAILABLE first.
+        moment lets these callers receive UNAVAILABLE first.
 
         Args:
             limit_seconds: time limit for accepted calls. The wait for a quiet moment takes up to a second

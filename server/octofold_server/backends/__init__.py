@@ -2,5 +2,5 @@
 
 import os
 
-# onnxruntime's builds report the models that they load to Microsoft unless told otherwise before they start.
+# onnxruntime reports the models that it loads to Microsoft unless this is set before it is loaded.
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")

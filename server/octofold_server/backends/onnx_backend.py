@@ -207,14 +207,14 @@ def _check_answers(boards: NDArray[np.uint8], answers: Moves) -> None:
     if shapes != [(size,), (size, 4), (size, 4), (size, 4)]:
         raise GraphError(f"the answer to a batch of {size} boards has the shapes {shapes}")
     _check_moves(boards, answers.moves)
-    for board, move, probabilities, said, legal in zip(
+    for board, move, probabilities, claimed, legal in zip(
         boards, outputs[0], outputs[1], outputs[3], legal_moves(boards), strict=True
     ):
         where = f"the board {board.tolist()} in a batch of {size}"
         allowed = np.flatnonzero(legal).tolist() or [-1]
-        if (said & ~legal).any() or (move >= 0 and not said[move]):
+        if (claimed & ~legal).any() or (move >= 0 and not claimed[move]):
             raise GraphError(
-                f"the answer to {where} has the legal moves {np.flatnonzero(said).tolist()}; "
+                f"the answer to {where} has the legal moves {np.flatnonzero(claimed).tolist()}; "
                 f"legal moves: {allowed}"
             )
         total = probabilities.sum()  # 0 where no move is legal
@@ -231,7 +231,7 @@ def _check_moves(boards: NDArray[np.uint8], moves: NDArray[np.int8]) -> None:
 
 
 FEWEST_IN_STAGES = 4
-"""Boards of the smallest batch for the graph for moves alone; its two stages cost a smaller one too much."""
+"""Smallest batch for the graph for moves alone; for smaller ones, its two stages cost more than they save."""
 
 LARGEST_KEPT = 128
 """Largest batch whose binding is kept; for larger batches, a new binding costs almost nothing."""

@@ -85,7 +85,7 @@ def new_session(
         # onnxruntime 1.31 crashes where it lays out some float16 graphs for the CPU.
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
     try:
-        # Without its fallback: what fails on a GPU is an error, and not a CPU that nobody asked for.
+        # Without its fallback: a failure on the GPU is an error. It must not run on the CPU silently.
         session = onnxruntime.InferenceSession(
             model, options, providers=[*wanted, "CPUExecutionProvider"], enable_fallback=0
         )

@@ -113,7 +113,7 @@ def _packed_tables(graph: onnx.Graph) -> _Packed | None:
 
 
 def _shared_tables(packed: _Packed, folder: Path | None) -> NDArray[np.float16]:
-    """The unpacked tables, which are made if nobody here has them."""
+    """The unpacked tables, which are made if this process has none yet."""
     digest = packed.digest()
     with _lock:
         table = _unpacked.get(digest)

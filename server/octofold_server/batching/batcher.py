@@ -34,7 +34,7 @@ BULK_PATIENCE = 7
 """Consecutive batches that interactive calls may fill while bulk calls wait. Bulk gets one batch in eight."""
 
 WHOLE_SECONDS = 0.0015
-"""What is left of a call is not divided among the lanes if it takes at most this long."""
+"""The rest of a call is not divided among the lanes if it takes at most this long."""
 
 SHORTEST_RETRY_SECONDS = 0.05
 LONGEST_SLEEP_SECONDS = 3600.0  # a deadline may be further away than a lock can wait
@@ -260,7 +260,7 @@ class Batcher:
 
     def _run_lane(self, backend: Backend, longest: float = 0.0) -> None:
         """Run batches until the batcher is closed; `longest` is above 0 for a lane of long searches."""
-        if longest and sys.platform == "linux":  # elsewhere this would be the priority of the process
+        if longest and sys.platform == "linux":  # on other systems this would set the priority of the process
             os.setpriority(os.PRIO_PROCESS, 0, LONG_NICENESS)
         buffer = np.empty((self.max_batch_size, 16), dtype=np.uint8)
         try:
@@ -310,7 +310,7 @@ class Batcher:
     def _share(self, waiting: int) -> int:
         """Number of the waiting boards that a free lane takes, so that all lanes end at the same time.
 
-        A lane that took all would leave the others idle. A search uses all cores anyhow.
+        A lane that took all boards would leave the others idle. A search uses all cores.
         """
         pace, now = self._pace.seconds_per_board, self._now()
         lefts = [max(0.0, taken - (now - begun) / pace) for taken, begun in self._in_batches.values()]
@@ -318,7 +318,7 @@ class Batcher:
         for left in sorted(lefts, reverse=True):
             if left * lanes <= boards:
                 break
-            lanes, boards = lanes - 1, boards - left  # that lane has more to do than the others will have
+            lanes, boards = lanes - 1, boards - left  # that lane has more work left than the others will have
         return math.ceil(boards / lanes)
 
     def _form_long_batch(self, longest: float, late: list[Call]) -> list[_Slice]:
@@ -369,7 +369,7 @@ class Batcher:
         return room
 
     def _fits_whole(self, left: int, batch: list[_Slice], *, alone: bool) -> bool:
-        """Whether a batch takes all that is left of a call: dividing little costs more than it saves."""
+        """Whether a batch takes the whole rest of a call: dividing a small rest costs more than it saves."""
         if self._budgets is not None:  # they divide a search
             return False
         if left > WHOLE_BOARDS and not alone:  # others have their turn first
@@ -477,7 +477,7 @@ class Batcher:
                     self._pace.add(searched, seconds)
 
     def _requeue(self, call: Call, left: int) -> None:
-        """Put a call behind the others of its level, with as many boards as its batch has left."""
+        """Put the boards that a batch has left of a call back into the queue, behind other calls."""
         level = self._level_of(call)
         call.taken -= left
         level.boards += left

@@ -79,7 +79,7 @@ class Budgets:
         """How many boards of a call fit into a batch.
 
         A batch has one budget for each board. Calls share it if their budgets differ by less than a factor of
-        two, so that nobody's search ends sooner because of others that are in a hurry. Unless the caller says
+        two, so that no search ends sooner because of a call with less time. Unless the caller says
         how long a board takes, a batch has at most twice the boards of the last one: not every search ends
         after its turn, and harder boards may follow.
 
@@ -100,7 +100,7 @@ class Budgets:
 
     @staticmethod
     def leading(boards: NDArray[np.uint8], searches: int) -> tuple[int, NDArray[np.intp]]:
-        """How many leading boards of `[N, 16]` take so many searches, and the indices of the searched ones.
+        """The number of leading boards of `[N, 16]` that take this many searches, and the searched indices.
 
         Boards that are over need no search.
         """
@@ -128,7 +128,7 @@ class Budgets:
         )
 
     def begin(self, calls: Iterable[Call], boards: int, now: float) -> tuple[Running, Limits]:
-        """The limits for a batch of so many boards; `end` must follow."""
+        """The limits for a batch of this many boards; `end` must follow."""
         running = Running({call for call in calls if not call.done})
         self._running.add(running)
         seconds, is_deeper = math.inf, False

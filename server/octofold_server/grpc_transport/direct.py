@@ -94,7 +94,7 @@ class DirectRpc:
             cygrpc.SendMessageOperation(message, _NO_FLAGS),
             cygrpc.SendStatusFromServerOperation(trailing, *_OK, _NO_FLAGS),
         )
-        self._owed.add(_STATUS)  # first: else `_closed` may take the call for over
+        self._owed.add(_STATUS)  # first: otherwise `_closed` may remove the call
         self._ended = True
         self.unread_bytes = CALL_BYTES + len(message)
         self._start(_STATUS, operations, self._is_over)
@@ -108,7 +108,7 @@ class DirectRpc:
         ]
         if not self._begun:
             operations.insert(0, cygrpc.SendInitialMetadataOperation(_NOTHING, _NO_FLAGS))
-        self._owed.add(_STATUS)  # first: else `_closed` may take the call for over
+        self._owed.add(_STATUS)  # first: otherwise `_closed` may remove the call
         self._ended = True
         self.unread_bytes = CALL_BYTES
         self._start(_STATUS, operations, self._is_over)
@@ -138,26 +138,26 @@ class DirectRpc:
                 self.end(CANCELLED)
             else:
                 run_guarded(self, self.on_left)
-        self._look()
+        self._forget_if_over()
 
     def _received(self, event: Any) -> None:
         self._owed.discard(_MESSAGE)
         run_guarded(self, self.on_message, event.batch_operations[0].message())
         if self._ended:
-            self._look()
+            self._forget_if_over()
 
     def _was_sent(self, _event: Any) -> None:
         self._owed.discard(_SENT)
         run_guarded(self, self.on_sent)
         if self._ended:
-            self._look()
+            self._forget_if_over()
 
     def _is_over(self, _event: Any) -> None:
         self._owed.discard(_STATUS)
-        self._look()
+        self._forget_if_over()
 
-    def _look(self) -> None:
-        """Forget the call if it is over."""
+    def _forget_if_over(self) -> None:
+        """Remove the call from the server if it is over."""
         if self._owed or not self._ended or self._call is None:
             return
         on_over = self.on_over
@@ -187,7 +187,7 @@ class DirectServer:
         self._server.register_completion_queue(self._queue)
         # The calls that are not over, oldest first. Only the serving thread changes these three attributes.
         self._calls: dict[DirectRpc, None] = {}
-        self._is_asking = False  # gRPC has not answered the request for the next call
+        self._is_requesting = False  # gRPC has not answered the request for the next call
         self._is_shut = False
         self._is_started = False
         self._is_stopping = False
@@ -212,7 +212,7 @@ class DirectServer:
         with self._lock:
             self._server.start()
             self._is_started = True
-            self._ask()
+            self._request_call()
             threading.Thread(target=self._serve, name="grpc", daemon=True).start()
 
     def stop(self, grace_seconds: float | None) -> threading.Event:
@@ -250,7 +250,7 @@ class DirectServer:
     def _poll_until_stopped(self) -> None:
         poll, clock = self._queue.poll, time.time
         next_tick = clock()
-        while not self._is_shut or self._calls or self._is_asking:
+        while not self._is_shut or self._calls or self._is_requesting:
             now = clock()
             if not 0 < next_tick - now <= TICK_SECONDS:
                 next_tick = now + TICK_SECONDS
@@ -267,17 +267,17 @@ class DirectServer:
     def _forget_call(self, call: DirectRpc) -> None:
         del self._calls[call]
 
-    def _ask(self) -> None:
-        """Ask for the next call."""
+    def _request_call(self) -> None:
+        """Request the next call."""
         with suppress(ValueError):  # the server stops
             self._server.request_call(self._queue, self._queue, self._called)
-            self._is_asking = True
+            self._is_requesting = True
 
     def _called(self, event: Any) -> None:
-        self._is_asking = False
+        self._is_requesting = False
         if not event.success:  # the server stops
             return
-        self._ask()
+        self._request_call()
         call = DirectRpc(event, self._forget_call)
         self._calls[call] = None
         path = event.call_details.method.decode(errors="replace")

@@ -93,7 +93,8 @@ class Methods:
         self._add(path, partial(self._arrivals.begin, method))
 
         def take_authorized(arrived: Sequence[Arrived]) -> None:
-            self._arrivals.take(method, [each for each in arrived if self._is_authorized(each[0], path)])
+            authorized = [(rpc, message) for rpc, message in arrived if self._is_authorized(rpc, path)]
+            self._arrivals.take(method, authorized)
 
         take = partial(self._arrivals.take, method) if self._access is None else take_authorized
         self.unary[path] = Unary(take, is_streaming)
@@ -120,7 +121,7 @@ class Methods:
             rpc.end(UNIMPLEMENTED, "the server has no such method")
 
     def refuse_size(self, rpc: Rpc, size: int, most_bytes: float) -> None:
-        """End a call whose message is larger than gRPC takes, with the words of gRPC's C core."""
+        """End a call whose message is larger than gRPC takes, with the message of gRPC's C core."""
         self._refusals.add("RESOURCE_EXHAUSTED")
         rpc.end(RESOURCE_EXHAUSTED, f"Received message larger than max ({size} vs. {most_bytes})")
 

@@ -1,6 +1,6 @@
 """The transport whose HTTP/2 runs in native code, outside the interpreter lock: `pygrpc_native`.
 
-It hands over whole unary calls, as many at once as have arrived, and takes their replies from any thread.
+It hands over whole unary calls, all that have arrived at once, and takes their replies from any thread.
 What it does not serve, such as streams in both directions and unknown methods, it forwards to a server of
 grpcio behind a socket of this process, which sees neither the address of the caller nor its connection.
 
@@ -38,7 +38,7 @@ PINGS = 3
 """Pings of a connection with calls in the time after which a silent connection ends."""
 
 DRAIN_SECONDS = 0.02
-"""Interval between two looks whether the last replies are on their way, and time for the last one."""
+"""Interval for checking whether the last replies are being sent, and time to send the last one."""
 
 LAST_STATUS_SECONDS = 1.0
 """Time limit for the clients whose calls were cut off to receive the status."""
@@ -203,10 +203,10 @@ class NativeServer:
         self._listeners: list[_Listener] = []
         self._ending = ExitStack()
         self._socket = str(self._ending.enter_context(socket_folder()) / "grpc")
-        self._behind = DirectServer(
+        self._fallback = DirectServer(
             methods, [(name, value) for name, value in options if name not in OF_CONNECTIONS]
         )
-        self._behind.listen(f"unix:{self._socket}")
+        self._fallback.listen(f"unix:{self._socket}")
         self._is_started = False
         self._stopping: threading.Thread | None = None
         self._stopped = threading.Event()
@@ -238,7 +238,7 @@ class NativeServer:
     def start(self) -> None:
         """Start serving."""
         self._is_started = True
-        self._behind.start()
+        self._fallback.start()
         for number, listener in enumerate(self._listeners):
             threading.Thread(
                 target=self._serve, args=(listener, self._beat if number == 0 else nothing), name="grpc",
@@ -272,7 +272,7 @@ class NativeServer:
     def _stop(self, grace_seconds: float) -> None:
         end = time.monotonic() + grace_seconds
         if self._is_started:
-            self._behind.stop(grace_seconds).wait()
+            self._fallback.stop(grace_seconds).wait()
             self._wait_until_done(end)
             for listener in self._listeners:
                 for rpc in list(listener.calls.values()):

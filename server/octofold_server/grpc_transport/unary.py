@@ -194,7 +194,7 @@ class ThreadedMethods:
             if self._room.acquire(blocking=False):
                 self._pool.submit(run, call, message)
                 return
-            error = QueueFull(f"{self._most} such calls are in progress, the maximum", RETRY_SECONDS)
+            error = QueueFull(f"{self._most} calls of this kind are in progress, the maximum", RETRY_SECONDS)
             self._refusals.add(code_name(error))
             fail(call, error, name.rpartition("/")[2])
 

@@ -28,7 +28,7 @@ Peer = tuple[object, ...]
 
 
 class Connections:
-    """The TCP connections to a port of this process, on Linux; elsewhere, none are known.
+    """The TCP connections to a port of this process, on Linux; on other systems, none are known.
 
     Args:
         port: the port.
@@ -42,12 +42,12 @@ class Connections:
         """End connections on which nothing has arrived for a while.
 
         Args:
-            idle_seconds: how long that is.
-            most: how many may be open. If there are more, some end one by one: each time, of the client that
-                has most connections, the one that is silent for longest. A proxy is one client.
+            idle_seconds: the length of this while.
+            most: maximum number of open connections. Beyond it, connections end one by one: each time, of the
+                client with most connections, the one that is silent for longest. A proxy is one client.
 
         Returns:
-            How many were ended because too many are open.
+            Number of connections that were ended because too many are open.
         """
         if self._spare is not None:  # a descriptor to look with when there is no other
             os.close(self._spare)
@@ -65,7 +65,7 @@ class Connections:
         return crowd
 
     def _heard(self) -> Iterator[tuple[float, Peer, socket.socket]]:
-        """When something last arrived on each connection, its peer, and a copy for this step."""
+        """The time when something last arrived on each connection, its peer, and a copy of its socket."""
         for connection in self._sockets():
             with suppress(OSError):  # it listens, or has ended
                 peer = connection.getpeername()
@@ -73,7 +73,7 @@ class Connections:
                 yield time.monotonic() - _SILENT_MS.unpack_from(info)[0] / 1000, peer, connection
 
     def _sockets(self) -> Iterator[socket.socket]:
-        """Copies of the sockets at the port, each for one step."""
+        """Copies of the sockets at the port; each is closed after its step."""
         try:
             descriptors = list(_DESCRIPTORS.iterdir())
         except OSError:  # no Linux, or no descriptor is left to read them with
@@ -86,9 +86,9 @@ class Connections:
 
 
 def open_files() -> float:
-    """How many files and connections this process has open, which is quick to count.
+    """Number of open files and connections of this process; quick to count.
 
-    Infinity if no further one can be opened, and 0 where the system does not tell.
+    Infinity if no further one can be opened, and 0 where the system does not report it.
     """
     try:
         return sum(1 for _ in _DESCRIPTORS.iterdir())
@@ -97,7 +97,11 @@ def open_files() -> float:
 
 
 def by_crowding(heard: Iterable[tuple[float, Peer]]) -> list[Peer]:
-    """The peers of connections, by when something last arrived, in the order in which they should end."""
+    """The peers of connections in the order in which they should end.
+
+    Args:
+        heard: for each connection, the time when something last arrived, and its peer.
+    """
     counts: Counter[bytes] = Counter()
     ranked = []
     for when, peer in sorted(heard, key=itemgetter(0), reverse=True):

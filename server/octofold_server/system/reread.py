@@ -66,7 +66,7 @@ class Reread(Generic[Content]):
         return self._content
 
     def watch(self, seconds: float = LOOK_SECONDS) -> Self:
-        """Look at the files from now on in a thread, which ends when nobody uses this object any more."""
+        """Look at the files from now on in a thread, which ends when this object is no longer used."""
         threading.Thread(
             target=_watch, args=(weakref.ref(self), seconds), name="watched-files", daemon=True
         ).start()

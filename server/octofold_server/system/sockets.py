@@ -45,7 +45,7 @@ def check_socket(host: str) -> None:
     with socket.socket(socket.AF_UNIX) as probe:
         try:
             probe.connect(host.removeprefix("unix:").removeprefix("//"))
-        except OSError:  # nobody listens, or gRPC will say what is wrong with the path
+        except OSError:  # no server listens, or gRPC reports what is wrong with the path
             return
     raise StartupError(f"cannot listen on {host}: {os.strerror(errno.EADDRINUSE)}")
 
@@ -114,7 +114,7 @@ def listeners_on(
     try:
         found = resolve(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except (OSError, UnicodeError):
-        found = []  # the first one says why
+        found = []  # listening fails with an error that says why
     first, *others = list(dict.fromkeys(place[0] for *_, place in found)) or [host]
     listeners = [listener_on(first if others else host, port, shared=shared)]
     for address in others:
@@ -137,7 +137,7 @@ def hold_port(host: str, port: int) -> Iterator[int]:
     """
     with _bound(host, port, shared=False) as alone:
         # Bound alone and shared only then: a second server could share a port that is bound as shared, and
-        # with SO_REUSEADDR also one on which nobody listens yet.
+        # with SO_REUSEADDR also one without a listener.
         alone.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 0)
         alone.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         yield int(alone.getsockname()[1])
