@@ -123,14 +123,6 @@ def test_before_and_after_it_admits_calls_admission_says_why_not(
         assert closed.refusals.counts() == {"UNAVAILABLE": 2}
 
 
-def test_a_server_that_leaves_still_lets_calls_in_but_is_not_ready(admission: Admission) -> None:
-    assert admission.ready
-    admission.leave()
-    assert not admission.ready
-    with admission.call_slot():
-        submit(admission, boards(1)).result()
-
-
 def test_no_more_calls_and_streams_are_let_in_than_the_limits_say(admission: Admission) -> None:
     with (
         admission.call_slot(),

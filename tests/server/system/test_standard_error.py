@@ -14,7 +14,6 @@ import grpc
 import pytest
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
-from support.certificates import Authority
 from support.forks import ForkedProcess
 from support.servers import WriteVersion, forked_server
 from support.waiting import wait_for
@@ -25,27 +24,17 @@ Command = tuple[list[str], Callable[[], grpc.Channel]]
 
 
 @pytest.fixture
-def command(request: pytest.FixtureRequest, tmp_path: Path, write_version: WriteVersion) -> Command:
+def command(tmp_path: Path, write_version: WriteVersion) -> Command:
     """A server's arguments, and how to make a channel to it."""
     write_version()
-    security = getattr(request, "param", "plain")
     port_file = tmp_path / "port"
     command = ["--port", "0", "--grace", "0", "--models", str(tmp_path / "models")]
-    command += ["--port-file", str(port_file)]
-    authority = Authority(tmp_path, "authority")
-    pair = authority.issue("server")
-    if security == "TLS":
-        command += ["--tls-certificate", str(pair.certificate), "--tls-key", str(pair.key)]
 
     def channel() -> grpc.Channel:
         wait_for(port_file.exists)
-        target = f"127.0.0.1:{port_file.read_text().strip()}"
-        if security == "plain":
-            return grpc.insecure_channel(target)
-        roots = authority.certificate.read_bytes()
-        return grpc.secure_channel(target, grpc.ssl_channel_credentials(roots))
+        return grpc.insecure_channel(f"127.0.0.1:{port_file.read_text().strip()}")
 
-    return command, channel
+    return [*command, "--port-file", str(port_file)], channel
 
 
 def serve_and_terminate(
@@ -57,7 +46,6 @@ def serve_and_terminate(
     return server.wait(LIMIT_SECONDS)
 
 
-@pytest.mark.parametrize("command", ["plain", "TLS"], indirect=True)
 def test_a_server_without_standard_error_serves_and_ends_well(command: Command) -> None:
     arguments, channel = command
     closing = ["sh", "-c", 'exec "$@" 2>&-', "sh", sys.executable, "-m", "octofold_server.cli", *arguments]
