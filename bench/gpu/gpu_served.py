@@ -17,7 +17,7 @@ from gpu_direct import Figures, Variant
 from octofold_client.loadtest.boards import played_boards
 from octofold_client.loadtest.forms import Form, Task
 from octofold_client.loadtest.loads import Closed, Counts
-from octofold_client.loadtest.workers import generated
+from octofold_client.loadtest.workers import load_windows
 from octofold_client.rpc import local_server
 from octofold_game.system.processors import usable_cores
 from octofold_server.models.repository import VersionFolder
@@ -85,7 +85,7 @@ def measured(target: str, service: Service, load: Load, seconds: float) -> Count
     task = Task(target, service.version.name, "", Form.parse(load.form), boards)
     makers = max(1, min(8, usable_cores() // 2, load.callers))
     end = time.monotonic() + RAMP_SECONDS + LONGEST_SECONDS
-    with closing(generated(task, Closed(load.callers), RAMP_SECONDS, seconds, makers)) as windows:
+    with closing(load_windows(task, Closed(load.callers), RAMP_SECONDS, seconds, makers)) as windows:
         next(windows)
         counts = next(windows)
         while counts.answered < load.callers and not counts.errors and time.monotonic() < end:

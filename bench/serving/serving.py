@@ -29,7 +29,7 @@ from octofold_client.loadtest.boards import played_boards
 from octofold_client.loadtest.forms import Form, Task
 from octofold_client.loadtest.histogram import Histogram, merged
 from octofold_client.loadtest.loads import Closed
-from octofold_client.loadtest.workers import generated
+from octofold_client.loadtest.workers import load_windows
 from octofold_client.rpc.local_server import LocalServer
 from octofold_client.session import PARALLEL
 
@@ -77,7 +77,7 @@ class Measures:
         self.latencies[name] = []
 
         def measure() -> float:
-            with closing(generated(task, Closed(callers), RAMP_SECONDS, self._seconds)) as windows:
+            with closing(load_windows(task, Closed(callers), RAMP_SECONDS, self._seconds)) as windows:
                 next(windows)
                 counts = next(windows)
             self.latencies[name].append(counts.latencies)

@@ -1,4 +1,4 @@
-"""Extras: blocks that import what needs one say how to install it."""
+"""Extras: says how to install a missing one."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -21,7 +21,7 @@ from octofold_game.system.processors import cpu_name, usable_cores
 RUNS_FILE = "runs.jsonl"
 _MAX_BYTES = 1 << 20
 _MAX_RUNS = 50
-"""Runs that a reader gets: the last ones."""
+"""Maximum number of runs that `runs_of` returns."""
 
 
 @dataclass(frozen=True)

@@ -2,10 +2,11 @@
 
 import itertools
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from octofold_game.commands.options import File, Folder, Kind, Name, Seed, WrongValue, option
 from octofold_game.contract.results import RESULTS
@@ -14,7 +15,7 @@ from octofold_client.errors import InvalidRequest, UsageError
 from octofold_client.evaluation.lockstep import PATIENCE_SECONDS
 from octofold_client.evaluation.servers import Servers
 from octofold_client.evaluation.slices import slice_numbers
-from octofold_client.rpc.credentials import CredentialFiles, Credentials
+from octofold_client.rpc.credentials import Credentials
 from octofold_client.rpc.targets import addresses_of
 from octofold_client.session import LOCAL_PARALLEL, PARALLEL
 
@@ -62,7 +63,7 @@ SliceNumbers = Annotated[tuple[int, int], Kind(_slice, "a slice", "K/N", is_plai
 
 @dataclass(kw_only=True)
 class CredentialFlags:
-    """How to be known to a server."""
+    """TLS files and the token for servers."""
 
     tls: bool = option(False, "use TLS (implied by the next three options)", begins="security")
     tls_ca: File | None = option(
@@ -74,47 +75,46 @@ class CredentialFlags:
         None, "file with the bearer token (default: the environment variable OCTOFOLD_TOKEN)"
     )
 
-    def credential_files(self) -> CredentialFiles:
-        """The files that the flags name.
-
-        Raises:
-            UsageError: a client certificate without its key, or the other way round.
-        """
-        if (self.tls_certificate is None) != (self.tls_key is None):
-            raise UsageError("--tls-certificate and --tls-key need each other")
-        return CredentialFiles(
-            tls=self.tls,
-            authorities=self.tls_ca,
-            certificate=self.tls_certificate,
-            key=self.tls_key,
-            token=self.token_file,
-        )
-
     def credentials(self) -> Credentials:
         """The credentials that the flags name.
 
         Raises:
-            UsageError: the flags contradict each other.
+            UsageError: a client certificate without its key, or the other way round.
             InvalidRequest: the token is invalid.
             OSError: a file cannot be read.
         """
-        return self.credential_files().read()
+        return Credentials.from_files(tls=self.tls, **self._files())
+
+    def credentials_anywhere(self) -> Callable[[], Credentials]:
+        """Reads these credentials in any working directory, also on another machine with the same files."""
+        files = {name: file and file.absolute() for name, file in self._files().items()}
+        return partial(Credentials.from_files, tls=self.tls, **files)
+
+    def _files(self) -> dict[str, Any]:
+        if (self.tls_certificate is None) != (self.tls_key is None):
+            raise UsageError("--tls-certificate and --tls-key need each other")
+        return {
+            "authorities": self.tls_ca,
+            "certificate": self.tls_certificate,
+            "key": self.tls_key,
+            "token": self.token_file,
+        }
 
 
 @dataclass(kw_only=True)
 class ServerFlags(CredentialFlags):
-    """Which servers to ask."""
+    """The servers of a command."""
 
     targets: Targets = option([DEFAULT_TARGET], SERVERS, flag="--target")
 
     def servers(self) -> Servers:
-        """Connections to them."""
+        """The connections; a line on standard error names each server that does not answer."""
         return Servers(self.targets, self.credentials())
 
 
 @dataclass(kw_only=True)
 class ModelFlags:
-    """Which model to ask."""
+    """The model of a command."""
 
     model: Name = option("", "model, NAME or NAME:VERSION (default: the server's default model)")
     version: Name = option("", "version of the model (default: the newest ready version)", metavar="N")
@@ -122,7 +122,7 @@ class ModelFlags:
 
 @dataclass(kw_only=True)
 class PlayersFlag:
-    """Which local players play."""
+    """The local players of a command."""
 
     players: list[str] = option(
         [],
@@ -135,7 +135,7 @@ class PlayersFlag:
 
 @dataclass(kw_only=True)
 class GameFlags:
-    """Which games to play, and where to keep them."""
+    """The games, and the folder for them."""
 
     games: int | None = option(None, f"number of games (default: {GAMES})", 1, MOST_GAMES)
     seed: Seed = option(0, "seed of the new tiles; equal seeds give equal tiles", metavar="N")
@@ -163,7 +163,7 @@ class GameFlags:
 
 @dataclass(kw_only=True)
 class SliceFlag:
-    """Which part of the games to play."""
+    """The part of the games to play."""
 
     slice: SliceNumbers | None = option(
         None, "play only slice K of the games, cut into N slices; octofold merge puts them together"
@@ -183,7 +183,7 @@ def name_and_version(text: str, version: str = "") -> tuple[str, str]:
 
 
 def name_in_folder(name: str) -> str:
-    """A name as a part of a folder's: a local player's may contain a path, and a server's model anything."""
+    """A name without the characters that a folder must not have, such as those of a path."""
     return _NOT_IN_NAMES.sub("-", name)
 
 

@@ -174,7 +174,7 @@ def _check(options: Options, question: Question | None) -> None:
 
 
 def _play(options: Options, question: Question | None, values: Judge | None) -> tuple[Contest, Path]:
-    """Play the games, until it is decided if asked; return the comparison and the folder for it."""
+    """Play the games; return the comparison and the folder for it."""
     games = replace(games_of(options), values=values)
     models = [name_and_version(side) for side in options.sides]
     with ExitStack() as stack:
@@ -250,7 +250,7 @@ def _question_of(options: Options) -> Question | None:
 
 
 def _means_folder(side: str) -> bool:
-    """Whether a side means a result folder: it is a folder, or contains a slash."""
+    """Whether a side is a result folder: an existing folder, or a text with a slash."""
     return Path(side).is_dir() or os.sep in side
 
 

@@ -50,7 +50,7 @@ class Options(JsonFlag, SliceFlag, GameFlags, LuckFlag, PlayersFlag):
 
     @contextmanager
     def cluster(self) -> Iterator["RayCluster | None"]:
-        """The cluster that plays; connected to it while the block runs.
+        """Connect to the cluster of --ray; None without the flag.
 
         Raises:
             ClusterError: no cluster answers.
@@ -63,7 +63,7 @@ class Options(JsonFlag, SliceFlag, GameFlags, LuckFlag, PlayersFlag):
             from octofold_client.ray import cluster
             from octofold_client.ray.games import RayCluster
         with cluster.connected(self.ray):
-            yield RayCluster(self.targets, self.credential_files().absolute())
+            yield RayCluster(self.targets, self.credentials_anywhere())
 
 
 def evaluate(options: Options) -> None:

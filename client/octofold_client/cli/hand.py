@@ -21,7 +21,7 @@ from octofold_client.terminal.hand_screen import draw
 from octofold_client.terminal.interrupts import DeferredInterrupts
 from octofold_client.terminal.keyboard import Keyboard
 
-_LOOK_SECONDS = 0.5
+_RESIZE_SECONDS = 0.5
 """How often the size of the terminal is read while no key is pressed."""
 
 
@@ -83,7 +83,7 @@ def _full_screen() -> Console:
 
 
 class _Games:
-    """The games of the folder: the one that is played, and those that were left before."""
+    """The games of the folder: the current one, and unfinished earlier ones."""
 
     def __init__(self, kept: KeptGames, seed: int) -> None:
         self._kept = kept
@@ -94,11 +94,11 @@ class _Games:
         self._game = HandGame(self._others.pop()) if self._others else self._new()
 
     def current(self) -> HandGame:
-        """The game that is played."""
+        """The current game."""
         return self._game
 
     def save(self) -> None:
-        """Keep the present state, so that nothing is lost however the program ends."""
+        """Save the unfinished games, so that nothing is lost however the program ends."""
         self._kept.leave([*self._others, *([self._game.episode] if self._game.moves else [])])
 
     def another(self) -> HandGame:
@@ -111,7 +111,7 @@ class _Games:
         return self._game
 
     def leave(self) -> None:
-        """Keep the game: among the finished ones if it is over, else among the others."""
+        """Save the current game, with the finished ones if it is over."""
         if self._game.over:
             self._kept.append([self._game.episode])
             self._finished += 1
@@ -132,10 +132,10 @@ class _Games:
 def _play(console: Console, hand: Hand, games: _Games, adviser: Adviser | None) -> None:
     screen = Live(console=console, screen=True, auto_refresh=False)
     with Keyboard(sys.stdin.fileno()) as keyboard, screen as live:
-        while not hand.left:
+        while not hand.quits:
             size = console.size
             _show(live, hand, adviser)
-            while not (keys := keyboard.read(_LOOK_SECONDS)):
+            while not (keys := keyboard.read(_RESIZE_SECONDS)):
                 if keys is None:
                     return
                 if console.size != size:
@@ -144,8 +144,8 @@ def _play(console: Console, hand: Hand, games: _Games, adviser: Adviser | None) 
             with DeferredInterrupts():
                 for key in keys:
                     hand.press(key)
-                    if hand.another:
-                        hand.game, hand.another = games.another(), False
+                    if hand.wants_new_game:
+                        hand.game, hand.wants_new_game = games.another(), False
                 if keys:
                     games.save()
             if hand.suspended:
@@ -160,7 +160,7 @@ def _show(live: Live, hand: Hand, adviser: Adviser | None) -> None:
     has_adviser = adviser is not None
     live.update(draw(hand, live.console, None, None, has_adviser=has_adviser), refresh=True)
     if adviser is not None:
-        before = adviser(hand.game.made[0]) if hand.game.made else None
+        before = adviser(hand.game.last_move[0]) if hand.game.last_move else None
         now = adviser(hand.game.board) if hand.hint and not hand.game.over else None
         live.update(draw(hand, live.console, now, before, has_adviser=has_adviser), refresh=True)
 

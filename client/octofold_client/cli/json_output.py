@@ -12,7 +12,7 @@ SCHEMA = 1
 
 
 Files: TypeAlias = dict[str, str | list[str]]
-"""By kind, such as `result` or `pictures`."""
+"""Paths by their kind, such as `result` or `pictures`."""
 
 
 @dataclass(kw_only=True)

@@ -33,7 +33,7 @@ from octofold_client.loadtest.loads import Closed, Load, Open
 from octofold_client.loadtest.result import FILE, Limit, LoadTest, tables
 from octofold_client.loadtest.run import LoadTestRun
 from octofold_client.loadtest.statistics import ServerStatistics
-from octofold_client.loadtest.workers import generated
+from octofold_client.loadtest.workers import load_windows
 from octofold_client.provenance import Provenance
 from octofold_client.rpc.targets import servers_of
 from octofold_client.terminal.display import display_on
@@ -166,7 +166,7 @@ def loadtest(options: Options) -> None:
     if options.plots:
         with needing("plots"):
             from octofold_client.loadtest.picture import draw
-    test, task = _prepared(options)
+    test, task = _prepare(options)
     folder = _folder(test, options)
     try:
         with (
@@ -174,8 +174,8 @@ def loadtest(options: Options) -> None:
             ServerStatistics(test.target, test.model, test.version, task.credentials) as statistics,
             display_on(Console(stderr=True)) as display,
         ):
-            generate = partial(generated, task, processes=options.processes, while_waiting=interrupts.check)
-            run = LoadTestRun(test, folder, generate, statistics.read, display)
+            windows = partial(load_windows, task, processes=options.processes, while_waiting=interrupts.check)
+            run = LoadTestRun(test, folder, windows, statistics.read, display)
             if options.slo is not None:
                 run.search()
             else:
@@ -192,8 +192,8 @@ def loadtest(options: Options) -> None:
             print_files(msgspec.to_builtins(test), files, options.json)
 
 
-def _prepared(options: Options) -> tuple[LoadTest, Task]:
-    """The test without steps, and the calls that it makes."""
+def _prepare(options: Options) -> tuple[LoadTest, Task]:
+    """Connect once; return the test, still without steps, and its calls."""
     credentials, asked = options.credentials(), name_and_version(options.model, options.version)
     if options.form.name == "stream" and servers_of(",".join(options.targets)) > 1:
         raise UsageError("--form stream loads one server, because a stream stays with the server it began on")

@@ -19,7 +19,7 @@ class Options(JsonFlag, ServerFlags):
 
 
 def models(options: Options) -> None:
-    """Print every model version of a server; a version that is not ready with its reason."""
+    """Print every version of every model of a server, and why a version is not ready."""
     with options.servers() as found:
         if options.json:
             print_json({"models": [_model(model) for model in found.models]})
@@ -49,7 +49,7 @@ def _described(version: ModelVersion) -> str:
 
 
 def _strength(strength: Strength) -> str:
-    """The figures of the evaluation in a card, whose games were played in the precision that it names."""
+    """The figures of the evaluation in a card."""
     interval = ""
     if strength.average_interval is not None:
         low, high = strength.average_interval

@@ -45,8 +45,8 @@ class Options(JsonFlag, HtmlFlag, LuckFlag):
     )
 
 
-def beside(folders: Sequence[Path]) -> Path:
-    """The folder that holds them all; the current one if they lie in different folders."""
+def common_parent(folders: Sequence[Path]) -> Path:
+    """The common parent of the folders; the current folder if they have several parents."""
     parents = {folder.resolve().parent for folder in folders}
     return Path(os.path.relpath(parents.pop())) if len(parents) == 1 else Path()
 
@@ -83,7 +83,9 @@ def report(options: Options) -> None:
         if options.html:
             from octofold_client.studies.html.page import write_report
 
-            file = options.out or (beside(options.folders) / OVERLAY_FILE if several else first / HTML_FILE)
+            file = options.out or (
+                common_parent(options.folders) / OVERLAY_FILE if several else first / HTML_FILE
+            )
             write_report(file, parts)
             files["page"] = str(file)
     print_files(content, files, options.json)

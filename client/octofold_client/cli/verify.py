@@ -26,9 +26,9 @@ from octofold_client.evaluation.result_folder import ResultFolder, existing, rep
 from octofold_client.wording import counted, describe
 
 _LINES_TOLD = 20
-"""Bad lines of a log that are printed; a file that is no log at all has millions."""
+"""Maximum number of bad lines of a log that are printed."""
 _BYTES_ALONE = 1 << 20
-"""Files up to this size, which take seconds, are checked by this process alone."""
+"""Larger files, which take more than some seconds, are checked by a process on each core."""
 
 
 @dataclass(kw_only=True)
@@ -42,19 +42,19 @@ class Options(JsonFlag):
 
 @dataclass
 class _Checked:
-    """What was found in one file."""
+    """The result of checking one file."""
 
     file: Path
     noun: str
-    """What its records are: games or lines."""
+    """`game` or `line`: the kind of its records."""
     records: int = 0
     moves: int = 0
     wrong: int = 0
     """Records that are wrong."""
     problem: str = ""
-    """In one line; empty if all is correct."""
+    """One line; empty if all records are correct."""
     verdict: str = ""
-    """What is correct."""
+    """One line; empty if a record is wrong."""
 
     def run(self, check: Callable[["_Checked"], str]) -> "_Checked":
         """Count and print what is wrong with the records by `check`, which returns what is correct."""

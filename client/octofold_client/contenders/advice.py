@@ -40,7 +40,7 @@ AdviceOrError = Advice | str | None
 
 @dataclass(frozen=True)
 class Adviser:
-    """A player or model that is asked once about each board, and with a text in place of an error."""
+    """A player or model that gives advice. It keeps its advice on each board, and returns errors as text."""
 
     advise: Callable[[NDArray[np.uint8]], Advice]
     """Advice on a board `[16]`; raises `OctofoldError`."""

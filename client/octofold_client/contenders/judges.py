@@ -60,7 +60,7 @@ class Judge:
         return values
 
     def _board_values(self, boards: NDArray[np.uint8]) -> NDArray[np.float64]:
-        """The value of the best move on each of `[N, 16]` boards, at least 0 and 0 in the end: `[N]`."""
+        """The value of the best move on `[N, 16]` boards, at least 0; 0 if the game is over: `[N]`."""
         legal = legal_moves(boards)
         worth = np.zeros(len(boards))
         running = np.flatnonzero(legal.any(axis=1) & (boards.max(axis=1, initial=0) <= self.largest_exponent))

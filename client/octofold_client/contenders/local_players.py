@@ -59,7 +59,7 @@ class LocalContender:
 
 
 Contender = ServedModel | LocalContender
-"""Who plays the games of an evaluation."""
+"""A player of an evaluation."""
 
 
 def source_digest(player: object) -> str | None:

@@ -21,7 +21,7 @@ from octofold_client.rpc.retry import NO_RETRY
 from octofold_client.wording import listed
 
 LOAD_SECONDS = 300.0
-"""The tables of a player have gigabytes, which are hashed."""
+"""Loading hashes the tables of a player, which may have gigabytes."""
 
 FIRST_BOARD = np.array([[1, 1, *[0] * 14]], np.uint8)
 
@@ -50,7 +50,7 @@ class ServedModel:
 
     @property
     def value_unit(self) -> str:
-        """Of the values of moves of a player, or of boards of a network with a value head; else empty."""
+        """Unit of a player's values of moves, or of a network's values of boards; empty without values."""
         return (self.version.card and self.version.card.value_unit) or ""
 
     @property
@@ -115,7 +115,7 @@ class RemotePlayer:
 def load_player(
     client: Client, models: Sequence[Model], name: str, version: str, on_wait: Callable[[str], None]
 ) -> Sequence[Model]:
-    """The models of a server, with the player `name` loaded if it is loaded only when somebody asks for it.
+    """The models of a server, after loading the player `name` if the server loads it on demand.
 
     Args:
         client: the client of the server.
@@ -128,9 +128,9 @@ def load_player(
         Unavailable: it was not loaded in time.
     """
     end = time.monotonic() + LOAD_SECONDS
-    if _is_asleep(models, name, version):
+    if _is_unloaded(models, name, version):
         on_wait(name)
-    while _is_asleep(models, name, version):
+    while _is_unloaded(models, name, version):
         try:
             client.begin_next_moves(FIRST_BOARD, model=name, version=version, retry=NO_RETRY).result()
         except Unavailable:  # the question starts the loading
@@ -143,7 +143,7 @@ def load_player(
     return models
 
 
-def _is_asleep(models: Sequence[Model], name: str, version: str) -> bool:
+def _is_unloaded(models: Sequence[Model], name: str, version: str) -> bool:
     found = [
         known
         for model in models

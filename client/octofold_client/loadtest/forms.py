@@ -83,7 +83,7 @@ Ask = Callable[[Boards], Awaitable[object]]
 
 
 @asynccontextmanager
-async def asking(task: Task) -> AsyncIterator[Ask]:
+async def connect(task: Task) -> AsyncIterator[Ask]:
     """Yield a function that makes the calls of a task over one connection, any number at a time."""
     async with asyncio_channel(task.target, task.credentials) as channel:
         with suppress(TimeoutError):  # the calls will report the reason

@@ -24,7 +24,7 @@ class LoadTestRun:
     test: LoadTest
     folder: Path
     generate: Callable[[Load, float, float], Windows]
-    """Generates a load with a ramp and windows of these lengths in seconds, as `workers.generated` does."""
+    """Generates a load with a ramp and windows of these seconds, as `workers.load_windows` does."""
     read_counters: Callable[[], ServerCounters | None]
     display: Display
 

@@ -15,7 +15,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from octofold_client.errors import LoadTestError
-from octofold_client.loadtest.forms import Task, asking
+from octofold_client.loadtest.forms import Task, connect
 from octofold_client.loadtest.loads import Counts, Load, Share, Windows, generate, punctual_loop
 
 SLICE_SECONDS = 0.2
@@ -24,7 +24,7 @@ HEAD_START_SECONDS = 0.05
 STOP_SECONDS = 5.0
 
 
-def generated(
+def load_windows(
     task: Task,
     load: Load,
     ramp_seconds: float,
@@ -113,7 +113,7 @@ async def _generate(pipe: Connection, task: Task) -> None:
         loop.remove_reader(pipe.fileno())
         load.cancel()
 
-    async with asking(task) as ask:
+    async with connect(task) as ask:
         pipe.send("connected")
         share = pipe.recv()
         load = loop.create_task(generate(ask, task.boards, task.form.boards, share, report))

@@ -22,7 +22,7 @@ from octofold_client.evaluation.lockstep import PlayedBatch, RunningGames
 from octofold_client.evaluation.result_folder import Conditions
 from octofold_client.ray import cluster
 from octofold_client.ray.tasks import TaskGames, TaskPlayer, TaskSteps, play_games
-from octofold_client.rpc.credentials import CredentialFiles
+from octofold_client.rpc.credentials import Credentials
 
 SLICE_SECONDS = 0.2
 SLICES_PER_TASK = 3
@@ -43,7 +43,8 @@ class RayCluster:
 
     targets: Sequence[str]
     """Addresses of the servers. Each server has one task. A local player does not use them."""
-    credentials: CredentialFiles
+    credentials: Callable[[], Credentials]
+    """Reads the credentials of the servers, on each machine its own."""
 
     def play(
         self,

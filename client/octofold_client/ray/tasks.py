@@ -1,7 +1,7 @@
 """Plays some games of an evaluation in a task on the cluster, and tells how they go on while they last."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 
@@ -12,7 +12,7 @@ from octofold_client.errors import EvaluationError
 from octofold_client.evaluation.lockstep import MoveSource, PlayedBatch, play
 from octofold_client.evaluation.result_folder import Conditions, differences
 from octofold_client.evaluation.servers import Servers, sources_of
-from octofold_client.rpc.credentials import PLAINTEXT_FILES, CredentialFiles
+from octofold_client.rpc.credentials import Credentials
 
 MESSAGE_SECONDS = 0.5
 COPY_SECONDS = 5.0
@@ -26,7 +26,8 @@ class TaskPlayer:
     spec: str = ""
     model: str = ""
     version: str = ""
-    credentials: CredentialFiles = PLAINTEXT_FILES
+    credentials: Callable[[], Credentials] = Credentials
+    """Reads the credentials of the servers on the machine of the task."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +104,7 @@ def _sources(work: TaskGames, stack: ExitStack) -> Sequence[MoveSource]:
     if player.spec:
         contender = local_player(player.spec)
     else:
-        servers = stack.enter_context(Servers([work.target], player.credentials.read()))
+        servers = stack.enter_context(Servers([work.target], player.credentials()))
         contender = servers.select(player.model, player.version)
     own = Conditions.of(contender, work.conditions.seed)
     if own != work.conditions:

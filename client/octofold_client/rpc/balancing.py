@@ -51,7 +51,7 @@ class RoundRobin:
         return choices[next(self._turn) % len(choices)]
 
     def set_state(self, number: int, state: grpc.ChannelConnectivity) -> None:
-        """Take note of the state of an address."""
+        """Record the state of an address."""
         with self._lock:
             self._states[number] = state
             states = list(enumerate(self._states))
@@ -131,7 +131,7 @@ def _end_watches(*several: BlockingChannels) -> None:
 
 @atexit.register
 def _end_all_watches() -> None:
-    """Let a program end that has not closed its clients: their threads would wait in it forever."""
+    """End the watching threads of clients that a program has not closed; they would run forever."""
     _end_watches(*_watching)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import ipaddress
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -107,31 +107,6 @@ class Credentials:
 
 
 PLAINTEXT = Credentials()
-
-
-@dataclass(frozen=True)
-class CredentialFiles:
-    """The files of a client's credentials. Each machine reads its own, so that no secret travels."""
-
-    tls: bool = False
-    authorities: Path | None = None
-    certificate: Path | None = None
-    key: Path | None = None
-    token: Path | None = None
-
-    def read(self) -> Credentials:
-        """See `Credentials.from_files`."""
-        return Credentials.from_files(**vars(self))
-
-    def absolute(self) -> CredentialFiles:
-        """The same files, for a process with another working directory."""
-        files: dict[str, Any] = {
-            name: file.absolute() for name, file in vars(self).items() if isinstance(file, Path)
-        }
-        return replace(self, **files)
-
-
-PLAINTEXT_FILES = CredentialFiles()
 
 
 def _token(text: str, source: str | Path) -> str:

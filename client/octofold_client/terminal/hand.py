@@ -54,7 +54,7 @@ class HandGame:
 
     @property
     def board(self) -> NDArray[np.uint8]:
-        """`[16]`: the present board."""
+        """`[16]`: the current board."""
         return self._boards[-1]
 
     @property
@@ -79,7 +79,7 @@ class HandGame:
         return not self.legal.any()
 
     @property
-    def made(self) -> tuple[NDArray[np.uint8], int] | None:
+    def last_move(self) -> tuple[NDArray[np.uint8], int] | None:
         """The board before the last move, and that move; None before the first."""
         return (self._boards[-2], self._log[-1] & 3) if self._log else None
 
@@ -111,20 +111,19 @@ class HandGame:
 
 @dataclass
 class Hand:
-    """The game on the screen, and what the player has asked for."""
+    """The game on the screen, and the requests of the person who plays."""
 
     game: HandGame
     hint: bool = False
-    """Whether the adviser's opinion of the present board is shown."""
+    """Whether the adviser's opinion of the current board is shown."""
     help: bool = field(default=False, init=False)
     """Whether the keys are listed."""
     suspended: bool = field(default=False, init=False)
-    """Whether the player wants to go back to the shell for a while."""
+    """Whether the person pressed Ctrl-Z."""
     message: str = field(default="", init=False)
-    left: bool = field(default=False, init=False)
-    """Whether the player wants to leave."""
-    another: bool = field(default=False, init=False)
-    """Whether the player wants a new game."""
+    quits: bool = field(default=False, init=False)
+    """Whether the person wants to quit."""
+    wants_new_game: bool = field(default=False, init=False)
 
     def press(self, key: str) -> None:
         """Apply a key; unknown keys do nothing."""
@@ -140,10 +139,10 @@ class Hand:
                 if not self.game.undo():
                     self.message = "there is no move to undo"
             case "n":
-                self.another = True
+                self.wants_new_game = True
             case "t":
                 self.hint = not self.hint
             case keyboard.SUSPEND:
                 self.suspended = True
             case "q":
-                self.left = True
+                self.quits = True

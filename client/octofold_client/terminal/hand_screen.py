@@ -27,7 +27,7 @@ def draw(
     Args:
         hand: the game.
         console: the terminal.
-        now: the adviser's opinion of the present board, if it gives a hint.
+        now: the adviser's opinion of the current board, if it gives a hint.
         before: its opinion of the board before the last move.
         has_adviser: whether there is an adviser.
     """
@@ -77,8 +77,8 @@ def _state(game: HandGame) -> list[Text]:
 
 def _opinions(hand: Hand, now: AdviceOrError, before: AdviceOrError) -> list[Text]:
     lines = []
-    if isinstance(before, Advice) and hand.game.made is not None:
-        lines.append(Text(remark(before, hand.game.made[1])))
+    if isinstance(before, Advice) and hand.game.last_move is not None:
+        lines.append(Text(remark(before, hand.game.last_move[1])))
     if isinstance(now, Advice) and not hand.game.over:
         unit = "" if now.shares or not now.unit else f", {now.unit}"
         lines.append(Text(f"{now.adviser}{unit}", "bold"))

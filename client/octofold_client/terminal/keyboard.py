@@ -9,11 +9,11 @@ import tty
 from typing import Self
 
 SUSPEND = "\x1a"
-"""What Ctrl-Z types."""
+"""The key Ctrl-Z."""
 
 _SEQUENCE = re.compile(rb"\x1b+[\[O][0-9;]*[ -/]*[@-~]|\x1b+[^\x1b]|.", re.DOTALL)
 _BEGUN = re.compile(rb"\x1b+([\[O][0-9;]*)?\Z")
-"""A sequence whose rest has not arrived."""
+"""An incomplete sequence."""
 _REST_SECONDS = 0.05
 _ARROWS = {b"A": "up", b"B": "down", b"C": "right", b"D": "left"}
 _NAMES = {b"\x1b" + kind + letter: name for kind in (b"[", b"O") for letter, name in _ARROWS.items()}

@@ -15,7 +15,7 @@ from octofold_client.terminal.display import Clock, Display, Status, display_on
 from octofold_client.wording import counted, duration
 
 SPEED_SECONDS = 5.0
-"""The moves per second are measured over about this time."""
+"""Length of the period over which the moves per second are measured."""
 
 
 class EvaluationProgress:
@@ -58,7 +58,7 @@ class EvaluationProgress:
         self.running = step.running
         self.best_tile = max(self.best_tile, step.best_tile)
         self._finish(finished)
-        self._display.offer(lambda: self._looked_at(step))
+        self._display.offer(lambda: self._current_status(step))
 
     def remark(self, text: str) -> None:
         """Print a permanent line."""
@@ -122,8 +122,8 @@ class EvaluationProgress:
     def __exit__(self, *raised: Any) -> None:
         self._display.__exit__(*raised)
 
-    def _looked_at(self, step: PlayedBatch) -> Status:
-        """The status, with the figures that are computed only when they are shown."""
+    def _current_status(self, step: PlayedBatch) -> Status:
+        """The status, with figures that are computed only for the display."""
         now = self._clock()
         while len(self._marks) > 1 and now - self._marks[0][0] > SPEED_SECONDS:
             self._marks.popleft()

@@ -91,11 +91,6 @@ def test_a_dead_address_among_living_ones_is_named_and_the_others_answer(
     )
 
 
-def test_ready_is_told_by_the_exit_code_alone(target: str, tmp_path: Path) -> None:
-    done = octofold("ready", "--target", target, folder=tmp_path)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
-
-
 def test_a_reader_that_leaves_is_no_error_message(target: str, tmp_path: Path) -> None:
     boards, errors = tmp_path / "boards", tmp_path / "errors"
     boards.write_text(f"{CORNER}\n" * 5000)

@@ -1,11 +1,9 @@
 """`octofold compare`: differences, league tables, and playing on until it is decided."""
 
 import json
-import shutil
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -20,11 +18,6 @@ from support.servers import served
 def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The comparison is written below the working folder."""
     monkeypatch.chdir(tmp_path)
-
-
-def kept(folder: Path) -> dict[str, Any]:
-    content: dict[str, Any] = json.loads((folder / "comparison.json").read_text())
-    return content
 
 
 def compare(*arguments: str | Path, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
@@ -102,29 +95,6 @@ def test_a_model_is_not_compared_with_itself(two_models: str, tmp_path: Path) ->
     assert "has no model two" in failure("compare", "one", "two", "--target", two_models, folder=tmp_path)
 
 
-def test_folders_that_lack_their_long_games_answer_nothing(games: Path, tmp_path: Path) -> None:
-    part = Path(shutil.copytree(games, tmp_path / "part"))
-    episodes = sorted(read_replays(part / "games.replay"), key=len)
-    (part / "games.replay").unlink()
-    with ReplayWriter(part / "games.replay") as writer:
-        for episode in episodes[:15]:
-            writer.append(episode)
-    done = compare(games, part, "--equal-within", "30%", "--html", "--out", "out")
-    assert done.returncode == 3, done
-    for text in (
-        done.stdout,
-        *(Path("out", name).read_text() for name in ("comparison.md", "comparison.html")),
-    ):
-        assert "Not decided whether" in text
-        assert "part: Not finished: 15 of " in text
-    found = kept(Path("out"))
-    assert (found["answer"], found["decided"]) == (None, False)
-    assert found["players"][1]["missing_games"] > 0
-    plain = compare(games, part)
-    assert plain.returncode == 0, plain
-    assert "part: Not finished: 15 of " in plain.stdout
-
-
 def made_up(folder: Path, name: str, scores: Sequence[int], seed: int = 1) -> Path:
     """A result folder of games with these scores, which nobody played."""
     folder.mkdir()
@@ -159,22 +129,6 @@ def test_a_player_that_loses_everything_in_one_game_of_a_hundred_is_not_half_a_p
     assert "a percentage from 0% on and below 100%" in wrong(*sides, "--better-than", "two")
 
 
-def test_three_players_get_a_league_table_and_every_pair(
-    games: Path, worse_games: Path, tmp_path: Path
-) -> None:
-    weakest = made_up(tmp_path / "weak", "weak", [4 + game % 3 for game in range(40)], seed=7)
-    done = compare(weakest, games, worse_games, "--out", tmp_path / "out", "--html")
-    assert done.returncode == 0, done
-    assert "| greedy version 1 " in done.stdout
-    assert "greedy version 1 over timid version 1" in done.stdout
-    assert "are right together, corrected by the largest of all differences." in done.stdout
-    found = kept(tmp_path / "out")
-    assert [pair["paired"] for pair in found["pairs"]] == [True, True, True]
-    assert [player["rank"] for player in found["players"]] == [[3, 3], [1, 1], [2, 2]]
-    report = (tmp_path / "out" / "comparison.md").read_text()
-    assert report == done.stdout
-
-
 def test_a_league_shows_the_games_that_it_compares_and_no_others(
     games: Path, worse_games: Path, tmp_path: Path
 ) -> None:
@@ -187,27 +141,6 @@ def test_a_league_shows_the_games_that_it_compares_and_no_others(
         assert f"{average:,.0f}" in shown
         assert f"{sum(kept_games.values()) / 40:,.0f}" not in shown
     assert "<td>20</td>" in text
-
-
-def test_slices_are_compared_as_whole_results(games: Path, worse_games: Path, tmp_path: Path) -> None:
-    slices = []
-    for folder in (games, worse_games):
-        part = Path(shutil.copytree(folder, tmp_path / folder.name))
-        conditions = json.loads((part / "conditions.json").read_text())
-        conditions["slice"] = {"number": 2, "of": 2, "games": 40}
-        (part / "conditions.json").write_text(json.dumps(conditions))
-        episodes = list(read_replays(part / "games.replay"))
-        (part / "games.replay").unlink()
-        with ReplayWriter(part / "games.replay") as writer:
-            for episode in episodes:
-                if episode.game >= 20:
-                    writer.append(episode)
-        slices.append(part)
-    done = compare(*slices, "--html", "--out", tmp_path / "out")
-    assert done.returncode == 0, done
-    page = (tmp_path / "out" / "comparison.html").read_text()
-    assert "Not finished" not in page
-    assert "40 games played to their end" in page
 
 
 def test_the_exit_code_tells_that_a_player_is_no_worse(two_models: str) -> None:

@@ -1,12 +1,8 @@
 """Which version a name means, and what is said when it means none."""
 
-from typing import Any
-
-import numpy as np
 import pytest
-from octofold_client import Client, Model, ModelVersion, Unavailable, UnknownModel
-from octofold_client.contenders.served_model import ServedSource, select
-from octofold_client.rpc.conversations import Send
+from octofold_client import Model, ModelVersion, UnknownModel
+from octofold_client.contenders.served_model import select
 from octofold_game.contract.model import CARD_FORMAT, Card, GraphFile
 
 DIGEST = "ab" * 32
@@ -48,22 +44,3 @@ def test_a_model_or_version_that_is_not_served_is_answered_with_those_that_are(
 ) -> None:
     with pytest.raises(UnknownModel, match=message):
         select(MODELS, name, version)
-
-
-class Counting(Client):
-    """Counts the calls that it sends."""
-
-    sent = 0
-
-    def _start_call(self, step: Send) -> Any:
-        self.sent += 1
-        return super()._start_call(step)
-
-
-def test_a_source_of_moves_makes_no_retries_for_which_other_servers_would_wait() -> None:
-    with Counting("127.0.0.1:1") as client:
-        boards = np.ones((2, 16), np.uint8)
-        answer = ServedSource(client, select(MODELS)).ask(boards)
-        with pytest.raises(Unavailable):
-            answer.result()
-    assert client.sent == 1

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from octofold_client.errors import LoadTestError
 from octofold_client.loadtest.boards import played_boards
-from octofold_client.loadtest.forms import CallFailed, Form, Task, asking
+from octofold_client.loadtest.forms import CallFailed, Form, Task, connect
 from octofold_client.loadtest.loads import Closed, Counts, Windows
 from octofold_client.loadtest.statistics import ServerCounters, ServerStatistics, Split
-from octofold_client.loadtest.workers import generated
+from octofold_client.loadtest.workers import load_windows
 from support.waiting import wait_for
 
 BOARDS = played_boards(15, 64)
@@ -26,14 +26,14 @@ def task(target: str, form: str = "packed:4", model: str = "small", timeout: flo
 
 @pytest.mark.parametrize("form", ["unary", "packed:16", "stream:16"])
 async def test_every_form_of_call_is_answered_or_fails_with_its_status_code(target: str, form: str) -> None:
-    async with asking(task(target, form)) as ask:
+    async with connect(task(target, form)) as ask:
         n = Form.parse(form).boards
         await asyncio.gather(*(ask(BOARDS[row : row + n]) for row in range(0, 64, n)))
         with pytest.raises(CallFailed) as failed:
             await ask(np.full((1, 16), 17, np.uint8))
         assert failed.value.code == "INVALID_ARGUMENT"
         await ask(BOARDS[:n])
-    async with asking(task(target, form, model="nobody")) as ask:
+    async with connect(task(target, form, model="nobody")) as ask:
         with pytest.raises(CallFailed) as failed:
             await ask(BOARDS[:1])
         assert failed.value.code == "NOT_FOUND"
@@ -43,14 +43,14 @@ async def test_every_form_of_call_is_answered_or_fails_with_its_status_code(targ
 async def test_no_answer_in_time_is_a_passed_deadline(form: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"127.0.0.1:{silent.getsockname()[1]}"
-        async with asking(task(address, form, timeout=0.1)) as ask:
+        async with connect(task(address, form, timeout=0.1)) as ask:
             with pytest.raises(CallFailed) as failed:
                 await ask(BOARDS)
     assert failed.value.code == "DEADLINE_EXCEEDED"
 
 
 async def test_a_server_that_is_gone_is_unavailable_to_callers_on_its_stream() -> None:
-    async with asking(task("127.0.0.1:1", "stream", timeout=2.0)) as ask:
+    async with connect(task("127.0.0.1:1", "stream", timeout=2.0)) as ask:
         for _ in range(2):
             with pytest.raises(CallFailed) as failed:
                 await ask(BOARDS)
@@ -71,7 +71,7 @@ def test_processes_together_make_the_load_and_the_server_counts_the_same_calls(t
     calls = task(target)
     with ServerStatistics(target, "small", "1", calls.credentials) as statistics:
         before = statistics.read()
-        with closing(generated(calls, Closed(3), 0.1, 0.1, processes=2)) as windows:
+        with closing(load_windows(calls, Closed(3), 0.1, 0.1, processes=2)) as windows:
             ramp, counts = next(windows), first_answered(windows)
         wait_for(lambda: calls_since(before, statistics.read()) >= ramp.answered + counts.answered)
     assert len(counts.cpu_ns) == 2
@@ -79,7 +79,7 @@ def test_processes_together_make_the_load_and_the_server_counts_the_same_calls(t
 
 
 def test_a_process_that_dies_ends_the_test_and_none_is_left(target: str) -> None:
-    with closing(generated(task(target), Closed(1), 0.0, 0.2)) as windows:
+    with closing(load_windows(task(target), Closed(1), 0.0, 0.2)) as windows:
         next(windows)
         (worker,) = multiprocessing.active_children()
         worker.kill()
