@@ -16,8 +16,6 @@ SERVERS_OF_A_NAME = 4
 _DNS = r"dns://[^\s/,]*/"
 _HOST = r"[^\s/:,\[\]]+|\[[0-9A-Fa-f:.]+(%[\w.-]+)?\]"
 _ADDRESS = re.compile(rf"(?P<dns>{_DNS})?(?P<host>{_HOST}):(?P<port>[0-9]{{1,5}})")
-_FAMILY = re.compile(r"^ipv[46]:(//)?/?")
-"""gRPC's prefixes of addresses that are numbers: the addresses mean the same without them."""
 
 
 @lru_cache
@@ -27,7 +25,7 @@ def addresses_of(target: str) -> tuple[str, ...]:
     Raises:
         InvalidRequest: an address is malformed or there twice. gRPC would fail later, with a long message.
     """
-    addresses = tuple(_FAMILY.sub("", address.strip()) for address in target.split(","))
+    addresses = tuple(address.strip() for address in target.split(","))
     for address in addresses:
         if is_socket(address):
             continue
