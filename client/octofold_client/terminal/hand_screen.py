@@ -101,7 +101,9 @@ def remark(advice: Advice, made: int) -> str:
         f"{ARROWS[each]} {MOVE_NAMES[each]} {_value(advice, each).strip()}".rstrip()
         for each in (made, advice.choice)
     )
-    return f"{move}; it is its choice" if made == advice.choice else f"{move}; it prefers {better}"
+    if made == advice.choice:
+        return f"{advice.adviser} agrees with {move}"
+    return f"{advice.adviser} prefers {better} to {move}"
 
 
 def _value(advice: Advice, move: int) -> str:

@@ -129,7 +129,7 @@ def test_a_served_model_gives_probabilities_and_votes(
     screen = open_screen("--out", tmp_path, "--target", target, *judge, columns=80, lines=24)
     screen.shows(r"small version 1[\s\S]*↑ up +\d+\.\d% \d/8[\s\S]*its choice")
     screen.type("hjkl")
-    screen.shows(r"[↑→↓←] (up|right|down|left) \d+\.\d% \d/8; it ")
+    screen.shows(r"small version 1 (agrees with|prefers) [↑→↓←] (up|right|down|left) \d+\.\d% \d/8")
 
 
 def test_a_game_by_hand_without_a_terminal_says_why(tmp_path: Path) -> None:

@@ -108,8 +108,8 @@ def test_a_terminal_has_room_for_board_hints_and_keys(columns: int) -> None:
 def test_a_remark_says_what_the_move_was_worth_and_what_was_better() -> None:
     votes, shares = np.array([6, 1, 0, 1]), np.array([0.7, 0.2, 0.0, 0.1])
     advice = Advice("m", 0, shares, "probability", votes)
-    assert remark(advice, 1) == "→ right 20.0% 1/8; it prefers ↑ up 70.0% 6/8"
-    assert remark(advice, 0) == "↑ up 70.0% 6/8; it is its choice"
-    assert remark(Advice("r", 0, None, "", None), 3) == "← left; it prefers ↑ up"
+    assert remark(advice, 1) == "m prefers ↑ up 70.0% 6/8 to → right 20.0% 1/8"
+    assert remark(advice, 0) == "m agrees with ↑ up 70.0% 6/8"
+    assert remark(Advice("r", 0, None, "", None), 3) == "r prefers ↑ up to ← left"
     points = Advice("p", 2, np.array([10.0, 40.0, 350.0, 0.0]), "points", None)
-    assert remark(points, 1) == "→ right 40.0; it prefers ↓ down 350.0"
+    assert remark(points, 1) == "p prefers ↓ down 350.0 to → right 40.0"
