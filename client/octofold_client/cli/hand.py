@@ -1,4 +1,4 @@
-"""`octofold hand`: a person plays on a terminal; `terminal/hand_screen.py` draws it."""
+"""`octofold hand`: a person plays on a terminal; `terminal/hand.py` is the screen."""
 
 import secrets
 import sys
@@ -16,8 +16,7 @@ from octofold_client.cli.judging import JudgeFlags
 from octofold_client.contenders.advice import Adviser
 from octofold_client.errors import EvaluationError
 from octofold_client.evaluation.result_folder import Conditions, KeptGames, ResultFolder
-from octofold_client.terminal.hand import Hand, HandGame
-from octofold_client.terminal.hand_screen import draw
+from octofold_client.terminal.hand import Hand, HandGame, draw
 from octofold_client.terminal.interrupts import DeferredInterrupts
 from octofold_client.terminal.keyboard import Keyboard
 

@@ -1,11 +1,20 @@
-"""The channels of a client: one for each address of its target.
+"""The channels of a client: one for each address of its target, which take turns and look like one.
 
 Each address has a channel of its own, so that names are looked up again and certificates are checked for
-their own host.
+their own host. gRPC spreads the calls of one channel over the servers of a name, and this module spreads
+calls over channels. Both use only servers whose health is SERVING, which gRPC watches on every connection.
 """
 
+import asyncio
+import atexit
+import itertools
 import json
-from collections.abc import Callable
+import logging
+import threading
+import time
+import weakref
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import grpc
@@ -14,10 +23,17 @@ from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
 from octofold_proto.inference import grpc_service_pb2_grpc
 from octofold_proto.octofold.v1 import inference_pb2_grpc
 
-from octofold_client.rpc.balancing import AsyncChannels, BlockingChannels
 from octofold_client.rpc.credentials import Credentials
 from octofold_client.rpc.targets import addresses_of, is_name
 
+_READY = grpc.ChannelConnectivity.READY
+_FAILED = (grpc.ChannelConnectivity.TRANSIENT_FAILURE, grpc.ChannelConnectivity.SHUTDOWN)
+
+_WATCH_ENDS_SECONDS = 0.3
+"""grpcio's threads that watch channels look every 0.2 s whether they may end. If the channel is closed before
+that, they print an exception."""
+
+_log = logging.getLogger(__name__)
 LONGEST = 2**31 - 1
 
 OPTIONS = (
@@ -79,3 +95,144 @@ def methods_of(channel: Any) -> dict[str, Any]:
             response_deserializer=HealthCheckResponse.FromString,
         ),
     }
+
+
+class RoundRobin:
+    """Chooses one address after the other among those that are ready.
+
+    If none is ready, it chooses among those that may become so; if all have failed, among all.
+
+    Args:
+        addresses: the addresses, for the log.
+    """
+
+    def __init__(self, addresses: Sequence[str]) -> None:
+        self._addresses = addresses
+        self._states = [grpc.ChannelConnectivity.IDLE] * len(addresses)
+        self._failed = [False] * len(addresses)  # since it was last ready
+        self._choices: Sequence[int] = range(len(addresses))
+        self._turn = itertools.count()
+        self._lock = threading.Lock()  # guards the states; the choices are replaced, never changed
+
+    def next(self) -> int:
+        """The number of the address to use next."""
+        choices = self._choices
+        return choices[next(self._turn) % len(choices)]
+
+    def set_state(self, number: int, state: grpc.ChannelConnectivity) -> None:
+        """Record the state of an address."""
+        with self._lock:
+            self._states[number] = state
+            states = list(enumerate(self._states))
+            ready = [one for one, state in states if state is _READY]
+            hopeful = [one for one, state in states if state not in _FAILED]
+            self._choices = tuple(ready or hopeful) or range(len(states))
+            was_failed, has_failed = self._failed[number], state in _FAILED
+            self._failed[number] = has_failed or (was_failed and state is not _READY)
+        if has_failed and not was_failed:
+            _log.warning(
+                "%s is not ready or not reachable; calls go to other servers", self._addresses[number]
+            )
+        elif was_failed and state is _READY:
+            _log.warning("%s is ready again", self._addresses[number])
+
+
+class _Method:
+    """One method of several channels; each call takes the next one."""
+
+    def __init__(self, methods: Sequence[Any], round_robin: RoundRobin) -> None:
+        self._methods = methods
+        self._round_robin = round_robin
+
+    def __call__(self, *arguments: Any, **options: Any) -> Any:
+        return self._methods[self._round_robin.next()](*arguments, **options)
+
+    def future(self, *arguments: Any, **options: Any) -> Any:
+        return self._methods[self._round_robin.next()].future(*arguments, **options)
+
+
+class _Channels:
+    """Several channels that look like one to the stubs."""
+
+    def __init__(self, addresses: Sequence[str], channels: Sequence[Any]) -> None:
+        self.round_robin = RoundRobin(addresses)
+        self.channels = channels
+
+    def unary_unary(self, *arguments: Any, **options: Any) -> _Method:
+        return _Method([one.unary_unary(*arguments, **options) for one in self.channels], self.round_robin)
+
+    def stream_stream(self, *arguments: Any, **options: Any) -> _Method:
+        return _Method([one.stream_stream(*arguments, **options) for one in self.channels], self.round_robin)
+
+
+class BlockingChannels(_Channels):
+    """Several channels of threads that look like one."""
+
+    def __init__(self, addresses: Sequence[str], channels: Sequence[Any]) -> None:
+        super().__init__(addresses, channels)
+        self._watches = [partial(self.round_robin.set_state, number) for number in range(len(channels))]
+        for channel, watch in zip(channels, self._watches, strict=True):
+            channel.subscribe(watch, try_to_connect=True)
+        _watching.add(self)
+
+    def close(self) -> None:
+        """Close all channels."""
+        _end_watches(self)
+        for channel in self.channels:
+            channel.close()
+
+    def unwatch(self) -> None:
+        """Let grpcio's threads that watch the channels end."""
+        for channel, watch in zip(self.channels, self._watches, strict=True):
+            channel.unsubscribe(watch)
+        _watching.discard(self)
+
+
+_watching = weakref.WeakSet[BlockingChannels]()
+
+
+def _end_watches(*several: BlockingChannels) -> None:
+    for each in several:
+        each.unwatch()
+    if several:
+        time.sleep(_WATCH_ENDS_SECONDS)
+
+
+@atexit.register
+def _end_all_watches() -> None:
+    """End the watching threads of clients that a program has not closed; they would run forever."""
+    _end_watches(*_watching)
+
+
+class AsyncChannels(_Channels):
+    """Several channels of asyncio that look like one."""
+
+    def __init__(self, addresses: Sequence[str], channels: Sequence[Any]) -> None:
+        super().__init__(addresses, channels)
+        self._watching = [
+            asyncio.create_task(self._watch(number, channel)) for number, channel in enumerate(channels)
+        ]
+
+    async def _watch(self, number: int, channel: Any) -> None:
+        while True:
+            state = channel.get_state(try_to_connect=True)
+            self.round_robin.set_state(number, state)
+            await channel.wait_for_state_change(state)
+
+    async def channel_ready(self) -> None:
+        """Wait until every channel is ready."""
+        await asyncio.gather(*(channel.channel_ready() for channel in self.channels))
+
+    async def close(self, grace: float | None = None) -> None:
+        """Close all channels; calls that have begun get `grace` seconds."""
+        for watching in self._watching:
+            watching.cancel()
+        await asyncio.gather(*self._watching, return_exceptions=True)
+        for channel in self.channels:
+            await channel.close(grace)
+
+    async def __aenter__(self) -> "AsyncChannels":
+        return self
+
+    async def __aexit__(self, *raised: object) -> None:
+        await self.close()

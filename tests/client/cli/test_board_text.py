@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from octofold_client.cli.board_text import BoardTextError, parse_board, parse_lines
+from octofold_client.cli.move import BoardTextError, parse_board, parse_lines
 
 BOARD = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15]
 ROWS = [BOARD[start : start + 4] for start in range(0, 16, 4)]

@@ -13,7 +13,7 @@ from octofold_client.cli.judging import JudgeFlags
 from octofold_client.contenders.advice import Advice, local_adviser, served_adviser
 from octofold_client.contenders.served_model import ServedModel
 from octofold_client.rpc.answers import NextMove
-from octofold_client.terminal.hand_screen import remark
+from octofold_client.terminal.hand import remark
 from octofold_game.contract.model import Card, Rule
 from octofold_game.rules import legal_moves
 from octofold_players.endgame.formation import SIX

@@ -3,7 +3,7 @@
 import grpc
 import pytest
 from octofold_client import InvalidRequest
-from octofold_client.rpc.balancing import RoundRobin
+from octofold_client.rpc.channels import RoundRobin
 from octofold_client.rpc.targets import addresses_of, host_and_port
 
 READY = grpc.ChannelConnectivity.READY
