@@ -57,10 +57,10 @@ def _find(
 
 
 def _is_listening(address: str) -> bool:
-    host, port = address.rsplit(":", 1)
+    host, _, port = address.rpartition(":")
     try:
         socket.create_connection((host, int(port)), _LISTENING_SECONDS).close()
-    except OSError:
+    except (OSError, ValueError):  # an address of a Unix socket has no port
         return False
     return True
 
