@@ -342,8 +342,10 @@ def test_the_page_waits_for_a_server_that_is_gone(go: Visitor, server: Server) -
 
 def welch(first: NDArray[np.float64], second: NDArray[np.float64]) -> tuple[float, float] | None:
     """Welch's interval of the difference of the averages of independent samples."""
+    if min(len(first), len(second)) < 10:
+        return None
     squares = [float(each.var(ddof=1)) / len(each) for each in (first, second)]
-    if min(len(first), len(second)) < 10 or not any(squares):
+    if not any(squares):
         return None
     freedom = sum(squares) ** 2 / sum(
         square**2 / (len(each) - 1) for square, each in zip(squares, (first, second), strict=True)

@@ -119,7 +119,7 @@ def test_a_server_without_a_place_for_its_sockets_says_so_in_one_line_that_does_
     server = start_server(*arguments, ready=False, program=("-c", NO_PLACE_FOR_SOCKETS))
     assert server.wait() == 1
     (line,) = server.log.splitlines()
-    assert line.startswith("octofold-serve: cannot make a folder for the server's own sockets (TMPDIR: ")
+    assert line.startswith("octofold-serve: cannot make a folder for the server's own sockets in TMPDIR")
 
 
 def test_a_port_in_use_is_one_line_and_a_failure(write_version: WriteVersion, start_server: Start) -> None:
