@@ -13,10 +13,12 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 from octofold_proto.errors import InvalidRequest
+from octofold_proto.messages import CELLS
 from octofold_proto.wire import MAX_TEXT_BYTES
 
 from octofold_server.admission.admission import AcceptedCall
 from octofold_server.admission.request import Request
+from octofold_server.config.options import Config
 from octofold_server.protocols.open_inference.tensors import (
     OUTPUTS,
     InputTensor,
@@ -41,6 +43,9 @@ MAX_PART_BYTES = 4096
 
 MAX_ARRAYS = 100_000
 """Maximum number of arrays in the data of an input, which has one for each board."""
+
+MAX_ELEMENTS = CELLS * Config.max_boards
+"""Maximum number of elements in the data of an input. Decoding them blocks all other threads."""
 
 _MISSING = msgspec.Raw()
 _NO_DATA = (b"", b"null")
@@ -115,7 +120,7 @@ def read_inference(body: bytes, announced: str | None, model: str, version: str)
                 f"the header announces {json_length} bytes of JSON; the body has {len(body)}"
             )
     view = memoryview(body)
-    _check_objects(body, json_length)
+    _check_number(_count(view[:json_length], "{"), MAX_OBJECTS, "the JSON of the request", "objects")
     try:
         read = _body.decode(view[:json_length])
     except (ValueError, RecursionError) as error:  # invalid UTF-8, JSON or fields
@@ -199,13 +204,14 @@ def _outputs(
     return names, frozenset(binary)
 
 
-def _check_objects(body: bytes, json_length: int) -> None:
-    """Refuse a body that would take too many objects in memory."""
-    objects = int(np.count_nonzero(np.frombuffer(body, np.uint8, json_length) == ord("{")))
-    if objects > MAX_OBJECTS:
-        raise InvalidRequest(
-            f"the JSON of the request has {objects} objects; at most {MAX_OBJECTS} are allowed"
-        )
+def _count(json: bytes | memoryview, character: str) -> int:
+    return int(np.count_nonzero(np.frombuffer(json, np.uint8) == ord(character)))
+
+
+def _check_number(number: int, most: int, owner: str, what: str) -> None:
+    """Refuse JSON that would take too many objects in memory."""
+    if number > most:
+        raise InvalidRequest(f"{owner} has {number} {what}; at most {most} are allowed")
 
 
 def _decoded(decoder: msgspec.json.Decoder[Part], part: msgspec.Raw, what: str) -> Part:
@@ -228,19 +234,15 @@ def integers(text: bytes, name: str) -> NDArray[np.integer[Any]]:
 
     Raises:
         InvalidRequest: the value is not an array of integers or of arrays of integers, or there are too many
-            arrays.
+            arrays or elements.
     """
-    arrays = int(np.count_nonzero(np.frombuffer(text, np.uint8) == ord("[")))
-    if arrays > MAX_ARRAYS:
-        raise InvalidRequest(
-            f"data of input {quoted(name)} has {arrays} arrays; at most {MAX_ARRAYS} are allowed"
-        )
+    data, arrays = f"data of input {quoted(name)}", _count(text, "[")
+    _check_number(arrays, MAX_ARRAYS, data, "arrays")
+    _check_number(_count(text, ",") + 1, MAX_ELEMENTS, data, "elements")  # a comma between any two
     try:
         listed = _cells.decode(text) if arrays == 1 else chain.from_iterable(_rows.decode(text))
     except (ValueError, RecursionError) as error:
-        raise InvalidRequest(
-            f"data of input {quoted(name)} is no array of integers, nor of arrays of integers: {error}"
-        ) from error
+        raise InvalidRequest(f"{data} is no array of integers, nor of arrays of integers: {error}") from error
     values = np.fromiter(listed, np.int64)
     fits = not len(values) or (values.min() >= 0 and values.max() <= 255)
     return values.astype(np.uint8) if fits else values

@@ -53,6 +53,10 @@ def test_binary_tensors_follow_the_json_in_and_out(ask: Ask, server: Served) -> 
         ),
         ({"inputs": [described(data=[1.5] * 640)]}, "Expected `int`, got `float` - at `$[0]`"),
         ({"inputs": [described()]}, "input 'boards' has neither data nor binary_data_size"),
+        (
+            {"inputs": [described(data=[1] * (16 * 65_536 + 1))]},
+            "has 1048577 elements; at most 1048576 are allowed",
+        ),
         ({"inputs": [described(data=[1] * 639)]}, "input 'boards' has 639 elements"),
         ({"inputs": [described(data=[1] * 639 + [-1])]}, "board 39, cell 15: exponent -1"),
         ({"inputs": [described(data=[16] + [1] * 639)]}, "board 0, cell 0: fake knows tiles up to 32768"),
