@@ -23,7 +23,7 @@ from google.protobuf.message import DecodeError
 from google.rpc.code_pb2 import OK, UNKNOWN
 from google.rpc.status_pb2 import Status
 from octofold_game.system.files import read_regular, write_text
-from octofold_proto.errors import ModelError
+from octofold_proto.errors import ModelError, Unavailable
 from octofold_proto.status import CODES, error_of, status_of
 
 from octofold_server.admission.admission import Admission
@@ -36,6 +36,9 @@ MAX_REQUEST_BYTES = 4096
 
 PAGE_SECONDS = 3.0
 """Time limit for the page of another process."""
+
+CHANGE_SECONDS = 600.0
+"""Time limit for a change in another process, which may load gigabytes and measure their layout."""
 
 _pages = msgspec.json.Decoder(Page)
 
@@ -101,20 +104,17 @@ class SharedService(OpenInference):
             try:
                 self._answer(f"{action} {name}")
             except ModelError:  # what can be served has changed here, and must change in the others
-                self._ask(f"{action} {name}")
+                self._ask(f"{action} {name}", CHANGE_SECONDS)
                 raise
-            self._ask(f"{action} {name}")
+            self._ask(f"{action} {name}", CHANGE_SECONDS)
 
-    def _ask(self, request: str, limit_seconds: float | None = None) -> dict[int, str]:
+    def _ask(self, request: str, limit_seconds: float) -> dict[int, str]:
         """Ask all other processes, and return the answers by their numbers.
 
-        Processes that do not answer are left out.
-
-        Args:
-            request: what `_answer` takes.
-            limit_seconds: time limit; None for none.
+        Processes that are gone are left out, and so are those that do not answer in time with a page.
 
         Raises:
+            Unavailable: a process has not made a change in time; all others have answered.
             OctofoldError: a process raised this error; all others have answered.
             RuntimeError: a process raised another error.
         """
@@ -128,7 +128,7 @@ class SharedService(OpenInference):
                 raise error_of(reply)
         return {number: reply.message for number, reply in answers.items()}
 
-    def _reply(self, request: str, limit_seconds: float | None, number: int) -> Status | None:
+    def _reply(self, request: str, limit_seconds: float, number: int) -> Status | None:
         try:
             with socket.socket(socket.AF_UNIX) as end, end.makefile("rb") as received:
                 end.settimeout(limit_seconds)
@@ -137,8 +137,10 @@ class SharedService(OpenInference):
                 end.shutdown(socket.SHUT_WR)
                 if content := received.read():
                     return Status.FromString(content)
-        except (OSError, DecodeError):
-            pass
+        except (OSError, DecodeError) as error:
+            # It is stopped or stuck: it does not answer, or its socket takes no more requests.
+            if request != "page" and isinstance(error, TimeoutError | BlockingIOError):
+                return status_of(Unavailable(f"process {number} does not answer: end it, and repeat this"))
         _log.info("process %d does not answer", number)
         return None
 

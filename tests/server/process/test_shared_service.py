@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 from octofold_proto.errors import QueueFull, Unavailable
 from octofold_server.admission.admission import Admission
+from octofold_server.process import shared_service
 from octofold_server.process.shared_service import ProcessSlot, SharedService
 from octofold_server.protocols.open_inference.operations import OpenInference
 from octofold_server.system.file_lock import locked
@@ -85,6 +87,21 @@ def test_errors_of_another_process_reach_the_caller_and_one_that_is_gone_is_left
     other.failure = UnicodeDecodeError("utf-8", b"\xff", 0, 1, "odd")
     with pytest.raises(RuntimeError, match=r"UnicodeDecodeError: .*odd"):
         first.load("m", [])
+
+
+def test_a_process_that_is_stopped_does_not_block_changes_forever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shared_service, "CHANGE_SECONDS", 0.1)
+    models = OneModel(threading.Barrier(1))
+    operations = process(models, tmp_path, 0)
+    with socket.socket(socket.AF_UNIX) as stopped:
+        stopped.bind(str(tmp_path / "1"))
+        stopped.listen()
+        with pytest.raises(Unavailable, match="process 1 does not answer"):
+            operations.unload("m")
+    assert not models.is_loaded
+    operations.load("m", [])  # it is gone
 
 
 def test_a_process_that_shuts_down_waits_for_no_other_that_is_loading(tmp_path: Path) -> None:
