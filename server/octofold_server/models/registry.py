@@ -102,10 +102,13 @@ class Models:
             Unavailable: the server is shutting down.
         """
         by_name = versions_by_name(self._config.models)
-        for name in self._config.versions.by_model.keys() - by_name.keys():
-            _log.warning(
-                "--versions has a policy for %r, but the model repository has no version of it", name
+        if self.default and by_name and self.default not in by_name:  # before minutes of loading, not after
+            raise ModelError(
+                f"the model repository has no default model {self.default!r}; it has {', '.join(by_name)}"
             )
+        for name, policy in self._config.versions.by_model.items():
+            if not any(policy.allows(folder.version) for folder in by_name.get(name, ())):
+                _log.warning("the policy %s selects no version of %s in the model repository", policy, name)
         with self._changing:
             unloaded = self._unloaded_names() & by_name.keys()
             for name in unloaded:

@@ -34,6 +34,16 @@ def test_what_nobody_foresaw_fails_one_version_and_the_log_has_the_traceback(
     assert models.resolve("", "").version == "3"
 
 
+def test_a_policy_that_selects_no_version_of_a_model_is_told(
+    write_version: WriteVersion, new_models: NewModels, caplog: pytest.LogCaptureFixture
+) -> None:
+    write_version(name="a")
+    write_version(name="b")
+    new_models("all;b=9;nobody=latest:1")
+    for policy in ("9 selects no version of b", "latest:1 selects no version of nobody"):
+        assert f"the policy {policy} in the model repository" in caplog.text
+
+
 def test_a_new_version_takes_over_and_the_old_one_is_freed(
     write_version: WriteVersion, new_models: NewModels, backends: Backends
 ) -> None:

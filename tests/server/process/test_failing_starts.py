@@ -74,6 +74,11 @@ def test_broken_models_are_listed_with_their_reason_and_do_not_disturb_the_other
             ("--default-model", "broken"),
             "the default model 'broken' cannot be served; ready: tiny",
         ),
+        (
+            lambda write: write(model=b"not a graph"),
+            ("--default-model", "nobody"),
+            "the model repository has no default model 'nobody'; it has tiny",
+        ),
         (lambda write: write(), ("--models", "/nowhere"), "cannot read the model repository /nowhere"),
         (lambda write: write(), ("--host", ".."), "cannot listen on ..:0: '..' is not the name of a host"),
         (
