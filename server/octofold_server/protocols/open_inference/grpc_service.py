@@ -57,6 +57,10 @@ def add_open_inference(
         full_name, reply = f"{SERVICE}/{name}", getattr(pb, f"{name}Response")
 
         def message(request: Any) -> Message:
+            if repository := getattr(request, "repository_name", ""):
+                raise InvalidRequest(
+                    f"unknown repository {quoted(repository)}: the only repository has no name"
+                )
             answered: Message = ParseDict(answer(request) or {}, reply())
             return answered
 

@@ -218,6 +218,15 @@ def test_nothing_to_serve_is_ever_taken_from_the_wire(server: Served, parameter:
     assert failure.value.code() == grpc.StatusCode.INVALID_ARGUMENT
 
 
+@pytest.mark.parametrize("name", ["Index", "ModelLoad", "ModelUnload"])
+def test_a_repository_with_a_name_is_refused(server: Served, name: str) -> None:
+    method = getattr(server.infer_stub(), f"Repository{name}")
+    request = getattr(pb, f"Repository{name}Request")(repository_name="elsewhere")
+    with pytest.raises(grpc.RpcError, match="unknown repository 'elsewhere'") as failure:
+        method(request)
+    assert failure.value.code() == grpc.StatusCode.INVALID_ARGUMENT
+
+
 def test_bytes_that_are_no_message_are_the_callers_mistake(server: Served) -> None:
     service = "inference.GRPCInferenceService"
     with pytest.raises(grpc.RpcError, match="cannot decode the request message of ModelInfer") as failure:
