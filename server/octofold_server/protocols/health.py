@@ -12,7 +12,7 @@ from google.rpc.code_pb2 import CANCELLED
 from grpc_health.v1 import health_pb2
 from octofold_proto.errors import InvalidRequest, QueueFull, UnknownModel
 
-from octofold_server.admission.admission import Admission, code_name
+from octofold_server.admission.admission import NAMELESS, Admission, code_name
 from octofold_server.grpc_transport.interface import Rpc
 from octofold_server.grpc_transport.methods import Methods
 from octofold_server.grpc_transport.unary import answering, decode, fail
@@ -25,6 +25,8 @@ MAX_NAME = 256
 
 MOST_BYTES = 2 * MAX_NAME
 MAX_WATCHES = 1024
+MAX_WATCHES_PER_CONNECTION = 16
+"""gRPC clients need only one for each connection."""
 
 WATCH_RETRY_SECONDS = 10.0
 
@@ -88,12 +90,18 @@ class Health:
         """Send the status of a name to a call, now and whenever it changes.
 
         Raises:
-            QueueFull: too many calls watch.
+            QueueFull: too many calls watch, on the server or on this connection.
         """
         watch = _Watch(self, call, name)
-        if self.watches >= MAX_WATCHES:
-            raise QueueFull(f"{MAX_WATCHES} calls watch health, the maximum", WATCH_RETRY_SECONDS)
         with self._lock:
+            if len(self._watches) >= MAX_WATCHES:
+                raise QueueFull(f"{MAX_WATCHES} calls watch health, the maximum", WATCH_RETRY_SECONDS)
+            on_connection = [each.connection for each in self._watches].count(watch.connection)
+            if watch.connection != NAMELESS and on_connection >= MAX_WATCHES_PER_CONNECTION:
+                raise QueueFull(
+                    f"{MAX_WATCHES_PER_CONNECTION} calls watch health on this connection, the maximum",
+                    WATCH_RETRY_SECONDS,
+                )
             self._watches.add(watch)
         watch.look()
 
@@ -113,6 +121,7 @@ class _Watch:
     """One call of Watch."""
 
     def __init__(self, health: Health, call: Rpc, name: str) -> None:
+        self.connection = call.peer()
         self._name = name
         self._health = health
         self._call = call

@@ -90,14 +90,17 @@ def test_a_name_that_is_too_long_is_refused(stub: HealthCalls) -> None:
             assert len(str(failure.value.details())) < 1000
 
 
+@pytest.mark.parametrize("limit", ["MAX_WATCHES", "MAX_WATCHES_PER_CONNECTION"])
 def test_watches_too_many_are_refused_and_leave_none_behind(
-    server: Served, stub: HealthCalls, monkeypatch: pytest.MonkeyPatch
+    limit: str, server: Served, stub: HealthCalls, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(health_module, "MAX_WATCHES", 16)
+    for each in ("MAX_WATCHES", "MAX_WATCHES_PER_CONNECTION"):
+        monkeypatch.setattr(health_module, each, 16 if each == limit else 17)
+    where = "health on this connection" if "CONNECTION" in limit else "health"
     watches = [stub.Watch(asked(f"name-{n}"), timeout=30) for n in range(16)]
     for watch in watches:
         assert next(watch).status == UNKNOWN
-    with pytest.raises(grpc.RpcError, match="16 calls watch health, the maximum") as failure:
+    with pytest.raises(grpc.RpcError, match=f"16 calls watch {where}, the maximum") as failure:
         next(stub.Watch(asked(), timeout=30))
     assert failure.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
     assert server.admission.refusals.counts()["RESOURCE_EXHAUSTED"] == 1
