@@ -10,4 +10,6 @@ import os
 # gRPC reads this when it is loaded: its C core then reads in the thread that waits for calls. By default, a
 # pool of threads reads and wakes that thread. This is a fifth of the cost of a call, and gigabytes of memory
 # under some attacks.
-os.environ.setdefault("GRPC_EXPERIMENTS", "-event_engine_listener")
+# The last entry for an experiment counts.
+EXPERIMENT = "event_engine_listener"
+os.environ["GRPC_EXPERIMENTS"] = f"{os.environ.get('GRPC_EXPERIMENTS', '')},-{EXPERIMENT}".lstrip(",")

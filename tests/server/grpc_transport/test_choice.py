@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
+from grpc._cython import cygrpc  # type: ignore[attr-defined]
+from octofold_server import EXPERIMENT
 from support.http2 import RawConnection
 from support.http2_frames import DATA, frame, message_start
 from support.servers import Start, WriteVersion
@@ -22,6 +29,15 @@ from octofold_server.grpc_transport.native import NativeServer
 NativeServer.start = lambda server: None
 choice.CHECK_SECONDS = 0.1
 """
+
+
+def test_grpcio_has_the_experiment_that_the_server_switches_off() -> None:
+    assert EXPERIMENT.encode() in Path(cygrpc.__file__).read_bytes()
+    for others in ("", "tcp_frame_size_tuning", EXPERIMENT):
+        environment = {**os.environ, "GRPC_EXPERIMENTS": others}
+        command = "import octofold_server, os; print(os.environ['GRPC_EXPERIMENTS'])"
+        used = subprocess.check_output((sys.executable, "-c", command), env=environment, text=True)
+        assert used.strip().split(",") == [*filter(None, [others]), f"-{EXPERIMENT}"]
 
 
 def test_a_grpcio_without_a_name_that_the_transport_uses_is_a_failure_in_one_line(
