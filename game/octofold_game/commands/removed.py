@@ -60,10 +60,10 @@ REMOVED: dict[str, dict[str, str]] = {
     "octofold-serve": {
         "--completion": _COMPLETION,
         "--verify-models": _SIGN,
-        **dict.fromkeys(("--tune", "--no-tune"), _LAYOUT),
-        **dict.fromkeys(("--spinning", "--no-spinning"), "threads never spin while they wait"),
+        "--tune": _LAYOUT,
+        "--spinning": "threads never spin while they wait",
         "--tf32": "fp16, which the card measures, is faster",
-        "--no-cuda-graphs": "a GPU's work is recorded wherever that is possible",
+        "--cuda-graphs": "a GPU's work is recorded wherever that is possible",
         "--tensorrt": "NVIDIA Triton serves the same folder with TensorRT",
         "--max-message-bytes": _LIMIT,
         "--message-timeout": _LIMIT,
@@ -78,13 +78,15 @@ REMOVED: dict[str, dict[str, str]] = {
         "--strict-calls-per-connection": "put Envoy in front of the server, with deploy/envoy/envoy.yaml",
         "--asked-boards": _BOARDS,
         "--asked-boards-bytes": _BOARDS,
+        "--push-metrics": "let a collector of OpenTelemetry read /metrics, as docs/observation.md shows",
         "--load-report": "let a proxy weigh servers by their metrics, or by requests in flight",
         "--canary": "let a proxy split the traffic between two servers",
     },
 }
 """By the command, such as "octofold" or "octofold evaluate": a sentence for each flag or subcommand.
 
-An option of the server is listed as its flag; its variable and its key in a file are gone, too.
+A switch is listed without `no-`. An option of the server is listed as its flag; its variable and its key in a
+file are gone, too.
 """
 
 
@@ -96,5 +98,6 @@ def why_gone(prog: str, word: str, shown: str = "") -> str:
         word: the flag or the subcommand.
         shown: what was given, such as the variable of the flag; empty for `word`.
     """
-    instead = REMOVED.get(prog, {}).get(word)
+    gone = REMOVED.get(prog, {})
+    instead = gone.get(word) or gone.get(word.replace("--no-", "--", 1))
     return f"{shown or word} is gone: {instead}" if instead else ""
