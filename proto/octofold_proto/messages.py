@@ -13,7 +13,6 @@ from octofold_proto.octofold.v1.inference_pb2 import (
     DIRECTION_RIGHT,
     DIRECTION_UNSPECIFIED,
     DIRECTION_UP,
-    Direction,
 )
 
 CELLS = 16
@@ -22,8 +21,6 @@ DIRECTIONS = (DIRECTION_UP, DIRECTION_RIGHT, DIRECTION_DOWN, DIRECTION_LEFT, DIR
 
 LONGEST_SEARCH_US = 60_000_000
 """Largest `search_time_us`: other callers wait for the search."""
-
-_MOVES = {direction: move for move, direction in zip((0, 1, 2, 3, -1), DIRECTIONS, strict=True)}
 
 
 class PackedField(NamedTuple):
@@ -59,8 +56,3 @@ VALUE = PackedField("value", np.dtype("<f4"))
 VALUES = PackedField("values", np.dtype("<f4"), 4)
 DEPTH = PackedField("depth", np.dtype(np.uint8))
 POSITIONS = PackedField("positions", np.dtype("<i8"))
-
-
-def move_of_direction(direction: Direction) -> int:
-    """The move of a `Direction`, 0 to 3; -1, game over, for DIRECTION_UNSPECIFIED."""
-    return _MOVES[direction]

@@ -13,7 +13,6 @@ from octofold_proto.messages import (
     MOVES,
     PROBABILITIES,
     VOTES,
-    move_of_direction,
 )
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 
@@ -49,4 +48,3 @@ def test_directions_are_the_moves_counted_from_one() -> None:
     for move, name in zip(range(-1, 4), names, strict=True):
         direction = DIRECTIONS[move]
         assert pb.Direction.Name(direction) == f"DIRECTION_{name}"
-        assert move_of_direction(direction) == move
