@@ -25,9 +25,10 @@ class GraphBuilder:
     """Collects constants and nodes. Every method returns the name of the tensor that it makes."""
 
     def __init__(self, constants: Iterable[onnx.TensorProto] = ()) -> None:
-        """Start with the `constants` of another graph."""
+        """Start with the `constants` of another graph; others get names of their own."""
         self._nodes: list[onnx.NodeProto] = []
         self._constants = {tensor.name: tensor for tensor in constants}
+        self._own = "own/" if self._constants else ""
         self._external: list[onnx.TensorProto] = []
         self._names = set(self._constants)
         self._scope = ""
@@ -41,7 +42,7 @@ class GraphBuilder:
 
     def _store(self, tensor: onnx.TensorProto) -> str:
         if self._constants.get(tensor.name) != tensor:
-            tensor.name = self._scope + tensor.name
+            tensor.name = self._own + self._scope + tensor.name
         if tensor.name not in self._constants:
             self._claim(tensor.name)
             self._constants[tensor.name] = tensor

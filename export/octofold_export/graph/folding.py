@@ -98,8 +98,7 @@ def mask(graph: GraphBuilder, scores: str, legal: str) -> str:
 def decide(graph: GraphBuilder, scores: str, merged: Merged, legal: str, rule: Rule) -> str:
     """Make the outputs from masked scores `[N, V, 4]`, their merged form and `legal` `[N, 4]`.
 
-    Returns the move.
-
+    Returns the move `[N] int8`.
 
     The votes of a move are the views in which it is the best legal move. Rule `vote` plays the move with the
     most votes, and breaks ties by worth. Rule `mean` plays the move with the largest worth. Moves that are

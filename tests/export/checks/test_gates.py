@@ -3,10 +3,11 @@
 import re
 
 import numpy as np
+import onnx
 import pytest
 import torch
 from numpy.typing import NDArray
-from octofold_export.checks.gates import check_agreement, check_equivariance, sample
+from octofold_export.checks.gates import check_agreement, check_equivariance, is_same_player, sample
 from octofold_export.checks.recording import random_boards
 from octofold_export.checks.reference import Reference, network_evaluation, plain_head, reference_answers
 from octofold_export.checks.runner import FoldedGraph
@@ -67,6 +68,16 @@ def test_equivariance_catches_a_player_that_sees_only_one_view(
     graph = FoldedGraph(fold(head(POLICY, float_form(network)), "vote", 1))
     with pytest.raises(GateError, match="equivariance under symmetry 1: probabilities differ"):
         check_equivariance(graph, reference)
+
+
+def test_a_graph_for_moves_alone_that_plays_other_moves_is_another_player(
+    small_graphs: tuple[bytes, bytes], boards: NDArray[np.uint8]
+) -> None:
+    whole, alone = map(onnx.load_model_from_string, small_graphs)
+    assert is_same_player(whole, alone, boards)
+    (best,) = (node for node in alone.graph.node if node.output[0] == "last/best")
+    best.op_type = "ArgMin"
+    assert not is_same_player(whole, alone, boards)
 
 
 class Changed:

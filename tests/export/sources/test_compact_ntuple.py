@@ -1,12 +1,15 @@
 """N-tuple networks in one small graph: its moves are the compacted network's own, wherever it is read."""
 
+import hashlib
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import onnxruntime
 import pytest
 from numpy.typing import NDArray
@@ -18,10 +21,11 @@ from octofold_players.local_player import best_moves
 from octofold_players.ntuple.compact_tables import CompactTables
 from octofold_players.ntuple.network import NTupleNetwork
 from octofold_players.ntuple.player import NTuplePlayer
-from octofold_server.backends.backend import Layout
+from octofold_server.backends.backend import Layout, RequestedOutputs
 from octofold_server.backends.onnx_backend import onnx_lanes
 from octofold_server.backends.onnx_tables import without_tables
 from octofold_server.backends.onnx_views import ViewsSession
+from support.cards import read_card
 
 TUPLES = ((0, 1, 2, 4, 5), (5, 6, 9, 10, 13))
 MEGABYTES = "1.4"
@@ -109,6 +113,31 @@ def test_lanes_and_views_share_tables_that_are_unpacked_once(
             np.testing.assert_array_equal(answers.probabilities, probabilities)
     views = ViewsSession(model, Layout("cpu", 64, lanes=1), {}, 300.0).run(boards[:64])
     assert views.shape == (64, 8, 4)
+
+
+def test_a_version_with_other_constants_of_the_same_names_gets_a_graph_for_moves_alone(
+    models: Path, trained: Path, boards: NDArray[np.uint8], boards_file: Path, tmp_path: Path
+) -> None:
+    folder = Path(shutil.copytree(models, tmp_path / "models")) / "small/1"
+    model = onnx.load(folder / "model.onnx")
+    (starts,) = (tensor for tensor in model.graph.initializer if tensor.name == "table_starts")
+    by_view = np.tile(onnx.numpy_helper.to_array(starts), (32, 1))
+    starts.CopyFrom(onnx.numpy_helper.from_array(by_view, starts.name))
+    content = model.SerializeToString()
+    (folder / "model.onnx").write_bytes(content)
+    (folder / "moves.onnx").unlink()
+    card = read_card(tmp_path / "models")
+    card["precisions"]["fp32"] |= {"moves": None, "sha256": hashlib.sha256(content).hexdigest()}
+    (folder / "card.json").write_text(json.dumps(card))
+
+    flags = ("--boards", str(boards_file), "--max-megabytes", MEGABYTES, "--extend", "--version", "1")
+    assert export(trained, tmp_path / "models", *flags) == 0
+    moves = (folder / "moves.onnx").read_bytes()
+    listed = read_card(tmp_path / "models")["precisions"]["fp32"]["moves"]
+    assert listed == {"file": "moves.onnx", "sha256": hashlib.sha256(moves).hexdigest()}
+    (lane,) = onnx_lanes(content, Layout("cpu", 64, lanes=1), moves=moves)
+    alone, whole = lane.run(boards[:64], RequestedOutputs()), lane.run(boards[:64])
+    np.testing.assert_array_equal(alone.moves, whole.moves)
 
 
 def test_processes_share_tables_in_a_file(models: Path, tmp_path: Path) -> None:
