@@ -15,7 +15,6 @@ from octofold_game.rules import legal_moves, slide
 from octofold_game.symmetries import CELLS
 from torch import nn
 
-FINISHED = np.array([[1, 2, 1, 2, 2, 1, 2, 1] * 2], np.uint8)
 CLOSE = 1.0  # points; smaller margins may go either way by rounding
 SCALE = 20_000
 VALUE = one_hot_description(16, SCALE)
