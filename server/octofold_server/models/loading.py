@@ -155,10 +155,10 @@ class Loader:
         layout = choose_layout(self._config, self._device, precision)
         if file.moves is None and _may_have_moves(card) and self._device == "cpu":
             _log.info(
-                "%s/%d: calls for moves alone take as long as others: its card lists no graph for them "
-                "(octofold-export --extend adds it)",
+                "%s/%d: calls for moves alone take as long as others: its card lists no graph for them (%s)",
                 folder.name,
                 folder.version,
+                "octofold-export --extend adds it" if precision == "fp32" else "a new version will have it",
             )
         backends = self._new_warm_backends(folder.path, file, layout)
         batch_size = layout.max_batch_size
