@@ -32,19 +32,15 @@ def linear_weights(lessons: Lessons) -> Weights:
 
 
 def linear_model(
-    weights: Weights,
-    *,
-    opset: int = 18,
-    batch: int | None = None,
-    operator: str = "MatMul",
-    outputs: tuple[str, ...] = ("policy",),
-    extra_input: bool = False,
+    weights: Weights, *, opset: int = 18, batch: int | None = None, extra_input: bool = False
 ) -> onnx.ModelProto:
-    """`[batch, 4, 4, 16]` to `[batch, 4]`, by one product; every output holds the same."""
+    """`[batch, 4, 4, 16]` to `[batch, 4]`, by one product."""
     size = batch or "N"
     shape = numpy_helper.from_array(np.array([batch or -1, 256]), "shape")
-    nodes = [helper.make_node("Reshape", ["cells", "shape"], ["flat"])]
-    nodes += [helper.make_node(operator, ["flat", "weights"], [name]) for name in outputs]
+    nodes = [
+        helper.make_node("Reshape", ["cells", "shape"], ["flat"]),
+        helper.make_node("MatMul", ["flat", "weights"], ["policy"]),
+    ]
     inputs = [helper.make_tensor_value_info("cells", TensorProto.FLOAT, [size, 4, 4, 16])]
     if extra_input:
         inputs.append(helper.make_tensor_value_info("temperature", TensorProto.FLOAT, [1]))
@@ -52,7 +48,7 @@ def linear_model(
         nodes,
         "linear",
         inputs,
-        [helper.make_tensor_value_info(name, TensorProto.FLOAT, [size, 4]) for name in outputs],
+        [helper.make_tensor_value_info("policy", TensorProto.FLOAT, [size, 4])],
         [shape, numpy_helper.from_array(weights, "weights")],
     )
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
@@ -70,20 +66,19 @@ def save(
     constants: Sequence[onnx.TensorProto] = (),
     *,
     shape: Sequence[int | str] | None = ("N", 256),
-    element: int = TensorProto.FLOAT,
     inputs: Sequence[onnx.ValueInfoProto] = (),
     opset: tuple[str, int] = ("", 18),
     ir_version: int = 8,
 ) -> None:
-    cells = helper.make_tensor_value_info("cells", element, shape)
+    cells = helper.make_tensor_value_info("cells", TensorProto.FLOAT, shape)
     policy = helper.make_tensor_value_info("policy", TensorProto.FLOAT, None)
     graph = helper.make_graph(nodes, "odd", [cells, *inputs], [policy], constants)
     imports = [helper.make_opsetid(*opset)]
     onnx.save(helper.make_model(graph, opset_imports=imports, ir_version=ir_version), file)
 
 
-def product(output: str = "policy", operator: str = "MatMul", domain: str = "") -> onnx.NodeProto:
-    return helper.make_node(operator, ["cells", "weights"], [output], domain=domain)
+def product(output: str = "policy") -> onnx.NodeProto:
+    return helper.make_node("MatMul", ["cells", "weights"], [output])
 
 
 def linear(**dialect: Any) -> Callable[[Path, Weights], None]:
