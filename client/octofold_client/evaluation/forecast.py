@@ -1,4 +1,4 @@
-"""Estimates the remaining moves of an evaluation from the lengths of its games.
+"""Estimates the remaining time of an evaluation from the lengths of its games.
 
 The lengths have a Weibull distribution, fitted to the finished games; a running game counts as censored: it
 is known to exceed the moves made so far (Cohen, "Maximum likelihood estimation in the Weibull distribution
@@ -15,17 +15,25 @@ ENOUGH_ENDED = 0.2
 """The share of begun games that must have ended for a fit."""
 _SHAPES = np.linspace(0.5, 4.0, 71)
 _POINTS = 512
+_MOST_AGES = 256
+"""A sample of this size represents more running games."""
 _LONGEST = 14.0
 """One game in a million lasts longer than the oldest one by this much of the cumulative hazard."""
 
 
-def moves_left(finished: Counter[int], ages: NDArray[np.int64], waiting: int) -> float | None:
-    """The expected number of further moves of all games; None while too few have ended.
+def seconds_left(
+    finished: Counter[int], ages: NDArray[np.int64], waiting: int, moves_per_second: float
+) -> float | None:
+    """The expected time until all games have ended; None while too few have ended.
+
+    The pace falls while the last games run: a server answers fewer at once, in hardly less time. So the time
+    is at least that of the longest game, if each game keeps its share of the pace.
 
     Args:
         finished: how many finished games had each length, in moves.
         ages: `[R]`: moves made by the running games.
         waiting: number of games that have not begun.
+        moves_per_second: present pace of all running games together, above 0.
     """
     ended = finished.total()
     if ended < max(FEWEST_FINISHED, ENOUGH_ENDED * (ended + len(ages))):
@@ -43,4 +51,10 @@ def moves_left(finished: Counter[int], ages: NDArray[np.int64], waiting: int) ->
     areas = np.diff(moves) * (lasting[1:] + lasting[:-1]) / 2
     beyond = np.append(np.cumsum(areas[::-1])[::-1], 0.0)
     expected = np.interp(np.append(ages, 0), moves, beyond / lasting)
-    return float(expected[:-1].sum() + waiting * expected[-1])
+    together = float(expected[:-1].sum() + waiting * expected[-1])
+    sample = np.quantile(ages, np.linspace(0, 1, min(len(ages), _MOST_AGES))) if len(ages) else np.zeros(0)
+    sample = np.append(sample, 0)  # for the waiting games
+    games = np.append(np.full(len(sample) - 1, len(ages) / max(1, len(sample) - 1)), waiting)
+    ends = np.exp((sample / scale) ** shape - ((moves[:, None] + sample) / scale) ** shape)  # [points, games]
+    longest = float(np.trapezoid(1 - ((1 - ends) ** games).prod(axis=1), moves))
+    return max(together, longest * len(ages)) / moves_per_second

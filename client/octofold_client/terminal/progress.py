@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from rich.console import Console
 
-from octofold_client.evaluation.forecast import moves_left
+from octofold_client.evaluation.forecast import seconds_left
 from octofold_client.evaluation.lockstep import NO_GAMES, PlayedBatch
 from octofold_client.evaluation.summary import GameSummary
 from octofold_client.terminal.display import Clock, Display, Status, display_on
@@ -111,9 +111,11 @@ class EvaluationProgress:
         """The remaining time in words, such as "about 3 min left"; empty while it is unknown."""
         ages = self._running_games.lengths
         waiting = max(0, self.games - self.done - len(ages))
-        left = moves_left(self._lengths, ages, waiting) if waiting or len(ages) else None
         pace = self.moves_per_second
-        return "" if left is None or not pace else f"about {duration(left / pace)} left"
+        if not pace or not (waiting or len(ages)):
+            return ""
+        left = seconds_left(self._lengths, ages, waiting, pace)
+        return "" if left is None else f"about {duration(left)} left"
 
     def __enter__(self) -> Self:
         self._display.__enter__()
