@@ -29,7 +29,7 @@ from octofold_client.cli.json_output import JsonFlag, print_json
 from octofold_client.cli.judging import LuckFlag, print_luck_progress
 from octofold_client.cli.playing import folder_of, games_of
 from octofold_client.contenders.judges import Judge
-from octofold_client.contenders.local_players import local_player
+from octofold_client.contenders.local_players import Contender, local_player
 from octofold_client.errors import EvaluationError, OctofoldError, Unavailable, UnknownModel, UsageError
 from octofold_client.evaluation.contest import Contest
 from octofold_client.evaluation.contest_report import (
@@ -40,9 +40,7 @@ from octofold_client.evaluation.contest_report import (
 )
 from octofold_client.evaluation.question import BETTER, EQUAL, NO_WORSE, Question
 from octofold_client.evaluation.result_folder import Conditions, check_writable, existing
-from octofold_client.evaluation.sequential import (
-    next_look,
-)
+from octofold_client.evaluation.sequential import CAP, fewest_games, greatest_score, next_look
 from octofold_client.evaluation.sides import Side, named_apart, read_side
 from octofold_client.rpc.local_server import LocalServer
 from octofold_client.session import Games, Players
@@ -173,6 +171,26 @@ def _check(options: Options, question: Question | None) -> None:
         existing(options.models)
 
 
+def _check_limit(options: Options, question: Question, first: Contender) -> None:
+    """Say before the games if `--limit` is too small even for two players that play all games alike."""
+    if question.kind == BETTER:  # equal players are a no
+        return
+    share, games = 1 / CAP, FIRST_GAMES
+    if not options.capped:
+        card = first.version.card
+        if card is None or card.strength is None:  # nobody knows how much A scores
+            return
+        share = card.strength.average / greatest_score(first.largest_exponent or LARGEST_EXPONENT)
+        games = 0
+    games += fewest_games(float(question.margin), share)
+    if options.limit < games:
+        print(
+            f"--limit {options.limit:,} is too small for a yes to {question.flag} between equal players: "
+            f"even if they score the same in every game, it takes {games:,} games",
+            file=sys.stderr,
+        )
+
+
 def _play(options: Options, question: Question | None, values: Judge | None) -> tuple[Contest, Path]:
     """Play the games; return the comparison and the folder for it."""
     games = replace(games_of(options), values=values)
@@ -200,6 +218,8 @@ def _play(options: Options, question: Question | None, values: Judge | None) -> 
             [contender.title for contender in players.contenders], f"-seed{games.seed}"
         )
         check_writable(folder)
+        if question is not None:
+            _check_limit(options, question, players.contenders[0])
         try:
             return _play_games(options, games, players, question), folder
         except OctofoldError:

@@ -344,6 +344,24 @@ def _edge(is_refuted: Callable[[float], bool], outside: float, inside: float) ->
     return outside
 
 
+def fewest_games(margin: float, share: float = 1 / CAP) -> int:
+    """The number of games that show "no worse than this margin" if both players score the same in all.
+
+    Args:
+        margin: share of an average score, above 0 and below 1.
+        share: the average score as a share of the greatest one that counts.
+
+    Returns:
+        The number of games that bet. Games that vary take more.
+    """
+    # The learning gambler stakes as much as he may, because no game varies.
+    rates = np.log1p(np.append(FRACTIONS, MOST_STAKED) * share * margin / (1 - margin))
+    games = 1.0
+    while log_wealth(games * rates) < -log(ERROR_RATE):
+        games *= 1.01
+    return ceil(games)
+
+
 def next_look(games: int, limit: int) -> int:
     """The number of games at the check after `games`: a quarter more at first, a tenth later."""
     more = max(TEN, min(games // 4, _NEW), games // 10)

@@ -47,8 +47,9 @@ def scores(folder: Path) -> dict[int, int]:
 
 
 def test_two_folders_are_compared_game_by_game(games: Path, worse_games: Path) -> None:
-    done = compare(worse_games, games)
+    done = compare(worse_games, games, "--html", "--out", "out")
     assert done.returncode == 0, done
+    assert "<h3>Averages and differences</h3>" in Path("out/comparison.html").read_text()
     ours, theirs = scores(worse_games), scores(games)
     differences = np.array([theirs[game] - ours[game] for game in range(40)])
     low, high = difference_interval(differences) or (0, 0)
@@ -157,6 +158,16 @@ def test_the_exit_code_tells_that_a_player_is_worse(two_models: str) -> None:
     assert "short version 1 is more than 20% worse than one version 1. " in worse.stdout
     turned = compare("short", "one", "--equal-within", "20%", "--json", *options)
     assert (turned.returncode, json.loads(turned.stdout)["answer"]) == (4, False)
+
+
+def test_a_limit_that_cannot_suffice_is_told_before_the_games(two_models: str) -> None:
+    options = ["--target", two_models, "--out", "out", "--limit", "110", "--seed", "5"]
+    done = compare("one", "other", "--no-worse-than", "2%", *options)
+    assert done.returncode == 3, done
+    assert done.stderr.startswith(
+        "--limit 110 is too small for a yes to --no-worse-than 2% between equal players: even if they score "
+        "the same in every game, it takes 743 games\n"
+    )
 
 
 def test_a_server_of_its_own_serves_the_models_of_a_repository(repository: Path, tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from octofold_client.evaluation.sequential import (
     Bets,
     Record,
     cap_of,
+    fewest_games,
     greatest_score,
     growth,
     log_wealth,
@@ -82,10 +83,10 @@ def test_a_player_that_loses_everything_in_rare_games_does_not_pass(failing: flo
     assert passed <= 2
 
 
-def test_players_with_the_same_games_pass_after_some_hundred_games_and_not_before() -> None:
+def test_players_with_the_same_games_pass_when_the_forecast_says_and_not_before() -> None:
     scores = np.full(2_000, 200_000.0)
     question = Question(Fraction(2, 100))
-    needed = FIRST_GAMES + 733
+    needed = FIRST_GAMES + fewest_games(0.02)
     assert question.answer(bets_on(scores[:needed], scores[:needed])).yes
     assert question.answer(bets_on(scores[: int(0.97 * needed)], scores[: int(0.97 * needed)])).yes is None
 

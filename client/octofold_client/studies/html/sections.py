@@ -87,6 +87,8 @@ def _results(parts: Sequence[EvaluationPart], contest: Contest | None) -> ET.Ele
         section.extend(_league(contest, parts))
     else:
         section.extend(notes)
+        if contest is not None and len(pair_rows(contest)) > 1:
+            section.append(_pictures({"comparison": comparison(contest)}))
     if any(part.evaluation.summary for part in parts):
         section.extend([_table(parts), make("p.note", f"{INTERVALS} {ASSUMED}")])
     section.extend(notes if is_league else [])
