@@ -60,7 +60,9 @@ class Options(JsonFlag, HtmlFlag, GameFlags, LuckFlag, PlayersFlag):
         "A B", "result folders, or models, NAME or NAME:VERSION; --player adds local players", words="*"
     )
     models: Folder | None = option(
-        None, "start a server for this model repository on a free loopback port, instead of --target"
+        None,
+        "start a server for this model repository on a free loopback port, instead of --target; --luck also "
+        "looks here for its default",
     )
     until_decided: bool = option(
         False,

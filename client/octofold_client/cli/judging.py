@@ -106,8 +106,8 @@ class LuckFlag(ServerFlags):
         "",
         "take the luck of the tiles out of scores by the values of this local player, such as "
         "ntuple:models/ntuple/3, or model of the server, NAME or NAME:VERSION, which must be in points; none "
-        f"leaves it in (default: the newest version of {_SHIPPED} in the model repository of --models or of "
-        f"the variable {_VARIABLE}, or else in ./{DEFAULT_MODELS}, if it is there and numba is installed)",
+        f"leaves it in (default: the newest version of {_SHIPPED} in the model repository of the variable "
+        f"{_VARIABLE}, or else in ./{DEFAULT_MODELS}, if it is there and numba is installed)",
         metavar="WHO",
     )
 

@@ -14,14 +14,16 @@ from octofold_game.drawing.figures import WIDE, figure_of, save_all, shortened, 
 from octofold_game.drawing.palette import INK, series_color
 
 from octofold_client.loadtest.loads import per_second
-from octofold_client.loadtest.result import LoadTest, StepResult
+from octofold_client.loadtest.result import LoadTest, StepResult, name_of
 
-_PANELS = {"p50": "half of the calls", "p90": "9 of 10 calls", "p99": "99 of 100 calls"}
-_INCHES = 5.2
+_PANELS = (50.0, 90.0, 99.0)
+"""The percentiles that are drawn, besides that of a limit."""
+_INCHES = 1.75
+"""Height of a panel."""
 
 
 def draw(test: LoadTest, folder: Path) -> list[str]:
-    """Save latency against load, with a panel for each percentile, and return the names of the files.
+    """Save latency against load, and return the names of the files.
 
     The load is the number of callers of closed loops, or the offered rate of open loops.
 
@@ -29,21 +31,25 @@ def draw(test: LoadTest, folder: Path) -> list[str]:
         OSError: the file cannot be written.
     """
     with styled():
-        return save_all({"latency-against-load": _figure(test)}, folder)
+        return save_all({"latency-against-load": latency_against_load(test)}, folder)
 
 
-def _figure(test: LoadTest) -> Figure:
+def latency_against_load(test: LoadTest) -> Figure:
+    """A panel for each percentile, and for that of the limit."""
     # A search begins with a closed loop, which does not belong to the curve of its rates.
     steps = [step for step in test.steps if step.calls and (test.limit is None or step.loop == "open")]
     is_closed = all(step.loop == "closed" for step in steps)
-    figure = figure_of(WIDE, "Latency under load", shortened(test.title, 110), _INCHES)
-    panels = figure.subplots(len(_PANELS), sharex=True)
-    for axes, (percentile, calls) in zip(panels, _PANELS.items(), strict=True):
-        points = sorted((_load(step), step.latency_ms[percentile] or np.nan) for step in steps)
+    percentiles = sorted({*_PANELS, *([test.limit.percentile] if test.limit is not None else [])})
+    figure = figure_of(WIDE, "Latency under load", shortened(test.title, 110), _INCHES * len(percentiles))
+    panels = figure.subplots(len(percentiles), sharex=True)
+    for axes, percentile in zip(panels, percentiles, strict=True):
+        name = name_of(percentile)
+        points = sorted((_load(step), step.latency_ms[name] or np.nan) for step in steps)
         axes.plot(*np.array(points or [(np.nan, np.nan)]).T, "o-", markersize=4, color=series_color(0))
-        if test.limit is not None and percentile == f"p{test.limit.percentile:g}":
+        if test.limit is not None and percentile == test.limit.percentile:
             axes.axhline(test.limit.milliseconds, color=INK, linestyle=":", linewidth=1)
-        axes.set_title(f"latency of {calls} in ms, at most ({percentile})", fontsize="small", loc="left")
+        title = f"latency of {percentile:g}% of the calls in ms, at most ({name})"
+        axes.set_title(title, fontsize="small", loc="left")
         axes.set_yscale("log")
         # A label for every step of a decade would overlap with the next one.
         axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))

@@ -92,11 +92,10 @@ class StepResult(Struct, kw_only=True):
         server = Split.between(counters[max(0, len(counters) - 1 - AGREEING)], counters[-1])
         has_agreed = agree(windows)
         warnings = []
-        if _is_slow(load, counts):
+        slow = _signs_of_a_slow_client(load, counts)
+        if slow:
             warnings.append(
-                f"the client is a bottleneck: one of its processes uses over {BUSY_SHARE:.0%} of a core, or "
-                f"over {LATE_SHARE:.0%} of the calls were sent more than {LATE_SECONDS * 1e3:g} ms late, or "
-                "not sent; use more processes (--processes)"
+                f"the client is a bottleneck: {' and '.join(slow)}; use more processes (--processes)"
             )
         if not complete:
             warnings.append(f"this step ended early, after {counted(len(windows), 'window')}")
@@ -118,7 +117,7 @@ class StepResult(Struct, kw_only=True):
             offered_per_second=counts.sent / counts.seconds,
             calls_per_second=counts.calls_per_second,
             boards_per_second=counts.boards / counts.seconds,
-            latency_ms=_latencies_ms(counts),
+            latency_ms=_latencies_ms(counts, limit),
             errors=dict(counts.errors.most_common()),
             last_error=counts.last_error or None,
             late_sends=counts.late,
@@ -204,10 +203,17 @@ def agree(windows: Sequence[Counts]) -> bool:
     )
 
 
-def _is_slow(load: Load, counts: Counts) -> bool:
-    """Whether the client was too slow for the load."""
-    is_busy = _busiest(counts) > BUSY_SHARE
-    return is_busy or counts.late > LATE_SHARE * counts.sent or _is_behind(load, counts)
+def _signs_of_a_slow_client(load: Load, counts: Counts) -> list[str]:
+    """What shows that the client was too slow for the load; empty if it was not."""
+    late_ms = LATE_SECONDS * 1e3
+    signs = {
+        f"one of its processes uses over {BUSY_SHARE:.0%} of a core": _busiest(counts) > BUSY_SHARE,
+        f"over {LATE_SHARE:.0%} of the calls were sent more than {late_ms:g} ms late": (
+            counts.late > LATE_SHARE * counts.sent
+        ),
+        f"less than {SENT_SHARE:.0%} of the calls were sent": _is_behind(load, counts),
+    }
+    return [sign for sign, is_seen in signs.items() if is_seen]
 
 
 def _is_behind(load: Load, counts: Counts) -> bool:
@@ -220,13 +226,18 @@ def _busiest(counts: Counts) -> float:
     return max(counts.cpu_ns.values(), default=0) / 1e9 / counts.seconds
 
 
-def _latencies_ms(counts: Counts) -> dict[str, float | None]:
-    """Average, percentiles and maximum by name; None without answered calls."""
+def name_of(percentile: float) -> str:
+    """The name of a percentile in `latency_ms`, such as "p99" or "max"."""
+    return "max" if percentile == 100 else f"p{percentile:g}"
+
+
+def _latencies_ms(counts: Counts, limit: Limit | None) -> dict[str, float | None]:
+    """Average, percentiles with that of the limit, and maximum by name; None without answered calls."""
     latencies = counts.latencies
+    percentiles = sorted({*PERCENTILES, 100.0, *([limit.percentile] if limit is not None else [])})
     return {
         "average": _ms(latencies.mean),
-        **{f"p{percent:g}": _ms(latencies.percentile(percent)) for percent in PERCENTILES},
-        "max": _ms(latencies.max if latencies.count else None),
+        **{name_of(percent): _ms(latencies.percentile(percent)) for percent in percentiles},
     }
 
 
@@ -249,7 +260,7 @@ def _ms(microseconds: float | None) -> float | None:
 
 def _latency_rows(test: LoadTest) -> list[list[str]]:
     """Headings, then a row for each step: rates and latencies in milliseconds."""
-    names = [*(f"p{percent:g}" for percent in PERCENTILES), "max"]
+    names = [name_of(percent) for percent in (*PERCENTILES, 100.0)]
     rows = [["load", "offered/s", "calls/s", "boards/s", *names]]
     for step in test.steps:
         rates = (step.offered_per_second, step.calls_per_second, step.boards_per_second)

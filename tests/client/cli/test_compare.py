@@ -1,6 +1,7 @@
 """`octofold compare`: differences, league tables, and playing on until it is decided."""
 
 import json
+import shutil
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -12,6 +13,7 @@ from octofold_game.episodes import Episode
 from octofold_game.replays import ReplayWriter, read_replays
 from support.commands import failure, octofold
 from support.servers import served
+from support.shipped import newest
 
 
 @pytest.fixture(autouse=True)
@@ -89,6 +91,24 @@ def test_equal_models_are_played_up_to_the_limit_and_no_further(two_models: str,
     sentence = done.stdout.splitlines()[-1]
     assert "Both scored the same in each of the 130 games, as two copies of one player do." in sentence
     assert len(scores(tmp_path / "out" / "evaluate-one-v1-seed0")) == 130
+
+
+@pytest.mark.parametrize(
+    ("sides", "options", "code", "said"),
+    [
+        (["timid", "greedy"], ["--no-worse-than", "2.5%", "--no-cap"], 3, " all runs; 40 games each).\n"),
+        (["greedy", "again"], [], 0, " Both are the same player: their SHA-256 is abababababab..."),
+        (["greedy"], [], 2, "octofold compare: needs two sides or more, at most 50, such as A B or A "),
+    ],
+)
+def test_sides_without_a_cap_that_are_the_same_or_too_few(
+    games: Path, worse_games: Path, sides: list[str], options: list[str], code: int, said: str
+) -> None:
+    for name, folder in (("greedy", games), ("again", games), ("timid", worse_games)):
+        shutil.copytree(folder, name)
+    done = compare(*sides, *options)
+    assert done.returncode == code, done
+    assert said in done.stdout + done.stderr
 
 
 def test_a_model_is_not_compared_with_itself(two_models: str, tmp_path: Path) -> None:
@@ -176,3 +196,16 @@ def test_a_server_of_its_own_serves_the_models_of_a_repository(repository: Path,
     assert done.returncode == 0, done
     assert "4 games each." in done.stdout
     assert failure("compare", "small", "two", "--models", tmp_path / "no").startswith("there is no ")
+
+
+def test_a_comparison_names_the_values_by_which_it_took_out_luck(
+    games: Path, worse_games: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OCTOFOLD_MODELS", str(newest("ntuple").parents[1]))
+    sides = [shutil.copytree(each, each.name) for each in (games, worse_games)]
+    done = compare(*sides, "--out", "out")
+    assert done.returncode == 0, done
+    (pair,) = json.loads(Path("out/comparison.json").read_text())["pairs"]
+    for part in ("without_luck", "bets"):
+        assert pair[part]["values"] == f"ntuple:{newest('ntuple')}"
+        assert len(pair[part]["sha256"]) == 64

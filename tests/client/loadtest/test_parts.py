@@ -23,6 +23,7 @@ from octofold_client.errors import LoadTestError
 from octofold_client.loadtest.forms import Ask, CallFailed
 from octofold_client.loadtest.histogram import Histogram, merged
 from octofold_client.loadtest.loads import Closed, Counts, Load, Open, Share, Windows, generate
+from octofold_client.loadtest.picture import latency_against_load
 from octofold_client.loadtest.result import Limit, LoadTest, StepResult, remarks
 from octofold_client.loadtest.run import PRECISION, LoadTestRun, highest_rate
 from octofold_client.loadtest.statistics import ServerCounters
@@ -180,6 +181,33 @@ def test_a_rate_that_is_far_too_high_is_given_up_before_its_windows_agree(tmp_pa
     script = Script(*(window(100, 50 * 2**number) for number in range(9)))
     measured(script, tmp_path, Open(100), load_test(limit=Limit(99, 20)))
     assert script.used == 3
+
+
+@pytest.mark.parametrize(
+    ("cores", "late", "rate", "seen"),
+    [
+        (0.97, 0, 100, "one of its processes uses over 80% of a core"),
+        (0.1, 30, 100, "over 5% of the calls were sent more than 1 ms late"),
+        (0.1, 0, 200, "less than 95% of the calls were sent"),
+    ],
+)
+def test_the_cause_is_named_if_the_client_is_too_slow(
+    cores: float, late: int, rate: float, seen: str, tmp_path: Path
+) -> None:
+    counts = window(100, 5)
+    counts.cpu_ns, counts.late = Counter({0: round(cores * 1e9)}), late
+    (warning,) = measured(Script(*[counts] * 3), tmp_path, Open(rate)).warnings
+    assert warning == f"the client is a bottleneck: {seen}; use more processes (--processes)"
+
+
+@pytest.mark.parametrize(("percentile", "name"), [(99, "p99"), (75, "p75"), (99.9, "p99.9"), (100, "max")])
+def test_the_picture_shows_the_percentile_of_the_limit(percentile: float, name: str, tmp_path: Path) -> None:
+    test = load_test(limit=Limit(percentile, 20))
+    measured(Script(*[window(100, 5)] * 3), tmp_path, Open(100), test)
+    (panel,) = (axes for axes in latency_against_load(test).axes if f"({name})" in axes.get_title(loc="left"))
+    curve, limit = panel.get_lines()
+    assert np.asarray(curve.get_ydata()) == pytest.approx(5.0, rel=1 / 256)
+    assert np.asarray(limit.get_ydata()) == pytest.approx(20)
 
 
 def test_the_servers_split_is_that_of_the_windows_that_count() -> None:
