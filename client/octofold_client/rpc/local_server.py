@@ -1,6 +1,6 @@
 """Runs a server of our own: started on a free port when a block begins, stopped when it ends.
 
-It starts the installed `octofold-serve` as a process. The client does not import it.
+It starts `octofold-serve` in a process of this Python. The client does not import it.
 """
 
 import signal
@@ -10,8 +10,6 @@ import tempfile
 import time
 from pathlib import Path
 from typing import Self
-
-from octofold_game.commands.extras import install_command
 
 from octofold_client.errors import ServerDied, Unavailable
 from octofold_client.rpc.client import Client
@@ -73,20 +71,18 @@ class LocalServer:
             )
 
     def _start(self) -> None:
-        program = Path(sys.executable).with_name("octofold-serve")
         port_file = Path(self._folder.name) / "port"
-        command = [str(program), "--host", "127.0.0.1", "--port", "0", "--port-file", str(port_file)]
-        command += ["--models", str(self._models), "--grace", "0", "--stop-with-input", *self._options]
-        try:
-            with self._log.open("wb") as log:
-                # In a new session, Ctrl-C reaches only this program, which then stops the server. The pipe
-                # ends with this program, even if it is killed, and the server stops then, too.
-                self._process = subprocess.Popen(
-                    command, stdin=subprocess.PIPE, stdout=log, stderr=log, start_new_session=True
-                )
-        except FileNotFoundError:
-            missing = f"{program.name} is not installed beside {sys.executable}"
-            raise ServerDied(f"{missing}: run {install_command('server')}") from None
+        # Unlike the installed command, the module is also found where only PYTHONPATH names it. With -P, no
+        # file of the working folder is imported.
+        command = [sys.executable, "-P", "-m", "octofold_server.cli", "--host", "127.0.0.1", "--port", "0"]
+        command += ["--port-file", str(port_file), "--models", str(self._models), "--grace", "0"]
+        command += ["--stop-with-input", *self._options]
+        with self._log.open("wb") as log:
+            # In a new session, Ctrl-C reaches only this program, which then stops the server. The pipe ends
+            # with this program, even if it is killed, and the server stops then, too.
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=log, stderr=log, start_new_session=True
+            )
         end = time.monotonic() + START_SECONDS
         while not port_file.exists():
             self.check()
