@@ -12,7 +12,6 @@ from octofold_game.replays import ReplayWriter
 from octofold_game.rules import afterstates
 
 Choose = Callable[[NDArray[np.int32], NDArray[np.bool_]], NDArray[np.intp]]
-MakeFolder = Callable[..., Path]
 
 
 def timid(rewards: NDArray[np.int32], legal: NDArray[np.bool_]) -> NDArray[np.intp]:

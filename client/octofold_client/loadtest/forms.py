@@ -43,6 +43,8 @@ class Form:
             WrongValue: the form is unknown, or its number of boards is not allowed.
         """
         name, colon, boards = text.partition(":")
+        if name == "oip":
+            raise WrongValue("Triton's perf_analyzer loads the Open Inference Protocol")
         if name not in FORMS:
             raise WrongValue(f"{text} is not a form of call; use {', '.join(FORMS)}, such as packed:16")
         number = whole_number(boards) if colon else 1

@@ -186,6 +186,7 @@ def test_levels_are_a_number_a_list_or_a_range(text: str, values: list[float]) -
         (levels, "1:1000000:1", "1:1000000:1 has more than 1,000 levels"),
         (limit, "p0=1s", "p0=1s is not a limit such as p99=20ms"),
         (limit, "p99=0ms", "'0ms' is not a time above 0 such as 20ms or 1.5s"),
+        (Form.parse, "oip", "Triton's perf_analyzer loads the Open Inference Protocol"),
         (Form.parse, "soap", "soap is not a form of call; use unary, packed, stream, such as packed:16"),
         (Form.parse, "packed:65537", "packed:65537: '65537' is not a number of boards from 1 to 65,536"),
     ],

@@ -6,7 +6,6 @@ from octofold_game import rules
 from octofold_papers.answers.monte_carlo import MonteCarloPlayer
 
 NEARLY_OVER = np.array([3, 4, 3, 7, 4, 3, 4, 8, 3, 4, 3, 7, 5, 6, 5, 0], np.uint8)
-ONE_MERGE = np.array([3, 4, 3, 7, 4, 3, 4, 8, 3, 4, 3, 7, 5, 1, 1, 6], np.uint8)
 """Left or right merges two 2s for 4 points. After a 2 in the emptied cell, nothing merges."""
 
 
