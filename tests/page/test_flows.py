@@ -8,11 +8,9 @@ import shutil
 import pytest
 from octofold_game.episodes import Episode
 from playwright.sync_api import expect
-from support.browsers import Visit, screen, viewport
+from support.browsers import Visit, screen
 from support.page_server import Server, Visitor
 from support.replays import corner_games, write_result
-
-LAPTOP = viewport("laptop")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -69,6 +67,23 @@ def test_a_first_visit_shows_a_game_with_all_views_on_the_screen_and_advice_that
             }"""
         )
         assert framed == [False, False, True]
+
+
+def test_the_game_left_last_is_kept_beside_five_with_more_points(go: Visitor) -> None:
+    with go() as visit:
+        page = visit.page
+        address = page.url
+        for row in (*5 * ["8800"], "1100"):
+            page.goto(f"{address}?board={row}000000000000")
+            page.wait_for_selector("body[data-ready]")
+            page.keyboard.press("ArrowLeft")
+        page.keyboard.press("n")
+        expect(page.locator("#play-comment")).to_contain_text("The game before is kept")
+        page.keyboard.press("ArrowLeft")
+        page.keyboard.press("ArrowRight")
+        expect(page.locator("#play-others button")).to_have_count(5)
+        page.locator("#play-others").get_by_role("button", name="4 points", exact=True).click()
+        expect(page.locator("#play-moves")).to_have_text("1")
 
 
 def test_2048_is_a_win_after_which_the_game_goes_on(go: Visitor) -> None:

@@ -6,7 +6,8 @@ import { Game, randomSeed } from "./game.js";
 
 const KEYS = "octofold.games/"; // and the game's: tabs that play at once must not overwrite each other's games
 const OWN_KEY = "octofold.game"; // of the tab: what a reload brings back
-const MOST = 5; // others, those with the most points
+const LEFT_KEY = "octofold.game-left"; // the game that a tab left last, for another one
+const MOST = 5; // others: the one left last, and those with the most points
 
 /**
  * @typedef {object} KeptGame what is enough to go on with a game
@@ -41,9 +42,12 @@ export function keepGame(game) {
   const made = moves.map(({ move }) => move).join("");
   const own = { id, seed: String(seed), start: formatBoard(game.start), moves: made, isHelped, score, at: Date.now() };
   game.keptAs = JSON.stringify(own);
+  const before = stored(OWN_KEY, { forSession: true });
+  if (before !== id && stored(KEYS + before)) store(LEFT_KEY, before);
   store(OWN_KEY, id, { forSession: true });
   const isKept = store(KEYS + id, game.keptAs);
-  const others = keptGames().filter((each) => each.id !== id).sort((a, b) => b.score - a.score);
+  const rank = (each) => (each.id === stored(LEFT_KEY) ? Infinity : each.score);
+  const others = keptGames().filter((each) => each.id !== id).sort((a, b) => rank(b) - rank(a));
   for (const { id: old } of others.slice(MOST)) unstore(KEYS + old);
   return isKept;
 }

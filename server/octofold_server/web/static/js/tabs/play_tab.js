@@ -10,7 +10,7 @@ import { announce, byId, grouped, make } from "../../viewer/dom.js";
 import { describeCell, formatBoard, parseBoard } from "../../viewer/board_text.js";
 import { Game, randomSeed } from "../game/game.js";
 import { dropGame, keepGame, keptGames, ownGame, restored } from "../game/kept_games.js";
-import { MOVE_NAMES, largestOf, slide, tileOf } from "../../viewer/rules.js";
+import { MOVE_NAMES, largestOf, tileOf } from "../../viewer/rules.js";
 import { exerciseOf } from "../practice/exercise_of.js";
 import { FULL, Notebook, UNKEPT } from "../practice/notebook.js";
 import { copyOnClick } from "../shell.js";
