@@ -11,7 +11,7 @@ import os
 import stat
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -43,8 +43,8 @@ MAX_BYTES = 4 << 20
 MAX_RESULTS = 200
 """Most results in a list: the newest."""
 
-MAX_DEPTH, MAX_FOLDERS = 4, 5_000
-"""How deep results may lie, and how many folders a search reads at most."""
+MAX_DEPTH, MAX_FOLDERS, MAX_ENTRIES = 4, 5_000, 20_000
+"""How deep results may lie, how many folders a search reads at most, and how many entries of each."""
 
 MAX_CONDITIONS_BYTES = 65_536
 
@@ -216,18 +216,37 @@ class Results:
 
 
 def _found(root: Path, max_folders: int) -> Iterator[tuple[float, str]]:
-    """The results below a folder: when their games changed, and their names. A result holds no others."""
-    for path, below, files in islice(os.walk(root), max_folders):
-        name = Path(path).relative_to(root).as_posix()
-        depth = 0 if name == "." else name.count("/") + 1
-        below[:] = sorted(filter(_is_name, below)) if depth < MAX_DEPTH else []
-        if not depth or GAMES_FILE not in files:
-            continue
-        with suppress(OSError):  # it has gone meanwhile
-            status = os.lstat(Path(path, GAMES_FILE))
-            if stat.S_ISREG(status.st_mode):
-                below.clear()
-                yield status.st_mtime, name
+    """The results below a folder, the upper ones first: when their games changed, and their names.
+
+    A result holds no others.
+    """
+    folders = [root]
+    for folder in folders:  # which grows
+        name = folder.relative_to(root)
+        changed = _changed(folder / GAMES_FILE) if name.parts else None
+        if changed is not None:
+            yield changed, name.as_posix()
+        elif len(name.parts) < MAX_DEPTH:
+            folders += _folders_in(folder)[: max_folders - len(folders)]
+
+
+def _changed(file: Path) -> float | None:
+    """When a regular file changed; None if there is none."""
+    try:
+        status = os.lstat(file)
+    except OSError:
+        return None
+    return status.st_mtime if stat.S_ISREG(status.st_mode) else None
+
+
+def _folders_in(folder: Path) -> list[Path]:
+    """The folders in a folder that are no links, sorted; none if it cannot be read."""
+    try:
+        with os.scandir(folder) as entries:
+            first = [entry for entry in islice(entries, MAX_ENTRIES) if _is_name(entry.name)]
+            return sorted(Path(entry) for entry in first if entry.is_dir(follow_symlinks=False))
+    except OSError:
+        return []
 
 
 def _is_name(text: str) -> bool:

@@ -188,7 +188,16 @@ def test_no_link_leads_out_of_the_results(ask: Ask, page: Served, results: Path,
         assert ask(page, "GET", f"/page/results/{name}/games.replay").status == 404
 
 
-def test_a_search_for_results_ends(tmp_path: Path) -> None:
+def test_a_search_for_results_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(9):
         add_result(tmp_path / f"result-{number}", number)
     assert len(Results(tmp_path, max_folders=6).list()) == 5  # and the folder itself
+    monkeypatch.setattr("octofold_server.web.results.MAX_ENTRIES", 4)
+    assert len(Results(tmp_path).list()) == 4
+
+
+def test_many_folders_in_a_folder_hide_no_result_beside_it(tmp_path: Path) -> None:
+    for number in range(9):
+        (tmp_path / "a" / f"plain-{number}").mkdir(parents=True)
+    add_result(tmp_path / "z", 1)
+    assert [each["name"] for each in Results(tmp_path, max_folders=6).list()] == ["z"]
