@@ -201,7 +201,10 @@ def _figure(results: Sequence[Named], size: Size, title: str, height: float = 0.
 
 
 def luck_picture(games: Sequence[Episode], values: Judge, size: Size) -> Figure:
-    """The expected score after each move of these games, and what tiles and moves have added to it."""
+    """The expected score after each move of these games, and what tiles and moves have added to it.
+
+    The luckiest and the unluckiest tile of each game are marked.
+    """
     with styled():
         figure = figure_of(size, "Luck", values.name, max(size.height, 0.8 + _CURVE_INCHES * len(games)))
         rows = figure.subplots(len(games), 1, squeeze=False)[:, 0]
@@ -217,6 +220,13 @@ def luck_picture(games: Sequence[Episode], values: Judge, size: Size) -> Figure:
             axes.axhline(0, color=INK, linewidth=0.6)
             axes.set_xlim(0, len(curve.expected) - 1)
             axes.set_title(f"game {game.game}: {game.score:,} points", loc="left", fontsize="small")
+            luck, said = np.diff(curve.tiles), list[str]()
+            for row, sign, marker in ((luck.argmax(), "▲", "^"), (luck.argmin(), "▼", "v")):
+                move, made = int(row) + 1, game.moves[row]
+                tile, cell = 4 if made & 64 else 2, made >> 2 & 15
+                axes.plot(move, curve.tiles[move], marker, color=series_color(0), markersize=5)
+                said.append(f"{sign} move {move:,}: {tile} at row {cell // 4 + 1}, column {cell % 4 + 1}")
+            axes.set_title("\n".join(said), loc="right", fontsize="x-small")
             whole_numbers(axes, "x")
             whole_numbers(axes, "y", 4)
             axes.grid(axis="y")

@@ -21,6 +21,8 @@ from octofold_client.evaluation.luck import (
     taken_from,
 )
 from octofold_client.evaluation.result_folder import Conditions, ResultFolder
+from octofold_client.studies.pictures import luck_picture
+from octofold_game.drawing.figures import COMPACT
 from octofold_game.episodes import Episode, Episodes
 from octofold_game.replays import ReplayWriter
 from octofold_game.rules import afterstates
@@ -206,3 +208,29 @@ def test_all_tiles_together_have_the_values_of_the_boards_one_by_one() -> None:
     together = judge.tile_values(boards)
     assert np.isnan(together).sum(axis=(1, 2)).tolist() == (2 * (boards > 0).sum(axis=1)).tolist()
     assert together == pytest.approx(replace(judge, all_tiles=None).tile_values(boards), nan_ok=True)
+
+
+def test_the_picture_of_luck_names_the_luckiest_and_the_unluckiest_tile() -> None:
+    episodes, boards = Episodes(7, [0]), list[NDArray[np.uint8]]()
+    finished = list[Episode]()
+    while not finished:
+        boards.append(episodes.boards[0])
+        finished = episodes.step(episodes.legal.argmax(axis=1))
+
+    def slid(moves: int) -> NDArray[np.uint8]:
+        made: NDArray[np.uint8] = afterstates(boards[moves - 1][None])[0][0, finished[0].moves[moves - 1] & 3]
+        return made
+
+    def values(asked: NDArray[np.uint8]) -> NDArray[np.float64]:
+        """Only the tile that comes is good after move 30, and every other tile after move 60."""
+        came_at_30, came_at_60 = ((asked == boards[moves]).all(axis=1) for moves in (30, 60))
+        could_at_60 = (asked != slid(60)).sum(axis=1) == 1
+        return np.where(came_at_30 | could_at_60 & ~came_at_60, 1e4, 0.0)
+
+    told = []
+    for sign, moves in (("▲", 30), ("▼", 60)):
+        (cell,) = np.flatnonzero(slid(moves) != boards[moves])
+        tile = 1 << boards[moves][cell]
+        told.append(f"{sign} move {moves}: {tile} at row {cell // 4 + 1}, column {cell % 4 + 1}")
+    drawn = luck_picture(finished, judge_by(values), COMPACT)
+    assert drawn.axes[0].get_title("right").split("\n") == told

@@ -42,7 +42,8 @@ CAPTIONS = {
     "luck": (
         "The luckiest and the unluckiest games",
         "The expected score of a game begins at the same value and ends at its score. Luck is what the new "
-        "tiles have added to it, compared with all tiles that could have come; the rest is by the moves.",
+        "tiles have added to it, compared with all tiles that could have come; the rest is by the moves. "
+        "Triangles mark the luckiest (▲) and the unluckiest (▼) tile.",
     ),
     "endings": (
         "The boards on which games end",
