@@ -1,6 +1,6 @@
 """The command `octofold-serve`: reads the configuration, sets up the log, runs the server.
 
-A failure is one line on standard error and exit code 1, or 2 for a value that is not allowed.
+A failure prints one line on standard error. The exit code is 1, or 2 for a value that is not allowed.
 """
 
 from __future__ import annotations

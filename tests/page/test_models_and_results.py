@@ -68,7 +68,7 @@ def test_an_open_page_follows_the_models_of_the_server(go: Visitor, server: Serv
         select.select_option("mute/1")
         note = visit.page.locator("#play-advice .views-box .note").last
         expect(note).to_contain_text(re.compile("[1-8] of mute's 8 views vote (up|right|down|left)"))
-        expect(note).to_contain_text("its graph keeps no answers of single views")
+        expect(note).to_contain_text("its graph does not output the answers of single views")
         expect(visit.page.locator("#play-advice .view")).to_have_count(0)
         (models / "mute" / "1").rename(models / "mute" / "2")
         card = models / "mute" / "2" / "card.json"

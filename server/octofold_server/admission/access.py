@@ -73,7 +73,7 @@ class Access:
 
     @property
     def tokens(self) -> tuple[tuple[bytes, ...], ...]:
-        """The digests of all tokens, by file; a file that changes changes them."""
+        """The digests of all valid tokens, grouped by file. They change when a file changes."""
         return tuple(file.content for file in (self._plain, self._admin) if file is not None)
 
     def check(self, authorization: str | None, right: Right) -> None:
@@ -122,10 +122,10 @@ class Access:
 
 def _token_of(authorization: str | None) -> str:
     if not authorization:
-        raise Unauthenticated("no token: the call takes 'authorization: Bearer TOKEN'")
+        raise Unauthenticated("no token: the call needs 'authorization: Bearer TOKEN'")
     scheme, _, token = authorization.partition(" ")
     if scheme.lower() != "bearer" or not token.strip():
-        raise Unauthenticated("authorization is not 'Bearer TOKEN'")
+        raise Unauthenticated("authorization must be 'Bearer TOKEN'")
     return token.strip()
 
 
@@ -155,7 +155,7 @@ def _tokens(path: Path | None) -> Reread[tuple[bytes, ...]] | None:
 
 
 class _NoTokens(FileError):
-    """The file is empty or missing; while the server runs, this revokes all its tokens."""
+    """A token file is empty or missing. While the server runs, this revokes all tokens of the file."""
 
 
 def _read_tokens(path: Path) -> tuple[bytes, ...]:

@@ -43,13 +43,14 @@ QUIET_SECONDS = 0.2
 MAX_QUIET_WAITS = 5
 
 SPARE_IDLE_SECONDS = 30.0
-"""Once all streams are open, one that is idle for longer ends when somebody opens another one."""
+"""When the maximum number of streams is open, a new stream ends one that is idle for longer than this."""
 
 NAMELESS = "unix:"
-"""What gRPC calls every connection to a Unix socket; streams of the native transport arrive at one."""
+"""gRPC's name for every connection to a Unix socket. Streams of the native transport use these
+connections."""
 
 FEW_CELLS = 128
-"""Bytes up to which numpy takes longer than Python to find the largest one."""
+"""Number of bytes up to which Python finds the largest byte faster than numpy."""
 
 _MOVE = frozenset({MOVE.name})
 """The output that every call gets."""
@@ -104,7 +105,7 @@ class AcceptedCall(Call):
 
     @staticmethod
     def have_ended(calls: Sequence[AcceptedCall]) -> None:
-        """Release the slots, count the failures and call `when_answered` for those that share it.
+        """Release the slots, count the failures, and call each `when_answered` with its calls.
 
         The batcher has counted the answered calls already. It does not know the status codes of failures.
         """
@@ -153,7 +154,7 @@ class Admission:
         self.is_alive: Callable[[], bool] = lambda: True
         self._refused = 0
         self._calls = 0
-        # With their connections, by their tokens, oldest first.
+        # The open streams by token, oldest first: connection and callbacks.
         self._streams: dict[object, tuple[str, StopReading, EndIfIdle]] = {}
         self._streams_of: Counter[str] = Counter()
         self._lock = threading.RLock()  # guards everything above
@@ -261,13 +262,13 @@ class Admission:
         *,
         context: Any = None,
     ) -> AcceptedCall:
-        """Submit the boards of a request to its model, for a message of a stream or a call in a `call_slot`.
+        """Submit the boards of a request to its model: a message of a stream, or a call in a `call_slot`.
 
         Args:
-            request: as in `accept`, like all others.
+            request: the request, as in `accept`.
             when_answered: called with the call when it is done.
             deadline: a time of `time.monotonic`.
-            headers: those of the call.
+            headers: metadata or headers of the call.
             context: kept with the call.
 
         Raises:
@@ -290,11 +291,11 @@ class Admission:
         context: Any,
         takes_slot: bool = False,
     ) -> AcceptedCall:
-        """Check a request and make a call of it, for `queue`.
+        """Check a request, and return a call for `queue`.
 
         Args:
             request: the request; its timeout applies in addition to `deadline`.
-            when_answered: called with the calls that share it and ended together; must return soon.
+            when_answered: called with all calls that have this callback and ended together; must return soon.
             deadline: a time of `time.monotonic`.
             headers: metadata or headers of the call, which may name the caller's trace.
             context: kept with the call for `when_answered`.
@@ -338,7 +339,7 @@ class Admission:
             raise
 
     def queue(self, calls: Sequence[AcceptedCall]) -> None:
-        """Queue calls that arrived together; those that find no room end with the error."""
+        """Queue calls that arrived together; a call that finds no room ends with an error."""
         for call, error in self._queue(calls):
             call.done, call.error = True, error
             call.have_ended([call])
@@ -368,7 +369,7 @@ class Admission:
         return models.ready.get(key) or models.resolve(*key, loads=True)
 
     def _checked(self, request: Request, served: ServedVersion) -> tuple[NDArray[np.uint8], frozenset[str]]:
-        """The boards of a request, and the outputs that it asks for in addition to moves."""
+        """Return the boards of a request, and the outputs that it asks for in addition to moves."""
         boards = request.boards
         if isinstance(boards, str):
             raise InvalidRequest(boards)
@@ -376,11 +377,11 @@ class Admission:
         if boards.dtype != np.uint8 or largest > served.largest_exponent:
             boards = self._known_boards(boards, served)
         if len(boards) > self.limits.boards:
-            raise InvalidRequest(f"{len(boards)} boards in one call; {self.limits.boards} are allowed")
+            raise InvalidRequest(f"a call may have {self.limits.boards} boards, got {len(boards)}")
         if self.limits.search_seconds < request.search_seconds < math.inf:
             raise InvalidRequest(
-                f"a search of {request.search_seconds:g} s a board; this server allows "
-                f"{self.limits.search_seconds:g} s"
+                f"a call may ask for {self.limits.search_seconds:g} s of search for each board, "
+                f"got {request.search_seconds:g} s"
             )
         outputs = served.outputs if request.outputs is None else frozenset(request.outputs)
         if request.needs_outputs and not outputs <= served.outputs:
@@ -388,10 +389,11 @@ class Admission:
         return boards, outputs - _MOVE
 
     def _known_boards(self, boards: NDArray[Any], served: ServedVersion) -> NDArray[np.uint8]:
-        """The boards, if they are valid and the model knows their tiles.
+        """Return the boards, if they are valid and the model knows their tiles.
 
         Raises:
-            BoardError: they are not; it names the first bad board and cell, and models that know the tile.
+            BoardError: a board is invalid; the message names the first bad board and cell, and the models
+                that know its tile.
         """
         boards = check_boards(boards)
         unknown = boards > served.largest_exponent
@@ -457,7 +459,7 @@ class Admission:
             self._calls += 1
 
     def give_slots(self, slots: int) -> None:
-        """Release slots of `take_slot`."""
+        """Release slots that `take_slot` has taken."""
         with self._lock:
             self._calls -= slots
             if self.refusal and not self._calls:  # `drain` may wait for the last one
@@ -487,7 +489,7 @@ def _unknown_output(outputs: Iterable[str], served: ServedVersion) -> str:
 
 
 def code_name(error: Exception) -> str:
-    """The name of the status code for an error, such as "INVALID_ARGUMENT"."""
+    """Return the name of the status code for an error, such as "INVALID_ARGUMENT"."""
     if isinstance(error, CancelledError):
         return "CANCELLED"
     code = CODES.get(type(error))

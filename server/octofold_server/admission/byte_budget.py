@@ -16,10 +16,10 @@ from octofold_server.admission.refusals import RETRY_SECONDS, Refusals
 class ByteBudget:
     """Messages take their bytes when they arrive, and return them when their call ends.
 
-    A client with messages in progress may not take more bytes than it leaves free. So one client with many
-    messages gets half of the budget, and each of two clients a third (the dynamic threshold of
-    A. K. Choudhury and E. L. Hahne, 1998), which leaves room for a new client. The only message of a client
-    may take everything that is free: otherwise the largest messages would never fit.
+    While a client has messages in progress, it may hold at most as many bytes as are free (the dynamic
+    threshold of A. K. Choudhury and E. L. Hahne, 1998). One client with many messages thus gets half of the
+    budget, each of two clients a third, and a new client always finds room. The first message of a client may
+    take all free bytes: otherwise the largest messages would never fit.
 
     Args:
         limit: maximum number of bytes.
@@ -27,8 +27,8 @@ class ByteBudget:
     """
 
     COUNTED_FROM = 16_384
-    """Minimum size of a message that counts. The limits for calls, and for the open boards of a stream, bound
-    the sum of smaller ones."""
+    """Minimum size of a message that counts. Smaller messages are bounded by the limits for calls and for the
+    open boards of a stream."""
 
     def __init__(self, limit: int, refusals: Refusals) -> None:
         self.limit = limit
@@ -62,7 +62,7 @@ class ByteBudget:
                 return
         self._refusals.add("RESOURCE_EXHAUSTED")
         raise QueueFull(
-            f"{used} bytes of messages are in flight, {own} of them from this connection; {size} more would "
+            f"messages of {used} bytes are in flight, {own} bytes from this connection; {size} more would "
             "exceed " + ("its share" if left >= 0 else f"the limit of {self.limit}"),
             RETRY_SECONDS,
         )

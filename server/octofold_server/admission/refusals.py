@@ -21,8 +21,8 @@ RETRY_SECONDS = 1.0
 """Retry hint of a server with too many calls, streams or bytes: we cannot predict when one will finish."""
 
 LONGEST_MESSAGE = 1000
-"""Maximum number of bytes of an error message. Clients accept 8 KiB of trailers, which contain the message
-twice: percent-encoded, up to three bytes for each, and base64-encoded, four bytes for three."""
+"""Maximum number of bytes of an error message. Clients accept 8 KiB of trailers. These contain the message
+twice: percent-encoded, which can triple its size, and base64-encoded, which adds a third."""
 
 _ACCEPTED_ID = re.compile(r"[\w.:/+=@-]{1,128}", re.ASCII)
 
@@ -34,7 +34,7 @@ class Refusals:
 
     Attributes:
         handshakes: number of failed TLS handshakes.
-        connections: number of connections that the server ended for the sake of others.
+        connections: number of connections that the server ended to make room for others.
     """
 
     def __init__(self) -> None:
@@ -53,23 +53,23 @@ class Refusals:
             self.handshakes += 1
 
     def add_connections(self, count: int) -> None:
-        """Count connections that the server has ended for the sake of others."""
+        """Count connections that the server has ended to make room for others."""
         with self._lock:
             self.connections += count
 
     def counts(self) -> dict[str, int]:
-        """The current counts of calls by status code."""
+        """Return the current counts of calls by status code."""
         with self._lock:
             return dict(self._counts)
 
 
 def usable_request_id(wanted: str | None) -> str:
-    """The request id of a call: the caller's if it is safe to log, or else a new one."""
+    """Return the request id of a call: the caller's if it is safe to log, or else a new one."""
     return wanted if wanted is not None and _ACCEPTED_ID.fullmatch(wanted) else secrets.token_hex(8)
 
 
 def failure_status(error: Exception, call: str, request_id: str, client: str = "") -> Status:
-    """The status of a call, or of a message of a stream, that failed.
+    """Return the status of a call, or of a message of a stream, that failed.
 
     An exception that is not in `CODES` is a bug of the server: the log gets the traceback and an error id,
     and the caller gets only the id.
@@ -98,7 +98,7 @@ def failure_status(error: Exception, call: str, request_id: str, client: str = "
 
 
 def log_change(call: str, request_id: str, client: str) -> None:
-    """Log that a call has changed what the server does, and who made it.
+    """Log that an administrative call has changed the server, and who made the call.
 
     Args:
         call: name of the method.
@@ -117,7 +117,7 @@ def _cut(message: str) -> str:
 
 
 def _level(error: Exception) -> int:
-    """The log level of an error; DEBUG for errors that may come thousands of times a second."""
+    """Return the log level of an error; DEBUG for errors that may come thousands of times a second."""
     if isinstance(error, BackendFailed):
         return logging.ERROR
     if isinstance(error, Unauthenticated | NotAllowed):

@@ -24,22 +24,22 @@ class Request(NamedTuple):
 
     model: str  # empty: the default model
     version: str  # empty: the newest ready version
-    boards: NDArray[Any] | str  # integers [N, 16], N at least 1, or what is wrong with what was sent
+    boards: NDArray[Any] | str  # integers [N, 16], N at least 1; or an error message
     priority: Priority = Priority.INTERACTIVE
     timeout_seconds: float = math.inf  # from now on, in addition to the deadline of the transport
     outputs: Collection[str] | None = None  # in the order of the reply; None: all that the model has
     needs_outputs: bool = True  # whether a model without one of them refuses the request
-    search_seconds: float = math.inf  # what the search for each board should take; infinity: see its options
+    search_seconds: float = math.inf  # for each board; infinity: the player's options decide
 
 
 def search_seconds(search_time_us: int) -> float:
-    """The time for the search for each board; 0 leaves it to the player's options.
+    """Return the seconds of search for each board; infinity for 0, which leaves it to the player's options.
 
     Raises:
         InvalidRequest: it is negative or longer than `LONGEST_SEARCH_US`.
     """
     if not 0 <= search_time_us <= LONGEST_SEARCH_US:
         raise InvalidRequest(
-            f"search_time_us is {search_time_us}; it takes microseconds, at most {LONGEST_SEARCH_US}"
+            f"search_time_us must be 0 to {LONGEST_SEARCH_US} microseconds, got {search_time_us}"
         )
     return search_time_us / 1e6 or math.inf

@@ -23,18 +23,18 @@ MOVE_ALONE: frozenset[str] = frozenset()
 """The outputs of a call that requests only moves."""
 
 NETWORK_OUTPUTS = frozenset(tensor.name for tensor in OUTPUTS) - {MOVE.name}
-"""What every network answers in addition to moves."""
+"""The outputs of every network in addition to moves."""
 
 
 class RequestedOutputs(NamedTuple):
-    """What the calls of a batch ask for, and what it may spend."""
+    """The outputs that the calls of a batch ask for, and the limits of its searches."""
 
     outputs: frozenset[str] = MOVE_ALONE
-    """Their names in `octofold_game.contract.graph`. The move is always answered."""
+    """Names of outputs in `octofold_game.contract.graph`. The move is always answered."""
     limits: Limits = NO_LIMITS
-    """For searches. A network ignores them, because its batches are short."""
+    """Limits for searches. A network ignores them, because its batches are short."""
     running: NDArray[np.intp] | None = None
-    """For searches: the indices of the boards that are not over, in order; None if any may be."""
+    """Indices of the boards that need a search, in order; None if they are not known. Networks ignore it."""
 
 
 EVERYTHING = RequestedOutputs(NETWORK_OUTPUTS)
@@ -42,7 +42,7 @@ EVERYTHING = RequestedOutputs(NETWORK_OUTPUTS)
 
 
 UNFINISHED = -2
-"""In place of a move: the limits did not allow a search one move deep."""
+"""Stands for a move if the limits did not allow a search one move deep."""
 
 
 class Moves(NamedTuple):
@@ -61,14 +61,14 @@ class Moves(NamedTuple):
     value: NDArray[np.float32] | None = None  # [N], of a value head
 
     def rows(self, start: int, stop: int) -> Moves:
-        """The answers for boards `start` to `stop`, as views."""
-        if all(output is None for output in self[1:]):  # of most calls
+        """Return the answers for boards `start` to `stop`, as views."""
+        if all(output is None for output in self[1:]):  # most calls
             return Moves(self.moves[start:stop])
         return Moves(*[None if output is None else output[start:stop] for output in self])  # type: ignore[arg-type]
 
     @staticmethod
     def join(parts: Sequence[Moves]) -> Moves:
-        """The answers for the boards of all parts, in order: the outputs that all of them have."""
+        """Return the answers for the boards of all parts, in order: the outputs that all of them have."""
         if len(parts) == 1:
             return parts[0]
         return Moves(*map(_joined, zip(*parts, strict=True)))
@@ -95,28 +95,25 @@ class Backend(Protocol):
         ...
 
     def batch_seconds(self, boards: int, /) -> float:
-        """Measure the CPU time in seconds that a batch of this many boards takes in its thread.
-
-        0 if the work is done outside the thread.
-        """
+        """Measure the CPU seconds of a batch of this many boards in its thread; 0 if it runs elsewhere."""
         ...
 
     @property
     def in_stages(self) -> bool:
-        """Whether moves alone take two runs, the second for boards that the first left undecided."""
+        """Whether moves alone take two runs: the second is for boards that the first left undecided."""
         ...
 
     def run(self, boards: NDArray[np.uint8], requested: RequestedOutputs = ..., /) -> Moves:
-        """The answers for boards [N, 16] uint8, with N from 1 to the backend's batch size.
+        """Return the answers for boards [N, 16] uint8, with N from 1 to the backend's batch size.
 
-        By default, all outputs are requested. A search whose turn ends answers the first boards only, at
-        least one. The answer belongs to the caller; no later run changes it.
+        By default, all outputs are requested. When the time of a search is over, it answers only the first
+        boards, at least one. The answer belongs to the caller; no later run changes it.
         """
         ...
 
 
 Tensors = Mapping[str, NDArray[np.float32]]
-"""Vectors that a model file refers to by name, because they are too large for it."""
+"""Vectors that are too large for a model file, by the names that the file uses."""
 
 
 @dataclass(frozen=True)
@@ -136,7 +133,6 @@ class Layout:
 
 
 BackendFactory = Callable[[bytes, Layout, Tensors, bytes | None], Sequence[Backend]]
-"""Makes the lanes of a model from the bytes of its file, the layout, the tensors that the file refers to, and
-the bytes of the graph for moves alone, if the model has one.
-
-It raises BackendError if it cannot."""
+"""A function that makes the lanes of a model. Its arguments: the bytes of the model file, the layout, the
+tensors that the file refers to, and the bytes of the graph for moves alone, or None. It raises BackendError
+if it cannot make them."""

@@ -1,7 +1,7 @@
-"""Whether models can run on a GPU here and, if not, why.
+"""Checks whether models can run on a GPU of this machine, and explains why not.
 
-onnxruntime loads CUDA when a session first asks for it. Where it cannot, it goes on with the CPU and says why
-on standard error only, in two long lines. So we try a small session first.
+onnxruntime loads CUDA when a session first needs it. If that fails, onnxruntime continues on the CPU, and
+gives the reason only in two long lines on standard error. Therefore a small session is tried first.
 """
 
 from __future__ import annotations
@@ -25,23 +25,24 @@ IDENTITY = (
     b'\x08\x08\x12\x00:7\n\x10\n\x01x\x12\x01y"\x08Identity\x12\x01gZ\x0f\n\x01x\x12\n\n\x08\x08\x01\x12\x04\n\x02'
     b"\x08\x01b\x0f\n\x01y\x12\n\n\x08\x08\x01\x12\x04\n\x02\x08\x01B\x04\n\x00\x10\x11"
 )
-"""An ONNX model: y = x, one float. The server does without the package that would write it."""
+"""The bytes of an ONNX model that computes y = x for one float. The server does not install the package onnx,
+which could write it."""
 
 
 def why_no_cuda() -> str | None:
-    """Why models cannot run on a GPU, in one line; None if they can."""
+    """Return in one line why models cannot run on a GPU; None if they can."""
     if not has_gpu_build():
-        return "this onnxruntime is built for CPUs; make serve SERVER=server-gpu has the other"
+        return "this onnxruntime is built for CPUs; make serve SERVER=server-gpu uses the build for GPUs"
     return why_unusable(CUDA)
 
 
 def has_gpu_build() -> bool:
-    """Whether onnxruntime was built with CUDA."""
+    """Return whether onnxruntime was built with CUDA."""
     return CUDA in onnxruntime.get_available_providers()
 
 
 def why_unusable(provider: str) -> str | None:
-    """Try an execution provider. Why a session cannot use it, in one line; None if it can."""
+    """Try an execution provider; return in one line why a session cannot use it, or None if it can."""
     preload()
     with tempfile.TemporaryFile() as file:
         try:
@@ -60,7 +61,7 @@ def why_unusable(provider: str) -> str | None:
 
 @contextlib.contextmanager
 def _standard_error_in(file: int) -> Iterator[None]:
-    """Let native code write to a file in place of standard error, where onnxruntime gives its reasons."""
+    """Redirect the standard error of native code, where onnxruntime reports failures, to a file."""
     kept = os.dup(STANDARD_ERROR)
     os.dup2(file, STANDARD_ERROR)
     try:
@@ -71,7 +72,7 @@ def _standard_error_in(file: int) -> Iterator[None]:
 
 
 def reason_in(output: str) -> str:
-    """The reason in what onnxruntime wrote, such as the name of a missing library."""
+    """Return the reason in onnxruntime's output, such as the name of a missing library."""
     first = output.strip().partition("\n")[0]
     return first.rpartition(" with error: ")[2].strip() or "it gives no reason"
 

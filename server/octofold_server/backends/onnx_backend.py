@@ -37,8 +37,8 @@ EXAMPLES = np.array(
     ],
     dtype=np.uint8,
 )
-"""Boards for the warm-up: with one legal move (each of the four), with all, and with none. Every model
-accepts their tiles."""
+"""Boards for the warm-up: four with a single legal move each, one with all four moves, and one with none.
+Every model accepts their tiles."""
 
 TIMED_RUNS = 3
 """Number of measurements; the minimum counts, because disturbances only increase a time."""
@@ -49,7 +49,7 @@ WARM_BOARDS = 32
 """Largest batch of the warm-up on a CPU."""
 
 MOVES = RequestedOutputs()
-"""What most calls request."""
+"""The request of most calls: moves alone."""
 
 
 def onnx_lanes(
@@ -59,7 +59,7 @@ def onnx_lanes(
     moves: bytes | None = None,
     shared: Path | None = None,
 ) -> Sequence[OnnxBackend]:
-    """The lanes of a model.
+    """Return the lanes of a model.
 
     On a CPU, lanes of one thread share one session, and thus one copy of the weights. The session has no
     threads of its own and runs in those of the lanes. Two of these lanes answer more boards than one session
@@ -90,13 +90,14 @@ def onnx_lanes(
 class OnnxBackend:
     """One lane: memory for the boards and the answers of a batch, bound to a session.
 
-    On CUDA, a batch is padded to the next of `batch_sizes`, because the work of the GPU is chosen and
-    recorded for each shape. On a CPU, a new shape costs nothing measurable, but padding would. Batches run
-    there at their exact size, and `batch_sizes` are used only for the warm-up, up to `WARM_BOARDS`.
+    On CUDA, a batch is padded to the next size in `batch_sizes`, because the GPU's work is chosen and
+    recorded for each shape. On a CPU, a new shape costs nothing measurable, but padding would cost time:
+    batches run at their exact size, and only the warm-up uses `batch_sizes`, up to `WARM_BOARDS`.
     """
 
     run: Callable[..., Moves]
-    """The answers for boards [N, 16] uint8 and `RequestedOutputs`; onnxruntime may raise any exception."""
+    """A function of boards [N, 16] uint8 and `RequestedOutputs` that returns `Moves`; onnxruntime may raise
+    any exception."""
 
     def __init__(self, sessions: onnxruntime.InferenceSession | HostSessions, layout: Layout) -> None:
         on_host = isinstance(sessions, HostSessions)
@@ -130,7 +131,7 @@ class OnnxBackend:
             _check_answers(boards, moves)
 
     def batch_seconds(self, boards: int) -> float:
-        """See `Backend.batch_seconds`. Other work on the machine hardly changes CPU time."""
+        """Measure the CPU time of a batch, which other work on the machine hardly changes."""
         if isinstance(self._batches, DeviceBatches):
             return 0.0
         batch = np.resize(EXAMPLES, (boards, 16))
@@ -143,7 +144,7 @@ class OnnxBackend:
 
 
 class DeviceBatches:
-    """Runs batches on a GPU, each padded to the next size. A size has memory of its own."""
+    """Runs batches on a GPU, each padded to the next size. Each size has its own memory."""
 
     def __init__(self, session: onnxruntime.InferenceSession, sizes: Sequence[int]) -> None:
         self._session = session
@@ -151,7 +152,7 @@ class DeviceBatches:
         self._bound: dict[int, DeviceBatch] = {}
 
     def run(self, boards: NDArray[np.uint8], _requested: RequestedOutputs = EVERYTHING) -> Moves:
-        """All answers for the boards."""
+        """Return all answers for the boards."""
         size = next(size for size in self._sizes if size >= len(boards))
         if size not in self._bound:
             self._bound[size] = DeviceBatch(self._session, size, "cuda")
@@ -179,7 +180,7 @@ class DeviceBatch:
         self._options.add_run_config_entry("gpu_graph_id", str(size))
 
     def run(self, boards: NDArray[np.uint8]) -> Moves:
-        """The moves for boards that fill the memory or less."""
+        """Return the answers for at most as many boards as the memory holds."""
         self._host[: len(boards)] = boards
         self._boards.update_inplace(self._host)
         self._session.run_with_iobinding(self._binding, self._options)
@@ -187,12 +188,12 @@ class DeviceBatch:
 
 
 def batch_sizes(largest: int) -> tuple[int, ...]:
-    """The powers of two below `largest`, and `largest`: the sizes for warm-up and padding."""
+    """Return the sizes for warm-up and padding: the powers of two below `largest`, and `largest`."""
     return (*(1 << power for power in range((largest - 1).bit_length())), largest)
 
 
 def _captured(model: bytes, layout: Layout, tensors: Tensors) -> onnxruntime.InferenceSession:
-    """A session that records the work of the GPU, if every node of the graph runs there."""
+    """Return a session that records the work of the GPU, if every node of the graph runs on the GPU."""
     try:
         return new_session(model, layout, tensors, capture=True)
     except GraphError as error:
@@ -231,10 +232,11 @@ def _check_moves(boards: NDArray[np.uint8], moves: NDArray[np.int8]) -> None:
 
 
 FEWEST_IN_STAGES = 4
-"""Smallest batch for the graph for moves alone; for smaller ones, its two stages cost more than they save."""
+"""Minimum batch size for the graph for moves alone. In smaller batches its two stages cost more than they
+save."""
 
 LARGEST_KEPT = 128
-"""Largest batch whose binding is kept; for larger batches, a new binding costs almost nothing."""
+"""Maximum size of a batch whose binding is kept. For larger batches, a new binding costs almost nothing."""
 
 
 @dataclass(frozen=True)
@@ -246,23 +248,23 @@ class HostSessions:
     moves: onnxruntime.InferenceSession | None
     """Answers moves alone, in less time; None if there is no graph for them."""
     tables: Tables
-    """Inputs of both."""
+    """Compact tables that both sessions take as inputs."""
 
     @classmethod
     def of(
         cls, model: bytes, alone: bytes | None, layout: Layout, tensors: Tensors, tables: Tables
     ) -> HostSessions:
-        """Make the sessions of a graph and of that for moves alone; raises what `new_session` does."""
+        """Make the sessions of the full graph and of the graph for moves alone; raises as `new_session`."""
         full = new_session(model, layout, tensors)
         moves = None if alone is None else new_session(alone, layout, NO_TENSORS, outputs=(MOVE,))
         with suppress(AttributeError, OSError):  # not glibc
-            # Returns the memory of the tables that onnxruntime has worked out.
+            # Returns the memory that onnxruntime used to unpack tables.
             ctypes.CDLL(None).malloc_trim(0)
         return cls(full, moves, tables)
 
 
 class HostBatches:
-    """Runs batches of exact sizes in memory of one lane: a new shape costs nothing measurable."""
+    """Runs batches on a CPU at their exact sizes, in the memory of one lane."""
 
     def __init__(self, sessions: HostSessions, max_batch_size: int) -> None:
         self._sessions = sessions
@@ -271,7 +273,7 @@ class HostBatches:
         self._bindings: dict[tuple[int, int], onnxruntime.IOBinding] = {}
 
     def run(self, boards: NDArray[np.uint8], requested: RequestedOutputs = EVERYTHING) -> Moves:
-        """The answers for the boards."""
+        """Return the answers for the boards."""
         count = len(boards)
         self._boards[:count] = boards
         if self._sessions.moves is not None and not requested.outputs and count >= FEWEST_IN_STAGES:
@@ -283,7 +285,7 @@ class HostBatches:
         return Moves(*[output[:count].copy() for output in self._outputs])
 
     def _bound(self, session: onnxruntime.InferenceSession, size: int, outputs: int) -> onnxruntime.IOBinding:
-        """The first rows of the memory, bound to a session that has the first outputs of `OUTPUTS`."""
+        """Bind the first `size` rows of the memory and the first `outputs` of `OUTPUTS` to a session."""
         binding = self._bindings.get((size, outputs))
         if binding is None:
             binding = session.io_binding()

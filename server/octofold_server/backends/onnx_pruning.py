@@ -1,4 +1,4 @@
-"""Removes from a graph what its outputs do not need."""
+"""Removes the parts of a graph that its outputs do not need."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from octofold_proto.onnx import graph_pb2 as onnx
 
 
 def keep_outputs(graph: onnx.Graph, names: Collection[str]) -> None:
-    """Remove all outputs but these, and what only the others need."""
+    """Remove all outputs except these, and the nodes and initializers that only the removed ones need."""
     kept = [each for each in graph.output if each.name in names]
     del graph.output[:]
     graph.output.extend(kept)
@@ -26,7 +26,7 @@ def prune(graph: onnx.Graph) -> None:
 
 
 def ancestors(nodes: Sequence[onnx.Node], tensors: Iterable[str]) -> set[str]:
-    """The tensors and all that they are computed from. The nodes of a graph are in order."""
+    """Return the tensors and all tensors that they are computed from; `nodes` are in order of execution."""
     needed = set(tensors)
     for node in reversed(nodes):
         if needed.intersection(node.output):
@@ -35,7 +35,7 @@ def ancestors(nodes: Sequence[onnx.Node], tensors: Iterable[str]) -> set[str]:
 
 
 def _reads(node: onnx.Node) -> Iterator[str]:
-    """The tensors that a node and the graphs inside it read."""
+    """Yield the tensors that a node and the graphs inside it read."""
     yield from node.input
     for attribute in node.attribute:
         for graph in (attribute.g, *attribute.graphs):

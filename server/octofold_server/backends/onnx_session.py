@@ -32,10 +32,10 @@ class GraphError(BackendError):
 
 
 def with_weights(alone: bytes, model: bytes) -> bytes:
-    """The graph for moves alone with the initializers of the whole graph.
+    """Return the graph for moves alone with the initializers of the full graph.
 
     Raises:
-        GraphError: one of the two is no graph.
+        GraphError: one of the two is not an ONNX graph.
     """
     try:
         whole = onnx.Model.FromString(alone)
@@ -53,7 +53,7 @@ def new_session(
     capture: bool = False,
     outputs: Sequence[Tensor] = OUTPUTS,
 ) -> onnxruntime.InferenceSession:
-    """A session of a graph and the tensors that it refers to by name. No path is followed.
+    """Make a session of a graph and the tensors that it refers to by name. No path is followed.
 
     The session copies the graph and the tensors.
 
@@ -100,7 +100,7 @@ def new_session(
 
 
 def gpu_providers(*, capture: bool) -> list[tuple[str, dict[str, Any]]]:
-    """The execution provider for a GPU, and its options."""
+    """Return the execution provider for a GPU, and its options."""
     cuda = {
         "cudnn_conv_algo_search": "HEURISTIC",  # an exhaustive search takes seconds for every shape
         "use_tf32": 0,  # it would round the factors of float32 products to 10 bits
@@ -122,13 +122,13 @@ def _check_contract(session: onnxruntime.InferenceSession, outputs: Sequence[Ten
                 VIEWS.name,
                 VALUE.name,
                 APPENDED_VIEWS,
-            } - contract.keys():  # calls do not use them
+            } - contract.keys():  # calls do not use additional outputs
                 found.pop(optional, None)
         for name in (*contract, *found):
             if found.get(name) != contract.get(name):
                 raise GraphError(
-                    f"its {kind} {name!r} is {found.get(name, 'missing')}; "
-                    f"the graph contract requires {contract.get(name, 'no such tensor')}"
+                    f"its {kind} {name!r} must be {contract.get(name, 'absent')} by the graph contract, "
+                    f"got {found.get(name, 'none')}"
                 )
         for argument in arguments:
             if not argument.shape or isinstance(argument.shape[0], int):
@@ -136,6 +136,6 @@ def _check_contract(session: onnxruntime.InferenceSession, outputs: Sequence[Ten
 
 
 def _signatures(tensors: Sequence[Tensor]) -> dict[str, tuple[str, list[int]]]:
-    """The element types of tensors and their shapes without the batch dimension, by name."""
+    """Return the element types of tensors and their shapes without the batch dimension, by name."""
     kinds = {tensor.name: _TYPES.get(tensor.dtype.name, tensor.dtype.name) for tensor in tensors}
     return {tensor.name: (f"tensor({kinds[tensor.name]})", list(tensor.shape)) for tensor in tensors}

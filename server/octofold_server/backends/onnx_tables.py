@@ -1,9 +1,9 @@
-"""Compact tables of an n-tuple graph, unpacked once for everything on this machine that runs the graph.
+"""Unpacks the compact tables of an n-tuple graph once for all sessions and processes on this machine.
 
 A published graph holds compact tables (`octofold_players.ntuple.compact_tables`) and the nodes that unpack
-them. onnxruntime runs these nodes when it makes a session: that takes gigabytes for some seconds, and then
-each session has tables of its own. Here they are unpacked straight into the form that the graph looks up, and
-the graph gets them as an input. Sessions do not copy an input: lanes, views and processes share the tables.
+them. onnxruntime runs these nodes when it makes a session, which takes gigabytes for some seconds and gives
+each session its own tables. This module unpacks the tables directly into the form that the graph reads, and
+makes them an input of the graph. Sessions do not copy inputs, so lanes, views and processes share the tables.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from octofold_server.backends.onnx_pruning import prune
 from octofold_server.system.file_lock import locked
 
 TABLES = UNPACKED_TABLES
-"""The tensor [entries] float16 that the graph looks up, and the input that takes its place."""
+"""The name of the unpacked tables, float16 [entries]: a tensor in the published graph, an input here."""
 
 Tables = Mapping[str, NDArray[np.float16]]
 """The tables of a graph by the name of their input; empty for a graph that has none."""
 NO_TABLES: Tables = MappingProxyType({})
 
 _PACKED = ("page_bits", "entry_bits", "lower_codes", "upper_codes", "codebook")
-_PAGE = 16  # entries, of which the page bits have one bit
-_PIECE = 1 << 15  # bytes of page bits that are unpacked at a time, into 8 MB
+_PAGE = 16  # entries of a page; each page has one bit in the page bits
+_PIECE = 1 << 15  # bytes of page bits to unpack at a time, into 8 MB
 _VALUES = 1 << 12  # of the codebook
 _FLOAT16 = 10  # in an ONNX file
 
@@ -62,7 +62,7 @@ class _Packed(NamedTuple):
         return len(self.page_bits) * 8 * _PAGE
 
     def digest(self) -> str:
-        """Of everything that the unpacked tables depend on."""
+        """Return the digest of everything that the unpacked tables depend on."""
         digest = hashlib.sha256()
         for array in self:
             digest.update(array.data)
@@ -70,7 +70,7 @@ class _Packed(NamedTuple):
 
 
 def without_tables(model: bytes, shared: Path | None) -> tuple[bytes, Tables]:
-    """A graph whose compact tables are an input, and the tables by the name of the input.
+    """Return the graph with its compact tables as an input, and the tables by the name of the input.
 
     Any other graph is returned as it is, with no tables.
 
@@ -100,7 +100,7 @@ def without_tables(model: bytes, shared: Path | None) -> tuple[bytes, Tables]:
 
 
 def _packed_tables(graph: onnx.Graph) -> _Packed | None:
-    """The packed tables of a graph; None if it has none that fit together."""
+    """Return the packed tables of a graph; None if it has none that fit together."""
     kept = {each.name: each.raw_data for each in graph.initializer if each.name in _PACKED}
     if len(kept) < len(_PACKED) or len(kept["codebook"]) % 4:
         return None
@@ -113,7 +113,7 @@ def _packed_tables(graph: onnx.Graph) -> _Packed | None:
 
 
 def _shared_tables(packed: _Packed, folder: Path | None) -> NDArray[np.float16]:
-    """The unpacked tables, which are made if this process has none yet."""
+    """Return the unpacked tables, which are made if this process has none yet."""
     digest = packed.digest()
     with _lock:
         table = _unpacked.get(digest)
@@ -130,7 +130,7 @@ def _in_memory(packed: _Packed) -> NDArray[np.float16]:
 
 
 def _in_file(packed: _Packed, file: Path) -> NDArray[np.float16]:
-    """The unpacked tables in a file that all processes map, or in memory of our own if the disk is full."""
+    """Return unpacked tables in a file that all processes map, or in private memory if the disk is full."""
     try:
         with locked(file.with_suffix(".lock"), lambda: None):
             if not file.exists():
@@ -139,7 +139,7 @@ def _in_file(packed: _Packed, file: Path) -> NDArray[np.float16]:
                     _unpack(packed, np.memmap(partial, np.float16, "r+"))
         return np.asarray(np.memmap(file, np.float16, "r"))
     except OSError as error:
-        _log.warning("the processes cannot share tables, so each has its own: %s", error)
+        _log.warning("the processes cannot share tables, so each uses its own memory: %s", error)
         return _in_memory(packed)
 
 
@@ -147,7 +147,7 @@ def _unpack(packed: _Packed, table: NDArray[np.float16]) -> None:
     """Write the kept entries into tables of zeros, a piece at a time."""
     pages = table.view(f"V{2 * _PAGE}")
     values = packed.codebook.astype(np.float16)
-    page = entry = 0  # of those that are kept
+    page = entry = 0  # numbers of the next kept page and kept entry
     for start in range(0, len(packed.page_bits), _PIECE):
         kept_pages = np.flatnonzero(_bits(packed.page_bits[start : start + _PIECE]))
         entry_bits = packed.entry_bits[2 * page : 2 * (page + len(kept_pages))]
@@ -163,7 +163,7 @@ def _bits(packed: NDArray[np.uint8]) -> NDArray[np.bool_]:
 
 
 def _codes(packed: _Packed, first: int, last: int) -> NDArray[np.uint16]:
-    """The codes of the kept entries `first` to `last`. Each byte of `upper_codes` has parts of two."""
+    """Return the codes of the kept entries `first` to `last`; `upper_codes` has bits of two in a byte."""
     pairs = packed.upper_codes[first // 2 : (last + 1) // 2]
     upper = np.stack([pairs & 15, pairs >> 4], axis=1).reshape(-1)[first % 2 :][: last - first]
     codes = upper.astype(np.uint16)

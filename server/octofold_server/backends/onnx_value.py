@@ -1,7 +1,7 @@
-"""The output `value` of a graph with a value head, computed for the calls that ask for it.
+"""Computes the output `value` of a graph with a value head, only for calls that ask for it.
 
-onnxruntime computes all outputs of a graph, whichever are fetched. So the lanes run the graph without the
-output, and the batches in which a call asks for it run in a session of the whole graph.
+onnxruntime computes all outputs of a graph, even those that nobody fetches. Therefore the lanes run the graph
+without `value`. A batch with a call that asks for `value` runs in a session of the full graph.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from octofold_server.backends.onnx_session import GraphError, new_session
 
 _NAMES = [tensor.name for tensor in (*OUTPUTS, VALUE)]
 _OUTPUT = re.compile(rb"\x0a\x05" + VALUE.name.encode() + rb"\x12.\x0a", re.DOTALL)
-"""The start of a `ValueInfoProto` of that name: most graphs have none, and need not be parsed."""
+"""The start of a `ValueInfoProto` named `value`. Most graphs have none, and need not be parsed."""
 
 
 def network_lanes(
@@ -34,7 +34,7 @@ def network_lanes(
     moves: bytes | None = None,
     shared: Path | None = None,
 ) -> Sequence[Backend]:
-    """The lanes of a model, as `onnx_backend.onnx_lanes`; they also answer `value` if the graph does.
+    """Return the lanes of a model, as `onnx_backend.onnx_lanes`; they also answer `value` if the graph does.
 
     Raises:
         GraphError: onnxruntime cannot run the graph, or the graph breaks the contract.
@@ -47,7 +47,7 @@ def network_lanes(
 
 
 def _without_value(model: bytes) -> bytes | None:
-    """The graph without the output and the nodes that only it needs; None if it has none."""
+    """Return the graph without `value` and the nodes that only `value` needs; None if it has no `value`."""
     if _OUTPUT.search(model) is None:
         return None
     parsed = onnx.Model.FromString(model)
@@ -59,21 +59,21 @@ def _without_value(model: bytes) -> bytes | None:
 
 
 class ValueBackend:
-    """A lane, and beside it the session that all lanes of the model ask for values."""
+    """A lane, and the session that all lanes of the model share for values."""
 
     def __init__(self, lane: Backend, whole: onnxruntime.InferenceSession) -> None:
         self._lane = lane
         self._whole = whole
 
     def run(self, boards: NDArray[np.uint8], requested: RequestedOutputs = EVERYTHING) -> Moves:
-        """The answers for boards [N, 16] uint8; onnxruntime may raise any exception."""
+        """Return the answers for boards [N, 16] uint8; onnxruntime may raise any exception."""
         if VALUE.name not in requested.outputs:
             return self._lane.run(boards, requested)
         move, probabilities, votes, legal, value = self._whole.run(_NAMES, {BOARDS.name: boards})
         return Moves(move, probabilities, votes, legal, value=value)
 
     def warm_up(self) -> None:
-        """Run both once, and check the answers.
+        """Run the lane and the session once, and check their answers.
 
         Raises:
             GraphError: a run failed, or its answers are wrong.

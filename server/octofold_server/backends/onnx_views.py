@@ -1,8 +1,8 @@
-"""The probabilities of each view of a board, for people who want to see how a model decides.
+"""Computes the probabilities of each view of a board, to show how a model decides.
 
-A graph of the contract may have the output `views`. Most graphs have only a tensor that it can be made of.
-They get an output appended: two serialized protobuf messages, one after the other, are their union, so a few
-bytes behind the file add nodes and an output to its graph.
+The contract allows a graph to have the output `views`. Most graphs have only a tensor from which it can be
+computed, so this module appends an output to them. Concatenating two serialized protobuf messages merges
+them: a few bytes after the file add nodes and an output to its graph.
 """
 
 from __future__ import annotations
@@ -20,19 +20,21 @@ from octofold_server.backends.onnx_session import APPENDED_VIEWS, new_session
 from octofold_server.backends.onnx_tables import without_tables
 
 PROBABILITIES = "view_probabilities"
-"""The tensor [N, V, 4] of a policy network, in graphs of octofold-export."""
+"""The name of the tensor [N, V, 4] with the probabilities of a policy network in exported graphs."""
 
 SCORES = "legal_scores"
-"""The tensor [N, V, 4] of any network there: logits or points, hugely negative for illegal moves."""
+"""The name of the tensor [N, V, 4] with logits or points in exported graphs; illegal moves are hugely
+negative."""
 
 _FLOAT = 1  # in an ONNX file
 
 _OUTPUT = re.compile(rb"\x0a\x05" + VIEWS.name.encode() + rb"\x12.\x0a", re.DOTALL)
-"""The start of a `ValueInfoProto` of that name. To look in a session would take seconds for a large model."""
+"""The start of a `ValueInfoProto` named `views`. Making a session to look for it would take seconds for a
+large model."""
 
 
 class NoViews(BackendError):
-    """The graph computes no tensor that each view's probabilities could be made of."""
+    """The graph has no tensor from which the probabilities of each view can be computed."""
 
 
 class ViewsSession:
@@ -42,10 +44,10 @@ class ViewsSession:
         model: the graph.
         layout: the device and the threads.
         tensors: the tensors that the graph refers to, by name.
-        temperature: of the softmax over points, for a network that values moves.
+        temperature: temperature of the softmax over points, for a network that rates moves in points.
 
     Raises:
-        NoViews: the graph has no tensor for them.
+        NoViews: the graph has no tensor for the probabilities.
         GraphError: onnxruntime cannot run the graph.
     """
 
@@ -58,7 +60,7 @@ class ViewsSession:
         self._session = new_session(model, layout, tensors)
 
     def run(self, boards: NDArray[np.uint8]) -> NDArray[np.float32]:
-        """The probabilities [N, V, 4] for boards [N, 16]; 0 for illegal moves.
+        """Return the probabilities [N, V, 4] for boards [N, 16]; 0 for illegal moves.
 
         Raises:
             BackendError: the graph failed.
@@ -71,7 +73,7 @@ class ViewsSession:
 
 
 def appended_views(model: bytes, temperature: float) -> bytes:
-    """The bytes that give a graph the output `APPENDED_VIEWS` when they follow it.
+    """Return bytes that add the output `APPENDED_VIEWS` to a graph when they are appended to its file.
 
     Raises:
         NoViews: the graph has no tensor for it.

@@ -1,7 +1,7 @@
-"""The backend of players: kinds that packages offer by entry points, and lanes that search with them.
+"""The backend of players: finds the kinds that packages offer by entry points, and searches with them.
 
-The server imports no player: an entry point is loaded when a version of its kind is. Which kinds may run is
-for the operator to say, and a card only names one of them.
+The server imports no player. It loads an entry point when it loads a version of that kind. The operator
+decides which kinds may run; a card can only name one of them.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ from octofold_server.backends.onnx_backend import EXAMPLES
 DISTRIBUTION = "octofold"
 
 WARM_UP = Limits(seconds=0.1)
-"""For each board of the warm-up."""
+"""Limits of the search for each board of the warm-up."""
 
 
 class Kinds:
     """The kinds of players that may run.
 
     Args:
-        named: their names; None for those of this distribution.
+        named: names of the allowed kinds; None for the kinds of this distribution.
 
     Attributes:
         are_named: whether the operator named them.
 
     Raises:
-        BackendError: no package has a kind that is named, or players of it cannot be served.
+        BackendError: no package has one of the named kinds, or its players cannot be served.
     """
 
     def __init__(self, named: Collection[str] | None) -> None:
@@ -49,13 +49,13 @@ class Kinds:
         for name in named:
             if name not in installed:
                 raise BackendError(
-                    f"no installed package has the kind of player {name!r}; there are "
+                    f"no installed package has the kind of player {name!r}; known kinds: "
                     + ", ".join(sorted(installed))
                     + did_you_mean(name, installed)
                 )
             if self.are_named and _can_be_served(installed[name]) is False:
                 raise BackendError(
-                    f"players of the kind {name!r} cannot be served; there are "
+                    f"players of the kind {name!r} cannot be served; known kinds: "
                     + ", ".join(sorted(name for name, point in installed.items() if _can_be_served(point)))
                 )
         self._allowed = {name: installed[name] for name in sorted(named)}
@@ -66,12 +66,12 @@ class Kinds:
         files: Mapping[str, NDArray[np.uint8]],
         cores: int,
     ) -> Search:
-        """A search as a card describes it.
+        """Make the search that a card describes.
 
         Args:
             player: the description.
             files: the content of its files by name.
-            cores: the cores that a call of the search may use.
+            cores: number of cores that a call of the search may use.
 
         Raises:
             BackendError: the kind is not allowed or cannot be served here, or its options or files are wrong.
@@ -111,7 +111,7 @@ class PlayerBackend:
         self._search = search
 
     def warm_up(self) -> None:
-        """Compile and touch whatever a search needs, so that no caller waits for it, and check some moves.
+        """Compile and load everything that a search needs, so that no caller waits for it; check some moves.
 
         Raises:
             BackendError: the player fails, or makes a move that is not legal.
@@ -119,7 +119,7 @@ class PlayerBackend:
         try:
             self._search.prepare()
             found = self._search.find(EXAMPLES, WARM_UP)
-        except Exception as error:  # a network that the search asks may raise any
+        except Exception as error:  # a network inside the search may raise any exception
             raise BackendError(first_line(error)) from error
         for board, move, legal in zip(EXAMPLES, found.moves, legal_moves(EXAMPLES), strict=True):
             if move != -1 and not (0 <= move < 4 and legal[move]):
@@ -128,13 +128,13 @@ class PlayerBackend:
     in_stages = False
 
     def batch_seconds(self, _boards: int) -> float:
-        """Return 0: the size of a batch follows from how long the batches before it took."""
+        """Return 0, because the batcher derives the size of a batch from the time of earlier batches."""
         return 0.0
 
     def run(self, boards: NDArray[np.uint8], requested: RequestedOutputs = EVERYTHING) -> Moves:
-        """The answers for boards [N, 16]; `UNFINISHED` for a board without a finished search.
+        """Return the answers for boards [N, 16]; `UNFINISHED` for a board without a finished search.
 
-        The last boards have no answer if the turn ended before.
+        The last boards have no answer if the time of the batch was over before their search.
         """
         found = self._find(boards, requested)
         moves, legal = found.moves, None
@@ -146,7 +146,7 @@ class PlayerBackend:
         return Moves(moves, None, None, legal, found.values, found.depth, found.positions)
 
     def _find(self, boards: NDArray[np.uint8], requested: RequestedOutputs) -> SearchResult:
-        """Search the boards that are not over; the time of the search is theirs alone."""
+        """Search the boards that are not over; they have all of the time of the search."""
         if requested.running is None:
             return self._search.find(boards, requested.limits)
         count, running = len(boards), requested.running
@@ -167,7 +167,7 @@ class PlayerBackend:
 
 
 def _can_be_served(point: EntryPoint) -> bool | None:
-    """Whether players of a kind can be served; None if a package is missing that it needs."""
+    """Return whether players of a kind can be served; None if a package that it needs is missing."""
     try:
         return hasattr(point.load(), "served")
     except ImportError:

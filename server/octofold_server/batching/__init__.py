@@ -1,1 +1,1 @@
-"""From calls to batches and back: rows in, futures out."""
+"""Merges calls into batches, and divides the answers among the calls."""

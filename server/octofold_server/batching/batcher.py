@@ -34,7 +34,7 @@ BULK_PATIENCE = 7
 """Consecutive batches that interactive calls may fill while bulk calls wait. Bulk gets one batch in eight."""
 
 WHOLE_SECONDS = 0.0015
-"""The rest of a call is not divided among the lanes if it takes at most this long."""
+"""Maximum time of the rest of a call that one lane takes whole, instead of dividing it among the lanes."""
 
 SHORTEST_RETRY_SECONDS = 0.05
 LONGEST_SLEEP_SECONDS = 3600.0  # a deadline may be further away than a lock can wait
@@ -61,7 +61,7 @@ class _Level:
     __slots__ = ("boards", "calls")
 
     def __init__(self) -> None:
-        self.calls: OrderedDict[Call, None] = OrderedDict()  # a dictionary, to remove any call at once
+        self.calls: OrderedDict[Call, None] = OrderedDict()  # a dictionary, so that removing any call is fast
         self.boards = 0  # not taken by a batch
 
     def add(self, call: Call) -> None:
@@ -80,8 +80,8 @@ class Batcher:
     Interactive calls go first. Bulk calls take the remaining room in a batch. After `BULK_PATIENCE` batches
     without bulk boards, bulk calls go first for one batch.
 
-    Calls for long searches take turns, whatever their priority, on lanes of their own. So a short search
-    waits for none of them. The boards that a search leaves when its turn ends go back into the queue.
+    Calls for long searches take turns on separate lanes, whatever their priority, so no short search waits
+    for them. When the turn of a search ends, its remaining boards go back into the queue.
 
     A call fails at its deadline, even while all lanes are busy, and frees its room in the queue.
 
@@ -95,7 +95,7 @@ class Batcher:
             limits keep bulk calls from shutting out interactive ones.
         name: prefix of the thread names.
         statistics: records every batch; None makes new statistics.
-        budgets: those of the calls, if the backends search.
+        budgets: the time budgets of searches; None if the backends are networks.
         clock: tells the time in seconds, for the sizes of batches.
     """
 
@@ -116,7 +116,7 @@ class Batcher:
         self._longest_turn = min(TURN_BOARDS, max_batch_size)
         self.statistics = statistics or ModelStatistics()
         self._interactive, self._bulk, self._long = _Level(), _Level(), _Level()
-        self._levels = (self._interactive, self._bulk, self._long)  # those of priorities first
+        self._levels = (self._interactive, self._bulk, self._long)  # first the two priorities
         self._budgets = budgets
         self._bulk_passed_over = 0  # batches since bulk boards last ran, while some waited
         self._deadlines = Deadlines()
@@ -226,7 +226,7 @@ class Batcher:
             call.have_ended([call])
 
     def begin_to_close(self, when_closed: Callable[[], None] | None = None) -> None:
-        """Refuse new calls; returns at once.
+        """Refuse new calls, and return at once.
 
         The threads finish the accepted calls and end. The last one calls `when_closed` before it ends.
         """
@@ -266,7 +266,7 @@ class Batcher:
         try:
             while batch := self._take_batch(longest):
                 _notify(self._run_batch(backend, batch, buffer))
-                del batch  # whose calls have ended, for as long as this lane waits for others
+                del batch  # frees its calls while this lane waits
         finally:
             with self._lock:
                 self._running -= 1
@@ -280,7 +280,7 @@ class Batcher:
                 self._in_batches.pop(threading.get_ident(), None)
                 batch = self._form_long_batch(longest, late) if longest else self._form_batch(late)
                 if self._budgets is not None:
-                    for call, _, _ in batch:  # they may leave boards, and then go behind the others
+                    for call, _, _ in batch:  # a call with boards left goes behind the others
                         self._level_of(call).calls.pop(call, None)
                 if batch and not longest and (self._interactive.calls or self._bulk.calls):
                     self._changed.notify()  # another lane takes the rest
@@ -308,7 +308,7 @@ class Batcher:
         return batch
 
     def _share(self, waiting: int) -> int:
-        """Number of the waiting boards that a free lane takes, so that all lanes end at the same time.
+        """Return how many waiting boards a free lane takes, so that all lanes end at the same time.
 
         A lane that took all boards would leave the others idle. A search uses all cores.
         """
@@ -318,11 +318,11 @@ class Batcher:
         for left in sorted(lefts, reverse=True):
             if left * lanes <= boards:
                 break
-            lanes, boards = lanes - 1, boards - left  # that lane has more work left than the others will have
+            lanes, boards = lanes - 1, boards - left  # a lane that is busy for longer takes no share
         return math.ceil(boards / lanes)
 
     def _form_long_batch(self, longest: float, late: list[Call]) -> list[_Slice]:
-        """The boards of the first call whose searches are not longer than a lane takes."""
+        """Return the boards of the first waiting call whose searches are short enough for a lane."""
         batch: list[_Slice] = []
         now = time.monotonic()
         for call in self._long.calls:
@@ -369,10 +369,10 @@ class Batcher:
         return room
 
     def _fits_whole(self, left: int, batch: list[_Slice], *, alone: bool) -> bool:
-        """Whether a batch takes the whole rest of a call: dividing a small rest costs more than it saves."""
+        """Return whether a batch takes the whole rest of a call; dividing a small rest costs too much."""
         if self._budgets is not None:  # they divide a search
             return False
-        if left > WHOLE_BOARDS and not alone:  # others have their turn first
+        if left > WHOLE_BOARDS and not alone:  # other calls have their turn first
             return False
         room = self.max_batch_size - sum(stop - start for _, start, stop in batch)
         return left <= room and left * self._pace.seconds_per_board <= WHOLE_SECONDS
@@ -435,7 +435,7 @@ class Batcher:
         return answered
 
     def _take_over(self, batch: list[_Slice]) -> NDArray[np.intp] | None:
-        """Let the last call of a batch of searches add its boards that are over, as far as there is room.
+        """Add boards that are over from the last call of a batch of searches, as far as there is room.
 
         No other lane takes boards of this call meanwhile. Returns `RequestedOutputs.running` for the batch.
         """
@@ -477,7 +477,7 @@ class Batcher:
                     self._pace.add(searched, seconds)
 
     def _requeue(self, call: Call, left: int) -> None:
-        """Put the boards that a batch has left of a call back into the queue, behind other calls."""
+        """Put the unanswered boards of a call back into the queue, behind other calls."""
         level = self._level_of(call)
         call.taken -= left
         level.boards += left
@@ -490,7 +490,7 @@ class Batcher:
         return self._long if is_long else self._levels[call.priority]
 
     def _wake(self, level: _Level) -> None:
-        """Wake a lane that may take a call of a level; which of the long ones may depends on the call."""
+        """Wake a lane that may take a call of this level, or all lanes if the level is for long searches."""
         if level is self._long:
             self._long_changed.notify_all()
         else:
@@ -514,7 +514,7 @@ class Batcher:
 
 
 def _notify(ended: list[Call]) -> None:
-    """Tell calls that they have ended, and forget them, because the caller may then wait for hours."""
+    """Notify calls that they have ended, and clear the list: its owner may wait for hours and keep them."""
     if ended:
         ended[0].have_ended(ended)
         ended.clear()

@@ -1,4 +1,4 @@
-"""How long a search may take: the budget of each board, which calls share a batch, and the limits of a batch.
+"""Limits the time of searches: the budget of each board, the calls that share a batch, and its limits.
 
 Networks need none of this: their batches are short and cannot be stopped.
 """
@@ -22,15 +22,14 @@ BATCH_SECONDS = 0.05
 short enough that other calls need not wait long. A search for at least this time is a long one."""
 
 LONG_LANES = (0.5, 5.0, math.inf, math.inf)
-"""For each lane of long searches, the longest time for a board that it takes. So a search does not wait for
-those that are much longer. The operating system shares the cores between the lanes."""
+"""Maximum seconds for each board on each lane of long searches. Thus a search does not wait for much longer
+ones. The operating system shares the cores between the lanes."""
 
 LONG_NICENESS = 10
-"""Added to the niceness of these lanes, so that short searches and networks go first."""
+"""Niceness added to the threads of lanes of long searches, so that short searches and networks go first."""
 
 LONG_QUEUE_SECONDS = 240.0
-"""Maximum time of the searches that wait and that are not much longer than a new one, summed over their
-boards."""
+"""Maximum total seconds of waiting searches that share lanes with a new one."""
 
 AMPLE = 5
 """Budgets of `2 ** (AMPLE - 1)` seconds or more count as equal."""
@@ -43,9 +42,10 @@ class Running:
     open: set[Call]
     """Its calls that have not ended."""
     stop: NDArray[np.uint8] = field(default_factory=lambda: np.zeros(1, np.uint8))
-    """As in `Limits`; set when no call is open any more."""
+    """The flag of `Limits` that stops the search; set when no call of the batch is open any more."""
     whole_seconds: float = math.inf
-    """A batch that took less was not cut short by its limits; 0 for searches that use all of their time."""
+    """A batch that took less time was not cut short by its limits; 0 for searches that use all of their
+    time."""
 
 
 class Budgets:
@@ -59,16 +59,16 @@ class Budgets:
         self.cores = cores
         self._running: set[Running] = set()
         self._last = 0
-        """Boards that were searched in the last batch that was larger than the one before or slow."""
+        """Number of boards that were searched in the last batch that grew or was slow."""
 
     @staticmethod
     def is_long(call: Call) -> bool:
-        """Whether the caller wants more time for each board than a batch should take, and has it."""
+        """Return whether a caller has more time for each board than a batch should take."""
         return BATCH_SECONDS <= Budgets.board_seconds(call) < math.inf
 
     @staticmethod
     def board_seconds(call: Call) -> float:
-        """How long the search for a board of a call may take; infinity if the caller asks for no time."""
+        """Return the seconds for each board of a call; infinity if the caller names no time."""
         if call.search_seconds == math.inf:
             return math.inf
         return min(call.search_seconds, call.deadline - call.submitted)
@@ -76,19 +76,19 @@ class Budgets:
     def room(
         self, call: Call, others: Iterable[Call], now: float, room: int, seconds_per_board: float
     ) -> int:
-        """How many boards of a call fit into a batch.
+        """Return how many boards of a call fit into a batch.
 
         A batch has one budget for each board. Calls share it if their budgets differ by less than a factor of
-        two, so that no search ends sooner because of a call with less time. Unless the caller says
-        how long a board takes, a batch has at most twice the boards of the last one: not every search ends
-        after its turn, and harder boards may follow.
+        two, so that no search ends sooner because of a call with less time. Unless the caller names a time, a
+        batch has at most twice the boards of the last one: not every search ends when its turn does, and
+        harder boards may follow.
 
         Args:
             call: the call.
-            others: a call of the batch so far, or nothing.
+            others: one call that is already in the batch, or no call.
             now: a time of `time.monotonic`.
-            room: how many boards the batch can still take.
-            seconds_per_board: how long boards took lately.
+            room: number of boards that the batch can still take.
+            seconds_per_board: recent seconds for each board.
         """
         for other in others:
             return room if _class(self._budget(call, now)) == _class(self._budget(other, now)) else 0
@@ -100,7 +100,7 @@ class Budgets:
 
     @staticmethod
     def leading(boards: NDArray[np.uint8], searches: int) -> tuple[int, NDArray[np.intp]]:
-        """The number of leading boards of `[N, 16]` that take this many searches, and the searched indices.
+        """Return how many leading boards of `[N, 16]` need this many searches, and which boards these are.
 
         Boards that are over need no search.
         """
@@ -108,16 +108,16 @@ class Budgets:
         return int(running[searches]) if len(running) > searches else len(boards), running[:searches]
 
     def refusal(self, call: Call, waiting: Iterable[Call]) -> QueueFull | InvalidRequest | None:
-        """Why another long call may not wait: the searches would take too long; None if it may.
+        """Return the error for a long call if the waiting searches would take too long; None if it may wait.
 
-        Those that only lanes for longer ones take do not count.
+        Searches for which only other lanes are slow enough do not count.
         """
         longest = min(lane for lane in LONG_LANES if Budgets.board_seconds(call) <= lane)
         counted = [other for other in waiting if Budgets.board_seconds(other) <= longest]
         seconds, more = sum(map(self._seconds, counted)), self._seconds(call)
         if seconds + more <= LONG_QUEUE_SECONDS:
             return None
-        if more > LONG_QUEUE_SECONDS:  # to repeat it would be in vain
+        if more > LONG_QUEUE_SECONDS:  # repeating the call would not help
             return InvalidRequest(
                 f"the searches of this call take {more:.0f} s; {LONG_QUEUE_SECONDS:.0f} s are allowed"
             )
@@ -128,7 +128,7 @@ class Budgets:
         )
 
     def begin(self, calls: Iterable[Call], boards: int, now: float) -> tuple[Running, Limits]:
-        """The limits for a batch of this many boards; `end` must follow."""
+        """Return the limits for a batch of this many boards; `end` must follow."""
         running = Running({call for call in calls if not call.done})
         self._running.add(running)
         seconds, is_deeper = math.inf, False
@@ -137,7 +137,7 @@ class Budgets:
             seconds = min(seconds, budget, _usable(call.deadline - now) * min(1, self.cores / boards))
         if not running.open:
             running.stop[0] = 1
-        # Behind half of the time, a search may go less deep than its options say.
+        # After half of the time, a search may be less deep than its options say.
         running.whole_seconds = 0.0 if is_deeper else seconds * max(1, boards / self.cores) / 2
         return running, Limits(seconds, running.stop, is_deeper, math.inf if is_deeper else BATCH_SECONDS)
 
@@ -150,7 +150,8 @@ class Budgets:
             seconds: how long it took.
 
         Returns:
-            Whether this tells how long boards take: they were searched as deep as the options say.
+            Whether the batch shows how long boards take, because they were searched as deep as the options
+            say.
         """
         self._running.discard(running)
         if not searched or running.stop[0] or seconds >= running.whole_seconds:
@@ -167,19 +168,19 @@ class Budgets:
                 running.stop[0] = 1
 
     def _seconds(self, call: Call) -> float:
-        """How long the search for what is left of a long call may take."""
+        """Return the maximum seconds of search for the remaining boards of a long call."""
         boards = len(call.boards) - call.taken
         return min(call.search_seconds * max(1, boards / self.cores), call.deadline - call.submitted)
 
     def _budget(self, call: Call, now: float) -> tuple[float, bool]:
-        """The seconds for each board of a call, and whether the search should use them up."""
+        """Return the seconds for each board of a call, and whether the search should use them up."""
         boards = len(call.boards) - call.answered
         share = _usable(call.deadline - now) * min(1, self.cores / boards)
         return min(share, call.search_seconds), call.search_seconds != math.inf
 
 
 def _usable(left: float) -> float:
-    """What is left for the search until a deadline: the answer has to arrive before it."""
+    """Return the seconds for a search before a deadline, less some time for the answer to arrive."""
     return max(0.0, 0.5 * left, 0.9 * left - 0.002)
 
 

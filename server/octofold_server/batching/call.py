@@ -19,8 +19,8 @@ WHOLE_BOARDS = 64
 
 TURN_BOARDS = 32
 """A larger call goes behind later calls after each turn of this many boards, or of one batch if that is
-smaller. What is left of it runs whole if it takes little time and no other call waits. A single board waits
-for at most one turn of a call with 60,000 boards, or for so little."""
+smaller. Its remaining boards run whole if they take little time and no other call waits. Thus a single board
+waits for at most one turn of a call with 60,000 boards."""
 
 
 class Priority(IntEnum):
@@ -67,7 +67,7 @@ class Call:
     outputs: frozenset[str] = NETWORK_OUTPUTS
     """The outputs that the call asks for in addition to moves."""
     search_seconds: float = math.inf
-    """How long the search for each board should take; infinity for what the player's options say."""
+    """Seconds of search for each board; infinity leaves the time to the player's options."""
     submitted: float = field(default_factory=time.monotonic, init=False)
     """When the call was made, a time of `time.monotonic`."""
     taken: int = field(default=0, init=False)
@@ -100,7 +100,7 @@ class Call:
         """
 
     def is_nearly_late(self, now: float) -> bool:
-        """Whether a caller that leaves now has reached its deadline.
+        """Return whether a caller that leaves now has reached its deadline.
 
         The caller reaches the deadline before the server does: the message took time to arrive, and gRPC
         rounds timeouts up by at most one percent.

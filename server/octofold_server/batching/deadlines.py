@@ -65,6 +65,6 @@ class Deadlines:
 
 
 def _open(reference: ReferenceType[Call]) -> Call | None:
-    """The call; None if it is done."""
+    """Return the call; None if it is done."""
     call = reference()
     return None if call is None or call.done else call

@@ -1,4 +1,4 @@
-"""Statistics of a model version since it was first loaded: calls, boards, batches and times; and its pace.
+"""Statistics of a model version since it was first loaded: calls, boards, batches, times and pace.
 
 Calls add to plain numbers, and readers take a snapshot. `octofold_server.admission.refusals` counts the calls
 that never reached a model.
@@ -25,7 +25,7 @@ BATCH_BOUNDS = tuple(float(1 << power) for power in range(13))
 """Upper bounds of the buckets for the number of boards in a batch."""
 
 KEPT = 0.9
-"""What a batch counts for the pace when the next one has come, in place of 1."""
+"""Factor by which the weight of a batch in the pace shrinks with each later batch."""
 
 
 class BucketHistogram(NamedTuple):
@@ -111,7 +111,7 @@ class ModelStatistics:
             self._failure_seconds += total_s
 
     def snapshot(self) -> Snapshot:
-        """The current numbers."""
+        """Return the current numbers."""
         with self._lock:
             answered = sum(self._calls.counts)
             return Snapshot(
@@ -138,7 +138,7 @@ class ModelStatistics:
 
 
 class _Times:
-    """The observations of a histogram of times while they come."""
+    """A histogram of times that grows."""
 
     __slots__ = ("counts", "sum")
 
@@ -152,19 +152,19 @@ class _Times:
         self.sum += seconds
 
     def histogram(self) -> BucketHistogram:
-        """A copy of the observations so far."""
+        """Return a copy of the observations so far."""
         return BucketHistogram(SECONDS_BOUNDS, tuple(self.counts), self.sum)
 
 
 class Pace:
-    """How long a lane took for a board lately. Small batches, whose boards take longer, count little."""
+    """The recent time of a lane for one board. Small batches, whose boards take longer, count little."""
 
     def __init__(self) -> None:
         self._boards, self._seconds = 1.0, 0.001
 
     @property
     def seconds_per_board(self) -> float:
-        """Seconds of all boards that still count over their number; a millisecond before the first batch."""
+        """Weighted average seconds for each board; a millisecond before the first batch."""
         return self._seconds / self._boards
 
     def add(self, boards: int, seconds: float) -> None:

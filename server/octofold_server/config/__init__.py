@@ -1,1 +1,1 @@
-"""What can be set, by flags, environment variables or a TOML file, and its default."""
+"""The options with their defaults, and how flags, environment variables and a TOML file set them."""

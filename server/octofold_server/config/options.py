@@ -1,6 +1,6 @@
 """The options of the server: one frozen dataclass, which defines flags, environment variables and help texts.
 
-No option is a secret: tokens and keys are in files, and the options are the names of the files.
+No option is a secret: tokens and keys are in files, and the options name the files.
 """
 
 from __future__ import annotations
@@ -242,7 +242,7 @@ class Config:
     then end with UNAVAILABLE."""
 
     def lacks_native(self) -> str:
-        """The option that is set and that the native transport does not have; empty if there is none."""
+        """Return the flag of a set option that the native transport lacks; empty if there is none."""
         needed = (self.tls_certificate, "tls_certificate"), (self.max_connection_age, "max_connection_age")
         return next((flag_of(name) for value, name in needed if value), "")
 
@@ -261,7 +261,7 @@ def check_together(config: Config) -> None:
         if getattr(config, present) and not getattr(config, needed):
             raise ConfigError(f"{flag_of(present)} needs {flag_of(needed)}")
     if config.transport == "native" and (lacking := config.lacks_native()):
-        raise ConfigError(f"{flag_of('transport')} native has no {lacking}")
+        raise ConfigError(f"{flag_of('transport')} native does not support {lacking}")
     if config.rest_port_file and config.rest_port is None:
         raise ConfigError(f"{flag_of('rest_port_file')} needs {flag_of('rest_port')}")
     if config.port == config.rest_port != 0:
@@ -271,10 +271,10 @@ def check_together(config: Config) -> None:
 
 
 def key_of(name: str) -> str:
-    """The name of an option in a file."""
+    """Return the name of an option in a file."""
     return name.replace("_", "-")
 
 
 def variable_of(name: str) -> str:
-    """The environment variable of an option."""
+    """Return the environment variable of an option."""
     return ENVIRONMENT_PREFIX + name.upper()

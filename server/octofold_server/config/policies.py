@@ -11,12 +11,12 @@ from octofold_game.contract.model import MODEL_NAME
 _LATEST = re.compile(r"latest:([1-9]\d{0,8})", re.ASCII)
 _VERSIONS = re.compile(r"[1-9]\d{0,17}(,[1-9]\d{0,17})*", re.ASCII)
 _KIND = re.compile(r"[a-z][a-z0-9_-]{0,63}", re.ASCII)
-"""A kind of players, as in the card of one."""
+"""The name of a kind of players, as in cards."""
 
 
 @dataclass(frozen=True)
 class VersionPolicy:
-    """Selects the versions to serve, from the newest to the oldest."""
+    """A policy that selects the versions to serve, from the newest to the oldest."""
 
     most: int | None = None
     """Maximum number of versions that can be served; None for no limit."""
@@ -24,7 +24,7 @@ class VersionPolicy:
     """Allowed versions; None for all."""
 
     def allows(self, version: int) -> bool:
-        """Whether the policy may select a version."""
+        """Return whether the policy may select a version."""
         return self.only is None or version in self.only
 
     def __str__(self) -> str:
@@ -44,7 +44,7 @@ class VersionPolicies:
     by_model: Mapping[str, VersionPolicy] = field(default_factory=dict)
 
     def of(self, model: str) -> VersionPolicy:
-        """The policy of one model."""
+        """Return the policy of one model."""
         return self.by_model.get(model, self.default)
 
     def __str__(self) -> str:
@@ -83,10 +83,10 @@ def _parse_policy(text: str) -> VersionPolicy:
 
 
 def parse_kinds(text: str) -> tuple[str, ...]:
-    """Parse kinds of players such as "expectimax,perimeter"; "none" is none of them.
+    """Parse kinds of players such as "expectimax,perimeter"; "none" allows no kind.
 
     Raises:
-        ValueError: one of them is no name.
+        ValueError: a kind is not a valid name.
     """
     kinds = () if text == "none" else tuple(text.split(","))
     if not all(map(_KIND.fullmatch, kinds)):

@@ -42,12 +42,12 @@ from octofold_server.config.options import (
 
 PROGRAM = "octofold-serve"
 OTHER_VARIABLES = {"OCTOFOLD_TOKEN"}
-"""Of `octofold`."""
+"""Variables of the command `octofold`, which the server does not report as unknown."""
 FILE_OPTION = "config"
 MAX_FILE_BYTES = 1 << 20
 ALMOST_EQUAL = 0.75
-"""Similarity to one of our variables from which an unknown variable is an error. Others may belong to another
-program."""
+"""Minimum similarity to one of our variables that makes an unknown variable an error. Others may belong to
+another program."""
 FILE_WIDTH = 100
 
 
@@ -80,14 +80,14 @@ def read_config(arguments: Sequence[str], environment: Mapping[str, str] = os.en
 
 
 def unknown_variables(environment: Mapping[str, str] = os.environ) -> list[str]:
-    """Variables with our prefix that neither the server nor the client reads."""
+    """Return variables with our prefix that neither the server nor the client reads."""
     prefix = variable_of("")
     ours = {name for name in environment if name.startswith(prefix)}
     return sorted(ours - _variables() - OTHER_VARIABLES)
 
 
 def as_toml(config: Config) -> str:
-    """The configuration as a file for --config, with the meaning of each key; unset options are comments."""
+    """Return the configuration as a TOML file for --config with comments; unset options are comments, too."""
     lines = list[str]()
     for option in options_in(Config):
         if group := option.marks["begins"]:
@@ -109,7 +109,7 @@ class _Help(argparse.HelpFormatter):
 
 
 class _Parser(Parser):
-    """A parser that raises its errors."""
+    """A parser that raises `ConfigError` instead of exiting."""
 
     def fail(self, message: str) -> NoReturn:
         """Raise `ConfigError`."""
@@ -158,7 +158,7 @@ def _refuse_misspelled(environment: Mapping[str, str]) -> None:
 
 
 def _read_file(path: Path) -> dict[str, str]:
-    """The values in a configuration file as text, by the names of Config's fields."""
+    """Return the values in a configuration file as text, by the names of Config's fields."""
     try:
         content = tomllib.loads(read_regular(path, MAX_FILE_BYTES).decode())
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Unary calls until their message has arrived: decides which calls to read, to delay and to end.
+"""Decides which unary calls to read, to delay and to end until their messages have arrived.
 
 gRPC buffers a message until its sender finishes it, and each pending read reserves memory for the largest
 allowed message. Therefore the server reads only a limited number of calls at a time. The other calls take a
@@ -58,9 +58,9 @@ class _Pending:
     rpc: Rpc
     method: Method
     client: str
-    """Its connection."""
+    """The name of its connection."""
     since: float = field(default_factory=time.monotonic)
-    """When its read began, or else its wait."""
+    """The time when its read began, or its wait if it is not being read."""
 
 
 class Arrivals:
@@ -91,9 +91,9 @@ class Arrivals:
         self._refusals = refusals
         self._patience_seconds = patience_seconds
         self._reads: dict[_Pending, None] = {}  # oldest first
-        self._lines: dict[str, dict[_Pending, None]] = {}  # those that wait, by connection; oldest first
+        self._lines: dict[str, dict[_Pending, None]] = {}  # waiting calls by connection; oldest first
         self._waiting = 0
-        self._slow: dict[str, float] = {}  # connections, and when they stop being slow
+        self._slow: dict[str, float] = {}  # slow connections, and the times when they stop being slow
 
     def begin(self, method: Method, rpc: Rpc) -> None:
         """Await the message of a call: read it, queue it or refuse it."""
@@ -110,7 +110,7 @@ class Arrivals:
             method.take(fitting)
 
     def expire(self) -> None:
-        """End the calls whose message is late, and give the places of long reads to waiting calls."""
+        """End the calls whose messages are late, and give the places of long reads to waiting calls."""
         now = time.monotonic()
         self._slow = {client: until for client, until in self._slow.items() if until > now}
         late = DeadlinePassed(f"the message did not arrive within {self._seconds:g} seconds")
@@ -124,11 +124,11 @@ class Arrivals:
                 break
 
     def _arrived(self, call: _Pending, message: bytes | None) -> None:
-        """Receive the message, or None if there will be none."""
+        """Handle the message of a call, or None if no message will arrive."""
         call.rpc.on_message = nothing
         if self._forget(call) and self._waiting and len(self._reads) < self._at_once:
             self._read_next()
-        if message is None:  # never sent, or larger than gRPC takes
+        if message is None:  # never sent, or larger than gRPC allows
             self._refuse(call.rpc, call.method, CancelledError())
         else:
             self.take(call.method, ((call.rpc, message),))
@@ -137,11 +137,11 @@ class Arrivals:
         size = len(message)
         try:
             if method.most_bytes is not None and size > method.most_bytes:
-                raise InvalidRequest(f"the message has {size} bytes; {method.name} takes {method.most_bytes}")
+                raise InvalidRequest(f"{method.name} takes messages of {method.most_bytes} bytes, got {size}")
             if size >= ByteBudget.COUNTED_FROM:
                 self._budget.take(size, client := rpc.peer())
                 rpc.on_over = partial(self._budget.give, size, client)
-        except QueueFull as error:  # the budget has counted it
+        except QueueFull as error:  # the budget has counted the refusal
             fail(rpc, error, method.name)
         except OctofoldError as error:
             self._refuse(rpc, method, error)
@@ -169,7 +169,7 @@ class Arrivals:
         return True
 
     def _make_room(self, may_go: Callable[[_Pending], bool]) -> bool:
-        """End one read and give its place to a waiting call; return whether there was one to end."""
+        """End one read and give its place to a waiting call; return whether a read was ended."""
         held = self._held()
         least = held[self._next_client(held)]
         ending = [call for call in self._reads if held[call.client] > least and may_go(call)]
@@ -187,11 +187,11 @@ class Arrivals:
         return True
 
     def _held(self) -> Counter[str]:
-        """Number of reads by connection."""
+        """Return the number of reads by connection."""
         return Counter(call.client for call in self._reads)
 
     def _next_client(self, held: Counter[str]) -> str:
-        """The waiting connection that is read next."""
+        """Return the waiting connection to read next."""
 
         def rank(client: str) -> tuple[bool, int, float]:
             return client in self._slow, held[client], next(iter(self._lines[client])).since
@@ -205,7 +205,7 @@ class Arrivals:
         self._read(call)
 
     def _forget(self, call: _Pending) -> bool:
-        """Remove a call; return whether it was here."""
+        """Remove a call; return whether it was waiting or being read."""
         if call in self._reads:
             del self._reads[call]
             return True
@@ -219,7 +219,7 @@ class Arrivals:
         return True
 
     def _evict(self, call: _Pending, error: Exception) -> None:
-        """End a call with an error, if it is here."""
+        """End a call with an error, if it is waiting or being read."""
         if self._forget(call):
             self._refuse(call.rpc, call.method, error)
 

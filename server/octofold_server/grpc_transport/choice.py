@@ -1,4 +1,4 @@
-"""The choice of a transport: the fastest that may and can serve here."""
+"""Chooses the fastest transport that is allowed and works on this machine."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ def new_server(
     """Make a server.
 
     Args:
-        kind: "native", "direct", or "auto" for native if it may and can serve, and otherwise direct.
+        kind: "native", "direct" or "auto": native if it is allowed and works, direct otherwise.
         methods: the methods to serve.
         options: options of gRPC's C core.
-        is_native: whether "auto" may be the native transport, which is for trusted callers.
+        is_native: whether "auto" may choose the native transport, which is for trusted callers.
 
     Raises:
-        StartupError: there is no place for a socket of the server's own.
-        Exception: the transport cannot serve here.
+        StartupError: no folder can be made for the server's own socket.
+        Exception: the transport does not work on this machine.
     """
     if kind == "native" or (kind == "auto" and is_native):
         try:
@@ -49,7 +49,7 @@ def new_server(
             if kind == "native":
                 raise
             _log.warning(
-                "--transport native cannot serve here, using direct: %s: %s", type(error).__name__, error
+                "--transport native does not work here, using direct: %s: %s", type(error).__name__, error
             )
     # The import itself uses private names of grpcio.
     from octofold_server.grpc_transport.direct import DirectServer
@@ -61,8 +61,8 @@ def _check(transport: type[Server]) -> None:
     """Test a transport with a call of our own, over a socket that only the user of this process can open.
 
     Raises:
-        StartupError: there is no place for the socket.
-        RuntimeError: it does not answer.
+        StartupError: no folder can be made for the socket.
+        RuntimeError: the transport does not answer the call.
     """
     refusals = Refusals()
     methods = Methods(Arrivals(1, 1, CHECK_SECONDS, ByteBudget(2**20, refusals), refusals), refusals)

@@ -25,13 +25,13 @@ from octofold_server.grpc_transport.methods import Methods
 from octofold_server.grpc_transport.unary import run_guarded
 
 YEAR_SECONDS = 3.2e7
-"""Limit for a real deadline: for a call without one, gRPC's C core reports the largest time that it has."""
+"""Maximum of a real deadline. For a call without one, gRPC's C core reports its largest time."""
 
 CALL_BYTES = 16_384
 """Memory that gRPC uses for a call, apart from its messages."""
 
 _CLOSE, _MESSAGE, _SENT, _STATUS = range(4)
-"""The operations of a call that gRPC has to finish."""
+"""The operations of a call that gRPC finishes."""
 
 _NO_FLAGS = 0
 _NOTHING: tuple[()] = ()
@@ -123,7 +123,7 @@ class DirectRpc:
         try:
             self._call.start_server_batch(operations, when_done)
         except BaseException:
-            self._owed.discard(owed)  # gRPC will not finish what it has not begun
+            self._owed.discard(owed)  # gRPC finishes only operations that it has begun
             if owed == _STATUS:
                 self._ended = False
                 self.unread_bytes = 0

@@ -40,7 +40,7 @@ class Rpc(Protocol):
         on_left: called when the client has left or its deadline has passed. By default this ends the call.
         on_over: called when the call has ended, the client has received its end, and the transport has
             removed the call.
-        unread_bytes: memory that an ended call takes until then; 0 before `reply` or `end`.
+        unread_bytes: memory that an ended call takes until `on_over`; 0 before `reply` or `end`.
     """
 
     metadata: Metadata
@@ -52,7 +52,7 @@ class Rpc(Protocol):
     unread_bytes: int
 
     def peer(self) -> str:
-        """The client's address."""
+        """Return the client's address."""
         ...
 
     def read(self) -> None:
@@ -79,7 +79,7 @@ class Rpc(Protocol):
         ...
 
     def end(self, code: int = 0, details: str = "", trailing: Metadata = ()) -> None:
-        """End the call without a message, after those that were sent.
+        """End the call after the messages that were sent.
 
         Args:
             code: number of the status code.
@@ -99,8 +99,8 @@ class Server(Protocol):
     Attributes:
         beats: grows several times a second while the server works; if it does not grow, the server is stuck.
         failure: the exception that ended the thread that serves all calls; None if there was none.
-        idle_seconds: time after which somebody else has to end a connection on which nothing arrives;
-            infinity if the transport ends those without calls itself.
+        idle_seconds: time after which the watchdog must end a connection on which nothing arrives; infinity
+            if the transport itself ends connections without calls.
     """
 
     beats: int

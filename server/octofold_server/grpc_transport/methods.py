@@ -28,11 +28,11 @@ Begin = Callable[[Rpc], None]
 
 
 class Unary(NamedTuple):
-    """A method whose calls carry one request message, for transports that deliver both together."""
+    """A method whose calls carry one request message, for transports that deliver a call with its message."""
 
     take: Take
     is_streaming: bool
-    """Whether a call is answered by several messages."""
+    """Whether a reply consists of several messages."""
 
 
 class Methods:
@@ -47,7 +47,7 @@ class Methods:
     Attributes:
         ticks: called several times a second.
         begins: the callback that begins a call, by the path of the method.
-        unary: what takes a call whose only message has arrived, by the path of the method.
+        unary: the methods whose calls carry one message, by path.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class Methods:
             name: full name of the method, such as "package.Service/Method".
             take: takes a call with its message.
             most_bytes: limit for the message; None applies only the limit of gRPC.
-            is_streaming: whether a call is answered by several messages.
+            is_streaming: whether a reply consists of several messages.
         """
 
         def take_each(arrived: Sequence[Arrived]) -> None:
@@ -88,7 +88,7 @@ class Methods:
     def add_unary_together(
         self, name: str, take: Take, most_bytes: int | None = None, *, is_streaming: bool = False
     ) -> None:
-        """Add a method, as `add_unary` does, that takes together the calls that arrive together."""
+        """Add a method as `add_unary` does; `take` gets all calls that arrive together at once."""
         path, method = f"/{name}", Method(name, take, most_bytes)
         self._add(path, partial(self._arrivals.begin, method))
 
@@ -121,7 +121,7 @@ class Methods:
             rpc.end(UNIMPLEMENTED, "the server has no such method")
 
     def refuse_size(self, rpc: Rpc, size: int, most_bytes: float) -> None:
-        """End a call whose message is larger than gRPC takes, with the message of gRPC's C core."""
+        """End a call whose message is too large, with the error message of gRPC's C core."""
         self._refusals.add("RESOURCE_EXHAUSTED")
         rpc.end(RESOURCE_EXHAUSTED, f"Received message larger than max ({size} vs. {most_bytes})")
 
@@ -155,7 +155,7 @@ class Methods:
         self.begins[path] = begin if self._access is None else begin_if_authorized
 
     def _is_authorized(self, rpc: Rpc, path: str) -> bool:
-        """Whether a call may go on; otherwise, end it."""
+        """Return whether a call may continue; if not, end it."""
         if self._access is None:
             return True
         try:
@@ -167,7 +167,7 @@ class Methods:
 
 
 class UnreadReplies:
-    """Cuts off calls that have ended, but whose client does not read the reply.
+    """Cuts off ended calls whose clients do not read the reply.
 
     An unread reply stays in memory, and the bytes of its request stay reserved in the budget. A transport
     keeps a call until the client has read the reply.
@@ -176,7 +176,7 @@ class UnreadReplies:
         seconds: time limit for a reply to be read.
         most_bytes: limit for all unread replies together; beyond it, the oldest are cut off.
         refusals: counts the calls that are cut off.
-        clock: the time in seconds.
+        clock: returns the time in seconds.
     """
 
     def __init__(
@@ -190,7 +190,7 @@ class UnreadReplies:
         self._most_bytes = most_bytes
         self._refusals = refusals
         self._clock = clock
-        self._since: dict[Rpc, float] = {}  # when a call was first seen as ended; oldest first
+        self._since: dict[Rpc, float] = {}  # times when calls were first seen as ended; oldest first
 
     def look(self, calls: Iterable[Rpc]) -> None:
         """Cut off the calls whose replies have been unread for too long, or take too much memory.

@@ -1,11 +1,11 @@
 """The transport whose HTTP/2 runs in native code, outside the interpreter lock: `pygrpc_native`.
 
-It hands over whole unary calls, all that have arrived at once, and takes their replies from any thread.
-What it does not serve, such as streams in both directions and unknown methods, it forwards to a server of
-grpcio behind a socket of this process, which sees neither the address of the caller nor its connection.
+It hands over complete unary calls, many at a time, and takes their replies from any thread. It forwards other
+calls, such as streams in both directions and unknown methods, through a socket to a grpcio server in this
+process. That server sees neither the caller's address nor its connection.
 
-It reads a message as a whole before it tells us its size. Therefore it is for callers who are trusted, or
-behind a proxy that bounds what they send.
+It reads a whole message before it reports its size. Therefore it is for trusted callers, and for callers
+behind a proxy that limits the size of messages.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from octofold_server.grpc_transport.unary import Arrived, fail, run_guarded
 from octofold_server.system.sockets import socket_folder
 
 MOST_EVENTS = 256
-"""Calls and cancellations that are taken at once."""
+"""Maximum number of calls and cancellations that are taken at once."""
 
 OF_CONNECTIONS = ("grpc.max_connection_idle_ms", "grpc.max_connection_age_ms")
-"""Options that the server behind the socket does not get: the callers' connections are not its own."""
+"""Options about callers' connections, which the server behind the socket does not see."""
 
 PINGS = 3
-"""Pings of a connection with calls in the time after which a silent connection ends."""
+"""Number of pings of a connection with calls within the time limit of a silent connection."""
 
 DRAIN_SECONDS = 0.02
 """Interval for checking whether the last replies are being sent, and time to send the last one."""
@@ -47,7 +47,7 @@ _log = logging.getLogger(__name__)
 
 
 class NativeRpc:
-    """Implements `octofold_server.grpc_transport.interface.Rpc` for calls whose only message is here."""
+    """Implements `octofold_server.grpc_transport.interface.Rpc` for calls whose message has arrived."""
 
     __slots__ = (
         "_listener", "_number", "_peer", "_unsent", "deadline", "metadata", "on_left", "on_message",
@@ -83,7 +83,7 @@ class NativeRpc:
             self.on_sent()
 
     def send_again(self) -> None:
-        """Try again to send what the client had no room for."""
+        """Try again to send messages that the client had no room for."""
         self._listener.unsent.pop(self, None)
         self.send(self._unsent)
 
@@ -136,10 +136,10 @@ class _Listener:
         self.unsent: dict[NativeRpc, None] = {}
 
     def serve(self, methods: Methods, most_bytes: float, on_beat: Callable[[], None]) -> None:
-        """Take calls until the front is closed, then end those that are left.
+        """Take calls until the listener is closed, then end the remaining calls.
 
         Args:
-            methods: take the calls.
+            methods: the methods to call.
             most_bytes: limit for a message.
             on_beat: called several times a second.
         """
@@ -175,7 +175,7 @@ class _Listener:
             left.leave()
 
     def is_done(self) -> bool:
-        """Whether every call has ended, and its client could be sent all of the reply."""
+        """Return whether every call has ended and every reply was sent completely."""
         metrics: Any = self.front.metrics()
         counted = metrics["methods"].values()
         return not self.calls and all(
@@ -188,7 +188,7 @@ class NativeServer:
 
     Args:
         methods: the methods to serve; complete before the first `listen`.
-        options: options of gRPC's C core; those that the native code knows apply to it as well.
+        options: options of gRPC's C core; the native code uses those that it knows.
     """
 
     def __init__(self, methods: Methods, options: Sequence[tuple[str, int]] = ()) -> None:
@@ -214,7 +214,7 @@ class NativeServer:
     def listen(self, address: str, credentials: grpc.ServerCredentials | None = None) -> int:
         """Listen on another address; return the port."""
         if credentials is not None:
-            raise RuntimeError("pygrpc_native has no TLS")
+            raise RuntimeError("pygrpc_native does not support TLS")
         options, methods = self._options, self._methods.unary.items()
         try:
             front = NativeGrpcFront(
@@ -222,7 +222,7 @@ class NativeServer:
                 [(path, method.is_streaming) for path, method in methods],
                 io_threads=1,
                 call_details=True,
-                metrics=True,  # tells when replies are sent
+                metrics=True,  # report when replies are sent
                 keepalive_time_ms=self._ping_ms,
                 keepalive_timeout_ms=options.get("grpc.keepalive_timeout_ms", 20_000),
                 keepalive_permit_without_calls=False,

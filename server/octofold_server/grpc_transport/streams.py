@@ -1,4 +1,4 @@
-"""Streams of messages about boards over gRPC: each message is handled like a call, and answered in any order.
+"""Streams of messages about boards over gRPC. Each message is handled like a call, and answered in any order.
 
 A message that fails is answered with its error and does not end the stream. A stream has no thread of its
 own: messages arrive on gRPC's thread, answers on the threads of the batcher's lanes.
@@ -46,7 +46,7 @@ class StreamCodec(Codec[AnyMessage], Protocol[AnyMessage]):
 
 
 def answer_streams(admission: Admission, codec: StreamCodec[Any]) -> Begin:
-    """Make what begins the streams of a method.
+    """Make the callback that begins the streams of a method.
 
     Args:
         admission: admits every message, and ends idle streams.
@@ -63,9 +63,9 @@ def answer_streams(admission: Admission, codec: StreamCodec[Any]) -> Begin:
 
 
 class _Open:
-    """A message that was read, and whose answer has not been sent yet.
+    """A message that was read, and that has no sent answer yet.
 
-    It keeps only what is still needed, because a client decides how long replies wait.
+    It keeps only the data that is still needed, because a client decides how long replies wait.
     """
 
     __slots__ = ("boards", "call", "held_bytes", "reply")
@@ -73,7 +73,7 @@ class _Open:
     def __init__(self, size: int) -> None:
         self.boards = max(MIN_BOARDS, size // 16)  # other content of the message counts as boards
         self.call: AcceptedCall | None = None  # until there is a reply
-        self.held_bytes = 0  # of the budget
+        self.held_bytes = 0  # bytes reserved in the budget
         self.reply = b""
 
 
@@ -115,7 +115,8 @@ class AnswerStream(Generic[AnyMessage]):
     def stop_reading(self) -> None:
         """Stop reading messages, and end the stream once the submitted ones are answered.
 
-        The status reports that the server is shutting down. OK would mean that it had read every message.
+        The status reports that the server is shutting down. OK would mean that the server had read every
+        message.
         """
         self._stop(Unavailable(self._admission.refusal))
 
@@ -138,7 +139,7 @@ class AnswerStream(Generic[AnyMessage]):
         with self._lock:
             silent_seconds = time.monotonic() - self._busy
             is_idle = not self._open and silent_seconds >= idle_seconds
-            self._stopped |= is_idle  # a message that comes now comes too late
+            self._stopped |= is_idle  # the stream accepts no later message
             is_closing = bool(self._admission.refusal)
             is_unread = self._sending is not None and silent_seconds >= (
                 min(idle_seconds, CLOSING_SECONDS) if is_closing else idle_seconds
@@ -195,7 +196,7 @@ class AnswerStream(Generic[AnyMessage]):
             opened.call = admission.submit(
                 request, self._answer, rpc.deadline, rpc.metadata, context=(opened, message)
             )
-            if opened.reply:  # a lane was faster
+            if opened.reply:  # a lane has answered already
                 opened.call = None
         except Exception as error:
             self._refuse(opened, message, error)
@@ -297,7 +298,7 @@ class AnswerStream(Generic[AnyMessage]):
         return self._stopped and not self._open
 
     def _may_read(self) -> bool:
-        """Whether the caller must request the next message now."""
+        """Return whether the caller must request the next message now."""
         read = not (self._stopped or self._reading) and self._open_boards < MAX_OPEN_BOARDS
         self._reading |= read
         return read

@@ -37,10 +37,10 @@ Arrived = tuple[Rpc, bytes]
 """A call and its only message."""
 
 Take = Callable[[Sequence[Arrived]], None]
-"""Takes calls that arrived together, and ends each, at once or later, after one or several replies."""
+"""Takes calls that arrived together, and ends each of them, now or later, after its replies."""
 
 TakeOne = Callable[[Rpc, bytes], None]
-"""Takes a call and its only message, as `Take`."""
+"""Takes one call and its only message, as `Take` does."""
 
 
 class Codec(Protocol[AnyMessage]):
@@ -63,7 +63,7 @@ class Codec(Protocol[AnyMessage]):
         ...
 
     def request_id(self, message: AnyMessage, /) -> str:
-        """The request id in the message; empty if there is none."""
+        """Return the request id in the message; empty if there is none."""
         ...
 
     def reply(self, message: AnyMessage, call: AcceptedCall, /) -> bytes:
@@ -85,7 +85,7 @@ class UnaryCalls(Generic[AnyMessage]):
         self._when_answered = self._answer  # made once: calls that share it are answered together
 
     def take(self, arrived: Sequence[Arrived]) -> None:
-        """Answer calls that arrived together, at once or later."""
+        """Answer calls that arrived together, now or later."""
         admission, codec, when_answered = self._admission, self._codec, self._when_answered
         calls = []
         for rpc, received in arrived:
@@ -161,7 +161,7 @@ def answering(
 
 
 class ThreadedMethods:
-    """Runs methods that block on a few threads of their own, so that they do not delay other calls.
+    """Runs blocking methods on a few separate threads, so that they do not delay other calls.
 
     Args:
         threads: number of calls that run at the same time.
@@ -181,7 +181,7 @@ class ThreadedMethods:
 
         Args:
             method: the method to wrap.
-            name: its full name, such as "package.Service/Method".
+            name: full name of the method, such as "package.Service/Method".
         """
 
         def run(call: Rpc, message: bytes) -> None:
@@ -223,7 +223,7 @@ def decode(kind: type[AnyMessage], received: bytes, name: str, admission: Admiss
 
 
 def request_id_of(metadata: Metadata) -> str:
-    """The request id in the metadata of a call, or a new one if it has no usable one."""
+    """Return the request id in the metadata of a call, or a new one if it has no usable one."""
     return usable_request_id(next((str(value) for key, value in metadata if key == REQUEST_ID_KEY), None))
 
 
@@ -243,7 +243,7 @@ def fail(rpc: Rpc, error: Exception, name: str, request_id: str = "") -> None:
 
 
 def run_guarded(rpc: Rpc, callback: Callable[..., None], *arguments: object) -> None:
-    """Run a callback of a call; an unexpected exception ends the call, and not the serving thread."""
+    """Run a callback of a call; an unexpected exception ends the call, but not the serving thread."""
     try:
         callback(*arguments)
     except Exception as error:

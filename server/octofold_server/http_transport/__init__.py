@@ -1,1 +1,1 @@
-"""Connections and calls over HTTP, and what browsers may ask for."""
+"""Connections and calls over HTTP, and checks of browsers' requests."""

@@ -1,4 +1,4 @@
-"""What all routes over HTTP share: their description, a call and its answer, and the reply to a failure."""
+"""The parts that all HTTP routes share: their description, calls with their answers, and failures."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ REQUEST_ID = "X-Request-Id"
 """The header for the request id: a caller may send one, and a failed call returns it."""
 
 CLIENT_LEFT = 499
-"""Not a standard status, but the one that proxies log if the client leaves."""
+"""The status that proxies log if the client leaves; it is not standard."""
 
 HTTP_STATUSES: dict[grpc.StatusCode, int] = {
     grpc.StatusCode.INVALID_ARGUMENT: HTTPStatus.BAD_REQUEST,
@@ -51,7 +51,7 @@ class Route(NamedTuple):
 
 
 class Failure(NamedTuple):
-    """What the reply to a failed request contains."""
+    """The content of the reply to a failed request."""
 
     message: str
     status: int
@@ -73,7 +73,7 @@ def submit(admission: Admission, http: web.Request, request: Request) -> Pending
 
 
 class PendingCall(asyncio.Future[AcceptedCall]):
-    """A call without an answer: its result is the call, once it has one, or else the error of the call.
+    """A future for a call: its result is the answered call, and its exception the error of the call.
 
     A client that leaves cancels it, and thereby the call.
 
@@ -81,7 +81,7 @@ class PendingCall(asyncio.Future[AcceptedCall]):
         http: the request over HTTP.
 
     Attributes:
-        headers: those of the request that name the caller's trace.
+        headers: the headers of the request that name the caller's trace.
         call: the call, submitted with `finish`.
     """
 

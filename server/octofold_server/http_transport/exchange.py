@@ -1,4 +1,4 @@
-"""The parts of an HTTP exchange that depend on the client's speed: reading a body and sending a reply.
+"""Reads bodies and sends replies: the parts of an HTTP exchange that depend on the client's speed.
 
 Each has a time limit.
 """
@@ -35,8 +35,8 @@ class Arrival:
         connection: the name of the connection, for the budget.
         transport: the connection; None if it is closed.
         limit: the time limit; rescheduled to end the body early.
-        began: when the headers had arrived, a time of `time.monotonic`.
-        taken: number of bytes that count against the budget.
+        began: the `time.monotonic` time at which the headers had arrived.
+        taken: number of bytes counted against the budget.
         ended: whether the body was ended to make room for others.
     """
 
@@ -67,7 +67,7 @@ class Bodies:
 
     @asynccontextmanager
     async def body(self, request: web.Request, most_bytes: int, whose: str) -> AsyncIterator[bytes]:
-        """Wait for the whole body of a request; its bytes count against the budget until the block ends.
+        """Read the whole body of a request; its bytes count against the budget until the block ends.
 
         Args:
             request: the request.
@@ -78,7 +78,7 @@ class Bodies:
             QueueFull: the budget has no room for the body, or the body made room for others.
             web.HTTPRequestEntityTooLarge: the body is longer than allowed.
             web.HTTPRequestTimeout: the body did not arrive in time.
-            web.HTTPUnsupportedMediaType: it is compressed.
+            web.HTTPUnsupportedMediaType: the body is compressed.
         """
         too_large = f"the body is larger than the {most_bytes} bytes {whose}"
         if (request.content_length or 0) > most_bytes:
@@ -116,7 +116,7 @@ class Bodies:
     def make_room(self, client: str) -> Arrival | None:
         """End a body to make room for a request of `client`, and return it; None if no body has to end.
 
-        The body comes from the address with the most bodies. Of these it is the one silent for longest.
+        It is the body that has been silent for longest among those of the address with the most bodies.
         """
         held = Counter(one.client for one in self._arriving)
         if not held:
@@ -127,7 +127,7 @@ class Bodies:
         for arrival in self._arriving:
             if arrival.client != greediest or arrival.began > latest:
                 continue
-            if not arrival.limit.expired():  # else it is ending already, and its limit cannot be rescheduled
+            if not arrival.limit.expired():  # an expired limit cannot be rescheduled
                 del self._arriving[arrival]
                 arrival.ended = True
                 arrival.limit.reschedule(asyncio.get_running_loop().time())

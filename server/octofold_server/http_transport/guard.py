@@ -1,7 +1,7 @@
 """Refuses HTTP requests before their handlers: contradictory headers, pages of other sites, wrong tokens.
 
-A browser sends the requests of any page to any server that it can reach, a server on loopback included. It
-hides the reply from the page, but the request has its effect.
+A browser sends requests of any page to any server that it can reach, including servers on loopback. It hides
+the reply from the page, but the request still takes effect.
 """
 
 from __future__ import annotations
@@ -20,25 +20,26 @@ from octofold_server.http_transport.calls import Route
 from octofold_server.system.quoting import quoted
 
 SINGLE_HEADERS = ("Authorization", "Content-Encoding", "Host", "Origin", "Sec-Fetch-Site")
-"""Headers that decide what a request means. Of two values, a proxy may have checked the other one."""
+"""Headers that decide what a request means. If one had two values, a proxy might have checked the other
+value."""
 
 OWN_PAGES = ("same-origin", "none")
-"""The values of `Sec-Fetch-Site` for requests of our own page, and of a user who opened an address."""
+"""The values of `Sec-Fetch-Site` for requests of our own page, and for addresses that a user opens."""
 
 
 class Guard:
     """Checks the headers of a request.
 
-    Pages of other sites may ask for probes and for the files of the page, which need no right. Programs do
-    not send the headers with which browsers describe where a request comes from, and pages cannot forge them.
+    Pages of other sites may request probes and the files of the page, which need no right. Browsers describe
+    the origin of a request in headers that pages cannot forge, and that other programs do not send.
 
     Args:
-        routes: all routes; it checks no request without a route.
+        routes: all routes; requests without a route are not checked.
         access: checks tokens.
-        refusals: counts what is refused.
+        refusals: counts the refused requests.
         single_headers: more headers that may have only one value in a request.
-        only_loopback: whether clients may reach the server only by a name or address of loopback. Otherwise a
-            site whose name leads to 127.0.0.1 would count as the server's own (DNS rebinding).
+        only_loopback: whether requests must name localhost or an address of loopback as their host. This
+            prevents DNS rebinding, where the name of a foreign site leads to 127.0.0.1.
     """
 
     def __init__(
@@ -61,7 +62,7 @@ class Guard:
 
         Raises:
             InvalidRequest: a header has two values.
-            NotAllowed: the request comes from a page of another site, or by a name that is not of loopback;
+            NotAllowed: the request comes from a page of another site, or names a host that is not loopback;
                 or as in `Access.check`.
             Unauthenticated: as in `Access.check`.
         """
@@ -72,7 +73,7 @@ class Guard:
         try:
             for name in self._single_headers:
                 if len(set(headers.getall(name, ()))) > 1:
-                    raise InvalidRequest(f"two headers {name} with different values")
+                    raise InvalidRequest(f"the header {name} must have one value, got two")
             if right is not Right.NOTHING:
                 self._check_site(request.method, headers)
         except (InvalidRequest, NotAllowed) as error:
@@ -86,9 +87,10 @@ class Guard:
         if self._only_loopback and host is not None and not is_loopback_host(host):
             raise NotAllowed(
                 f"a server on loopback without --tokens and TLS takes no requests for the host "
-                f"{quoted(host)}, only for localhost or 127.0.0.1; a proxy must set this header"
+                f"{quoted(host)}, only for localhost or 127.0.0.1; let the proxy set the header Host"
             )
-        # A page can hold hundreds of frames of ours, each with a long search; a link fills the whole window.
+        # A page can contain hundreds of frames with our address, each with a long search. A link fills the
+        # window.
         fills_window = headers.get("Sec-Fetch-Dest", "document") == "document"
         if method == "GET" and headers.get("Sec-Fetch-Mode") == "navigate" and fills_window:
             return  # a user follows a link
@@ -102,7 +104,7 @@ class Guard:
 
 
 def is_loopback_host(host: str) -> bool:
-    """Whether the value of a `Host` header is localhost or an address of loopback, with any port."""
+    """Return whether the value of a `Host` header is localhost or an address of loopback, with any port."""
     try:
         name = urlsplit(f"//{host}").hostname or ""
         address = None if name == "localhost" else ipaddress.ip_address(name)
@@ -113,5 +115,5 @@ def is_loopback_host(host: str) -> bool:
 
 
 def _host(origin: str) -> str:
-    """The host and the port of an origin; nothing for an origin without them, such as "null"."""
+    """Return the host and the port of an origin; empty for an origin without them, such as "null"."""
     return origin.partition("://")[2]

@@ -53,5 +53,5 @@ def metrics(read: Callable[[], Page]) -> Route:
 
 
 def readiness_reply(yes: bool) -> web.Response:
-    """An empty reply: 200 for yes, 503 for no."""
+    """Return an empty reply: 200 for yes, 503 for no."""
     return web.Response(status=HTTPStatus.OK if yes else HTTPStatus.SERVICE_UNAVAILABLE)

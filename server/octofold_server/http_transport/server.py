@@ -35,8 +35,9 @@ HANDSHAKE_SECONDS = 10.0
 """Time limit for a TLS handshake."""
 
 READ_BYTES = 16_384
-"""Bytes that are read of a connection before it is the turn of others. In chunks of one byte, they take some
-milliseconds; asyncio would read 256 KiB, and with TLS also keep a buffer of this size for each connection."""
+"""Maximum bytes to read of a connection before other connections have their turn. In chunks of one byte, they
+take some milliseconds. By default asyncio reads 256 KiB, and with TLS keeps a buffer of this size for each
+connection."""
 
 PAUSE_SECONDS = 1.0
 """Pause after a connection could not be accepted, for example for lack of a file descriptor."""
@@ -44,7 +45,7 @@ PAUSE_SECONDS = 1.0
 _log = logging.getLogger(__name__)
 
 _http_log = logging.getLogger(f"{__name__}.http")
-_http_log.setLevel(logging.CRITICAL)  # else invalid HTTP of a client would log a traceback
+_http_log.setLevel(logging.CRITICAL)  # otherwise invalid HTTP would log a traceback
 
 
 class _Connection(web.RequestHandler):
@@ -59,7 +60,7 @@ class _Connection(web.RequestHandler):
         )
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin; with TLS, `SSLProtocol` has the limit for what is read."""
+        """Begin, and limit the bytes of one read; with TLS, `SSLProtocol` has this limit."""
         if hasattr(transport, "max_size"):
             transport.max_size = READ_BYTES
         super().connection_made(transport)
@@ -69,7 +70,7 @@ class RestServer:
     """Serves routes on listening sockets, and closes them when it stops.
 
     Args:
-        routes: the routes that it serves.
+        routes: the routes to serve.
         check: checks a request before its handler, and raises an error to refuse it.
         bodies: reads the bodies of the routes.
         listeners: the sockets, at least one, all with the same port.
@@ -202,7 +203,7 @@ class RestServer:
         """Close a connection to make room for a new one of `client`; return whether one was closed.
 
         This is the connection that has been silent for longest. If none is silent, it is one whose body is
-        still arriving, or else one in a handshake.
+        still arriving, or otherwise one in a handshake.
         """
         while self._silent:
             transport = next(iter(self._silent))

@@ -17,21 +17,21 @@ CPU_BATCH_SIZE = 256
 CUDA_BATCH_SIZE = 1024
 
 SEARCH_BATCH_SIZE = 1024
-"""The batcher makes smaller batches of boards that take long."""
+"""Maximum batch size of a player. The batcher makes smaller batches if boards take long."""
 
 SEARCH_LANES = 2
-"""While one lane answers callers, the other searches."""
+"""Number of lanes of a player: while one answers callers, the other searches."""
 
 WORTHWHILE_SECONDS = {8: 0.0025, 16: 0.0025, 32: 0.001, 64: 0.001, 128: 0.001}
-"""Batch sizes, and the duration of a batch from which on the size suffices. The overhead of about 0.1 ms is
-small beside it, and longer batches make callers wait. Only fast models, and models that vote, run batches
+"""Minimum seconds of a batch that make its size sufficient, by batch size. The overhead of about 0.1 ms is
+then small, and longer batches would make callers wait. Only fast models, and models that vote, run batches
 above 32."""
 
 ONE_LANE_BATCH_SIZE = 32
 
 
 def choose_device(wanted: str) -> str:
-    """The device for the value of --device: "cpu" or "cuda".
+    """Return the device for the value of --device: "cpu" or "cuda".
 
     With "auto" and onnxruntime's GPU build, the user probably expects a GPU: the log gives the reason if it
     cannot be used.
@@ -52,7 +52,7 @@ def choose_device(wanted: str) -> str:
 
 
 def choose_layout(config: Config, device: str, precision: str) -> Layout:
-    """The layout for a model file of a precision: one lane for each core, or one lane on a GPU.
+    """Return the layout for a model file of a precision: one lane for each core, or one lane on a GPU.
 
     The processes share these lanes. The flags count for each process.
     """
@@ -68,13 +68,13 @@ def choose_layout(config: Config, device: str, precision: str) -> Layout:
 
 
 def choose_search_layout(config: Config) -> tuple[int, int]:
-    """The lanes of a player, and the cores that each lane's search may use: all, for a lone board."""
+    """Return the number of lanes of a player, and of the cores that each search may use."""
     cores = config.threads or max(1, usable_cores() // config.processes)
     return config.lanes or SEARCH_LANES, cores
 
 
 def choose_batch_size(layout: Layout, backend: Backend) -> int:
-    """The default batch size for a layout on a CPU.
+    """Return the default batch size for a layout on a CPU.
 
     A single lane needs at least 32: between two of its batches, all other threads run and find their caches
     cold, which costs 1.3 ms. With several lanes, another one runs in that time. Lanes of several threads use
@@ -85,8 +85,8 @@ def choose_batch_size(layout: Layout, backend: Backend) -> int:
         backend: one of its lanes.
 
     Returns:
-        8 to 256, or the size of the layout if that is smaller: the smallest whose batch takes long enough for
-        its overhead; twice that for one whose second run has less than half of the boards.
+        8 to 256, or the size of the layout if that is smaller: the smallest size whose batches take long
+        enough for their overhead. The size is doubled if the second stage runs less than half of the boards.
     """
     if layout.threads > 1:
         return min(ONE_LANE_BATCH_SIZE, layout.max_batch_size)

@@ -65,7 +65,7 @@ class ServedVersion:
     batcher: Batcher
     statistics: ModelStatistics
     output_names: Sequence[str] = tuple(tensor.name for tensor in OUTPUTS)
-    """What it answers, in order."""
+    """The names of its outputs, in order."""
 
     @property
     def graph(self) -> GraphFile | None:
@@ -74,12 +74,12 @@ class ServedVersion:
 
     @cached_property
     def digest(self) -> int:
-        """Identifies the graph or the player in answers; see `short_digest`."""
+        """The short digest that identifies the graph or the player in answers."""
         return short_digest(self.card.sha256_of(self.precision))
 
     @cached_property
     def made_by(self) -> Mapping[str, str]:
-        """What made an answer, for protocols that carry texts: the precision and the digest."""
+        """The precision and the digest behind an answer, as texts for protocols that carry texts."""
         found = {"precision": self.precision, "digest": f"{self.digest:016x}"}
         return {name: value for name, value in found.items() if value}
 
@@ -101,7 +101,7 @@ class Loader:
         new_backends: makes the lanes of a version.
 
     Raises:
-        ModelError: the configuration names a kind of player or a device that is not there.
+        ModelError: the configuration names a kind of player or a device that does not exist.
     """
 
     def __init__(self, config: Config, new_backends: BackendFactory) -> None:
@@ -215,7 +215,7 @@ class Loader:
 
 
 def _may_have_moves(card: Card) -> bool:
-    """Whether a version of today would have a graph for moves alone: if eight views vote, or with tables."""
+    """Return whether a new export would have a graph for moves alone: eight views vote, or tables exist."""
     return card.compact_tables is not None or (card.decision_rule == "vote" and card.symmetries == 8)
 
 
@@ -223,9 +223,10 @@ MAX_FILE_BYTES = 1 << 40
 
 
 def map_files(folder: Path, player: ServedPlayer) -> dict[str, NDArray[np.uint8]]:
-    """The content of a player's files by name, read-only. The memory is that of the system's file cache.
+    """Map a player's files into memory, read-only, and return them by name.
 
-    A file is hashed and mapped from one descriptor, so that the mapped bytes are the hashed ones.
+    The memory belongs to the system's file cache. A file is hashed and mapped from one descriptor, so that
+    the mapped bytes are the hashed bytes.
 
     Args:
         folder: the folder of the version.
@@ -240,7 +241,7 @@ def map_files(folder: Path, player: ServedPlayer) -> dict[str, NDArray[np.uint8]
             with open_regular(folder / listed.file, MAX_FILE_BYTES) as file:
                 check_digest(listed, hashlib.file_digest(file, "sha256").hexdigest())
                 mapped[name] = np.frombuffer(mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ), np.uint8)
-        except (OSError, ValueError) as error:  # ValueError: to map an empty file
+        except (OSError, ValueError) as error:  # ValueError: the file is empty
             why = error.strerror if isinstance(error, OSError) else error
             raise ModelError(f"{listed.file} cannot be read: {why}") from error
     return mapped

@@ -33,7 +33,7 @@ from octofold_server.system.quoting import quoted
 
 _UNAVAILABLE: Mapping[VersionState | str, str] = {
     VersionState.LOADING: "is loading",
-    VersionState.READY: "is being unloaded",  # it has just left the table; the index follows
+    VersionState.READY: "is being unloaded",  # it has just left `ready`, and the index does not show it yet
     VersionState.UNLOADING: "is unloading",
     ON_DEMAND: "is loading",
     BY_REQUEST: f"was {BY_REQUEST}",
@@ -55,14 +55,14 @@ class Models:
         new_backends: makes the lanes of a version.
         on_change: called with the name of a model and whether any of its versions is ready, whenever that may
             have changed.
-        shared: folder in which the processes of one service share what they must agree on: the default model,
-            and the models that were unloaded by request; None if there is only this process.
+        shared: folder in which the processes of one service share the default model and the models that were
+            unloaded by request; None if there is only this process.
 
     Attributes:
-        ready: every version that answers calls, by the name and version that a call may ask for; the empty
-            version is the newest one. It is replaced, never changed.
-        default: the model that answers calls which name none; empty when there is none. Once chosen at the
-            start, it stays.
+        ready: every version that answers calls, by the name and version in a call; the empty version stands
+            for the newest one. The mapping is replaced, never changed.
+        default: the model used when a request names none; empty if there is no default. It is chosen at the
+            start and does not change.
 
     Raises:
         ModelError: the repository cannot be read.
@@ -115,7 +115,7 @@ class Models:
                 self._index.mark_unloaded(name)
             names = [name for name in by_name if name not in unloaded]
             self._update_each(names, by_name)
-            if not self.ready and (waiting := self.waiting()):  # there is nothing but players
+            if not self.ready and (waiting := self.waiting()):  # all models are players
                 self._players |= {status.name for status in waiting}
                 self._update_each(names, by_name)
         names = sorted({name for name, _ in self.ready} | unloaded)
@@ -134,14 +134,16 @@ class Models:
             self.default = self._obvious_model(names)
 
     def resolve(self, name: str, version: str, *, loads: bool = False) -> ServedVersion:
-        """The model for a call; an empty name means the default, an empty version the newest ready.
+        """Return the model for a call.
+
+        An empty name means the default model, and an empty version the newest ready one.
 
         With `loads`, a player that waits for the first call is loaded from now on. If an older version is
         ready, it answers the calls without a version until then.
 
         Raises:
-            UnknownModel: the version does not exist or is not ready; the message lists those that are.
-            Unavailable: it is being loaded or unloaded, or was unloaded.
+            UnknownModel: the version does not exist or is not ready; the message lists the ready versions.
+            Unavailable: the version is being loaded or unloaded, or was unloaded by request.
         """
         name = name or self.default
         served = self.ready.get((name, version))
@@ -157,7 +159,7 @@ class Models:
             return older[max(older)]
         ready = ", ".join(f"{served.name}/{served.version}" for served in self.served())
         if not name:
-            raise UnknownModel(f"this server has no default model: name one of {ready}")
+            raise UnknownModel(f"this server has no default model; name one of {ready}")
         wanted = f"{name}/{version}" if version else name
         for status in known:
             why = _UNAVAILABLE.get(status.state) or _UNAVAILABLE.get(status.reason)
@@ -166,30 +168,30 @@ class Models:
         raise UnknownModel(f"no model {quoted(wanted)} is ready; ready: {ready}")
 
     def index(self) -> list[VersionStatus]:
-        """Every known version, sorted by name and version."""
+        """Return every known version, sorted by name and version."""
         return self._index.all()
 
     def served(self) -> list[ServedVersion]:
-        """Every version that answers calls, sorted by name and version."""
+        """Return every version that answers calls, sorted by name and version."""
         ready = [served for (_, version), served in self.ready.items() if version]
         return sorted(ready, key=lambda served: (served.name, int(served.version)))
 
     def waiting(self) -> list[VersionStatus]:
-        """All players that the first call for them loads."""
+        """Return all players that wait for their first call to load them."""
         return [status for status in self.index() if status.reason == ON_DEMAND]
 
     def loading(self) -> list[VersionStatus]:
-        """All versions that are being loaded, as far as their cards have been read."""
+        """Return all versions that are being loaded and whose cards have been read."""
         return [each for each in self.index() if each.state is VersionState.LOADING and each.card_text]
 
     def names_with_exponent(self, exponent: int) -> list[str]:
-        """The names of all models, ready or waiting, that know a tile."""
+        """Return the names of all models, ready or waiting, that know a tile."""
         cards = [served.card for served in self.served()]
         cards += [parse_card(status.card_text) for status in self.waiting()]
         return sorted({card.name for card in cards if card.largest_exponent >= exponent})
 
     def statistics(self) -> Mapping[tuple[str, str], ModelStatistics]:
-        """The statistics of the versions, as in `VersionIndex.statistics`."""
+        """Return the statistics of the versions, as in `VersionIndex.statistics`."""
         return self._index.statistics()
 
     def load(self, name: str) -> None:
@@ -234,7 +236,7 @@ class Models:
             self._update_each(sorted(names), by_name)
 
     def unload(self, name: str) -> None:
-        """Refuse calls for all versions of a model, which finish their accepted calls and are freed then.
+        """Refuse calls for all versions of a model. They finish their accepted calls and are then freed.
 
         Raises:
             UnknownModel: the model does not exist.
@@ -250,20 +252,20 @@ class Models:
             _log.info("%s is unloaded", name)
 
     def stop_loading(self) -> None:
-        """Load nothing more; a thread that is loading fails before the next version."""
+        """Load no more versions; a thread that is loading fails before its next version."""
         self._loads_no_more.set()
 
     def check_not_stopped(self) -> None:
         """Check that `stop_loading` was not called.
 
         Raises:
-            Unavailable: it was.
+            Unavailable: `stop_loading` was called.
         """
         if self._loads_no_more.is_set():
             raise Unavailable("the server is shutting down")
 
     def has_settled(self, limit_seconds: float) -> bool:
-        """Wait until nothing is being loaded or unloaded, and return whether that came within the limit."""
+        """Wait until nothing is being loaded or unloaded; return False if the limit passes first."""
         settled = self._changing.acquire(timeout=limit_seconds)
         if settled:
             self._changing.release()
@@ -287,7 +289,7 @@ class Models:
         """Bring one model up to date with its folders and its policy, as far as possible.
 
         Returns:
-            What has become of each version.
+            The new status of each version.
         """
         policy = self._config.versions.of(name)
         serving = self._serving(name)
@@ -319,7 +321,7 @@ class Models:
     def _try(
         self, folder: VersionFolder, current: ServedVersion | None
     ) -> tuple[ServedVersion | None, VersionStatus]:
-        """The version from the current folder, or else `current`, if any, and the reason."""
+        """Load a version from its folder; return it, or `current` if that fails, and its status."""
         name, version = folder.name, folder.version
         self.check_not_stopped()
         status = VersionStatus(name, version)
@@ -344,7 +346,7 @@ class Models:
         return None, status
 
     def _is_on_demand(self, card: Card) -> bool:
-        """Whether a version is a player that the first call for it loads."""
+        """Return whether a version is a player that the first call for it loads."""
         return card.player is not None and self._config.players is None and card.name not in self._players
 
     def _serving(self, name: str) -> dict[int, ServedVersion]:
@@ -353,7 +355,8 @@ class Models:
     def _swap(self, name: str, ready: Mapping[int, ServedVersion], *, newest: bool = True) -> None:
         """Make these the only versions that calls for this model find.
 
-        Without `newest`, a newer player waits: `resolve` has to see the calls that name no version.
+        `newest` is False while a newer player waits for its first call: then calls without a version must
+        reach `resolve`.
         """
         table = {key: served for key, served in self.ready.items() if key[0] != name}
         table |= {(name, str(version)): served for version, served in ready.items()}
@@ -363,7 +366,7 @@ class Models:
         self._on_change(name, bool(ready))
 
     def _load_on_demand(self, name: str) -> None:
-        """Load a player on a thread of its own, unless that has begun: some take seconds and gigabytes."""
+        """Load a player on its own thread, unless this has begun; some players take seconds and gigabytes."""
         with self._asking:
             if name not in self._on_demand:
                 threading.Thread(target=self._try_on_demand, args=(name,), daemon=True).start()
@@ -379,7 +382,7 @@ class Models:
                 self._on_demand.remove(name)
 
     def _unloaded_names(self) -> set[str]:
-        """The models that were unloaded by request to any process, and not loaded again."""
+        """Return the models that a request to any process has unloaded, and that were not loaded again."""
         if self._shared is None:
             return self._unloaded
         return {file.name for file in (self._shared / "unloaded").iterdir()}
@@ -393,7 +396,7 @@ class Models:
             (self._shared / "unloaded" / name).unlink(missing_ok=True)
 
     def _obvious_model(self, names: Sequence[str]) -> str:
-        """The only one of these names, else `DEFAULT_MODEL` if it is one of them, else an empty text.
+        """Return the only one of these names, or `DEFAULT_MODEL` if it is one of them, or an empty text.
 
         Later processes repeat the answer of the first.
         """

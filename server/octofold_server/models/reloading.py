@@ -1,4 +1,4 @@
-"""Reloads the models on request, or when their folder has changed.
+"""Reloads the models on request and when their folder has changed.
 
 It has its own thread, because loading takes seconds.
 """
@@ -18,13 +18,13 @@ _log = logging.getLogger(__name__)
 
 
 class Reloading:
-    """Reloads on request, and whenever the folder has changed.
+    """Reloads models on request, and whenever their folder has changed.
 
     It polls the folder, which works on every file system, including network mounts.
 
     Args:
-        models: models to reload.
-        folder: their repository.
+        models: the models to reload.
+        folder: the repository of the models.
         watch_seconds: interval between two checks of the folder; 0 disables.
     """
 
@@ -39,7 +39,7 @@ class Reloading:
         self._thread = threading.Thread(target=self._run, name="reloading", daemon=True)
 
     def start(self) -> None:
-        """Begin; the models are assumed to match the folder as it was when this object was made."""
+        """Start. The models are assumed to match the folder as it was when this object was made."""
         self._thread.start()
 
     def request(self) -> None:
@@ -72,7 +72,7 @@ class Reloading:
                 self._reload()
 
     def _current_state(self) -> object:
-        """What changes with the folder, also when it cannot be read."""
+        """Return a value that changes when the folder changes, or becomes unreadable."""
         try:
             return fingerprint(self._folder)
         except ModelError as error:

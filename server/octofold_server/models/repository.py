@@ -1,8 +1,8 @@
 """Reads a model repository: its versions, their cards, and the bytes to load.
 
 A card is used only after its fields are checked, and a model file only if its SHA-256 matches the card. The
-hashed bytes are the loaded bytes. Files of networks are not mapped, because truncating a mapped file
-ends the process with SIGBUS; those of players are (`loading`).
+hashed bytes are the loaded bytes. Files of networks are not mapped, because truncating a mapped file ends the
+process with SIGBUS. Files of players are mapped (`loading.map_files`).
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ MAX_MODEL_BYTES = (1 << 31) - 1
 """Maximum size of an ONNX graph, which is a Protobuf message."""
 MAX_TENSOR_BYTES = 1 << 33
 PIECE_BYTES = 1 << 22
-"""Bytes of a tensor to read before hashing them, so few that they are still in the CPU's cache."""
+"""Number of bytes of a tensor to read before hashing them, so that they are still in the CPU's cache."""
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class VersionFolder:
-    """`path` is REPOSITORY/`name`/`version`."""
+    """The folder of a version; `path` is REPOSITORY/`name`/`version`."""
 
     name: str
     version: int
@@ -49,11 +49,11 @@ class VersionFolder:
 
 
 def find_versions(repository: Path) -> list[VersionFolder]:
-    """Every version in the repository, sorted by name and version.
+    """Return every version in the repository, sorted by name and version.
 
-    A version is a folder whose name is a positive integer. Other folders are ignored: versions that are being
-    published have temporary names. A folder that cannot be read (a volume's lost+found) or that has no
-    `MODEL_NAME` is ignored, too, and the reason is logged.
+    A version is a folder whose name is a positive integer. Other folders are ignored, because versions that
+    are being published have temporary names. A folder that cannot be read (such as a volume's lost+found), or
+    whose name is not a `MODEL_NAME`, is ignored, too, and the reason is logged.
 
     Raises:
         ModelError: the repository is not a folder that can be read.
@@ -65,7 +65,7 @@ def find_versions(repository: Path) -> list[VersionFolder]:
 
 
 def versions_by_name(repository: Path) -> dict[str, list[VersionFolder]]:
-    """The versions by the names of their models.
+    """Return the versions by the names of their models.
 
     Raises:
         ModelError: the repository cannot be read.
@@ -77,10 +77,10 @@ def versions_by_name(repository: Path) -> dict[str, list[VersionFolder]]:
 
 
 def fingerprint(repository: Path) -> frozenset[tuple[str, int, int, int]]:
-    """A value that changes when a version is published, copied in, replaced, removed or becomes readable.
+    """Return a value that changes when a version is added, replaced, removed or becomes readable.
 
-    It has the path, the size, the time of the last write and the mode of every file. Some network mounts give
-    the same files new inodes every time.
+    It contains the path, the size, the time of the last write and the mode of every file. It contains no
+    inodes, because some network mounts give the same file a new inode every time.
 
     Raises:
         ModelError: the repository cannot be read.
@@ -91,17 +91,17 @@ def fingerprint(repository: Path) -> frozenset[tuple[str, int, int, int]]:
         marks.add((str(version.path), 0, 0, 0))
         with suppress(OSError):  # the folder is being removed
             for file in version.path.iterdir():
-                with suppress(OSError):  # so is the file, or it is a link to none; the others still count
+                with suppress(OSError):  # the file is being removed, or is a dangling link
                     now = file.stat()
                     marks.add((str(file), now.st_size, now.st_mtime_ns, now.st_mode))
     return frozenset(marks)
 
 
 def read_card(folder: VersionFolder) -> tuple[Card, str]:
-    """The card of a version, and its text with all fields.
+    """Return the card of a version, and its text with all fields.
 
     Raises:
-        ModelError: it is missing, invalid, or belongs to another model or version.
+        ModelError: the card is missing, invalid, or belongs to another model or version.
     """
     try:
         text = card_text(folder.path)
@@ -115,7 +115,7 @@ def read_card(folder: VersionFolder) -> tuple[Card, str]:
 
 
 def choose_precision(card: Card, wanted: str, *, device: str, avx2: bool) -> Precision:
-    """The precision to serve: `wanted`, or for "auto" the fastest one that the card offers for the device.
+    """Return the precision to serve: `wanted`, or for "auto" the fastest for the device in the card.
 
     Raises:
         ModelError: the card does not offer it.
@@ -126,14 +126,14 @@ def choose_precision(card: Card, wanted: str, *, device: str, avx2: bool) -> Pre
     for precision in card.precisions:
         if precision == wanted:
             return precision
-    raise ModelError(f"the card offers {', '.join(card.precisions)}, not {wanted}")
+    raise ModelError(f"precision must be one of {', '.join(card.precisions)} by the card, got {wanted}")
 
 
 def read_model(folder: Path, file: ListedFile) -> bytes:
-    """The bytes of a graph's file in the folder of its version.
+    """Return the bytes of a graph's file in the folder of its version.
 
     Raises:
-        ModelError: it cannot be read, or its SHA-256 is not the card's.
+        ModelError: the file cannot be read, or its SHA-256 is not the card's.
     """
     try:
         model = read_regular(folder / file.file, MAX_MODEL_BYTES)
@@ -144,20 +144,20 @@ def read_model(folder: Path, file: ListedFile) -> bytes:
 
 
 def read_tensors(folder: Path, file: GraphFile) -> dict[str, NDArray[np.float32]]:
-    """The tensors that the model file refers to: vectors of little-endian float32, in memory of our own.
+    """Read the tensors that a model file refers to: vectors of little-endian float32, not mapped.
 
     onnxruntime copies them once more for every session. A version is loaded with twice the size of its
     tensors, and serves with once their size.
 
     Raises:
-        ModelError: one cannot be read, or its SHA-256 is not the card's.
+        ModelError: a file cannot be read, or its SHA-256 is not the card's.
         MemoryError: they do not fit into memory.
     """
     return {name: _read_tensor(folder, listed) for name, listed in file.tensors.items()}
 
 
 def cpu_has_avx2() -> bool:
-    """Whether the CPU has AVX2, according to Linux's cpuinfo: int8 is then faster than fp32.
+    """Return whether the CPU has AVX2, according to Linux's cpuinfo: int8 is then faster than fp32.
 
     Without VNNI, onnxruntime adds two products in 16 bits, which can saturate. Networks that keep their moves
     in int8 hardly notice (`bench/graph/int8_moves.py`).
@@ -171,7 +171,7 @@ def cpu_has_avx2() -> bool:
 
 
 def _scan(repository: Path) -> tuple[list[VersionFolder], dict[Path, str]]:
-    """Every version, and the ignored folders with the reasons."""
+    """Return every version, and the ignored folders with the reasons."""
     versions: list[VersionFolder] = []
     ignored = {}
     try:
@@ -187,7 +187,7 @@ def _scan(repository: Path) -> tuple[list[VersionFolder], dict[Path, str]]:
         except OSError as error:
             ignored[folder] = error.strerror or str(error)
             continue
-        # A name goes into replies and metrics, which are UTF-8: that of a folder need not be.
+        # The name becomes part of replies and metrics, which are UTF-8. The name of a folder need not be.
         if not found or MODEL_NAME.fullmatch(folder.name):
             versions += found
         else:
@@ -210,13 +210,13 @@ def _is_version(name: str) -> bool:
 
 
 def _read_tensor(folder: Path, file: ListedFile) -> NDArray[np.float32]:
-    """Hash every piece in memory after reading it, so that later changes of the file do not matter."""
+    """Read a tensor, and hash every piece in memory, so that later changes of the file do not matter."""
     digest = hashlib.sha256()
     try:
         with open_regular(folder / file.file, MAX_TENSOR_BYTES) as content:
             size = os.fstat(content.fileno()).st_size
             if not size or size % 4:
-                raise ModelError(f"{file.file} is not a file of float32: it has {size} bytes")
+                raise ModelError(f"{file.file} must hold float32 values of 4 bytes each, got {size} bytes")
             tensor = np.empty(size // 4, "<f4")
             memory = tensor.data.cast("B")
             for start in range(0, size, PIECE_BYTES):

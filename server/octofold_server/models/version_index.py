@@ -1,4 +1,4 @@
-"""The status and statistics of every version of a model repository, and why one cannot answer."""
+"""The status and the statistics of every version of a model repository."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class VersionIndex:
         batcher.begin_to_close(partial(self._has_drained, batcher))
 
     def all(self) -> list[VersionStatus]:
-        """Every known version, sorted by name and version."""
+        """Return every known version, sorted by name and version."""
         with self._lock:
             statuses = dict(self._statuses)
             for key in self._draining.values():
@@ -98,21 +98,21 @@ class VersionIndex:
         return [statuses[key] for key in sorted(statuses)]
 
     def of(self, name: str) -> list[VersionStatus]:
-        """Every known version of one model, sorted."""
+        """Return every known version of one model, sorted."""
         return [status for status in self.all() if status.name == name]
 
     def draining(self) -> list[Batcher]:
-        """The batchers of the versions that finish their accepted calls."""
+        """Return the batchers of the versions that finish their accepted calls."""
         with self._lock:
             return list(self._draining)
 
     def statistics_of(self, name: str, version: int) -> ModelStatistics:
-        """The statistics of a version, new if it has none yet."""
+        """Return the statistics of a version, new if it has none yet."""
         with self._lock:
             return self._statistics.setdefault((name, version), ModelStatistics())
 
     def statistics(self) -> Mapping[tuple[str, str], ModelStatistics]:
-        """The statistics of every known version that the server has tried to load, by name and version."""
+        """Return the statistics of every version that the server has tried to load, by name and version."""
         with self._lock:
             return {(name, str(version)): kept for (name, version), kept in sorted(self._statistics.items())}
 

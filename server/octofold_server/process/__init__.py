@@ -1,1 +1,1 @@
-"""The serving process: its assembly, its life, and several processes on one port."""
+"""The serving process: its parts, its phases, and several processes on one port."""

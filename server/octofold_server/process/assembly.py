@@ -46,18 +46,19 @@ SERVICES = (OCTOFOLD, OPEN_INFERENCE)
 """Full names of the services that become ready together."""
 
 METADATA_THREADS = 4
-"""Threads for questions about the server and its models."""
+"""Number of threads for calls that ask about the server and its models."""
 
 SLOW_THREADS = 4
-"""Threads for loading and unloading. These take long, and nothing else must wait for them."""
+"""Number of threads for loading and unloading. These calls take long, and no other call must wait for
+them."""
 
 BOARD_BYTES = 16
 OTHER_BYTES = 131_072
-"""Bytes of a message for names, ids and parameters."""
+"""Number of bytes in a message for names, ids and parameters."""
 
 MAX_PENDING = 4000
-"""Calls that gRPC may keep until we take them, about 16 kB each. It drops further calls without a status. Its
-default of 1,000 is too low for a few normal clients that start at the same moment."""
+"""Maximum number of calls that gRPC keeps until we take them, about 16 kB each. It drops further calls
+without a status. Its default of 1,000 is too low for a few normal clients that start at the same moment."""
 
 
 @dataclass(frozen=True)
@@ -112,7 +113,7 @@ class Parts:
         )
 
     def routes(self, bodies: Bodies) -> list[Route]:
-        """Make all that is answered over HTTP.
+        """Make all routes over HTTP.
 
         Args:
             bodies: reads the bodies of requests.
@@ -141,9 +142,9 @@ def build(
         slot: the slot of this process among those on the same port; None if there is only this one.
 
     Raises:
-        StartupError: a file of certificates, keys or tokens is not what it should be, something that the
-            configuration asks for is not installed, the transport cannot serve with this grpcio, or there is
-            no place for the socket of its check.
+        StartupError: a file of certificates, keys or tokens is invalid, a package that the configuration
+            requires is not installed, the transport does not work with this grpcio, or no folder can be made
+            for the socket that checks the transport.
         ModelError: the model repository cannot be read.
     """
     if slot is not None and new_backends is network_lanes:
@@ -165,14 +166,14 @@ def build(
         raise
     except Exception as error:
         reason = f"{type(error).__name__}: {error}"
-        raise StartupError(f"--transport {config.transport} cannot serve here: {reason}") from error
+        raise StartupError(f"--transport {config.transport} does not work here: {reason}") from error
     return Parts(config, admission, health, access, operations, tls, grpc)
 
 
 def _methods(
     config: Config, admission: Admission, health: Health, access: Access, operations: OpenInference
 ) -> Methods:
-    """The methods of every service."""
+    """Return the methods of every service."""
     # Half of the bytes in flight is for arriving messages, each as large as allowed.
     at_once = max(2, config.max_bytes_in_flight // 2 // _most_grpc_bytes(config))
     waiting = max(MAX_PENDING, config.max_calls)
@@ -204,28 +205,30 @@ def _options(config: Config) -> list[tuple[str, int]]:
     options = [
         ("grpc.max_receive_message_length", _most_grpc_bytes(config)),
         ("grpc.max_concurrent_streams", config.max_calls_per_connection),
-        # It counts calls that are over until they are freed, and so refuses clients that keep to the limit.
+        # This protection counts ended calls until they are freed, and so refuses clients that keep to the
+        # limit.
         ("grpc.http.overload_protection", 0),
-        # A few more than the watchdog leaves open.
+        # A few more connections than the watchdog leaves open.
         ("grpc.max_allowed_incoming_connections", most_connections() * 9 // 8),
         # Without SO_REUSEPORT, a second server on the port fails instead of taking half of the calls.
         ("grpc.so_reuseport", int(config.processes > 1)),
-        # A client whose machine is gone answers no ping, which ends its calls.
+        # Pings end the calls of a client whose machine is gone.
         ("grpc.keepalive_time_ms", 60_000),
         ("grpc.keepalive_timeout_ms", 20_000),
         ("grpc.keepalive_permit_without_calls", 1),
         # Go's client sends a ping every 10 s at most, and some of its pings come a little early.
         ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
-        # A client that begins calls and resets them must answer a ping before it goes on.
+        # A client that begins calls and resets them must answer a ping before it may continue.
         ("grpc.http2.ping_on_rst_stream_percent", 100),
-        # A byte of a request may refer to an indexed header of 4 kB. Without the index, a header costs its
-        # length. This and the limit on metadata apply once the client has acknowledged our settings. Until
-        # then gRPC takes no more calls than are allowed at once, so a busy machine may take its time.
+        # A byte of a request may refer to an indexed header of 4 kB. Without the index, the client must send
+        # every header in full. This option and the limit on metadata apply once the client has acknowledged
+        # our settings. Until then gRPC limits the number of calls, so a slow acknowledgment does no harm.
         ("grpc.http2.hpack_table_size.decoder", 0),
         ("grpc.http2.settings_timeout", 15_000),
         ("grpc.server.max_pending_requests", MAX_PENDING),
         ("grpc.server.max_pending_requests_hard_limit", MAX_PENDING),
-        # It would grow the window of every stream, and so what gRPC buffers of calls that are not read.
+        # The probe would enlarge the window of every stream, and thus gRPC's buffers for calls that are not
+        # read.
         ("grpc.http2.bdp_probe", 0),
     ]
     if config.connection_idle:
@@ -237,7 +240,7 @@ def _options(config: Config) -> list[tuple[str, int]]:
 
 
 def most_connections() -> int:
-    """How many gRPC connections may be open; the other files are for REST, models and logs."""
+    """Return the maximum number of gRPC connections; other open files are for REST, models and logs."""
     return file_limit() * 4 // 9
 
 

@@ -48,7 +48,7 @@ LAST_LOAD_SECONDS = 1.0
 """Time for a thread that loads a model to stop. Reading a file or making a session may take longer."""
 
 LAST_SPANS_SECONDS = 2.0
-"""Time for a collector to receive the last spans, and as much for the last metrics."""
+"""Time for a collector to receive the last spans, and again for the last metrics."""
 
 
 _log = logging.getLogger(__name__)
@@ -109,7 +109,7 @@ def serve(
                 if slot is None or (slot.number == 0 and not joins):
                     announce_service(config, models, ports.grpc, ports.rest.port if ports.rest else None)
                     warn_if_exposed(config, ports.grpc)
-                else:  # the same models and addresses
+                else:  # the first process has logged the models and addresses
                     address = address_of(config.host, ports.grpc)
                     _log.info("process %d is serving on %s", slot.number, address)
                 _serve_until_signal(config, admission, health, signals, ports.watchdog)
@@ -193,7 +193,7 @@ def _raise_if_failed(watchdog: Watchdog) -> None:
 
 def announce_service(config: Config, models: Models, port: int, rest_port: int | None) -> None:
     """Log the models, the addresses and how to stop the server."""
-    newest = {served.name: served for served in models.served()}  # which are sorted by version
+    newest = {served.name: served for served in models.served()}  # sorted, so the newest stays
     described = (_described(served, newest.get(models.default) is served) for served in models.served())
     waiting = ", ".join(f"{status.name}/{status.version}" for status in models.waiting())
     on_demand = f"; loaded by the first call: {waiting}" if waiting else ""
@@ -214,7 +214,7 @@ def warn_if_exposed(config: Config, port: int) -> None:
     if config.admin and config.admin_tokens is None:
         what = "call, and load and unload models"
     _log.warning(
-        "everyone who can reach %s may %s: there is no --tokens file", address_of(config.host, port), what
+        "everyone who can reach %s may %s; require a token with --tokens", address_of(config.host, port), what
     )
 
 
@@ -224,16 +224,15 @@ def _described(served: ServedVersion, is_default: bool) -> str:
 
 
 TOUCH_SECONDS = 2.0
-"""Time between two checks whether the server is ready. A file that is several times older is stale."""
+"""Time between two touches of the ready file. A file that is several times older is stale."""
 
 
 @contextmanager
 def ready_file(file: Path | None, is_ready: Callable[[], bool]) -> Iterator[None]:
-    """Touch a file while the server is ready, on a thread of its own, and remove it when the block ends.
+    """Touch a file on its own thread while the server is ready, and remove it when the block ends.
 
-    A health check looks at its age, which costs no connection, no interpreter and no certificate.
-
-    Several processes may share the file: what one removes, another that is ready makes again.
+    A health check looks at the age of the file, which needs no connection, no interpreter and no certificate.
+    Several processes may share the file: if one removes it, another one that is ready makes it again.
 
     Args:
         file: the file; None for none.
@@ -268,7 +267,7 @@ def ready_file(file: Path | None, is_ready: Callable[[], bool]) -> Iterator[None
     finally:
         stopping.set()
         touching.join()
-        with suppress(OSError):  # it is gone already
+        with suppress(OSError):  # the file is gone already
             file.unlink()
 
 
@@ -334,12 +333,13 @@ class Ports:
 
 
 def _listen(parts: Parts) -> int:
-    """Take the port of gRPC, and return it.
+    """Bind the gRPC port, and return it.
 
-    We try the address ourselves first: gRPC's own message about it is a page long and names no reason.
+    We try the address ourselves first, because gRPC's message about a failure is a page long and gives no
+    reason.
 
     Raises:
-        StartupError: there is no listening there; the message says why.
+        StartupError: the server cannot listen on the address; the message gives the reason.
     """
     config = parts.config
     address = address_of(config.host, config.port)
@@ -349,5 +349,5 @@ def _listen(parts: Parts) -> int:
         elif config.processes == 1:  # with several, the closed socket would lose connections
             listener_on(config.host, config.port).close()
         return parts.grpc.listen(address, None if parts.tls is None else parts.tls.grpc_credentials())
-    except RuntimeError as error:  # gRPC knows fewer ways to write an address, and the port may just be gone
+    except RuntimeError as error:  # an address in a form unknown to gRPC, or a port just taken
         raise StartupError(f"cannot listen on {address}: gRPC cannot bind it") from error

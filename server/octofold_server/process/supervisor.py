@@ -1,7 +1,7 @@
 """Supervises several processes that serve one port: starts them, restarts those that die, forwards signals.
 
-It is for machines with more cores than one process can use, because Python runs one thread of a process at a
-time. The kernel spreads connections, not calls, over the processes.
+It is for machines with more cores than one process can use: Python runs one thread of a process at a time.
+The kernel spreads connections, not calls, over the processes.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Run = Callable[[Config, ProcessSlot], int]
 """Serves in a process and returns the exit code."""
 
 _log = logging.getLogger(__name__)
-_spawning = multiprocessing.get_context("spawn")  # a forked child would share threads' locks, and gRPC's
+_spawning = multiprocessing.get_context("spawn")  # a forked child would inherit held locks
 
 
 def serve_together(config: Config, run: Run) -> int:
@@ -49,7 +49,7 @@ def serve_together(config: Config, run: Run) -> int:
         StartupError: the server cannot listen on the address, or a port file, the ready file or the folder of
             the processes cannot be written.
     """
-    check_writable_paths(config)  # the processes have port files of their own
+    check_writable_paths(config)  # each process has its own port file
     with ExitStack() as ending:
         port = ending.enter_context(hold_port(config.host, config.port))
         rest_port = config.rest_port
@@ -91,7 +91,8 @@ class _Processes:
     def start(self, signals: Signals) -> bool:
         """Start the processes one after the other, each once the previous one is ready.
 
-        Returns False if a process has ended or a signal came. An error at start is thus logged only once.
+        Returns False if a process has ended or a signal came, so that an error at the start is logged only
+        once.
         """
         for number in range(self._config.processes):
             self._members.append(self._new(number))
@@ -129,7 +130,7 @@ class _Processes:
         while any(member.is_alive() for member in self._members) and time.monotonic() < end:
             if signals.wait(CHECK_SECONDS):
                 self._terminate()
-        well = (0, -signal.SIGTERM)  # the second of a process that did not serve yet
+        well = (0, -signal.SIGTERM)  # -SIGTERM: a process that did not serve yet
         ended = [member for number, member in enumerate(self._members) if number not in self._restart_at]
         return int(self._failed or any(member.exitcode not in well for member in ended))
 

@@ -40,10 +40,10 @@ class Watchdog:
     Args:
         server: a server that has been started.
         refusals: counts the connections that are ended because too many are open.
-        on_failure: called once, when it has failed.
+        on_failure: called once when the server has failed.
 
     Attributes:
-        failure: the reason of a failure; empty without one.
+        failure: the reason of a failure; empty if there is none.
     """
 
     def __init__(self, server: Server, refusals: Refusals, on_failure: Callable[[], None]) -> None:
@@ -56,15 +56,15 @@ class Watchdog:
         self._thread = threading.Thread(target=self._run, name="watchdog", daemon=True)
 
     def is_alive(self) -> bool:
-        """Whether the server had a heartbeat recently."""
+        """Return whether the server had a heartbeat recently."""
         return not self.failure and self._silent_seconds < SILENT_SECONDS
 
     def start(self, connections: Connections, most_connections: int) -> None:
         """Begin to check.
 
         Args:
-            connections: those of the server.
-            most_connections: if more are open, some end; see `Connections.end_silent`.
+            connections: the connections of the server.
+            most_connections: maximum number of open connections, as in `Connections.end_silent`.
         """
         self._connections = connections
         self._most_connections = most_connections
@@ -100,8 +100,8 @@ class Watchdog:
         if ended := self._connections.end_silent(idle_seconds, self._most_connections):
             self._refusals.add_connections(ended)
             _log.warning(
-                "more than %d connections are open; ended %d that were silent for longest, of the addresses "
-                "that have most",
+                "more than %d connections are open; ended the %d that were silent for longest, from the "
+                "addresses with most connections",
                 *(self._most_connections, ended),
             )
 

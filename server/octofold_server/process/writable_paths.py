@@ -1,4 +1,4 @@
-"""Checks, before minutes of loading, that the files which the server is to write can be written."""
+"""Checks before models are loaded, which may take minutes, that the server can write its files."""
 
 from __future__ import annotations
 
@@ -11,13 +11,16 @@ from octofold_server.system.sockets import StartupError, is_socket
 
 
 def check_writable_paths(config: Config) -> None:
-    """Check the files of the ports and the ready file, and change none of them.
+    """Check that the port files and the ready file can be written, without changing them.
 
     Raises:
-        StartupError: one cannot be written.
+        StartupError: a file cannot be written.
     """
     if is_socket(config.host) and (config.rest_port is not None or config.processes > 1):
-        raise StartupError(f"--host {config.host} is for gRPC and one process, without --rest-port")
+        raise StartupError(
+            f"--host {config.host} is a Unix socket, which serves gRPC from one process; "
+            "remove --rest-port and --processes"
+        )
     for name, path in (
         ("port file", config.port_file),
         ("port file", config.rest_port_file),

@@ -1,6 +1,6 @@
 """The protocol `grpc.health.v1`: Check and Watch report whether the services and the models are ready.
 
-Nothing here blocks: for a watcher that does not read, one status is being sent, and the latest one follows.
+Nothing here blocks. While a slow watcher has not read a status, only the latest later status is kept for it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _UNKNOWN = health_pb2.HealthCheckResponse.SERVICE_UNKNOWN
 
 
 class Health:
-    """The health of the services and the models. Everything is NOT_SERVING before `serve` and after `leave`.
+    """The health of the services and the models: all are NOT_SERVING before `serve` and after `leave`.
 
     Args:
         services: full names of the gRPC services, which are ready while any model is. The empty name, which
@@ -64,13 +64,13 @@ class Health:
         self._notify()
 
     def set_model(self, name: str, ready: bool) -> None:
-        """Set whether a model has a ready version. Clients ask for a model as for a service with its name."""
+        """Set whether a model has a ready version. Clients name the model in place of a service."""
         with self._lock:
             self._models[name] = ready
         self._notify()
 
     def status(self, name: str) -> int:
-        """The status of a name, a value of `HealthCheckResponse.ServingStatus`."""
+        """Return the status of a name, a value of `HealthCheckResponse.ServingStatus`."""
         with self._lock:
             if name in self._services:
                 is_ready = any(self._models.values())
@@ -161,7 +161,7 @@ class _Watch:
         self._health.forget(self)
         with self._lock:
             self._has_left = True
-            is_sending = self._is_sending  # gRPC must finish this first
+            is_sending = self._is_sending  # gRPC must send the pending status first
         if not is_sending:
             self._call.end(CANCELLED)
 
@@ -170,7 +170,7 @@ def add_health(methods: Methods, health: Health, admission: Admission) -> None:
     """Add the RPCs to the methods of a server.
 
     Args:
-        methods: of the server.
+        methods: the methods of the server.
         health: the health to report.
         admission: counts the refused calls.
     """
@@ -178,7 +178,7 @@ def add_health(methods: Methods, health: Health, admission: Admission) -> None:
     def check(request: health_pb2.HealthCheckRequest) -> health_pb2.HealthCheckResponse:
         status = health.status(request.service)
         if status == _UNKNOWN:
-            raise UnknownModel(f"no service or model is called {quoted(request.service)}")
+            raise UnknownModel(f"no service or model is named {quoted(request.service)}")
         return _response(status)
 
     def watch(call: Rpc, message: bytes) -> None:
@@ -187,7 +187,7 @@ def add_health(methods: Methods, health: Health, admission: Admission) -> None:
             name = decode(health_pb2.HealthCheckRequest, message, f"{SERVICE}/Watch", admission).service
             if len(name) > MAX_NAME:
                 raise admission.count(
-                    InvalidRequest(f"the name has {len(name)} characters; {MAX_NAME} are allowed")
+                    InvalidRequest(f"the name must have at most {MAX_NAME} characters, got {len(name)}")
                 )
             health.watch(call, name)
         except Exception as error:

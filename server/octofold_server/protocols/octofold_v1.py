@@ -1,4 +1,4 @@
-"""`octofold.v1`: its four RPCs, and the codecs of the messages about boards."""
+"""The protocol `octofold.v1`: its four RPCs, and the codecs of the messages about boards."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ def add_octofold(methods: Methods, admission: Admission, threaded: ThreadedMetho
     """Add the RPCs to the methods of a server.
 
     Args:
-        methods: of the server.
+        methods: the methods of the server.
         admission: admits every call and message about boards. ListModels needs no admission.
         threaded: runs ListModels, because its reply may be long.
     """
 
     def list_models(_: pb.ListModelsRequest) -> pb.ListModelsResponse:
-        """All known versions, sorted by name and version."""
+        """Return all known versions, sorted by name and version."""
         models = admission.models
         response = pb.ListModelsResponse()
         for known in models.index():
@@ -69,17 +69,17 @@ _OUTPUTS = {
     switches: frozenset(tensor.name for tensors in compress(_SWITCHES, switches) for tensor in tensors)
     for switches in product((False, True), repeat=4)
 }
-"""By `with_probabilities`, `with_votes`, `with_search` and `with_value`."""
+"""The outputs that `with_probabilities`, `with_votes`, `with_search` and `with_value` request."""
 
 
 class _Codec:
     def request_id(self, _: object) -> str:
-        """Empty: the protocol has no field for a request id."""
+        """Return an empty text, because the protocol has no field for a request id."""
         return ""
 
 
 class NextMoveCodec(_Codec):
-    """Codec of NextMove: one board, as a list of cells."""
+    """The codec of NextMove: one board, as a list of cells."""
 
     name = "NextMove"
     kind = pb.NextMoveRequest
@@ -113,7 +113,7 @@ class NextMoveCodec(_Codec):
 
 
 class NextMovesCodec(_Codec):
-    """Codec of NextMoves: any number of packed boards."""
+    """The codec of NextMoves: any number of packed boards."""
 
     name = "NextMoves"
     kind = pb.NextMovesRequest
@@ -128,7 +128,7 @@ class NextMovesCodec(_Codec):
 
 
 class StreamNextMovesCodec(_Codec):
-    """Codec of StreamNextMoves: messages of NextMoves with an id each."""
+    """The codec of StreamNextMoves: messages of NextMoves, each with an id."""
 
     name = "StreamNextMoves"
     kind = pb.StreamNextMovesRequest
@@ -149,10 +149,10 @@ class StreamNextMovesCodec(_Codec):
 
 
 def _board(exponents: Sequence[int]) -> NDArray[Any] | str:
-    """The board `[1, 16]` of 16 exponents, as wide integers if one does not fit into a byte."""
+    """Return the board `[1, 16]` of 16 exponents, as wide integers if one does not fit into a byte."""
     if len(exponents) != CELLS:
         missing = f": board 0 ends before its cell {len(exponents)}" if len(exponents) < CELLS else ""
-        return f"board holds {len(exponents)} exponents, not 16{missing}"
+        return f"board must hold 16 exponents, got {len(exponents)}{missing}"
     cells = list(exponents)
     if max(cells) > 255:
         return np.array([cells], dtype=np.int64)
@@ -162,7 +162,7 @@ def _board(exponents: Sequence[int]) -> NDArray[Any] | str:
 def _request(message: pb.NextMovesRequest) -> Request:
     priority = _PRIORITIES.get(message.priority)
     if priority is None:
-        raise InvalidRequest(f"unknown priority {message.priority}; known are {pb.Priority.keys()}")
+        raise InvalidRequest(f"priority must be one of {pb.Priority.keys()}, got {message.priority}")
     packed = message.boards
     boards: NDArray[np.uint8] | str
     if packed and len(packed) % CELLS == 0:
@@ -178,9 +178,9 @@ def _request(message: pb.NextMovesRequest) -> Request:
 
 def _boards_error(size: int) -> str:
     if not size:
-        return "boards is empty: it must hold 16 bytes for each board"
+        return "boards must hold 16 bytes for each board, got none"
     board, cell = divmod(size, CELLS)
-    return f"boards holds {size} bytes, not a multiple of 16: board {board} ends before its cell {cell}"
+    return f"boards must hold 16 bytes for each board, got {size}: board {board} ends before its cell {cell}"
 
 
 def _with_search_time(request: Request, search_time_us: int) -> Request:

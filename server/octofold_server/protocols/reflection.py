@@ -1,7 +1,7 @@
 """Server reflection, versions v1 and v1alpha: describes the services to tools such as grpcurl.
 
-The answers come from grpcio-reflection. The streams are our own, because each of its streams occupies a
-thread while the client is silent. Both versions have the same messages under two names.
+The answers come from grpcio-reflection. We handle the streams ourselves, because grpcio-reflection would keep
+a thread busy for each silent client. Both versions have the same messages under two names.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class Reflection:
     def _answer(self, message: bytes) -> bytes:
         if len(message) > MOST_BYTES:
             raise self._admission.count(
-                InvalidRequest(f"the message has {len(message)} bytes; {METHOD} takes {MOST_BYTES}")
+                InvalidRequest(f"{METHOD} takes messages of {MOST_BYTES} bytes, got {len(message)}")
             )
         request = decode(ServerReflectionRequest, message, METHOD, self._admission)
         no_context: Any = None  # the servicer does not use it
@@ -88,7 +88,7 @@ class Reflection:
 
 
 class _Pools:
-    """Finds descriptors in the pool of the Open Inference Protocol, and otherwise in the default one."""
+    """Finds descriptors in the pool of the Open Inference Protocol, and otherwise in the default pool."""
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         def find(*arguments: Any) -> Any:

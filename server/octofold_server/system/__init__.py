@@ -1,1 +1,1 @@
-"""The system below the service: files, sockets, cores, signals, logs and TLS."""
+"""The operating system below the service: files, sockets, signals, logs and TLS."""

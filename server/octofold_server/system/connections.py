@@ -1,4 +1,4 @@
-"""Ends TCP connections of this process that are silent or too many, without the library that has them."""
+"""Ends TCP connections of this process that are silent or too many, whichever library opened them."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from pathlib import Path
 _DESCRIPTORS = Path("/proc/self/fd")
 _INFO_BYTES = 136
 _SILENT_MS = struct.Struct("=52xI")
-"""Where the kernel's `tcp_info` has the time since something last arrived."""
+"""The position of the milliseconds since the last arrival in the kernel's `tcp_info`."""
 
 SPARE_SHARE = 16
-"""When too many connections are open, one sixteenth of the allowed number is ended in addition."""
+"""If too many connections are open, an additional sixteenth of the allowed number is ended."""
 
 Peer = tuple[object, ...]
 """The address and the port of a client, as `socket.getpeername` returns them."""
 
 
 class Connections:
-    """The TCP connections to a port of this process, on Linux; on other systems, none are known.
+    """The TCP connections to a port of this process. On systems other than Linux, the list is empty.
 
     Args:
         port: the port.
@@ -39,17 +39,18 @@ class Connections:
         self._spare: int | None = os.open(os.devnull, os.O_RDONLY)
 
     def end_silent(self, idle_seconds: float, most: int) -> int:
-        """End connections on which nothing has arrived for a while.
+        """End silent connections, and connections beyond the maximum number.
 
         Args:
-            idle_seconds: the length of this while.
-            most: maximum number of open connections. Beyond it, connections end one by one: each time, of the
-                client with most connections, the one that is silent for longest. A proxy is one client.
+            idle_seconds: time without arriving data after which a connection counts as silent.
+            most: maximum number of open connections. Beyond it, connections end one by one: each time, the
+                connection that is silent for longest among those of the client with most. A proxy is one
+                client.
 
         Returns:
             Number of connections that were ended because too many are open.
         """
-        if self._spare is not None:  # a descriptor to look with when there is no other
+        if self._spare is not None:  # a spare descriptor for listing when no other is free
             os.close(self._spare)
             self._spare = None
         heard = [(when, peer) for when, peer, _ in self._heard()]
@@ -58,25 +59,25 @@ class Connections:
         before = time.monotonic() - idle_seconds
         for when, peer, connection in self._heard():
             if when <= before or peer in crowding:
-                with suppress(OSError):  # it has ended meanwhile
+                with suppress(OSError):  # the connection has ended meanwhile
                     connection.shutdown(socket.SHUT_RDWR)
-        with suppress(OSError):  # perhaps next time
+        with suppress(OSError):  # try again next time
             self._spare = os.open(os.devnull, os.O_RDONLY)
         return crowd
 
     def _heard(self) -> Iterator[tuple[float, Peer, socket.socket]]:
-        """The time when something last arrived on each connection, its peer, and a copy of its socket."""
+        """Yield for each connection the time of its last arrival, its peer, and a copy of its socket."""
         for connection in self._sockets():
-            with suppress(OSError):  # it listens, or has ended
+            with suppress(OSError):  # a listening socket, or an ended connection
                 peer = connection.getpeername()
                 info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _INFO_BYTES)
                 yield time.monotonic() - _SILENT_MS.unpack_from(info)[0] / 1000, peer, connection
 
     def _sockets(self) -> Iterator[socket.socket]:
-        """Copies of the sockets at the port; each is closed after its step."""
+        """Yield copies of the sockets at the port; each copy is closed after its step."""
         try:
             descriptors = list(_DESCRIPTORS.iterdir())
-        except OSError:  # no Linux, or no descriptor is left to read them with
+        except OSError:  # not Linux, or no descriptor is free for the listing
             return
         for descriptor in descriptors:
             with suppress(OSError), closing(_copy(int(descriptor.name))) as found:
@@ -86,9 +87,9 @@ class Connections:
 
 
 def open_files() -> float:
-    """Number of open files and connections of this process; quick to count.
+    """Return the number of open files and connections of this process, which is quick to count.
 
-    Infinity if no further one can be opened, and 0 where the system does not report it.
+    The result is infinity if no more can be opened, and 0 if the system does not report the number.
     """
     try:
         return sum(1 for _ in _DESCRIPTORS.iterdir())
@@ -97,7 +98,7 @@ def open_files() -> float:
 
 
 def by_crowding(heard: Iterable[tuple[float, Peer]]) -> list[Peer]:
-    """The peers of connections in the order in which they should end.
+    """Return the peers of connections in the order in which they should end.
 
     Args:
         heard: for each connection, the time when something last arrived, and its peer.
@@ -112,17 +113,17 @@ def by_crowding(heard: Iterable[tuple[float, Peer]]) -> list[Peer]:
 
 
 def _client(name: str) -> bytes:
-    """The address of a client; for IPv6 its first 64 bits, because a client may use all that begin so."""
+    """Return the address of a client; for IPv6 its first 64 bits, because one client may own them all."""
     address = ip_address(name)
     is_mapped = address.version == 6 and address.ipv4_mapped
     return address.packed if address.version == 4 or is_mapped else address.packed[:8]
 
 
 def _copy(descriptor: int) -> socket.socket:
-    """A copy, which stays what it is even if the descriptor is closed and used again meanwhile.
+    """Return a copy of a socket, which stays valid if the descriptor is closed and reused meanwhile.
 
     Raises:
-        OSError: it is closed, or no socket.
+        OSError: the descriptor is closed, or is not a socket.
     """
     copy = os.dup(descriptor)
     try:

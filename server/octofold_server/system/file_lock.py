@@ -1,4 +1,4 @@
-"""A lock that several processes share: a file in a folder of theirs."""
+"""A lock that several processes share, which is a file in a common folder."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ def locked(path: Path, on_wait: Callable[[], None]) -> Iterator[None]:
     """Hold the lock of a file. The system releases it if the process ends.
 
     Args:
-        path: the file, which is made if it does not exist.
+        path: the file; it is created if it does not exist.
         on_wait: called again and again while somebody else holds the lock; its exceptions end the wait.
     """
-    with path.open("wb") as file:  # each use opens it anew, so that threads of one process wait, too
+    with path.open("wb") as file:  # opened for each use, so that threads of one process also wait
         while not _try_lock(file):
             on_wait()
             time.sleep(WAIT_SECONDS)

@@ -39,7 +39,7 @@ _PLAIN = re.compile(r"[^\s\[\]\"=]*")
 
 
 class TextLines(logging.Formatter):
-    """Time, level, place and message, then the fields as name=value, with quotes where needed.
+    """Formats records as text: time, level, place, message, and fields as name=value, quoted where needed.
 
     Unprintable characters are escaped, so that a caller's text never begins a new line.
     """
@@ -48,7 +48,7 @@ class TextLines(logging.Formatter):
         super().__init__("%(asctime)s %(levelname)s %(name)s: %(message)s")
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 -- logging's
-        """The line without a traceback."""
+        """Return the line without a traceback."""
         record.message = _cut(record.message, MAX_MESSAGE)
         line = super().formatMessage(record)
         if fields := _fields(record):
@@ -56,15 +56,15 @@ class TextLines(logging.Formatter):
         return line if line.isprintable() else _escaped(line)
 
     def formatException(self, ei: ExceptionInfo) -> str:  # noqa: N802 -- logging's
-        """The traceback, shortened."""
+        """Return the traceback, shortened."""
         return _cut(super().formatException(ei), MAX_TRACEBACK)
 
 
 class JsonLines(logging.Formatter):
-    """One JSON object: time (RFC 3339, UTC), level, logger, message, a traceback if any, and the fields."""
+    """Formats records as JSON objects: time (RFC 3339, UTC), level, logger, message, traceback, fields."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The record as one line."""
+        """Return the record as one line."""
         line: dict[str, object] = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
@@ -79,8 +79,8 @@ class JsonLines(logging.Formatter):
 class LogHandler(logging.StreamHandler[TextIO]):
     """Writes lines to a stream, with a limit on repeated lines.
 
-    A reader of the log that does not read delays no caller: lines that the stream does not take at once wait
-    in a queue, for a thread of their own, and those that find no room there are dropped and counted.
+    A log reader that stops reading delays no caller. Lines that the stream does not accept at once wait in a
+    queue for a separate thread. Lines that do not fit into the queue are dropped and counted.
     """
 
     def __init__(self, stream: TextIO) -> None:
@@ -88,7 +88,7 @@ class LogHandler(logging.StreamHandler[TextIO]):
         self._limit = RepeatLimit(self.handle)
         self.addFilter(self._limit)
         self._lines: queue.Queue[str | None] = queue.Queue(WAITING_LINES)
-        self._waiting = 0  # lines that are in the queue, or that the thread is writing
+        self._waiting = 0  # number of lines in the queue, or that the thread is writing
         self._dropped = 0
         # Guards the two above. Not the handler's own lock, which `logging.shutdown` holds during `close`.
         self._counting = threading.Lock()
@@ -109,13 +109,13 @@ class LogHandler(logging.StreamHandler[TextIO]):
                 self._dropped += 1
 
     def _is_writable(self, line: str) -> bool:
-        """Whether the stream takes a line at once: a pipe with any room takes as much as `PIPE_BUF`."""
+        """Return whether the stream accepts a line at once. A pipe with room accepts `PIPE_BUF` bytes."""
         if len(line) * 4 >= select.PIPE_BUF:
             return False
         poll = select.poll()
         try:
             poll.register(self.stream, select.POLLOUT)
-        except ValueError:  # it is closed
+        except ValueError:  # the stream is closed
             return True
         return any(event & select.POLLOUT for _, event in poll.poll(0))
 
@@ -123,7 +123,7 @@ class LogHandler(logging.StreamHandler[TextIO]):
         """Do nothing: the thread writes every line at once, and the stream may be blocked."""
 
     def close(self) -> None:
-        """Write what is in the queue, unless the stream is blocked."""
+        """Write the queued lines, unless the stream is blocked."""
         self._limit.close()
         with suppress(queue.Full):
             self._lines.put(None, timeout=LAST_LINES_SECONDS)
@@ -160,13 +160,13 @@ def set_up_log(form: str, level: str) -> None:
     logging.basicConfig(level=level.upper(), handlers=[handler])
     logging.raiseExceptions = False  # a full disk must not cause a flood of tracebacks
     logging.captureWarnings(True)
-    # For each header that is not UTF-8 it makes a traceback, which costs more than the call. It logs nothing
-    # else that we do not log.
+    # This logger writes a traceback for each header that is not UTF-8, which costs more than the call. We log
+    # all its other messages ourselves.
     logging.getLogger("grpc._cython.cygrpc").setLevel(logging.CRITICAL)
 
 
 def _cut(text: str, most: int) -> str:
-    """The text without its middle if it is too long; a traceback ends with the reason."""
+    """Return the text, without its middle if it is too long; a traceback ends with the reason."""
     if len(text) <= most:
         return text
     return f"{text[: most // 2]}... {len(text) - most} characters ...{text[len(text) - most // 2 :]}"
@@ -190,8 +190,8 @@ def _fields(record: logging.LogRecord) -> Mapping[str, str]:
 
 MAX_LINES = 100
 WINDOW_SECONDS = 10.0
-"""A place in the code may log `MAX_LINES` lines in this time. Further lines are counted. Their number is
-logged before the next line of this place, and at the end."""
+"""A place in the code may log `MAX_LINES` lines in this many seconds. Further lines are counted. Their number
+is logged before the next line of this place, and at the end."""
 
 _Origin = tuple[str, int, str, int]  # logger, level, file, line
 
@@ -202,7 +202,7 @@ class _Count(logging.LogRecord):
 
 @dataclass
 class _Window:
-    """The records of one place in the code since a time."""
+    """The records of one place in the code since a start time."""
 
     ends: float
     last: logging.LogRecord
@@ -235,7 +235,7 @@ class RepeatLimit(logging.Filter):
         self._lock = threading.Lock()  # guards it
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether the record passes."""
+        """Return whether the record passes."""
         if record.levelno < logging.INFO or isinstance(record, _Count):
             return True
         place = (record.name, record.levelno, record.pathname, record.lineno)

@@ -2,7 +2,7 @@
 
 The C core reports failed TLS handshakes only there; Python code does not see a client with a wrong
 certificate. It also writes a line for each call with an unknown encoding or a header that is too long to
-send: in the log, these are limited.
+send; the log limits these lines.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ _log = logging.getLogger(__name__)
 
 
 def have_standard_error() -> None:
-    """Open a standard error if it was closed when the process was started.
+    """Open standard error if it was closed when the process was started.
 
-    Otherwise, the next file or connection would get its number, and then our log.
+    Otherwise the next file or connection would get its descriptor, and receive our log.
     """
     if sys.stderr is None:
         descriptor = os.open(os.devnull, os.O_WRONLY)
@@ -53,8 +53,8 @@ class NativeLog:
 
     def __enter__(self) -> None:
         read, write = os.pipe()
-        # Without a buffer: what cannot be written, as when the reader has gone, would be tried again at the
-        # end of the process, and make its exit code 120.
+        # Without a buffer, because Python would retry failed writes at the end of the process, for example
+        # after the reader has gone, and exit with code 120.
         unbuffered = io.FileIO(os.dup(STANDARD_ERROR), "w")
         real = io.TextIOWrapper(unbuffered, errors="backslashreplace", write_through=True)
         for handler in logging.getLogger().handlers:
@@ -62,7 +62,8 @@ class NativeLog:
                 handler.setStream(real)
         sys.stderr = real
         faulthandler.enable(real)
-        # What finds no room is lost. Native code that waited for it may keep the interpreter from the reader.
+        # Output that finds no room is lost. Waiting native code might keep the interpreter from the reading
+        # thread.
         os.set_blocking(write, False)
         os.dup2(write, STANDARD_ERROR)
         os.close(write)
@@ -70,7 +71,7 @@ class NativeLog:
         self._thread.start()
 
     def __exit__(self, *_: object) -> None:
-        # The last descriptor that led into the pipe is replaced: its reader comes to an end.
+        # This replaces the last descriptor of the pipe's writing end, so the reading thread ends.
         os.dup2(sys.stderr.fileno(), STANDARD_ERROR)
         self._thread.join()
 

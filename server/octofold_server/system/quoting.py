@@ -1,4 +1,4 @@
-"""Quotes a caller's text in our messages, so that it neither fills the log nor looks like a part of it."""
+"""Quotes a caller's text in messages, so that it cannot fill the log or imitate log lines."""
 
 from __future__ import annotations
 
@@ -7,5 +7,5 @@ MAX_QUOTED = 64
 
 
 def quoted(text: str) -> str:
-    """A caller's text for an error message, escaped and shortened."""
+    """Return a caller's text, escaped and shortened for an error message."""
     return repr(text if len(text) <= MAX_QUOTED else text[:MAX_QUOTED] + "...")

@@ -1,7 +1,7 @@
 """Reads files again when they change, such as certificates that are renewed while the server runs.
 
 A file that cannot be used is an error at the start. Later it is logged, and the last good content stays in
-use. A thread of its own looks at the files, so that calls do not wait for a file system.
+use. A separate thread checks the files, so that calls do not wait for a file system.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from typing import Any, Generic, Self, TypeVar
 from octofold_game.errors import OctofoldError
 
 LOOK_SECONDS = 0.5
-"""Time between two looks at watched files."""
+"""Time between two checks of watched files."""
 
 SETTLED_SECONDS = 1.0
-"""Files that have looked the same for this long count as complete."""
+"""Time without changes after which files count as complete."""
 
 EMPTY_SECONDS = 5.0
-"""The same if one of them is empty or missing, because its writer may need time for the first byte."""
+"""Time without changes if a file is empty or missing: its writer may need time for the first byte."""
 
 Content = TypeVar("Content")
 _Stamp = tuple[tuple[int, int, int] | None, ...]
@@ -36,12 +36,12 @@ class FileError(OctofoldError):
 
 
 class Reread(Generic[Content]):
-    """The content of some files, which is read again when one of them changes.
+    """The content of some files, which are read again when one of them changes.
 
     Args:
         paths: the files.
         read: reads all files, or raises FileError.
-        clock: the time in seconds.
+        clock: returns the time in seconds.
 
     Raises:
         FileError: the files cannot be used at the start.
@@ -62,18 +62,18 @@ class Reread(Generic[Content]):
 
     @property
     def content(self) -> Content:
-        """The good content of the last look."""
+        """The last valid content."""
         return self._content
 
     def watch(self, seconds: float = LOOK_SECONDS) -> Self:
-        """Look at the files from now on in a thread, which ends when this object is no longer used."""
+        """Start to check the files in a thread, which ends when this object is no longer used."""
         threading.Thread(
             target=_watch, args=(weakref.ref(self), seconds), name="watched-files", daemon=True
         ).start()
         return self
 
     def look(self) -> None:
-        """Look at the files now; only one thread may do so."""
+        """Check the files now; only one thread may call this."""
         stamp, now = self._stamp(), self._clock()
         if stamp != self._seen:
             self._seen, self._since = stamp, now
@@ -87,7 +87,7 @@ class Reread(Generic[Content]):
             _log.error("%s has changed, but cannot be used: %s", names, error)
         else:
             if self._stamp() != stamp:
-                return  # it is being written; the next look reads all of it
+                return  # a file is being written; a later check reads all of it
             self._content = content
             _log.info("%s was read again", names)
         self._used = stamp
@@ -105,7 +105,7 @@ def _watch(watched: weakref.ref[Reread[Any]], seconds: float) -> None:
         try:
             files.look()
         except Exception:  # the thread must go on
-            _log.exception("unexpected error while looking at files")
+            _log.exception("unexpected error while checking files")
         del files
 
 

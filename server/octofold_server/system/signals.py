@@ -15,11 +15,11 @@ WAKE = 0
 
 
 def hold_hangups() -> None:
-    """Hold SIGHUP back until `Signals` handles it, also from threads and processes that start later.
+    """Block SIGHUP until `Signals` handles it, also in threads and processes that start later.
 
-    Without this, SIGHUP would end a server that is starting and has no handler yet. A thread that runs
-    already, such as one of a native library, still receives it; the main thread then sends it to itself, and
-    there it is held. Call this in the main thread.
+    Without this, SIGHUP would end a server that is starting and has no handler yet. Threads that already run,
+    such as those of native libraries, still receive SIGHUP. The handler then raises it again in the main
+    thread, where it is blocked. Call this in the main thread.
     """
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
     signal.signal(signal.SIGHUP, lambda number, _: signal.raise_signal(number))  # runs in the main thread
@@ -33,7 +33,7 @@ def release_hangups() -> None:
 
 @contextmanager
 def hangups_held() -> Iterator[None]:
-    """Hold SIGHUP back from processes that start in the block, until their `Signals` handles it."""
+    """Block SIGHUP in processes that start in the block, until their `Signals` handles it."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
     try:
         yield

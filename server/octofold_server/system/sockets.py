@@ -17,14 +17,14 @@ from octofold_game.errors import OctofoldError
 from octofold_game.system.files import write_text
 
 ENOUGH_FILES = 65_536
-"""Used if the system allows more, or reports no limit."""
+"""Limit of open files that we set if the system allows more, or reports no limit."""
 
 OTHER_PARENTS = ("/tmp", "/dev/shm")
-"""Where folders for sockets are made if TMPDIR does not serve. The second is memory, which can be written
-even in a container whose file system is read-only."""
+"""Folders for sockets if TMPDIR cannot be used. /dev/shm is memory, which is writable even in a container
+with a read-only file system."""
 
 MAX_FOLDER_BYTES = 90
-"""The name of a socket has at most 104 bytes, or 108 on Linux."""
+"""Maximum length of a folder for sockets: the path of a socket has at most 104 bytes, or 108 on Linux."""
 
 
 class StartupError(OctofoldError):
@@ -32,15 +32,15 @@ class StartupError(OctofoldError):
 
 
 def is_socket(host: str) -> bool:
-    """Whether a host is a Unix socket of this machine, such as unix:/run/octofold.sock."""
+    """Return whether a host is a Unix socket of this machine, such as unix:/run/octofold.sock."""
     return host.startswith("unix:")
 
 
 def check_socket(host: str) -> None:
-    """Check that no other server listens on a Unix socket; gRPC would take its place.
+    """Check that no other server listens on a Unix socket, because gRPC would replace it.
 
     Raises:
-        StartupError: one does.
+        StartupError: another server listens on it.
     """
     with socket.socket(socket.AF_UNIX) as probe:
         try:
@@ -51,14 +51,14 @@ def check_socket(host: str) -> None:
 
 
 def address_of(host: str, port: int) -> str:
-    """A host and a port as one text; the socket of a `unix:` host as it is."""
+    """Return a host and a port as one text; a `unix:` host unchanged."""
     if is_socket(host):
         return host
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a name or address leads only to this machine's loopback, or is one of its sockets."""
+    """Return whether a name or address leads only to this machine's loopback, or is one of its sockets."""
     if is_socket(host):
         return True
     try:
@@ -69,7 +69,7 @@ def is_loopback(host: str) -> bool:
 
 
 def file_limit() -> int:
-    """Raise the limit of open files to what the system allows, and return it; a connection is one file."""
+    """Raise the limit of open files as far as the system allows, and return it. A connection is one file."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = ENOUGH_FILES if hard == resource.RLIM_INFINITY else min(hard, ENOUGH_FILES)
     if soft != resource.RLIM_INFINITY and soft < wanted:
@@ -78,7 +78,7 @@ def file_limit() -> int:
 
 
 def listener_on(host: str, port: int, *, shared: bool = False) -> socket.socket:
-    """A socket that listens on an address.
+    """Return a socket that listens on an address.
 
     Args:
         host: name or address of the host.
@@ -86,7 +86,7 @@ def listener_on(host: str, port: int, *, shared: bool = False) -> socket.socket:
         shared: whether other shared sockets may listen, too; the kernel spreads connections over them.
 
     Raises:
-        StartupError: it cannot listen there; the message gives the reason.
+        StartupError: the server cannot listen on the address; the message gives the reason.
     """
     listener = _bound(host, port, shared=shared)
     try:
@@ -100,7 +100,7 @@ def listener_on(host: str, port: int, *, shared: bool = False) -> socket.socket:
 def listeners_on(
     host: str, port: int, *, shared: bool = False, resolve: Callable[..., Any] = socket.getaddrinfo
 ) -> list[socket.socket]:
-    """Sockets that listen on the same port of every address of a host, as gRPC does.
+    """Return sockets that listen on the same port of every address of a host, as gRPC does.
 
     Args:
         host: name or address of the host.
@@ -109,7 +109,7 @@ def listeners_on(
         resolve: finds the addresses.
 
     Raises:
-        StartupError: it cannot listen on an address of this machine, or on any.
+        StartupError: the server cannot listen on an address of this machine, or on no address at all.
     """
     try:
         found = resolve(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
@@ -136,8 +136,8 @@ def hold_port(host: str, port: int) -> Iterator[int]:
         StartupError: the port is in use or not allowed.
     """
     with _bound(host, port, shared=False) as alone:
-        # Bound alone and shared only then: a second server could share a port that is bound as shared, and
-        # with SO_REUSEADDR also one without a listener.
+        # Bind exclusively and share only then. Otherwise a second server could share the port, and with
+        # SO_REUSEADDR even an exclusively bound port without a listener.
         alone.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 0)
         alone.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         yield int(alone.getsockname()[1])
@@ -182,7 +182,7 @@ def socket_folder() -> Iterator[Path]:
 
 
 def _new_socket_folder() -> tempfile.TemporaryDirectory[str]:
-    for parent in (None, *OTHER_PARENTS):  # None: what TMPDIR says
+    for parent in (None, *OTHER_PARENTS):  # None: TMPDIR decides
         with suppress(OSError):
             folder = tempfile.TemporaryDirectory(prefix="octofold-", dir=parent)
             if len(os.fsencode(folder.name)) <= MAX_FOLDER_BYTES:
@@ -190,7 +190,7 @@ def _new_socket_folder() -> tempfile.TemporaryDirectory[str]:
             folder.cleanup()
     raise StartupError(
         f"cannot make a folder for the server's own sockets in TMPDIR, {' or '.join(OTHER_PARENTS)}; set "
-        "TMPDIR to a folder that can be written and whose path is short"
+        "TMPDIR to a writable folder with a short path"
     )
 
 

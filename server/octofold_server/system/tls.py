@@ -1,6 +1,7 @@
 """The server's certificate, and the CA certificates for its clients.
 
-gRPC and HTTP both use them, and use renewed files for new connections within seconds.
+gRPC and HTTP both use them, and use renewed files for new connections within seconds. Both accept TLS 1.2 and
+newer.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from octofold_server.system.reread import FileError, Reread
 MAX_FILE_BYTES = 1 << 22
 
 ENCRYPTED = re.compile(rb"^(-----BEGIN ENCRYPTED PRIVATE KEY|Proc-Type: 4,ENCRYPTED)", re.MULTILINE)
-"""What an encrypted key has, in PKCS #8 and in OpenSSL's older form."""
+"""Marks of an encrypted key, in PKCS #8 and in OpenSSL's older form."""
 
 
 class _Material(NamedTuple):
@@ -45,15 +46,15 @@ class Tls:
         self._given = self._files.content
 
     def grpc_credentials(self) -> grpc.ServerCredentials:
-        """The credentials of the gRPC port."""
+        """Return the credentials of the gRPC port."""
         return grpc.dynamic_ssl_server_credentials(
             _configuration(self._given),
-            self._renewed,  # type: ignore[arg-type]  # it may return None, which the stubs do not declare
+            self._renewed,  # type: ignore[arg-type]  # the stubs do not declare that it may return None
             require_client_authentication=self._client_ca is not None,
         )
 
     def context(self) -> ssl.SSLContext:
-        """A context for Python's sockets that gives each new connection the context of the newest files."""
+        """Return a context for Python's sockets that uses the newest files for each new connection."""
         context = _server_context()
         self._load_into(context)
 
@@ -64,7 +65,7 @@ class Tls:
         return context
 
     def _renewed(self) -> grpc.ServerCertificateConfiguration | None:
-        """A new configuration, or None to keep the last one; gRPC calls this before every handshake."""
+        """Return a new configuration, or None to keep the last one; gRPC calls it before handshakes."""
         newest = self._files.content
         if newest is self._given:
             return None
@@ -81,7 +82,7 @@ class Tls:
         for path in (self._certificate, self._key, self._client_ca):
             if path is not None:  # later errors do not name the file
                 content = _content(path)
-                if content.startswith(codecs.BOM_UTF8):  # OpenSSL ignores it, and gRPC takes no such file
+                if content.startswith(codecs.BOM_UTF8):  # OpenSSL ignores the mark, but gRPC refuses the file
                     raise FileError(f"{path} begins with a byte order mark; save it without one")
                 if ENCRYPTED.search(content):
                     raise FileError(f"{path} is encrypted; the server needs a key without a passphrase")
@@ -101,6 +102,7 @@ class Tls:
 
 def _server_context() -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2  # the default of Python and of gRPC
     # No session is resumed, because that would admit a client whose certificate is no longer valid.
     context.options |= ssl.OP_NO_TICKET
     context.num_tickets = 0

@@ -1,1 +1,1 @@
-"""What operators see of calls: metrics and traces."""
+"""Metrics and traces of calls, for operators."""

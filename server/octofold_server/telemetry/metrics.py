@@ -1,8 +1,8 @@
-"""The page of metrics: its families, its text, and the sum of several pages.
+"""Makes the page of metrics: its families, its text, and the sum of several pages.
 
 The models' statistics have Triton's metric names, so that dashboards for Triton work. Other metrics have
 Octofold's own names. The page reads all values when it is requested, so it adds no work to calls. It does not
-use prometheus_client, which appends `_total` to the name of every counter; Triton's names do not end so.
+use prometheus_client, which appends `_total` to the name of every counter. Triton's names lack it.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ _REASONS = {
 """Triton's reasons for failure by status code; every other code is OTHER."""
 
 _NO_FAILURES = dict.fromkeys(["CANCELLED", "UNIMPLEMENTED", *(code.name for code in CODES.values())], 0)
-"""Initial counters: Prometheus would miss the step from 0 of a counter that first appears as 1."""
+"""Initial counters of failures. Prometheus would miss the step from 0 if a counter first appeared as 1."""
 
 _MAXIMA = {"octofold_ready", "octofold_build_info", "octofold_model_info"}
-"""Several processes together report the largest value: clients only reach processes that are ready."""
+"""Metrics whose largest value several processes report: clients only reach processes that are ready."""
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class Family(msgspec.Struct):
-    """All samples of one metric, by name and labels as the page has them."""
+    """All samples of one metric, by the name and the labels on the page."""
 
     name: str
     kind: str
@@ -54,7 +54,7 @@ Page = list[Family]
 
 Labels = Mapping[str, str]
 SampleLine = tuple[str, Labels, float]
-"""Suffix of the name, labels, value."""
+"""A sample of a metric: suffix of the name, labels, value."""
 _Row = tuple[Labels, Snapshot]
 
 
@@ -81,7 +81,7 @@ def exposition(models: Models, refusals: Refusals, *, ready: bool, open_calls: i
 
 
 def text_of(page: Page) -> str:
-    """A page in Prometheus' text format."""
+    """Return a page in Prometheus' text format."""
     lines: list[str] = []
     for family in page:
         lines += [f"# HELP {family.name} {family.text}", f"# TYPE {family.name} {family.kind}"]
@@ -103,7 +103,7 @@ def summed(pages: Iterable[Page]) -> Page:
 
 
 def counters_of(page: Page) -> Page:
-    """The counters and histograms of a page: the part that stays valid after its process has ended."""
+    """Return the counters and histograms of a page: the part that stays valid after its process has ended."""
     return [family for family in page if family.kind in ("counter", "histogram")]
 
 
@@ -131,7 +131,7 @@ def _triton(rows: list[_Row]) -> Iterator[Family]:
     yield microseconds("queue", "Time of calls in the queue", lambda now: now.queue)
     yield counter(
         "nv_inference_compute_input_duration_us",
-        "Always 0: boards are read where they lie in the message",
+        "Always 0, because boards are read in place",
         lambda _: 0,
     )
     yield microseconds("compute_infer", "Time of calls in the backend", lambda now: now.inference)
@@ -173,7 +173,7 @@ def _failures(rows: list[_Row], refusals: Refusals) -> Iterator[Family]:
     yield _family(
         "octofold_ended_connections_total",
         "counter",
-        "Connections ended because too many were open, or because they kept gRPC from all others",
+        "Connections ended because too many were open, or because they kept gRPC from all other connections",
         [("", {}, refusals.connections)],
     )
 

@@ -1,4 +1,4 @@
-"""OpenTelemetry spans of calls: their time in the queue, their batches, and the inference of each batch.
+"""Makes OpenTelemetry spans of calls: the time in the queue, the batches, and the inference of each batch.
 
 Spans are made when a call is done, from times that the batcher records anyway, so a server without tracing
 has no extra cost. The standard OTEL_* variables configure the exporter. W3C headers name the caller's trace.
@@ -34,13 +34,14 @@ from octofold_server.batching.call import Batch, Call
 MAX_WAITING = 4096
 """Maximum number of finished calls that wait for their spans."""
 MAX_BATCHES = 64
-"""Batches of one call that get spans: the first ones. A large call may have run in thousands."""
+"""Maximum number of batches of a call with spans, which are its first ones. A large call may run in
+thousands."""
 
 _log = logging.getLogger(__name__)
 
 
 class _FinishedCall(NamedTuple):
-    """What the spans of a call need. The call itself would keep its boards and answers in memory."""
+    """The data for the spans of a call. The call itself would keep its boards and answers in memory."""
 
     boards: int
     priority: str

@@ -1,4 +1,4 @@
-"""The files of the page: read once, sent with a type, a digest for caches, and a strict security policy."""
+"""Serves the files of the page with a type, a digest for caches, and a strict security policy."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from octofold_game.drawing.viewer import viewer_files
 
 INDEX = "index.html"
 VIEWER = "viewer/"
-"""Where the files are that the page shares with the HTML report."""
+"""The path of the files that the page shares with the HTML report."""
 
 CONTENT_TYPES = {
     ".html": "text/html",
@@ -22,14 +22,14 @@ CONTENT_TYPES = {
     ".svg": "image/svg+xml",
     ".json": "application/json",
 }
-"""By suffix; other files are not served."""
+"""Content types by the suffix of a file; files with other suffixes are not served."""
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "worker-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
     "require-trusted-types-for 'script'"
 )
-"""No inline code, no `eval`, no other host, no frame around the page, no text that becomes HTML."""
+"""A policy without inline code, `eval`, other hosts, frames around the page, or text that becomes HTML."""
 
 SECURITY_HEADERS: Mapping[str, str] = {
     "Content-Security-Policy": POLICY,
@@ -48,7 +48,7 @@ class File:
     content: bytes
     content_type: str
     tag: str
-    """Its digest; a cache that has the same one needs no copy."""
+    """The digest of the file; a cache with the same digest needs no new copy."""
 
 
 class PageFiles:
@@ -60,7 +60,7 @@ class PageFiles:
             self._files[VIEWER + name] = _file(text.encode(), CONTENT_TYPES[name[name.rfind(".") :]])
 
     def reply(self, name: str, request: web.Request) -> web.Response:
-        """The reply with a file, or with nothing if the client has it already.
+        """Return the reply with a file, or with an empty body if the client already has it.
 
         Raises:
             web.HTTPNotFound: there is no such file.
@@ -68,7 +68,7 @@ class PageFiles:
         file = self._files.get(name)
         if file is None:
             raise web.HTTPNotFound(reason="the page has no such file")
-        # A cache asks every time: a server of another version must not be mixed with older files.
+        # Caches must ask every time, so that files of different versions are never mixed.
         headers = {**SECURITY_HEADERS, "Cache-Control": "no-cache", "ETag": f'"{file.tag}"'}
         if any(tag.value in (file.tag, "*") for tag in request.if_none_match or ()):
             return web.Response(status=304, headers=headers)

@@ -1,7 +1,7 @@
-"""The routes of the page: its files, and the few questions that the Open Inference Protocol has no answer to.
+"""The routes of the page: its files, and the few requests that the Open Inference Protocol does not cover.
 
-Files need no token, because a browser cannot send one when it opens an address; they are public. Every
-question needs what an inference needs.
+Files are public and need no token, because a browser cannot send one when it opens an address. Every other
+request needs the same rights as an inference.
 """
 
 from __future__ import annotations
@@ -37,18 +37,18 @@ from octofold_server.web.results import Results
 from octofold_server.web.views import Views
 
 PARAMETERS = ("board", "model", "version", "with_value")
-"""The parameters of a question about a board. None is a time for a search, because an image in a page of
-another site can ask."""
+"""The parameters of a request about a board. They cannot set the time of a search, because an image in a page
+of another site can make the request."""
 
 NO_MOVE = "none"
 """The answer to a board without a legal move."""
 
 DIGITS = "0123456789abcdefgh"
-"""Hexadecimal exponents. Two letters more stand for the tiles 65536 and 131072."""
+"""Hexadecimal exponents, and two more letters for the tiles 65536 and 131072."""
 
 
 def routes(config: Config, admission: Admission) -> list[Route]:
-    """The routes of the page, or only `/move` if the page is off."""
+    """Return the routes of the page, or only `/move` if the page is off."""
     answers = _Answers(config, admission)
     found = [Route("GET", "/move", answers.move)]
     if config.page:
@@ -76,15 +76,15 @@ class _Answers:
         self._admission = admission
         self._views = Views(config.models)
         self._results = Results(config.results)
-        # Sessions of `Views` are for one thread; so nobody can ask for more than one core.
+        # Sessions of `Views` are for one thread, so these requests use at most one core.
         self._looking = ThreadPoolExecutor(1, thread_name_prefix="views")
         self._reading = ThreadPoolExecutor(1, thread_name_prefix="results")
 
     async def about(self, _: web.Request) -> web.Response:
-        if self._admission.refusal:  # a page would give up a model that is not loaded yet
+        if self._admission.refusal:  # a page would drop a loading model
             raise Unavailable(self._admission.refusal)
         models = self._admission.models
-        newest = {served.name: served for served in models.served()}  # which are sorted by version
+        newest = {served.name: served for served in models.served()}  # sorted, so the newest stays
         found = [
             _described(served.card, served.precision, is_default=newest.get(models.default) is served)
             for served in models.served()
@@ -144,7 +144,7 @@ class _Answers:
         names = request.match_info
         start = request.query.get("start", "0")
         if not (start.isascii() and start.isdigit() and len(start) < 16):
-            raise self._admission.count(InvalidRequest("start is not a number of bytes"))
+            raise self._admission.count(InvalidRequest("start must be a number of bytes"))
         piece = await self._read(partial(self._results.piece, names["result"], names["file"], int(start)))
         if piece is None:
             raise web.HTTPNotFound(reason="there is no such result")
@@ -175,7 +175,7 @@ def _described(
     is_default: bool = False,
     loading_seconds: float | None = None,
 ) -> dict[str, Any]:
-    """One of the models of `/page/about`."""
+    """Describe a model for `/page/about`."""
     return {
         "name": card.name,
         "version": str(card.version),
@@ -192,7 +192,7 @@ def _described(
 
 
 def _values(card: Card) -> dict[str, Any]:
-    """The unit of what the model says about moves, and the temperature that turns probabilities into it.
+    """Return the unit of a model's values of moves, and the temperature of their softmax.
 
     A network of afterstate values answers in points. Its probabilities are their softmax.
     """
@@ -204,39 +204,39 @@ def _values(card: Card) -> dict[str, Any]:
 
 
 def _question(request: web.Request) -> Request:
-    """The question in the address of a request.
+    """Return the question in the address of a request.
 
     Raises:
-        InvalidRequest: it has unknown parameters, or one with several values or a wrong one.
+        InvalidRequest: a parameter is unknown, has several values, or has a wrong value.
     """
     query = request.query
     for name in query:
         if name not in PARAMETERS:
             raise InvalidRequest(f"unknown parameter {quoted(name)}; allowed: {', '.join(PARAMETERS)}")
         if len(set(query.getall(name))) > 1:
-            raise InvalidRequest(f"two parameters {name} with different values")
+            raise InvalidRequest(f"the parameter {name} must have one value, got several")
     if query.get("with_value", "false") not in ("true", "false"):
-        raise InvalidRequest("with_value is not true or false")
+        raise InvalidRequest("with_value must be true or false")
     return Request(query.get("model", ""), query.get("version", ""), parse_board(query.get("board", "")))
 
 
 def parse_board(text: str) -> NDArray[np.uint8] | str:
-    """The board [1, 16] of sixteen digits, row by row from the top left; or what is wrong with the text."""
+    """Return the board [1, 16] of sixteen digits, row by row from the top left, or an error message."""
     if len(text) != CELLS:
         return (
-            f"board has {len(text)} characters; it takes {CELLS}, an exponent for each cell (0 is empty, "
+            f"board must have {CELLS} characters, got {len(text)}: an exponent for each cell (0 is empty, "
             "1 is the tile 2, a is 1024), such as 0112033447120a91"
         )
     exponents = [DIGITS.find(digit) for digit in text.lower()]
     if -1 in exponents:
         cell = exponents.index(-1)
         row, column = cell // 4 + 1, cell % 4 + 1
-        return f"board, row {row}, column {column}: {quoted(text[cell])} is not one of {DIGITS}"
+        return f"board, row {row}, column {column}: must be one of {DIGITS}, got {quoted(text[cell])}"
     return np.array([exponents], np.uint8)
 
 
 def _plain_failure(request: web.Request, error: Exception) -> web.Response:
-    """The error in one line, for programs that expect one word."""
+    """Return the error in one line, for programs that expect one word."""
     message, status, headers = failure_of(request, error)
     return web.Response(
         text=f"{message}\n", status=status, headers={**_no_store(SECURITY_HEADERS), **headers}
@@ -244,7 +244,7 @@ def _plain_failure(request: web.Request, error: Exception) -> web.Response:
 
 
 def _first(output: NDArray[Any] | None) -> Any:
-    """The output for the first board; None if the model lacks it."""
+    """Return the output for the first board; None if the model lacks it."""
     return None if output is None else output[0].tolist()
 
 

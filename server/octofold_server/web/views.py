@@ -1,7 +1,7 @@
-"""How each view of a board votes, for models that answer calls.
+"""Computes how each view of a board votes, for models that answer calls.
 
-The lanes do not compute this: it would slow every call down. A session of its own does, which is made for
-the first view of the page.
+The lanes do not compute this, because it would slow down every call. A separate session computes it, which is
+made when the page first asks for views.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from octofold_server.models.loading import ServedVersion
 from octofold_server.models.repository import read_model, read_tensors
 
 MAX_SESSIONS = 3
-"""Sessions that are kept. Each holds a copy of its model's weights."""
+"""Maximum number of sessions to keep. Each holds a copy of its model's weights."""
 
 MAX_MEGABYTES = 64
-"""Size of the largest graph, with its tensors, that gets a session here."""
+"""Maximum size of a graph and its tensors for a session."""
 
 
 class Views:
-    """Computes the probabilities of each view; for one thread.
+    """Computes the probabilities of each view. Only one thread may use it.
 
     Args:
         repository: the model repository.
@@ -39,7 +39,7 @@ class Views:
         self._sessions: OrderedDict[str, ViewsSession | None] = OrderedDict()  # by digest of the graph
 
     def of(self, served: ServedVersion, boards: NDArray[np.uint8]) -> NDArray[np.float32] | None:
-        """The probabilities [N, V, 4] of boards [N, 16]; None if there are none, for the reason of `why_not`.
+        """Return the probabilities [N, V, 4] of boards [N, 16]; None for the reason that `why_not` gives.
 
         Raises:
             ModelError: the files of the model have changed, or its graph cannot run.
@@ -60,11 +60,11 @@ class Views:
             raise ModelError(f"{served.name} version {served.version}: {error}") from error
 
     def why_not(self, served: ServedVersion) -> str:
-        """Why there are no views of the model, as a clause after its name."""
-        return self._objection(served) or "its graph keeps no answers of single views"
+        """Return the reason why the model has no views, as a clause to follow its name."""
+        return self._objection(served) or "its graph does not output the answers of single views"
 
     def _objection(self, served: ServedVersion) -> str | None:
-        """Why the model has no second session: it would take too much memory. None if it may have one."""
+        """Return the reason why the model must not have a second session; None if it may have one."""
         graph = served.graph
         if graph is None:
             return "a player has none"

@@ -29,9 +29,7 @@ def test_the_only_message_of_a_client_may_take_everything_that_is_free() -> None
     refusals = Refusals()
     budget = ByteBudget(1200, refusals)
     budget.take(1200, "one")
-    with pytest.raises(
-        QueueFull, match="1200 bytes of messages are in flight, 0 of them from this connection"
-    ):
+    with pytest.raises(QueueFull, match="messages of 1200 bytes are in flight, 0 bytes from this connection"):
         budget.take(1, "other")
     budget.give(1200, "one")
     budget.take(1200, "other")

@@ -113,7 +113,7 @@ def test_a_wrong_file_names_itself_the_key_and_what_is_allowed(
         ("--tls-client-ca ca.pem", "--tls-client-ca needs --tls-certificate"),
         ("--rest-port-file port", "--rest-port-file needs --rest-port"),
         ("--port 8080 --rest-port 8080", "--port and --rest-port must not be the same, got 8080 for both"),
-        ("--transport native --max-connection-age 300", "--transport native has no --max-connection-age"),
+        ("--transport native --max-connection-age 300", "native does not support --max-connection-age"),
     ],
 )
 def test_options_that_contradict_each_other_are_refused(flags: str, message: str) -> None:

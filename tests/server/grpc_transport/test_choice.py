@@ -46,7 +46,7 @@ def test_a_grpcio_without_a_name_that_the_transport_uses_is_a_failure_in_one_lin
     write_version()
     server = start_server(ready=False, program=("-c", OTHER_LIBRARY.format(change=NO_GRPCIO_NAME)))
     assert server.wait() == 1
-    assert "--transport auto cannot serve here: AttributeError" in server.log
+    assert "--transport auto does not work here: AttributeError" in server.log
     assert "Traceback" not in server.log
 
 

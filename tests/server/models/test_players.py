@@ -58,7 +58,7 @@ def test_a_player_that_cannot_be_served_is_one_line_and_the_others_serve_on(
 
 def test_a_kind_that_the_operator_names_must_be_one_that_can_be_served(repository: Path) -> None:
     for kind in ("random", "broken"):
-        match = rf"'{kind}' cannot be served; there are expectimax, fake, "
+        match = rf"'{kind}' cannot be served; known kinds: expectimax, fake, "
         with pytest.raises(ModelError, match=match) as error:
             models_of(repository, "fake", kind)
         assert not {"random", "broken", "absent"} & set(str(error.value).split("there are ")[1].split(", "))

@@ -77,18 +77,18 @@ async def test_replies_carry_the_time_in_the_queue_and_in_the_backend(serve_back
     ("request_", "message"),
     [
         (pb.NextMoveRequest(board=[0] * 15), "board 0 ends before its cell 15"),
-        (pb.NextMoveRequest(board=[0] * 17), "17 exponents, not 16"),
+        (pb.NextMoveRequest(board=[0] * 17), "must hold 16 exponents, got 17"),
         (pb.NextMoveRequest(board=[1] * 5 + [16] + [1] * 10), "board 0.*cell 5"),
         (pb.NextMoveRequest(board=[1] * 15 + [4_000_000_000]), "board 0.*cell 15"),
-        (pb.NextMoveRequest(), "0 exponents"),
-        (pb.NextMovesRequest(), "boards is empty"),
+        (pb.NextMoveRequest(), "must hold 16 exponents, got 0"),
+        (pb.NextMovesRequest(), "16 bytes for each board, got none"),
         (pb.NextMovesRequest(boards=bytes(33)), "board 2 ends before its cell 1"),
-        (pb.NextMovesRequest(boards=bytes(16), priority=7), "unknown priority 7"),  # type: ignore[arg-type]
+        (pb.NextMovesRequest(boards=bytes(16), priority=7), "priority must be one of .*, got 7"),  # type: ignore[arg-type]
         (pb.NextMovesRequest(boards=bytes(37) + b"\x10" + bytes(10)), "board 2.*cell 5"),
-        (pb.NextMovesRequest(boards=bytes(16 * 501)), "501 boards in one call; 500 are allowed"),
+        (pb.NextMovesRequest(boards=bytes(16 * 501)), "a call may have 500 boards, got 501"),
         (
             pb.NextMovesRequest(boards=bytes(16), search_time_us=600_000),
-            "a search of 0.6 s a board; this server allows 0.5 s",
+            "a call may ask for 0.5 s of search for each board, got 0.6 s",
         ),
     ],
 )

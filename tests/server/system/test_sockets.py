@@ -34,5 +34,5 @@ def test_without_any_place_for_sockets_the_error_says_what_helps(
     monkeypatch.setattr(sockets, "OTHER_PARENTS", (str(file), str(long)))
     with pytest.raises(StartupError) as failure, socket_folder():
         pass
-    assert "set TMPDIR to a folder that can be written and whose path is short" in str(failure.value)
+    assert "set TMPDIR to a writable folder with a short path" in str(failure.value)
     assert not list(long.iterdir())

@@ -44,7 +44,7 @@ def add_open_inference(
     """Add the RPCs to the methods of a server.
 
     Args:
-        methods: of the server.
+        methods: the methods of the server.
         admission: admits every inference. The other RPCs need no admission.
         service: the operations.
         threaded: runs operations that may block briefly.
@@ -103,7 +103,7 @@ FINAL = "triton_final_response"
 
 
 class ModelInfer:
-    """Codec of ModelInfer."""
+    """The codec of ModelInfer."""
 
     name = "ModelInfer"
     kind = pb.ModelInferRequest
@@ -121,7 +121,7 @@ class ModelInfer:
         return with_parameters(request, _parameters(RequestParameters, message.parameters, "the request"))
 
     def request_id(self, message: pb.ModelInferRequest) -> str:
-        """The request id in a message."""
+        """Return the request id in a message."""
         return usable_request_id(message.id) if message.id else ""
 
     def reply(self, message: pb.ModelInferRequest, call: AcceptedCall) -> bytes:
@@ -130,7 +130,7 @@ class ModelInfer:
 
 
 class ModelStreamInfer(ModelInfer):
-    """Codec of ModelStreamInfer."""
+    """The codec of ModelStreamInfer."""
 
     name = "ModelStreamInfer"
 

@@ -1,4 +1,4 @@
-"""Operations of the Open Inference Protocol: descriptions, statistics, loading and unloading.
+"""The operations of the Open Inference Protocol: descriptions, statistics, loading and unloading.
 
 gRPC and REST both use this module, so that they differ only in form: REST sends its JSON objects unchanged,
 and gRPC converts them with protobuf's JSON mapping.
@@ -53,7 +53,7 @@ class OpenInference:
         return self._admission.ready
 
     def model_ready(self, name: str, version: str) -> bool:
-        """Whether a model is ready on a ready server."""
+        """Return whether a model is ready on a ready server."""
         try:
             self._models.resolve(name, version)
         except (UnknownModel, Unavailable):
@@ -192,13 +192,13 @@ def _tensor(spec: TensorSpec) -> JsonObject:
 
 
 def _output_config(spec: TensorSpec) -> JsonObject:
-    # Triton writes an output with only the batch dimension as a reshaped one.
+    # In Triton's configuration, an output with only the batch dimension is a reshaped one.
     shape = {"dims": list(spec.shape)} if spec.shape else {"dims": [1], "reshape": {"shape": []}}
     return {"name": spec.name, "data_type": f"TYPE_{spec.datatype}", **shape}
 
 
 def _statistics(name: str, version: str, now: Snapshot) -> JsonObject:
-    def no_time(count: int) -> JsonObject:  # for input: boards are read in place
+    def no_time(count: int) -> JsonObject:  # for compute_input, because boards are read in place
         return _duration(Total(count, 0.0))
 
     return {

@@ -28,7 +28,7 @@ from octofold_server.protocols.open_inference.rest_bodies import (
 )
 
 ADMIN_THREADS = 4
-"""Threads for loading and unloading, which take long and must not delay inference."""
+"""Number of threads for loading and unloading, which take long and must not delay inference."""
 
 LARGE_BODY_BYTES = 65_536
 """Minimum size of a body that is parsed on another thread, so that it does not delay other requests."""
@@ -49,7 +49,7 @@ _CODES_OF_BODIES: dict[int, grpc.StatusCode] = {
 def routes(
     admission: Admission, service: OpenInference, bodies: Bodies, max_body_bytes: int
 ) -> Iterator[Route]:
-    """The routes of the protocol and of its extensions, without those of its probes.
+    """Yield the routes of the protocol and of its extensions, without the routes of probes.
 
     Args:
         admission: admits every inference.
@@ -151,7 +151,7 @@ class _Routes:
                 return msgspec.json.decode(body or b"{}", type=kind)
             except (ValueError, RecursionError) as error:
                 raise self._admission.count(
-                    InvalidRequest(f"the JSON of the request is wrong: {error}")
+                    InvalidRequest(f"the JSON of the request is invalid: {error}")
                 ) from error
 
     async def _administer(self, request: web.Request, work: Callable[[], None]) -> None:
@@ -191,5 +191,5 @@ def _json(value: Any) -> web.Response:
 
 
 def _model(request: web.Request) -> tuple[str, str]:
-    """The model and version in the path; empty if missing."""
+    """Return the model and version in the path; empty if missing."""
     return request.match_info.get("model", ""), request.match_info.get("version", "")

@@ -1,4 +1,4 @@
-"""Converts named inputs of the Open Inference Protocol to boards, moves to named outputs, and parameters.
+"""Converts inputs of the Open Inference Protocol to boards, moves to outputs, and checks parameters.
 
 gRPC and REST both use this module, so that they accept and return the same tensors.
 """
@@ -31,9 +31,9 @@ class RequestParameters(msgspec.Struct):
     """The parameters of a request. Other parameters are ignored, and null means the default."""
 
     priority: Annotated[int, msgspec.Meta(ge=0, le=2)] | None = None
-    """1 is interactive, the default, and 2 is bulk."""
+    """The priority of the call: 1 is interactive, 2 is bulk; the default is 1."""
     timeout: _Count | None = None
-    """Microseconds; 0 means no limit."""
+    """Timeout in microseconds; 0 means no limit."""
     search_time_us: int | None = None
     binary_data_output: bool | None = None
     """Whether REST returns the outputs as bytes."""
@@ -51,7 +51,7 @@ class TensorParameters(msgspec.Struct):
         """Check that no unsupported parameter would change the result.
 
         Raises:
-            InvalidRequest: there is one; the message names it and `tensor`.
+            InvalidRequest: a parameter is not supported; the message names it and `tensor`.
         """
         for name in ("shared_memory_region", "classification"):
             if getattr(self, name) is not None:
@@ -59,7 +59,7 @@ class TensorParameters(msgspec.Struct):
 
 
 class TensorSpec(NamedTuple):
-    """An input or output; `shape` excludes the batch dimension."""
+    """The name, the type and the shape of an input or output, without the batch dimension."""
 
     name: str
     datatype: str
@@ -84,7 +84,7 @@ _FIELDS = dict(zip(OUTPUTS, Moves._fields, strict=True))
 
 
 class InputTensor(NamedTuple):
-    """An input as received, not checked."""
+    """An unchecked input of a request."""
 
     name: str
     datatype: str
@@ -100,24 +100,24 @@ class OutputTensor(NamedTuple):
 
 
 def boards_of(inputs: Sequence[InputTensor]) -> NDArray[Any] | str:
-    """The boards in the inputs of a request, or what is wrong with them, as in `Request`."""
+    """Return the boards in the inputs of a request, or an error message, as in `Request`."""
     if len(inputs) != 1 or inputs[0].name != BOARDS.name:
         return _input_error([given.name for given in inputs])
     _, datatype, shape, contents = inputs[0]
     if datatype != BOARDS.datatype:
-        return f"input 'boards' has type {quoted(datatype)}; the model takes UINT8"
+        return f"input 'boards' must have type UINT8, got {quoted(datatype)}"
     if len(shape) != 2 or shape[1] != CELLS or shape[0] < 1:
-        return f"input 'boards' has shape {list(shape[:8])}; the model takes [-1, 16] with at least one board"
+        return f"input 'boards' must have shape [N, 16] with at least one board, got {list(shape[:8])}"
     elements = shape[0] * CELLS
     if len(contents) != elements:
         what = "bytes" if isinstance(contents, bytes) else "elements"
-        return f"input 'boards' has {len(contents)} {what}; its shape {list(shape)} needs {elements}"
+        return f"input 'boards' of shape {list(shape)} must have {elements} {what}, got {len(contents)}"
     cells = np.frombuffer(contents, dtype=np.uint8) if isinstance(contents, bytes) else contents
     return cells.reshape(-1, CELLS)
 
 
 def output_names(requested: Sequence[str]) -> Sequence[str]:
-    """Check that no output is requested twice, and return the names. The model may not have them all.
+    """Check that no output is requested twice, and return the names. The model may lack some outputs.
 
     Raises:
         InvalidRequest: an output is requested twice; the message names it.
@@ -145,10 +145,10 @@ def _input_error(names: Sequence[str]) -> str:
 
 
 def with_parameters(request: Request, parameters: RequestParameters) -> Request:
-    """Set the priority, the timeout and the time of a search of a request.
+    """Set the priority, the timeout and the search time of a request.
 
     Raises:
-        InvalidRequest: the time of a search is not allowed.
+        InvalidRequest: the search time is not allowed.
     """
     return request._replace(
         priority=Priority.BULK if parameters.priority == 2 else Priority.INTERACTIVE,
