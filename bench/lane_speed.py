@@ -14,7 +14,7 @@ from octofold_server.backends.backend import Backend
 
 
 def boards_per_second(lanes: Sequence[Backend], boards: NDArray[np.uint8], seconds: float) -> float:
-    """Boards per second of all lanes together, each of which runs `boards` [N, 16] repeatedly.
+    """Return the boards per second of all lanes together while each lane runs `boards` [N, 16] repeatedly.
 
     Raises:
         BackendError: a lane failed.
@@ -34,7 +34,7 @@ def boards_per_second(lanes: Sequence[Backend], boards: NDArray[np.uint8], secon
 
 
 def random_boards(count: int) -> NDArray[np.uint8]:
-    """Boards of games with random legal moves, `[count, 16]`."""
+    """Return boards `[count, 16]` of games with random legal moves."""
     generator = np.random.default_rng(0)
     episodes = Episodes(0, range(64))
     seen: list[NDArray[np.uint8]] = []

@@ -7,12 +7,11 @@ To understand how a network becomes a graph, read in this order:
 2. `graph.folding`: the whole graph in twenty lines, with legality and the decision rule. Its other pieces are
    `graph.bodies` (the network's input and its own nodes) and `graph.heads` (the value of each move).
    `graph.builder` builds the nodes.
-3. `sources.source`: a network in the form that the export needs. `sources.described` makes it from any
-   network, which is an ONNX file or comes from PyTorch (`sources.torch_sources`),
-   `sources.octofold_checkpoint` and `sources.ntuple` from our own kinds. The bodies of our own kinds can also
-   be written node by node (`handmade`).
+3. `sources.source`: a network in the form that the export needs. `sources.described` makes it from an ONNX
+file or a PyTorch network (`sources.torch_sources`). `sources.octofold_checkpoint` and `sources.ntuple` make
+it from our own kinds, whose bodies can also be written node by node (`handmade`).
 4. `precision`: `bodies` converts any body to 8 bits and to float16. The other files make the 8-bit form of
-   our own kinds.
+our own kinds.
 5. `checks`: `reference` computes the expected answers of a graph, `gates` compares, and `misread_detection`
    completes and checks a description by games.
 6. `publishing`: files, metadata and the card. A version appears complete or not at all.
@@ -21,5 +20,5 @@ To understand how a network becomes a graph, read in this order:
 
 import os
 
-# onnxruntime's builds report the models that they load to Microsoft unless told otherwise before they start.
+# onnxruntime reports the models that it loads to Microsoft unless this is set before it is loaded.
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")

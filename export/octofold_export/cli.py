@@ -1,7 +1,7 @@
-"""`octofold-export`: publish a trained network as a model, or say more about a model that is published.
+"""The command `octofold-export`: publishes a trained network as a model, or extends a published model.
 
-Neither torch nor onnx is imported before the flags are right, so `--help` is quick and works where they are
-missing, as does what needs neither.
+torch and onnx are imported after the flags are checked. So `--help` is quick, and works without them, like
+every use that needs neither.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ if TYPE_CHECKING:  # torch and onnx
 
 _SOURCES = ("checkpoint", "ntuple", "module", "torchscript", "onnx", "sb3", "player")
 _OF_A_NEW_VERSION = ("symmetries", "rule", "views_output", "accept", "no_worse_than")
-"""Flags that --extend would ignore: it keeps the graphs, and a published description was checked already."""
+"""Flags that --extend would ignore: it keeps the graphs, whose description was checked already."""
 _OF_AN_EXPORT = ("extend", "precisions", "boards")
-"""Flags that --extend reads, but --record-strength would ignore, too."""
+"""Flags that --extend reads, but that --record-strength would ignore."""
 _OF_NETWORKS = ("encoder", *_OF_AN_EXPORT, *_OF_A_NEW_VERSION)
 """Flags that --player would ignore."""
 _NEEDS = (
@@ -54,7 +54,7 @@ gives the network's own answers and turns its answer when the board is turned; i
 
 class _Parser(Parser):
     def _refuse(self, unknown: Iterable[str]) -> NoReturn:
-        """Refuse words that are no options; a file's name alone does not say what the file is."""
+        """Refuse words that are not options; a file's name alone does not tell what the file is."""
         for word in unknown:
             if not word.startswith("-") and Path(word).exists():
                 self.fail(
@@ -69,7 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     It is 0, 1 for a failure, 3 if games did not show that the version is strong enough, and 130 after Ctrl-C.
     Wrong usage raises `SystemExit` with code 2, SIGHUP with 129 and SIGTERM with 143. Standard output has the
-    folder alone: what the user's code and libraries print goes to standard error.
+    folder alone. Output of the user's code and of libraries goes to standard error.
     """
     flags, hints = parse(arguments)
     code, folder = 0, None
@@ -98,10 +98,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def parse(arguments: Sequence[str] | None = None) -> tuple[Flags, Hints]:
-    """Read and check the flags; returns the description among them, too.
+    """Read and check the flags; also return the hints about the network among them.
 
     Raises:
-        SystemExit: with code 2, after one line on standard error, if they are wrong.
+        SystemExit: the flags are wrong; the code is 2, after one line on standard error.
     """
     parser = _Parser(
         prog="octofold-export",
@@ -127,7 +127,7 @@ def parse(arguments: Sequence[str] | None = None) -> tuple[Flags, Hints]:
     if flags.extend:
         _refuse(parser, flags, _OF_A_NEW_VERSION, "is for a new version; --extend publishes none")
     if flags.player is not None:
-        _refuse(parser, flags, _OF_NETWORKS, "is for networks, and --player is none")
+        _refuse(parser, flags, _OF_NETWORKS, "is for networks, not for --player")
     if flags.symmetries == AUTO and (flags.checkpoint is not None or flags.ntuple is not None):
         parser.fail("--symmetries auto is for networks that octofold-train did not make")
     fields = {path: getattr(flags, name) for name, path in DESCRIPTION.items()}
@@ -150,7 +150,7 @@ def _refuse(parser: Parser, flags: Flags, names: Sequence[str], reason: str) -> 
 
 
 def _run(flags: Flags, hints: Hints) -> Path:
-    """Do what the flags ask for, and return the folder of the version. What it needs is imported here."""
+    """Run what the flags ask for, and return the folder of the version. Large packages are imported here."""
     if flags.player is not None:
         from octofold_export.player_export import export_player
 
@@ -167,7 +167,7 @@ def _run(flags: Flags, hints: Hints) -> Path:
 
 
 def _source(flags: Flags, hints: Hints) -> Source:
-    """Load what the flags name."""
+    """Load the source that the flags name."""
     if flags.checkpoint is not None:
         from octofold_export.sources.octofold_checkpoint import from_checkpoint
 
@@ -195,7 +195,7 @@ def _source(flags: Flags, hints: Hints) -> Source:
 
     from octofold_export.sources import torch_sources
 
-    # Threads that share a small batch wait for each other, on a busy machine for longer than it takes.
+    # Threads that share a small batch wait for each other, on a busy machine for longer than the work takes.
     torch.set_num_threads(1)
     if flags.sb3 is not None:
         return torch_sources.from_sb3(flags.sb3, hints, describe, _report)
@@ -207,7 +207,7 @@ def _source(flags: Flags, hints: Hints) -> Source:
 
 
 def _with_file(flags: Flags, hints: Hints, file: Path | None) -> Hints:
-    """The hints of flags, over the TOML file that they name, or that lies beside the network's file."""
+    """Merge the hints of flags with the TOML file that they name, or the one beside the network's file."""
     if flags.description is not None:
         return merged(hints, read_hints(flags.description))
     if file is None or not file.name:
@@ -217,7 +217,7 @@ def _with_file(flags: Flags, hints: Hints, file: Path | None) -> Hints:
 
 
 def _with_flags(arguments: Sequence[str], described: str) -> str:
-    """The command with the flags of a description in place of its own, as it can be pasted."""
+    """Return the command with the flags of a description in place of its own, ready to paste."""
     changed = {word for word in described.split() if word.startswith("--")} | {"--no-empty-plane"}
     kept = iter(arguments)
     others = []

@@ -17,7 +17,7 @@ class NeedsFlags(ExportError):
     """The description is wrong or incomplete."""
 
     def __init__(self, message: str, flags: str = "") -> None:
-        """`flags` are those of a description that would be published; empty if there is none."""
+        """Make the error; `flags` describe the network so that it can be published, or are empty."""
         super().__init__(message)
         self.flags = flags
 

@@ -57,16 +57,17 @@ from octofold_export.publishing.versions import (
 )
 from octofold_export.sources.source import Source
 
-_CALIBRATION_BOARDS = 4_096  # more than a wide layer has inputs; or a third of a smaller recording
+_CALIBRATION_BOARDS = 4_096  # more than the inputs of a wide layer; at most a third of the recorded boards
 _MEASURED_BOARDS = 10_240
 _LARGE_WEIGHTS = 50_000_000
-"""From this size on, the 8-bit form is made only on request, because it takes several times the network's
-memory, and a fifth of the boards is used, because the network answers about a hundred a second."""
+"""Number of weights of a large network. Its 8-bit form is made only on request, because this takes several
+times the network's memory. Only a fifth of the boards is used, because it answers about a hundred a
+second."""
 _LARGE_SHARE = 5
 _JUDGED_BOARDS = 4_096
 _SEED = 1
 _OUR_SYMMETRIES = 8
-"""Our own networks learn from turned and mirrored boards."""
+"""Number of views for our own networks, which learn from turned and mirrored boards."""
 
 
 @dataclass(frozen=True)
@@ -78,9 +79,9 @@ class ExportPlan:
     rule: Rule
     symmetries: int
     spread: Spread | None = None
-    "None: that of our own networks"
+    """The spread of the answers; None for the usual spread of our own networks."""
     alternatives: Alternatives | None = None
-    "what other views scored in the match that chose these"
+    """The scores of other views in the match that chose the views; None without a match."""
 
     def graph(self, evaluator: GraphEvaluator) -> onnx.ModelProto:
         """Fold a form of the network into a graph."""
@@ -96,7 +97,7 @@ class ExportPlan:
     def moves_graph(
         self, evaluator: GraphEvaluator, whole: onnx.ModelProto, boards: NDArray[np.uint8]
     ) -> onnx.ModelProto | None:
-        """The graph for moves alone beside a `whole` one; None if it would save little or plays otherwise."""
+        """Make the graph for moves alone; None if it saves little or plays other moves than `whole`."""
         if self.source.tensors:
             return None
         alone = moves_graph(self._head(evaluator), self.rule, self.symmetries, whole)
@@ -107,7 +108,7 @@ class ExportPlan:
 
 
 def plan_of(source: Source, flags: Flags, report: Report) -> ExportPlan:
-    """The plan of an export."""
+    """Return the plan of an export."""
     if source.evidence is not None:
         return _strangers_plan(source, flags, report)
     views = flags.symmetries if isinstance(flags.symmetries, int) else _OUR_SYMMETRIES
@@ -136,14 +137,14 @@ def _strangers_plan(source: Source, flags: Flags, report: Report) -> ExportPlan:
 
 
 def _our_spread(source: Source, flags: Flags) -> Spread | None:
-    """The spread of one of our own kinds: only the values of moves have no unit that is known before."""
+    """Return the spread of one of our own kinds; it is measured only for values of moves."""
     if source.description.answers.kind != "action_values":
         return None
     return measured_spread(source.description, source.evaluate, _judged_boards(source, flags))
 
 
 def _judged_boards(source: Source, flags: Flags) -> NDArray[np.uint8]:
-    """The user's boards, or some of the games of a simple player."""
+    """Return the user's boards, or boards from games of a simple player."""
     largest = source.description.largest_exponent
     if flags.boards is not None:
         return read_boards(flags.boards, largest)[:_JUDGED_BOARDS]
@@ -164,10 +165,10 @@ class NewGraphs:
 
     graphs: dict[Precision, onnx.ModelProto]
     agreement: dict[Precision, Agreement] = field(default_factory=dict)
-    "of the reduced ones with float32"
+    """The agreement of reduced precisions with float32."""
     refused: dict[Precision, str] = field(default_factory=dict)
     moves: dict[Precision, onnx.ModelProto] = field(default_factory=dict)
-    "for moves alone, without weights"
+    """The graphs for moves alone, without weights."""
 
 
 def export(load: Callable[[], Source], flags: Flags, report: Report) -> Path:
@@ -221,7 +222,7 @@ def _publish(plan: ExportPlan, card: Card, made: NewGraphs, report: Report) -> P
         )
         if must_play:
             shown = play_contest(flags, card.version, files, report)
-            must_play = False  # the same graphs need not play again under another number
+            must_play = False  # the graphs have not changed
         if shown is not None:
             files = with_contest(files, shown)
         try:
@@ -283,26 +284,26 @@ def with_checks(
 
 
 def wanted_precisions(source: Source, flags: Flags) -> frozenset[Precision]:
-    """The precisions to make.
+    """Return the precisions to make.
 
     Raises:
-        ExportError: the network has no form in one of them.
+        ExportError: the network cannot be exported in one of them.
     """
     if flags.precisions is None:
         by_default = source.int8 is not None and not left_out_by_default(source, flags)
         return frozenset({"fp32", "int8"} if by_default else {"fp32"})
     if "int8" in flags.precisions and source.int8 is None:
-        raise ExportError("the network has no 8-bit form")
+        raise ExportError("this network cannot be exported as int8")
     if "fp16" in flags.precisions and source.fp16 is None:
-        raise ExportError("the network has no form in float16")
+        raise ExportError("this network cannot be exported as fp16")
     return flags.precisions
 
 
 def left_out_by_default(source: Source, flags: Flags) -> dict[Precision, str]:
-    """The precisions that must be asked for, and why."""
+    """Return the precisions that are made only on request, and the reasons."""
     if flags.precisions is not None or source.int8 is None or source.weights < _LARGE_WEIGHTS:
         return {}
-    takes = "it takes several times the memory of a large network; --precisions fp32,int8 makes it"
+    takes = "making it takes several times the memory of a large network; --precisions fp32,int8 makes it"
     return {"int8": takes}
 
 
@@ -387,8 +388,8 @@ def _reduced(
 ) -> GraphEvaluator:
     """Make the network in another precision.
 
-    Of several 8-bit forms, this is the one whose probabilities are closest to float32 on the calibration
-    `boards`. Probabilities compare the forms with less noise than the few moves that change.
+    Of several 8-bit forms, it returns the form whose probabilities are closest to float32 on the calibration
+    `boards`. Probabilities compare the forms with less noise than moves, because few moves change.
     """
     source = plan.source
     if precision == "fp16":

@@ -37,7 +37,7 @@ from octofold_export.sources.source import Source
 def extend(load: Callable[[], Source], flags: Flags, report: Report) -> Path:
     """Add missing `flags.precisions` to a version, and measure the existing ones again; return its folder.
 
-    What others write into its card meanwhile stays. An error leaves the version unchanged.
+    Changes of the card by other programs are kept. An error leaves the version unchanged.
 
     Raises:
         ExportError: the version is missing or was made from another checkpoint, or another program has
@@ -81,7 +81,7 @@ def extend(load: Callable[[], Source], flags: Flags, report: Report) -> Path:
 
     def extended(current: Card) -> Card:
         _check_unchanged(folder, card, current, made)
-        # An int8 graph that is there already was calibrated on the boards of its own export.
+        # An existing int8 graph was calibrated on the boards of its own export.
         calibration = 0 if current.boards is None else current.boards.calibration
         if "int8" in made.graphs:
             calibration = len(boards.calibration)
@@ -94,7 +94,7 @@ def extend(load: Callable[[], Source], flags: Flags, report: Report) -> Path:
 
 
 def _spread(card: Card) -> Spread | None:
-    """The spread that the version was made with; older versions have that of our own networks."""
+    """Return the spread that the version was made with; without one, the spread of our own networks."""
     return None if card.tie is None else Spread(card.temperature or 1.0, card.tie)
 
 
@@ -104,8 +104,8 @@ def _published(folder: Path, card: Card, precision: Precision, source: Source) -
     for each in (listed, *listed.tensors.values()):
         check_file(folder, each)
     if missing := listed.tensors.keys() - source.tensors.keys():
-        raise ExportError(f"{folder}: the network has no {', '.join(sorted(missing))}, which the card lists")
-    # The tensors of the same checkpoint have the shapes, too, which their files lack.
+        raise ExportError(f"{folder}: the network lacks {', '.join(sorted(missing))}, which the card lists")
+    # The source has the same tensors with their shapes, which the files lack.
     tensors = {name: source.tensors[name] for name in listed.tensors}
     return FoldedGraph(_read_graph(folder, listed), tensors)
 
@@ -115,7 +115,7 @@ def _read_graph(folder: Path, listed: GraphFile) -> onnx.ModelProto:
 
 
 def _check_unchanged(folder: Path, before: Card, current: Card, made: NewGraphs) -> None:
-    """Check that the version still has the graphs that were measured, and none of those that were made.
+    """Check that the version still has the measured graphs, and does not yet have the new ones.
 
     Raises:
         ExportError: another program has changed the graphs.

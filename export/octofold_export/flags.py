@@ -22,7 +22,7 @@ from octofold_export.description.description import (
 )
 
 AUTO = "auto"
-"""Of --symmetries."""
+"""The value of --symmetries that lets games choose."""
 DESCRIPTION = {
     **{name: f"reads.{name}" for name in ("layout", "type", "planes", "cells", "divide_by", "above")},
     **{name: f"answers.{name}" for name in ("output", "actions", "scale", "value")},
@@ -37,7 +37,7 @@ _MEGABYTES = re.compile(r"[0-9]{1,6}(\.[0-9]{1,6})?")
 def _games(text: str) -> int:
     if (games := whole_number(text)) is not None and games <= FIRST_GAMES:
         raise WrongValue(
-            f"{games} games cannot decide anything: the first {FIRST_GAMES} only set the cap of the scores"
+            f"the number of games must be above {FIRST_GAMES}, got {games}: the first ones only set a cap"
         )
     return int(text)
 
@@ -65,7 +65,7 @@ Actions = Annotated[list[str], Kind(lambda text: text.split(","), "four names", 
 
 @dataclass
 class Flags:
-    """What to export, and how."""
+    """The options of an export."""
 
     checkpoint: Folder | None = option(
         None, "checkpoint folder of octofold-train", alone="source", begins="what to export"
@@ -119,12 +119,13 @@ class Flags:
         None,
         "file with these fields (default: the network's file with the ending .toml, if it exists)",
         metavar="FILE.toml",
-        begins="how the network reads a board and what it answers (games find out what is not said)",
+        begins="how the network reads a board and what it answers (games determine the rest)",
     )
     input: InputKind | None = option(None, "kind of the cells")
     layout: Layout | None = option(
         None,
-        f"layout; one-hot cells: {', '.join(ONE_HOT_LAYOUTS)}; numbers: {', '.join(NUMBER_LAYOUTS)}",
+        f"layout of the input: {', '.join(ONE_HOT_LAYOUTS)} for one-hot cells, "
+        f"{', '.join(NUMBER_LAYOUTS)} for numbers",
         metavar="LAYOUT",
     )
     type: str | None = option(None, "type of the input, such as float32 or int64", metavar="TYPE")
@@ -151,7 +152,7 @@ class Flags:
     actions: Actions | None = option(None, "order of the four numbers, such as up,right,down,left")
     scale: float | None = option(
         None,
-        "points of the game for a value of 1; required for afterstate_value, changes no move elsewhere",
+        "game points for a value of 1; required for afterstate_value, changes no move for other kinds",
         metavar="POINTS",
     )
     value: str | None = option(
@@ -166,7 +167,7 @@ class Flags:
     )
     extend: bool = option(
         False,
-        "add --precisions that the published --version lacks, and measure again those that it has; its "
+        "add --precisions that the published --version lacks, and measure the existing ones again; its "
         "graphs do not change",
     )
     rule: Rule | None = option(

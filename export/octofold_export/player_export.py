@@ -1,7 +1,7 @@
 """Publishes a local player as a version that a server answers with: its options, its files, and its card.
 
-It needs neither torch nor onnx. A player is published only if what a server would make of the published files
-moves as the player itself does.
+It needs neither torch nor onnx. A player is published only if a server that loads the published files makes
+the same moves.
 """
 
 from __future__ import annotations
@@ -60,14 +60,14 @@ def export_player(spec: str, name: str, models: Path, version: int | None, repor
     Raises:
         WrongUsage: the spec is wrong.
         ExportError: a file is wrong, or the player cannot be served.
-        GateError: it would make other moves when it is served.
+        GateError: the served player would make other moves.
     """
     check_place(models, name, version)
     try:
         made = make_player(spec)
         served = getattr(made.player, "served", None)
         if served is None:
-            raise ExportError(f"player {made.kind} cannot be served: its class has no method served")
+            raise ExportError(f"player {made.kind} cannot be served: its class lacks the method `served`")
         sources = _sources(made.player)
         options = _options(made.player)
         if sources:
@@ -110,19 +110,19 @@ def export_player(spec: str, name: str, models: Path, version: int | None, repor
 
 
 def _options(player: Any) -> dict[str, Option]:
-    """The options of a player that differ from their defaults, without those that are paths."""
+    """Return the options of a player that differ from their defaults, without those that are paths."""
     found = {option.name: getattr(player, option.name) for option in fields(player) if option.init}
     defaults = {option.name: option.default for option in fields(player)}
     chosen = {name: value for name, value in found.items() if value != defaults[name]}
     options = {name: value for name, value in chosen.items() if not isinstance(value, Path)}
     for name, value in options.items():
         if not isinstance(value, get_args(Option)):
-            raise ExportError(f"{name} {value!r} cannot stand in a card")
+            raise ExportError(f"{name} {value!r} cannot be written into a card")
     return options
 
 
 def _sources(player: Any) -> dict[str, Source]:
-    """The files of a player by name: where they are, or what they contain."""
+    """Return the files of a player by name: their paths or their contents."""
     sources: Mapping[str, FileSource] = player.served_files() if hasattr(player, "served_files") else {}
     return {
         name: _npy(source) if isinstance(source, np.ndarray) else source for name, source in sources.items()
@@ -130,14 +130,14 @@ def _sources(player: Any) -> dict[str, Source]:
 
 
 def _npy(array: NDArray[Any]) -> memoryview:
-    """What `np.save` writes of an array."""
+    """Return an array as the bytes of an .npy file."""
     content = io.BytesIO()
     npy.write_array(content, array, version=(1, 0), allow_pickle=False)
     return content.getbuffer()
 
 
 def _contents(sources: Mapping[str, Source]) -> dict[str, NDArray[np.uint8]]:
-    """The bytes of files; those on disk are mapped."""
+    """Return the bytes of files; those on disk are mapped."""
     return {
         name: np.memmap(source, np.uint8, mode="r")
         if isinstance(source, Path) and source.stat().st_size
@@ -150,7 +150,7 @@ def _check_moves(made: MadePlayer, search: Search, report: Report) -> int:
     """Check that a search moves as its player does, on boards of games; returns their number.
 
     Raises:
-        GateError: it does not.
+        GateError: a move differs.
     """
     sensible = HeuristicExpectimaxPlayer(depth=1)
     boards = play_boards(sensible, _CHECKED_BOARDS, search.largest_exponent, _SEED, report)
@@ -161,6 +161,6 @@ def _check_moves(made: MadePlayer, search: Search, report: Report) -> int:
         found = search.find(some, Limits()).moves
         if (different := np.flatnonzero(own != found)).size:
             board = some[different[0]].tolist()
-            raise GateError(f"the served player moves otherwise than the player itself, on board {board}")
+            raise GateError(f"the served player makes another move than the player itself on board {board}")
         checked += len(some)
     return checked

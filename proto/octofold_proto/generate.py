@@ -19,7 +19,7 @@ ROOT = PACKAGE.parent  # protoc derives Python import paths from paths below thi
 STUB_ENDINGS = ("_pb2.py", "_pb2.pyi", "_pb2_grpc.py")
 _DEFAULT = "from google.protobuf import descriptor_pool as _descriptor_pool"
 _OWN = "from octofold_proto.inference import POOL as _POOL"
-"""The stubs of `inference` go into the pool of that package."""
+"""The import that puts the stubs of `inference` into the descriptor pool of that package."""
 
 
 def generate(target: Path) -> list[Path]:
@@ -64,7 +64,7 @@ def generate(target: Path) -> list[Path]:
 
 
 def stale_stubs() -> list[Path]:
-    """The stubs that `generate` would change, add or remove, as paths relative to the proto folder."""
+    """Return the stubs that `generate` would change, add or remove, as paths relative to the proto folder."""
     with tempfile.TemporaryDirectory() as folder:
         fresh_root = Path(folder)
         fresh = {path: (fresh_root / path).read_bytes() for path in generate(fresh_root)}

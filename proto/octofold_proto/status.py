@@ -1,9 +1,9 @@
 """Maps every domain error to its gRPC status code, and every status back to its error.
 
 The server calls `status_of` in the one place where it fails a call. The client calls `error_of` in the one
-place where it reads a status. Standard details carry what a code cannot express: RetryInfo if the queue is
-full, and RequestInfo with an id that also appears in the server's log. This is the id of the failed batch if
-the backend failed, and the id of the call otherwise.
+place where it reads a status. Standard details complete the code: RetryInfo if the queue is full, and
+RequestInfo with an id that also appears in the server's log. If the backend failed, it is the id of the
+batch, otherwise the id of the call.
 """
 
 from __future__ import annotations
@@ -61,12 +61,12 @@ _PLAIN_ERRORS[grpc.StatusCode.CANCELLED.value[0]] = Unavailable
 
 
 def grpc_code(status: Status) -> grpc.StatusCode:
-    """The status code of the gRPC library for the number in a google.rpc.Status."""
+    """Return the status code of the gRPC library for the number in a google.rpc.Status."""
     return GRPC_CODES.get(status.code, grpc.StatusCode.UNKNOWN)
 
 
 def status_of(error: Exception, request_id: str = "") -> Status:
-    """The status of a domain error, with its details and the id of the call, if any.
+    """Return the status of a domain error, with its details and the id of the call, if any.
 
     Raises:
         KeyError: the class of the error is not in `CODES`. This is a bug and not a domain error.
@@ -85,7 +85,7 @@ def status_of(error: Exception, request_id: str = "") -> Status:
 
 
 def error_of(status: Status) -> OctofoldError:
-    """The domain error of a status other than OK: the inverse of `status_of`.
+    """Return the domain error of a status other than OK: the inverse of `status_of`.
 
     The service itself never sends RESOURCE_EXHAUSTED without RetryInfo, nor INTERNAL without RequestInfo.
     (gRPC sends the former for a message over the size limit.) Both become `UnexpectedStatus`.
@@ -106,7 +106,7 @@ def error_of(status: Status) -> OctofoldError:
 def status_of_call(
     code: grpc.StatusCode, message: str | None, trailing_metadata: Iterable[tuple[str, str | bytes]] | None
 ) -> Status:
-    """The google.rpc.Status of a failed call, from what the gRPC library reports about the call.
+    """Return the google.rpc.Status of a failed call, from what the gRPC library reports about the call.
 
     The details come from the trailing metadata. If they are missing, unreadable or contradict the call's
     code, the status has only the code and the message.

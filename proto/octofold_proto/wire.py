@@ -1,9 +1,9 @@
 """Checks the bytes of a message against limits before parsing it, which bounds its size in memory.
 
 An empty field takes two bytes on the wire and a hundred in memory. A packed number takes one byte on the wire
-and eight in memory. So the fields are counted first, and texts and packed numbers are measured. The walk
-follows protobuf's wire format (https://protobuf.dev/programming-guides/encoding) and stops after `MAX_FIELDS`
-fields, whatever the size of the message.
+and eight in memory. Therefore this module first counts the fields, and measures texts and packed numbers. The
+walk follows protobuf's wire format (https://protobuf.dev/programming-guides/encoding) and stops after
+`MAX_FIELDS` fields, whatever the size of the message.
 """
 
 from __future__ import annotations
@@ -18,25 +18,25 @@ from google.protobuf.message import DecodeError, Message
 from octofold_proto.errors import InvalidRequest
 
 MAX_FIELDS = 256
-"""Most fields of a message, including nested messages. An inference with every parameter has about 40."""
+"""Maximum fields of a message, including nested messages. An inference with every parameter has about 40."""
 
 MAX_TEXT_BYTES = 65_536
-"""Most bytes of a name, a version, an id or another text."""
+"""Maximum bytes of a name, a version, an id or another text."""
 
 MAX_PACKED_BYTES = 16_384
-"""Most bytes of a list of numbers: a board, a shape, or a thousand boards of an inference. Longer data
-travels in a field of bytes."""
+"""Maximum bytes of a list of numbers: a board, a shape, or a thousand boards of an inference. Longer data
+must be in a field of bytes."""
 
 MAX_UNKNOWN_BYTES = 1024
-"""Most bytes of a field that this version does not know. A newer client may send one, and nobody reads it."""
+"""Maximum bytes of an unknown field. A newer client may send one, and the server ignores it."""
 
 SHORT_BYTES = 2 * MAX_FIELDS
-"""A message of so many bytes has no room for too many fields or for one that is too long: the smallest field
-takes two of them. It may be parsed at once."""
+"""Maximum size of a message that needs no check. It cannot have too many or too long fields, because each
+field takes at least two bytes."""
 
 _VARINT, _FIXED_64, _LENGTH_DELIMITED, _GROUP, _GROUP_END, _FIXED_32 = range(6)
 _MAX_SHORT_VARINT_BYTES = 5
-"""Tags and lengths are varints of 32 bits."""
+"""Maximum bytes of a tag or a length, which is a varint of 32 bits."""
 
 AnyMessage = TypeVar("AnyMessage", bound=Message)
 
@@ -63,7 +63,7 @@ def parse(kind: type[AnyMessage], message: bytes) -> AnyMessage:
     """Parse the bytes of a message of this kind, after checking them against the limits.
 
     Raises:
-        InvalidRequest: it has too many fields, or a field is too long; the error names the field.
+        InvalidRequest: the message has too many fields, or a field is too long; the error names the field.
         DecodeError: the bytes are not a message of this kind.
     """
     if len(message) > SHORT_BYTES:
@@ -75,10 +75,10 @@ def read_varint(message: bytes, at: int, end: int, longest: int = 10) -> tuple[i
     """Read the varint that begins at `at`.
 
     Returns:
-        Its value, and the position after it.
+        The value of the varint, and the position after it.
 
     Raises:
-        DecodeError: it takes more than `longest` bytes, or does not end before `end`.
+        DecodeError: the varint takes more than `longest` bytes, or does not end before `end`.
     """
     if at < end and message[at] < 0x80:  # most varints have one byte
         return message[at], at + 1
@@ -102,7 +102,7 @@ def _count(message: bytes, at: int, end: int, descriptor: Descriptor, left: int)
         left -= 1
         if left < 0:
             name = f"field {number}" if field is None else field.name
-            raise InvalidRequest(f"{name}: the message holds more than {MAX_FIELDS} fields")
+            raise InvalidRequest(f"{name}: the message must hold at most {MAX_FIELDS} fields")
         if wire_type == _LENGTH_DELIMITED:
             length, at = read_varint(message, at, end, _MAX_SHORT_VARINT_BYTES)
             after = at + length
@@ -110,7 +110,7 @@ def _count(message: bytes, at: int, end: int, descriptor: Descriptor, left: int)
                 raise DecodeError("a field does not end")
             if field is None and length > MAX_UNKNOWN_BYTES:
                 raise InvalidRequest(
-                    f"field {number} is unknown and holds {length} bytes; {MAX_UNKNOWN_BYTES} are allowed"
+                    f"the unknown field {number} must hold at most {MAX_UNKNOWN_BYTES} bytes, got {length}"
                 )
             if field is not None and field.kind is not _Kind.BYTES:
                 left = _check(message, at, after, field, left)
@@ -119,10 +119,13 @@ def _count(message: bytes, at: int, end: int, descriptor: Descriptor, left: int)
             _, at = read_varint(message, at, end)
         elif wire_type in (_FIXED_32, _FIXED_64):
             at += 4 if wire_type == _FIXED_32 else 8
-        elif wire_type in (_GROUP, _GROUP_END):  # no message of ours has one, and what is in it is nobody's
+        elif wire_type in (
+            _GROUP,
+            _GROUP_END,
+        ):  # our messages have no groups, whose content could not be checked
             raise InvalidRequest(f"field {number}: groups are not allowed")
         else:
-            raise DecodeError(f"there is no wire type {wire_type}")
+            raise DecodeError(f"unknown wire type {wire_type}")
     return left
 
 
@@ -130,7 +133,7 @@ def _check(message: bytes, at: int, end: int, field: _Field, left: int) -> int:
     """Check a field whose value is from `at` to `end`, and return how many allowed fields remain."""
     most = _LIMITS.get(field.kind)
     if most is not None and end - at > most:
-        raise InvalidRequest(f"{field.name} holds {end - at} bytes; at most {most} are allowed")
+        raise InvalidRequest(f"{field.name} must hold at most {most} bytes, got {end - at}")
     if field.message is not None:
         return _count(message, at, end, field.message, left)
     return left
@@ -138,7 +141,7 @@ def _check(message: bytes, at: int, end: int, field: _Field, left: int) -> int:
 
 @cache
 def _fields(descriptor: Descriptor) -> dict[int, _Field]:
-    """The fields of a message whose values have a length, by their numbers."""
+    """Return the fields of a message whose values have a length, by their numbers."""
     fields = {}
     for field in descriptor.fields:
         if field.type == FieldDescriptor.TYPE_MESSAGE:

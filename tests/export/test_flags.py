@@ -31,14 +31,14 @@ EXTEND = ["--checkpoint", "a", "--name", "b", "--version", "1", "--extend"]
         (["--record-strength", "a", "--name", "b"], "--record-strength needs --version"),
         ([*RECORD, "--accept"], "--accept is for a new version; --record-strength publishes none"),
         ([*EXTEND, "--rule", "mean"], "--rule is for a new version; --extend publishes none"),
-        (["--player", "a", "--name", "b", "--boards", "c"], "--boards is for networks, and --player is none"),
+        (["--player", "a", "--name", "b", "--boards", "c"], "--boards is for networks, not for --player"),
         (
             ["--ntuple", "a", "--name", "b", "--input", "tiles"],
             "--ntuple needs no description: remove its flags",
         ),
         (
             ["--checkpoint", "a", "--name", "b", "--no-worse-than", "5%", "--limit", "10"],
-            "--limit: 10 games cannot decide anything: the first 10 only set the cap of the scores",
+            "--limit: the number of games must be above 10, got 10: the first ones only set a cap",
         ),
         ([*RECORD, "--boards", "d"], "--boards is for an export; --record-strength exports nothing"),
         (["--record-strength", "a", "--checkpoint", "b", "--name", "c"], "cannot be combined with"),

@@ -136,7 +136,7 @@ def test_the_tables_of_a_player_are_published_with_their_digests(folder: Path, t
         ("expectimax:depth=13", 1, "player expectimax:depth=13: depth 13 is not in 1 to 12"),
         ("perimeter:nowhere", 1, "player perimeter:nowhere: nowhere: no endgame tables"),
         ("ntuple:models/ntuple", 1, "did you mean models/ntuple/3?"),
-        ("montecarlo", 1, "player montecarlo cannot be served: its class has no method served"),
+        ("montecarlo", 1, "player montecarlo cannot be served: its class lacks the method `served`"),
     ],
 )
 def test_a_spec_that_cannot_be_served_is_one_line_and_leaves_nothing(
@@ -168,7 +168,7 @@ def test_a_kind_of_another_package_is_published_only_if_it_is_served_as_it_plays
     assert card.largest_exponent == 17
     capsys.readouterr()
     assert published(models, f"ordered:{tmp_path / 'order'},salt=1") == 1
-    assert "the served player moves otherwise than the player itself, on board [" in capsys.readouterr().err
+    assert "the served player makes another move than the player itself on board [" in capsys.readouterr().err
     assert contents(models / "mine") == ["1", "README.md", "card.json", "order"]
 
 

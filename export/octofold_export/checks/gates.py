@@ -1,6 +1,6 @@
-"""The checks before publication: parity, equivariance, agreement and moves.
+"""Checks graphs before publication: parity, equivariance, agreement and moves.
 
-Each raises `GateError` with one line that names the first offending board.
+Each check raises `GateError` with one line that names the first offending board.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ LOWEST_AGREEMENT = 0.99
 """Minimum share of moves that a reduced precision must share with float32."""
 
 TIE = 0.25
-"""Points between two moves that count as equal; float32 sums of some 100,000 points differ by about 0.05."""
+"""Maximum difference in points of equal moves; float32 sums of 100,000 points differ by about 0.05."""
 
 _BATCH_BOARDS = 512
 _RANDOM_BOARDS = 512
-_PROBABILITIES = 10.0  # probabilities may differ this many times as much as choices
-_VALUES = 1e-3  # relative to their size and to how they differ between boards
+_PROBABILITIES = 10.0  # factor: probabilities may differ more than choices
+_VALUES = 1e-3  # relative to the size of values and to their spread over boards
 SINGLE_BOARDS = 16
 """Number of boards that the parity check also runs one by one."""
 _FINISHED = np.array([[1, 2, 1, 2, 2, 1, 2, 1] * 2], np.uint8)  # no legal move
@@ -42,18 +42,18 @@ def sample(boards: NDArray[np.uint8], largest_exponent: int) -> NDArray[np.uint8
 
 
 def is_same_player(whole: onnx.ModelProto, alone: onnx.ModelProto, boards: NDArray[np.uint8]) -> bool:
-    """Whether the graph for moves `alone` runs everywhere and makes the moves of the `whole` one.
+    """Return whether the graph for moves `alone` runs on all boards and makes the moves of `whole`.
 
-    `boards` `[N, 16]` are of games.
+    `boards` `[N, 16]` are boards from games.
     """
     checked = boards[:_BATCH_BOARDS]
     try:
         shorter = FoldedGraph(with_weights(alone, whole))
-        shorter.next_moves(_FINISHED)  # leaves no board for the second stage, which not every network takes
+        shorter.next_moves(_FINISHED)  # no board for the second stage: some networks take no empty batch
         differing = np.count_nonzero(FoldedGraph(whole).next_moves(checked) != shorter.next_moves(checked))
     except ExportError:
         return False
-    # Batches of one graph may differ in a tie of floats; a graph that was misunderstood differs more.
+    # Batches of one graph may differ in a tie of floats; a wrong graph differs more often.
     return bool(differing <= len(checked) // 256)
 
 
@@ -61,7 +61,7 @@ def check_parity(graph: FoldedGraph, reference: Reference) -> float:
     """Check that the graph answers like the trained network, one by one and in one batch.
 
     Legality must be equal, and probabilities close. Moves and votes must be equal unless rounding errors
-    decide them. Returns the share of the boards with equal moves, in a batch.
+    decide them. Returns the share of boards with equal moves in a batch.
     """
     equal = 0.0
     for batch, count in ((1, SINGLE_BOARDS), (len(reference.boards), len(reference.boards))):
@@ -101,10 +101,10 @@ def check_agreement(
     *,
     by_vote: bool,
 ) -> tuple[float, dict[str, StageAgreement]]:
-    """The share of `boards` on which `graph` plays the move of `exact`, and that of each stage.
+    """Return the share of `boards` on which `graph` plays the move of `exact`, overall and by stage.
 
-    Most boards belong to a stage, too; each is answered once. `by_vote`: several views vote, and one of them
-    may decide.
+    Most boards also belong to a stage; each board is answered once. `by_vote` says whether several views
+    vote.
 
     Raises:
         GateError: the share of `boards` is below `LOWEST_AGREEMENT`, or an answer is not a number; large
@@ -120,7 +120,7 @@ def check_agreement(
     if agreement < LOWEST_AGREEMENT:
         raise GateError(
             f"{precision} keeps {agreement:.2%} of the {len(boards):,} moves of fp32; "
-            f"at least {LOWEST_AGREEMENT:.0%} are needed"
+            f"it must keep at least {LOWEST_AGREEMENT:.0%}"
             + ("; --rule mean usually keeps more than a vote" if by_vote else "")
         )
     found = {}
@@ -128,7 +128,7 @@ def check_agreement(
         wrong = endless[at]
         if wrong.any():
             raise GateError(
-                f"{wrong.sum()} of {len(part)} boards ({stage}) get answers that are not finite, first "
+                f"answers are not finite on {wrong.sum()} of {len(part)} boards ({stage}), first on "
                 f"{part[wrong.argmax()].tolist()}"
             )
         found[stage] = StageAgreement(boards=len(part), agreement=round(float(np.mean(same[at])), 5))
@@ -143,8 +143,9 @@ def check_moves(graph: FoldedGraph, boards: NDArray[np.uint8], action_values: ND
     if wrong.any():
         at = int(np.flatnonzero(wrong)[0])
         raise GateError(
-            f"moves: {wrong.sum()} of {len(boards)} boards get another move than the player's own, first "
-            f"{boards[at].tolist()}: {MOVE_NAMES[moves[at]]}, worth {behind[at]:.2f} points less"
+            f"moves: on {wrong.sum()} of {len(boards)} boards, the graph chooses a worse move than the "
+            f"player. First: board {boards[at].tolist()}, move {MOVE_NAMES[moves[at]]}, "
+            f"{behind[at]:.2f} points worse"
         )
 
 

@@ -1,8 +1,9 @@
-"""Detects a misread network by games: by another reading, it scores more than by the one that was described.
+"""Detects by games whether a description is wrong: the network then scores more with another reading.
 
 Every reading of the cells and of the numbers plays games. Readings that score clearly less than the best one
-stop. The others play on until one is left or all have played enough. If the best one scores no more than one
-order of moves for all boards, the network has learned too little for games to tell.
+stop. The others continue until one is left or all have played enough. The best reading must also score more
+than a player that ignores the board and tries moves in a fixed order. Otherwise the network has learned too
+little for games to decide.
 """
 
 from __future__ import annotations
@@ -26,29 +27,30 @@ from octofold_export.description.readings import Reading, flags_of, flags_with_p
 from octofold_export.errors import NeedsFlags
 
 LONGEST_GAME = 400
-"""Moves: by then, a network that reads the board has scored several times as much as one that does not."""
+"""Maximum moves of a game: enough for a network that reads the board to score several times as much."""
 _ROUNDS = (4, 12, 48, 192, 768)
-"""Games of each reading that is left."""
+"""Number of games in each round for each remaining reading."""
 _MOST_MOVES = 2_000_000
-"""Of all readings together: some seconds of a small network. The best readings make the last ones."""
+"""Maximum moves of all readings together, some seconds for a small network. The best readings play last."""
 _MOST_PRODUCTS = 2.5e11
-"""Moves times weights: a larger network makes fewer moves, but at least `_FEWEST_MOVES`."""
+"""Maximum of moves times weights: a large network makes fewer moves, but at least `_FEWEST_MOVES`."""
 _FEWEST_MOVES = 20_000
 _TO_LEARN = 48
-"""After a round of this many games, a network that has not outplayed one order of moves stops."""
-_CLEARLY = 3.0  # standard errors
+"""After a round of this many games, the games stop if the network does not beat a fixed order of moves."""
+_CLEARLY = 3.0  # standard errors by which a reading must lead another one
 _MUCH = 1.4
-"""A reading refutes a description if it scores this many times as much. A weak network may play slightly
-better when it is misread."""
-_LEARNED = 4.0  # the same, of the best of many readings above one order of moves
+"""Factor by which a reading must score more to refute a description. A weak network may play slightly better
+when it is misread."""
+_LEARNED = 4.0  # standard errors by which the best reading must lead a fixed order of moves
 _SMALLEST_DEVIATIONS = {4: 0.4, 16: 0.2}
-"""Smallest standard deviation of a score's logarithm, by number of games: few may be alike by chance."""
+"""Minimum standard deviation of the logarithm of scores, by number of games: few games may agree by
+chance."""
 _SEED = 4
-_CHUNK = 512  # positions a run of the network
-_NAMED = 3  # readings in a message
-_KEPT = 8  # other readings in the card
-_BLIND = (3.0, 1.0, 0.0, 2.0)
-"""The values of up, right, down and left in the best single order of moves for all boards."""
+_CHUNK = 512  # positions in one run of the network
+_NAMED = 3  # maximum readings in a message
+_KEPT = 8  # maximum other readings in the card
+_FIXED_ORDER_VALUES = (3.0, 1.0, 0.0, 2.0)
+"""Values of up, right, down and left for the player with a fixed order of moves: up, left, right, down."""
 _TOO_WEAK = "it plays too weakly to tell how it reads the board"
 
 Numbers = NDArray[np.float64]
@@ -56,7 +58,7 @@ Numbers = NDArray[np.float64]
 
 @dataclass(eq=False)
 class _Player:
-    """A reading, or the player that has one order of moves (None), and the scores of its games so far."""
+    """The scores so far of a reading, or of the player with a fixed order of moves (None)."""
 
     reading: Reading | None
     scores: list[int] = field(default_factory=list)
@@ -66,16 +68,16 @@ class _Player:
         return float(np.mean(self.scores))
 
     def leads(self, other: _Player) -> bool:
-        """Whether it scores clearly more."""
+        """Return whether this player scores clearly more."""
         return self.lead(other) > (_CLEARLY if other.reading else _LEARNED)
 
     def lead(self, other: _Player) -> float:
-        """By how many standard errors it scores more."""
+        """Return by how many standard errors this player scores more."""
         (mean, error), (other_mean, other_error) = self._logarithms(), other._logarithms()
         return (mean - other_mean) / float(np.hypot(error, other_error))
 
     def _logarithms(self) -> tuple[float, float]:
-        """Mean and standard error of the logarithms of the scores: the best games do not decide."""
+        """Return mean and standard error of the scores' logarithms, so that the best games do not decide."""
         logarithms = np.log1p(self.scores)
         deviation = max(float(logarithms.std(ddof=1)), _SMALLEST_DEVIATIONS.get(len(self.scores), 0.1))
         return float(logarithms.mean()), deviation / len(self.scores) ** 0.5
@@ -83,21 +85,21 @@ class _Player:
 
 @dataclass(frozen=True)
 class _Outcome:
-    """What the games of all readings showed."""
+    """The result of the games of all readings."""
 
     left: Sequence[_Player]
-    "the most usual reading first; games do not tell which of them is better"
+    """Readings between which games do not decide; the most usual one is first."""
     gone: Sequence[_Player]
     is_cut_short: bool
 
     @property
     def has_learned(self) -> bool:
-        """Whether the network plays better than one order of moves."""
+        """Whether the network plays better than a fixed order of moves."""
         return all(player.reading is not None for player in self.left)
 
     @cached_property
     def best(self) -> Reading | None:
-        """The only reading that is left, or the most usual of some that scale its numbers alike."""
+        """The only remaining reading, or the most usual one if all remaining ones scale the numbers alike."""
         found = [player.reading for player in self.left if player.reading is not None]
         is_clear = self.has_learned and all(found[0].is_like(reading) for reading in found)
         return found[0] if is_clear else None
@@ -106,7 +108,8 @@ class _Outcome:
     def possible(self) -> list[Reading]:
         """The readings that the user leaves open and games do not refute.
 
-        These are the ones that are left, or else the ones that games cannot tell from one that is left.
+        These are remaining readings, or otherwise readings that games cannot distinguish from a remaining
+        one.
         """
         left = [player.reading for player in self.left if player.reading is not None]
         gone = (player.reading for player in self.gone if player.reading is not None)
@@ -115,21 +118,21 @@ class _Outcome:
         ]
 
     def player(self, reading: Reading) -> _Player:
-        """The games of a reading."""
+        """Return the player of a reading."""
         return next(player for player in (*self.left, *self.gone) if player.reading is reading)
 
 
 def choose_reading(
     hints: Hints, network: Network, weights: int, report: Report, *, accept: bool = False
 ) -> tuple[Description, Evidence]:
-    """Complete the description of a network by games, and check what its user said.
+    """Complete the description of a network by games, and check the user's part of it.
 
     Args:
-        hints: what the user said.
+        hints: the user's part of the description.
         network: the trained network.
         weights: the number of its weights.
         report: receives the findings.
-        accept: ignore the games; fields that the user leaves open take their first value.
+        accept: whether to ignore the games; open fields then take their first value.
 
     Raises:
         NeedsFlags: the user must say more, or another reading plays better.
@@ -160,10 +163,10 @@ def choose_reading(
     evidence = _evidence(outcome, chosen, problem)
     divide_by = chosen.description.reads.divide_by
     if divide_by != 1 and hints.reads.divide_by is None and not accept:
-        divided = f"its numbers are divided by about {divide_by:g}, as far as games tell; say --divide-by"
+        divided = f"games suggest its numbers are divided by about {divide_by:g}; confirm by --divide-by"
         questions, asked = [divided, *questions], ["--divide-by", *asked]
     if request:
-        why = "games do not tell how it reads the board" if outcome.has_learned else _TOO_WEAK
+        why = "games do not decide how it reads the board" if outcome.has_learned else _TOO_WEAK
         questions, asked = [f"{why}: {request}", *questions], [*is_open, *asked]
     else:
         report(f"description: {flags_of(chosen.description)}; {summary(evidence)}")
@@ -173,7 +176,7 @@ def choose_reading(
 
 
 def summary(evidence: Evidence) -> str:
-    """What the games showed, as a part of a sentence whose subject is the network."""
+    """Return the result of the games, as part of a sentence whose subject is the network."""
     others = [f"{score:,} with {name}" for name, score in list(evidence.others.items())[:_NAMED]]
     cut_short = ", which were cut short" if evidence.is_cut_short else ""
     doubts = [f"accepted although {evidence.problem}"] if evidence.problem else []
@@ -188,7 +191,7 @@ def summary(evidence: Evidence) -> str:
 
 
 def _problem(outcome: _Outcome, possible: Sequence[Reading]) -> str | None:
-    """What is wrong with all that the user leaves open, if the games show it."""
+    """Return an error if the games show that all readings that the user allows are wrong."""
     if not outcome.has_learned or outcome.possible:
         return None
     described = max((outcome.player(reading) for reading in possible), key=lambda player: player.average)
@@ -223,8 +226,8 @@ def _evidence(outcome: _Outcome, chosen: Reading, problem: str | None) -> Eviden
 
 def _play(network: Network, readings: Sequence[Reading], weights: int) -> _Outcome:
     """Play until one reading is left, or all have played enough."""
-    blind = _Player(None)
-    players = [*map(_Player, readings), blind]
+    fixed_order = _Player(None)
+    players = [*map(_Player, readings), fixed_order]
     games = _Games(network, max(reading.description.largest_exponent for reading in readings))
     most_moves = max(_FEWEST_MOVES, int(min(_MOST_MOVES, _MOST_PRODUCTS / max(weights, 1))))
     left, is_cut_short = players, False
@@ -238,20 +241,20 @@ def _play(network: Network, readings: Sequence[Reading], weights: int) -> _Outco
             left += late
             break
         games.play(left, count)
-        best = max((each for each in left if each is not blind), key=lambda player: player.average)
+        best = max((each for each in left if each is not fixed_order), key=lambda player: player.average)
         late = [player for player in late if not best.leads(player)]
         if 0 < len(late) <= games.fitting(count, most_moves):  # the other half of the moves
             games.play(late, count)
             is_cut_short = False
         left = [player for player in players if player in (*left, *late) and not best.leads(player)]
-        if _is_decided(left) or (count >= _TO_LEARN and best.lead(blind) <= 0):
+        if _is_decided(left) or (count >= _TO_LEARN and best.lead(fixed_order) <= 0):
             break
     gone = [player for player in players if player not in left]
     return _Outcome(left, gone, is_cut_short and len(left) > 1)
 
 
 def _is_decided(playing: Sequence[_Player]) -> bool:
-    """Whether one possible reading is left, apart from others that scale its numbers a little differently."""
+    """Return whether one possible reading is left, not counting similar scales of its numbers."""
     readings = [player.reading for player in playing if player.reading is not None]
     possible = sum(reading.is_possible for reading in readings)
     all_alike = all(readings[0].is_like(reading) for reading in readings)
@@ -259,7 +262,7 @@ def _is_decided(playing: Sequence[_Player]) -> bool:
 
 
 class _Games:
-    """Plays many readings at once: a batch of positions a move for each way to read the cells."""
+    """Plays many readings at once: for each move, one batch of positions for each reading of the cells."""
 
     def __init__(self, network: Network, largest_exponent: int) -> None:
         self._network = network
@@ -268,13 +271,13 @@ class _Games:
         self._moves_made = 0
 
     def fitting(self, games: int, most_moves: int) -> int:
-        """How many players can play `games` more, about as long as those so far; at first, any number."""
+        """Estimate how many players can play `games` more games within `most_moves`."""
         if not self._first:
             return most_moves
         return int(max(0, most_moves - self._moves_made) / (games * self._moves_made / self._first))
 
     def play(self, players: Sequence[_Player], games: int) -> None:
-        """Play more games with each player; one that is stopped has the score that it has then."""
+        """Play more games with each player; a game that is stopped counts with its score so far."""
         count = len(players) * games
         episodes = Episodes(_SEED, range(self._first, self._first + count), self._largest_exponent)
         scores = np.zeros(count, np.int64)
@@ -289,7 +292,7 @@ class _Games:
                 break
             self._moves_made += len(episodes.running)
             rows = (episodes.running - self._first) // games
-            worth = np.tile(_BLIND, (len(rows), 1))
+            worth = np.tile(_FIXED_ORDER_VALUES, (len(rows), 1))
             for at, reads in enumerate(cells):
                 mine = (rows < len(read)) & (encoders[np.minimum(rows, len(read) - 1)] == at)
                 if mine.any():
@@ -312,9 +315,10 @@ class _Games:
         columns: NDArray[np.intp],
         signs: NDArray[np.int64],
     ) -> Numbers:
-        """The worth `[N, 4]` of up, right, down and left on boards `[N, 16]`, all encoded as described.
+        """Return the worth `[N, 4]` of up, right, down and left on boards `[N, 16]`.
 
-        The numbers of these moves are in `columns` `[N, 4]`; afterstate values are times `signs` `[N, 1]`.
+        `description` defines the encoding of the boards. `columns` `[N, 4]` gives the positions of the four
+        moves in the output. Afterstate values are multiplied by `signs` `[N, 1]`.
         """
         evaluate = partial(_in_chunks, network_evaluation(self._network, description))
         if description.answers.width == 4:

@@ -1,4 +1,4 @@
-"""Boards for calibration and comparison: of games that are played here, from a file, or random ones."""
+"""Makes boards for calibration and comparison: from games, from a file, or at random."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ Report = Callable[[str], None]
 """Receives progress messages, one line each."""
 
 _GAMES_AT_ONCE = 24
-_FEWEST_NEW = 0.005  # share of the boards; games up to the tile 4 or 8 have few, and would be played forever
+_FEWEST_NEW = 0.005  # share of the wanted boards: games up to tile 8 have few, and would never end
 _REPORT_SECONDS = 10.0
 _OWN = {"up to tile 512": (0, 9), "up to tile 2048": (10, 11), "up to tile 8192": (12, 13), "later": (14, 17)}
-"""Stages of the player's own games, by the smallest and the largest exponent that is the board's largest."""
+"""Stages of the player's own games: minimum and maximum of a board's largest exponent."""
 
-_FEWEST = 50  # boards; smaller stages have no share
+_FEWEST = 50  # minimum boards of a stage
 _MADE = 2_048
 _EMPTY = 0.25  # approximate share of empty cells
 
 
 def silent(_line: str) -> None:
-    """A `Report` that goes nowhere."""
+    """Discard a line; a `Report` that prints nothing."""
 
 
 def play_boards(
@@ -47,7 +47,7 @@ def play_boards(
 
     Plays games in rounds until they contain enough different boards, and draws `count` of them at random, so
     that all stages keep their true proportion. The same player, seed and count give the same boards. There
-    are fewer if games that end early hardly show new ones.
+    are fewer boards if short games hardly contain new ones.
 
     Raises:
         ExportError: the player answers a board with numbers that are not finite, or its games contain fewer
@@ -63,7 +63,7 @@ def play_boards(
             boards.append(episodes.boards)
             try:
                 episodes.step(player.next_moves(episodes.boards))
-            except IllegalMoveError as error:  # no other numbers than NaN make an illegal move
+            except IllegalMoveError as error:  # only NaN makes an illegal move
                 raise ExportError(
                     f"the graph answers a board with numbers that are not finite ({error})"
                 ) from error
@@ -76,8 +76,8 @@ def play_boards(
         report(f"{first_game} games played, {len(seen):,} different boards")
     if len(seen) < min(FEWEST_BOARDS, count):
         raise ExportError(
-            f"games with tiles up to {1 << largest_exponent} have {len(seen)} different boards, at least "
-            f"{FEWEST_BOARDS} are needed"
+            f"games with tiles up to {1 << largest_exponent} must have at least {FEWEST_BOARDS} different "
+            f"boards, got {len(seen)}"
         )
     chosen = np.random.default_rng(seed).choice(len(seen), min(count, len(seen)), replace=False)
     return np.ascontiguousarray(seen[chosen])
@@ -104,13 +104,13 @@ def read_boards(file: Path, largest_exponent: int) -> NDArray[np.uint8]:
     running = checked[legal_moves(checked).any(axis=1)]
     if len(running) < FEWEST_BOARDS:
         raise ExportError(
-            f"{file}: {len(running)} boards with a legal move, at least {FEWEST_BOARDS} are needed"
+            f"{file} must have at least {FEWEST_BOARDS} boards with a legal move, got {len(running)}"
         )
     return np.random.default_rng(1).permutation(running)
 
 
 def positions(description: Description, boards: NDArray[np.uint8], symmetries: int) -> NDArray[np.uint8]:
-    """The positions that the network evaluates for `boards`: one random view of each board.
+    """Return the positions that the network evaluates for `boards`: one random view of each board.
 
     For an afterstate network, these are afterstates of legal moves.
     """
@@ -125,11 +125,11 @@ def positions(description: Description, boards: NDArray[np.uint8], symmetries: i
 
 
 def stages(own: NDArray[np.uint8], largest_exponent: int, seed: int) -> dict[str, NDArray[np.uint8]]:
-    """Boards `[M, 16]` of every stage of a game by its name: from `own` games, late ones and random ones.
+    """Make boards `[M, 16]` for every stage of a game, by name: from `own` games, late and random boards.
 
-    A share of moves over all boards of a player's games hides the late boards, which are few but decide a
-    good game. Late boards contain a 16384 and a 32768 in random cells; a network without these tiles has
-    none.
+    The share of equal moves over all boards of a player's games hides the late boards, which are few but
+    decide a good game. Late boards contain a 16384 and a 32768 in random cells; a network without these tiles
+    gets none.
     """
     largest = own.max(axis=1)
     found = {
@@ -142,7 +142,7 @@ def stages(own: NDArray[np.uint8], largest_exponent: int, seed: int) -> dict[str
 
 
 def random_boards(largest_exponent: int, seed: int) -> NDArray[np.uint8]:
-    """Boards `[M, 16]` of random tiles, with at least two legal moves."""
+    """Make boards `[M, 16]` of random tiles, with at least two legal moves."""
     return _playable(_random(np.random.default_rng(seed), largest_exponent))
 
 
@@ -161,6 +161,6 @@ def _late(random: np.random.Generator) -> NDArray[np.uint8]:
 
 
 def _playable(boards: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """The boards with at least two legal moves."""
+    """Return the boards with at least two legal moves."""
     playable: NDArray[np.uint8] = boards[legal_moves(boards).sum(axis=1) > 1]
     return playable

@@ -1,7 +1,7 @@
-"""The expected answers of a folded graph, computed by the trained network itself, view by view.
+"""Computes the expected answers of a folded graph by the trained network itself, view by view.
 
-This shares no code with the graph. The network runs as it was trained, numpy encodes the input, the game's
-rules give legality and afterstates, and views are made one by one.
+The computation shares no code with the graph. The network runs as it was trained, numpy encodes the input,
+the game's rules give legality and afterstates, and views are made one by one.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from octofold_export.graph.heads import POINTS, PROBABILITIES, SMALLEST_PROBABIL
 
 _TIE_OF_SPREAD = 2.0**-16
 _TIE_OF_SIZE = 2.0**-20  # some rounding errors of float32
-_DIGITS = 3  # of the temperature
-_REDUCED_MARGIN = 0.1  # of probabilities; less may be one step of 8 bits
-_UNDECIDED = 1e-4  # of probabilities, or of the spread of values: some hundred rounding errors
+_DIGITS = 3  # significant digits of the temperature
+_REDUCED_MARGIN = 0.1  # minimum lead in probability; a smaller one may be one step of 8 bits
+_UNDECIDED = 1e-4  # share of probabilities, or of the spread of values: some hundred rounding errors
 _ROUNDING = 32 * float(np.finfo(np.float32).eps)  # relative to the largest score of a board
 
 Numbers = NDArray[np.float64]
@@ -40,7 +40,7 @@ class PlainHead:
     description: Description
     evaluate: Evaluate
     spread: Spread
-    "how far apart the scores are"
+    """The typical distance between the scores."""
 
     @property
     def is_policy(self) -> bool:
@@ -48,7 +48,7 @@ class PlainHead:
         return self.description.answers.kind.startswith("policy")
 
     def scores(self, boards: NDArray[np.uint8], symmetry: int) -> Numbers:
-        """The scores `[N, 4]` of the board's own moves on one view, for boards `[N, 16]`."""
+        """Return the scores `[N, 4]` of the board's own moves on one view, for boards `[N, 16]`."""
         answers = self.description.answers
         if answers.kind == "afterstate_value":
             return self._reward_plus_value(boards, symmetry)
@@ -66,13 +66,13 @@ class PlainHead:
         return np.where(after.max(axis=2) > largest, 0.0, values) + rewards.astype(np.float64)
 
     def merge(self, scores: Numbers) -> tuple[Numbers, Numbers]:
-        """The probabilities `[N, 4]` and the worth `[N, 4]` for scores `[V, N, 4]`, `-inf` where illegal."""
+        """Return probabilities and worth `[N, 4]` for scores `[V, N, 4]`, which are `-inf` where illegal."""
         mean: Numbers = (softmax(scores) if self.is_policy else scores).mean(axis=0)
         return mean if self.is_policy else softmax(mean / self.spread.temperature), mean
 
 
 def plain_head(description: Description, evaluate: Evaluate, spread: Spread | None = None) -> PlainHead:
-    """Make a head; `spread` None: not measured."""
+    """Make a head; `spread` is None if it was not measured."""
     is_policy = description.answers.kind.startswith("policy")
     return PlainHead(description, evaluate, spread or (PROBABILITIES if is_policy else POINTS))
 
@@ -84,21 +84,22 @@ class Reference:
     boards: NDArray[np.uint8]
     answers: Outputs
     margins: Numbers
-    "[N]: the smallest lead among the choices that make the move: the winner's, and under `vote` each view's"
+    """[N]: the smallest lead among the decisions behind the move: of the winner, and with `vote` of each
+    view."""
     vote_margins: Numbers
-    "[N]: the smallest lead among the views' votes"
+    """[N]: the smallest lead among the votes of the views."""
     undecided: Numbers
-    """[N]: a choice with a smaller lead is left to rounding errors, which grow with the largest number of the
-    board. Both are relative to the spread of the answers."""
+    """[N]: rounding errors decide a choice with a smaller lead. They grow with the largest number of the
+    board. All leads are relative to the spread of the answers."""
 
     def first(self, count: int) -> Reference:
-        """The answers for the first boards."""
+        """Return the answers for the first boards."""
         answers = self.answers.first(count)
         margins = self.margins[:count], self.vote_margins[:count], self.undecided[:count]
         return Reference(self.boards[:count], answers, *margins)
 
     def for_reduced_precision(self) -> Reference:
-        """The same answers; moves that are nearly equal in float32 may be exactly equal now."""
+        """Return the same answers with larger margins, because a reduced precision has more ties."""
         return replace(self, undecided=np.maximum(self.undecided, _REDUCED_MARGIN))
 
 
@@ -109,7 +110,7 @@ def reference_answers(
     symmetries: int,
     evaluate_value: Evaluate | None = None,
 ) -> Reference:
-    """The answers of `head`, and of a value head, for boards `[N, 16]`."""
+    """Return the answers of `head`, and of a value head, for boards `[N, 16]`."""
     legal = legal_moves(boards)
     over: NDArray[np.bool_] = np.logical_not(legal.any(axis=1))
     scores = np.stack([head.scores(boards, symmetry) for symmetry in VIEWS[symmetries]])
@@ -121,7 +122,7 @@ def reference_answers(
     probabilities, worth = head.merge(scores)
     if rule == "vote":
         worth = np.where(votes == votes.max(axis=1, keepdims=True), worth, -np.inf)
-    # A mean of probabilities is a number of its own; one of scores is compared as the scores are.
+    # A mean of probabilities needs no unit. A mean of scores has the unit of the scores.
     unit = 1.0 if head.is_policy else head.spread.temperature
     vote_margins = np.where(over, np.inf, _margin(relative, legal).min(axis=0))
     margins = np.where(over, np.inf, _margin(worth, legal) / unit)
@@ -152,10 +153,10 @@ def network_evaluation(network: Network, description: Description, output: str |
         try:
             outputs = network.run(encode(reads, np.minimum(views, description.largest_exponent)))
         except NetworkError as error:
-            raise ExportError(f"the network does not take boards from games: {error}") from error
+            raise ExportError(f"the network does not accept boards from games: {error}") from error
         numbers = outputs[output] if output else next(iter(outputs.values()))
         numbers = numbers.reshape(len(views), -1).astype(np.float64)
-        wrong = ~(numbers < np.inf).all(axis=1)  # -inf may be a network's own word for an illegal move
+        wrong = ~(numbers < np.inf).all(axis=1)  # a network may mark illegal moves by -inf
         if wrong.any():
             board = views[wrong.argmax()].tolist()
             raise ExportError(f"the network answers the board {board} with numbers that are not finite")
@@ -165,7 +166,7 @@ def network_evaluation(network: Network, description: Description, output: str |
 
 
 def softmax(scores: Numbers) -> Numbers:
-    """The softmax over the last axis; 0 where all inputs are `-inf`."""
+    """Return the softmax over the last axis. It is 0 where all inputs are `-inf`."""
     largest = scores.max(axis=-1, keepdims=True)
     odds = np.exp(scores - np.where(np.isfinite(largest), largest, 0))
     total = odds.sum(axis=-1, keepdims=True)
@@ -174,7 +175,7 @@ def softmax(scores: Numbers) -> Numbers:
 
 
 def _margin(scores: Numbers, legal: NDArray[np.bool_]) -> Numbers:
-    """The lead `[...]` of the best legal move of `[..., 4]`; infinite if it is the only one."""
+    """Return the lead `[...]` of the best legal move of `[..., 4]`; infinite if it is the only one."""
     ranked = np.sort(np.where(legal, scores, -np.inf), axis=-1)
     with np.errstate(invalid="ignore"):
         margins: Numbers = ranked[..., 3] - ranked[..., 2]
@@ -182,10 +183,10 @@ def _margin(scores: Numbers, legal: NDArray[np.bool_]) -> Numbers:
 
 
 def measured_spread(description: Description, evaluate: Evaluate, boards: NDArray[np.uint8]) -> Spread:
-    """Measure the spread on `boards` `[M, 16]`, each seen as it is.
+    """Measure the spread on `boards` `[M, 16]`, without turning them.
 
-    The temperature of values is the standard deviation of a board's legal moves, in the median over boards. A
-    tie is small compared to it, and as large as the rounding errors of numbers of the network's size.
+    The temperature of values is the median over boards of the standard deviation of the legal moves. A tie is
+    small compared to it, and as large as the rounding errors of the network's numbers.
     """
     legal = legal_moves(boards)
     boards, legal = boards[legal.sum(axis=1) > 1], legal[legal.sum(axis=1) > 1]
@@ -195,7 +196,7 @@ def measured_spread(description: Description, evaluate: Evaluate, boards: NDArra
     worth = np.where(legal & np.isfinite(worth), worth, np.nan)
     deviation = np.nanstd(worth, axis=1)
     apart: Numbers = deviation[deviation > 0]
-    if not len(apart):  # it answers every board with equal numbers
+    if not len(apart):  # the network rates all moves alike on every board
         return head.spread
     spread = float(np.median(apart))
     size = float(np.median(np.nanmax(np.abs(worth), axis=1)))

@@ -21,7 +21,7 @@ from octofold_export.errors import ExportError
 from octofold_export.graph.sessions import new_session
 
 _NONE: Mapping[str, NDArray[np.float32]] = MappingProxyType({})
-_BATCH = 64  # boards a run; larger batches leave the processor's caches
+_BATCH = 64  # boards in a run; larger batches exceed the processor's caches
 _cores = cache(usable_cores)
 
 
@@ -34,11 +34,11 @@ class Outputs:
     votes: NDArray[np.uint8]
     legal: NDArray[np.bool_]
     views: NDArray[np.float32] | None = None
-    "None if the graph was not asked for them"
+    """None if the graph has no output `views`."""
     value: NDArray[np.float32] | None = None
 
     def first(self, count: int) -> Outputs:
-        """The outputs of the first boards."""
+        """Return the outputs of the first boards."""
         views = None if self.views is None else self.views[:count]
         value = None if self.value is None else self.value[:count]
         always = self.move[:count], self.probabilities[:count], self.votes[:count], self.legal[:count]
@@ -46,10 +46,10 @@ class Outputs:
 
 
 class Mover(Protocol):
-    """A player without a name."""
+    """An interface of players that make moves and need no name."""
 
     def next_moves(self, boards: NDArray[np.uint8]) -> NDArray[np.int8]:
-        """A legal move for each of `[N, 16]` boards: `[N]`."""
+        """Return a legal move for each board: `[N]` for boards `[N, 16]`."""
 
 
 class FoldedGraph:
@@ -80,23 +80,23 @@ class FoldedGraph:
         return VIEWS.name in self._names
 
     def answer(self, boards: NDArray[np.uint8], batch: int = _BATCH) -> Outputs:
-        """Outputs for boards `[N, 16]`, computed `batch` at a time.
+        """Compute the outputs for boards `[N, 16]`, `batch` boards at a time.
 
         Raises:
-            ExportError: onnxruntime fails, which may come from a network's body.
+            ExportError: onnxruntime fails, for example because of the network's body.
         """
         return Outputs(**self._answers(boards, batch))
 
     def next_moves(self, boards: NDArray[np.uint8]) -> NDArray[np.int8]:
-        """Choose moves `[N]` for boards `[N, 16]`; -1 where no move is legal. Raises what `answer` does."""
+        """Choose moves `[N]` for boards `[N, 16]`; -1 where no move is legal. Raises as `answer` does."""
         moves: NDArray[np.int8] = self._answers(boards, _BATCH)[MOVE.name]
         return moves
 
     def _answers(self, boards: NDArray[np.uint8], batch: int) -> dict[str, Any]:
-        """The outputs by name; a graph for moves alone has one."""
+        """Return the outputs by name; a graph for moves alone has one."""
         try:
             parts = [boards[first : first + batch] for first in range(0, max(len(boards), 1), batch)]
-            # A run is over before other threads could help it; they take other parts.
+            # A run is too short for several threads, so each thread takes other parts.
             threads = min(_cores(), len(parts))
             if threads > 1:
                 with ThreadPoolExecutor(threads) as pool:

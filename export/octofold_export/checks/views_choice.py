@@ -22,16 +22,16 @@ from octofold_export.checks.runner import Mover
 from octofold_export.errors import ExportError
 
 Scores = NDArray[np.float64]
-"""`[G]`: of the same games in the same order, for any player."""
+"""The scores `[G]` of a player's games; all players play the same games in the same order."""
 
 MOST_SECONDS = 120.0
 _ROUNDS = (8, 24, *[32] * 7)
-"""Games of each. The first is small, because games of a strong network are long, and time is not."""
+"""Number of games in each round. The first is small, because a strong network plays long games."""
 _FEWEST_MOVES = 128
-"""If the time is over earlier, the scores say nothing."""
+"""Minimum moves for scores of unfinished games to be meaningful."""
 _SEED = 4
 _LARGEST_LOSS = 0.02
-_Z = 1.96  # of a 95% interval
+_Z = 1.96  # standard errors in half of a 95% interval
 
 
 @dataclass(frozen=True, order=True)
@@ -56,11 +56,10 @@ def choose_way(
 ) -> tuple[Way, Alternatives | None]:
     """Play the same games in every way, and choose the fewest views that lose nothing.
 
-    These are the fewest whose paired 95% interval against the best way includes zero, and which lose less
-    than 2% of its average. Ways that are clearly worse stop playing early, and all stop after `most_seconds`.
-    If not even the first games are over then, the intervals of what they have scored after equally many moves
-    decide.
-    Returns the choice, and what the other ways scored.
+    A way loses nothing if its paired 95% interval against the best way includes zero, and if it loses less
+    than 2% of the best average. Ways that are clearly worse stop early, and all stop after `most_seconds`. If
+    the first games are not over by then, the scores after the same number of moves decide. Returns the
+    choice, and the scores of the other ways.
 
     Raises:
         ExportError: a player answers a board with numbers that are not finite.
@@ -73,15 +72,15 @@ def choose_way(
         reached, moves = play_match(left, range(first, first + size), largest_exponent, lambda: clock() > end)
         if moves is not None:
             if number:
-                break  # with the rounds that are over
+                break  # the finished rounds decide
             if moves < _FEWEST_MOVES:
                 report(f"  only {moves} moves in {most_seconds:.0f} s, so the network sees 1 view of a board")
                 return Way(1, "vote"), None
-            report(f"  the time is over before the games are; the scores after {moves} moves decide")
+            report(f" the time is over before the games are; the scores after {moves} moves decide")
             return _chosen(reached, reached, report, moves)
         scores |= {way: np.concatenate([scores.get(way, np.empty(0)), reached[way]]) for way in left}
         best = _best(scores, len(scores[next(iter(left))]))
-        for way in list(left) if number else ():  # the first games are too few to leave one out
+        for way in list(left) if number else ():  # the first games are too few to exclude a way
             interval = _interval(scores[way] - scores[best])
             if interval is not None and interval[1] < 0:
                 del left[way]
@@ -95,7 +94,7 @@ def play_match(
 ) -> tuple[dict[Way, Scores], int | None]:
     """Play the same games with several players, move by move, until they end or it is late.
 
-    Returns the scores, and None, or the number of moves after which it was late: who loses early scores less.
+    Returns the scores, and None or the number of moves after which it was late.
 
     Raises:
         ExportError: a player answers a board with numbers that are not finite.
@@ -126,7 +125,7 @@ class _Games:
 
     @property
     def scores(self) -> Scores:
-        """So far, or at the end."""
+        """The scores of the games so far."""
         scores = self._ended.copy()
         scores[self._episodes.running - self._first] = self._episodes.scores
         return scores
@@ -146,7 +145,7 @@ class _Games:
 
 
 def _best(scores: Mapping[Way, Scores], games: int) -> Way:
-    """The way with the highest average, of those that have played all games; of equals, with fewest views."""
+    """Return the way with the best average among those with all games, preferring fewer views."""
     full = {way: float(each.mean()) for way, each in scores.items() if len(each) == games}
     return min(full, key=lambda way: (-full[way], way))
 
@@ -161,7 +160,7 @@ def _chosen(
     def good_enough(way: Way) -> bool:
         interval = _interval(scores[way] - scores[best])
         covers = interval is None or interval[0] <= 0 <= interval[1]
-        # Of games that were stopped, the averages differ by who merges when.
+        # Averages of stopped games depend on the times of large merges.
         return covers and (moves is not None or float(scores[way].mean()) > (1 - _LARGEST_LOSS) * average)
 
     chosen = min(
@@ -198,7 +197,7 @@ def _named(scores: Scores) -> str:
 
 
 def _interval(values: Scores) -> Interval | None:
-    """Normal interval of the average; None if it is not known."""
+    """Return the normal 95% interval of the average; None if it is not known."""
     if len(values) < 2:
         return None
     mean, error = float(values.mean()), float(values.std(ddof=1) / np.sqrt(len(values)))

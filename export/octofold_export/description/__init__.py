@@ -1,1 +1,1 @@
-"""The description of a network: its input and its output, which the user has to describe."""
+"""The description of a network: its input and its output, which the user describes."""

@@ -44,16 +44,16 @@ class Reads(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     [N, 16], `square` [N, 4, 4], `plane` [N, 1, 4, 4], `plane_last` [N, 4, 4, 1]."""
     type: ElementType = "float32"
     planes: int | None = None
-    """number of planes of one-hot cells; None for the other kinds"""
+    """Number of planes of one-hot cells; None for the other kinds."""
     empty_plane: bool = True
-    """for one-hot cells: whether the first plane marks empty cells, which otherwise are 0 in all planes"""
+    """Whether the first one-hot plane marks empty cells. Otherwise empty cells are 0 in all planes."""
     cells: CellOrder = "rows"
-    """`columns`: the network reads the left column from top to bottom first"""
+    """The order of the cells: `rows` from the top, or `columns` from the left."""
     divide_by: float = 1.0
-    """the divisor of the numbers"""
+    """The divisor of the numbers."""
     above: Above = "refused"
-    """for one-hot cells: a board with an exponent above the last plane is refused, or the exponent is
-    `clamped`: it is read as that of the last plane"""
+    """The treatment of exponents above the last one-hot plane: `refused` refuses the board, `clamped` reads
+    the exponent as that of the last plane."""
 
     def __post_init__(self) -> None:
         """Check the fields.
@@ -66,17 +66,17 @@ class Reads(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
             allowed = ", ".join(ONE_HOT_LAYOUTS if one_hot else NUMBER_LAYOUTS)
             raise ValueError(f"layout {self.layout!r} does not fit {self.kind}; allowed: {allowed}")
         if one_hot != (self.planes is not None):
-            raise ValueError("one_hot needs planes" if one_hot else f"{self.kind} has no planes")
+            raise ValueError("one_hot needs planes" if one_hot else f"{self.kind} takes no planes")
         if self.planes is not None and not 2 <= self.planes <= 256:
-            raise ValueError(f"planes is {self.planes}, allowed are 2 to 256")
+            raise ValueError(f"planes must be 2 to 256, got {self.planes}")
         if not (math.isfinite(self.divide_by) and self.divide_by > 0):
-            raise ValueError(f"divide_by is {self.divide_by}, it must be a number above 0")
+            raise ValueError(f"divide_by must be a number above 0, got {self.divide_by}")
         if self.divide_by != 1 and (one_hot or not self.type.startswith("float")):
-            raise ValueError("divide_by is for numbers in floats")
+            raise ValueError("divide_by is only for numbers in floats")
         if self.kind.startswith("log2") and not self.type.startswith("float"):
-            raise ValueError(f"{self.kind} is read in floats")
+            raise ValueError(f"{self.kind} needs a type of floats, got {self.type}")
         if self.above != "refused" and not one_hot:
-            raise ValueError("above is for one-hot cells")
+            raise ValueError("above is only for one-hot cells")
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -113,14 +113,14 @@ class Answers(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     action, including its reward; `afterstate_value`: the expected future score after a move, excluding its
     reward."""
     output: str | None = None
-    """name of the output; None if there is only one"""
+    """Name of the output; None if there is only one."""
     actions: tuple[Action, Action, Action, Action] = MOVE_NAMES
-    """the order of the four numbers"""
+    """The order of the four numbers."""
     scale: float | None = None
-    """the number of points in the game for a value of 1. An afterstate's value needs it, because the move's
-    reward is added. Elsewhere it changes no move."""
+    """The number of game points for a value of 1. An afterstate's value needs it, because the reward of the
+    move is added. For other kinds it changes no move."""
     value: str | None = None
-    """name of a further output: one number, the value of the board; None: the network has none"""
+    """Name of a further output with one number, the value of the board; None if there is none."""
 
     def __post_init__(self) -> None:
         """Check the fields.
@@ -130,10 +130,10 @@ class Answers(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
         """
         if sorted(self.actions) != sorted(MOVE_NAMES):
             raise ValueError(
-                f"actions are {', '.join(self.actions)}; each of {', '.join(MOVE_NAMES)} is needed once"
+                f"actions must have each of {', '.join(MOVE_NAMES)} once, got {', '.join(self.actions)}"
             )
         if self.scale is not None and not (math.isfinite(self.scale) and self.scale > 0):
-            raise ValueError(f"scale is {self.scale}, it must be a number above 0")
+            raise ValueError(f"scale must be a number above 0, got {self.scale}")
 
     @property
     def width(self) -> int:
@@ -142,7 +142,7 @@ class Answers(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
 
     @property
     def points(self) -> float:
-        """The number of points for a value of 1, or 1."""
+        """The number of game points for a value of 1; 1 if `scale` is None."""
         return 1.0 if self.scale is None else self.scale
 
     @property
@@ -157,7 +157,7 @@ class Description(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     reads: Reads
     answers: Answers
     largest_exponent: int
-    """Larger exponents are read as this one. For the network, a game ends when it makes a larger tile."""
+    """Largest exponent that the network reads; larger ones are read as this one, and end its games."""
 
     def __post_init__(self) -> None:
         """Check the fields.
@@ -169,7 +169,7 @@ class Description(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
         planes = LARGEST_EXPONENT if clamped else self.reads.largest_plane or LARGEST_EXPONENT
         largest = min(planes, LARGEST_EXPONENT)
         if not 2 <= self.largest_exponent <= largest:
-            raise ValueError(f"largest_exponent is {self.largest_exponent}, allowed are 2 to {largest}")
+            raise ValueError(f"largest_exponent must be 2 to {largest}, got {self.largest_exponent}")
 
 
 def encode(reads: Reads, boards: NDArray[np.uint8]) -> NDArray[Any]:
@@ -184,13 +184,13 @@ def encode(reads: Reads, boards: NDArray[np.uint8]) -> NDArray[Any]:
         encoded = cells[:, :, None] == np.arange(first, first + reads.planes)  # [N, 16, P]
     if reads.by_plane:
         encoded = encoded.transpose(0, 2, 1)
-    # Contiguous, as a script's own tensors are: many networks flatten them by `view`.
+    # Contiguous, because many networks flatten their inputs by `view`.
     inputs: NDArray[Any] = np.ascontiguousarray(encoded.reshape(-1, *reads.shape), reads.type)
     return inputs
 
 
 def numbers(reads: Reads, exponents: NDArray[Any]) -> NDArray[np.float64]:
-    """The number that stands for each of `exponents` `[...]`, if the cells are read as numbers."""
+    """Return the number that stands for each of `exponents` `[...]`, if the cells are read as numbers."""
     values = exponents.astype(np.float64)
     if reads.kind in ("tiles", "log2_plus_1"):
         values = np.where(exponents > 0, 2.0**values, 0)

@@ -37,7 +37,7 @@ _S = TypeVar("_S", bound=msgspec.Struct)
 
 
 class ReadsHints(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Any fields of `description.Reads`."""
+    """Some fields of `description.Reads`."""
 
     kind: InputKind | None = None
     layout: Layout | None = None
@@ -50,7 +50,7 @@ class ReadsHints(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
 
 
 class AnswersHints(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Any fields of `description.Answers`."""
+    """Some fields of `description.Answers`."""
 
     kind: AnswerKind | None = None
     output: str | None = None
@@ -60,7 +60,7 @@ class AnswersHints(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
 
 
 class Hints(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Any fields of `description.Description`."""
+    """Some fields of `description.Description`."""
 
     reads: ReadsHints = ReadsHints()
     answers: AnswersHints = AnswersHints()
@@ -101,7 +101,7 @@ def merged(above: Hints, below: Hints) -> Hints:
 
 
 def set_fields(hints: msgspec.Struct) -> dict[str, Any]:
-    """The fields that are set."""
+    """Return the fields that are set."""
     return {name: value for name, value in msgspec.structs.asdict(hints).items() if value is not None}
 
 

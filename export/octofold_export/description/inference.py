@@ -38,10 +38,10 @@ from octofold_export.description.readings import (
 from octofold_export.errors import ExportError, NeedsFlags
 
 _KINDS: tuple[InputKind, ...] = ("one_hot", "exponents", "tiles", "log2", "log2_plus_1")
-_USUAL_PLANES = range(10, 33)  # tried if neither the user nor the network gives a number
+_USUAL_PLANES = range(10, 33)  # numbers of planes to try if neither the user nor the network gives one
 _USUAL_PLANES_OF_TILES = 16  # up to 32768, and a plane for empty cells
 _DEFAULTS = {"cells": "rows", "empty_plane": True, "divide_by": 1}
-_ROUNDING = 1e-3  # of the largest answer
+_ROUNDING = 1e-3  # as a share of the largest answer
 _SHOWN_READINGS = 6
 _BOARDS = np.random.default_rng(4).integers(0, 8, (3, 16)).astype(np.uint8)
 
@@ -51,7 +51,7 @@ class NetworkError(OctofoldError):
 
 
 class NoBatchError(ExportError):
-    """The network takes a single board only, or answers a board of a batch in another way."""
+    """The network takes only one board, or its answer to a board changes in a batch."""
 
 
 class Network(Protocol):
@@ -73,33 +73,33 @@ class Network(Protocol):
         """
 
     def operations(self, inputs: NDArray[Any]) -> int:
-        """How many operators run for some inputs."""
+        """Return how many operators run for some inputs."""
 
 
 @dataclass(frozen=True)
 class Readings:
-    """The ways to read a network, and a question that only its owner can answer."""
+    """The possible readings of a network, and a question that only its author can answer."""
 
     all: Sequence[Reading]
     question: str
-    "empty if there is none"
+    """A question for the author; empty if there is none."""
 
 
 def readings_of(hints: Hints, network: Network) -> Readings:
-    """All ways to read `network`: what `hints` leave open, the most usual first, then what contradicts them.
+    """Find all readings of `network`: those that fit `hints`, the most usual first, then the others.
 
-    If it answers with four numbers of an unknown kind, they are taken as logits, which make the same moves.
+    Four numbers of an unknown kind are taken as logits, which make the same moves.
 
     Raises:
-        ExportError: the hints contradict the network, or it has several outputs that may be meant.
+        ExportError: the hints contradict the network, or several outputs may be the answer.
     """
     fitting = _fitting(hints, network)
     inputs = encode(fitting[0], _BOARDS)
     outputs, again = network.run(inputs), network.run(inputs)
     if any(not np.array_equal(outputs[name], again[name], equal_nan=True) for name in outputs):
         raise ExportError(
-            "the network answers the same boards differently from call to call; remove what is random, such "
-            "as a dropout that is always on, and what it remembers"
+            "the network answers the same boards differently each time; remove random operators, such "
+            "as a dropout that is always on, and state that it keeps between calls"
         )
     rows = by_board(outputs, len(_BOARDS))
     if _depends_on_the_batch(network, inputs, rows):
@@ -110,11 +110,11 @@ def readings_of(hints: Hints, network: Network) -> Readings:
     said = hints.reads
     flag = more = ""
     if said.kind is None and any(_takes_more(network, reads) for reads in fitting):
-        flag, more = "--input", "the network also takes more numbers than those of a board"
+        flag, more = "--input", "the network also accepts more numbers than a board has"
     elif said.planes is None and all((reads.planes or 0) > _USUAL_PLANES_OF_TILES for reads in fitting):
         flag, more = "--planes", f"the network takes {fitting[0].planes} planes, more than tiles usually need"
     if flag:
-        more += f"; say {flag} if it reads the board alone, or else make its input by --encoder"
+        more += f"; use {flag} if it reads only the board, or else make its input with --encoder"
         asked = [flag, "--answer"] if question else [flag]
         raise NeedsFlags("; ".join(filter(None, (more, question))), flags_with_placeholders(asked))
     kept = ReadsHints(type=said.type, planes=said.planes, above=said.above, cells=said.cells)
@@ -133,7 +133,7 @@ def readings_of(hints: Hints, network: Network) -> Readings:
 
 
 def _takes_more(network: Network, reads: Reads) -> bool:
-    """Whether a network that reads a number for each cell takes a further plane, or further numbers, too."""
+    """Return whether a network that reads numbers of cells also accepts more planes or numbers."""
     if reads.planes is not None or reads.layout == "square" or network.shape is not None:
         return False
     inputs = encode(reads, _BOARDS)
@@ -147,7 +147,7 @@ def _takes_more(network: Network, reads: Reads) -> bool:
 
 
 def _depends_on_the_batch(network: Network, inputs: NDArray[Any], rows: Mapping[str, NDArray[Any]]) -> bool:
-    """Whether a board has another answer alone; `rows` are those of the batch."""
+    """Return whether a board alone has another answer than in the batch, whose answers are `rows`."""
     for at in range(len(inputs)):
         alone = by_board(network.run(inputs[at : at + 1]), 1)
         for name, batch in rows.items():
@@ -161,9 +161,9 @@ def _depends_on_the_batch(network: Network, inputs: NDArray[Any], rows: Mapping[
 
 
 def choose_usual(readings: Sequence[Reading]) -> tuple[Reading, Sequence[str], str]:
-    """The first of the possible `readings`, the flags that tell it from the others, and a request for these.
+    """Return the most usual possible reading, the flags that distinguish it, and a request for them.
 
-    Fields with a default take it if one of the readings has it; the user is not asked for them.
+    Fields with a default take it if one of the readings has it; the user need not confirm them.
     """
     every = readings
     for field, default in _DEFAULTS.items():
@@ -206,7 +206,7 @@ def complete(hints: Hints, network: Network) -> Description:
 def _described(
     hints: Hints, network: Network, reads: Reads, answers: Answers, *, is_possible: bool
 ) -> Description | None:
-    """The description of one reading; None if the network cannot be read so up to a usual tile."""
+    """Return the description of one reading; None if the network does not accept it up to a usual tile."""
     said = hints.largest_exponent
     try:
         largest = _largest(reads, network) if said is None else said
@@ -216,7 +216,7 @@ def _described(
         problem = ExportError(f"the description contradicts itself: {error}")
     except NetworkError as error:
         problem = ExportError(
-            f"the network takes no boards with largest_exponent {said}; use a smaller --largest-exponent "
+            f"the network refuses boards with largest_exponent {said}; use a smaller --largest-exponent "
             f"({error})"
         )
     except ExportError as error:
@@ -227,10 +227,10 @@ def _described(
 
 
 def _fitting(hints: Hints, network: Network) -> Sequence[Reads]:
-    """The readings of the cells that fit the hints and that the network takes.
+    """Return the readings of the cells that fit the hints and that the network accepts.
 
     Raises:
-        ExportError: there are none.
+        ExportError: no reading fits.
     """
     found, refused = _accepted(hints, network)
     if found:
@@ -251,7 +251,7 @@ def _fitting(hints: Hints, network: Network) -> Sequence[Reads]:
 
 
 def _accepted(hints: Hints, network: Network) -> tuple[Sequence[Reads], dict[str, str]]:
-    """The readings that the network takes, and why it refuses others, by their names."""
+    """Return the readings that the network accepts, and the reasons for refusing others, by name."""
     refused: dict[str, str] = {}
     readings: dict[tuple[Any, ...], tuple[Reads, bool]] = {}
     for reads in _candidates(hints.reads, network):
@@ -275,7 +275,7 @@ def _accepted(hints: Hints, network: Network) -> tuple[Sequence[Reads], dict[str
 
 
 def _takes_one(hints: ReadsHints, network: Network) -> str:
-    """The reading of a single board, if there is one."""
+    """Return the reading of a single board, if there is one."""
     for reads in _candidates(hints, network):
         try:
             network.run(encode(reads, _BOARDS[:1]))
@@ -340,7 +340,7 @@ def _fits(shape: tuple[int, ...], declared: Sequence[int | None] | None) -> bool
 
 
 def _answers(hints: AnswersHints, outputs: dict[str, NDArray[Any]]) -> tuple[Answers, str]:
-    """What the outputs mean, and what only the network's author knows about it."""
+    """Return the meaning of the outputs, and a question that only the network's author can answer."""
     name, output = _output(hints, outputs)
     width = _width(output)
     kind, question = hints.kind, ""
@@ -356,16 +356,16 @@ def _answers(hints: AnswersHints, outputs: dict[str, NDArray[Any]]) -> tuple[Ans
         kind = "policy_logits"
         question = (
             "its four numbers may be policy_logits or, of a Q-network, action_values, which are merged in "
-            "other ways over several views of a board; say which with --answer"
+            "other ways over several views of a board; choose one with --answer"
         )
     needed = 1 if kind == "afterstate_value" else 4
     if width != needed or kind is None:
         what = f"{kind} is {needed}" if kind else "the four moves need 4, and the value of an afterstate 1"
-        raise ExportError(f"output {name!r} has the shape {_shape(output)}: {what} numbers a board")
+        raise ExportError(f"output {name!r} has the shape {_shape(output)}: {what} numbers for each board")
     if kind == "afterstate_value" and hints.scale is None:
         raise NeedsFlags(
-            "afterstate_value needs --scale: how many points of the game 1 stands for, because the reward "
-            "of the move is added",
+            "afterstate_value needs --scale, the number of game points that an output of 1 means: the reward "
+            "of the move is added to it",
             flags_with_placeholders(["--scale"]),
         )
     value = None if kind == "afterstate_value" else _value(hints.value, name, outputs)
@@ -375,12 +375,12 @@ def _answers(hints: AnswersHints, outputs: dict[str, NDArray[Any]]) -> tuple[Ans
     except ValueError as error:
         raise ExportError(f"the description contradicts itself: {error}") from error
     if kind == "policy_probabilities" and not is_distribution(output):
-        raise ExportError(f"output {name!r} holds no probabilities: they must be 0 or more and sum to 1")
+        raise ExportError(f"output {name!r} must hold probabilities, which are 0 or more and sum to 1")
     return answers, question
 
 
 def _output(hints: AnswersHints, outputs: dict[str, NDArray[Any]]) -> tuple[str, NDArray[Any]]:
-    """The named output, the only one, or the only one with four numbers a board."""
+    """Return the named output, or the only one, or the only one with four numbers for each board."""
     name = hints.output
     listed = ", ".join(f"{key!r} {_shape(output)}" for key, output in outputs.items())
     if name is None:
@@ -401,18 +401,18 @@ def _output(hints: AnswersHints, outputs: dict[str, NDArray[Any]]) -> tuple[str,
 
 
 def _value(name: str | None, answer: str, outputs: dict[str, NDArray[Any]]) -> str | None:
-    """The output of a value head: the named one, or the only further one with one number a board."""
+    """Return the output of a value head: the named one, or the only other one with a number per board."""
     ones = [key for key, output in outputs.items() if _width(output) == 1 and key != answer]
     if name is None:
         return ones[0] if len(ones) == 1 else None
     if name not in ones:
-        listed = f"; those with one number a board: {', '.join(map(repr, ones))}" if ones else ""
+        listed = f"; outputs with one number for each board: {', '.join(map(repr, ones))}" if ones else ""
         raise ExportError(f"the network has no value head {name!r}{listed}")
     return name
 
 
 def by_board(outputs: dict[str, NDArray[Any]], boards: int) -> dict[str, NDArray[Any]]:
-    """The outputs `[boards, ...]`. Of a single board, they may lack the batch dimension."""
+    """Return the outputs `[boards, ...]`. They may lack the batch dimension if there is a single board."""
     rows = {}
     for name, output in outputs.items():
         if output.ndim and len(output) == boards:
@@ -427,13 +427,13 @@ def _width(output: NDArray[Any]) -> int:
 
 
 def is_distribution(output: NDArray[Any]) -> bool:
-    """Whether the numbers of every board are 0 or more and sum to 1."""
+    """Return whether the numbers of every board are 0 or more and sum to 1."""
     rows = output.reshape(len(output), -1).astype(np.float64)
     return bool((rows >= 0).all() and np.abs(rows.sum(axis=1) - 1).max(initial=0) < 1e-3)
 
 
 def _largest(reads: Reads, network: Network) -> int:
-    """The largest exponent that the planes can represent or that the network accepts."""
+    """Return the largest exponent that the planes can represent or that the network accepts."""
     if reads.largest_plane is not None and reads.above == "clamped":
         return LARGEST_EXPONENT
     if reads.largest_plane is not None:
@@ -444,7 +444,7 @@ def _largest(reads: Reads, network: Network) -> int:
         except NetworkError:
             continue
         return exponent
-    raise ExportError("the network takes no tile above 4; describe what it reads")
+    raise ExportError("the network does not accept tiles above 4; describe its input")
 
 
 def _name(reads: Reads) -> str:

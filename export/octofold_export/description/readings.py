@@ -1,4 +1,4 @@
-"""The ways to read a network, and the flags that describe each."""
+"""The possible readings of a network, and the flags that describe them."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _DIVISORS: dict[InputKind, tuple[float, ...]] = {
     "tiles": (1, 2048, 65536),
     "log2_plus_1": (1, 16),
 }
-"""Usual divisors; `log2` is the same as `exponents` in floats."""
+"""Usual divisors of the numbers. `log2` is the same as `exponents` in floats."""
 _SIMILAR = 2.0
-"""Two divisors whose ratio is at most this much are similar."""
+"""Maximum ratio of two similar divisors."""
 _DEFAULTS = {"--type": "float32", "--cells": "rows", "--above": "refused"}
 _TRANSPOSED: dict[Action, Action] = {"up": "left", "left": "up", "right": "down", "down": "right"}
 
@@ -31,14 +31,15 @@ class Reading:
 
     description: Description
     is_possible: bool
-    "the user's flags do not contradict it"
+    """Whether the user's flags allow this reading."""
     value_sign: Literal[1, 0, -1] = 1
-    "of afterstate values: small ones may be good (-1) or all without meaning (0), which no flag describes"
+    """The meaning of afterstate values: -1 if small ones are good, 0 if they mean nothing. No flag sets
+    it."""
 
     def is_like(self, other: Reading) -> bool:
-        """Whether both differ at most by a similar divisor, or by logarithms that are nearly equal.
+        """Return whether both differ at most by a similar divisor, or by logarithms that are nearly equal.
 
-        Games cannot tell such readings apart: a network may even play better with numbers that it was not
+        Games cannot distinguish these readings: a network may even play better with numbers that it was not
         trained on.
         """
         one, two = self.description, other.description
@@ -53,14 +54,14 @@ class Reading:
         )
 
     def name(self, but: Description) -> str:
-        """The flags that differ from those of a description."""
+        """Return the flags that differ from the flags of a description."""
         if self.value_sign != 1:
             return "small values as good ones" if self.value_sign < 0 else "no value at all"
         return flags_of(self.description, but) or "as described"
 
 
 def fill_cells(reads: Reads, hints: Hints) -> Iterator[Reads]:
-    """Fills in the fields of `reads` that neither the network nor the user says, the default first."""
+    """Yield `reads` with every value of the fields that neither network nor user gives, the default first."""
     if reads.kind == "one_hot":
         said = hints.reads.empty_plane
         for empty_plane in (True, False) if said is None else (said,):
@@ -73,10 +74,11 @@ def fill_cells(reads: Reads, hints: Hints) -> Iterator[Reads]:
 
 
 def action_orders(description: Description, hints: Hints, *, is_possible: bool) -> Iterator[Reading]:
-    """The readings of the same cells that play differently: 24 orders of the actions, or 3 signs of a value.
+    """Yield the readings of the same cells: 24 orders of the actions, or 3 signs of a value.
 
     A board and its transpose are equally good, so each order stands for two readings that play equally well:
-    with cells by rows, and with cells by columns and transposed actions. It is named as the user says it.
+    with cells by rows, and with cells by columns and transposed actions. The user's hints decide which one is
+    yielded.
     """
     if description.answers.width == 1:
         yield Reading(description, is_possible)
@@ -103,7 +105,7 @@ def _transposed(description: Description) -> Description:
 
 
 def flags_of(description: Description, but: Description | None = None) -> str:
-    """The flags of a description; with `but`, only those that differ from its flags."""
+    """Return the flags of a description; with `but`, only those that differ from its flags."""
     flags = flag_values(description)
     if but is None:
         return _format_flags(flags)
@@ -116,13 +118,13 @@ def flags_of(description: Description, but: Description | None = None) -> str:
 
 
 def flags_with_placeholders(flags: Iterable[str], description: Description | None = None) -> str:
-    """The flags of a description, with a word in capitals as the value of each of `flags`."""
+    """Return the flags of a description, with a word in capitals as the value of each of `flags`."""
     values = {} if description is None else flag_values(description)
     return _format_flags({**values, **{flag: flag.strip("-").upper() for flag in flags}})
 
 
 def flag_values(description: Description) -> dict[str, str | None]:
-    """The value of each flag; None for those that do not apply."""
+    """Return the value of each flag; None for flags that do not apply."""
     reads, answers = description.reads, description.answers
     one_hot = reads.planes is not None
     divided = not one_hot and reads.type.startswith("float")
@@ -142,7 +144,7 @@ def flag_values(description: Description) -> dict[str, str | None]:
 
 
 def _format_flags(flags: Mapping[str, str | None]) -> str:
-    """Flags as they are typed, without those that have their defaults."""
+    """Format flags for a command line, without flags that have their defaults."""
     return " ".join(
         f"{name} {value}".rstrip()
         for name, value in flags.items()
@@ -151,6 +153,6 @@ def _format_flags(flags: Mapping[str, str | None]) -> str:
 
 
 def input_key(reads: Reads) -> tuple[object, ...]:
-    """What tells the numbers that a network is given from those of other readings."""
+    """Return a key that is equal for readings with the same numbers in the input."""
     kind = "exponents" if reads.kind == "log2" else reads.kind
     return kind, reads.planes, reads.by_plane, reads.empty_plane, reads.divide_by

@@ -1,1 +1,1 @@
-"""The folded graph: the pieces that all networks share, and their assembly."""
+"""The folded graph: the parts that all networks share, and their assembly."""

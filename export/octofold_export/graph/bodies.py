@@ -22,13 +22,13 @@ from octofold_export.graph.builder import GraphBuilder
 VIEW_VALUES = "view_values"
 """The tensor `[N * V] float32` of a value head, in the graph of a network that has one."""
 EXPONENT_CODES = 256
-"""All of uint8: an unexpected exponent must not crash the runtime."""
+"""Number of codes in the encoding: all of uint8, so that no exponent crashes the runtime."""
 
 
 def encode(graph: GraphBuilder, cells: str, reads: Reads, largest_exponent: int) -> str:
     """Encode `[M, 16] int32` exponents, in the network's order of cells, as its input.
 
-    Exponents above `largest_exponent` count as this one. A table of 256 codes encodes every kind with one
+    Larger exponents than `largest_exponent` count as it. A table of 256 codes encodes every kind with one
     Gather.
     """
     exponents = np.minimum(np.arange(EXPONENT_CODES), largest_exponent)

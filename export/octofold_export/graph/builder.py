@@ -16,8 +16,8 @@ from onnx import compose, helper, numpy_helper
 from octofold_export.errors import ExportError
 
 OPSET = 18
-"""The opset, which onnxruntime 1.14 and later reads. A newer one is used only if a network's body needs it:
-onnxruntime has no CUDA kernel for the ReduceMax of newer opsets."""
+"""The opset of graphs. onnxruntime 1.14 and later can read it. A newer one is used only if a network's body
+needs it: onnxruntime has no CUDA kernel for the ReduceMax of newer opsets."""
 IR_VERSION = 8
 
 
@@ -47,12 +47,12 @@ class GraphBuilder:
             self._claim(tensor.name)
             self._constants[tensor.name] = tensor
         elif self._constants[tensor.name] != tensor:
-            raise ValueError(f"two constants are called {tensor.name}")
+            raise ValueError(f"two constants have the name {tensor.name}")
         return str(tensor.name)
 
     @contextmanager
     def scope(self, name: str) -> Iterator[None]:
-        """Put a name before those of nodes, and of constants unless they are equal to one without it."""
+        """Prefix the names of nodes, and of constants that do not exist without the prefix."""
         self._scope = f"{name}/"
         try:
             yield
@@ -118,7 +118,7 @@ class GraphBuilder:
         return [output.name for output in grafted.output]
 
     def any(self, conditions: str, axis: int, output: str) -> str:
-        """Append the logical or along an axis; onnxruntime has no reduction of bool for GPUs."""
+        """Append a logical "or" along an axis. onnxruntime has no reduction of bool for GPUs."""
         numbers = self.add("Cast", [conditions], f"{output}_numbers", to=onnx.TensorProto.INT32)
         count = self.add("ReduceSum", [numbers, self.integers(axis)], f"{output}_count", keepdims=0)
         return self.add("Cast", [count], output, to=onnx.TensorProto.BOOL)
@@ -139,7 +139,7 @@ class GraphBuilder:
         """Finish the model, and check it and its shapes against the ONNX specification.
 
         Raises:
-            ExportError: the model does not comply, which may come from a network's body.
+            ExportError: the model does not comply, for example because of the network's body.
         """
         graph = helper.make_graph(self._nodes, name, inputs, outputs, list(self._constants.values()))
         # The checker requires the external files, so inputs of the same shapes replace their tensors.
@@ -161,12 +161,12 @@ class GraphBuilder:
 
     def _claim(self, name: str) -> None:
         if name in self._names:
-            raise ValueError(f"two tensors are called {name}")
+            raise ValueError(f"two tensors have the name {name}")
         self._names.add(name)
 
 
 def inputs_of(node: onnx.NodeProto) -> Iterator[str]:
-    """The tensors that a node and the graphs inside it read."""
+    """Yield the tensors that a node and the graphs inside it read."""
     yield from node.input
     for attribute in node.attribute:
         for graph in (attribute.g, *attribute.graphs):
@@ -182,6 +182,6 @@ def _forget_inner_shapes(graph: onnx.GraphProto) -> None:
             for inner in (*graphs, *attribute.graphs):
                 del inner.value_info[:]
                 for output in inner.output:
-                    if output.type.HasField("tensor_type"):  # and not a sequence, as of nn.EmbeddingBag
+                    if output.type.HasField("tensor_type"):  # a sequence, as of nn.EmbeddingBag, has no shape
                         output.type.tensor_type.ClearField("shape")
                 _forget_inner_shapes(inner)

@@ -1,16 +1,14 @@
-"""The graph for moves alone: it answers `move` as the whole graph does, with less arithmetic.
+"""Makes the graph for moves alone: it answers `move` like the full graph, with less arithmetic.
 
-Nodes that only other outputs need are left out. If eight views vote, five equal votes decide, whatever the
-other three views say. So the graph runs five views of every board, and the other three of the boards that are
-still undecided:
+Nodes that only other outputs need are left out. If eight views vote, five equal votes decide the move.
+Therefore the graph runs five views of every board, and the other three views only of undecided boards:
 
     boards --5 views--> scores --all votes equal?--> move
                           `--undecided--3 views--> scores --decision--> move
 
-The decision about undecided boards is the whole graph's own, over all eight views, ties included. Boards with
-one legal move are not singled out: they are 1 in 8,000.
-
-It is published without the weights, which are those of the whole graph.
+Undecided boards are decided as in the full graph, over all eight views. Boards with one legal move get no
+special treatment, because they are 1 in 8,000. The graph is published without weights, because it shares them
+with the full graph.
 """
 
 from __future__ import annotations
@@ -27,13 +25,13 @@ from octofold_export.graph.heads import Head
 
 _VOTERS = 8
 _ENOUGH = 5
-"""Equal votes that decide."""
+"""Number of equal votes that decide."""
 
 
 def moves_graph(head: Head, rule: Rule, symmetries: int, whole: onnx.ModelProto) -> onnx.ModelProto | None:
     """Make the graph that answers `move` alone, without the initializers of the `whole` graph.
 
-    Returns None if it would save little: no eight views vote, and the graph unpacks no tables.
+    Returns None if it would save little, because no eight views vote and the graph unpacks no tables.
     """
     in_stages = rule == "vote" and symmetries == _VOTERS
     if not in_stages and not any(UNPACKED_TABLES in node.output for node in whole.graph.node):
@@ -51,7 +49,7 @@ def moves_graph(head: Head, rule: Rule, symmetries: int, whole: onnx.ModelProto)
 
 
 def with_weights(alone: onnx.ModelProto, model: onnx.ModelProto) -> onnx.ModelProto:
-    """The graph for moves alone with the initializers of the whole graph, as a server runs it."""
+    """Return the graph for moves alone with the initializers of the full graph, as a server runs it."""
     whole = onnx.ModelProto()
     whole.CopyFrom(alone)
     whole.graph.initializer.extend(model.graph.initializer)
@@ -84,7 +82,7 @@ def _vote_in_stages(graph: GraphBuilder, head: Head, cells: str, legal: str) -> 
 
 
 def _without(model: onnx.ModelProto, published: set[str]) -> onnx.ModelProto:
-    """The nodes that the move needs, and the constants that they need and are not `published`."""
+    """Return the nodes that the move needs, with their constants that are not `published`."""
     needed = {MOVE.name}
     nodes = []
     for node in reversed(model.graph.node):

@@ -1,4 +1,4 @@
-"""The heads of a folded graph: the worth of a board's moves on each view.
+"""The heads of a folded graph compute the worth of a board's moves on each view.
 
 A head runs an evaluator of positions and arranges its answers by move. It also turns the worth of moves into
 probabilities. `head` chooses the head from the description of a network.
@@ -21,35 +21,35 @@ from octofold_export.description.description import Description
 from octofold_export.graph.builder import GraphBuilder
 
 SMALLEST_PROBABILITY = 1e-12
-"""Lower limit for a network's probabilities, so that each has a logarithm."""
+"""Minimum of a network's probabilities, so that each has a logarithm."""
 
 _BOARD = np.arange(16).reshape(4, 4)
 _LINES = np.stack([_BOARD.T, _BOARD[:, ::-1], _BOARD.T[:, ::-1], _BOARD])
-"""`[4, 4, 4]`: for each move (up, right, down, left) the cells of its lines, in the order of sliding."""
+"""Array `[4, 4, 4]`: for each move (up, right, down, left) the cells of its lines, in sliding order."""
 _LEFT = 3
 
 
 class Spread(NamedTuple):
-    """How far the answers of a network for the moves of a board are apart.
+    """The typical distance between a network's answers for the moves of a board.
 
-    Networks differ in this by many orders of magnitude: points of the game, or rewards divided by thousands.
+    It differs between networks by orders of magnitude: from game points to rewards divided by thousands.
     """
 
     temperature: float
-    "a score that is larger by this much makes a move e times as probable; 1 for a policy"
+    """The difference in score that makes a move e times as probable; 1 for a policy."""
     tie: float
-    """Moves whose worth differs by less are equal. It is a few rounding errors. Otherwise, two moves that are
-    worth the same, as on a symmetric board, would be told apart by rounding errors, which depend on the other
-    boards in the batch."""
+    """Moves whose worth differs by less than this count as equal. It is a few rounding errors. Otherwise
+    rounding errors, which depend on the other boards in the batch, would decide between moves of equal worth,
+    as on a symmetric board."""
 
 
 TIE_OF_BEST = 2.0**-16
-"""A tie of action values is at most this much of the best one. Values of one network differ by orders of
-magnitude between boards, as those of a softmax do where it prefers an illegal move."""
+"""Maximum tie of action values as a share of the best one. Values of a network may differ by orders of
+magnitude between boards, as a softmax does on a board where it prefers an illegal move."""
 PROBABILITIES = Spread(temperature=1.0, tie=2.0**-16)
-"""Of a policy, if it was not measured."""
+"""The spread of a policy, if it was not measured."""
 POINTS = Spread(temperature=TEMPERATURE, tie=2.0**-6)
-"""Of values in points, if it was not measured."""
+"""The spread of values in points, if it was not measured."""
 
 
 class GraphEvaluator(Protocol):
@@ -67,15 +67,15 @@ class Merged(NamedTuple):
     """The merged answers of all views, as names of tensors."""
 
     probabilities: str
-    "[N, 4]: of the moves; their sum is 1"
+    """The probabilities `[N, 4]` of the moves; their sum is 1."""
     worth: str
-    "[N, 4]: over all views; the move of larger worth is better"
+    """The worth `[N, 4]` of the moves over all views; more is better."""
     tie: float
-    "see `Spread.tie`"
+    """The difference in worth below which moves count as equal, as `Spread.tie`."""
     tie_of_best: float | None
-    "upper limit of the tie, as a share of the best move's worth; None: no limit"
+    """Maximum tie as a share of the best move's worth; None for no limit."""
     views: str | None
-    "[N, V, 4]: the probabilities of each view; None unless asked for"
+    """The probabilities `[N, V, 4]` of each view; None unless requested."""
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,7 @@ class Head:
         return Merged(tempered(mean, 1, "mean_probabilities"), mean, self.spread.tie, tie_of_best, views)
 
     def _by_move(self, graph: GraphBuilder, cells: str, views: Sequence[int]) -> str:
-        """The network's four numbers for each view, by the board's own moves: `[N, V, 4]`."""
+        """Return the network's four numbers for each view, ordered by the board's own moves: `[N, V, 4]`."""
         answers = self.evaluator.evaluate(graph, cells, CELLS[list(views)])
         by_board = graph.add("Reshape", [answers, graph.integers(-1, len(views) * 4)], "view_answers")
         # [V, 4]: position of the number for each of the board's own moves
@@ -151,7 +151,7 @@ class Head:
 
 
 def head(description: Description, evaluator: GraphEvaluator, spread: Spread | None = None) -> Head:
-    """Make the head for an `evaluator` with the output of `description`; `spread` None: not measured."""
+    """Make the head for an `evaluator`; `spread` is None if it was not measured."""
     is_policy = description.answers.kind.startswith("policy")
     return Head(description, evaluator, spread or (PROBABILITIES if is_policy else POINTS))
 
@@ -161,13 +161,13 @@ class Slides:
     """The names of the tensors with the results of the four moves of N boards."""
 
     cells: str
-    "[N, 64] int32: exponents of the afterstates, at most the largest"
+    """Exponents `[N, 64] int32` of the afterstates, at most the largest one."""
     places: NDArray[np.intp]
-    "[4, 16]: which of the 64 is each cell of each move's afterstate"
+    """Indices `[4, 16]` into the 64 exponents, for each move and each cell of its afterstate."""
     rewards: str
-    "[N, 4] float32"
+    """The rewards `[N, 4] float32` of the moves."""
     outgrown: str
-    "[N, 4] bool: the move makes a tile above the largest"
+    """Whether each move makes a tile above the largest, `[N, 4] bool`."""
 
 
 def slide_all(graph: GraphBuilder, cells: str, largest: int) -> Slides:
@@ -201,7 +201,7 @@ def slide_all(graph: GraphBuilder, cells: str, largest: int) -> Slides:
 
 
 def _line_tables(largest: int) -> tuple[NDArray[np.uint8], NDArray[np.float32], NDArray[np.bool_]]:
-    """For each line, numbered with its first cell as the lowest digit: its slide, reward and overflow."""
+    """Return slide, reward and overflow of each line; the first cell is the lowest digit of its number."""
     powers = (largest + 1) ** np.arange(4)
     boards = np.zeros(((largest + 1) ** 4, 16), np.uint8)
     boards[:, :4] = np.arange(len(boards))[:, None] // powers % (largest + 1)

@@ -1,4 +1,4 @@
-"""The input of a network's first layer: single cells, or sums from tables over patterns of four cells."""
+"""Encodes the input of a network's first layer: single cells, or sums over patterns of four cells."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Floats = NDArray[np.float32]
 
 
 class Encoder(Protocol):
-    """The start of a network in some number format."""
+    """The first part of a network in some number format."""
 
     def encode(self, graph: GraphBuilder, cells: str, views: Places) -> tuple[str, Places]:
         """Encode `[N, P] int32` exponents as `[N, Q, inputs]`, in the type of the first layer.
@@ -48,11 +48,11 @@ class Pattern:
 
     name: str
     places: NDArray[np.intp]
-    "[places, 4] cells"
+    """The cells `[places, 4]` of the pattern at each place."""
     pairs: NDArray[np.intp]
-    "[pairs, 2]: which of the four"
+    """The two of the four cells in each pair, `[pairs, 2]`."""
     table: Floats
-    "[pairs, exponents, exponents, features]"
+    """The tables `[pairs, exponents, exponents, features]`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,7 +108,7 @@ def _cells(graph: GraphBuilder, cells: str, name: str, places: Places) -> str:
 def _join(
     graph: GraphBuilder, patterns: Sequence[Pattern], views: Places, features: Any
 ) -> tuple[str, Places]:
-    """The features of all patterns, each computed once, and their indices for each view."""
+    """Compute the features of each pattern once. Returns the features and their indices for each view."""
     parts, places, before = [], [], 0
     for pattern in patterns:
         shown = views[:, pattern.places]  # [V, places, 4]

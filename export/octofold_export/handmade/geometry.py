@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 TAPS = ((1, 0), (0, 0), (0, 1), (1, 1))
-"""(row, column) offsets of the kernel, ordered so that every region below uses a contiguous run of them."""
+"""The (row, column) offsets of the kernel, in an order that gives each region a contiguous run of taps."""
 
 Places = NDArray[np.int64]
 """`[side, side]`: the place of each cell of a square; together they are all places from 0."""
@@ -27,7 +27,7 @@ class Region:
 
     name: str
     sources: NDArray[np.int64]
-    "[cells, taps]: the place under each tap of each cell"
+    """The place `[cells, taps]` under each tap of each cell."""
     first_tap: int = 0
 
     @property
@@ -52,20 +52,20 @@ class LayerShape:
 
     name: str
     regions: tuple[Region, ...]
-    "their cells, one region after another, are the places of the output"
+    """The regions; their cells, one region after another, are the places of the output."""
     inputs: int
-    "channels at each place that a cell looks at"
+    """Number of channels at each place that a cell reads."""
     outputs: int
-    "channels of each cell"
+    """Number of channels of each cell."""
 
 
 def board_places() -> Places:
-    """The 4x4 board of the input, row-major."""
+    """Return the places of the 4x4 board of the input, row by row."""
     return np.arange(16, dtype=np.int64).reshape(4, 4)
 
 
 def convolution(places: Places) -> tuple[tuple[Region, ...], Places]:
-    """The regions of a 2x2 convolution over a square, and the places of the resulting square.
+    """Return the regions of a 2x2 convolution over a square, and the places of the resulting square.
 
     The outputs of the regions lie one after another. A row and a column of zeros below and right keep the
     size of the square.
@@ -83,7 +83,7 @@ def convolution(places: Places) -> tuple[tuple[Region, ...], Places]:
 
 
 def dense(places: int) -> Region:
-    """The only region of a dense layer, which reads all places."""
+    """Return the only region of a dense layer, which reads all places."""
     return Region("all", np.arange(places, dtype=np.int64)[None])
 
 

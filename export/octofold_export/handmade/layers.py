@@ -70,7 +70,7 @@ class FoldedNetwork:
 
     encoder: Encoder
     layers: tuple[FoldedLayer, ...]
-    "the last one gives float32"
+    """The layers; the last one returns float32."""
 
     def evaluate(self, graph: GraphBuilder, cells: str, views: NDArray[np.intp]) -> str:
         """Add the whole network, as `GraphEvaluator.evaluate`."""
@@ -85,9 +85,9 @@ class FloatLayer:
     layer: Layer
     relu: bool
     half: bool = False
-    "in float16"
+    """Whether the layer computes in float16."""
     after_half: bool = False
-    "in float32 behind layers in float16"
+    """Whether the layer computes in float32 after layers in float16."""
 
     @property
     def shape(self) -> LayerShape:

@@ -1,4 +1,4 @@
-"""An n-tuple network as the evaluator of a folded graph, with its tables in a file beside the graph or in it.
+"""An n-tuple network as the evaluator of a folded graph. Its tables are in the graph or in a file beside it.
 
 The value of each view is eight times the sum of its entries in the tables of its stage. The mean over the
 eight views is therefore the network's value, which is the sum over all views.
@@ -58,7 +58,7 @@ class CompactEvaluator:
         return _view_values(graph, graph.add("Cast", [found], "entry_values", to=TensorProto.FLOAT))
 
     def _unpacked_tables(self, graph: GraphBuilder) -> str:
-        """All entries, `[entries] float16`; they do not depend on the boards."""
+        """Return all entries, `[entries] float16`; they do not depend on the boards."""
         values = graph.add("Gather", [self._codebook(graph), self._codes(graph)], "kept_values", axis=0)
         nothing = graph.constant("nothing_kept", np.zeros(1, np.float16))
         ranked = graph.add("Concat", [nothing, values], "ranked_values", axis=0)
@@ -76,7 +76,7 @@ class CompactEvaluator:
         return graph.add("Cast", [codebook], "half_codebook", to=TensorProto.FLOAT16)
 
     def _codes(self, graph: GraphBuilder) -> str:
-        """`[kept] int32`."""
+        """Add the codes of the kept entries to the graph: `[kept] int32`."""
         lower = graph.constant("lower_codes", self.tables.lower_codes)
         low = graph.add("Cast", [lower], "low_parts", to=TensorProto.INT32)
         upper = graph.constant("upper_codes", self.tables.upper_codes)
@@ -93,7 +93,7 @@ def _entries(
     stages: Sequence[int],
     size: int,
 ) -> str:
-    """The entry of tables of `size` that each tuple reads on each view: `[N, V, T] int32`.
+    """Return the entry of tables of `size` that each tuple reads on each view: `[N, V, T] int32`.
 
     The index of an entry is the number whose digits are its cells, lowest first. One product gives the
     indices of all tuples on all views. Below 2**24, a product in float32 is exact, and much faster than one
@@ -120,7 +120,7 @@ def _entries(
 
 
 def _view_values(graph: GraphBuilder, found: str) -> str:
-    """The values `[N * V, 1, 1]` of the views for their entries `[N, V, T] float32`."""
+    """Return the values `[N * V, 1, 1]` of the views for their entries `[N, V, T] float32`."""
     sums = graph.add("ReduceSum", [found, graph.integers(2)], "view_sums", keepdims=0)
     total = graph.add("Reshape", [sums, graph.integers(-1, 1, 1)], "view_totals")
     return graph.add(
@@ -131,7 +131,7 @@ def _view_values(graph: GraphBuilder, found: str) -> str:
 def _stage_starts(
     graph: GraphBuilder, cells: str, views: NDArray[np.intp], stages: Sequence[int], stage_size: int
 ) -> str:
-    """The first entry of each view's stage, `[N, V, 1] int32`; views of the same position share the work."""
+    """Add the first entry of each view's stage, `[N, V, 1] int32`, computed once for each position."""
     positions, shown = np.unique(np.sort(views, axis=1), axis=0, return_inverse=True)  # [P, 16], [V]
     places = graph.constant("position_places", positions)
     boards = graph.add("Gather", [cells, places], "position_cells", axis=1)
@@ -162,7 +162,7 @@ def _fields(graph: GraphBuilder, packed: str, bits: int, output: str) -> str:
 
 
 def _ranks(graph: GraphBuilder, name: str, packed: NDArray[np.uint8]) -> str:
-    """For each set bit, the number of set bits up to it; 0 for the others: `[8 * M] int32`."""
+    """Add for each set bit the number of set bits up to it, and 0 for other bits: `[8 * M] int32`."""
     bits = _fields(graph, graph.constant(name, packed), 1, f"{name}_apart")
     axis = graph.constant("first_axis", np.array(0, np.int32))
     counts = graph.add("CumSum", [bits, axis], f"{name}_counts")

@@ -33,14 +33,14 @@ class Layer:
 
     shape: LayerShape
     weights: Floats
-    "[taps, inputs, outputs]"
+    """The weights `[taps, inputs, outputs]`."""
     bias: Floats
-    "[outputs]"
+    """The bias `[outputs]`."""
 
 
 @dataclass(frozen=True, eq=False)
 class FoldableNetwork:
-    """The weights of a network: hidden layers with a ReLU each, and an output layer."""
+    """The weights of a network: hidden layers, each with a ReLU, and an output layer."""
 
     encoding: Encoding
     hidden: tuple[Layer, ...]
@@ -48,7 +48,7 @@ class FoldableNetwork:
 
 
 def has_form(network: nn.Module) -> bool:
-    """Whether `foldable` supports networks of this class."""
+    """Return whether `foldable` supports networks of this class."""
     return isinstance(network, CNN | PairNetwork)
 
 
@@ -83,7 +83,7 @@ def _patterns(network: PairNetwork) -> Iterable[Pattern]:
 
 
 def _convolutions(modules: Iterable[nn.Module]) -> tuple[list[Layer], Places]:
-    """The layers in order, and the places of their outputs."""
+    """Return the layers in order, and the places of their outputs."""
     places, layers = board_places(), []
     for depth, module in enumerate(modules):
         regions, places = convolution(places)

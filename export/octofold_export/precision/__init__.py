@@ -1,1 +1,1 @@
-"""Networks in 8 bits and in float16: how weights and activations are converted."""
+"""Converts weights and activations of networks to 8 bits and to float16."""

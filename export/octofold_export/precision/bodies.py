@@ -53,7 +53,7 @@ _CHOICES = (
 
 
 class _Inputs(CalibrationDataReader):  # type: ignore[misc]
-    """Batches of one input, all of the same size: onnxruntime joins what it records of each."""
+    """Batches of one input. All have the same size, because onnxruntime joins the records of all batches."""
 
     def __init__(self, name: str, inputs: NDArray[Any]) -> None:
         size = min(_BATCH, len(inputs))
@@ -112,9 +112,9 @@ def _quantized(
 
 
 def check_range(body: onnx.ModelProto, inputs: NDArray[Any]) -> None:
-    """Check that float16 can hold all that `body` computes from `inputs`.
+    """Check that float16 can hold all numbers that `body` computes from `inputs`.
 
-    A CPU does not show it: onnxruntime computes float16 graphs in float32 there.
+    A run on a CPU cannot show this, because onnxruntime computes float16 graphs in float32 there.
 
     Raises:
         ExportError: a number is too large; the message names it.
@@ -133,7 +133,7 @@ def check_range(body: onnx.ModelProto, inputs: NDArray[Any]) -> None:
         if values.dtype.kind == "f":
             largest = np.abs(values[np.isfinite(values)]).max(initial=0)
             if largest > _LARGEST:
-                raise ExportError(f"{name!r} reaches {largest:,.0f}, and float16 ends at {_LARGEST:,.0f}")
+                raise ExportError(f"{name!r} must be at most {_LARGEST:,.0f} in float16, got {largest:,.0f}")
 
 
 def half_body(body: onnx.ModelProto) -> onnx.ModelProto:
@@ -145,7 +145,7 @@ def half_body(body: onnx.ModelProto) -> onnx.ModelProto:
     copy = onnx.ModelProto.FromString(body.SerializeToString())
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about weights that are rounded to 0
+            warnings.simplefilter("ignore")  # warnings about weights that are rounded to 0
             half: onnx.ModelProto = convert_float_to_float16(copy, keep_io_types=True)
     except Exception as error:  # the converter may fail in any way
         raise ExportError(
@@ -158,7 +158,7 @@ def half_body(body: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def _sorted(nodes: Iterable[onnx.NodeProto]) -> Iterable[onnx.NodeProto]:
-    """Copies of the nodes in topological order; the converter appends its casts at the end."""
+    """Yield copies of the nodes in topological order; the converter appends its casts at the end."""
     copies = [onnx.NodeProto.FromString(node.SerializeToString()) for node in nodes]
     makers = {output: place for place, node in enumerate(copies) for output in node.output}
     needs = {

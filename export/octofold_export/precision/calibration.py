@@ -41,7 +41,7 @@ _BLOCK = 64  # number of inputs whose errors move to later inputs together
 _WIDTH = 32  # channels are padded to a multiple: 224 are faster than 222, in products and in copies
 _LARGEST_ACTIVATION = 255
 _FINE_STEPS = 254  # fine steps in a coarse one: the rounding error of at most half a step fills 8 bits
-_SMALLEST_RANGE = 1e-3  # of a channel, relative to the widest; keeps dead channels finite
+_SMALLEST_RANGE = 1e-3  # minimum range of a channel relative to the widest, for dead channels
 _LARGEST_BIAS = 2.0**30  # as an integer; leaves the other half of int32 to the sum
 
 
@@ -56,9 +56,9 @@ def quantize_network(
 
 
 def calibration_views(network: FoldableNetwork, views: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """As many of the views as the network is calibrated well on: half of them for convolutions.
+    """Return enough views for a good calibration: half of them for convolutions.
 
-    Each cell that a layer looks at with the same weights is a sample of its own.
+    In a convolution each cell is a separate sample.
     """
     cells = [sum(region.cells for region in layer.shape.regions) for layer in network.hidden]
     return views[:: min([_FEWER, *cells])]
@@ -125,7 +125,7 @@ def _calibrate_output(
 
 
 def _spread(activations: Floats) -> Floats:
-    """The root of each channel's range, relative to the widest: `[channels]`."""
+    """Return the root of each channel's range, relative to the widest: `[channels]`."""
     ranges = activations.max(axis=(0, 1))
     widest = ranges.max() or np.float32(1)
     spread: Floats = np.sqrt(np.maximum(ranges / widest, np.float32(_SMALLEST_RANGE)))
@@ -143,7 +143,7 @@ def _round(activations: Floats, scale: np.float32) -> Floats:
 
 
 def _weight_scales(weights: Floats, bias: Floats, input_scale: np.float32) -> Floats:
-    """The scales of the weights, wide enough for the largest weight and a 32-bit bias: `[outputs]`."""
+    """Return the scales of the weights, wide enough for the largest weight and a 32-bit bias: `[outputs]`."""
     largest = np.abs(weights).max(axis=0)
     for_bias = np.abs(bias) / (input_scale * np.float32(_LARGEST_BIAS / _FINE_STEPS))
     smallest = np.finfo(np.float32).tiny * 2.0**40
@@ -167,7 +167,7 @@ def multiply(inputs: Floats, weights: Floats, regions: Sequence[Region]) -> Floa
 
 
 def gram(left: Floats, right: Floats, regions: Sequence[Region]) -> NDArray[np.float64]:
-    """The mean product of the inputs of any two weights: `[taps * inputs, taps * inputs]`.
+    """Return the mean product of the inputs of any two weights: `[taps * inputs, taps * inputs]`.
 
     `left` and `right` are `[N, places, inputs]`; taps that a cell does not have count as zero.
     """
@@ -181,7 +181,7 @@ def gram(left: Floats, right: Floats, regions: Sequence[Region]) -> NDArray[np.f
 
 
 def _rows(inputs: Floats, region: Region) -> Floats:
-    """For each cell of the region, the activations of its taps: `[N * cells, taps * inputs]`."""
+    """Return the activations of the taps of each cell of a region: `[N * cells, taps * inputs]`."""
     return inputs[:, region.sources].reshape(len(inputs) * region.cells, -1)
 
 

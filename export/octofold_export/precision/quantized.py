@@ -2,9 +2,9 @@
 
 The first layer is a table of the features of every window of up to four cells. A feature of a window is the
 ReLU of a sum, over its cells (a filter on one-hot cells) or over pairs of them. Sixteen exponents make 65,536
-windows of four cells, so all their features fit a table, and the layer costs one read a window, with its
-weights unrounded. The graph contains the terms of the sum, not the table: runtimes add up constants while
-loading.
+windows of four cells, so all their features fit a table. The layer then costs one look-up for each window,
+and its weights are not rounded. The graph contains the terms of the sum, not the table, because runtimes add
+up constants while loading.
 
 In the other layers, onnxruntime runs each product as one integer operation (QGemm), because a product is
 surrounded by DequantizeLinear and QuantizeLinear nodes, which it absorbs. Activations have zero point 0, so
@@ -31,13 +31,13 @@ class IntegerProduct:
 
     name: str
     weights: NDArray[np.int8]
-    "[rows, outputs]"
+    """The integer weights `[rows, outputs]`."""
     weight_scales: NDArray[np.float32]
-    "[outputs]"
+    """The scale `[outputs]` of each output's weights."""
     bias: NDArray[np.int32]
-    "[outputs]"
+    """The integer bias `[outputs]`."""
     input_scale: np.float32
-    "what one step of the unsigned inputs stands for"
+    """The value of one step of the unsigned inputs."""
 
     def multiply(self, graph: GraphBuilder, rows: str, first: int, end: int, name: str) -> str:
         """Multiply `[M, end - first] uint8` by weight rows `first:end` and add the bias: `[M, outputs]`."""
@@ -79,7 +79,7 @@ class QuantizedOutput:
 
     shape: LayerShape
     product: IntegerProduct
-    "outputs: those of the coarse weights, then those of the fine ones"
+    """The product; its outputs are those of the coarse weights, then those of the fine weights."""
 
     def multiply(self, graph: GraphBuilder, rows: str, first: int, end: int, name: str) -> str:
         """Add the product of inputs `first:end`, as `Layer.multiply`."""
@@ -89,7 +89,7 @@ class QuantizedOutput:
 
 
 def zero_point(graph: GraphBuilder) -> str:
-    """Zero point 0 of all activations."""
+    """Add the zero point 0, which all activations share."""
     return graph.constant("zero_point", np.array(0, np.uint8))
 
 
@@ -99,9 +99,10 @@ class Windows:
 
     name: str
     places: NDArray[np.intp]
-    "[windows, k] cells"
+    """The cells `[windows, k]` of each window."""
     terms: Sequence[Floats]
-    "each [1 or exponents] * k + [features]; the ReLU of their sum is what a window makes of its exponents"
+    """The terms of the features, with k axes of size 1 or exponents, and an axis of features. The features of
+    a window are the ReLU of their sum."""
 
     @property
     def cells(self) -> int:
@@ -142,7 +143,7 @@ class RoundedFirstLayer:
     """Implements `encoding.Encoder`."""
 
     layer: FirstLayer
-    "whose features are in steps"
+    """The first layer; its features are in steps."""
 
     def encode(self, graph: GraphBuilder, cells: str, views: Places) -> tuple[str, Places]:
         """Add the look-ups of all windows."""
@@ -205,7 +206,7 @@ def _of_convolution(layer: Layer) -> list[Windows]:
 
 
 def _table(graph: GraphBuilder, kind: Windows) -> str:
-    """`[exponents**k, features] uint8`."""
+    """Add the table of the features of a kind of windows: `[exponents**k, features] uint8`."""
     total = graph.constant(f"{kind.name}_terms_0", kind.terms[0])
     for number, term in enumerate(kind.terms[1:], 1):
         more = graph.constant(f"{kind.name}_terms_{number}", term)

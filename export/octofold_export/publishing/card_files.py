@@ -41,10 +41,10 @@ def read_published(folder: Path) -> Card:
 
 
 def published_description(folder: Path) -> Description:
-    """The description of the network in the version in `folder`.
+    """Return the description of the network of the version in `folder`.
 
     Raises:
-        ExportError: the card cannot be read, or has none.
+        ExportError: the card cannot be read, or has no description.
     """
     card = read_published(folder)
     if card.description is None:
@@ -59,8 +59,8 @@ def change_card(
 ) -> None:
     """Write new graphs, card.json and README.md of a version.
 
-    `change` makes the new card from the current one. Nobody else changes the version meanwhile. An error
-    leaves the version unchanged.
+    `change` makes the new card from the current one. Meanwhile the version is locked. An error leaves it
+    unchanged.
 
     Raises:
         ExportError: the card is missing or cannot be read, or the files cannot be written. Also what `change`
@@ -79,7 +79,7 @@ def check_file(folder: Path, listed: ListedFile) -> None:
     """Check that a file of a version is the one that its card describes.
 
     Raises:
-        ExportError: it is missing or another.
+        ExportError: the file is missing or differs.
     """
     file = folder / listed.file
     if file_digest(file) != listed.sha256.lower():
@@ -87,7 +87,7 @@ def check_file(folder: Path, listed: ListedFile) -> None:
 
 
 def file_digest(file: Path) -> str:
-    """The SHA-256 of a file.
+    """Return the SHA-256 of a file.
 
     Raises:
         ExportError: it cannot be read.

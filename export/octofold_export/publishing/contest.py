@@ -1,4 +1,4 @@
-"""The gate of strength: a new version plays against the published one before it may be published.
+"""Lets a new version play against the published one before it may be published.
 
 The games are played and judged by the command `octofold`, which serves both versions. The export imports
 neither the server nor the client.
@@ -36,11 +36,11 @@ from octofold_export.publishing.versions import Content
 _RUN_UNTIL_INPUT_ENDS = (
     f"import sys; from {__name__} import run_until_input_ends; sys.exit(run_until_input_ends(sys.argv[1:]))"
 )
-"""A program between the export and `octofold compare`; it runs the command in its arguments."""
+"""A Python program that runs the command in its arguments, between the export and `octofold compare`."""
 
 
 def newest_published(models: Path, name: str) -> int | None:
-    """The newest version of a model; None if it has none."""
+    """Return the newest version of a model; None if it has none."""
     cards = (models / name).glob(f"*/{CARD_FILE}")
     versions = [int(card.parent.name) for card in cards if card.parent.name.isdecimal()]
     return max(versions, default=None)
@@ -78,8 +78,8 @@ def play_contest(
     if shown.worth is not None:
         minutes = (time.monotonic() - started) * (shown.worth - 1) / 60
         report(
-            f"strength: without the luck of the tiles, by the values of {shown.values}, the games were worth "
-            f"{shown.worth:.1f} times as many, which saved about {max(0.0, minutes):,.1f} minutes of this run"
+            f"strength: without the luck of the tiles, by the values of {shown.values}, the games counted as "
+            f"{shown.worth:.1f} times their number, which saved about {max(0.0, minutes):,.1f} minutes"
         )
     return shown
 
@@ -101,8 +101,8 @@ def _compare(flags: Flags, staged: Path, published: int, version: int, out: Path
     command = [str(program), "compare", f"{name}:{published}", f"{name}:{version}", "--models", str(staged)]
     margin = f"{float(100 * flags.no_worse_than):.6f}%"
     command += ["--no-worse-than", margin, "--limit", str(flags.limit), "--out", str(out), "--json"]
-    # The variables of a server may name models and versions of another repository. Luck is taken out by the
-    # n-tuple network of this one.
+    # A server's variables may name models and versions of another repository. The n-tuple network in this
+    # repository measures luck.
     serving = {
         "OCTOFOLD_VERSIONS": "all",
         "OCTOFOLD_DEFAULT_MODEL": name,
@@ -118,7 +118,7 @@ def _compare(flags: Flags, staged: Path, published: int, version: int, out: Path
     try:
         result = read_result(output, ComparisonFile, (COMPARISON_SCHEMA,))
     except StructureError as error:
-        raise ExportError(f"octofold compare printed something else than its result: {error}") from error
+        raise ExportError(f"octofold compare did not print its result as JSON: {error}") from error
     (pair,) = result.pairs
     if code:
         raise StrengthNotShown(f"nothing was published: {pair.sentence}")
@@ -126,9 +126,9 @@ def _compare(flags: Flags, staged: Path, published: int, version: int, out: Path
 
 
 def _run(command: list[str], environment: Mapping[str, str]) -> tuple[int, bytes]:
-    """Run the command, and return its exit code and what it prints; it ends with this program, too."""
-    # In a new session, Ctrl-C reaches only this program, which then lets the other one keep its games.
-    # The pipe ends with this program, even if it is killed.
+    """Run the command, and return its exit code and its output; it ends when this program ends."""
+    # In a new session, Ctrl-C reaches only this program, so that the command can keep its games. The pipe
+    # ends with this program, even if it is killed.
     process = subprocess.Popen(
         [sys.executable, "-P", "-c", _RUN_UNTIL_INPUT_ENDS, *command],
         env=environment,
@@ -159,7 +159,7 @@ def run_until_input_ends(command: Sequence[str]) -> int:
 
 
 def _figures(result: ComparisonFile, pair: ComparedPair, published: int) -> NoWorse:
-    """The figures of a decided comparison for the card; such a comparison has bets."""
+    """Return the figures of a decided comparison for the card."""
     bets, question, interval = pair.bets, result.question, pair.ratio_interval
     assert bets is not None
     assert question is not None

@@ -1,6 +1,6 @@
 """The files of a published version: graphs with their metadata, tensors beside them, and the card.
 
-Beside the versions lies config.pbtxt, by which Triton's onnxruntime backend serves the same folder.
+A config.pbtxt beside the versions lets Triton's onnxruntime backend serve the same folder.
 """
 
 from __future__ import annotations
@@ -76,9 +76,9 @@ def version_files(
     Args:
         card: the card without its files.
         graphs: the graphs by precision.
-        moves: the graphs for moves alone, of the precisions that have one.
+        moves: the graphs for moves alone by precision, where they exist.
         agreement: the agreement of reduced precisions with float32.
-        tensors: external tensors by name, which get files of their own.
+        tensors: external tensors by name, each in its own file.
         locate_tables: as in `Source`.
     """
     models: dict[Precision, Content] = {}
@@ -109,7 +109,7 @@ def graph_file(
     agreement: Agreement | None,
     tensors: Mapping[str, ListedFile] = _NO_TENSORS,
 ) -> GraphFile:
-    """The card's entry for the file of a graph."""
+    """Return the card's entry for the file of a graph."""
     digest = hashlib.sha256(content).hexdigest()
     listed = GraphFile(file=GRAPH_FILES[precision], sha256=digest, tensors=dict(tensors))
     return listed if agreement is None else with_agreement(listed, agreement)
@@ -142,13 +142,13 @@ def write_metadata(graph: onnx.ModelProto, card: Card, precision: Precision) -> 
 
 
 def with_contest(files: Mapping[str, Content], shown: NoWorse) -> dict[str, Content]:
-    """The files of a version, with what its games showed in its card and its page."""
+    """Return the files of a version, with the result of its games in its card and its page."""
     card = replace(parse_card(bytes(files[CARD_FILE]).decode()), no_worse=shown)
     return {**files, CARD_FILE: encode_card(card), README_FILE: describe(card)}
 
 
 def config(name: str) -> str:
-    """Write config.pbtxt of the model `name`, for the float32 graph in batches of up to 1,024 boards."""
+    """Return config.pbtxt of the model `name`, for the float32 graph in batches of up to 1,024 boards."""
     return _CONFIG.format(
         name=name,
         file=GRAPH_FILES["fp32"],
@@ -166,6 +166,6 @@ def _listed(*tensors: Tensor) -> str:
 
 
 def _shape(tensor: Tensor) -> str:
-    if not tensor.shape:  # Triton writes an output with only the batch dimension as a reshaped one
+    if not tensor.shape:  # in Triton's form, an output with only the batch dimension is a reshaped one
         return "dims: [ 1 ] reshape: { shape: [ ] }"
     return f"dims: [ {', '.join(map(str, tensor.shape))} ]"

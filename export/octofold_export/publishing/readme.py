@@ -27,7 +27,7 @@ _ONE_VIEW = "the best legal move, from the board as it is"
 
 
 def describe(card: Card) -> bytes:
-    """Write README.md of a card, as Markdown."""
+    """Return README.md of a card, as Markdown."""
     lines = [
         *_front_matter(card),
         f"# {card.name}, version {card.version}",
@@ -76,7 +76,7 @@ def _graph(card: Card) -> Iterator[str]:
 
 
 def _described(card: Card, description: Description) -> Iterator[str]:
-    """The input and the output of the network."""
+    """Yield the input and the output of the network."""
     reads, answers = description.reads, description.answers
     planes = f", {reads.planes} planes" if reads.planes else ""
     yield f"- Reads {reads.kind.replace('_', '-')} cells ({reads.layout}{planes}, {reads.type})."
@@ -119,7 +119,7 @@ def _no_worse(shown: NoWorse) -> Iterator[str]:
 
 
 def _front_matter(card: Card) -> Iterator[str]:
-    """The lines of the metadata of a card, as YAML between two marks; JSON is a part of YAML."""
+    """Yield the metadata of a card as lines of YAML between two marks, with values in JSON."""
     metadata = {
         "library_name": "onnx" if card.player is None else "octofold",
         "pipeline_tag": _TASK,
@@ -133,7 +133,7 @@ def _front_matter(card: Card) -> Iterator[str]:
 
 
 def _results(name: str, strength: Strength) -> list[object]:
-    """The figures of an evaluation, as an index of results."""
+    """Return the figures of an evaluation, as an index of results."""
     games = [f"{strength.games:,} games", f"seed {strength.seed}", strength.precision]
     metrics = [
         {"type": "mean_reward", "name": "average score", "value": round(strength.average)},

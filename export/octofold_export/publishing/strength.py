@@ -42,14 +42,14 @@ def record_strength(models: Path, name: str, version: int, result_file: Path) ->
 
 
 def _digest(card: Card, precision: PlayedPrecision) -> str | None:
-    """What an evaluation records as the SHA-256 of a version."""
+    """Return the SHA-256 that an evaluation records for a version."""
     if card.player is not None:
         return card.checkpoint_sha256 or None
     return card.precisions[precision].sha256 if precision and precision in card.precisions else None
 
 
 def _strength(result: EvaluationFile, card: Card) -> Strength:
-    """The card's entry for a result, without unreached tiles and machine-dependent speeds."""
+    """Return the card's entry for a result, without unreached tiles and machine-dependent speeds."""
     statistics = result.statistics
     assert statistics is not None  # `_read_result` refuses an evaluation that is not finished
     reached = (
@@ -74,7 +74,7 @@ def _strength(result: EvaluationFile, card: Card) -> Strength:
 
 
 def _bounded(interval: Interval) -> Interval:
-    """Round an interval of a share, so that its ends are exactly 0 or 1 if they differ only by rounding."""
+    """Round an interval of a share, so that ends near 0 or 1 are exactly 0 or 1."""
     low, high = interval
     return low if low > _ROUNDING else 0.0, high if high < 1 - _ROUNDING else 1.0
 
@@ -87,11 +87,7 @@ def _read_result(file: Path) -> EvaluationFile:
     except StructureError as error:
         raise ExportError(f"{file}: not the result of an evaluation ({error})") from error
     if (part := result.slice) is not None:
-        raise ExportError(
-            f"{file}: only slice {part.number}/{part.of} of the games; merge all slices by octofold merge"
-        )
+        raise ExportError(f"{file} has only slice {part.number}/{part.of} of the games; use octofold merge")
     if result.missing_games or result.statistics is None:
-        raise ExportError(
-            f"{file}: the evaluation is not finished, its missing_games is {result.missing_games}"
-        )
+        raise ExportError(f"{file}: the evaluation is not finished, {result.missing_games} games are missing")
     return result

@@ -26,7 +26,7 @@ from octofold_export.errors import ExportError
 
 Content = bytes | memoryview
 Source = Content | Path
-"""What a file contains, or another file with the same content."""
+"""The content of a file, or the path of a file with the same content."""
 _TAKEN = (errno.EEXIST, errno.ENOTEMPTY)
 _STAGING = ".publishing-"
 _PARTIAL = re.compile(r"\.[0-9a-f]{16}\.partial\Z")
@@ -40,12 +40,12 @@ def check_name(name: str) -> None:
     """Check that `name` can be the name of a model, which is also the name of a folder.
 
     Raises:
-        ExportError: it cannot.
+        ExportError: the name is not allowed.
     """
     if not MODEL_NAME.fullmatch(name):
         raise ExportError(
-            f"model name {name!r}: allowed are 1 to 128 letters, digits, '_', '.' and '-', "
-            "but '.' and '-' not in the first place"
+            f"a model name must be 1 to 128 letters, digits, '_', '.' and '-', and must not begin with "
+            f"'.' or '-', got {name!r}"
         )
 
 
@@ -129,7 +129,7 @@ def changing(folder: Path) -> Iterator[None]:
 
 
 def _remove_partial(folder: Path) -> None:
-    """Remove the temporary files of a program that was killed: a signature would include them."""
+    """Remove the temporary files of a program that was killed, because a signature would include them."""
     for file in folder.glob("*.partial"):
         if _PARTIAL.search(file.name):
             with contextlib.suppress(OSError):
@@ -137,9 +137,10 @@ def _remove_partial(folder: Path) -> None:
 
 
 def replace_files(folder: Path, files: Mapping[str, Content]) -> None:
-    """Write files into a folder, in the place of those that are there; an error or Ctrl-C changes none.
+    """Write files into a folder, replacing existing ones; an error or Ctrl-C changes no file.
 
-    All are written under other names first, and then renamed in this order. `changing` keeps others away.
+    All files are written under other names first, and then renamed in their order. Call this inside
+    `changing`, which locks the folder.
 
     Raises:
         OSError: a file cannot be written.
@@ -161,8 +162,8 @@ def replace_files(folder: Path, files: Mapping[str, Content]) -> None:
 
 @contextlib.contextmanager
 def _without_interrupts() -> Iterator[None]:
-    """Ignore Ctrl-C while the block runs, which is over before it could be noticed."""
-    if threading.current_thread() is not threading.main_thread():  # has no signals
+    """Ignore Ctrl-C while the block runs, which takes an instant."""
+    if threading.current_thread() is not threading.main_thread():  # only the main thread gets signals
         yield
         return
     previous = signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -174,11 +175,11 @@ def _without_interrupts() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _staging_folder(model: Path, version: int) -> Iterator[Path]:
-    """A new folder in `model`, locked while the block runs; deleted with its files if the block fails."""
-    # A process number would not do as a name: in containers, equal numbers are common.
+    """Make a folder in `model`, locked while the block runs; delete it if the block fails."""
+    # Not a process number: in containers, equal numbers are common.
     staging = model / f"{_STAGING}{version}-{secrets.token_hex(8)}"
     with contextlib.ExitStack() as opened:
-        # Only with the lock of the model: a new folder is not locked for a moment.
+        # Only with the lock of the model, because a new folder is unlocked for a moment.
         with _locked(model):
             _remove_abandoned(model)
             staging.mkdir()
@@ -200,9 +201,9 @@ def _remove_abandoned(model: Path) -> None:
 
 @contextlib.contextmanager
 def _locked(folder: Path, *, waiting: bool = True) -> Iterator[bool]:
-    """Hold the lock of a folder, which ends with the process at the latest.
+    """Hold the lock of a folder. The system releases it if the process ends.
 
-    The block receives whether the lock is held: it is not if the file system has no locks.
+    Yields whether the lock is held; it is not if the file system has no locks.
 
     Raises:
         OSError: the folder cannot be opened. If `waiting` is False, also: another process holds the lock, or
@@ -223,7 +224,7 @@ def _locked(folder: Path, *, waiting: bool = True) -> Iterator[bool]:
 
 
 def _missing_folders(folder: Path) -> list[Path]:
-    """The missing parents of `folder` and the folder itself, innermost first."""
+    """Return the missing parents of `folder` and the folder itself, innermost first."""
     missing = []
     while not folder.exists():
         missing.append(folder)
@@ -234,7 +235,7 @@ def _missing_folders(folder: Path) -> list[Path]:
 def _withdraw(file: Path, folders: list[Path]) -> None:
     """Remove the files and folders of a failed publication, except folders that are in use by now."""
     with contextlib.suppress(OSError):
-        if list(file.parent.iterdir()) == [file]:  # nobody else has published this model meanwhile
+        if list(file.parent.iterdir()) == [file]:  # no other export has published this model meanwhile
             file.unlink()
     for folder in folders:
         with contextlib.suppress(OSError):
@@ -249,7 +250,7 @@ def _write(file: Path, content: Content) -> None:
 
 
 def _link(file: Path, source: Path) -> None:
-    """Make `file` another name of a file, or its copy on another file system."""
+    """Link `file` to `source`, or copy it from another file system."""
     try:
         file.hardlink_to(source.resolve())
     except OSError:

@@ -24,10 +24,10 @@ from octofold_export.graph.sessions import new_session
 
 _BATCH = "N"
 _LOWEST_IR_VERSION = 4
-"""Older versions list every constant among the inputs, too."""
+"""The lowest version of ONNX's file format without constants among the inputs."""
 _OWN_DOMAINS = ("", "ai.onnx")
 _FIXED = (
-    "the graph works for a fixed batch size only; export the file with a free one, by dynamic_shapes or "
+    "the graph works only for a fixed batch size; export the file with a free one, by dynamic_shapes or "
     "dynamic_axes"
 )
 
@@ -54,7 +54,7 @@ def prepare(model: onnx.ModelProto, outputs: Sequence[str], example: NDArray[Any
 
 
 def over_boards(single: onnx.ModelProto) -> onnx.ModelProto:
-    """Make a model that runs `single`, which takes one board and answers with vectors, on each of a batch."""
+    """Make a model that runs `single`, which takes one board and returns vectors, on each of a batch."""
     inner = inliner.inline_local_functions(single) if single.functions else single
     (board,) = inner.graph.input
     names = [output.name for output in inner.graph.output]
@@ -93,7 +93,7 @@ def _keep(graph: onnx.GraphProto, outputs: Sequence[onnx.ValueInfoProto]) -> Non
 
 
 def _replace(field: Any, values: Sequence[Any]) -> None:
-    """Replace the content of a repeated `field` by `values`, which may be parts of it."""
+    """Replace the content of a repeated `field` by `values`, which may be elements of the field."""
     copies = [type(value).FromString(value.SerializeToString()) for value in values]
     del field[:]
     field.extend(copies)
@@ -129,7 +129,7 @@ def _free_shapes(graph: onnx.GraphProto, size: int) -> None:
             continue
         if node.op_type == "Expand":
             values[0] = 1
-        else:  # 0: the size that the tensor has
+        else:  # 0 keeps the size of the tensor
             values[0] = 0 if (values == -1).any() else -1
         target.CopyFrom(numpy_helper.from_array(values, target.name))
 
@@ -145,7 +145,7 @@ def _modern(body: onnx.ModelProto) -> onnx.ModelProto:
         return version_converter.convert_version(body, OPSET)
     except Exception as error:  # its errors have no class in common
         raise ExportError(
-            f"the graph is of opset {opset} and cannot be brought to {OPSET}: {first_line(error)}"
+            f"the graph has opset {opset} and cannot be converted to {OPSET}: {first_line(error)}"
         ) from error
 
 
@@ -176,10 +176,10 @@ def _check_answers(body: onnx.ModelProto, example: NDArray[Any]) -> None:
     (given,) = session.get_inputs()
 
     def run(inputs: NDArray[Any]) -> NDArray[Any]:
-        """The outputs side by side, `[rows, numbers]`."""
+        """Return the outputs side by side, `[rows, numbers]`."""
         answers = session.run(None, {given.name: inputs})
         if any(answer.size % len(inputs) for answer in answers):
-            raise ValueError("its outputs are not a row for each board")
+            raise ValueError("its outputs must have a row for each board")
         return np.concatenate([answer.reshape(len(inputs), -1) for answer in answers], axis=1)
 
     try:
@@ -187,7 +187,7 @@ def _check_answers(body: onnx.ModelProto, example: NDArray[Any]) -> None:
         alone = [run(example[at : at + 1]) for at in range(len(example))]
     except Exception as error:  # onnxruntime's exceptions have no other base class
         raise ExportError(f"{_FIXED}: {first_line(error)}") from error
-    if not (together < np.inf).all():  # -inf may be a network's own word for an illegal move
+    if not (together < np.inf).all():  # a network may mark illegal moves by -inf
         raise ExportError("the graph answers boards with numbers that are not finite")
     if not np.array_equal(together, again):
         raise ExportError(

@@ -1,4 +1,4 @@
-"""Any network: its body, and the description of its input and output."""
+"""Makes a source from any network: its body, and the description of its input and output."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from octofold_export.precision.bodies import check_range, half_body, quantized_b
 from octofold_export.sources.onnx_file import read_onnx
 from octofold_export.sources.source import Boards, Quantize, Source
 
-_FEWER = 2  # onnxruntime keeps all that it records while it calibrates
+_FEWER = 2  # divisor of the calibration boards: onnxruntime keeps all records in memory
 _EXAMPLES = np.random.default_rng(2).integers(0, 8, (3, 16)).astype(np.uint8)
-_WIDE_BOARDS = 256  # with tiles of all sizes
+_WIDE_BOARDS = 256  # number of boards with tiles of all sizes
 
 
 class TrainedNetwork(Network, Protocol):
@@ -51,7 +51,7 @@ class TrainedNetwork(Network, Protocol):
 
 
 Describe = Callable[[Hints, TrainedNetwork], tuple[Description, Evidence | None]]
-"""Completes what the user said of a network, and says what speaks for it."""
+"""Completes the user's hints about a network, and returns the evidence for the description."""
 
 
 def describe_without_games(hints: Hints, network: TrainedNetwork) -> tuple[Description, Evidence | None]:
@@ -73,7 +73,7 @@ def from_file(
     """Load a file that holds a whole network.
 
     Raises:
-        ExportError: it cannot be used.
+        ExportError: the file cannot be used.
     """
     network, digest = read(file)
     return described_source(network, hints, {"kind": kind, "file": file.name}, digest, describe)

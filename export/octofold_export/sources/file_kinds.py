@@ -1,4 +1,4 @@
-"""Tells what a network's file is by its content, because people name files as they like."""
+"""Recognizes the kind of a network's file by its content, because its name may be arbitrary."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from octofold_export.errors import ExportError
 MOST_BYTES = 2**31 - 2**24
 """Maximum size of a network's weights; a model file must be smaller than 2 GiB."""
 SB3_FILES = ("policy.pth", "policy.pt")
-"""The weights in a file of Stable-Baselines3."""
+"""Names of the weights inside a file of Stable-Baselines3."""
 _LONGEST_HEADER = 100_000_000  # of safetensors
 _WEIGHTS = "; it seems to hold weights alone: use --module package.module:callable with --weights"
 _ADVICE = {
@@ -30,7 +30,7 @@ _ADVICE = {
     "Git LFS": "; it only points to the file, which `git lfs pull` fetches",
 }
 _FIELDS_OF_ONNX = b"\x12\x1a\x22\x28\x32\x3a\x42"
-"""Keys of the fields that may follow the first, the version of the format."""
+"""Protobuf keys of the fields that may follow the first field of an ONNX file, its version."""
 
 
 def check_size(file: Path, size: int | None = None) -> None:
@@ -45,13 +45,13 @@ def check_size(file: Path, size: int | None = None) -> None:
         meant = similar(file) if isinstance(error, FileNotFoundError) else ""
         raise ExportError(f"{file}: {error.strerror}{meant}") from error
     if size > MOST_BYTES:
-        raise ExportError(f"{file}: {size / 1e9:.1f} GB of weights; a model file holds less than 2 GiB")
+        raise ExportError(f"{file}: the weights must take less than 2 GiB, got {size / 1e9:.1f} GB")
 
 
 def kind_of(content: bytes) -> str:
-    """What a file is by its content.
+    """Return the kind of a file by its content.
 
-    One of the keys of `_ADVICE`, or empty if it is unknown or damaged.
+    The kind is a key of `_ADVICE`, or empty if it is unknown or the file is damaged.
     """
     if content[:8] == b"\x89HDF\r\n\x1a\n":
         return "Keras"
@@ -69,7 +69,7 @@ def kind_of(content: bytes) -> str:
 
 
 def advice(content: bytes) -> str:
-    """The end of a message about a file that was given to the wrong flag; empty if its kind is unknown."""
+    """Return advice about a file that was given to the wrong flag, or empty if its kind is unknown."""
     return _ADVICE.get(kind_of(content), "")
 
 

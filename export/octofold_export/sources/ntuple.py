@@ -30,7 +30,7 @@ def from_ntuple(path: Path) -> Source:
     """Load what `NTupleNetwork.load` reads.
 
     Raises:
-        ExportError: it cannot be read, or holds too many values or some that are not finite.
+        ExportError: the network cannot be read, has too many values, or has values that are not finite.
     """
     return ntuple_source(load_network(path))
 
@@ -39,7 +39,7 @@ def load_network(path: Path) -> NTupleNetwork:
     """Load what `NTupleNetwork.load` reads.
 
     Raises:
-        ExportError: it cannot be read, or holds values that are not finite.
+        ExportError: the network cannot be read, or has values that are not finite.
     """
     try:
         return NTupleNetwork.load(path)
@@ -51,10 +51,10 @@ def ntuple_source(network: NTupleNetwork) -> Source:
     """Make a source from an n-tuple network with finite values.
 
     Raises:
-        ExportError: it has too many values.
+        ExportError: the network has too many values.
     """
     if network.values.size > _MOST_ENTRIES:
-        raise ExportError(f"the network has {network.values.size:,} values, at most {_MOST_ENTRIES:,} fit")
+        raise ExportError(f"at most {_MOST_ENTRIES:,} values fit, got {network.values.size:,}")
     description = Description(
         reads=Reads(kind="exponents", layout="flat", type="uint8"),
         answers=Answers(kind="afterstate_value"),
@@ -74,7 +74,7 @@ def ntuple_source(network: NTupleNetwork) -> Source:
 
 
 def ntuple_evaluation(network: NTupleNetwork) -> Evaluate:
-    """Eight times the sum of a view's entries; its mean over the eight views is the network's value."""
+    """Make an evaluator that returns eight times the sum of a view's entries, as `tables` does."""
 
     def evaluate(views: NDArray[np.uint8]) -> Numbers:
         tables = network.values.reshape(len(network.stages) + 1, len(network.tuples), -1)
@@ -127,7 +127,7 @@ def compact_source(tables: CompactTables, trained_sha256: str) -> Source:
 
 
 def _located(tables: CompactTables, model: bytes) -> CompactTablesPlaces:
-    """The positions of the tables in the file of a model, for `CompactTables.load`."""
+    """Return the positions of the tables in the file of a model, for `CompactTables.load`."""
     return CompactTablesPlaces(
         format=FORMAT,
         entries=tables.entries,

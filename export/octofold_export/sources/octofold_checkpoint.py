@@ -1,4 +1,4 @@
-"""A checkpoint of Octofold: of a kind with a hand-made form, or of a kind whose body is used unchanged."""
+"""Makes a source from a checkpoint of Octofold, with a hand-made form or with its body unchanged."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def _as_it_is(checkpoint: Checkpoint, network: TorchNetwork) -> Source:
 
 
 def one_hot_description(exponents: int, value_scale: float | None = None) -> Description:
-    """The description of our own kinds: a policy, or afterstate values if there is a `value_scale`."""
+    """Return the description of our own kinds: a policy, or afterstate values if there is a `value_scale`."""
     reads = Reads(kind="one_hot", layout="channels_first", planes=exponents)
     answers = Answers(kind="policy_logits")
     if value_scale is not None:

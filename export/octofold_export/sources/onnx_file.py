@@ -37,7 +37,7 @@ class OnnxNetwork:
             ExportError: the model is unsuitable; the message begins with `name`.
         """
         self.model = model
-        for tensor in _tensors(model.graph):  # infinite ones may be a mask; answers are checked later
+        for tensor in _tensors(model.graph):  # infinite values may be a mask; answers are checked later
             if _is_float(tensor) and np.isnan(numpy_helper.to_array(tensor)).any():
                 raise ExportError(f"{name}: {tensor.name!r} holds weights that are not finite numbers")
         try:
@@ -47,17 +47,17 @@ class OnnxNetwork:
         inputs = self._session.get_inputs()
         if len(inputs) != 1:
             listed = ", ".join(repr(value.name) for value in inputs)
-            raise ExportError(f"{name}: it has {len(inputs)} inputs ({listed}); a network reads boards only")
+            raise ExportError(f"{name}: it must have one input for boards, got {len(inputs)} ({listed})")
         self._input = inputs[0].name
         self._names = [value.name for value in self._session.get_outputs()]
         declared = next(value for value in model.graph.input if value.name == self._input).type.tensor_type
         try:
             element = helper.tensor_dtype_to_np_dtype(declared.elem_type).name
         except KeyError:
-            raise ExportError(f"{name}: its input {self._input!r} is no tensor of numbers") from None
+            raise ExportError(f"{name}: its input {self._input!r} is not a tensor of numbers") from None
         if element not in (allowed := get_args(ElementType)):
-            wanted = f"type {element}, which is none of {', '.join(allowed)}"
-            raise ExportError(f"{name}: its input {self._input!r} is of {wanted}")
+            wanted = f"one of {', '.join(allowed)}, got {element}"
+            raise ExportError(f"{name}: the type of its input {self._input!r} must be {wanted}")
         self.type: ElementType | None = cast(ElementType, element)
         sizes = [dim.dim_value or None for dim in declared.shape.dim]
         self.shape: Sequence[int | None] | None = sizes or None
@@ -77,11 +77,11 @@ class OnnxNetwork:
         return dict(zip(self._names, joined, strict=True))
 
     def operations(self, _inputs: NDArray[Any]) -> int:
-        """The size of the graph, which is the same for any inputs."""
+        """Return the size of the graph, which is the same for any inputs."""
         return len(self.model.graph.node)
 
     def run_batch(self, inputs: NDArray[Any]) -> Sequence[NDArray[Any]]:
-        """The outputs in order, for a batch of the model's size."""
+        """Return the outputs in order, for a batch of the model's size."""
         outputs: Sequence[NDArray[Any]] = self._session.run(None, {self._input: inputs})
         return outputs
 
@@ -129,7 +129,7 @@ def read_onnx(file: Path) -> tuple[OnnxNetwork, str]:
 
 
 def _parsed(file: Path, digest: hashlib._Hash) -> tuple[onnx.ModelProto, int]:
-    """The model in a file, and the size of the file; its bytes are not kept beside the model."""
+    """Return the model in a file, and the size of the file. The bytes of the file are freed."""
     content = read_regular(file, MOST_BYTES)
     digest.update(content)
     try:
@@ -140,7 +140,7 @@ def _parsed(file: Path, digest: hashlib._Hash) -> tuple[onnx.ModelProto, int]:
 
 
 def _tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
-    """All constants of a graph: initializers, attributes of nodes, and those of graphs inside nodes."""
+    """Yield all constants of a graph: initializers, attributes of nodes, and those of graphs inside nodes."""
     yield from graph.initializer
     for node in graph.node:
         yield from _constants(node)
@@ -165,7 +165,7 @@ def _external_files(file: Path, model: onnx.ModelProto) -> dict[Path, int]:
     for tensor in filter(_is_external, _tensors(model.graph)):
         entries = {entry.key: entry.value for entry in tensor.external_data}
         location = entries.get("location", "")
-        # Links are followed, as model hubs keep their files; a path in the file leads nowhere else.
+        # Links are followed, because model hubs use them. Paths in the file must stay in its folder.
         if not location or Path(location).is_absolute() or ".." in Path(location).parts:
             raise ExportError(f"{file}: {tensor.name!r} lies outside the model's folder, in {location!r}")
         path = file.parent / location

@@ -1,4 +1,4 @@
-"""The standard policies of Stable-Baselines3: its .zip files hold the weights of classes that we know.
+"""Reads standard policies of Stable-Baselines3, whose .zip files hold the weights of known classes.
 
 The networks are rebuilt here from the names and shapes of the weights, so that the library is not needed
 (https://stable-baselines3.readthedocs.io/en/master/guide/custom_policy.html describes them).
@@ -33,7 +33,7 @@ class ActorCritic(nn.Module):
         self.value = _linear(tensors, "value_net")
 
     def forward(self, observations: Tensor) -> dict[str, Tensor]:
-        """Observations `[N, ...]` to logits `[N, 4]` and values `[N, 1]`."""
+        """Compute logits `[N, 4]` and values `[N, 1]` from observations `[N, ...]`."""
         flat = observations.flatten(1).float()
         return {"policy": self.policy(self.policy_body(flat)), "value": self.value(self.value_body(flat))}
 
@@ -46,16 +46,16 @@ class Sb3QNetwork(nn.Module):
         self.layers = _layers(tensors, "q_net.q_net", activation, last=False)
 
     def forward(self, observations: Tensor) -> Tensor:
-        """Observations `[N, ...]` to values of the actions `[N, 4]`."""
+        """Compute the values `[N, 4]` of the actions from observations `[N, ...]`."""
         values: Tensor = self.layers(observations.flatten(1).float())
         return values
 
 
 def read_sb3(file: Path) -> tuple[nn.Module, str, str, str]:
-    """The network of a standard policy, the kind of its answer, the file's SHA-256, and what was taken.
+    """Return a standard policy's network, the kind of its answer, the file's SHA-256, and a remark.
 
     Raises:
-        ExportError: the file is no model of Stable-Baselines3, or has a network of the user's own.
+        ExportError: the file is not a model of Stable-Baselines3, or contains the user's own network.
     """
     content, digest = read_weights(file)
     tensors = {
@@ -65,7 +65,7 @@ def read_sb3(file: Path) -> tuple[nn.Module, str, str, str]:
     }
     if own := [name for name in tensors if "features_extractor." in name]:
         raise ExportError(
-            f"{file}: the policy has a features extractor of its own ({own[0]!r}); give the class of the "
+            f"{file}: the policy has its own features extractor ({own[0]!r}); give the class of the "
             "whole network with --module and this file with --weights"
         )
     settings = sb3_data(file)
@@ -82,21 +82,21 @@ def read_sb3(file: Path) -> tuple[nn.Module, str, str, str]:
 
 
 def _activation(settings: Mapping[str, Any], default: type[nn.Module], file: Path) -> type[nn.Module]:
-    """The activation that the settings name as text; they hold the class itself as a pickle, too."""
+    """Return the activation class that the settings name as text; no pickle is loaded."""
     arguments = settings.get("policy_kwargs")
     named = arguments.get("activation_fn") if isinstance(arguments, Mapping) else None
     if named is None:
         return default
     found = re.search(r"(\w+)'?>?$", str(named))
     if found is None or found[1] not in _ACTIVATIONS:
-        raise ExportError(f"{file}: the activation {str(named)[:80]!r} is not a usual one; give a --module")
+        raise ExportError(f"{file}: the activation {str(named)[:80]!r} is unknown; use --module")
     return _ACTIVATIONS[found[1]]
 
 
 def _layers(
     tensors: Mapping[str, Tensor], prefix: str, activation: type[nn.Module], *, last: bool = True
 ) -> nn.Sequential:
-    """Linear layers with activations between them and, with `last`, behind them."""
+    """Make linear layers with activations between them and, with `last`, after them."""
     pattern = re.compile(re.escape(prefix) + r"\.(\d+)\.weight")
     numbers = sorted(int(found[1]) for name in tensors if (found := pattern.fullmatch(name)))
     parts: list[nn.Module] = []

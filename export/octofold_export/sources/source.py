@@ -24,32 +24,33 @@ class Source:
     """A trained player in the forms that are published and checked."""
 
     description: Description
-    "what the network reads and what its answers mean"
+    """The input of the network, and the meaning of its answers."""
     evaluate: Evaluate
-    "the network itself: what every form must answer like"
+    """The network itself, whose answers every form must reproduce."""
     evaluate_value: Evaluate | None = None
-    "the network's value of a board `[N, 1]`, in the unit of the output `value`; None: it has no value head"
+    """The network's values of boards `[N, 1]`, in the unit of the output `value`; None without a value
+    head."""
     fp32: GraphEvaluator
-    "the network in a graph, in float32"
+    """The network in a graph, in float32."""
     fp16: Callable[[], GraphEvaluator] | None = None
-    "in float16; None if it has no such form"
+    """Makes the network in float16; None if it cannot be made."""
     int8: Quantize | None = None
-    "in 8 bits; None if it has no such form"
+    """Makes the network in 8 bits; None if it cannot be made."""
     architecture: dict[str, Any]
-    "its kind and its sizes, for the card"
+    """The kind and the sizes of the network, for the card."""
     weights: int
-    "the number of trained values"
+    """The number of trained values."""
     checkpoint_sha256: str
-    "of the trained weights"
+    """The SHA-256 of the trained weights."""
     fewest_symmetries: int = 1
     tensors: Mapping[str, NDArray[np.float32]] = field(default_factory=dict)
-    "kept in files beside the graph"
+    """Tensors to keep in files beside the graph."""
     locate_tables: Callable[[bytes], CompactTablesPlaces] | None = None
-    "finds compact tables in the file of the float32 graph; None: it has none"
+    """Finds compact tables in the file of the float32 graph; None if there are none."""
     action_values: Callable[[Boards], NDArray[np.float32]] | None = None
-    "the player's own values [N, 4], -inf where illegal, if it computes them faster than `evaluate`"
+    """The player's values [N, 4], -inf where illegal; None if `evaluate` is as fast."""
     evidence: Evidence | None = None
-    "what games showed of the description; None: it is one of our own networks"
+    """The evidence of games for the description; None for our own networks."""
 
     @property
     def rule(self) -> Rule:

@@ -1,4 +1,4 @@
-"""Finds the weights of a module in what a checkpoint holds, under any key and with any wrapper's names.
+"""Finds the weights of a module in a checkpoint, under any key and with the names of any wrapper.
 
 Training scripts save a network alone, with a copy of it (a target network, an average of the weights), as a
 part of a larger module, or in wrappers that change the names. Each place whose tensors fit the module is a
@@ -21,7 +21,7 @@ from octofold_export.sources.torch_files import Inert, is_lazy, unpickled_module
 _WRAPPERS = ("_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module", "_forward_module", "module")
 """Parts of names that torch.compile, FSDP, activation checkpointing, Lightning and DDP insert."""
 _BESIDE = ("n_averaged", "num_batches_tracked", "_extra_state")
-"""Tensors that are no weights, by the last part of their names."""
+"""Tensors that are not weights, by the last parts of their names."""
 _COPIES = ("target", "old", "frozen", "ref", "reference", "teacher", "previous", "initial")
 _AVERAGES = ("ema", "averaged", "average", "avg", "swa", "shadow")
 _POLICIES = ("policy", "online", "actor", "model", "net", "network", "state_dict", "q_net", "q_network")
@@ -37,9 +37,9 @@ class StateDict:
     """Tensors of a file that fit a module."""
 
     name: str
-    "where they are in the file; empty: at the top"
+    """The place of the tensors in the file; empty for the top."""
     tensors: dict[str, Tensor]
-    "by the names of the module"
+    """The tensors by their names in the module."""
 
     @property
     def words(self) -> frozenset[str]:
@@ -49,10 +49,10 @@ class StateDict:
 
 
 def choose_state(module: nn.Module, content: Any, wanted: str | None, file: str) -> tuple[StateDict, str]:
-    """The state in the `content` of `file` that fits `module`, and a line that says what was taken.
+    """Return the state in the `content` of `file` that fits `module`, and a line that describes it.
 
     Raises:
-        ExportError: none fits, or several do and no name decides; the message lists them.
+        ExportError: no state fits, or several fit and no name decides; the message lists them.
     """
     mappings = list(_mappings(content))
     states = [state for where, tensors in mappings for state in _fitting(module, where, tensors)]
@@ -63,7 +63,7 @@ def choose_state(module: nn.Module, content: Any, wanted: str | None, file: str)
     if wanted is not None:
         named = [state for state in states if wanted in (state.name, state.name.rpartition(".")[2])]
         if len(named) != 1:
-            raise ExportError(f"{file}: --state {wanted} fits no weights of the module; it has {listed}")
+            raise ExportError(f"{file}: --state must be one of {listed}, got {wanted}")
         chosen = named[0]
     else:
         likely = _likely(states)
@@ -79,7 +79,7 @@ def choose_state(module: nn.Module, content: Any, wanted: str | None, file: str)
 
 
 def _likely(states: Sequence[StateDict]) -> Sequence[StateDict]:
-    """The states that people usually play with: no copies, the average of the weights, the policy."""
+    """Return the states that are usually meant: no copies, the average of the weights, the policy."""
     left = [state for state in states if state.words.isdisjoint(_COPIES)] or list(states)
     for names in (_AVERAGES, _POLICIES):
         named = [state for state in left if not state.words.isdisjoint(names)]
@@ -89,7 +89,7 @@ def _likely(states: Sequence[StateDict]) -> Sequence[StateDict]:
 
 
 def _mappings(content: Any, where: str = "", depth: int = 0) -> Iterator[tuple[str, Tensors]]:
-    """All groups of tensors with names in `content`, however deep."""
+    """Yield all groups of named tensors in `content`, at any depth."""
     while isinstance(content, Inert):
         tensors = unpickled_module(content)
         content = tensors or content.state
@@ -111,7 +111,7 @@ def _as_tensor(value: Any) -> Any:
 
 
 def _fitting(module: nn.Module, where: str, tensors: Tensors) -> Iterator[StateDict]:
-    """The states of `module` among `tensors`, each with a prefix of its own."""
+    """Yield the states of `module` among `tensors`, each with a different prefix."""
     groups = _tied(module)
     expected = module.state_dict()
     keep = frozenset(part for name in expected for part in name.split("."))
@@ -134,7 +134,7 @@ def _fitting(module: nn.Module, where: str, tensors: Tensors) -> Iterator[StateD
 def _filled(
     module: nn.Module, groups: Sequence[Sequence[str]], own: Tensors, keep: frozenset[str]
 ) -> dict[str, Tensor] | None:
-    """The tensors of `module` by its names, or None if one is missing or of another shape."""
+    """Return the tensors of `module` by its names, or None if one is missing or of another shape."""
     expected = module.state_dict()
     found: dict[str, Tensor] = {}
     for aliases in groups:
@@ -151,13 +151,13 @@ def _filled(
 
 
 def _foreign(own: Tensors, expected: Tensors, keep: frozenset[str]) -> list[str]:
-    """The names of tensors that are no part of the module; those of a larger module have a prefix."""
+    """Return the names of tensors that are not part of the module or of a larger one."""
     plain = {_plain(name, keep) for name in expected}
     return [name for name in own if name not in plain and not _is_beside(name)]
 
 
 def _tied(module: nn.Module) -> list[list[str]]:
-    """The names of the module's tensors, those of the same tensor together."""
+    """Return the names of the module's tensors, grouped by tensor."""
     groups: dict[int, list[str]] = {}
     for name, value in module.state_dict(keep_vars=True).items():
         if isinstance(value, Tensor):
@@ -166,7 +166,7 @@ def _tied(module: nn.Module) -> list[list[str]]:
 
 
 def _distinct(states: Sequence[StateDict]) -> list[StateDict]:
-    """Without states whose tensors are all equal to those of an earlier one."""
+    """Return the states without those that are equal to an earlier one."""
     kept: list[StateDict] = []
     for state in states:
         if not any(_equal(state.tensors, other.tensors) for other in kept):
@@ -179,7 +179,7 @@ def _equal(one: Tensors, other: Tensors) -> bool:
 
 
 def _plain(name: str, keep: frozenset[str]) -> str:
-    """A name without the parts of wrappers that the module itself does not have."""
+    """Return a name without the parts of wrappers that the module itself does not have."""
     return ".".join(part for part in name.split(".") if part not in _WRAPPERS or part in keep)
 
 
@@ -194,7 +194,7 @@ def _dense(value: Tensor) -> Tensor:
 
 
 def _misfit(module: nn.Module, mappings: Sequence[tuple[str, Tensors]], content: Any) -> str:
-    """Why no tensors fit `module`: the first difference of those with the most names in common."""
+    """Return why no tensors fit `module`: the first difference of the most similar ones."""
     expected = module.state_dict()
     keep = frozenset(part for name in expected for part in name.split("."))
     if not mappings:
@@ -215,7 +215,7 @@ def _misfit(module: nn.Module, mappings: Sequence[tuple[str, Tensors]], content:
         if found is not None and not is_lazy(values) and found.shape != values.shape:
             return f"{name!r} has the shape {list(found.shape)}, the module needs {list(values.shape)}"
     foreign = _foreign(known, expected, keep)
-    return f"{foreign[0]!r} is no part of the module" if foreign else "its tensors do not fit the module"
+    return f"{foreign[0]!r} is not a part of the module" if foreign else "its tensors do not fit the module"
 
 
 def _quoted(name: str) -> str:

@@ -35,19 +35,19 @@ class Inert:
     """Stands for an object of a class that is not loaded."""
 
     def __init__(self, *given: Any) -> None:
-        """Keep the object that it was made of, as a compiled module is made of a module."""
+        """Keep the arguments of the object; a compiled module, for example, has a module as argument."""
         self.state: Any = next((each for each in given if isinstance(each, Inert)), None)
 
     def __setstate__(self, state: Any) -> None:
-        """Keep what the object was made of."""
+        """Keep the state of the object."""
         self.state = state
 
 
 def read_file(file: Path) -> bytes:
-    """The content of a file, whose unpacked size is bounded.
+    """Return the content of a file, after checking its unpacked size.
 
     Raises:
-        ExportError: it cannot be read, or is too large.
+        ExportError: the file cannot be read, or is too large.
     """
     check_size(file)
     try:
@@ -61,17 +61,17 @@ def read_file(file: Path) -> bytes:
             check_size(file, sum(entry.file_size for entry in archive.infolist()))
             damaged = archive.testzip()
     except zipfile.BadZipFile:
-        return content  # not torch's format, which the readers find out
+        return content  # not torch's format; its reader decides
     if damaged is not None:
         raise ExportError(f"{file}: damaged: the checksum of {damaged!r} in it is wrong")
     return content
 
 
 def read_weights(file: Path) -> tuple[Any, str]:
-    """What a file of weights holds, in dictionaries and lists as its writer nested them, and its SHA-256.
+    """Return the nested dictionaries and lists in a file of weights, and the file's SHA-256.
 
     Raises:
-        ExportError: it is no file of weights; the message says what it is, and which flag takes it.
+        ExportError: the file is not a file of weights; the message names its kind and the flag for it.
     """
     content = read_file(file)
     digest = hashlib.sha256(content).hexdigest()
@@ -101,12 +101,12 @@ def read_weights(file: Path) -> tuple[Any, str]:
                 f"{file}: the weights cannot be read without executing the file ({_short(error)}); save "
                 "module.state_dict() by itself"
             ) from error
-        why = f" ({_short(error)})" if kind else f"; {_TAKEN}"  # torch's reasons are riddles for other files
+        why = f" ({_short(error)})" if kind else f"; {_TAKEN}"  # torch's reasons do not help with other files
         raise ExportError(f"{file}: not a file of weights, or a damaged one{why}") from error
 
 
 def sb3_data(file: Path) -> dict[str, Any]:
-    """The settings of a Stable-Baselines3 file that are plain text; empty for any other file.
+    """Return the settings of a Stable-Baselines3 file that are plain text; empty for any other file.
 
     Raises:
         ExportError: it cannot be read.
@@ -139,7 +139,7 @@ def _load(content: bytes) -> Any:
 
 
 def _unknown_class(error: BaseException) -> str | None:
-    """The class in torch's message about one that it does not load."""
+    """Return the class that torch does not load, according to its error message."""
     _, found, rest = str(error).partition("Unsupported global: GLOBAL ")
     if not found:
         return None
@@ -148,7 +148,7 @@ def _unknown_class(error: BaseException) -> str | None:
 
 
 def is_lazy(value: Any) -> bool:
-    """Whether a tensor of a module has no shape yet, as in `nn.LazyLinear` before its first call."""
+    """Return whether a tensor of a module has no shape yet, as in `nn.LazyLinear` before its first call."""
     return isinstance(value, (nn.UninitializedParameter, nn.UninitializedBuffer))
 
 
@@ -160,10 +160,10 @@ def _short(error: BaseException) -> str:
 
 
 def unpickled_module(value: Inert) -> dict[str, torch.Tensor]:
-    """The tensors of a module that was pickled as a whole, by their names; empty if it was none."""
+    """Return the tensors of a pickled module by their names; empty if the object is not a module."""
     found: dict[str, torch.Tensor] = {}
     waiting: list[tuple[str, Any]] = [("", value)]
-    seen: set[int] = set()  # a file may say that a module contains itself
+    seen: set[int] = set()  # a module in a file may contain itself
     while waiting:
         prefix, part = waiting.pop(0)
         state = part.state if isinstance(part, Inert) and id(part) not in seen else None

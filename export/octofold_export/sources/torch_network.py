@@ -30,14 +30,14 @@ from octofold_export.sources.torch_files import is_lazy, read_file
 UserEncoder = Callable[[Tensor], Tensor]
 """Takes exponents `[N, 16] int64` and returns the network's input."""
 
-Distribution.set_default_validate_args(False)  # which decides by numbers, as a graph cannot
+Distribution.set_default_validate_args(False)  # validation depends on numbers, which a graph cannot express
 
 _DECIDES = (
-    "its forward decides by the numbers on the board, such as `if x.sum() > 0`, which a graph cannot; use "
-    "torch.where there"
+    "its forward branches on numbers, such as `if x.sum() > 0`, which a graph cannot express; use "
+    "torch.where instead"
 )
 _WITHOUT_KERNELS = (torch.bfloat16, torch.float16)
-"""Types that are for training on GPUs; onnxruntime has few operators for them on CPUs."""
+"""Types for training on GPUs; onnxruntime has few operators for them on CPUs."""
 
 
 class TorchNetwork:
@@ -51,11 +51,11 @@ class TorchNetwork:
 
         Args:
             module: takes a batch and returns numbers for each board.
-            name: what messages call it.
-            encoder: makes the input of the module; None: the description says how.
+            name: the name of the network in messages.
+            encoder: makes the input of the module; None if the description defines the input.
 
         Raises:
-            ExportError: a weight is not a finite number, or there are none yet.
+            ExportError: a weight is not a finite number, or has no value yet.
         """
         kinds = set()
         for parameter, values in (*module.named_parameters(), *module.named_buffers()):
@@ -101,14 +101,14 @@ class TorchNetwork:
         return dict(zip(outputs, (each.numpy() for each in numbers), strict=True))
 
     def operations(self, inputs: NDArray[Any]) -> int:
-        """The number of operators that the module calls, as `inference.Network`."""
+        """Return the number of operators that the module calls, as `inference.Network`."""
         counting = _Counting()
         with counting:
             self.run(inputs)
         return counting.calls
 
     def one_by_one(self) -> TorchNetwork:
-        """The same network, given one board at a time, for one that takes no batch."""
+        """Return the same network, given one board at a time, for one that takes no batch."""
         single = TorchNetwork(_OneByOne(self.module), self._name)
         single.type = self.type
         return single
@@ -149,7 +149,7 @@ class _Counting(TorchFunctionMode):
 
 
 class _Selected(nn.Module):
-    """Some of the outputs of a module."""
+    """A module with some of the outputs of another module."""
 
     def __init__(self, module: nn.Module, outputs: Sequence[str]) -> None:
         super().__init__()
@@ -215,10 +215,10 @@ def read_torchscript(file: Path) -> tuple[TorchNetwork, str]:
 
 
 def named_tensors(answer: Any) -> dict[str, Tensor]:
-    """The outputs by name: `output`, or the keys, fields and positions on the way to each tensor.
+    """Return the outputs by name: `output`, or the path of keys, fields and positions to each tensor.
 
     Raises:
-        TypeError: there are none.
+        TypeError: there are no tensors.
     """
     if isinstance(answer, Categorical):
         answer = answer.logits
@@ -246,7 +246,7 @@ def _tensors(answer: Any) -> Iterator[tuple[str, Tensor]]:
 
 
 def error_line(error: BaseException) -> str:
-    """An exception of the user's code, in one line."""
+    """Return an exception of the user's code, in one line."""
     return f"{type(error).__name__}: {first_line(error)}"
 
 
@@ -278,7 +278,7 @@ def _decides_by_numbers(error: BaseException) -> bool:
 
 
 def _why_not(error: BaseException) -> str:
-    """Why torch cannot convert a module, and what to change."""
+    """Return why torch cannot convert a module, and a change that helps."""
     if _decides_by_numbers(error):
         return _DECIDES
     return f"torch.onnx cannot export it with a free batch size: {first_line(error)}"

@@ -29,7 +29,7 @@ from octofold_export.sources.torch_network import TorchNetwork, UserEncoder, err
 
 _BOARDS = 3
 _EXPONENTS = ReadsHints(kind="exponents", layout="flat", type="int64")
-"""What an encoder is given."""
+"""The input of an encoder."""
 
 
 def from_module(
@@ -43,8 +43,8 @@ def from_module(
 ) -> Source:
     """Load the module that `package.module:callable` makes, and a `state` of its weights.
 
-    With an `encoder`, the network reads exponents, and the user's function makes the module's input of them.
-    `report` receives what was taken where there was a choice.
+    With an `encoder`, the network reads exponents, and the user's function makes the module's input from
+    them. `report` receives the choices among several weights.
 
     Raises:
         ExportError: it cannot be used.
@@ -71,7 +71,7 @@ def from_module(
 def from_sb3(
     file: Path, hints: Hints, describe: Describe = describe_without_games, report: Report = silent
 ) -> Source:
-    """Load a standard policy of Stable-Baselines3. `report` receives what was taken of it.
+    """Load a standard policy of Stable-Baselines3. `report` receives the names of its weights.
 
     Raises:
         ExportError: it cannot be used.
@@ -92,7 +92,7 @@ def read_module(
 ) -> tuple[TorchNetwork, str, str]:
     """Call `package.module:callable` and load the `state` of `weights`.
 
-    Returns the network, the SHA-256 of its weights, and what was taken from their file, if there is one.
+    Returns the network, the SHA-256 of its weights, and a line that describes them, empty without a file.
 
     Raises:
         ExportError: the callable cannot be imported or does not return a module, or the weights do not fit.
@@ -122,14 +122,14 @@ def load_state(module: nn.Module, tensors: Mapping[str, Tensor], file: Path) -> 
 
 
 def read_encoder(place: str) -> UserEncoder:
-    """The function `package.module:function` of the user.
+    """Return the function `package.module:function` of the user.
 
     Raises:
         ExportError: it cannot be imported, or cannot be called.
     """
     encoder = _found(place, "--encoder")
     if not callable(encoder):
-        raise ExportError(f"--encoder {place} is a {type(encoder).__name__}, not a function")
+        raise ExportError(f"--encoder must name a function, but {place} is a {type(encoder).__name__}")
     try:
         made = encoder(torch.zeros((_BOARDS, 16), dtype=torch.int64))
     except Exception as error:  # the user's code may raise any exception
@@ -139,7 +139,8 @@ def read_encoder(place: str) -> UserEncoder:
     if not isinstance(made, Tensor) or made.shape[:1] != (_BOARDS,):
         what = f"the shape {list(made.shape)}" if isinstance(made, Tensor) else f"a {type(made).__name__}"
         raise ExportError(
-            f"--encoder {place} makes {what} of exponents [{_BOARDS}, 16], not [{_BOARDS}, ...]"
+            f"--encoder {place} must return a tensor [{_BOARDS}, ...] for exponents [{_BOARDS}, 16], "
+            f"got {what}"
         )
     return encoder  # type: ignore[no-any-return]
 
@@ -180,7 +181,7 @@ def _found(place: str, flag: str) -> Any:
 
 @contextmanager
 def _no_arguments() -> Iterator[None]:
-    """Hide our own arguments from the user's code: many scripts parse theirs when they are imported."""
+    """Hide our arguments from the user's code, because many scripts parse arguments when imported."""
     own, sys.argv = sys.argv, sys.argv[:1]
     try:
         yield

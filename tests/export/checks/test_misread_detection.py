@@ -136,7 +136,7 @@ def test_a_wrong_kind_of_numbers_is_refused_with_the_right_one(
 def test_a_divisor_is_asked_for(policy: Policy) -> None:
     network = Function(policy, exponents_of("exponents", 16))
     with pytest.raises(
-        NeedsFlags, match=r"its numbers are divided by about 16, .*; say --divide-by"
+        NeedsFlags, match=r"its numbers are divided by about 16; confirm by --divide-by"
     ) as raised:
         choose(network, reads__kind="exponents")
     assert "--divide-by DIVIDE-BY" in raised.value.flags

@@ -79,7 +79,7 @@ def elsewhere_in_a_node(file: Path, weights: Weights) -> None:
 @pytest.mark.parametrize(
     ("write", "flags", "message"),
     [
-        (huge, [], "3.2 GB of weights; a model file holds less than 2 GiB"),
+        (huge, [], "the weights must take less than 2 GiB, got 3.2 GB"),
         (no_model, [], "not an ONNX file"),
         (a_folder, [], "a folder; docs/export.md has the command that converts a SavedModel"),
         (not_a_number, [], "'weights' holds weights that are not finite numbers"),
@@ -91,9 +91,13 @@ def elsewhere_in_a_node(file: Path, weights: Weights) -> None:
         (linear(extra_input=True), [], "2 inputs ('cells', 'temperature')"),
         (linear(), ["--layout", "channels_first", "--input", "one_hot"], "[N, 4, 4, 16] float32"),
         (linear(), ["--output", "value"], "has no output 'value'; it has 'policy' [N, 4]"),
-        (linear(), ["--answer", "afterstate_value", "--scale", "1"], "afterstate_value is 1 numbers a board"),
-        (linear(), ["--largest-exponent", "16"], "largest_exponent is 16, allowed are 2 to 15"),
-        (linear(), ["--actions", "up,up,down,left"], "each of up, right, down, left is needed once"),
+        (
+            linear(),
+            ["--answer", "afterstate_value", "--scale", "1"],
+            "afterstate_value is 1 numbers for each board",
+        ),
+        (linear(), ["--largest-exponent", "16"], "largest_exponent must be 2 to 15, got 16"),
+        (linear(), ["--actions", "up,up,down,left"], "actions must have each of up, right, down, left once"),
     ],
 )
 def test_a_file_that_cannot_play_is_one_line_and_nothing_is_published(

@@ -59,7 +59,7 @@ def test_auto_is_native_on_loopback_and_direct_if_the_library_cannot_serve(
 ) -> None:
     write_version()
     server = start_server(program=("-c", OTHER_LIBRARY.format(change=change)))
-    assert "--transport native cannot serve here, using direct: " in server.log
+    assert "--transport native does not work here, using direct: " in server.log
     assert reason in server.log
     assert server.terminate() == 0
     assert "using direct" not in start_server().log

@@ -61,7 +61,9 @@ def test_a_kind_that_the_operator_names_must_be_one_that_can_be_served(repositor
         match = rf"'{kind}' cannot be served; known kinds: expectimax, fake, "
         with pytest.raises(ModelError, match=match) as error:
             models_of(repository, "fake", kind)
-        assert not {"random", "broken", "absent"} & set(str(error.value).split("there are ")[1].split(", "))
+        assert not {"random", "broken", "absent"} & set(
+            str(error.value).split("known kinds: ")[1].split(", ")
+        )
 
 
 def test_only_kinds_of_this_distribution_run_unless_others_are_named(repository: Path) -> None:

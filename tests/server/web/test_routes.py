@@ -77,7 +77,7 @@ def test_a_move_is_one_word(ask: Ask, page: Served) -> None:
 @pytest.mark.parametrize(
     ("query", "status", "said"),
     [
-        ("", 400, "board has 0 characters"),
+        ("", 400, "board must have 16 characters, got 0"),
         ("?board=7+6+5/1", 400, "board must have 16 characters, got 7: an exponent for each cell"),
         ("?board=000000000000000z", 400, "row 4, column 4: must be one of"),
         ("?board=h000000000000000", 400, "cell 0: fake knows tiles up to 32768"),

@@ -43,8 +43,8 @@ def test_binary_tensors_follow_the_json_in_and_out(ask: Ask, server: Served) -> 
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        ("", "JSON of the request is wrong"),
-        ("[" * 100_000, "JSON of the request is wrong"),
+        ("", "JSON of the request is invalid"),
+        ("[" * 100_000, "JSON of the request is invalid"),
         ({"outputs": []}, "missing required field `inputs`"),
         ({"inputs": [{"name": "boards"}]}, "missing required field `datatype` - at `$.inputs[0]`"),
         (
@@ -62,7 +62,7 @@ def test_binary_tensors_follow_the_json_in_and_out(ask: Ask, server: Served) -> 
         ({"inputs": [described(data=[16] + [1] * 639)]}, "board 0, cell 0: fake knows tiles up to 32768"),
         ({"inputs": [described(data=[1] * 600 + [10**30] * 40)]}, "at `$[600]`"),
         ({"inputs": [described(data=[], shape=[10**30, 16])]}, "the shape of input 'boards'"),
-        ({"inputs": [described(data=[], shape=[2**63 - 1, 16])]}, "has 0 elements"),
+        ({"inputs": [described(data=[], shape=[2**63 - 1, 16])]}, "elements, got 0"),
         (
             {"inputs": [described(data=[], parameters={"binary_data_size": 3})]},
             "both data and binary_data_size",
