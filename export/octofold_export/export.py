@@ -72,7 +72,7 @@ _OUR_SYMMETRIES = 8
 
 @dataclass(frozen=True)
 class ExportPlan:
-    """A source, with the views and the decision rule of its graph."""
+    """A source, and the views and the decision rule of its graph."""
 
     source: Source
     flags: Flags

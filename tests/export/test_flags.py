@@ -22,7 +22,7 @@ EXTEND = ["--checkpoint", "a", "--name", "b", "--version", "1", "--extend"]
         ([__file__, "--name", "a"], "needs a flag before it that says what it is: --onnx, --torchscript"),
         (["--checkpoint", "a"], "--name is required"),
         (["--judge", "a"], "--judge is gone: games of the network itself check its description"),
-        (["--checkpoint", "a", "--name", "../small"], "model name '../small'"),
+        (["--checkpoint", "a", "--name", "../small"], "got '../small'"),
         (["--onnx", "a", "--name", "b", "--type", "int9"], "--type is 'int9', which is none of"),
         (
             ["--checkpoint", "a", "--name", "b", "--precisions", "int8"],

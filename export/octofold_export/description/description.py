@@ -64,7 +64,7 @@ class Reads(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         one_hot = self.kind == "one_hot"
         if self.layout not in (ONE_HOT_LAYOUTS if one_hot else NUMBER_LAYOUTS):
             allowed = ", ".join(ONE_HOT_LAYOUTS if one_hot else NUMBER_LAYOUTS)
-            raise ValueError(f"layout {self.layout!r} does not fit {self.kind}; allowed: {allowed}")
+            raise ValueError(f"layout must be one of {allowed} for {self.kind}, got {self.layout!r}")
         if one_hot != (self.planes is not None):
             raise ValueError("one_hot needs planes" if one_hot else f"{self.kind} takes no planes")
         if self.planes is not None and not 2 <= self.planes <= 256:

@@ -18,7 +18,7 @@ TAPS = ((1, 0), (0, 0), (0, 1), (1, 1))
 """The (row, column) offsets of the kernel, in an order that gives each region a contiguous run of taps."""
 
 Places = NDArray[np.int64]
-"""`[side, side]`: the place of each cell of a square; together they are all places from 0."""
+"""The place `[side, side]` of each cell of a square; the places are numbered from 0."""
 
 
 @dataclass(frozen=True, eq=False)

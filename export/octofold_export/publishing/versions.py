@@ -62,7 +62,7 @@ def check_place(models: Path, name: str, version: int | None) -> None:
 
 
 def next_version(models: Path, name: str) -> int:
-    """One more than the newest version of `name`; 1 for a new model."""
+    """Return the number after the newest version of `name`; 1 for a new model."""
     folder = models / name
     entries = [entry.name for entry in folder.iterdir()] if folder.is_dir() else []
     return max((int(entry) for entry in entries if entry.isdecimal()), default=0) + 1

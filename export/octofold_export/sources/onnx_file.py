@@ -156,7 +156,7 @@ def _constants(node: onnx.NodeProto) -> Iterator[onnx.TensorProto]:
 
 
 def _external_files(file: Path, model: onnx.ModelProto) -> dict[Path, int]:
-    """The external files with tensors of the model, and the number of bytes that tensors take from each.
+    """Return the model's external files, and the number of bytes that its tensors take from each.
 
     Raises:
         ExportError: a file is outside of the model's folder.

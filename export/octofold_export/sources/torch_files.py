@@ -153,7 +153,7 @@ def is_lazy(value: Any) -> bool:
 
 
 def _short(error: BaseException) -> str:
-    """Torch's reason without its advice to load files that are not safe."""
+    """Return torch's reason without its advice to load unsafe files."""
     text = str(error)
     reason = " ".join((text.partition("WeightsUnpickler error: ")[2] or first_line(error)).split())
     return reason.partition(". ")[0].partition(" Check the documentation")[0][:120].rstrip(". ")

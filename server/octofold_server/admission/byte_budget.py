@@ -14,7 +14,7 @@ from octofold_server.admission.refusals import RETRY_SECONDS, Refusals
 
 
 class ByteBudget:
-    """Messages take their bytes when they arrive, and return them when their call ends.
+    """A budget for bytes: messages take them when they arrive, and return them when their calls end.
 
     While a client has messages in progress, it may hold at most as many bytes as are free (the dynamic
     threshold of A. K. Choudhury and E. L. Hahne, 1998). One client with many messages thus gets half of the

@@ -125,9 +125,9 @@ class Layout:
     max_batch_size: int
     """Maximum boards in a batch."""
     lanes: int
-    """Batches that run at the same time."""
+    """Number of batches that run at the same time."""
     threads: int = 1
-    """Threads of each lane on a CPU."""
+    """Number of threads of each lane on a CPU."""
     half: bool = False
     """Whether the model computes in float16."""
 

@@ -94,5 +94,5 @@ class ValueBackend:
         return self._lane.in_stages
 
     def batch_seconds(self, boards: int) -> float:
-        """See `Backend.batch_seconds`."""
+        """Measure a batch of the lane, as `Backend.batch_seconds`."""
         return self._lane.batch_seconds(boards)

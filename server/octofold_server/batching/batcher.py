@@ -31,7 +31,7 @@ from octofold_server.batching.deadlines import Deadlines
 from octofold_server.batching.statistics import ModelStatistics, Pace
 
 BULK_PATIENCE = 7
-"""Consecutive batches that interactive calls may fill while bulk calls wait. Bulk gets one batch in eight."""
+"""Maximum consecutive batches of interactive calls while bulk calls wait: bulk gets one batch in eight."""
 
 WHOLE_SECONDS = 0.0015
 """Maximum time of the rest of a call that one lane takes whole, instead of dividing it among the lanes."""

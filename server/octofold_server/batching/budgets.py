@@ -119,7 +119,7 @@ class Budgets:
             return None
         if more > LONG_QUEUE_SECONDS:  # repeating the call would not help
             return InvalidRequest(
-                f"the searches of this call take {more:.0f} s; {LONG_QUEUE_SECONDS:.0f} s are allowed"
+                f"the searches of a call may take {LONG_QUEUE_SECONDS:.0f} s, got {more:.0f} s"
             )
         return QueueFull(
             f"searches of {seconds:.0f} s are waiting, and the queue has room for "

@@ -54,8 +54,8 @@ class Config:
 
     host: str = option(
         "127.0.0.1",
-        "address to listen on; :: accepts connections from other machines, over IPv6 and IPv4; 0.0.0.0 over "
-        "IPv4 alone; unix:PATH is a socket, for gRPC alone",
+        "listen on this address; :: accepts connections from other machines over IPv6 and IPv4, 0.0.0.0 only "
+        "over IPv4; unix:PATH is a Unix socket, only for gRPC",
         begins="Protocols",
     )
     port: int = option(50051, "gRPC port; 0 chooses a free port", 0, 65535)
@@ -75,7 +75,7 @@ class Config:
     )
     results: Folder = option(
         RESULTS,
-        "folder of the results of `octofold evaluate`, which the page shows to all callers",
+        "show the results of `octofold evaluate` in this folder on the page, to all callers",
     )
     transport: Literal["auto", "native", "direct"] = option(
         "auto",
@@ -128,7 +128,8 @@ class Config:
     )
     threads: int = option(
         0,
-        "threads of each lane on a CPU; 0 uses 1, or for a search all cores, shared among --processes",
+        "threads per lane on a CPU; 0 uses 1 thread for a network and all cores for a search, divided "
+        "among --processes",
         0,
         1024,
     )

@@ -126,7 +126,7 @@ def choose_precision(card: Card, wanted: str, *, device: str, avx2: bool) -> Pre
     for precision in card.precisions:
         if precision == wanted:
             return precision
-    raise ModelError(f"precision must be one of {', '.join(card.precisions)} by the card, got {wanted}")
+    raise ModelError(f"precision must be in the card ({', '.join(card.precisions)}), got {wanted}")
 
 
 def read_model(folder: Path, file: ListedFile) -> bytes:

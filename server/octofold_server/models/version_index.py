@@ -49,8 +49,8 @@ class VersionStatus:
 class VersionIndex:
     """The status and the statistics of every known version; any thread may call any method.
 
-    A version that is loaded again keeps its statistics, so that no counter decreases. One that is unloaded,
-    or forgotten, is UNLOADING while it finishes its accepted calls.
+    A version that is loaded again keeps its statistics, so that no counter decreases. A version that is
+    unloaded or forgotten is UNLOADING while it finishes its accepted calls.
     """
 
     def __init__(self) -> None:

@@ -192,7 +192,7 @@ def _methods(
 
 
 def _most_grpc_bytes(config: Config) -> int:
-    """Maximum bytes of a gRPC message, in which boards are packed: twice the bytes of the most boards.
+    """Return the maximum bytes of a gRPC message: twice the bytes of the most packed boards.
 
     The factor lets us refuse a call with slightly too many boards in our own words.
     `config.max_message_bytes` has room for boards as JSON; gRPC would accept as much of every incomplete

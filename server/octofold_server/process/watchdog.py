@@ -18,13 +18,13 @@ from octofold_server.system.connections import Connections, open_files
 CHECK_SECONDS = 0.5
 
 SILENT_SECONDS = 2.0
-"""After this long without a heartbeat, the server reports not ready."""
+"""Time without a heartbeat after which the server reports not ready."""
 
 STUCK_SECONDS = 10.0
-"""After this long without a heartbeat, the server has failed."""
+"""Time without a heartbeat after which the server has failed."""
 
 IDLE_CHECKS = 8
-"""Checks for silent connections within the time limit of one."""
+"""Number of checks for silent connections within the time limit of a silent connection."""
 
 LAST_SECONDS = 5.0
 """Time for the process to end after a failure, before it is killed."""

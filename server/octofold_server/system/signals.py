@@ -26,7 +26,7 @@ def hold_hangups() -> None:
 
 
 def release_hangups() -> None:
-    """Let SIGHUP end this process again, after `hold_hangups`."""
+    """Undo `hold_hangups`, so that SIGHUP ends this process again."""
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGHUP})
 

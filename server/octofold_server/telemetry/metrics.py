@@ -214,7 +214,7 @@ def _state(models: Models, ready: bool, open_calls: int) -> Iterator[Family]:
 
 
 def _process() -> Iterator[Family]:
-    """Metrics of the process, with the names that Prometheus' own libraries use."""
+    """Yield metrics of the process, with the names in Prometheus' own libraries."""
     yield _gauge("process_threads", "Threads of Python", threading.active_count())
     yield _family(
         "process_cpu_seconds_total", "counter", "CPU time, user and system", [("", {}, time.process_time())]

@@ -105,7 +105,7 @@ def test_agreement_is_the_share_of_equal_moves_and_99_percent_are_needed(
 
     assert agreement(0) == (1.0, [1.0, 1.0])
     assert agreement(2) == (0.99, [0.9, 1.0])
-    message = re.escape("int8 keeps 98.50% of the 200 moves of fp32; at least 99% are needed")
+    message = re.escape("int8 keeps 98.50% of the 200 moves of fp32; it must keep at least 99%")
     with pytest.raises(GateError, match=f"{message}$"):
         agreement(3)
     with pytest.raises(GateError, match=f"{message}; --rule mean usually keeps more than a vote$"):
