@@ -119,12 +119,12 @@ def test_a_precision_that_fails_its_gate_is_left_out_and_the_card_says_why(
     models = tmp_path / "models"
     assert main(arguments(tmp_path / "checkpoint", models, "--boards", str(boards_file))) == 0
     line = capsys.readouterr().err.splitlines()[-1]
-    refusal = r"int8: not published: int8 keeps (\d+\.\d\d%) of .*; at least 99% are needed; --rule mean"
+    refusal = r"int8: not published: int8 keeps (\d+\.\d\d%) of .*; it must keep at least 99%; --rule mean"
     assert (kept := re.match(refusal, line)) is not None, line
     assert contents(models / "small/1") == ["README.md", "card.json", "model.onnx", "moves.onnx"]
     card = read_card(models)
     assert list(card["precisions"]) == ["fp32"]
-    assert "at least 99% are needed" in card["not_published"]["int8"]
+    assert "it must keep at least 99%" in card["not_published"]["int8"]
     assert f"| int8 | not published: int8 keeps {kept[1]}" in (models / "small/1/README.md").read_text()
 
 

@@ -104,7 +104,7 @@ def read_boards(file: Path, largest_exponent: int) -> NDArray[np.uint8]:
     running = checked[legal_moves(checked).any(axis=1)]
     if len(running) < FEWEST_BOARDS:
         raise ExportError(
-            f"{file} must have at least {FEWEST_BOARDS} boards with a legal move, got {len(running)}"
+            f"{file}: must have at least {FEWEST_BOARDS} boards with a legal move, got {len(running)}"
         )
     return np.random.default_rng(1).permutation(running)
 

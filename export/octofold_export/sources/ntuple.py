@@ -54,7 +54,7 @@ def ntuple_source(network: NTupleNetwork) -> Source:
         ExportError: the network has too many values.
     """
     if network.values.size > _MOST_ENTRIES:
-        raise ExportError(f"at most {_MOST_ENTRIES:,} values fit, got {network.values.size:,}")
+        raise ExportError(f"the network has {network.values.size:,} values, at most {_MOST_ENTRIES:,} fit")
     description = Description(
         reads=Reads(kind="exponents", layout="flat", type="uint8"),
         answers=Answers(kind="afterstate_value"),

@@ -167,7 +167,7 @@ def test_a_network_that_has_learned_nothing_is_published_as_described_with_no_hi
     with pytest.raises(NeedsFlags, match=r"too weakly to tell .*: say --actions") as raised:
         choose(network, large, **said)
     assert "--actions ACTIONS" in raised.value.flags
-    everything = r"say --input and --actions, .*; change --divide-by if .*; say which with --answer"
+    everything = r"say --input and --actions, .*; change --divide-by if .*; choose one with --answer"
     with pytest.raises(NeedsFlags, match=everything) as raised:
         choose(network, large, answers__kind=None)
     assert raised.value.flags == (

@@ -105,7 +105,7 @@ def test_what_an_output_of_several_means_is_asked_with_its_name() -> None:
 def test_a_network_that_reads_more_than_the_board_is_asked_about(shape: tuple[int, ...]) -> None:
     board = (1, *shape[1:]) if shape[1:] else (16,)
     network = Network(lambda inputs: inputs.shape[1:] in (shape, board) and inputs.dtype == np.float32)
-    more = r"more numbers than those of a board; say --input .*--encoder; .*say which with --answer"
+    more = r"more numbers than a board has; use --input .*--encoder; .*choose one with --answer"
     with pytest.raises(NeedsFlags, match=more) as raised:
         complete(Hints(), network)
     assert raised.value.flags == "--input INPUT --answer ANSWER"
@@ -115,7 +115,7 @@ def test_a_network_that_reads_more_than_the_board_is_asked_about(shape: tuple[in
 def test_more_planes_than_tiles_usually_need_are_asked_about() -> None:
     """The last one may be of the legal moves."""
     network = Network(lambda inputs: inputs.shape[1:] == (17, 4, 4))
-    with pytest.raises(NeedsFlags, match=r"takes 17 planes, .*; say --planes .*--encoder;") as raised:
+    with pytest.raises(NeedsFlags, match=r"takes 17 planes, .*; use --planes .*--encoder;") as raised:
         complete(Hints(), network)
     assert raised.value.flags == "--planes PLANES --answer ANSWER"
     assert describe(network, reads__planes=17).largest_exponent == 16
@@ -143,7 +143,7 @@ def test_a_network_that_takes_one_board_only_is_told_so() -> None:
 def test_a_largest_exponent_that_the_network_does_not_take_is_refused() -> None:
     """It would fail in the middle of a game, when the tile appears."""
     network = Network(lambda inputs: inputs.shape[1:] == (16,) and inputs.max() < 12)
-    with pytest.raises(ExportError, match="takes no boards with largest_exponent 15"):
+    with pytest.raises(ExportError, match="refuses boards with largest_exponent 15"):
         describe(network, reads__kind="exponents", largest_exponent=15)
 
 

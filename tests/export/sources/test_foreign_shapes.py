@@ -166,14 +166,14 @@ def test_a_forward_that_decides_by_the_numbers_is_one_line_with_the_change_to_ma
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     shape = Shape("DecidesByNumbers", floats, {"reads.kind": "exponents"})
-    with pytest.raises(ExportError, match=r"decides by the numbers on the board.*use torch\.where there"):
+    with pytest.raises(ExportError, match=r"branches on numbers.*use torch\.where instead"):
         source_of(shape, networks.DecidesByNumbers(), monkeypatch)
 
 
 @pytest.mark.parametrize(
     ("module", "message"),
     [
-        (networks.AlwaysDrops, "answers the same boards differently from call to call"),
+        (networks.AlwaysDrops, "answers the same boards differently each time"),
         (networks.NamesTheMove, "is the number of a move; remove the ArgMax"),
         (networks.LooksUpInLists, "its forward loops over the boards of a batch; one board at a time, "),
     ],

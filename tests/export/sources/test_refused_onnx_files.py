@@ -88,7 +88,7 @@ def elsewhere_in_a_node(file: Path, weights: Weights) -> None:
         (beside_too_much, [], "w.bin: it has more than 2130706432 bytes"),
         (random, READS, "answers the same boards differently"),
         (elsewhere_in_a_node, READS, "'weights' lies outside the model's folder, in '../../etc/passwd'"),
-        (linear(extra_input=True), [], "2 inputs ('cells', 'temperature')"),
+        (linear(extra_input=True), [], "got 2 ('cells', 'temperature')"),
         (linear(), ["--layout", "channels_first", "--input", "one_hot"], "[N, 4, 4, 16] float32"),
         (linear(), ["--output", "value"], "has no output 'value'; it has 'policy' [N, 4]"),
         (

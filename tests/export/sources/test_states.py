@@ -122,7 +122,7 @@ def test_the_user_may_take_another_state_and_is_told_which_there_are(tmp_path: P
     torch.save({"policy_net": one.state_dict(), "target_net": two.state_dict()}, tmp_path / "dqn.pt")
     assert "it also has 'target_net', which --state chooses" in check(Net(), tmp_path / "dqn.pt", one)
     check(Net(), tmp_path / "dqn.pt", two, "target_net")
-    with pytest.raises(ExportError, match=r"--state best fits no weights .* has 'policy_net', 'target_net'"):
+    with pytest.raises(ExportError, match=r"--state must be one of 'policy_net', 'target_net', got best"):
         loaded(Net(), tmp_path / "dqn.pt", "best")
     torch.save({"best": one.state_dict(), "last": two.state_dict()}, tmp_path / "two.pt")
     with pytest.raises(ExportError, match=r"2 sets of weights fit .*: 'best', 'last'; choose one by --state"):
@@ -201,7 +201,7 @@ def test_a_model_of_stable_baselines_is_a_standard_policy_or_the_users_module(tm
     own = prefixed("q_net.features_extractor.", net) | prefixed("q_net_target.features_extractor.", target)
     save_sb3(tmp_path / "own.zip", own, {})
     check(Net(), tmp_path / "own.zip", net)
-    with pytest.raises(ExportError, match=r"features extractor of its own .*--module .*--weights"):
+    with pytest.raises(ExportError, match=r"its own features extractor .*--module .*--weights"):
         read_sb3(tmp_path / "own.zip")
 
 

@@ -104,13 +104,13 @@ def changed(graph: bytes, change: str) -> bytes:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ("output renamed", "'move' is missing"),
-        ("output missing", "'legal' is missing"),
-        ("output of another type", r"'move' is .*int32.*contract requires .*int8"),
-        ("input renamed", "'boards' is missing"),
-        ("input of another width", r"'boards' is .*25"),
+        ("output renamed", "'move' must be .*, got none"),
+        ("output missing", "'legal' must be .*, got none"),
+        ("output of another type", r"'move' must be .*int8.*got .*int32"),
+        ("input renamed", "'boards' must be .*, got none"),
+        ("input of another width", r"'boards' must be .*25"),
         ("batch fixed", "no dynamic batch dimension"),
-        ("input added", "'more'.*no such tensor"),
+        ("input added", "'more' must be absent"),
     ],
 )
 def test_a_graph_that_breaks_the_contract_is_refused_and_says_where(

@@ -70,8 +70,8 @@ def test_the_first_lines_say_what_is_served_where_and_how_to_stop(
 @pytest.mark.parametrize(
     ("arguments", "warning"),
     [
-        ([], "may call, and load and unload models: there is no --tokens file"),
-        (["--no-admin"], "may call: there is no --tokens file"),
+        ([], "may call, and load and unload models; require a token with --tokens"),
+        (["--no-admin"], "may call; require a token with --tokens"),
         (["--tokens", "TOKENS"], None),
     ],
 )
@@ -147,7 +147,7 @@ def test_what_a_socket_cannot_do_is_told(write_version: WriteVersion, start_serv
     write_version()
     server = start_server("--host", host, "--rest-port", "0", ready=False)
     assert server.wait() == 1
-    assert "is for gRPC and one process" in server.log
+    assert "is a Unix socket, which serves gRPC from one process" in server.log
 
 
 def test_a_stream_on_which_nothing_comes_is_ended(write_version: WriteVersion, start_server: Start) -> None:
